@@ -1,0 +1,29 @@
+# The language, the warnings and the hardening that every object of cloister is built with.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+include(CheckCCompilerFlag)
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-Wall -Wextra -Werror -Wshadow -Wvla -Wimplicit-fallthrough -Wstrict-prototypes
+	-Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wformat=2
+	-Wundef -fno-common -fno-strict-aliasing)
+
+check_c_compiler_flag(-fcf-protection=full HAVE_CF_PROTECTION)
+check_c_compiler_flag(-fstack-clash-protection HAVE_STACK_CLASH)
+add_compile_options(-fstack-protector-strong
+	$<$<BOOL:${HAVE_CF_PROTECTION}>:-fcf-protection=full>
+	$<$<BOOL:${HAVE_STACK_CLASH}>:-fstack-clash-protection>)
+add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
+
+if(CLOISTER_SANITIZE)
+	add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
+		-fno-omit-frame-pointer)
+	add_link_options(-fsanitize=address,undefined)
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+	# glibc wants optimisation for this one, and the sanitizers want it absent.
+	add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+endif()

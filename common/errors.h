@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The codes that an observation's error carries. They are part of the protocol: a code's name never
+ * changes, and its number travels only between processes of one version.
+ */
+
+#include <stdint.h>
+
+enum tool_error {
+	TOOL_OK = 0,
+	TOOL_PATH_OUTSIDE_WORKSPACE,
+	TOOL_SYMLINK_OUTSIDE_WORKSPACE,
+	TOOL_COMMAND_BLOCKED,
+	TOOL_FILE_TOO_LARGE,
+	TOOL_UNKNOWN_TOOL,
+	TOOL_INVALID_ARGUMENTS,
+	TOOL_NOT_FOUND,
+	TOOL_NOT_A_DIRECTORY,
+	TOOL_IS_A_DIRECTORY,
+	TOOL_NOT_A_REGULAR_FILE,
+	TOOL_PERMISSION_DENIED,
+	TOOL_TOO_MANY_LINKS,
+	TOOL_NAME_TOO_LONG,
+	TOOL_NO_SPACE,
+	TOOL_INVALID_PATTERN,
+	TOOL_PATTERN_TOO_COMPLEX,
+	TOOL_TIMEOUT,
+	TOOL_CANCELLED,
+	TOOL_OUTPUT_LIMIT,
+	TOOL_MEMORY_LIMIT,
+	TOOL_PROCESS_LIMIT,
+	TOOL_BUSY,
+	TOOL_QUOTA_EXCEEDED,
+	TOOL_FORBIDDEN,
+	TOOL_WORKSPACE_NOT_FOUND,
+	TOOL_WORKER_LOST,
+	TOOL_SHUTTING_DOWN,
+	TOOL_EXECUTION_ERROR,
+	TOOL_ERROR_COUNT,
+};
+
+/**
+ * The protocol's name of @error, such as "NOT_FOUND". A value outside the enum (a lying peer's) gives
+ * "EXECUTION_ERROR". Static storage.
+ */
+const char *tool_error_name(enum tool_error error);
+
+/**
+ * The code for a failed system call of a file operation. @error_number is an errno(3) value, positive.
+ * What has no code of its own is TOOL_EXECUTION_ERROR.
+ */
+enum tool_error tool_error_from_errno(int error_number);
+
+/** A sentence for a model about @error, used where nothing more exact is known. Static storage. */
+const char *tool_error_sentence(enum tool_error error);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The five tools: the one table from which come the definitions a model sees (Ollama, OpenAI, MCP), the
+ * validation of arguments, the documentation of arguments and the dispatch. Names, descriptions, parameters
+ * and defaults are those of the seed documents and do not change.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tool_id {
+	TOOL_READ_FILE,
+	TOOL_WRITE_FILE,
+	TOOL_LIST_DIRECTORY,
+	TOOL_RUN_COMMAND,
+	TOOL_SEARCH_FILES,
+	TOOL_COUNT,
+};
+
+enum param_type {
+	PARAM_STRING,
+	PARAM_INTEGER,
+	PARAM_BOOLEAN,
+};
+
+/*
+ * One tool's decoded arguments. Texts are borrowed from the decoded request. A parameter that was not given
+ * holds its default, or, where it has none, {NULL, 0} or 0.
+ */
+struct tool_args {
+	struct text path;
+	struct text content;
+	struct text pattern;
+	struct text file_pattern;
+	struct text command;
+	int64_t start_line;
+	int64_t end_line;
+	int64_t timeout_ms;
+	int64_t max_results;
+	bool create_dirs;
+	bool recursive;
+};
+
+struct tool_param {
+	const char *name;
+	const char *description;
+	enum param_type type;
+	bool required;
+	bool has_default;
+	bool nul_allowed;    /* strings: may hold a NUL byte */
+	const char *text;    /* the default of a string */
+	int64_t number;	     /* the default of an integer or boolean */
+	int64_t min, max;    /* integers: the value; strings: the length in bytes; both inclusive */
+	size_t offset;	     /* of the field in struct tool_args */
+};
+
+#define TOOL_PARAMS_MAX 4
+
+struct tool {
+	enum tool_id id;
+	const char *name;
+	const char *description;
+	struct tool_param params[TOOL_PARAMS_MAX]; /* the first without a name ends them */
+};
+
+/** The table, indexed by enum tool_id. */
+extern const struct tool tools[TOOL_COUNT];
+
+/** The tool called @name, or NULL. Compares bytes: names are case-sensitive. */
+const struct tool *tool_by_name(struct text name);
+
+/** Sets every field of @ret_args to its default in @tool. */
+void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args);
