@@ -32,14 +32,14 @@ static inline int take_fd(int *fd)
 }
 
 #define _cleanup_close_ _cleanup_(close_fd)
-#define _cleanup_free_	_cleanup_(free_pointer)
+#define _cleanup_free_  _cleanup_(free_pointer)
 
 #define TAKE_FD(fd) take_fd(&(fd))
-#define TAKE_PTR(pointer)                                                                          \
-	({                                                                                         \
-		__typeof__(pointer) taken_ = (pointer);                                            \
-		(pointer) = NULL;                                                                  \
-		taken_;                                                                            \
+#define TAKE_PTR(pointer)                               \
+	({                                              \
+		__typeof__(pointer) taken_ = (pointer); \
+		(pointer) = NULL;                       \
+		taken_;                                 \
 	})
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

@@ -42,14 +42,14 @@ enum tool_error {
 };
 
 /**
- * The protocol's name of @error, such as "NOT_FOUND". A value outside the enum (a lying peer's) gives
- * "EXECUTION_ERROR". Static storage.
+ * The protocol's name of @error, such as "NOT_FOUND". A value outside the enum (a lying peer's)
+ * gives "EXECUTION_ERROR". Static storage.
  */
 const char *tool_error_name(enum tool_error error);
 
 /**
- * The code for a failed system call of a file operation. @error_number is an errno(3) value, positive.
- * What has no code of its own is TOOL_EXECUTION_ERROR.
+ * The code for a failed system call of a file operation. @error_number is an errno(3) value,
+ * positive. What has no code of its own is TOOL_EXECUTION_ERROR.
  */
 enum tool_error tool_error_from_errno(int error_number);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Every bound that a client, a model or a workspace can drive cloister against, by name. Reaching one is
- * answered with a typed error, never with a crash or a silent cut.
+ * Every bound that a client, a model or a workspace can drive cloister against, by name. Reaching
+ * one is answered with a typed error, never with a crash or a silent cut.
  */
 
 #define KIB (1024ULL)
@@ -11,45 +11,79 @@
 #define GIB (1024ULL * 1024ULL * 1024ULL)
 
 /* Agent socket (supervisor/agent_conn.c, supervisor/jsonrpc.c). */
-#define LIMIT_LINE_BYTES	      (32 * MIB) /* one JSON-RPC message */
-#define LIMIT_JSON_DEPTH	      32
-#define LIMIT_CONNECTIONS	      512
-#define LIMIT_CALLS_PER_CONNECTION    256
-#define LIMIT_OUTPUT_PENDING_BYTES    (4 * MIB) /* unread answers of a connection: stop reading it */
-#define LIMIT_WORKSPACES	      4096
-#define LIMIT_COMMANDS_PER_WORKSPACE  64
+#define LIMIT_LINE_BYTES             (32 * MIB) /* one JSON-RPC message */
+#define LIMIT_JSON_DEPTH             32
+#define LIMIT_JSON_VALUES            16384 /* in one message: json-c needs up to 1 KiB for each */
+#define LIMIT_REQUEST_ID_BYTES       256   /* an id that is a string */
+#define LIMIT_CONNECTIONS            512
+#define LIMIT_CALLS_PER_CONNECTION   256
+#define LIMIT_OUTPUT_PENDING_BYTES   (4 * MIB) /* unread answers of a connection: stop reading it */
+#define LIMIT_WORKSPACES             4096
+#define LIMIT_COMMANDS_PER_WORKSPACE 64
+#define LIMIT_FILE_JOBS              8 /* searches, deep listings and long reads at once in a workspace */
+#define LIMIT_FILE_WRITES            64        /* writes whose content is still coming */
+#define LIMIT_LONG_READ_BYTES        (4 * MIB) /* a range of a larger file is read by a job */
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */
-#define LIMIT_PATH_BYTES	      4096 /* PATH_MAX, path_resolution(7) */
-#define LIMIT_NAME_BYTES	      255  /* NAME_MAX */
-#define LIMIT_PATTERN_BYTES	      8192
-#define LIMIT_COMMAND_BYTES	      131071 /* MAX_ARG_STRLEN less its NUL, execve(2) */
-#define LIMIT_CONTENT_BYTES	      (16 * MIB)
-#define LIMIT_SYMLINKS		      40 /* path_resolution(7) */
+#define LIMIT_PATH_BYTES    4096 /* PATH_MAX, path_resolution(7) */
+#define LIMIT_NAME_BYTES    255  /* NAME_MAX */
+#define LIMIT_PATTERN_BYTES 8192
+#define LIMIT_COMMAND_BYTES 131071 /* MAX_ARG_STRLEN less its NUL, execve(2) */
+#define LIMIT_CONTENT_BYTES (16 * MIB)
+#define LIMIT_SYMLINKS      40 /* path_resolution(7) */
 
 /* Tool results. */
-#define LIMIT_READ_BYTES	      (1 * MIB) /* content of one read_file */
-#define LIMIT_BINARY_PROBE_BYTES      (8 * KIB) /* a NUL in here makes a file binary */
-#define LIMIT_LIST_ENTRIES	      10000
-#define LIMIT_SEARCH_RESULTS	      50
-#define LIMIT_SEARCH_LINE_BYTES	      2000 /* text of one match, longer lines are cut around it */
-#define LIMIT_SEARCH_FILE_BYTES	      (64 * MIB)
-#define LIMIT_STREAM_KEPT_BYTES	      (256 * KIB) /* of stdout, and of stderr: head and tail */
-#define LIMIT_STREAM_TOTAL_BYTES      (64 * MIB)  /* past it the command ends as output_limit */
-#define LIMIT_STDIN_BYTES	      (16 * MIB)
+#define LIMIT_READ_BYTES         (1 * MIB) /* content of one read_file */
+#define LIMIT_BINARY_PROBE_BYTES (8 * KIB) /* a NUL in here makes a file binary */
+#define LIMIT_LIST_ENTRIES       10000
+#define LIMIT_SEARCH_RESULTS     50
+#define LIMIT_SEARCH_LINE_BYTES  2000 /* text of one match, longer lines are cut around it */
+#define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
+#define LIMIT_STREAM_KEPT_BYTES  (256 * KIB) /* of stdout, and of stderr: head and tail */
+#define LIMIT_STREAM_TOTAL_BYTES (64 * MIB)  /* past it the command ends as output_limit */
+#define LIMIT_RESULT_BYTES       (16 * MIB)  /* JSON of one listing; more entries are cut off */
+#define LIMIT_STDIN_BYTES        (16 * MIB)
 
 /* Time, in milliseconds. */
-#define LIMIT_FILE_CALL_MS	      30000
-#define LIMIT_COMMAND_MS	      30000   /* default of run_command's timeout_ms */
-#define LIMIT_COMMAND_MAX_MS	      3600000 /* the longest that may be asked for */
-#define LIMIT_TERM_GRACE_MS	      5000    /* from SIGTERM to SIGKILL */
-#define LIMIT_KILL_REPORT_MS	      5000    /* from SIGKILL to the report of the end */
-#define LIMIT_WORKSPACE_OPEN_MS	      10000
+#define LIMIT_FILE_CALL_MS      30000
+#define LIMIT_COMMAND_MS        30000   /* default of run_command's timeout_ms */
+#define LIMIT_COMMAND_MAX_MS    3600000 /* the longest that may be asked for */
+#define LIMIT_TERM_GRACE_MS     5000    /* from SIGTERM to SIGKILL */
+#define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
+#define LIMIT_WORKSPACE_OPEN_MS 10000
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
-#define LIMIT_TMP_BYTES		      (1 * GIB)
-#define LIMIT_TMP_INODES	      200000
-#define LIMIT_PROCESSES		      1024
-#define LIMIT_OPEN_FILES	      4096
-#define LIMIT_FILE_SIZE_BYTES	      (16 * GIB)
-#define LIMIT_DATA_BYTES	      (8 * GIB)
+#define LIMIT_TMP_BYTES       (1 * GIB)
+#define LIMIT_TMP_INODES      200000
+#define LIMIT_PROCESSES       1024
+#define LIMIT_OPEN_FILES      4096
+#define LIMIT_FILE_SIZE_BYTES (16 * GIB)
+#define LIMIT_DATA_BYTES      (8 * GIB)
+
+/* A tool call's options (supervisor/args_decode.c). */
+#define LIMIT_ENV_COUNT 256
+#define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
+
+/* Reading a command for blocked ones (supervisor/command_line.c, supervisor/command_policy.c). */
+#define LIMIT_COMMAND_NESTING  16 /* $(...), `...`, sh -c, eval, and wrappers such as env */
+#define LIMIT_COMMAND_HEREDOCS 16 /* of one line; the bodies of further ones are read as commands \
+				   */
+#define LIMIT_BLOCKED_MATCH_STEPS \
+	1000000 /* of one pattern on one command, pcre2_set_match_limit(3) */
+
+/* Resolving and reading files (worker/files). */
+#define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */
+#define LIMIT_OPEN_RETRIES 16         /* of one open or write that renames keep disturbing */
+#define LIMIT_COUNT_BYTES  (64 * MIB) /* lines past a range are counted up to here */
+
+/* Listing and searching files (worker/files/glob.c, gitignore.c, tree_walk.c, pattern_scan.c). */
+#define LIMIT_GLOB_ALTERNATIVES      256        /* patterns that one {a,b} pattern expands to */
+#define LIMIT_GITIGNORE_BYTES        (1 * MIB)  /* of one ignore file; a larger one is not read */
+#define LIMIT_WALK_PATH_BYTES        (56 * KIB) /* with a link's target it fits one frame */
+#define LIMIT_WALK_OPEN_LEVELS       256        /* directory descriptors that a walk holds */
+#define LIMIT_WALK_NAMES_BYTES       (64 * MIB) /* names that a walk holds in memory */
+#define LIMIT_CLEAR_DEPTH            200 /* below it, directories are moved up before they are cleared */
+#define LIMIT_SEARCH_MATCH_STEPS     10000000   /* pcre2_set_match_limit(3) */
+#define LIMIT_SEARCH_DEPTH_STEPS     1000000    /* pcre2_set_depth_limit(3) */
+#define LIMIT_SEARCH_HEAP_BYTES      (32 * MIB) /* pcre2_set_heap_limit(3) */
+#define LIMIT_SEARCH_JIT_STACK_BYTES (1 * MIB)  /* pcre2_jit_stack_create(3) */

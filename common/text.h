@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A borrowed run of bytes with its length: file names and file contents may hold any byte, so nothing
- * that comes from a client or a workspace is passed as a bare char pointer.
+ * A borrowed run of bytes with its length: file names and file contents may hold any byte, so
+ * nothing that comes from a client or a workspace is passed as a bare char pointer.
  */
 
 #include <stdbool.h>

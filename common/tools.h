@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The five tools: the one table from which come the definitions a model sees (Ollama, OpenAI, MCP), the
- * validation of arguments, the documentation of arguments and the dispatch. Names, descriptions, parameters
- * and defaults are those of the seed documents and do not change.
+ * The five tools: the one table from which come the definitions a model sees (Ollama, OpenAI, MCP),
+ * the validation of arguments, the documentation of arguments and the dispatch. Names,
+ * descriptions, parameters and defaults are those of the seed documents and do not change.
  */
 
+#include "common/errors.h"
 #include "common/text.h"
 
 #include <stdbool.h>
@@ -29,8 +30,8 @@ enum param_type {
 };
 
 /*
- * One tool's decoded arguments. Texts are borrowed from the decoded request. A parameter that was not given
- * holds its default, or, where it has none, {NULL, 0} or 0.
+ * One tool's decoded arguments. Texts are borrowed from the decoded request. A parameter that was
+ * not given holds its default, or, where it has none, {NULL, 0} or 0.
  */
 struct tool_args {
 	struct text path;
@@ -52,11 +53,12 @@ struct tool_param {
 	enum param_type type;
 	bool required;
 	bool has_default;
-	bool nul_allowed;    /* strings: may hold a NUL byte */
-	const char *text;    /* the default of a string */
-	int64_t number;	     /* the default of an integer or boolean */
-	int64_t min, max;    /* integers: the value; strings: the length in bytes; both inclusive */
-	size_t offset;	     /* of the field in struct tool_args */
+	bool nul_allowed; /* strings: may hold a NUL byte */
+	const char *text; /* the default of a string */
+	int64_t number;   /* the default of an integer or boolean */
+	int64_t min, max; /* integers: the value; strings: the length in bytes; both inclusive */
+	enum tool_error too_long; /* strings: the code for one longer than max */
+	size_t offset;            /* of the field in struct tool_args */
 };
 
 #define TOOL_PARAMS_MAX 4
@@ -73,6 +75,9 @@ extern const struct tool tools[TOOL_COUNT];
 
 /** The tool called @name, or NULL. Compares bytes: names are case-sensitive. */
 const struct tool *tool_by_name(struct text name);
+
+/** How many parameters @tool has. */
+size_t tool_param_count(const struct tool *tool);
 
 /** Sets every field of @ret_args to its default in @tool. */
 void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args);

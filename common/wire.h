@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * The framing that cloister's processes speak among themselves: a fixed header, then a payload of at most
- * WIRE_PAYLOAD_MAX bytes, written and read through checked put and get. Both ends run on one machine and
- * are of one version, so integers are in host order; nothing is trusted because of that.
+ * The framing that cloister's processes speak among themselves: a fixed header, then a payload of
+ * at most WIRE_PAYLOAD_MAX bytes, written and read through checked put and get. Both ends run on
+ * one machine and are of one version, so integers are in host order; nothing is trusted because of
+ * that.
  *
- * A writer or reader that ran past its end is poisoned: it stays failed, gets return zeros, and the one
- * check at the end (wire_writer_ok, wire_reader_end) tells. No length read from a peer is used before it
- * is checked against what is there.
+ * A writer or reader that ran past its end is poisoned: it stays failed, gets return zeros, and the
+ * one check at the end (wire_writer_ok, wire_reader_end) tells. No length read from a peer is used
+ * before it is checked against what is there.
  */
 
 #include "common/text.h"
@@ -18,17 +19,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION	 1
-#define WIRE_FRAME_MAX	 65536
+#define WIRE_VERSION     1
+#define WIRE_FRAME_MAX   65536
 #define WIRE_HEADER_SIZE 16
 #define WIRE_PAYLOAD_MAX (WIRE_FRAME_MAX - WIRE_HEADER_SIZE)
 
 struct wire_header {
 	uint8_t version; /* WIRE_VERSION */
-	uint8_t type;	 /* of the protocol spoken on this channel */
-	uint16_t fds;	 /* descriptors that come with this frame */
+	uint8_t type;    /* of the protocol spoken on this channel */
+	uint16_t fds;    /* descriptors that come with this frame */
 	uint32_t length; /* of the payload */
-	uint64_t call;	 /* the call or cell that the frame belongs to; 0: none */
+	uint64_t call;   /* the call or cell that the frame belongs to; 0: none */
 };
 static_assert(sizeof(struct wire_header) == WIRE_HEADER_SIZE, "the header has no padding");
 static_assert(offsetof(struct wire_header, call) == 8, "the header's layout is fixed");

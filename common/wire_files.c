@@ -18,14 +18,13 @@ void files_read_put(struct wire_writer *writer, const struct files_read *message
 int files_read_get(struct text payload, struct files_read *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_read message = {
-		.path = wire_get_text(&reader, LIMIT_PATH_BYTES),
-		.start_line = wire_get_u64(&reader),
-		.end_line = wire_get_u64(&reader),
-		.numbered = wire_get_bool(&reader),
-		.raw = wire_get_bool(&reader),
-	};
+	struct files_read message;
 
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.start_line = wire_get_u64(&reader);
+	message.end_line = wire_get_u64(&reader);
+	message.numbered = wire_get_bool(&reader);
+	message.raw = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
@@ -42,12 +41,11 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 int files_write_get(struct text payload, struct files_write *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_write message = {
-		.path = wire_get_text(&reader, LIMIT_PATH_BYTES),
-		.size = wire_get_u64(&reader),
-		.create_dirs = wire_get_bool(&reader),
-	};
+	struct files_write message;
 
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.size = wire_get_u64(&reader);
+	message.create_dirs = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES)
 		return -EBADMSG;
 	*ret = message;
@@ -66,14 +64,13 @@ void files_list_put(struct wire_writer *writer, const struct files_list *message
 int files_list_get(struct text payload, struct files_list *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_list message = {
-		.path = wire_get_text(&reader, LIMIT_PATH_BYTES),
-		.pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES),
-		.recursive = wire_get_bool(&reader),
-		.gitignore = wire_get_bool(&reader),
-		.max_entries = wire_get_u32(&reader),
-	};
+	struct files_list message;
 
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES);
+	message.recursive = wire_get_bool(&reader);
+	message.gitignore = wire_get_bool(&reader);
+	message.max_entries = wire_get_u32(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
@@ -92,14 +89,13 @@ void files_search_put(struct wire_writer *writer, const struct files_search *mes
 int files_search_get(struct text payload, struct files_search *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_search message = {
-		.pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES),
-		.path = wire_get_text(&reader, LIMIT_PATH_BYTES),
-		.file_pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES),
-		.gitignore = wire_get_bool(&reader),
-		.max_results = wire_get_u32(&reader),
-	};
+	struct files_search message;
 
+	message.pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES);
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.file_pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES);
+	message.gitignore = wire_get_bool(&reader);
+	message.max_results = wire_get_u32(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
@@ -118,14 +114,13 @@ void files_entry_put(struct wire_writer *writer, const struct files_entry *messa
 int files_entry_get(struct text payload, struct files_entry *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_entry message = {
-		.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX),
-		.type = wire_get_u8(&reader),
-		.size = wire_get_u64(&reader),
-		.mtime_ns = wire_get_u64(&reader),
-		.target = wire_get_text(&reader, LIMIT_PATH_BYTES),
-	};
+	struct files_entry message;
 
+	message.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
+	message.type = wire_get_u8(&reader);
+	message.size = wire_get_u64(&reader);
+	message.mtime_ns = wire_get_u64(&reader);
+	message.target = wire_get_text(&reader, LIMIT_PATH_BYTES);
 	if (wire_reader_end(&reader) < 0 || message.type < FILES_TYPE_FILE ||
 		message.type > FILES_TYPE_UNKNOWN)
 		return -EBADMSG;
@@ -144,13 +139,12 @@ void files_match_put(struct wire_writer *writer, const struct files_match *messa
 int files_match_get(struct text payload, struct files_match *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_match message = {
-		.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX),
-		.line = wire_get_u64(&reader),
-		.text = wire_get_text(&reader, LIMIT_SEARCH_LINE_BYTES),
-		.cut = wire_get_bool(&reader),
-	};
+	struct files_match message;
 
+	message.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
+	message.line = wire_get_u64(&reader);
+	message.text = wire_get_text(&reader, LIMIT_SEARCH_LINE_BYTES);
+	message.cut = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
@@ -177,22 +171,21 @@ void files_end_put(struct wire_writer *writer, const struct files_end *message)
 int files_end_get(struct text payload, struct files_end *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_end message = {
-		.error = wire_get_u32(&reader),
-		.message = wire_get_text(&reader, LIMIT_PATH_BYTES),
-		.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX),
-		.truncated = wire_get_bool(&reader),
-		.binary = wire_get_bool(&reader),
-		.created = wire_get_bool(&reader),
-		.size = wire_get_u64(&reader),
-		.lines = wire_get_u64(&reader),
-		.total_lines = wire_get_u64(&reader),
-		.count = wire_get_u64(&reader),
-		.files_searched = wire_get_u64(&reader),
-		.files_skipped = wire_get_u64(&reader),
-		.type = wire_get_text(&reader, LIMIT_NAME_BYTES),
-	};
+	struct files_end message;
 
+	message.error = wire_get_u32(&reader);
+	message.message = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
+	message.truncated = wire_get_bool(&reader);
+	message.binary = wire_get_bool(&reader);
+	message.created = wire_get_bool(&reader);
+	message.size = wire_get_u64(&reader);
+	message.lines = wire_get_u64(&reader);
+	message.total_lines = wire_get_u64(&reader);
+	message.count = wire_get_u64(&reader);
+	message.files_searched = wire_get_u64(&reader);
+	message.files_skipped = wire_get_u64(&reader);
+	message.type = wire_get_text(&reader, LIMIT_NAME_BYTES);
 	if (wire_reader_end(&reader) < 0 || message.error >= TOOL_ERROR_COUNT)
 		return -EBADMSG;
 	*ret = message;

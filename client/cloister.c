@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister: the agent-side command. Runs as whoever called it, trusts its command line and
+ * environment, and speaks JSON-RPC to a cloisterd: the service, or a private one that it starts
+ * (private_instance.c). What it prints of answers comes from workspaces and is nobody's word but
+ * theirs.
+ */
+#include "client/cloister.h"
+
+#include "client/arguments.h"
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command *const commands[] = {&command_tools, &command_call, &command_exec};
+
+static const struct option global_options[] = {CLOISTER_OPTIONS, {0}};
+
+static const struct command no_command = {
+	.usage = "tools|call|exec ...",
+	.short_options = "+",
+	.options = global_options,
+	.usage_status = STATUS_USAGE,
+};
+
+void complain(const char *format, ...)
+{
+	va_list arguments;
+
+	fputs("cloister: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+}
+
+static void print_help(void)
+{
+	puts("usage: cloister [--workspace NAME|DIR] [--socket PATH | --private] COMMAND ...");
+	puts("Runs LLM agents' tool calls in a workspace and nowhere else.\n\ncommands:");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  cloister %s\n", commands[i]->usage);
+	puts("\nWithout a service, or with --private, a cloisterd of its own is started for DIR\n"
+	     "(default: the current directory) and ended afterwards. Durations: 500ms, 30s, 5m, "
+	     "1h; a bare number is seconds.");
+}
+
+static const struct command *command_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	}
+	return NULL;
+}
+
+/* Decodes one option into @invocation: 0, or -EINVAL after saying what is wrong with it. */
+static int take_option(int option, struct invocation *invocation)
+{
+	switch (option) {
+	case 'w':
+		invocation->workspace = optarg;
+		return 0;
+	case 's':
+		invocation->socket_path = optarg;
+		return 0;
+	case 'p':
+		invocation->private_only = true;
+		return 0;
+	case 'f':
+		invocation->format = optarg;
+		return 0;
+	case 'i':
+		invocation->use_stdin = true;
+		return 0;
+	case 't':
+		if (duration_parse(optarg, &invocation->timeout_ms) == 0)
+			return 0;
+		complain("'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
+		return -EINVAL;
+	case 'o':
+		if (option_add(invocation->options, optarg) == 0)
+			return 0;
+		complain("--option takes NAME=VALUE, not '%s'", optarg);
+		return -EINVAL;
+	case 'e':
+		if (environment_add(invocation->options, optarg) == 0)
+			return 0;
+		complain("--env takes NAME=VALUE, not '%s'", optarg);
+		return -EINVAL;
+	default:
+		return -EINVAL; /* getopt_long has said why */
+	}
+}
+
+/*
+ * Parses @command's options from @argv, whose first word is a name. 0, -EINVAL, or -ECANCELED when
+ * the answer (--help, --version) has been printed.
+ */
+static int parse_options(
+	const struct command *command, int argc, char **argv, struct invocation *invocation)
+{
+	int option;
+	int r;
+
+	optind = 0; /* glibc: start afresh, also with another short_options */
+	while ((option = getopt_long(argc, argv, command->short_options, command->options, NULL)) >=
+		0) {
+		if (option == 'h') {
+			print_help();
+			return -ECANCELED;
+		}
+		if (option == 'V') {
+			puts("cloister " CLOISTER_VERSION);
+			return -ECANCELED;
+		}
+		r = take_option(option, invocation);
+		if (r < 0)
+			return r;
+	}
+	invocation->argc = argc - optind;
+	invocation->argv = argv + optind;
+	return 0;
+}
+
+static int usage(const struct command *command)
+{
+	fprintf(stderr, "usage: cloister [--workspace NAME|DIR] [--socket PATH] %s\n",
+		command->usage);
+	return command->usage_status;
+}
+
+static int dispatch(int argc, char **argv, struct invocation *invocation)
+{
+	const struct command *command;
+	char program[] = "cloister"; /* how getopt_long names us in its messages */
+	int r;
+
+	if (argc > 0)
+		argv[0] = program;
+	r = parse_options(&no_command, argc, argv, invocation);
+	if (r < 0)
+		return r == -ECANCELED ? STATUS_OK : usage(&no_command);
+	if (invocation->argc == 0)
+		return usage(&no_command);
+
+	command = command_by_name(invocation->argv[0]);
+	if (!command) {
+		complain("there is no command '%s'", invocation->argv[0]);
+		return usage(&no_command);
+	}
+	argc = invocation->argc;
+	argv = invocation->argv;
+	argv[0] = program;
+	r = parse_options(command, argc, argv, invocation);
+	if (r < 0)
+		return r == -ECANCELED ? STATUS_OK : usage(command);
+
+	return command->run(invocation);
+}
+
+/* A standard descriptor that is closed would be the next socket's number: fill it. */
+static int fill_standard_fds(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+	} while (fd <= STDERR_FILENO);
+	close(fd);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct invocation invocation = {0};
+	int status;
+	int r;
+
+	r = fill_standard_fds();
+	if (r < 0) {
+		complain("cannot open /dev/null: %s", strerror(-r));
+		return STATUS_OWN_FAILURE;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	invocation.options = json_object_new_object();
+	status = dispatch(argc, argv, &invocation);
+	json_object_put(invocation.options);
+	if (fflush(stdout) != 0) {
+		complain("cannot write to stdout: %s", strerror(errno));
+		return STATUS_OWN_FAILURE;
+	}
+	return status;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the parts of the `cloister` command share: the decoded command line, the table entry that
+ * each subcommand is, and its exit statuses.
+ */
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct json_object;
+
+enum {
+	STATUS_OK = 0,
+	STATUS_TOOL_FAILED = 1,
+	STATUS_USAGE = 2,
+	STATUS_NO_SERVICE = 3, /* or the service refused */
+	STATUS_DEADLINE = 124, /* exec, as timeout(1) has it */
+	STATUS_OWN_FAILURE = 125,
+	STATUS_SIGNAL_BASE = 128, /* plus the signal's number, as sh(1) has it */
+};
+
+struct invocation {
+	const char *workspace;       /* --workspace, or NULL */
+	const char *socket_path;     /* --socket, or NULL */
+	const char *format;          /* tools --format, or NULL */
+	int64_t timeout_ms;          /* --timeout, 0: not given */
+	struct json_object *options; /* call --option, exec --env: tool.call's options */
+	bool private_only;           /* --private */
+	bool use_stdin;              /* exec --stdin */
+	int argc;                    /* operands, after the subcommand and its options */
+	char **argv;
+};
+
+struct command {
+	const char *name;
+	const char *usage;         /* what follows "usage: cloister [--workspace NAME|DIR] ..." */
+	const char *short_options; /* of getopt_long(3); a leading '+' stops at the first operand */
+	const struct option *options; /* of getopt_long(3); every table has CLOISTER_OPTIONS */
+	int usage_status;             /* the exit status for a wrong command line */
+	int (*run)(const struct invocation *invocation);
+};
+
+/*
+ * The options that every subcommand takes, before or after its name.
+ * Unformatted, because clang-format takes the last row for a block.
+ */
+/* clang-format off */
+#define CLOISTER_OPTIONS                                                                           \
+	{"workspace", required_argument, NULL, 'w'}, {"socket", required_argument, NULL, 's'},     \
+	{"private", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},                     \
+	{"version", no_argument, NULL, 'V'}
+/* clang-format on */
+
+extern const struct command command_tools;
+extern const struct command command_call;
+extern const struct command command_exec;
+
+/** Prints "cloister: ", the message and a newline on stderr. */
+__attribute__((format(printf, 1, 2))) void complain(const char *format, ...);

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister call: one tool call from command-line words, its observation on stdout. */
+#include "client/arguments.h"
+#include "client/client.h"
+#include "client/cloister.h"
+#include "client/session.h"
+#include "common/cleanup.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+/* A single operand that starts with '{' is the arguments' JSON object. */
+static int arguments_from_json(const char *word, struct json_object **ret_arguments)
+{
+	enum json_tokener_error error;
+	struct json_object *arguments = json_tokener_parse_verbose(word, &error);
+
+	if (json_object_is_type(arguments, json_type_object)) {
+		*ret_arguments = arguments;
+		return STATUS_OK;
+	}
+	json_object_put(arguments);
+	complain("the arguments are no JSON object: %s", json_tokener_error_desc(error));
+	return STATUS_USAGE;
+}
+
+/* The operands after the tool's name, as the call's arguments. */
+static int decode_arguments(const struct invocation *invocation, struct json_object **ret_arguments)
+{
+	const struct tool *tool = tool_by_name(text_from(invocation->argv[0]));
+	struct json_object *arguments;
+
+	if (invocation->argc == 2 && invocation->argv[1][0] == '{')
+		return arguments_from_json(invocation->argv[1], ret_arguments);
+	arguments = json_object_new_object();
+	for (int i = 1; i < invocation->argc; i++) {
+		if (argument_add(arguments, tool, invocation->argv[i]) == 0)
+			continue;
+		complain("'%s' is neither ARG=VALUE nor a single JSON object", invocation->argv[i]);
+		json_object_put(arguments);
+		return STATUS_USAGE;
+	}
+	*ret_arguments = arguments;
+	return STATUS_OK;
+}
+
+static int print_observation(struct json_object *reply)
+{
+	struct json_object *observation = reply_result(reply);
+	struct json_object *success;
+
+	if (!observation)
+		return reply_complain(reply);
+	puts(json_object_to_json_string_ext(observation, PRINTED_JSON));
+	/* With the option reply=message there is no such field: the message is the success. */
+	if (json_object_object_get_ex(observation, "success", &success) &&
+		!json_object_get_boolean(success))
+		return STATUS_TOOL_FAILED;
+	return STATUS_OK;
+}
+
+/* Sends the call with @params, which it takes, and prints what comes of it. */
+static int call_tool(const struct invocation *invocation, struct json_object *params)
+{
+	_cleanup_session_ struct session session = {0};
+	struct json_object *reply;
+	int status;
+	int r;
+
+	r = session_open(invocation, true, &session);
+	if (r < 0) {
+		json_object_put(params);
+		return STATUS_NO_SERVICE;
+	}
+	r = client_request(session.client, "tool.call", params, &reply);
+	if (r < 0) {
+		client_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	status = print_observation(reply);
+	json_object_put(reply);
+	return status;
+}
+
+static int run_call(const struct invocation *invocation)
+{
+	struct json_object *arguments;
+	struct json_object *params;
+	int status;
+
+	if (invocation->argc == 0) {
+		complain("call needs a tool; `cloister tools` lists them");
+		return STATUS_USAGE;
+	}
+	status = decode_arguments(invocation, &arguments);
+	if (status != STATUS_OK)
+		return status;
+	if (invocation->timeout_ms > 0)
+		json_put(invocation->options, "timeout_ms",
+			json_object_new_int64(invocation->timeout_ms));
+	params = json_object_new_object();
+	json_put(params, "tool", json_object_new_string(invocation->argv[0]));
+	json_put(params, "arguments", arguments);
+	json_put(params, "options", json_object_get(invocation->options));
+	return call_tool(invocation, params);
+}
+
+static const struct option options[] = {{"option", required_argument, NULL, 'o'},
+	{"timeout", required_argument, NULL, 't'}, CLOISTER_OPTIONS, {0}};
+
+const struct command command_call = {
+	.name = "call",
+	.usage = "call [--timeout=30s] [--option NAME=VALUE ...] TOOL [ARG=VALUE ... | JSON]",
+	.short_options = "",
+	.options = options,
+	.usage_status = STATUS_USAGE,
+	.run = run_call,
+};

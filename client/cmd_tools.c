@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister tools: prints the tools' definitions in the form that a model's API takes. */
+#include "client/arguments.h"
+#include "client/client.h"
+#include "client/cloister.h"
+#include "client/session.h"
+#include "common/cleanup.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+static int print_tools(struct json_object *reply)
+{
+	struct json_object *definitions;
+
+	if (!json_object_object_get_ex(reply_result(reply), "tools", &definitions))
+		return reply_complain(reply);
+	puts(json_object_to_json_string_ext(definitions, PRINTED_JSON));
+	return STATUS_OK;
+}
+
+static int run_tools(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	struct json_object *params = NULL;
+	struct json_object *reply;
+	int status;
+	int r;
+
+	if (invocation->argc > 0) {
+		complain("tools takes no operand such as '%s'", invocation->argv[0]);
+		return STATUS_USAGE;
+	}
+	r = session_open(invocation, false, &session);
+	if (r < 0)
+		return STATUS_NO_SERVICE;
+	params = json_object_new_object();
+	if (invocation->format)
+		json_put(params, "format", json_object_new_string(invocation->format));
+	r = client_request(session.client, "tools.list", params, &reply);
+	if (r < 0) {
+		client_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	status = print_tools(reply);
+	json_object_put(reply);
+	return status;
+}
+
+static const struct option options[] = {
+	{"format", required_argument, NULL, 'f'}, CLOISTER_OPTIONS, {0}};
+
+const struct command command_tools = {
+	.name = "tools",
+	.usage = "tools [--format=ollama|openai|mcp]",
+	.short_options = "",
+	.options = options,
+	.usage_status = STATUS_USAGE,
+	.run = run_tools,
+};

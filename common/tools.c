@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/tools.h"
+
+#include "common/limits.h"
+
+/* A row's string bounds: the least length is 1 where an empty string has no meaning of its own. */
+#define PATH_BOUNDS    .min = 1, .max = LIMIT_PATH_BYTES, .too_long = TOOL_NAME_TOO_LONG
+#define PATTERN_BOUNDS .max = LIMIT_PATTERN_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
+#define FIELD(name)    .offset = offsetof(struct tool_args, name)
+
+/* clang-format off: its nesting would leave no room for the sentences. */
+const struct tool tools[TOOL_COUNT] = {
+	[TOOL_READ_FILE] =
+		{
+			.id = TOOL_READ_FILE,
+			.name = "read_file",
+			.description =
+				"Read the contents of a file. Returns content with line numbers. "
+				"Use start_line/end_line to read a specific range.",
+			.params =
+				{
+					{
+						.name = "path",
+						.description =
+							"File path relative to workspace root",
+						.type = PARAM_STRING,
+						.required = true,
+						PATH_BOUNDS,
+						FIELD(path),
+					},
+					{
+						.name = "start_line",
+						.description =
+							"Starting line number (1-based, optional)",
+						.type = PARAM_INTEGER,
+						.min = 1,
+						.max = INT64_MAX,
+						FIELD(start_line),
+					},
+					{
+						.name = "end_line",
+						.description =
+							"Ending line number (inclusive, optional)",
+						.type = PARAM_INTEGER,
+						.min = 1,
+						.max = INT64_MAX,
+						FIELD(end_line),
+					},
+				},
+		},
+	[TOOL_WRITE_FILE] =
+		{
+			.id = TOOL_WRITE_FILE,
+			.name = "write_file",
+			.description =
+				"Write content to a file. Creates parent directories if needed. "
+				"Overwrites existing content.",
+			.params =
+				{
+					{
+						.name = "path",
+						.description =
+							"File path relative to workspace root",
+						.type = PARAM_STRING,
+						.required = true,
+						PATH_BOUNDS,
+						FIELD(path),
+					},
+					{
+						.name = "content",
+						.description = "The whole new content of the file",
+						.type = PARAM_STRING,
+						.required = true,
+						.nul_allowed = true,
+						.max = LIMIT_CONTENT_BYTES,
+						.too_long = TOOL_FILE_TOO_LARGE,
+						FIELD(content),
+					},
+					{
+						.name = "create_dirs",
+						.description = "Create missing parent directories "
+							       "(default true)",
+						.type = PARAM_BOOLEAN,
+						.has_default = true,
+						.number = true,
+						FIELD(create_dirs),
+					},
+				},
+		},
+	[TOOL_LIST_DIRECTORY] =
+		{
+			.id = TOOL_LIST_DIRECTORY,
+			.name = "list_directory",
+			.description = "List files and directories at the given path. Use "
+				       "recursive=true for "
+				       "deep listing. Use pattern for glob filtering.",
+			.params =
+				{
+					{
+						.name = "path",
+						.description = "Directory path relative to "
+							       "workspace root; "
+							       "\".\" is the root itself",
+						.type = PARAM_STRING,
+						.required = true,
+						PATH_BOUNDS,
+						FIELD(path),
+					},
+					{
+						.name = "recursive",
+						.description =
+							"List subdirectories too (default false)",
+						.type = PARAM_BOOLEAN,
+						.has_default = true,
+						.number = false,
+						FIELD(recursive),
+					},
+					{
+						.name = "pattern",
+						.description = "Glob that the entries must match, "
+							       "such as *.c (optional)",
+						.type = PARAM_STRING,
+						PATTERN_BOUNDS,
+						FIELD(pattern),
+					},
+				},
+		},
+	[TOOL_RUN_COMMAND] =
+		{
+			.id = TOOL_RUN_COMMAND,
+			.name = "run_command",
+			.description = "Execute a shell command in the workspace directory. "
+				       "Returns stdout, "
+				       "stderr, and exit code. Timeout default 30 seconds.",
+			.params =
+				{
+					{
+						.name = "command",
+						.description = "The command line, run by /bin/sh",
+						.type = PARAM_STRING,
+						.required = true,
+						.min = 1,
+						.max = LIMIT_COMMAND_BYTES,
+						.too_long = TOOL_INVALID_ARGUMENTS,
+						FIELD(command),
+					},
+					{
+						.name = "timeout_ms",
+						.description = "Milliseconds after which the "
+							       "command is ended "
+							       "(default 30000)",
+						.type = PARAM_INTEGER,
+						.has_default = true,
+						.number = LIMIT_COMMAND_MS,
+						.min = 1,
+						.max = LIMIT_COMMAND_MAX_MS,
+						FIELD(timeout_ms),
+					},
+				},
+		},
+	[TOOL_SEARCH_FILES] =
+		{
+			.id = TOOL_SEARCH_FILES,
+			.name = "search_files",
+			.description = "Search for a regex pattern across files. Returns matching "
+				       "lines with "
+				       "file paths and line numbers. Max 50 results.",
+			.params =
+				{
+					{
+						.name = "pattern",
+						.description = "Regular expression (PCRE2 syntax)",
+						.type = PARAM_STRING,
+						.required = true,
+						.min = 1,
+						PATTERN_BOUNDS,
+						FIELD(pattern),
+					},
+					{
+						.name = "path",
+						.description = "File or directory to search, "
+							       "relative to workspace root "
+							       "(default \".\")",
+						.type = PARAM_STRING,
+						.has_default = true,
+						.text = ".",
+						PATH_BOUNDS,
+						FIELD(path),
+					},
+					{
+						.name = "file_pattern",
+						.description = "Glob that file names must match, "
+							       "such as *.js (optional)",
+						.type = PARAM_STRING,
+						PATTERN_BOUNDS,
+						FIELD(file_pattern),
+					},
+					{
+						.name = "max_results",
+						.description = "The most matches to return "
+							       "(default 50, at most 50)",
+						.type = PARAM_INTEGER,
+						.has_default = true,
+						.number = LIMIT_SEARCH_RESULTS,
+						.min = 1,
+						.max = LIMIT_SEARCH_RESULTS,
+						FIELD(max_results),
+					},
+				},
+		},
+};
+/* clang-format on */
+
+const struct tool *tool_by_name(struct text name)
+{
+	for (size_t i = 0; i < TOOL_COUNT; i++)
+		if (text_equal(text_from(tools[i].name), name))
+			return &tools[i];
+	return NULL;
+}
+
+size_t tool_param_count(const struct tool *tool)
+{
+	size_t count = 0;
+
+	while (count < TOOL_PARAMS_MAX && tool->params[count].name)
+		count++;
+	return count;
+}
+
+void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args)
+{
+	*ret_args = (struct tool_args){0};
+	for (size_t i = 0; i < tool_param_count(tool); i++) {
+		const struct tool_param *param = &tool->params[i];
+		void *field = (char *)ret_args + param->offset;
+
+		if (!param->has_default)
+			continue;
+		switch (param->type) {
+		case PARAM_STRING:
+			*(struct text *)field = text_from(param->text);
+			break;
+		case PARAM_INTEGER:
+			*(int64_t *)field = param->number;
+			break;
+		case PARAM_BOOLEAN:
+			*(bool *)field = param->number;
+			break;
+		}
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What cloisterd and cloister-worker say to each other about commands. Down (socketpair):
+ * COMMAND_RUN with the descriptors that become the command's standard ones, then its text and extra
+ * environment in COMMAND_BODY frames. Up (pipe): exactly one COMMAND_ENDED for each COMMAND_RUN,
+ * sent when no process of the command is left.
+ */
+
+#include "common/text.h"
+#include "common/wire.h"
+
+enum command_message {
+	/* down */
+	COMMAND_RUN = 1,
+	COMMAND_BODY,
+	COMMAND_TERMINATE, /* no payload: SIGTERM to every process of the command */
+	COMMAND_KILL,      /* no payload: SIGKILL to all of them */
+	/* up */
+	COMMAND_READY = 32, /* set-up is complete */
+	COMMAND_FAILED,     /* set-up failed: struct setup_failure */
+	COMMAND_ENDED,
+};
+
+/* The order of the descriptors in COMMAND_RUN; the last only with has_stdin. */
+enum {
+	COMMAND_FD_STDOUT,
+	COMMAND_FD_STDERR,
+	COMMAND_FD_STDIN,
+	COMMAND_FDS,
+};
+
+struct command_run {
+	uint32_t command_len; /* bytes of the body that are the shell command */
+	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each ended by a NUL */
+	bool has_stdin;       /* otherwise /dev/null */
+};
+
+/* How the command was brought to its end: evidence from inside the namespace, not a guess from
+ * outside. */
+enum command_end {
+	COMMAND_END_EXIT,      /* the shell ended by itself: wait_status is its own */
+	COMMAND_END_TOLD,      /* it ended after COMMAND_TERMINATE or COMMAND_KILL had reached it */
+	COMMAND_END_NOT_BEGUN, /* it could not be started: launch_error says why */
+	COMMAND_END_COUNT,
+};
+
+struct command_ended {
+	uint8_t end;           /* enum command_end */
+	uint32_t wait_status;  /* wait(2) */
+	uint32_t launch_error; /* errno, positive */
+	uint64_t user_us;      /* CPU time of the whole tree, getrusage(2) */
+	uint64_t system_us;
+	uint64_t max_rss_bytes; /* of the largest process */
+};
+
+void command_run_put(struct wire_writer *writer, const struct command_run *message);
+int command_run_get(struct text payload, struct command_run *ret);
+void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
+int command_ended_get(struct text payload, struct command_ended *ret);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every get checks the whole payload: 0, or -EBADMSG with @ret untouched. */
+#include "common/wire_spawner.h"
+
+#include "common/limits.h"
+
+#include <errno.h>
+
+static const char *const kind_names[WORKSPACE_KIND_END] = {
+	[WORKSPACE_MANAGED] = "managed",
+	[WORKSPACE_DIRECTORY] = "directory",
+	[WORKSPACE_ROOTFS] = "rootfs",
+};
+
+const char *workspace_kind_name(enum workspace_kind kind)
+{
+	return (unsigned)kind < WORKSPACE_KIND_END ? kind_names[kind] : NULL;
+}
+
+enum workspace_kind workspace_kind_by_name(struct text name)
+{
+	for (unsigned kind = WORKSPACE_MANAGED; kind < WORKSPACE_KIND_END; kind++)
+		if (text_equal(name, text_from(kind_names[kind])))
+			return kind;
+	return 0;
+}
+
+void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message)
+{
+	wire_put_u8(writer, message->kind);
+}
+
+int spawner_open_get(struct text payload, struct spawner_open *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct spawner_open message;
+
+	message.kind = wire_get_u8(&reader);
+	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message)
+{
+	wire_put_text(writer, message->step);
+	wire_put_u32(writer, message->error);
+}
+
+int setup_failure_get(struct text payload, struct setup_failure *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct setup_failure message;
+
+	message.step = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.error = wire_get_u32(&reader);
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}

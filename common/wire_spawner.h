@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What cloisterd and cloister-spawner say to each other: fixed-size requests down with the
+ * descriptors of one cell, one answer up with the pidfds of its two processes. The header's call is
+ * the cell's number.
+ */
+
+#include "common/text.h"
+#include "common/wire.h"
+
+enum spawner_message {
+	SPAWNER_OPEN = 1,    /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
+	SPAWNER_READY = 32,  /* up: the spawner is in its namespace; no payload */
+	SPAWNER_FAILED,      /* up: struct setup_failure: it could not get there */
+	SPAWNER_OPENED,      /* up: no payload, SPAWNER_OPENED_FDS descriptors */
+	SPAWNER_OPEN_FAILED, /* up: struct setup_failure */
+};
+
+/* The order of the descriptors in SPAWNER_OPEN. */
+enum {
+	SPAWNER_OPEN_ROOT, /* O_PATH: the directory that cloisterd checked */
+	SPAWNER_OPEN_WORKER_DOWN,
+	SPAWNER_OPEN_WORKER_UP,
+	SPAWNER_OPEN_FILES_DOWN,
+	SPAWNER_OPEN_FILES_UP,
+	SPAWNER_OPEN_FDS,
+};
+
+/* The order of the descriptors in SPAWNER_OPENED. */
+enum {
+	SPAWNER_OPENED_WORKER, /* pidfd */
+	SPAWNER_OPENED_FILES,  /* pidfd */
+	SPAWNER_OPENED_FDS,
+};
+
+enum workspace_kind {
+	WORKSPACE_MANAGED = 1, /* seen at /workspace */
+	WORKSPACE_DIRECTORY,   /* seen at its own path */
+	WORKSPACE_ROOTFS,      /* seen as / */
+	WORKSPACE_KIND_END,
+};
+
+struct spawner_open {
+	uint8_t kind; /* enum workspace_kind */
+};
+
+/* A set-up step that failed, in the spawner, worker or files process. */
+struct setup_failure {
+	struct text step;
+	uint32_t error; /* errno, positive */
+};
+
+void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message);
+int spawner_open_get(struct text payload, struct spawner_open *ret);
+void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
+int setup_failure_get(struct text payload, struct setup_failure *ret);
+
+/** "managed", "directory" or "rootfs"; NULL for another number. */
+const char *workspace_kind_name(enum workspace_kind kind);
+/** The kind called @name, or 0. */
+enum workspace_kind workspace_kind_by_name(struct text name);

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. The client is hostile: it may send lines of any length, never read, hang up in the
+ * middle, and pass descriptors. A line over the limit is refused and skipped without being kept; a
+ * client that does not read its answers is not read either; descriptors are refused by the kernel
+ * (SO_PASSRIGHTS) or received and closed elsewhere (fd_closer.h). unix(7).
+ */
+#include "supervisor/agent_conn.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/fd_closer.h"
+#include "supervisor/session.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#define READ_BYTES       (64 * KIB) /* one turn of the loop's share */
+#define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
+struct agent_conn {
+	LIST_ENTRY(agent_conn) entry;
+	struct service *service;
+	struct session *session;
+	int fd;
+	bool takes_fds; /* the kernel cannot refuse them: they come and are closed */
+	struct evbuffer *input, *output;
+	size_t scanned; /* of input: no newline in there */
+	bool skipping;  /* in a line that is too long */
+	bool end_of_input;
+	bool closing; /* in close_soon */
+	struct event *readable, *writable;
+	struct event *check; /* after the end of input: is the client still there? */
+	struct event *end;   /* frees the connection from the loop, not from inside a callback */
+};
+
+static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
+
+static void free_event(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+static void conn_free(struct agent_conn *conn)
+{
+	struct service *service = conn->service;
+
+	LIST_REMOVE(conn, entry);
+	session_free(conn->session);
+	free_event(conn->readable);
+	free_event(conn->writable);
+	free_event(conn->check);
+	free_event(conn->end);
+	if (conn->input)
+		evbuffer_free(conn->input);
+	if (conn->output)
+		evbuffer_free(conn->output);
+	close_fd(&conn->fd);
+	free(conn);
+	service->connections--;
+	service->idle(service);
+}
+
+static void on_end(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	conn_free(context);
+}
+
+static void close_soon(struct agent_conn *conn)
+{
+	if (conn->closing)
+		return;
+	conn->closing = true;
+	event_del(conn->readable);
+	event_del(conn->writable);
+	event_active(conn->end, EV_TIMEOUT, 0);
+}
+
+/* Whether the client is told no more: it has said all it will, and everything is answered. */
+static void close_if_done(struct agent_conn *conn)
+{
+	if (conn->end_of_input && session_calls(conn->session) == 0 &&
+		evbuffer_get_length(conn->output) == 0)
+		close_soon(conn);
+}
+
+static void update_reading(struct agent_conn *conn)
+{
+	size_t pending = evbuffer_get_length(conn->output);
+	bool full = pending > LIMIT_OUTPUT_PENDING_BYTES;
+
+	if (conn->closing)
+		return;
+	/* Half empty before going on: not back and forth for every answer. */
+	if (!full && pending > LIMIT_OUTPUT_PENDING_BYTES / 2)
+		return;
+	session_pause_output(conn->session, full);
+	if (full || conn->end_of_input)
+		event_del(conn->readable);
+	else
+		event_add(conn->readable, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+
+	(void)what;
+	while (evbuffer_get_length(conn->output) > 0)
+		if (evbuffer_write(conn->output, fd) < 0) {
+			if (errno == EAGAIN || errno == EINTR) {
+				event_add(conn->writable, NULL);
+				break;
+			}
+			close_soon(conn);
+			return;
+		}
+	update_reading(conn);
+	close_if_done(conn);
+}
+
+/* Answers are written when the loop comes round, all that have gathered in one go. */
+static void on_wrote(void *context)
+{
+	struct agent_conn *conn = context;
+
+	if (conn->closing)
+		return;
+	event_active(conn->writable, EV_WRITE, 0);
+	update_reading(conn);
+}
+
+/* A line is over the limit: it is refused now, and skipped until its end comes. */
+static void refuse_line(struct agent_conn *conn)
+{
+	conn->skipping = true;
+	(void)jsonrpc_error(conn->output, NULL, JSONRPC_INVALID_REQUEST,
+		"The message is longer than this service accepts", NULL);
+	on_wrote(conn);
+}
+
+/* Takes the next whole line out of the input. True if there was one, acted on or skipped. */
+static bool take_line(struct agent_conn *conn)
+{
+	struct evbuffer_ptr from, newline;
+	size_t len = evbuffer_get_length(conn->input);
+	char *line;
+
+	evbuffer_ptr_set(conn->input, &from, conn->scanned, EVBUFFER_PTR_SET);
+	newline = evbuffer_search(conn->input, "\n", 1, conn->scanned > 0 ? &from : NULL);
+	if (newline.pos < 0) {
+		conn->scanned = len;
+		if (!conn->skipping && len > LIMIT_LINE_BYTES)
+			refuse_line(conn);
+		if (conn->skipping) {
+			evbuffer_drain(conn->input, len);
+			conn->scanned = 0;
+		}
+		return false;
+	}
+	conn->scanned = 0;
+	if (conn->skipping) {
+		conn->skipping = false;
+		evbuffer_drain(conn->input, (size_t)newline.pos + 1);
+		return true;
+	}
+	line = (char *)evbuffer_pullup(conn->input, newline.pos + 1);
+	if (!line) {
+		close_soon(conn);
+		return false;
+	}
+	if ((size_t)newline.pos > LIMIT_LINE_BYTES) {
+		refuse_line(conn);
+		conn->skipping = false;
+	} else if (newline.pos > 0) { /* an empty line is nobody's message */
+		session_line(conn->session, (struct text){line, (size_t)newline.pos});
+	}
+	evbuffer_drain(conn->input, (size_t)newline.pos + 1);
+	return true;
+}
+
+/* Reads once into the input. As read(2). */
+static ssize_t receive(struct agent_conn *conn)
+{
+	struct evbuffer_iovec space;
+	struct iovec iov;
+	ssize_t n;
+
+	if (evbuffer_reserve_space(conn->input, READ_BYTES, &space, 1) < 1) {
+		errno = ENOMEM;
+		return -1;
+	}
+	iov = (struct iovec){space.iov_base, READ_BYTES};
+	n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov) : readv(conn->fd, &iov, 1);
+	space.iov_len = n > 0 ? (size_t)n : 0;
+	evbuffer_commit_space(conn->input, &space, 1);
+	return n;
+}
+
+/* The client will send no more. It may still wait for answers, or be gone for good: HUP tells, and
+ * nothing says when. */
+static void end_input(struct agent_conn *conn)
+{
+	static const struct timeval interval = {.tv_usec = HANG_UP_CHECK_MS * 1000};
+
+	conn->end_of_input = true;
+	event_del(conn->readable);
+	event_add(conn->check, &interval);
+	event_active(conn->check, EV_TIMEOUT, 0);
+}
+
+static void on_check(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+	struct pollfd poll_fd = {.fd = conn->fd};
+
+	(void)fd;
+	(void)what;
+	if (poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLHUP | POLLERR)))
+		close_soon(conn);
+	else
+		close_if_done(conn);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+	ssize_t n = receive(conn);
+
+	(void)fd;
+	(void)what;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		close_soon(conn);
+		return;
+	}
+	while (!conn->closing && take_line(conn))
+		;
+	if (n == 0 && !conn->closing)
+		end_input(conn);
+}
+
+/* Descriptors that a client passes must never be ours to close: closing one can block. */
+static int refuse_fds(struct agent_conn *conn)
+{
+	int no = 0;
+
+	if (setsockopt(conn->fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0)
+		return 0;
+	conn->takes_fds = true;
+	return fd_closer_start();
+}
+
+int agent_conn_new(struct service *service, int fd)
+{
+	struct agent_conn *conn = calloc(1, sizeof(*conn));
+	struct session_connection connection = {.wrote = on_wrote, .context = conn};
+	int r;
+
+	if (!conn) {
+		close(fd);
+		return -ENOMEM;
+	}
+	conn->service = service;
+	conn->fd = fd;
+	LIST_INSERT_HEAD(&connections, conn, entry);
+	service->connections++;
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	conn->input = evbuffer_new();
+	conn->output = connection.output = evbuffer_new();
+	conn->session = connection.output ? session_new(service, &connection) : NULL;
+	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
+	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
+	conn->check = event_new(service->base, -1, EV_PERSIST, on_check, conn);
+	conn->end = event_new(service->base, -1, 0, on_end, conn);
+	r = refuse_fds(conn);
+	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
+			      !conn->check || !conn->end || event_add(conn->readable, NULL) < 0))
+		r = -ENOMEM;
+	if (r < 0)
+		conn_free(conn);
+	return r;
+}
+
+void agent_conns_shut_down(void)
+{
+	struct agent_conn *conn;
+
+	LIST_FOREACH (conn, &connections, entry)
+		session_shut_down(conn->session);
+}
+
+size_t agent_conns_calls(void)
+{
+	struct agent_conn *conn;
+	size_t n = 0;
+
+	LIST_FOREACH (conn, &connections, entry)
+		n += session_calls(conn->session) + (evbuffer_get_length(conn->output) > 0);
+	return n;
+}
+
+void agent_conns_close(void)
+{
+	while (!LIST_EMPTY(&connections))
+		conn_free(LIST_FIRST(&connections));
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. What comes back from a workspace is hostile: it can end its call or break its own
+ * workspace, and nothing else. */
+#include "supervisor/call.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/call_result.h"
+#include "supervisor/call_send.h"
+#include "supervisor/observation.h"
+#include "supervisor/workspace.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum call_state {
+	CALL_WAITING, /* for its workspace to open, or for a slot there */
+	CALL_RUNNING,
+	CALL_TOLD,   /* asked to end: SIGTERM for a command, a cancel for a file call */
+	CALL_KILLED, /* a command: SIGKILL */
+	CALL_OVER,
+	CALL_STATES,
+};
+
+struct call {
+	enum call_state state;
+	struct event_base *base;
+	struct workspace *workspace;
+	struct workspace_ticket ticket;
+	struct call_request request;
+	struct call_owner owner;
+	struct timespec started;
+	struct event *timer;       /* the deadline, then how long TOLD and KILLED may last */
+	struct event *idle_timer;  /* NULL: no idle_timeout_ms */
+	enum ended_by cause;       /* what it was told */
+	struct call_result result; /* a file call's */
+	struct command_io *io;     /* a command's */
+	bool paused;
+};
+
+static uint64_t last_call;
+
+static bool is_command(const struct call *call)
+{
+	return call->request.tool->id == TOOL_RUN_COMMAND;
+}
+
+static uint64_t elapsed_us(const struct call *call)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)((now.tv_sec - call->started.tv_sec) * 1000000 +
+			  (now.tv_nsec - call->started.tv_nsec) / 1000);
+}
+
+static void set_timer(struct event *timer, int64_t milliseconds)
+{
+	struct timeval time = {
+		.tv_sec = milliseconds / 1000,
+		.tv_usec = milliseconds % 1000 * 1000,
+	};
+
+	event_add(timer, &time);
+}
+
+/* The shortest of argument, option and limit. */
+static int64_t deadline_ms(const struct call_request *request)
+{
+	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND ? request->args.timeout_ms
+								 : LIMIT_FILE_CALL_MS;
+
+	if (request->options.timeout_ms > 0 && request->options.timeout_ms < deadline)
+		deadline = request->options.timeout_ms;
+	return deadline;
+}
+
+static enum workspace_slot slot_of(const struct call_request *request)
+{
+	switch (request->tool->id) {
+	case TOOL_RUN_COMMAND:
+		return WORKSPACE_SLOT_COMMAND;
+	case TOOL_WRITE_FILE:
+		return WORKSPACE_SLOT_WRITE;
+	case TOOL_SEARCH_FILES:
+		return WORKSPACE_SLOT_JOB;
+	case TOOL_LIST_DIRECTORY:
+		return request->args.recursive ? WORKSPACE_SLOT_JOB : WORKSPACE_SLOT_SHORT;
+	default:
+		/* A range may lie deep in a large file; how large it is, only the files process
+		 * knows. */
+		return request->args.start_line > 0 || request->args.end_line > 0
+			       ? WORKSPACE_SLOT_JOB
+			       : WORKSPACE_SLOT_SHORT;
+	}
+}
+
+static void call_free(struct call *call)
+{
+	if (call->timer)
+		event_free(call->timer);
+	if (call->idle_timer)
+		event_free(call->idle_timer);
+	call_result_done(&call->result);
+	command_io_free(call->io);
+	workspace_release(call->workspace);
+	call_request_done(&call->request);
+	free(call);
+}
+
+/* Gives the one answer and frees the call, whose ticket has left its workspace. */
+static void answer(struct call *call, struct observation *observation)
+{
+	/* What the command left in its pipes belongs to the output; it may also be streamed now. */
+	if (call->io)
+		command_io_drain(call->io);
+	call->state = CALL_OVER;
+	observation->tool = text_from(call->request.tool->name);
+	observation->args = &call->request.args;
+	observation->wall_us = elapsed_us(call);
+	observation->base64 = call->request.options.base64;
+	observation->io = call->io;
+	if (call->owner.done)
+		call->owner.done(call->owner.context, observation);
+	call_free(call);
+}
+
+/* What happened and what to do about it, where the code's own sentence does not say. */
+static const char *told_sentence(const struct call *call, char *buffer, size_t size)
+{
+	long long after = (long long)(elapsed_us(call) / 1000);
+
+	switch (call->cause) {
+	case ENDED_BY_TIMEOUT:
+		snprintf(buffer, size,
+			is_command(call) ? "The command was ended after %lld ms, at its deadline; "
+					   "output has what "
+					   "it wrote until then. Give a larger timeout_ms or a "
+					   "faster command"
+					 : "The call was ended after %lld ms, at its deadline; ask "
+					   "for less at once",
+			after);
+		return buffer;
+	case ENDED_BY_IDLE_TIMEOUT:
+		snprintf(buffer, size,
+			"The command wrote nothing for %lld ms and was ended; output has what it "
+			"wrote "
+			"before",
+			(long long)call->request.options.idle_timeout_ms);
+		return buffer;
+	case ENDED_BY_OUTPUT_LIMIT:
+		snprintf(buffer, size,
+			"The command wrote more than %llu MiB and was ended; redirect its output "
+			"to a file",
+			(unsigned long long)(LIMIT_STREAM_TOTAL_BYTES / MIB));
+		return buffer;
+	default:
+		return NULL;
+	}
+}
+
+static void answer_told(struct call *call, const struct command_ended *ended)
+{
+	char buffer[256];
+	struct observation observation = {
+		.error = ended_by_error(call->cause),
+		.ended_by = call->cause,
+		.message = text_from(told_sentence(call, buffer, sizeof(buffer))),
+		.command = ended,
+	};
+
+	answer(call, &observation);
+}
+
+static void answer_error(struct call *call, enum tool_error error, const char *message)
+{
+	struct observation observation = {
+		.error = error,
+		.ended_by = ENDED_BY_WORKER_LOST,
+		.message = text_from(message),
+	};
+
+	answer(call, &observation);
+}
+
+static void leave_and_answer_error(struct call *call, enum tool_error error, const char *message)
+{
+	workspace_leave(call->workspace, &call->ticket);
+	answer_error(call, error, message);
+}
+
+/* The ways a call is told: what each state does with it. */
+
+static void tell_waiting(struct call *call)
+{
+	workspace_leave(call->workspace, &call->ticket);
+	answer_told(call, NULL);
+}
+
+static void tell_running(struct call *call)
+{
+	call->state = CALL_TOLD;
+	if (is_command(call)) {
+		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->ticket.call,
+			(struct text){NULL, 0}, NULL, 0);
+		set_timer(call->timer, LIMIT_TERM_GRACE_MS);
+	} else {
+		workspace_send_files(
+			call->workspace, FILES_CANCEL, call->ticket.call, (struct text){NULL, 0});
+		set_timer(call->timer, LIMIT_KILL_REPORT_MS);
+	}
+}
+
+void call_tell(struct call *call, enum ended_by cause)
+{
+	static void (*const told[CALL_STATES])(struct call * call) = {
+		[CALL_WAITING] = tell_waiting,
+		[CALL_RUNNING] = tell_running,
+	};
+
+	if (!told[call->state])
+		return;
+	call->cause = cause;
+	told[call->state](call);
+}
+
+/* The time of a state is over. */
+
+static void deadline_passed(struct call *call)
+{
+	call_tell(call, ENDED_BY_TIMEOUT);
+}
+
+static void grace_over(struct call *call)
+{
+	call->state = CALL_KILLED;
+	if (!is_command(call)) {
+		workspace_abandon(call->workspace);
+		return;
+	}
+	workspace_send_worker(
+		call->workspace, COMMAND_KILL, call->ticket.call, (struct text){NULL, 0}, NULL, 0);
+	set_timer(call->timer, LIMIT_KILL_REPORT_MS);
+}
+
+/* A worker that does not report the end of what it killed is not argued with. */
+static void report_overdue(struct call *call)
+{
+	workspace_abandon(call->workspace);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	static void (*const overdue[CALL_STATES])(struct call * call) = {
+		[CALL_WAITING] = deadline_passed,
+		[CALL_RUNNING] = deadline_passed,
+		[CALL_TOLD] = grace_over,
+		[CALL_KILLED] = report_overdue,
+	};
+	struct call *call = context;
+
+	(void)fd;
+	(void)what;
+	overdue[call->state](call);
+}
+
+static void on_idle(evutil_socket_t fd, short what, void *context)
+{
+	struct call *call = context;
+
+	(void)fd;
+	(void)what;
+	/* Output that nobody reads at the moment is no silence of the command's. */
+	if (call->paused)
+		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+	else
+		call_tell(call, ENDED_BY_IDLE_TIMEOUT);
+}
+
+static void on_output(void *context, enum command_stream stream, struct text data)
+{
+	struct call *call = context;
+
+	if (call->idle_timer && call->state == CALL_RUNNING)
+		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+	if (call->owner.output && call->request.options.stream)
+		call->owner.output(call->owner.context, stream, data);
+}
+
+static void on_output_limit(void *context)
+{
+	call_tell(context, ENDED_BY_OUTPUT_LIMIT);
+}
+
+static int begin_command(struct call *call)
+{
+	struct command_io_owner owner = {on_output, on_output_limit, call};
+	int fds[COMMAND_FDS];
+	unsigned n_fds;
+	int r = command_io_new(
+		call->base, &owner, call->request.options.input, &call->io, fds, &n_fds);
+
+	if (r < 0)
+		return r;
+	if (call->paused)
+		command_io_pause(call->io);
+	if (call->request.options.idle_timeout_ms > 0) {
+		call->idle_timer = event_new(call->base, -1, 0, on_idle, call);
+		if (call->idle_timer)
+			set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+	}
+	return call_send_command(call->workspace, call->ticket.call, &call->request, fds, n_fds);
+}
+
+static int begin_files(struct call *call)
+{
+	int r = call_result_begin(
+		&call->result, call->request.tool->id, call->request.options.base64);
+
+	return r < 0 ? r : call_send_files(call->workspace, call->ticket.call, &call->request);
+}
+
+static void on_begin(void *context)
+{
+	struct call *call = context;
+	int r = is_command(call) ? begin_command(call) : begin_files(call);
+
+	call->state = CALL_RUNNING;
+	if (r < 0) {
+		command_io_free(TAKE_PTR(call->io));
+		leave_and_answer_error(call, TOOL_BUSY, strerror(-r));
+	}
+}
+
+static int end_command(struct call *call, const struct channel_frame *frame)
+{
+	struct observation observation = {0};
+	struct command_ended ended;
+
+	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
+		return -EBADMSG;
+	workspace_leave(call->workspace, &call->ticket);
+	if (ended.end == COMMAND_END_TOLD && call->state != CALL_RUNNING) {
+		answer_told(call, &ended);
+		return 0;
+	}
+	if (ended.end == COMMAND_END_NOT_BEGUN) {
+		bool told = call->state != CALL_RUNNING && ended.launch_error == ECANCELED;
+
+		command_io_free(TAKE_PTR(call->io));
+		if (told)
+			answer_told(call, NULL);
+		else
+			answer_error(call,
+				ended.launch_error == EAGAIN ? TOOL_PROCESS_LIMIT
+							     : TOOL_EXECUTION_ERROR,
+				strerror((int)ended.launch_error));
+		return 0;
+	}
+	/* Also a command that ended by itself before it could be told: that is why it ended. */
+	observation.command = &ended;
+	observation.ended_by =
+		WIFSIGNALED((int)ended.wait_status) ? ENDED_BY_SIGNAL : ENDED_BY_EXIT;
+	answer(call, &observation);
+	return 0;
+}
+
+static int end_files(struct call *call, const struct channel_frame *frame)
+{
+	struct observation observation = {0};
+	struct files_end end;
+
+	if (frame->type != FILES_END)
+		return call_result_add(&call->result, frame);
+	if (files_end_get(frame->payload, &end) < 0)
+		return -EBADMSG;
+	workspace_leave(call->workspace, &call->ticket);
+	if (end.error == TOOL_CANCELLED && call->state != CALL_RUNNING) {
+		answer_told(call, NULL);
+		return 0;
+	}
+	if (call_result_finish(&call->result) < 0) {
+		answer_error(call, TOOL_BUSY, "Out of memory");
+		return 0;
+	}
+	end.truncated |= call->result.cut;
+	if (call->result.cut)
+		end.count = call->result.count;
+	observation.error = end.error;
+	observation.message = end.message;
+	observation.files = &end;
+	observation.items = call->result.items;
+	observation.encoding = call_result_encoding(&call->result);
+	answer(call, &observation);
+	return 0;
+}
+
+static int on_frame(void *context, const struct channel_frame *frame)
+{
+	struct call *call = context;
+
+	return is_command(call) ? end_command(call, frame) : end_files(call, frame);
+}
+
+static void on_lost(void *context, enum tool_error error, const char *message)
+{
+	answer_error(context, error, message);
+}
+
+int call_start(struct event_base *base, struct workspace *workspace, struct call_request *request,
+	const struct call_owner *owner, struct call **ret)
+{
+	static const struct workspace_ticket_owner ticket_owner = {on_begin, on_frame, on_lost};
+	struct call *call = calloc(1, sizeof(*call));
+
+	if (!call) {
+		call_request_done(request);
+		return -ENOMEM;
+	}
+	call->base = base;
+	call->workspace = workspace_hold(workspace);
+	call->request = *request;
+	call->owner = *owner;
+	clock_gettime(CLOCK_MONOTONIC, &call->started);
+	call->timer = event_new(base, -1, 0, on_timer, call);
+	if (!call->timer) {
+		call_free(call);
+		return -ENOMEM;
+	}
+	set_timer(call->timer, deadline_ms(request));
+	call->ticket = (struct workspace_ticket){
+		.call = ++last_call,
+		.slot = slot_of(request),
+		.owner = &ticket_owner,
+		.context = call,
+	};
+	*ret = call;
+	workspace_enter(workspace, &call->ticket);
+	return 0;
+}
+
+void call_disown(struct call *call)
+{
+	call->owner = (struct call_owner){0};
+}
+
+void call_pause_output(struct call *call)
+{
+	call->paused = true;
+	if (call->io)
+		command_io_pause(call->io);
+}
+
+void call_resume_output(struct call *call)
+{
+	call->paused = false;
+	if (call->io)
+		command_io_resume(call->io);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A tool call in flight: this file alone owns its state, from admission to the one observation that
+ * answers it. Deadlines, cancelling, a client that left and shutting down are one path: the call is
+ * told to end with a cause, and the first cause counts.
+ *
+ *   WAITING ──its turn──► RUNNING ──told──► TOLD ──grace over──► KILLED ──still nothing──► the
+ * workspace is abandoned └────────────────────┴─ the end is reported, or the process is lost ─┴──►
+ * answered, and gone
+ */
+
+#include "supervisor/call_request.h"
+#include "supervisor/command_io.h"
+#include "supervisor/ended_by.h"
+
+struct call;
+struct event_base;
+struct observation;
+struct workspace;
+
+struct call_owner {
+	/* The call is over: write its answer. The call is freed afterwards. */
+	void (*done)(void *context, const struct observation *observation);
+	/* A command wrote something, for calls with options.stream. */
+	void (*output)(void *context, enum command_stream stream, struct text data);
+	void *context;
+};
+
+/** Begins a call in @workspace, which it holds until it is over. Takes @request in any case. 0 or
+ * -ENOMEM. */
+int call_start(struct event_base *base, struct workspace *workspace, struct call_request *request,
+	const struct call_owner *owner, struct call **ret);
+
+/** Ends @call because of @cause. Its answer comes when it has ended, which may be from in here. */
+void call_tell(struct call *call, enum ended_by cause);
+
+/** Nobody waits for the answer any more: owner is not called again. The call still ends by itself
+ * or when it is told. */
+void call_disown(struct call *call);
+
+/** Its client does not read: stop reading what the command writes; or go on. */
+void call_pause_output(struct call *call);
+void call_resume_output(struct call *call);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * From tool.call's JSON to a checked request: the model's form, the tool, its arguments, the
+ * options, the path rules and the blocked commands, in this order. Whatever the program around the
+ * model got wrong is a protocol error; what the model got wrong is an observation.
+ */
+
+#include "common/errors.h"
+#include "supervisor/args_decode.h"
+
+struct command_policy;
+struct json_object;
+
+struct call_request {
+	const struct tool *tool;
+	struct tool_args args;       /* texts borrowed from json, or from decoded */
+	struct call_options options; /* likewise */
+	char *path;    /* relative to the root, checked as a string; NULL for run_command */
+	char *decoded; /* what came as base64 */
+	struct json_object *json; /* a reference */
+};
+
+/* What is wrong with a request. */
+struct call_refusal {
+	enum tool_error error; /* TOOL_OK: the params are wrong, a protocol error */
+	char *tool;            /* as it was named, or NULL */
+	char *message;         /* may be NULL */
+};
+
+/**
+ * Reads @params of tool.call for a workspace seen at @visible_root. 0 and a request to be released
+ * with call_request_done, or -EINVAL and a refusal to be released with call_refusal_done.
+ */
+int call_request_read(struct json_object *params, struct text visible_root,
+	const struct command_policy *policy, struct call_request *ret_request,
+	struct call_refusal *ret_refusal);
+
+void call_request_done(struct call_request *request);
+void call_refusal_done(struct call_refusal *refusal);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A command's standard descriptors as cloisterd sees them: it reads stdout and stderr itself, with
+ * a budget per turn of the loop, and feeds stdin. What the command writes is hostile bytes; what is
+ * kept of it is bounded (stream_capture.h).
+ */
+
+#include "common/text.h"
+#include "common/wire_commands.h"
+#include "supervisor/stream_capture.h"
+
+#include <stdbool.h>
+
+struct event_base;
+struct command_io;
+
+enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STREAMS };
+
+struct command_io_owner {
+	/* Bytes came. They are borrowed and already kept. Called from the loop and from
+	 * command_io_drain. */
+	void (*output)(void *context, enum command_stream stream, struct text data);
+	/* One stream is over LIMIT_STREAM_TOTAL_BYTES: nothing more is read. Said once. */
+	void (*limit)(void *context);
+	void *context;
+};
+
+/**
+ * Makes the pipes. @input is copied; data NULL: none. Stores in @ret_fds what the command gets, in
+ * the order of COMMAND_FD_*, and how many in @ret_n_fds; the caller passes them on. 0 or -errno.
+ */
+int command_io_new(struct event_base *base, const struct command_io_owner *owner, struct text input,
+	struct command_io **ret, int ret_fds[COMMAND_FDS], unsigned *ret_n_fds);
+
+/** Stops and goes on reading: a client that does not take its output stalls only its own command.
+ */
+void command_io_pause(struct command_io *io);
+void command_io_resume(struct command_io *io);
+
+/**
+ * The command is gone: reads what it left in the pipes, at most a pipe's largest size, and closes
+ * them. Who else holds a write end is not waited for.
+ */
+void command_io_drain(struct command_io *io);
+
+const struct stream_capture *command_io_capture(
+	const struct command_io *io, enum command_stream stream);
+
+/** NULL is fine. */
+void command_io_free(struct command_io *io);

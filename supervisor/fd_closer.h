@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * For kernels that cannot refuse descriptors on a socket (SO_PASSRIGHTS, before Linux 6.16): what a
+ * client passes is received and closed by a thread of its own. Merely closing a descriptor can
+ * block for as long as its sender likes (a lingering socket, a FUSE file), and a read(2) that
+ * discards them closes them just the same, so the loop must do neither.
+ */
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/** Starts the thread if it does not run yet. 0 or -errno. */
+int fd_closer_start(void);
+
+/** As readv(@fd, @iov, 1), for a socket; descriptors that come with the bytes go to the thread. */
+ssize_t fd_closer_receive(int fd, const struct iovec *iov);

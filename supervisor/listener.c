@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. unix(7), accept(2). */
+#include "supervisor/listener.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent_conn.h"
+#include "supervisor/jsonrpc.h"
+#include "supervisor/log.h"
+#include "supervisor/peer_auth.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define BACKLOG        128
+#define PAUSE_MS       200 /* after descriptors or memory ran out */
+#define ACCEPTS_A_TURN 16
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
+struct listener {
+	struct service *service;
+	int fd;
+	char *path;
+	struct event *readable;
+	struct event *resume;
+};
+
+/* True when @path is a socket that nobody answers on. */
+static bool is_stale(const struct sockaddr_un *address)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat stat_buf;
+
+	if (fd < 0 || lstat(address->sun_path, &stat_buf) < 0 || !S_ISSOCK(stat_buf.st_mode))
+		return false;
+	return connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
+	       errno == ECONNREFUSED;
+}
+
+static int bind_path(int fd, const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	mode_t old;
+	int r;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, path);
+	if (is_stale(&address))
+		unlink(path);
+	old = umask(0177);
+	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+	umask(old);
+	return r;
+}
+
+int listener_bind(const char *path, struct listener **ret)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	int no = 0, r;
+
+	if (!listener)
+		return -ENOMEM;
+	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	r = listener->fd < 0 ? -errno : bind_path(listener->fd, path);
+	/* Inherited by what is accepted, so that no descriptor can come before agent_conn.c says
+	 * so; older kernels: there. */
+	if (r == 0)
+		(void)setsockopt(listener->fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
+	if (r == 0)
+		listener->path = strdup(path);
+	if (r == 0 && listen(listener->fd, BACKLOG) < 0)
+		r = -errno;
+	if (r < 0) {
+		listener_free(listener);
+		return r;
+	}
+	*ret = listener;
+	return 0;
+}
+
+/* Says why, once, without waiting for anything: the socket is new and its buffer empty. */
+static void refuse(int fd, const char *message, const char *code)
+{
+	struct evbuffer *output = evbuffer_new();
+
+	if (output) {
+		(void)jsonrpc_error(output, NULL, JSONRPC_SERVER_ERROR, message, code);
+		fcntl(fd, F_SETFL, O_NONBLOCK);
+		(void)evbuffer_write(output, fd);
+		evbuffer_free(output);
+	}
+	close(fd);
+}
+
+static void admit(struct service *service, int fd)
+{
+	if (!peer_auth_allows(fd))
+		refuse(fd, "This user may not use this service", "FORBIDDEN");
+	else if (service->shutting_down)
+		refuse(fd, "The service is shutting down", "SHUTTING_DOWN");
+	else if (service->connections >= LIMIT_CONNECTIONS)
+		refuse(fd, "Too many connections; try again later", "BUSY");
+	else
+		(void)agent_conn_new(service, fd);
+}
+
+static void on_readable(evutil_socket_t listening, short what, void *context)
+{
+	static const struct timeval pause = {.tv_usec = PAUSE_MS * 1000};
+	struct listener *listener = context;
+
+	(void)what;
+	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			admit(listener->service, fd);
+			continue;
+		}
+		if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+			return;
+		/* The connection stays in the queue: a pause, not a busy loop. */
+		log_warning("accepting connections pauses: %s", strerror(errno));
+		event_del(listener->readable);
+		event_add(listener->resume, &pause);
+		return;
+	}
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct listener *listener = context;
+
+	(void)fd;
+	(void)what;
+	event_add(listener->readable, NULL);
+}
+
+int listener_start(struct listener *listener, struct service *service)
+{
+	listener->service = service;
+	listener->readable =
+		event_new(service->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);
+	listener->resume = event_new(service->base, -1, 0, on_resume, listener);
+	if (!listener->readable || !listener->resume || event_add(listener->readable, NULL) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void listener_free(struct listener *listener)
+{
+	if (!listener)
+		return;
+	if (listener->readable)
+		event_free(listener->readable);
+	if (listener->resume)
+		event_free(listener->resume);
+	close_fd(&listener->fd);
+	if (listener->path)
+		unlink(listener->path);
+	free(listener->path);
+	free(listener);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The agent socket: accepts connections, lets in whom peer_auth.h allows, and pauses when
+ * descriptors run out. */
+
+#include "supervisor/service.h"
+
+struct listener;
+
+/**
+ * Binds the Unix socket @path, mode 0600, over a stale one that nobody listens on. Before
+ * lock-down. 0; -EADDRINUSE when somebody listens; another -errno.
+ */
+int listener_bind(const char *path, struct listener **ret);
+
+/** Begins to accept. 0 or -errno. */
+int listener_start(struct listener *listener, struct service *service);
+
+/** Stops, and removes the socket's name. NULL is fine. */
+void listener_free(struct listener *listener);

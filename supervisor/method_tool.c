@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: tools.list, tool.call and tool.cancel. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
+#include "supervisor/call.h"
+#include "supervisor/json_text.h"
+#include "supervisor/observation.h"
+#include "supervisor/session_state.h"
+#include "supervisor/tool_definitions.h"
+
+#include <json-c/json_object.h>
+
+static struct text string_param(struct json_object *params, const char *name, bool *ret_wrong)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(params, name, &value))
+		return (struct text){NULL, 0};
+	if (!json_object_is_type(value, json_type_string)) {
+		*ret_wrong = true;
+		return (struct text){NULL, 0};
+	}
+	return (struct text){
+		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
+}
+
+void method_tools_list(struct session *session, struct jsonrpc_request *request)
+{
+	enum tool_format tool_format = TOOL_FORMAT_OLLAMA;
+	bool wrong = false;
+	struct text format = string_param(request->params, "format", &wrong);
+	struct json_object *definitions;
+	struct json_text json;
+	const char *text;
+
+	if (request->notification)
+		return;
+	if (wrong || (format.data && tool_format_by_name(format, &tool_format) < 0)) {
+		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+			"format must be \"ollama\", \"openai\" or \"mcp\"", NULL);
+		return;
+	}
+	definitions = tool_definitions(tool_format);
+	text = definitions ? json_object_to_json_string_ext(definitions, JSON_C_TO_STRING_PLAIN)
+			   : NULL;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "tools");
+	json_text_raw(&json, text_from(text ? text : "[]"));
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	json_object_put(definitions);
+}
+
+static void free_call(struct session_call *call)
+{
+	LIST_REMOVE(call, entry);
+	call->session->n_calls--;
+	free(call->id_text);
+	free(call);
+}
+
+static void on_done(void *context, const struct observation *observation)
+{
+	struct session_call *call = context;
+	struct json_text json;
+
+	if (call->id_text) {
+		session_answer_begin(call->session, &json, call->id_text);
+		observation_write(&json, observation);
+		session_answer_end(call->session, &json);
+	}
+	free_call(call);
+}
+
+static void notify_output(struct session_call *call, enum command_stream stream, struct text data)
+{
+	struct json_text json = json_text(call->session->connection.output);
+
+	jsonrpc_notification_begin(&json, "tool.output");
+	json_text_object_begin(&json);
+	json_text_key(&json, "id");
+	json_text_raw(&json, text_from(call->id_text));
+	json_text_key(&json, "stream");
+	json_text_string(&json,
+		stream == COMMAND_STREAM_STDOUT ? TEXT_LITERAL("stdout") : TEXT_LITERAL("stderr"));
+	json_text_key(&json, "data");
+	if (call->stream_base64) {
+		json_text_base64_begin(&json);
+		json_text_base64_part(&json, data);
+		json_text_base64_end(&json);
+	} else {
+		json_text_string_begin(&json);
+		json_text_string_part(
+			&json, (struct text){call->carry[stream], call->carry_len[stream]});
+		json_text_string_part(&json, data);
+		json_text_string_end(&json);
+	}
+	json_text_key(&json, "seq");
+	json_text_uint64(&json, call->seq++);
+	json_text_object_end(&json);
+	session_answer_end(call->session, &json);
+}
+
+/* A character whose end has not come yet is kept back until it has. */
+static void on_output(void *context, enum command_stream stream, struct text data)
+{
+	struct session_call *call = context;
+	size_t tail = 0;
+
+	if (!call->id_text)
+		return;
+	if (!call->stream_base64) {
+		tail = utf8_incomplete_tail(data);
+		/* All of it may be the middle of one character: the whole of it is sent then. */
+		if (tail == data.len)
+			tail = 0;
+	}
+	data.len -= tail;
+	notify_output(call, stream, data);
+	call->carry_len[stream] = tail;
+	memcpy(call->carry[stream], data.data + data.len, tail);
+}
+
+/* An observation of what never became a call. */
+static void answer_refused(
+	struct session *session, const char *id_text, const struct call_refusal *refusal)
+{
+	struct observation observation = {
+		.tool = text_from(refusal->tool ? refusal->tool : ""),
+		.error = refusal->error,
+		.message = text_from(refusal->message),
+	};
+	struct json_text json;
+
+	session_answer_begin(session, &json, id_text);
+	observation_write(&json, &observation);
+	session_answer_end(session, &json);
+}
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	struct call_refusal *refusal)
+{
+	if (request->notification)
+		;
+	else if (refusal->error == TOOL_OK)
+		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+			refusal->message ? refusal->message : "Out of memory", NULL);
+	else
+		answer_refused(session, request->id_text, refusal);
+	call_refusal_done(refusal);
+}
+
+/* The workspace that the call names or that is the default; held by its session, or for a managed
+ * one by name for now. */
+static struct workspace *find_workspace(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace;
+	bool wrong = false;
+	struct text name = string_param(request->params, "workspace", &wrong);
+
+	if (wrong) {
+		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+			"workspace must be a string", NULL);
+		return NULL;
+	}
+	workspace = session_find_workspace(session, name);
+	if (workspace)
+		return workspace_hold(workspace);
+	if (name.data && workspaces_get_managed(session->service->workspaces, name, false,
+				 &workspace, &message) == TOOL_OK)
+		return workspace;
+	if (!request->notification)
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			name.data ? "This connection has no workspace of this name open; open it "
+				    "with "
+				    "workspace.open"
+				  : "No workspace is open on this connection; open one with "
+				    "workspace.open",
+			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	return NULL;
+}
+
+static void start(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request)
+{
+	struct session_call *call = calloc(1, sizeof(*call));
+	struct call_owner owner = {on_done, on_output, call};
+
+	if (!call) {
+		call_request_done(call_request);
+		return;
+	}
+	call->session = session;
+	call->stream_base64 = call_request->options.base64;
+	call->id_text = TAKE_PTR(request->id_text);
+	LIST_INSERT_HEAD(&session->calls, call, entry);
+	session->n_calls++;
+	if (call_start(session->service->base, workspace, call_request, &owner, &call->call) < 0) {
+		free_call(call);
+		return;
+	}
+	if (session->paused)
+		call_pause_output(call->call);
+}
+
+void method_tool_call(struct session *session, struct jsonrpc_request *request)
+{
+	struct call_refusal refusal = {0};
+	struct call_request call_request;
+	struct workspace *workspace;
+
+	if (request->id_text && session_find_call(session, request->id_text)) {
+		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
+			"A call with this id is in flight on this connection", NULL);
+		return;
+	}
+	workspace = find_workspace(session, request);
+	if (!workspace)
+		return;
+	if (call_request_read(request->params, workspace_visible(workspace),
+		    session->service->policy, &call_request, &refusal) < 0) {
+		refuse(session, request, &refusal);
+	} else if (session->service->shutting_down ||
+		   session->n_calls >= LIMIT_CALLS_PER_CONNECTION) {
+		refusal.tool = strdup(call_request.tool->name);
+		refusal.error = session->service->shutting_down ? TOOL_SHUTTING_DOWN : TOOL_BUSY;
+		call_request_done(&call_request);
+		refuse(session, request, &refusal);
+	} else {
+		start(session, request, workspace, &call_request);
+	}
+	workspace_release(workspace);
+}
+
+void method_tool_cancel(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_call *call = NULL;
+	struct json_object *id;
+	struct json_text json;
+
+	if (json_object_object_get_ex(request->params, "id", &id) && id)
+		call = session_find_call(
+			session, json_object_to_json_string_ext(id, JSON_C_TO_STRING_PLAIN));
+	/* The call's own answer comes first if it can be given at once. */
+	if (call)
+		call_tell(call->call, ENDED_BY_CANCEL);
+	if (request->notification)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "cancelled");
+	json_text_bool(&json, call != NULL);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: workspace.open, .close, .list and .remove. */
+#include "common/cleanup.h"
+#include "common/wire_files.h"
+#include "supervisor/json_text.h"
+#include "supervisor/session_state.h"
+
+#include <errno.h>
+#include <json-c/json_object.h>
+
+static void put(struct json_text *json, const char *key, const char *value)
+{
+	json_text_key(json, key);
+	json_text_string(json, text_from(value));
+}
+
+/* What holds this workspace, as it is and not as it might be. */
+static void put_isolation(struct json_text *json)
+{
+	static const char *const namespaces[] = {"user", "mount", "pid", "network", "ipc", "uts"};
+
+	json_text_key(json, "isolation");
+	json_text_object_begin(json);
+	put(json, "mode", "user");
+	json_text_key(json, "namespaces");
+	json_text_array_begin(json);
+	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
+		json_text_string(json, text_from(namespaces[i]));
+	json_text_array_end(json);
+	put(json, "network", "none");
+	json_text_key(json, "landlock");
+	json_text_bool(json, false);
+	json_text_key(json, "command_filter");
+	json_text_bool(json, false);
+	json_text_key(json, "cgroup");
+	json_text_bool(json, false);
+	json_text_object_end(json);
+}
+
+static void put_workspace(struct json_text *json, const struct workspace *workspace)
+{
+	put(json, "workspace", workspace_name(workspace));
+	put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	json_text_key(json, "root");
+	json_text_string(json, workspace_visible(workspace));
+}
+
+/* A refusal: what the parameters say is -32602, what the host says has a name. */
+static void answer_refusal(
+	struct session *session, const char *id_text, enum tool_error error, const char *message)
+{
+	bool params = error == TOOL_INVALID_ARGUMENTS;
+
+	if (!id_text)
+		return;
+	session_answer_error(session, id_text,
+		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR,
+		message ? message : tool_error_sentence(error),
+		params ? NULL : tool_error_name(error));
+}
+
+static void pending_free(struct session_pending *pending)
+{
+	if (pending->session)
+		LIST_REMOVE(pending, entry);
+	workspace_release(pending->workspace);
+	free(pending->id_text);
+	free(pending);
+}
+
+/* Queues @pending_owner's work for @workspace, whose hold is taken. */
+static void wait_for(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, enum workspace_slot slot,
+	const struct workspace_ticket_owner *owner)
+{
+	/* Not on the wire of any call: their numbers count up from 1. */
+	static uint64_t last = UINT64_MAX;
+	struct session_pending *pending = calloc(1, sizeof(*pending));
+
+	if (!pending) {
+		answer_refusal(session, request->id_text, TOOL_BUSY, "Out of memory");
+		workspace_release(workspace);
+		return;
+	}
+	pending->session = session;
+	pending->id_text = TAKE_PTR(request->id_text);
+	pending->workspace = workspace;
+	pending->ticket = (struct workspace_ticket){
+		.call = last--, .slot = slot, .owner = owner, .context = pending};
+	LIST_INSERT_HEAD(&session->pending, pending, entry);
+	workspace_enter(workspace, &pending->ticket);
+}
+
+static void on_lost(void *context, enum tool_error error, const char *message)
+{
+	struct session_pending *pending = context;
+
+	if (pending->session)
+		answer_refusal(pending->session, pending->id_text, error, message);
+	pending_free(pending);
+}
+
+static int no_frame(void *context, const struct channel_frame *frame)
+{
+	(void)context;
+	(void)frame;
+	return -EBADMSG;
+}
+
+/* Its turn has come: the workspace is open. */
+static void on_opened(void *context)
+{
+	struct session_pending *pending = context;
+	struct session *session = pending->session;
+	struct json_text json;
+
+	workspace_leave(pending->workspace, &pending->ticket);
+	if (session && session_add_workspace(session, workspace_hold(pending->workspace)) == 0 &&
+		pending->id_text) {
+		session_answer_begin(session, &json, pending->id_text);
+		json_text_object_begin(&json);
+		put_workspace(&json, pending->workspace);
+		put(&json, "tenant", session->service->tenant);
+		put_isolation(&json);
+		json_text_object_end(&json);
+		session_answer_end(session, &json);
+	}
+	pending_free(pending);
+}
+
+/* A string parameter; data is NULL when it is absent. False when it is something else. */
+static bool get_string(struct json_object *params, const char *name, struct text *ret)
+{
+	struct json_object *value;
+
+	*ret = (struct text){NULL, 0};
+	if (!json_object_object_get_ex(params, name, &value))
+		return true;
+	if (!json_object_is_type(value, json_type_string))
+		return false;
+	*ret = (struct text){
+		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
+	return true;
+}
+
+static enum tool_error get_workspace(struct session *session, struct json_object *params,
+	struct workspace **ret, char **ret_message)
+{
+	struct text name, root, kind_name, tenant;
+	enum workspace_kind kind = WORKSPACE_DIRECTORY;
+
+	if (!get_string(params, "workspace", &name) || !get_string(params, "root", &root) ||
+		!get_string(params, "kind", &kind_name) || !get_string(params, "tenant", &tenant)) {
+		*ret_message = strdup("workspace, root, kind and tenant must be strings");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	if (tenant.data && !text_equal(tenant, text_from(session->service->tenant)))
+		return TOOL_FORBIDDEN;
+	if (!name.data == !root.data) {
+		*ret_message =
+			strdup("give either workspace, a name, or root, an absolute directory");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	if (kind_name.data)
+		kind = workspace_kind_by_name(kind_name);
+	if (name.data && (!kind_name.data || kind == WORKSPACE_MANAGED))
+		return workspaces_get_managed(
+			session->service->workspaces, name, true, ret, ret_message);
+	if (name.data || (kind != WORKSPACE_DIRECTORY && kind != WORKSPACE_ROOTFS)) {
+		*ret_message =
+			strdup("kind must be \"directory\" or \"rootfs\", and goes with root");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	return workspaces_get_directory(session->service->workspaces, root, kind, ret, ret_message);
+}
+
+void method_workspace_open(struct session *session, struct jsonrpc_request *request)
+{
+	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace;
+	enum tool_error error =
+		session->service->shutting_down
+			? TOOL_SHUTTING_DOWN
+			: get_workspace(session, request->params, &workspace, &message);
+
+	if (error != TOOL_OK)
+		answer_refusal(session, request->id_text, error, message);
+	else
+		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &owner);
+}
+
+static void answer_empty(struct session *session, const char *id_text)
+{
+	struct json_text json;
+
+	if (!id_text)
+		return;
+	session_answer_begin(session, &json, id_text);
+	json_text_object_begin(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void method_workspace_close(struct session *session, struct jsonrpc_request *request)
+{
+	struct workspace *workspace;
+	struct text name;
+
+	if (!get_string(request->params, "workspace", &name)) {
+		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"workspace must be a string");
+		return;
+	}
+	workspace = session_find_workspace(session, name);
+	if (!workspace) {
+		answer_refusal(session, request->id_text, TOOL_WORKSPACE_NOT_FOUND, NULL);
+		return;
+	}
+	/* Calls in flight hold it until they are over. */
+	session_drop_workspace(session, workspace);
+	answer_empty(session, request->id_text);
+}
+
+struct listing {
+	struct json_text json;
+	struct workspaces *workspaces;
+};
+
+static void list_used(void *context, struct workspace *workspace)
+{
+	struct listing *listing = context;
+
+	json_text_object_begin(&listing->json);
+	put_workspace(&listing->json, workspace);
+	json_text_key(&listing->json, "open");
+	json_text_bool(&listing->json, workspace_is_open(workspace));
+	json_text_object_end(&listing->json);
+}
+
+struct name_search {
+	const char *name;
+	bool found;
+};
+
+static void match_name(void *context, struct workspace *workspace)
+{
+	struct name_search *search = context;
+
+	search->found |= workspace_kind(workspace) == WORKSPACE_MANAGED &&
+			 strcmp(workspace_name(workspace), search->name) == 0;
+}
+
+/* Managed workspaces that exist and that nobody uses at the moment. */
+static void list_managed(void *context, const char *name)
+{
+	struct listing *listing = context;
+	struct name_search search = {.name = name};
+
+	workspaces_each(listing->workspaces, match_name, &search);
+	if (search.found)
+		return;
+	json_text_object_begin(&listing->json);
+	put(&listing->json, "workspace", name);
+	put(&listing->json, "kind", "managed");
+	put(&listing->json, "root", "/workspace");
+	json_text_key(&listing->json, "open");
+	json_text_bool(&listing->json, false);
+	json_text_object_end(&listing->json);
+}
+
+void method_workspace_list(struct session *session, struct jsonrpc_request *request)
+{
+	struct listing listing = {.workspaces = session->service->workspaces};
+
+	if (!request->id_text)
+		return;
+	session_answer_begin(session, &listing.json, request->id_text);
+	json_text_object_begin(&listing.json);
+	json_text_key(&listing.json, "workspaces");
+	json_text_array_begin(&listing.json);
+	workspaces_each(listing.workspaces, list_used, &listing);
+	(void)workspaces_each_managed(listing.workspaces, list_managed, &listing);
+	json_text_array_end(&listing.json);
+	json_text_object_end(&listing.json);
+	session_answer_end(session, &listing.json);
+}
+
+/* Its turn has come: everything in it goes, by the one process that may delete it. */
+static void on_remove_begin(void *context)
+{
+	struct session_pending *pending = context;
+
+	workspace_send_files(
+		pending->workspace, FILES_CLEAR, pending->ticket.call, (struct text){NULL, 0});
+}
+
+static int on_remove_frame(void *context, const struct channel_frame *frame)
+{
+	struct session_pending *pending = context;
+	struct files_end end;
+	int r = 0;
+
+	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
+		return -EBADMSG;
+	workspace_leave(pending->workspace, &pending->ticket);
+	if (end.error == TOOL_OK) {
+		r = workspace_remove_directory(pending->workspace);
+		if (r < 0)
+			end.error = tool_error_from_errno(-r);
+	}
+	if (pending->session && end.error == TOOL_OK)
+		answer_empty(pending->session, pending->id_text);
+	else if (pending->session)
+		answer_refusal(pending->session, pending->id_text, end.error, NULL);
+	pending_free(pending);
+	return 0;
+}
+
+void method_workspace_remove(struct session *session, struct jsonrpc_request *request)
+{
+	static const struct workspace_ticket_owner owner = {
+		on_remove_begin, on_remove_frame, on_lost};
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace;
+	struct text name;
+	enum tool_error error;
+
+	if (!get_string(request->params, "workspace", &name) || !name.data) {
+		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"workspace must be the name of a managed workspace");
+		return;
+	}
+	error = workspaces_get_managed(
+		session->service->workspaces, name, false, &workspace, &message);
+	if (error != TOOL_OK) {
+		answer_refusal(session, request->id_text, error, message);
+		return;
+	}
+	/* Our own use of it ends here; anybody else's, and calls in flight, stand against it. */
+	session_drop_workspace(session, workspace);
+	if (workspace_users(workspace) > 1) {
+		answer_refusal(session, request->id_text, TOOL_BUSY, "The workspace is in use");
+		workspace_release(workspace);
+		return;
+	}
+	wait_for(session, request, workspace, WORKSPACE_SLOT_JOB, &owner);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/options.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: cloisterd [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
+	"       cloisterd --connection-fd=3 [--state-dir DIR]\n"
+	"\n"
+	"Runs the tool calls of agents that connect to the agent socket, each in its workspace.\n"
+	"  --agent-socket PATH   default: $XDG_RUNTIME_DIR/cloister/agent.sock\n"
+	"  --state-dir DIR       where managed workspaces lie; default: $XDG_STATE_HOME/cloister,\n"
+	"                        that is ~/.local/state/cloister\n"
+	"  --user NAME           the user to become when started as root\n"
+	"  --connection-fd=3     serve the one connected socket at this descriptor, and end with "
+	"it\n";
+
+enum { OPTION_AGENT_SOCKET = 256, OPTION_STATE_DIR, OPTION_USER, OPTION_CONNECTION_FD };
+
+static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
+{
+	fputs(text, stream);
+	exit(status);
+}
+
+/* @suffix below the directory that the environment @variable names, or below @fallback and
+ * @fallback_suffix; NULL: neither is set. */
+static char *default_path(
+	const char *variable, const char *fallback, const char *fallback_suffix, const char *suffix)
+{
+	const char *directory = getenv(variable);
+	char *path;
+
+	if (directory && directory[0] == '/')
+		return asprintf(&path, "%s/%s", directory, suffix) < 0 ? NULL : path;
+	if (!fallback || fallback[0] != '/')
+		return NULL;
+	return asprintf(&path, "%s%s/%s", fallback, fallback_suffix, suffix) < 0 ? NULL : path;
+}
+
+static int set_defaults(struct options *options, const char **ret_message)
+{
+	if (options->connection_fd >= 0)
+		return 0;
+	if (!options->agent_socket)
+		options->agent_socket =
+			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
+	if (!options->agent_socket) {
+		*ret_message = "XDG_RUNTIME_DIR is not set: say --agent-socket PATH";
+		return -EINVAL;
+	}
+	if (!options->state_dir)
+		options->state_dir =
+			default_path("XDG_STATE_HOME", getenv("HOME"), "/.local/state", "cloister");
+	if (!options->state_dir) {
+		*ret_message = "neither XDG_STATE_HOME nor HOME is set: say --state-dir DIR";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void read_option(struct options *options, int option)
+{
+	switch (option) {
+	case OPTION_AGENT_SOCKET:
+		free(options->agent_socket);
+		options->agent_socket = strdup(optarg);
+		break;
+	case OPTION_STATE_DIR:
+		free(options->state_dir);
+		options->state_dir = strdup(optarg);
+		break;
+	case OPTION_USER:
+		options->user = optarg;
+		break;
+	case OPTION_CONNECTION_FD:
+		/* One number, fixed like those of every program: 3. */
+		if (strcmp(optarg, "3") != 0)
+			print_and_exit(stderr, "cloisterd: --connection-fd must be 3\n", 2);
+		options->connection_fd = FD_PRIVATE_CONNECTION;
+		break;
+	case 'h':
+		print_and_exit(stdout, usage, 0);
+	case 'V':
+		print_and_exit(stdout, "cloisterd " CLOISTER_VERSION "\n", 0);
+	default:
+		print_and_exit(stderr, usage, 2);
+	}
+}
+
+int options_read(int argc, char **argv, struct options *ret_options, const char **ret_message)
+{
+	static const struct option known[] = {
+		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
+		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
+		{"user", required_argument, NULL, OPTION_USER},
+		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	struct options options = {.connection_fd = -1};
+	int option, r;
+
+	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
+		read_option(&options, option);
+	if (optind < argc || (options.connection_fd >= 0 && options.agent_socket))
+		print_and_exit(stderr, usage, 2);
+	r = set_defaults(&options, ret_message);
+	if (r < 0) {
+		options_done(&options);
+		return r;
+	}
+	*ret_options = options;
+	return 0;
+}
+
+void options_done(struct options *options)
+{
+	free(TAKE_PTR(options->agent_socket));
+	free(TAKE_PTR(options->state_dir));
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. unix(7), pipe(7), pidfd_open(2). */
+#include "supervisor/peer.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+
+struct peer {
+	struct event_base *base;
+	struct peer_owner owner;
+	struct channel channel;
+	int pidfd;
+	bool lost;
+	struct event *readable;
+	struct event *writable;
+	struct event *ended;
+};
+
+int peer_new(struct event_base *base, const struct peer_owner *owner, struct peer **ret,
+	int ret_child_fds[2])
+{
+	_cleanup_free_ struct peer *peer = calloc(1, sizeof(*peer));
+	int down[2], up[2];
+
+	if (!peer)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, down) < 0)
+		return -errno;
+	if (pipe2(up, O_CLOEXEC) < 0) {
+		close(down[0]);
+		close(down[1]);
+		return -errno;
+	}
+	/* A peer that sends up the socket gets EPIPE, and its descriptors stay its own. */
+	shutdown(down[0], SHUT_RD);
+	fcntl(down[0], F_SETFL, O_NONBLOCK);
+	fcntl(up[0], F_SETFL, O_NONBLOCK);
+	peer->base = base;
+	peer->owner = *owner;
+	peer->pidfd = -1;
+	channel_init(&peer->channel, up[0], down[0], 0);
+	ret_child_fds[0] = down[1];
+	ret_child_fds[1] = up[1];
+	*ret = TAKE_PTR(peer);
+	return 0;
+}
+
+static void lose(struct peer *peer)
+{
+	if (peer->lost)
+		return;
+	peer->lost = true;
+	peer_kill(peer);
+	event_del(peer->readable);
+	event_del(peer->writable);
+	event_del(peer->ended);
+	peer->owner.lost(peer->owner.context);
+}
+
+/* One read a turn of the loop: a peer that floods gets its share and no more. */
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct peer *peer = context;
+	struct channel_frame frame;
+	int filled, next;
+
+	(void)fd;
+	(void)what;
+	filled = channel_fill(&peer->channel, WIRE_FRAME_MAX);
+	while ((next = channel_next(&peer->channel, &frame)) > 0)
+		if (peer->owner.frame(peer->owner.context, &frame) < 0) {
+			next = -EBADMSG;
+			break;
+		}
+	if (next < 0 || (filled < 0 && filled != -EAGAIN))
+		lose(peer);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	struct peer *peer = context;
+	int r = channel_flush(&peer->channel);
+
+	(void)fd;
+	(void)what;
+	if (r == -EAGAIN)
+		event_add(peer->writable, NULL);
+	else if (r < 0)
+		lose(peer);
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	/* What it wrote before it ended still counts. */
+	on_readable(fd, what, context);
+	lose(context);
+}
+
+int peer_started(struct peer *peer, int pidfd)
+{
+	peer->pidfd = pidfd;
+	peer->readable =
+		event_new(peer->base, peer->channel.in, EV_READ | EV_PERSIST, on_readable, peer);
+	peer->writable = event_new(peer->base, peer->channel.out, EV_WRITE, on_writable, peer);
+	peer->ended = event_new(peer->base, pidfd, EV_READ, on_ended, peer);
+	if (!peer->readable || !peer->writable || !peer->ended)
+		return -ENOMEM;
+	if (event_add(peer->readable, NULL) < 0 || event_add(peer->ended, NULL) < 0)
+		return -EIO;
+	return 0;
+}
+
+void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text payload, const int *fds,
+	unsigned n_fds)
+{
+	bool idle = channel_waiting(&peer->channel) == 0;
+	int r = channel_send(&peer->channel, type, call, payload, fds, n_fds);
+
+	if (peer->lost)
+		return;
+	/* Sent when the loop comes round, with whatever else is queued until then; a failure is
+	 * seen there too. */
+	if (r < 0)
+		peer_kill(peer);
+	else if (idle)
+		event_active(peer->writable, EV_WRITE, 0);
+}
+
+void peer_kill(struct peer *peer)
+{
+	if (peer->pidfd >= 0)
+		pidfd_send_signal(peer->pidfd, SIGKILL, NULL, 0);
+}
+
+void peer_wait(struct peer *peer, int milliseconds)
+{
+	struct pollfd poll_fd = {.events = POLLIN};
+
+	if (!peer || peer->pidfd < 0)
+		return;
+	poll_fd.fd = peer->pidfd;
+	(void)poll(&poll_fd, 1, milliseconds);
+}
+
+void peer_free(struct peer *peer)
+{
+	if (!peer)
+		return;
+	peer_kill(peer);
+	if (peer->readable)
+		event_free(peer->readable);
+	if (peer->writable)
+		event_free(peer->writable);
+	if (peer->ended)
+		event_free(peer->ended);
+	channel_done(&peer->channel);
+	close_fd(&peer->pidfd);
+	free(peer);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloisterd's end of one process of a workspace, its worker or its files process: requests go down
+ * a socket that is shut for reading, results come up a pipe, and a pidfd kills. A pipe cannot carry
+ * descriptors, so a hostile peer can hand none over. The peer is hostile: what breaks the protocol,
+ * hangs up or dies is lost, and losing it harms nobody else.
+ */
+
+#include "common/channel.h"
+
+struct event_base;
+struct peer;
+
+struct peer_owner {
+	/* A frame came; its payload is borrowed. -EBADMSG: the peer broke the protocol and is
+	 * dropped. */
+	int (*frame)(void *context, const struct channel_frame *frame);
+	/* The peer is gone or dropped, said once. It must not be freed from in here. */
+	void (*lost)(void *context);
+	void *context;
+};
+
+/**
+ * A peer that is not started yet. Stores in @ret_child_fds what its process gets, which the caller
+ * passes on and closes: the socket to read requests from, then the pipe to write results to. 0 or
+ * -errno.
+ */
+int peer_new(struct event_base *base, const struct peer_owner *owner, struct peer **ret,
+	int ret_child_fds[2]);
+
+/** The process is started: takes its @pidfd, begins to read and notices its end. 0 or -errno. */
+int peer_started(struct peer *peer, int pidfd);
+
+/** As channel_send, and writes when the peer can take it. Errors are the peer's loss, reported
+ * through its owner. */
+void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text payload, const int *fds,
+	unsigned n_fds);
+
+/** SIGKILL to the process, which ends everything in its pid namespace. pidfd_send_signal(2). */
+void peer_kill(struct peer *peer);
+
+/** Waits until a killed process is gone, at most @milliseconds. NULL is fine. */
+void peer_wait(struct peer *peer, int milliseconds);
+
+/** Kills the process and forgets it. NULL is fine. */
+void peer_free(struct peer *peer);

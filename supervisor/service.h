@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct command_policy;
+struct event_base;
+struct workspaces;
+
+struct service {
+	struct event_base *base;
+	struct workspaces *workspaces;
+	struct command_policy *policy;
+	const char *tenant; /* user mode: the one there is, the caller's name or number */
+	size_t connections;
+	bool shutting_down; /* nothing new is begun */
+	/* The last connection or the last workspace has gone: main decides whether that ends the
+	 * process. */
+	void (*idle)(struct service *service);
+};

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. A client is authenticated and hostile: what it may do is its own workspaces, as much
+ * as the limits say. */
+#include "supervisor/session.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/call.h"
+#include "supervisor/json_text.h"
+#include "supervisor/session_state.h"
+#include "supervisor/workspace.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+#include <stdio.h>
+
+#define PARAMS_MAX 5
+
+static const struct method {
+	const char *name;
+	void (*act)(struct session *session, struct jsonrpc_request *request);
+	const char *params[PARAMS_MAX + 1]; /* none: the method checks them itself */
+} methods[] = {
+	{"tool.call", method_tool_call, {NULL}},
+	{"tool.cancel", method_tool_cancel, {"id"}},
+	{"tools.list", method_tools_list, {"format"}},
+	{"workspace.open", method_workspace_open, {"workspace", "root", "kind", "tenant"}},
+	{"workspace.close", method_workspace_close, {"workspace"}},
+	{"workspace.list", method_workspace_list, {"workspace"}},
+	{"workspace.remove", method_workspace_remove, {"workspace"}},
+};
+
+struct session *session_new(struct service *service, const struct session_connection *connection)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->service = service;
+	session->connection = *connection;
+	LIST_INIT(&session->workspaces);
+	LIST_INIT(&session->calls);
+	LIST_INIT(&session->pending);
+	return session;
+}
+
+static void free_session_call(struct session_call *call)
+{
+	LIST_REMOVE(call, entry);
+	call->session->n_calls--;
+	free(call->id_text);
+	free(call);
+}
+
+void session_free(struct session *session)
+{
+	struct session_pending *pending;
+
+	if (!session)
+		return;
+	while (!LIST_EMPTY(&session->calls)) {
+		struct session_call *session_call = LIST_FIRST(&session->calls);
+		struct call *call = session_call->call;
+
+		free_session_call(session_call);
+		call_disown(call);
+		call_tell(call, ENDED_BY_CANCEL);
+	}
+	while ((pending = LIST_FIRST(&session->pending))) {
+		LIST_REMOVE(pending, entry);
+		pending->session = NULL;
+	}
+	while (!LIST_EMPTY(&session->workspaces))
+		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
+	free(session);
+}
+
+void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text)
+{
+	*ret_json = json_text(session->connection.output);
+	jsonrpc_result_begin(ret_json, id_text);
+}
+
+void session_answer_end(struct session *session, struct json_text *json)
+{
+	/* Out of memory leaves half a message: the connection is ended by what it finds in the
+	 * buffer. */
+	(void)jsonrpc_end(json);
+	session->connection.wrote(session->connection.context);
+}
+
+void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
+	const char *message, const char *data_code)
+{
+	(void)jsonrpc_error(session->connection.output, id_text, code, message, data_code);
+	session->connection.wrote(session->connection.context);
+}
+
+struct workspace *session_find_workspace(struct session *session, struct text name)
+{
+	struct session_workspace *opened;
+
+	if (!name.data)
+		return session->default_workspace;
+	LIST_FOREACH (opened, &session->workspaces, entry)
+		if (text_equal(name, text_from(workspace_name(opened->workspace))))
+			return opened->workspace;
+	return NULL;
+}
+
+int session_add_workspace(struct session *session, struct workspace *workspace)
+{
+	struct session_workspace *opened;
+
+	session->default_workspace = workspace;
+	LIST_FOREACH (opened, &session->workspaces, entry)
+		if (opened->workspace == workspace) {
+			workspace_release(workspace);
+			return 0;
+		}
+	opened = malloc(sizeof(*opened));
+	if (!opened) {
+		session->default_workspace = NULL;
+		workspace_release(workspace);
+		return -ENOMEM;
+	}
+	opened->workspace = workspace;
+	LIST_INSERT_HEAD(&session->workspaces, opened, entry);
+	return 0;
+}
+
+void session_drop_workspace(struct session *session, struct workspace *workspace)
+{
+	struct session_workspace *opened;
+
+	if (session->default_workspace == workspace)
+		session->default_workspace = NULL;
+	LIST_FOREACH (opened, &session->workspaces, entry)
+		if (opened->workspace == workspace) {
+			LIST_REMOVE(opened, entry);
+			free(opened);
+			workspace_release(workspace);
+			return;
+		}
+}
+
+struct session_call *session_find_call(struct session *session, const char *id_text)
+{
+	struct session_call *call;
+
+	LIST_FOREACH (call, &session->calls, entry)
+		if (call->id_text && strcmp(call->id_text, id_text) == 0)
+			return call;
+	return NULL;
+}
+
+/* The name of a member of @params that @method does not have, or NULL. */
+static const char *find_unknown_param(const struct method *method, struct json_object *params)
+{
+	if (!method->params[0])
+		return NULL;
+	json_object_object_foreach (params, name, value) {
+		size_t i = 0;
+
+		(void)value;
+		while (method->params[i] && strcmp(method->params[i], name) != 0)
+			i++;
+		if (!method->params[i])
+			return name;
+	}
+	return NULL;
+}
+
+static void act(struct session *session, struct jsonrpc_request *request)
+{
+	const struct method *method = NULL;
+	const char *unknown;
+	char message[128];
+
+	for (size_t i = 0; !method && i < ARRAY_SIZE(methods); i++)
+		if (text_equal(request->method, text_from(methods[i].name)))
+			method = &methods[i];
+	if (!method) {
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
+				"There is no such method", NULL);
+		return;
+	}
+	unknown = find_unknown_param(method, request->params);
+	if (unknown) {
+		snprintf(message, sizeof(message), "Unknown parameter \"%.64s\"", unknown);
+		if (!request->notification)
+			session_answer_error(
+				session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
+		return;
+	}
+	method->act(session, request);
+}
+
+void session_line(struct session *session, struct text line)
+{
+	struct jsonrpc_request request;
+	struct jsonrpc_fault fault;
+	int r = jsonrpc_parse(line, &request, &fault);
+
+	if (r == -ENOMEM) {
+		session_answer_error(session, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
+		return;
+	}
+	if (r < 0) {
+		if (!fault.notification)
+			session_answer_error(
+				session, fault.id_text, fault.code, fault.message, NULL);
+		jsonrpc_fault_free(&fault);
+		return;
+	}
+	act(session, &request);
+	jsonrpc_request_free(&request);
+}
+
+void session_shut_down(struct session *session)
+{
+	struct session_call *call, *next;
+
+	/* Telling may answer, and so free, the call at hand, and no other. */
+	for (call = LIST_FIRST(&session->calls); call; call = next) {
+		next = LIST_NEXT(call, entry);
+		call_tell(call->call, ENDED_BY_SHUTDOWN);
+	}
+}
+
+size_t session_calls(const struct session *session)
+{
+	struct session_pending *pending;
+	size_t n = session->n_calls;
+
+	LIST_FOREACH (pending, &session->pending, entry)
+		n++;
+	return n;
+}
+
+void session_pause_output(struct session *session, bool pause)
+{
+	struct session_call *call;
+
+	session->paused = pause;
+	LIST_FOREACH (call, &session->calls, entry) {
+		if (pause)
+			call_pause_output(call->call);
+		else
+			call_resume_output(call->call);
+	}
+}

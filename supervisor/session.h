@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What one client has: its default workspace, the workspaces it uses and its calls in flight. The
+ * methods of the agent socket act on it (methods.c); how its bytes come and go is agent_conn.c's.
+ */
+
+#include "supervisor/jsonrpc.h"
+#include "supervisor/service.h"
+
+#include <sys/queue.h>
+
+struct call;
+struct command_io;
+struct evbuffer;
+struct session;
+struct session_call;
+struct workspace;
+
+/* What a session needs of its connection. */
+struct session_connection {
+	struct evbuffer *output; /* answers are appended here */
+	/* Something was appended. */
+	void (*wrote)(void *context);
+	void *context;
+};
+
+/** NULL: out of memory. */
+struct session *session_new(struct service *service, const struct session_connection *connection);
+
+/** The client is gone: its calls are cancelled, nobody is answered, its workspaces are released. */
+void session_free(struct session *session);
+
+/** One line from the client, without its newline: acts on it and answers in the connection's
+ * output. */
+void session_line(struct session *session, struct text line);
+
+/** Ends the calls in flight because the service stops; they are answered. */
+void session_shut_down(struct session *session);
+
+/** Calls that have not been answered. */
+size_t session_calls(const struct session *session);
+
+/** The client does not read what commands write, or does again. */
+void session_pause_output(struct session *session, bool pause);

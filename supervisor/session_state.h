@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of a session, for session.c and the methods that act on it. */
+
+#include "supervisor/session.h"
+#include "supervisor/workspace.h"
+
+struct json_text;
+
+/* A workspace that the client has opened. */
+struct session_workspace {
+	LIST_ENTRY(session_workspace) entry;
+	struct workspace *workspace;
+};
+
+/* A workspace.open or workspace.remove that is not answered yet. */
+struct session_pending {
+	LIST_ENTRY(session_pending) entry;
+	struct session *session; /* NULL: the client is gone */
+	char *id_text;
+	struct workspace_ticket ticket;
+	struct workspace *workspace; /* held */
+};
+
+struct session_call {
+	LIST_ENTRY(session_call) entry;
+	struct session *session;
+	struct call *call;
+	char *id_text; /* of the request; NULL: a notification, not answered */
+	uint64_t seq;  /* of tool.output */
+	bool stream_base64;
+	char carry[2][4]; /* of each stream: the beginning of a character that has not come whole */
+	size_t carry_len[2];
+};
+
+struct session {
+	struct service *service;
+	struct session_connection connection;
+	struct workspace *default_workspace; /* one of workspaces, or NULL */
+	LIST_HEAD(, session_workspace) workspaces;
+	LIST_HEAD(, session_call) calls;
+	LIST_HEAD(, session_pending) pending;
+	size_t n_calls;
+	bool paused;
+};
+
+/* The answers to a request; none where @id_text is NULL. Each is one whole line. */
+void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text);
+void session_answer_end(struct session *session, struct json_text *json);
+void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
+	const char *message, const char *data_code);
+
+/** The workspace that the client has opened under @name (data NULL: its default), or NULL. */
+struct workspace *session_find_workspace(struct session *session, struct text name);
+
+/** Remembers @workspace, whose hold is taken, as opened and as the default. 0 or -ENOMEM. */
+int session_add_workspace(struct session *session, struct workspace *workspace);
+
+/** Forgets and releases it. */
+void session_drop_workspace(struct session *session, struct workspace *workspace);
+
+/** The call with the request id @id_text, or NULL. */
+struct session_call *session_find_call(struct session *session, const char *id_text);
+
+/* Methods: each answers @request, now or later. */
+void method_workspace_open(struct session *session, struct jsonrpc_request *request);
+void method_workspace_close(struct session *session, struct jsonrpc_request *request);
+void method_workspace_list(struct session *session, struct jsonrpc_request *request);
+void method_workspace_remove(struct session *session, struct jsonrpc_request *request);
+void method_tools_list(struct session *session, struct jsonrpc_request *request);
+void method_tool_call(struct session *session, struct jsonrpc_request *request);
+void method_tool_cancel(struct session *session, struct jsonrpc_request *request);

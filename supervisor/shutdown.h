@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Ending in order: on SIGTERM or SIGINT nothing new is begun, calls in flight are ended and
+ * answered, and the loop stops within a bound. */
+
+#include "supervisor/service.h"
+
+struct shutdown;
+
+/** Takes over SIGTERM and SIGINT. NULL: out of memory. */
+struct shutdown *shutdown_new(struct service *service);
+void shutdown_begin(struct shutdown *shutdown);
+void shutdown_free(struct shutdown *shutdown);

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. See common/wire_spawner.h for the messages. */
+#include "supervisor/spawner_link.h"
+
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/program.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define READY_TIMEOUT_MS 10000
+
+struct pending_cell {
+	LIST_ENTRY(pending_cell) entry;
+	uint64_t cell;
+	spawner_answer answer;
+	void *context;
+};
+
+struct spawner_link {
+	pid_t pid;
+	struct channel channel;
+	uint64_t last_cell;
+	LIST_HEAD(, pending_cell) pending;
+	struct event *readable;
+	struct event *writable;
+	void (*lost)(void *context);
+	void *context;
+};
+
+static int start_process(struct spawner_link *link)
+{
+	static char *const argv[] = {(char *)"cloister-spawner", NULL};
+	_cleanup_close_ int program = -1, ours = -1, theirs = -1;
+	int pair[2], r;
+
+	r = program_open("cloister-spawner", &program);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	ours = pair[0];
+	theirs = pair[1];
+	link->pid = fork();
+	if (link->pid < 0)
+		return -errno;
+	if (link->pid == 0) {
+		const int fds[] = {-1, -1, STDERR_FILENO, theirs};
+
+		program_execute(program, argv, fds, ARRAY_SIZE(fds));
+		_exit(127);
+	}
+	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
+	TAKE_FD(ours);
+	return 0;
+}
+
+static const char *remedy(int error)
+{
+	switch (error) {
+	case EPERM:
+	case EACCES:
+		return " (unprivileged user namespaces may be disabled here: see "
+		       "kernel.unprivileged_userns_clone, "
+		       "kernel.apparmor_restrict_unprivileged_userns "
+		       "and the container's seccomp profile)";
+	case ENOSPC:
+		return " (user.max_user_namespaces is too low)";
+	default:
+		return "";
+	}
+}
+
+/* The first answer: in its namespaces, or why not. */
+static int wait_until_ready(struct spawner_link *link, char **ret_message)
+{
+	struct pollfd poll_fd = {.fd = link->channel.in, .events = POLLIN};
+	struct setup_failure failure;
+	struct channel_frame frame;
+	int r;
+
+	while ((r = channel_next(&link->channel, &frame)) == 0) {
+		if (poll(&poll_fd, 1, READY_TIMEOUT_MS) <= 0)
+			return -ETIMEDOUT;
+		r = channel_fill(&link->channel, WIRE_FRAME_MAX);
+		if (r < 0)
+			return r;
+	}
+	if (r < 0 || frame.type == SPAWNER_READY)
+		return r < 0 ? r : 0;
+	if (frame.type != SPAWNER_FAILED || setup_failure_get(frame.payload, &failure) < 0)
+		return -EBADMSG;
+	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s", (int)failure.step.len,
+		    failure.step.data, strerror((int)failure.error),
+		    remedy((int)failure.error)) < 0)
+		*ret_message = NULL;
+	return -(int)failure.error;
+}
+
+int spawner_link_start(struct spawner_link **ret, char **ret_message)
+{
+	struct spawner_link *link = calloc(1, sizeof(*link));
+	int r;
+
+	*ret_message = NULL;
+	if (!link)
+		return -ENOMEM;
+	LIST_INIT(&link->pending);
+	channel_init(&link->channel, -1, -1, 0);
+	r = start_process(link);
+	if (r == 0)
+		r = wait_until_ready(link, ret_message);
+	if (r < 0) {
+		spawner_link_free(link);
+		return r;
+	}
+	fcntl(link->channel.in, F_SETFL, O_NONBLOCK);
+	*ret = link;
+	return 0;
+}
+
+static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)
+{
+	struct pending_cell *pending;
+
+	LIST_FOREACH (pending, &link->pending, entry)
+		if (pending->cell == cell)
+			return pending;
+	return NULL;
+}
+
+static void drop_pidfds(struct channel_frame *frame)
+{
+	for (unsigned i = 0; i < frame->n_fds; i++)
+		pidfd_send_signal(frame->fds[i], SIGKILL, NULL, 0);
+	channel_frame_done(frame);
+}
+
+/* 0, or -EBADMSG for what a spawner would not say. */
+static int handle(struct spawner_link *link, struct channel_frame *frame)
+{
+	struct pending_cell *pending = find_pending(link, frame->call);
+	struct setup_failure failure = {0};
+	bool opened = frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS;
+
+	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
+			       setup_failure_get(frame->payload, &failure) < 0))
+		return -EBADMSG;
+	if (!pending) {
+		drop_pidfds(frame);
+		return 0;
+	}
+	LIST_REMOVE(pending, entry);
+	if (opened)
+		frame->n_fds = 0; /* they are the callee's now */
+	pending->answer(
+		pending->context, opened ? 0 : -(int)failure.error, failure.step, frame->fds);
+	free(pending);
+	return 0;
+}
+
+static void lose(struct spawner_link *link)
+{
+	event_del(link->readable);
+	event_del(link->writable);
+	link->lost(link->context);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+	struct channel_frame frame;
+	int filled, r = 0, next;
+
+	(void)fd;
+	(void)what;
+	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
+	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
+		r = handle(link, &frame);
+		channel_frame_done(&frame);
+	}
+	if (r < 0 || next < 0 || (filled < 0 && filled != -EAGAIN))
+		lose(link);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+	int r = channel_flush(&link->channel);
+
+	(void)fd;
+	(void)what;
+	if (r == -EAGAIN)
+		event_add(link->writable, NULL);
+	else if (r < 0)
+		lose(link);
+}
+
+int spawner_link_watch(struct spawner_link *link, struct event_base *base,
+	void (*lost)(void *context), void *context)
+{
+	int fd = link->channel.in;
+
+	link->lost = lost;
+	link->context = context;
+	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
+	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
+	if (!link->readable || !link->writable || event_add(link->readable, NULL) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int spawner_link_open(struct spawner_link *link, enum workspace_kind kind, const int *fds,
+	spawner_answer answer, void *context, uint64_t *ret_cell)
+{
+	struct spawner_open request = {.kind = (uint8_t)kind};
+	uint8_t payload[16];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct pending_cell *pending = malloc(sizeof(*pending));
+	int r;
+
+	spawner_open_put(&writer, &request);
+	if (!pending) {
+		for (size_t i = 0; i < SPAWNER_OPEN_FDS; i++)
+			close(fds[i]);
+		return -ENOMEM;
+	}
+	*pending = (struct pending_cell){
+		.cell = ++link->last_cell, .answer = answer, .context = context};
+	r = channel_send(&link->channel, SPAWNER_OPEN, pending->cell,
+		(struct text){(char *)payload, writer.len}, fds, SPAWNER_OPEN_FDS);
+	if (r < 0) {
+		free(pending);
+		return r;
+	}
+	LIST_INSERT_HEAD(&link->pending, pending, entry);
+	event_active(link->writable, EV_WRITE, 0);
+	*ret_cell = pending->cell;
+	return 0;
+}
+
+void spawner_link_forget(struct spawner_link *link, uint64_t cell)
+{
+	struct pending_cell *pending = find_pending(link, cell);
+
+	if (!pending)
+		return;
+	LIST_REMOVE(pending, entry);
+	free(pending);
+}
+
+void spawner_link_free(struct spawner_link *link)
+{
+	if (!link)
+		return;
+	while (!LIST_EMPTY(&link->pending))
+		spawner_link_forget(link, LIST_FIRST(&link->pending)->cell);
+	if (link->readable)
+		event_free(link->readable);
+	if (link->writable)
+		event_free(link->writable);
+	channel_done(&link->channel);
+	if (link->pid > 0)
+		while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	free(link);
+}

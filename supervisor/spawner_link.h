@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloisterd's end of cloister-spawner, the one peer that has never touched a workspace and the one
+ * whose descriptors are taken. Its death is cloisterd's.
+ */
+
+#include "common/wire_spawner.h"
+
+struct event_base;
+struct spawner_link;
+
+/**
+ * Starts the spawner and waits until it is in its namespaces. Before lock-down: this is the one
+ * fork and exec of cloisterd. 0, or -errno with a sentence in @ret_message (malloc'ed, may be NULL)
+ * that says which step failed and what to do.
+ */
+int spawner_link_start(struct spawner_link **ret, char **ret_message);
+
+/** Serves the link from @base. @lost is called once if the spawner is gone. 0 or -errno. */
+int spawner_link_watch(struct spawner_link *link, struct event_base *base,
+	void (*lost)(void *context), void *context);
+
+/* 0 and the pidfds, which the callee takes; or -errno and the step that failed (borrowed). */
+typedef void (*spawner_answer)(
+	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS]);
+
+/**
+ * Asks for a cell. @fds (SPAWNER_OPEN_FDS) are taken. @answer is called exactly once, later, unless
+ * spawner_link_forget(@cell) came before. 0 and a number in @ret_cell, or -errno.
+ */
+int spawner_link_open(struct spawner_link *link, enum workspace_kind kind, const int *fds,
+	spawner_answer answer, void *context, uint64_t *ret_cell);
+
+/** Nobody waits for @cell any more: its answer's processes are killed when it comes. */
+void spawner_link_forget(struct spawner_link *link, uint64_t cell);
+
+/** Hangs up, waits until the spawner has ended, and with it every process it started. */
+void spawner_link_free(struct spawner_link *link);

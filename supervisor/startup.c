@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. NSS is used here and never after lock-down: it loads libraries and connects sockets.
+ */
+#include "supervisor/startup.h"
+
+#include "common/cleanup.h"
+#include "common/host_root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static int become(const struct passwd *entry)
+{
+	if (initgroups(entry->pw_name, entry->pw_gid) < 0 ||
+		setresgid(entry->pw_gid, entry->pw_gid, entry->pw_gid) < 0 ||
+		setresuid(entry->pw_uid, entry->pw_uid, entry->pw_uid) < 0)
+		return -errno;
+	/* What was root's is not for this user. */
+	setenv("HOME", entry->pw_dir, 1);
+	unsetenv("XDG_RUNTIME_DIR");
+	unsetenv("XDG_STATE_HOME");
+	return 0;
+}
+
+int startup_leave_root(const char *user, const char **ret_message)
+{
+	const struct passwd *entry;
+
+	if (!host_root_is_us())
+		return 0;
+	if (!user) {
+		*ret_message =
+			"cloisterd does not run as root: start it as an ordinary user, or name the "
+			"user to become with --user NAME";
+		return -EPERM;
+	}
+	entry = getpwnam(user);
+	if (!entry || entry->pw_uid == 0) {
+		*ret_message =
+			entry ? "the user to become must not be root" : "there is no such user";
+		return -EINVAL;
+	}
+	*ret_message = "cannot become the user";
+	return become(entry);
+}
+
+void startup_raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+char *startup_tenant_name(void)
+{
+	const struct passwd *entry = getpwuid(geteuid());
+	char *name;
+
+	if (entry)
+		return strdup(entry->pw_name);
+	return asprintf(&name, "%u", (unsigned)geteuid()) < 0 ? NULL : name;
+}
+
+/* Makes every directory that @path names before a slash. */
+static int make_parents(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(path, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		*slash = '/';
+	}
+	return 0;
+}
+
+int startup_make_parent(const char *path)
+{
+	_cleanup_free_ char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	return copy[0] == '\0' ? -EINVAL : make_parents(copy);
+}
+
+int startup_make_directory(const char *path, int *ret_fd)
+{
+	int fd, r = startup_make_parent(path);
+
+	if (r < 0)
+		return r;
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What cloisterd does once, before lock-down: who it runs as, and the directories that are its own.
+ */
+
+#include "supervisor/options.h"
+
+/**
+ * Refuses to run as the host's root, or becomes @user (NULL: none named) if it is. 0, or -errno
+ * with a sentence in @ret_message (static) that says what to do. credentials(7).
+ */
+int startup_leave_root(const char *user, const char **ret_message);
+
+/** Raises RLIMIT_NOFILE to what is allowed: each workspace takes six descriptors. */
+void startup_raise_file_limit(void);
+
+/** The name of the user it runs as, or the number; malloc'ed. NULL: out of memory. */
+char *startup_tenant_name(void);
+
+/** Makes @path and its missing parents, mode 0700, and opens it O_PATH. 0 or -errno. */
+int startup_make_directory(const char *path, int *ret_fd);
+
+/** Makes the directory that the file @path lies in, as startup_make_directory. 0 or -errno. */
+int startup_make_parent(const char *path);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A tool call in the form in which a model's API emitted it, brought to a name and an object of
+ * arguments. Runs in cloisterd; the call is the model's own words and nothing in it is trusted.
+ */
+
+#include "common/text.h"
+
+struct json_object;
+
+/**
+ * Reads {"function":{"name":…,"arguments":…}} with arguments an object (Ollama) or a string that
+ * holds one (OpenAI). Arguments that are absent, null or an empty string are {}. Other members,
+ * such as "id" and "type", are not looked at.
+ *
+ * Stores the name, borrowed from @tool_call, and a reference to the arguments, which the caller
+ * releases with json_object_put(3). Returns 0; -ENOMEM; or -EINVAL with one sentence for the model
+ * in @ret_message (malloc'ed; NULL when out of memory).
+ */
+int tool_call_form(struct json_object *tool_call, struct text *ret_name,
+	struct json_object **ret_arguments, char **ret_message);

@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. What comes from a cell is hostile: it reaches a ticket only by the number of a call
+ * that has begun in this workspace. */
+#include "supervisor/workspace.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/peer.h"
+#include "supervisor/spawner_link.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define END_WAIT_MS 1000 /* for one process, when everything ends */
+
+enum workspace_state {
+	WORKSPACE_CLOSED,
+	WORKSPACE_OPENING,
+	WORKSPACE_OPEN,
+};
+
+TAILQ_HEAD(ticket_list, workspace_ticket);
+
+struct workspace {
+	LIST_ENTRY(workspace) entry;
+	struct workspaces *all;
+	struct workspace_root root;
+	enum workspace_kind kind;
+	char *name;
+	size_t users;
+	enum workspace_state state;
+	uint64_t cell; /* asked of the spawner and not answered; 0: none */
+	struct peer *worker, *files;
+	bool worker_ready, files_ready;
+	struct ticket_list tickets;
+	unsigned running[WORKSPACE_SLOTS];
+	struct event *deadline; /* of opening */
+	struct event *settle;   /* what must not happen inside a peer's callback */
+	char *failure;          /* why the cell is going, for who is lost with it */
+};
+
+struct workspaces {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	const char *const *own_directories;
+	int managed_fd;
+	size_t count;
+	LIST_HEAD(, workspace) list;
+};
+
+static const unsigned slot_limits[WORKSPACE_SLOTS] = {
+	[WORKSPACE_SLOT_SHORT] = LIMIT_CALLS_PER_CONNECTION,
+	[WORKSPACE_SLOT_WRITE] = LIMIT_FILE_WRITES,
+	[WORKSPACE_SLOT_JOB] = LIMIT_FILE_JOBS,
+	[WORKSPACE_SLOT_COMMAND] = LIMIT_COMMANDS_PER_WORKSPACE,
+};
+
+static void open_cell(struct workspace *workspace);
+
+struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
+	const char *const *own_directories, int managed_fd)
+{
+	struct workspaces *workspaces = calloc(1, sizeof(*workspaces));
+
+	if (!workspaces)
+		return NULL;
+	workspaces->base = base;
+	workspaces->spawner = spawner;
+	workspaces->own_directories = own_directories;
+	workspaces->managed_fd = managed_fd;
+	LIST_INIT(&workspaces->list);
+	return workspaces;
+}
+
+static void kill_cell(struct workspace *workspace)
+{
+	if (workspace->worker)
+		peer_kill(workspace->worker);
+	if (workspace->files)
+		peer_kill(workspace->files);
+}
+
+/* Kills and forgets the cell's processes. Not from inside a peer's callback. */
+static void drop_cell(struct workspace *workspace)
+{
+	if (workspace->cell)
+		spawner_link_forget(workspace->all->spawner, workspace->cell);
+	workspace->cell = 0;
+	peer_free(TAKE_PTR(workspace->worker));
+	peer_free(TAKE_PTR(workspace->files));
+	workspace->worker_ready = workspace->files_ready = false;
+	workspace->state = WORKSPACE_CLOSED;
+	if (workspace->deadline)
+		event_del(workspace->deadline);
+	free(TAKE_PTR(workspace->failure));
+}
+
+static void workspace_free(struct workspace *workspace)
+{
+	drop_cell(workspace);
+	LIST_REMOVE(workspace, entry);
+	workspace->all->count--;
+	if (workspace->deadline)
+		event_free(workspace->deadline);
+	if (workspace->settle)
+		event_free(workspace->settle);
+	workspace_root_done(&workspace->root);
+	free(workspace->name);
+	free(workspace);
+}
+
+void workspaces_free(struct workspaces *workspaces)
+{
+	struct workspace *workspace;
+
+	if (!workspaces)
+		return;
+	/* First all are killed, then each is waited for: together they need no longer than one. */
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		kill_cell(workspace);
+	LIST_FOREACH (workspace, &workspaces->list, entry) {
+		peer_wait(workspace->worker, END_WAIT_MS);
+		peer_wait(workspace->files, END_WAIT_MS);
+	}
+	while (!LIST_EMPTY(&workspaces->list))
+		workspace_free(LIST_FIRST(&workspaces->list));
+	free(workspaces);
+}
+
+size_t workspaces_count(const struct workspaces *workspaces)
+{
+	return workspaces->count;
+}
+
+static void lose_ticket(
+	struct workspace *workspace, struct workspace_ticket *ticket, enum tool_error error)
+{
+	TAILQ_REMOVE(&workspace->tickets, ticket, entry);
+	if (ticket->begun)
+		workspace->running[ticket->slot]--;
+	ticket->owner->lost(ticket->context, error, workspace->failure);
+}
+
+/* The cell is gone: begun tickets are lost with it; where it never came to be, all are. */
+static void lose_tickets(struct workspace *workspace, bool all, enum tool_error error)
+{
+	struct workspace_ticket *ticket = TAILQ_FIRST(&workspace->tickets);
+
+	while (ticket) {
+		struct workspace_ticket *next = TAILQ_NEXT(ticket, entry);
+
+		if (all || ticket->begun)
+			lose_ticket(workspace, ticket, error);
+		ticket = next;
+	}
+}
+
+static void begin_tickets(struct workspace *workspace)
+{
+	struct workspace_ticket *ticket, *next;
+
+	for (ticket = TAILQ_FIRST(&workspace->tickets); ticket; ticket = next) {
+		next = TAILQ_NEXT(ticket, entry);
+		if (workspace->state != WORKSPACE_OPEN)
+			return;
+		if (ticket->begun || workspace->running[ticket->slot] >= slot_limits[ticket->slot])
+			continue;
+		ticket->begun = true;
+		workspace->running[ticket->slot]++;
+		ticket->owner->begin(ticket->context);
+	}
+}
+
+/*
+ * The loop comes here after anything that changed what this workspace should do: a failed cell is
+ * dropped, one that is needed is opened, waiting tickets begin, and a workspace that nobody uses
+ * goes.
+ */
+static void on_settle(evutil_socket_t fd, short what, void *context)
+{
+	struct workspace *workspace = context;
+	bool was_open = workspace->state == WORKSPACE_OPEN;
+
+	(void)fd;
+	(void)what;
+	if (workspace->failure) {
+		lose_tickets(
+			workspace, !was_open, was_open ? TOOL_WORKER_LOST : TOOL_EXECUTION_ERROR);
+		drop_cell(workspace);
+	}
+	if (workspace->state == WORKSPACE_CLOSED && !TAILQ_EMPTY(&workspace->tickets))
+		open_cell(workspace);
+	begin_tickets(workspace);
+	if (workspace->users == 0 && TAILQ_EMPTY(&workspace->tickets))
+		workspace_free(workspace);
+}
+
+static void settle(struct workspace *workspace)
+{
+	event_active(workspace->settle, EV_TIMEOUT, 0);
+}
+
+/* The cell must go, because of @format. The first reason counts. */
+static void __attribute__((format(printf, 2, 3)))
+fail_cell(struct workspace *workspace, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!workspace->failure) {
+		va_start(arguments, format);
+		if (vasprintf(&workspace->failure, format, arguments) < 0)
+			workspace->failure = strdup("");
+		va_end(arguments);
+	}
+	settle(workspace);
+}
+
+static void on_opening_deadline(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	fail_cell(context, "The workspace did not open in time");
+}
+
+static struct workspace_ticket *find_begun(struct workspace *workspace, uint64_t call)
+{
+	struct workspace_ticket *ticket;
+
+	TAILQ_FOREACH(ticket, &workspace->tickets, entry)
+	if (ticket->call == call)
+		return ticket->begun ? ticket : NULL;
+	return NULL;
+}
+
+/* The first word of either process: it is ready, or why it cannot be. */
+static int handle_first(struct workspace *workspace, const struct channel_frame *frame, bool *ready,
+	uint8_t ready_type, uint8_t failed_type)
+{
+	struct setup_failure failure;
+
+	if (frame->type == ready_type && frame->payload.len == 0) {
+		*ready = true;
+		if (workspace->worker_ready && workspace->files_ready) {
+			workspace->state = WORKSPACE_OPEN;
+			event_del(workspace->deadline);
+			settle(workspace);
+		}
+		return 0;
+	}
+	if (frame->type != failed_type || setup_failure_get(frame->payload, &failure) < 0)
+		return -EBADMSG;
+	fail_cell(workspace, "The workspace could not be opened: %.*s: %s", (int)failure.step.len,
+		failure.step.data, strerror((int)failure.error));
+	return 0;
+}
+
+static int handle_result(struct workspace *workspace, const struct channel_frame *frame,
+	enum workspace_slot from, enum workspace_slot to)
+{
+	struct workspace_ticket *ticket = find_begun(workspace, frame->call);
+
+	if (!ticket)
+		return 0; /* cancelled and answered in the meantime */
+	/* A worker has nothing to say about a file call, nor the files process about a command. */
+	if (ticket->slot < from || ticket->slot > to)
+		return -EBADMSG;
+	return ticket->owner->frame(ticket->context, frame);
+}
+
+static int on_worker_frame(void *context, const struct channel_frame *frame)
+{
+	struct workspace *workspace = context;
+
+	if (!workspace->worker_ready)
+		return handle_first(
+			workspace, frame, &workspace->worker_ready, COMMAND_READY, COMMAND_FAILED);
+	return handle_result(workspace, frame, WORKSPACE_SLOT_COMMAND, WORKSPACE_SLOT_COMMAND);
+}
+
+static int on_files_frame(void *context, const struct channel_frame *frame)
+{
+	struct workspace *workspace = context;
+
+	if (!workspace->files_ready)
+		return handle_first(
+			workspace, frame, &workspace->files_ready, FILES_READY, FILES_FAILED);
+	return handle_result(workspace, frame, WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB);
+}
+
+static void on_peer_lost(void *context)
+{
+	fail_cell(context, "The workspace's process died");
+}
+
+static void on_cell_answer(
+	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+{
+	struct workspace *workspace = context;
+
+	workspace->cell = 0;
+	if (error < 0) {
+		fail_cell(workspace, "The workspace could not be opened: %.*s: %s", (int)step.len,
+			step.data, strerror(-error));
+		return;
+	}
+	/* Both take their pidfd, whatever becomes of the other. */
+	error = peer_started(workspace->worker, pidfds[SPAWNER_OPENED_WORKER]);
+	if (peer_started(workspace->files, pidfds[SPAWNER_OPENED_FILES]) < 0 || error < 0)
+		fail_cell(workspace, "Out of memory");
+}
+
+static int make_peers(struct workspace *workspace, int fds[SPAWNER_OPEN_FDS])
+{
+	struct peer_owner worker = {on_worker_frame, on_peer_lost, workspace};
+	struct peer_owner files = {on_files_frame, on_peer_lost, workspace};
+	int r = peer_new(
+		workspace->all->base, &worker, &workspace->worker, &fds[SPAWNER_OPEN_WORKER_DOWN]);
+
+	if (r == 0)
+		r = peer_new(workspace->all->base, &files, &workspace->files,
+			&fds[SPAWNER_OPEN_FILES_DOWN]);
+	return r;
+}
+
+static void open_cell(struct workspace *workspace)
+{
+	static const struct timeval deadline = {.tv_sec = LIMIT_WORKSPACE_OPEN_MS / 1000};
+	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
+	int r;
+
+	workspace->state = WORKSPACE_OPENING;
+	event_add(workspace->deadline, &deadline);
+	fds[SPAWNER_OPEN_ROOT] = fcntl(workspace->root.fd, F_DUPFD_CLOEXEC, 0);
+	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : make_peers(workspace, fds);
+	if (r == 0) {
+		r = spawner_link_open(workspace->all->spawner, workspace->kind, fds, on_cell_answer,
+			workspace, &workspace->cell);
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+			close_fd(&fds[i]);
+	}
+	if (r < 0)
+		fail_cell(workspace, "The workspace could not be opened: %s", strerror(-r));
+}
+
+static struct workspace *find(
+	struct workspaces *workspaces, const struct workspace_root *root, enum workspace_kind kind)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		if (workspace->root.dev == root->dev && workspace->root.ino == root->ino &&
+			workspace->kind == kind && strcmp(workspace->root.path, root->path) == 0)
+			return workspace;
+	return NULL;
+}
+
+/* The workspace of @root, which is taken in any case. */
+static enum tool_error get(struct workspaces *workspaces, struct workspace_root *root,
+	enum workspace_kind kind, const char *name, struct workspace **ret)
+{
+	struct workspace *workspace = find(workspaces, root, kind);
+
+	if (workspace) {
+		workspace_root_done(root);
+		*ret = workspace_hold(workspace);
+		return TOOL_OK;
+	}
+	workspace = calloc(1, sizeof(*workspace));
+	if (!workspace || workspaces->count >= LIMIT_WORKSPACES) {
+		free(workspace);
+		workspace_root_done(root);
+		return TOOL_BUSY;
+	}
+	workspace->all = workspaces;
+	workspace->root = *root;
+	workspace->kind = kind;
+	workspace->name = strdup(name);
+	TAILQ_INIT(&workspace->tickets);
+	workspace->deadline = event_new(workspaces->base, -1, 0, on_opening_deadline, workspace);
+	workspace->settle = event_new(workspaces->base, -1, 0, on_settle, workspace);
+	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
+	workspaces->count++;
+	if (!workspace->name || !workspace->deadline || !workspace->settle) {
+		workspace_free(workspace);
+		return TOOL_BUSY;
+	}
+	*ret = workspace_hold(workspace);
+	return TOOL_OK;
+}
+
+enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct text root_path,
+	enum workspace_kind kind, struct workspace **ret, char **ret_message)
+{
+	struct workspace_root root;
+	enum tool_error error = workspace_root_open(
+		root_path, kind, workspaces->own_directories, &root, ret_message);
+
+	if (error != TOOL_OK)
+		return error;
+	/* The same thing by another name: a directory workspace at / is a whole root. */
+	if (strcmp(root.path, "/") == 0)
+		kind = WORKSPACE_ROOTFS;
+	return get(workspaces, &root, kind, root.path, ret);
+}
+
+static bool is_managed_name(struct text name)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return name.len > 0 && name.len <= 64 && name.data[0] != '.' && !text_has_nul(name) &&
+	       strspn(name.data, allowed) >= name.len;
+}
+
+enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct text name, bool create,
+	struct workspace **ret, char **ret_message)
+{
+	struct workspace_root root = {.fd = -1};
+	_cleanup_free_ char *name_string = strndup(name.data, name.len);
+	struct stat stat_buf;
+
+	if (!name_string || !is_managed_name(name)) {
+		*ret_message = strdup(
+			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
+			"does not begin with '.'");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	if (workspaces->managed_fd < 0) {
+		*ret_message =
+			strdup("This instance has no state directory, so no managed workspaces");
+		return TOOL_FORBIDDEN;
+	}
+	if (create && mkdirat(workspaces->managed_fd, name_string, 0700) < 0 && errno != EEXIST)
+		return tool_error_from_errno(errno);
+	root.fd = openat(
+		workspaces->managed_fd, name_string, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root.fd < 0)
+		return errno == ENOENT ? TOOL_WORKSPACE_NOT_FOUND : tool_error_from_errno(errno);
+	root.path = workspace_root_canonical_path(root.fd);
+	if (!root.path || fstat(root.fd, &stat_buf) < 0) {
+		workspace_root_done(&root);
+		return TOOL_EXECUTION_ERROR;
+	}
+	root.dev = stat_buf.st_dev;
+	root.ino = stat_buf.st_ino;
+	return get(workspaces, &root, WORKSPACE_MANAGED, name_string, ret);
+}
+
+int workspaces_each_managed(
+	struct workspaces *workspaces, void (*each)(void *context, const char *name), void *context)
+{
+	_cleanup_close_ int fd = -1;
+	struct dirent *entry;
+	DIR *directory;
+
+	if (workspaces->managed_fd < 0)
+		return 0;
+	fd = openat(workspaces->managed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	directory = fd < 0 ? NULL : fdopendir(fd);
+	if (!directory)
+		return -errno;
+	TAKE_FD(fd);
+	while ((entry = readdir(directory)))
+		if (is_managed_name(text_from(entry->d_name)))
+			each(context, entry->d_name);
+	closedir(directory);
+	return 0;
+}
+
+void workspaces_each(struct workspaces *workspaces,
+	void (*each)(void *context, struct workspace *workspace), void *context)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		each(context, workspace);
+}
+
+int workspace_remove_directory(const struct workspace *workspace)
+{
+	return unlinkat(workspace->all->managed_fd, workspace->name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+struct workspace *workspace_hold(struct workspace *workspace)
+{
+	workspace->users++;
+	return workspace;
+}
+
+void workspace_release(struct workspace *workspace)
+{
+	if (!workspace)
+		return;
+	workspace->users--;
+	settle(workspace);
+}
+
+const char *workspace_name(const struct workspace *workspace)
+{
+	return workspace->name;
+}
+
+enum workspace_kind workspace_kind(const struct workspace *workspace)
+{
+	return workspace->kind;
+}
+
+struct text workspace_visible(const struct workspace *workspace)
+{
+	return workspace->kind == WORKSPACE_MANAGED  ? TEXT_LITERAL("/workspace")
+	       : workspace->kind == WORKSPACE_ROOTFS ? TEXT_LITERAL("/")
+						     : text_from(workspace->root.path);
+}
+
+size_t workspace_users(const struct workspace *workspace)
+{
+	return workspace->users;
+}
+
+bool workspace_is_open(const struct workspace *workspace)
+{
+	return workspace->state == WORKSPACE_OPEN && !workspace->failure;
+}
+
+void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket)
+{
+	ticket->begun = false;
+	TAILQ_INSERT_TAIL(&workspace->tickets, ticket, entry);
+	settle(workspace);
+}
+
+void workspace_leave(struct workspace *workspace, struct workspace_ticket *ticket)
+{
+	TAILQ_REMOVE(&workspace->tickets, ticket, entry);
+	if (ticket->begun)
+		workspace->running[ticket->slot]--;
+	settle(workspace);
+}
+
+void workspace_send_files(
+	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload)
+{
+	peer_send(workspace->files, type, call, payload, NULL, 0);
+}
+
+void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
+	struct text payload, const int *fds, unsigned n_fds)
+{
+	peer_send(workspace->worker, type, call, payload, fds, n_fds);
+}
+
+void workspace_abandon(struct workspace *workspace)
+{
+	kill_cell(workspace);
+	fail_cell(workspace, "The workspace's process did not answer and was killed");
+}

@@ -1,0 +1,373 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "supervisor/args_decode.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* The object that the last decoded arguments were borrowed from. */
+static struct json_object *kept;
+
+static int put_kept(void **state)
+{
+	(void)state;
+	json_object_put(kept);
+	kept = NULL;
+	return 0;
+}
+
+/* @json with ' for " */
+static struct json_object *parse(const char *json)
+{
+	json_object_put(kept);
+	kept = json_tokener_parse(json);
+	assert_non_null(kept);
+	return kept;
+}
+
+static struct tool_args decode(enum tool_id id, const char *json)
+{
+	struct tool_args args;
+	char *message = NULL;
+
+	if (args_decode(&tools[id], parse(json), &args, &message) != TOOL_OK)
+		fail_msg("%s", message);
+	return args;
+}
+
+static void assert_fails(struct json_object *arguments, enum tool_id id, enum tool_error error,
+	const char *expected_message)
+{
+	struct tool_args args, untouched;
+	char *message = NULL;
+
+	memset(&args, 0x55, sizeof(args));
+	memcpy(&untouched, &args, sizeof(args));
+	assert_int_equal(args_decode(&tools[id], arguments, &args, &message), error);
+	assert_memory_equal(&args, &untouched, sizeof(args));
+	assert_non_null(message);
+	if (expected_message)
+		assert_string_equal(message, expected_message);
+	free(message);
+}
+
+static void assert_invalid(enum tool_id id, const char *json, const char *expected_message)
+{
+	assert_fails(parse(json), id, TOOL_INVALID_ARGUMENTS, expected_message);
+}
+
+static void assert_text(struct text text, const char *expected)
+{
+	assert_true(text_equal(text, text_from(expected)));
+}
+
+static void test_every_argument(void **state)
+{
+	struct tool_args args;
+
+	(void)state;
+	args = decode(TOOL_READ_FILE, "{'path':'a/b','start_line':2,'end_line':2}");
+	assert_text(args.path, "a/b");
+	assert_int_equal(args.start_line, 2);
+	assert_int_equal(args.end_line, 2);
+	args = decode(TOOL_WRITE_FILE, "{'path':'a','content':'','create_dirs':false}");
+	assert_int_equal(args.content.len, 0);
+	assert_false(args.create_dirs);
+	args = decode(TOOL_LIST_DIRECTORY, "{'path':'.','recursive':true,'pattern':'*.c'}");
+	assert_true(args.recursive);
+	assert_text(args.pattern, "*.c");
+	args = decode(TOOL_RUN_COMMAND, "{'command':'ls','timeout_ms':1}");
+	assert_text(args.command, "ls");
+	assert_int_equal(args.timeout_ms, 1);
+	args = decode(TOOL_SEARCH_FILES,
+		"{'pattern':'x+','path':'src','file_pattern':'*.h','max_results':50}");
+	assert_text(args.pattern, "x+");
+	assert_text(args.path, "src");
+	assert_text(args.file_pattern, "*.h");
+	assert_int_equal(args.max_results, 50);
+}
+
+static void test_defaults_and_null(void **state)
+{
+	struct tool_args args;
+
+	(void)state;
+	args = decode(TOOL_RUN_COMMAND, "{'command':'ls','timeout_ms':null}");
+	assert_int_equal(args.timeout_ms, 30000);
+	args = decode(TOOL_SEARCH_FILES, "{'pattern':'x','path':null,'file_pattern':null}");
+	assert_text(args.path, ".");
+	assert_null(args.file_pattern.data);
+	args = decode(TOOL_READ_FILE, "{'path':'a','end_line':3}");
+	assert_int_equal(args.start_line, 0);
+}
+
+static void test_integers(void **state)
+{
+	static const char *const wrong[] = {
+		"'5'", "5.5", "true", "0", "-1", "[]", "1e300", "9223372036854775808.0", "NaN"};
+
+	(void)state;
+	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':5.0}").start_line, 5);
+	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':5e0}").start_line, 5);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		char json[128];
+
+		snprintf(json, sizeof(json), "{'path':'a','start_line':%s}", wrong[i]);
+		assert_invalid(TOOL_READ_FILE, json,
+			"read_file: argument \"start_line\" must be an integer of at least 1");
+	}
+	assert_invalid(TOOL_RUN_COMMAND, "{'command':'ls','timeout_ms':3600001}",
+		"run_command: argument \"timeout_ms\" must be an integer from 1 to 3600000");
+	assert_invalid(TOOL_SEARCH_FILES, "{'pattern':'x','max_results':51}",
+		"search_files: argument \"max_results\" must be an integer from 1 to 50");
+}
+
+static void test_wrong_types(void **state)
+{
+	(void)state;
+	assert_invalid(
+		TOOL_READ_FILE, "{'path':5}", "read_file: argument \"path\" must be a string");
+	assert_invalid(TOOL_WRITE_FILE, "{'path':'a','content':{'a':1}}",
+		"write_file: argument \"content\" must be a string");
+	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':'true'}",
+		"list_directory: argument \"recursive\" must be true or false");
+	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':1}", NULL);
+	assert_invalid(TOOL_READ_FILE, "['a']", "read_file: the arguments must be a JSON object");
+}
+
+static void test_required(void **state)
+{
+	(void)state;
+	assert_fails(NULL, TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
+		"read_file: argument \"path\" is required");
+	assert_invalid(TOOL_READ_FILE, "{}", "read_file: argument \"path\" is required");
+	assert_invalid(TOOL_WRITE_FILE, "{'path':'a','content':null}",
+		"write_file: argument \"content\" is required");
+	assert_invalid(TOOL_RUN_COMMAND, "{'timeout_ms':5}", NULL);
+	assert_invalid(TOOL_SEARCH_FILES, "{'path':'.'}", NULL);
+}
+
+static void test_unknown(void **state)
+{
+	struct json_object *arguments;
+	char *message = NULL;
+	struct tool_args args;
+	char name[200];
+
+	(void)state;
+	assert_invalid(TOOL_READ_FILE, "{'path':'a','file':'b'}",
+		"read_file: argument \"file\" is not known; use \"path\", \"start_line\", "
+		"\"end_line\"");
+	assert_invalid(TOOL_READ_FILE, "{'path':'a','Path':null}", NULL);
+
+	/* A long name is cut between characters. */
+	memset(name, 'x', 63);
+	strcpy(name + 63, "\xc3\xa9 and so on");
+	arguments = json_object_new_object();
+	json_object_object_add(arguments, name, NULL);
+	assert_int_equal(args_decode(&tools[TOOL_READ_FILE], arguments, &args, &message),
+		TOOL_INVALID_ARGUMENTS);
+	assert_non_null(strstr(message, "xxx\" is not known"));
+	free(message);
+	json_object_put(arguments);
+}
+
+static void test_line_range(void **state)
+{
+	(void)state;
+	assert_invalid(TOOL_READ_FILE, "{'path':'a','start_line':3,'end_line':2}",
+		"read_file: argument \"end_line\" must not be less than \"start_line\"");
+}
+
+static struct json_object *one_string(const char *name, const char *data, size_t len)
+{
+	json_object_put(kept);
+	kept = json_object_new_object();
+	json_object_object_add(kept, name, json_object_new_string_len(data, (int)len));
+	return kept;
+}
+
+static void test_nul(void **state)
+{
+	struct tool_args args = {0};
+	struct json_object *arguments;
+	char *message = NULL;
+
+	(void)state;
+	assert_fails(one_string("path", "a\0b", 3), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
+		"read_file: argument \"path\" must not hold a NUL character");
+	assert_fails(one_string("pattern", "a\0b", 3), TOOL_SEARCH_FILES, TOOL_INVALID_ARGUMENTS,
+		"search_files: argument \"pattern\" must not hold a NUL character");
+	assert_fails(one_string("command", "a\0b", 3), TOOL_RUN_COMMAND, TOOL_INVALID_ARGUMENTS,
+		"run_command: argument \"command\" must not hold a NUL character");
+	arguments = one_string("content", "a\0b", 3);
+	json_object_object_add(arguments, "path", json_object_new_string("a"));
+	assert_int_equal(args_decode(&tools[TOOL_WRITE_FILE], arguments, &args, &message), TOOL_OK);
+	assert_int_equal(args.content.len, 3);
+	assert_memory_equal(args.content.data, "a\0b", 3);
+}
+
+static void test_lengths(void **state)
+{
+	_cleanup_free_ char *long_text = malloc(LIMIT_CONTENT_BYTES + 1);
+	struct tool_args args;
+	char *message = NULL;
+
+	(void)state;
+	memset(long_text, 'x', LIMIT_CONTENT_BYTES + 1);
+	assert_fails(one_string("path", "", 0), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
+		"read_file: argument \"path\" must not be empty");
+	assert_fails(one_string("command", "", 0), TOOL_RUN_COMMAND, TOOL_INVALID_ARGUMENTS, NULL);
+	assert_int_equal(args_decode(&tools[TOOL_READ_FILE],
+				 one_string("path", long_text, LIMIT_PATH_BYTES), &args, &message),
+		TOOL_OK);
+	assert_fails(one_string("path", long_text, LIMIT_PATH_BYTES + 1), TOOL_READ_FILE,
+		TOOL_NAME_TOO_LONG, "read_file: argument \"path\" must be at most 4096 bytes long");
+	assert_fails(one_string("command", long_text, LIMIT_COMMAND_BYTES + 1), TOOL_RUN_COMMAND,
+		TOOL_INVALID_ARGUMENTS, NULL);
+	assert_fails(one_string("content", long_text, LIMIT_CONTENT_BYTES + 1), TOOL_WRITE_FILE,
+		TOOL_FILE_TOO_LARGE, NULL);
+}
+
+static struct call_options decode_options(const char *json)
+{
+	struct call_options options;
+	char *message = NULL;
+
+	if (options_decode(&tools[TOOL_READ_FILE], parse(json), &options, &message) < 0)
+		fail_msg("%s", message);
+	return options;
+}
+
+static void assert_bad_options(struct json_object *json, const char *expected_message)
+{
+	struct call_options options, untouched;
+	char *message = NULL;
+
+	memset(&options, 0x55, sizeof(options));
+	memcpy(&untouched, &options, sizeof(options));
+	assert_int_equal(
+		options_decode(&tools[TOOL_RUN_COMMAND], json, &options, &message), -EINVAL);
+	assert_memory_equal(&options, &untouched, sizeof(options));
+	assert_non_null(message);
+	if (expected_message)
+		assert_string_equal(message, expected_message);
+	free(message);
+}
+
+static void test_options(void **state)
+{
+	struct call_options options;
+	char *message = NULL;
+
+	(void)state;
+	options = decode_options(
+		"{'timeout_ms':5,'idle_timeout_ms':6,'stream':true,'stdin':'','line_numbers':false,"
+		"'encoding':'base64','gitignore':false,'path_base64':'YQ==','reply':'message',"
+		"'env':{'A':'1','_b2':''}}");
+	assert_int_equal(options.timeout_ms, 5);
+	assert_int_equal(options.idle_timeout_ms, 6);
+	assert_true(options.stream);
+	assert_non_null(options.input.data);
+	assert_int_equal(options.input.len, 0);
+	assert_false(options.line_numbers);
+	assert_true(options.base64);
+	assert_false(options.gitignore);
+	assert_text(options.path_base64, "YQ==");
+	assert_true(options.reply_message);
+	assert_int_equal(options.env_count, 2);
+	assert_string_equal(json_object_get_string(json_object_object_get(options.env, "A")), "1");
+
+	options = decode_options("{'encoding':'utf-8','reply':'observation'}");
+	assert_false(options.base64);
+	assert_false(options.reply_message);
+
+	options = decode_options("{'timeout_ms':null,'env':null,'encoding':null}");
+	assert_int_equal(options_decode(&tools[TOOL_READ_FILE], NULL, &options, &message), 0);
+	assert_int_equal(options.timeout_ms, 0);
+	assert_null(options.input.data);
+	assert_null(options.env);
+	assert_true(options.line_numbers);
+	assert_true(options.gitignore);
+	assert_false(options.stream);
+}
+
+static void test_bad_options(void **state)
+{
+	static const char *const bad_env[] = {"[]", "'A=1'", "{'':'x'}", "{'1A':'x'}",
+		"{'A-B':'x'}", "{'A=':'x'}", "{'A':1}", "{'A':null}", "{'A':'x\\u0000y'}"};
+
+	(void)state;
+	assert_bad_options(parse("[]"), "run_command: the options must be a JSON object");
+	assert_bad_options(parse("{'timeout':5}"), "run_command: option \"timeout\" is not known");
+	assert_bad_options(parse("{'timeout_ms':'5'}"),
+		"run_command: option \"timeout_ms\" must be an integer from 1 to 3600000");
+	assert_bad_options(parse("{'idle_timeout_ms':0}"), NULL);
+	assert_bad_options(parse("{'stream':1}"), NULL);
+	assert_bad_options(parse("{'stdin':[]}"), NULL);
+	assert_bad_options(parse("{'path_base64':''}"), NULL);
+	assert_bad_options(parse("{'encoding':'latin1'}"),
+		"run_command: option \"encoding\" must be \"utf-8\" or \"base64\"");
+	assert_bad_options(parse("{'reply':true}"),
+		"run_command: option \"reply\" must be \"observation\" or \"message\"");
+	for (size_t i = 0; i < ARRAY_SIZE(bad_env); i++) {
+		char json[128];
+
+		snprintf(json, sizeof(json), "{'env':%s}", bad_env[i]);
+		assert_bad_options(parse(json), NULL);
+	}
+}
+
+static void test_env_bounds(void **state)
+{
+	struct json_object *env = json_object_new_object();
+	_cleanup_free_ char *value = calloc(1, LIMIT_ENV_BYTES + 1);
+	char name[32];
+
+	(void)state;
+	json_object_put(kept);
+	kept = json_object_new_object();
+	json_object_object_add(kept, "env", env);
+	for (int i = 0; i <= LIMIT_ENV_COUNT; i++) {
+		snprintf(name, sizeof(name), "V%d", i);
+		json_object_object_add(env, name, json_object_new_string(""));
+	}
+	assert_bad_options(kept, "run_command: option \"env\" must have at most 256 variables and "
+				 "32768 bytes");
+	memset(value, 'x', LIMIT_ENV_BYTES);
+	env = json_object_new_object();
+	json_object_object_add(kept, "env", env);
+	json_object_object_add(env, "A", json_object_new_string(value));
+	assert_bad_options(kept, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_every_argument, put_kept),
+		cmocka_unit_test_teardown(test_defaults_and_null, put_kept),
+		cmocka_unit_test_teardown(test_integers, put_kept),
+		cmocka_unit_test_teardown(test_wrong_types, put_kept),
+		cmocka_unit_test_teardown(test_required, put_kept),
+		cmocka_unit_test_teardown(test_unknown, put_kept),
+		cmocka_unit_test_teardown(test_line_range, put_kept),
+		cmocka_unit_test_teardown(test_nul, put_kept),
+		cmocka_unit_test_teardown(test_lengths, put_kept),
+		cmocka_unit_test_teardown(test_options, put_kept),
+		cmocka_unit_test_teardown(test_bad_options, put_kept),
+		cmocka_unit_test_teardown(test_env_bounds, put_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

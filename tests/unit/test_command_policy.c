@@ -1,0 +1,489 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/command_line.h"
+#include "supervisor/command_policy.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define ROOT "/home/me/ws"
+
+static struct command_policy *policy;
+
+static int make_policy(void **state)
+{
+	char *message;
+
+	(void)state;
+	return command_policy_new(
+		command_policy_default_patterns, command_policy_default_count, &policy, &message);
+}
+
+static int free_policy(void **state)
+{
+	(void)state;
+	command_policy_free(policy);
+	return 0;
+}
+
+static const char *match_in(const char *root, const char *command)
+{
+	return command_policy_match(policy, text_from(command), text_from(root));
+}
+
+static void blocks_in(const char *root, const char *command)
+{
+	if (!match_in(root, command))
+		fail_msg("runs: %s", command);
+}
+
+static void allows_in(const char *root, const char *command)
+{
+	const char *pattern = match_in(root, command);
+
+	if (pattern)
+		fail_msg("blocked by %s: %s", pattern, command);
+}
+
+#define blocks(command) blocks_in(ROOT, command)
+#define allows(command) allows_in(ROOT, command)
+
+/* The lists of plan 40-01, task 2. */
+static void test_seed_blocks(void **state)
+{
+	(void)state;
+	blocks("sudo rm -rf /");
+	blocks("sudo");
+	blocks("rm -rf /");
+	blocks("rm -rf ~");
+	blocks("shutdown -h now");
+	blocks("reboot");
+	blocks("format c:");
+	blocks("mkfs.ext4 /dev/sda");
+	blocks("dd if=/dev/zero of=/dev/sda");
+	blocks("curl http://example.com");
+	blocks("wget http://example.com");
+	blocks("nc -l 80");
+	blocks("netcat -l 80");
+	blocks("python -m http.server");
+	blocks("python3 -u -m http.server");
+	blocks("node --inspect index.js");
+	blocks("chmod 777 file");
+	assert_string_equal(match_in(ROOT, "curl x"), "^curl\\b");
+}
+
+static void test_seed_allows(void **state)
+{
+	(void)state;
+	allows("npm test");
+	allows("git status");
+	allows("ls");
+	allows("cat file.txt");
+	allows("node index.js");
+	allows("rm file.txt");
+	allows("rm -rf build");
+	allows("rm -rf ./build ../x");
+	allows("python3 setup.py -m x");
+	allows("chmod 755 file");
+	allows("");
+	allows("   \n\n");
+}
+
+static void test_every_simple_command(void **state)
+{
+	(void)state;
+	blocks("ls; sudo x");
+	blocks("ls && sudo x");
+	blocks("ls || sudo x");
+	blocks("ls|sudo x");
+	blocks("ls & sudo x");
+	blocks("ls |& sudo x");
+	blocks("ls\nsudo x");
+	blocks("  \tsudo x");
+	blocks("sudo;ls");
+	blocks("echo $(sudo x)");
+	blocks("echo $(ls $(sudo x))");
+	blocks("echo `sudo x`");
+	blocks("echo \"a $(sudo x) b\"");
+	blocks("echo \"a `sudo x` b\"");
+	blocks("A=$(sudo x)");
+	blocks("A=`sudo x` ls");
+	blocks("diff <(sudo x) y");
+	blocks("tee >(sudo x)");
+	blocks("(sudo x)");
+	blocks("( ls; (sudo x) )");
+	blocks("{ sudo x; }");
+	blocks("if true; then sudo x; fi");
+	blocks("if sudo x; then :; fi");
+	blocks("if false; then :; elif sudo x; then :; else sudo y; fi");
+	blocks("for i in 1 2; do sudo x; done");
+	blocks("while ! sudo x; do :; done");
+	blocks("case x in a) sudo x;; esac");
+	blocks("f() { sudo x; }; f");
+	blocks("echo $((1 + $(sudo x)))");
+	blocks("echo $((1)) $(sudo x)");
+}
+
+static void test_behind_other_programs(void **state)
+{
+	(void)state;
+	blocks("A=1 sudo x");
+	blocks("A=1 B='2 3' C+=4 sudo x");
+	blocks("env sudo x");
+	blocks("env -i A=1 sudo x");
+	blocks("env -u HOME -- sudo x");
+	blocks("command sudo x");
+	blocks("command -p sudo x");
+	blocks("exec sudo x");
+	blocks("exec -a name sudo x");
+	blocks("nohup sudo x &");
+	blocks("time sudo x");
+	blocks("time -p sudo x");
+	blocks("nice sudo x");
+	blocks("nice -n 5 sudo x");
+	blocks("nice -5 sudo x");
+	blocks("timeout 5 sudo x");
+	blocks("timeout -k 1 --signal=KILL 5s sudo x");
+	blocks("ls | xargs sudo");
+	blocks("ls | xargs -0 -n1 -I {} sudo {}");
+	blocks("nohup nice env A=1 timeout 5 sudo x");
+	blocks("sh -c 'sudo x'");
+	blocks("bash -lc \"cd x && sudo x\"");
+	blocks("bash -euo pipefail -c 'sudo x'");
+	blocks("/bin/sh -c \"sh -c 'sudo x'\"");
+	blocks("eval sudo x");
+	blocks("eval 'ls; sudo x'");
+	blocks("/usr/bin/sudo x");
+	blocks("//usr//bin//sudo x");
+	blocks("/sbin/reboot");
+	blocks("/usr/bin/env /usr/bin/sudo x");
+	allows("command -v curl");
+	allows("timeout 5 grep curl file");
+	allows("nice -n 5 make format");
+	allows("xargs grep wget");
+	allows("sh script.sh sudo");
+	allows("sh script.sh -c sudo");
+	allows("./format.sh");
+	allows("scripts/format.sh");
+	allows("/usr/binary/curl");
+}
+
+static void test_quoting(void **state)
+{
+	(void)state;
+	blocks("\"sudo\" x");
+	blocks("'sudo' x");
+	blocks("su\\do x");
+	blocks("s'u'\"d\"o x");
+	blocks("su\\\ndo x");
+	blocks("rm \"-rf\" '/'");
+	allows("echo \"sudo\"");
+	allows("echo 'a; sudo x'");
+	allows("echo \"a; sudo x\"");
+	allows("echo '$(sudo x)'");
+	allows("echo \"\\$(sudo x)\"");
+	allows("echo \"it's; sudo x\"");
+	allows("echo a\\;sudo");
+	allows("git commit -m 'never rm -rf / here'");
+	allows("git commit -m \"use curl\n\nsudo is gone\"");
+	allows("\"sudo x\"");
+	allows("echo 'unterminated; sudo x");
+	allows("echo \"unterminated; sudo x");
+	blocks("echo \"$(echo ')' ; sudo x)\"");
+}
+
+static void test_comments(void **state)
+{
+	(void)state;
+	allows("ls # ; sudo x");
+	allows("# sudo x");
+	blocks("# c\nsudo x");
+	blocks("echo a#b; sudo x");
+	blocks("echo $#; sudo x");
+}
+
+static void test_redirections(void **state)
+{
+	(void)state;
+	blocks(">out sudo x");
+	blocks("2>&1 sudo x");
+	blocks("2> /dev/null sudo x");
+	blocks("sudo>out");
+	blocks("npm test 2>&1&sudo x");
+	blocks("<in >>out sudo x");
+	blocks("> $(sudo x)");
+	allows("echo x > sudo");
+	allows("npm test > curl 2>&1");
+	allows("npm test 2>&1 | tail");
+	allows("make &> log");
+	allows("cat <<< sudo");
+}
+
+static void test_heredocs(void **state)
+{
+	(void)state;
+	allows("cat > a.sh <<EOF\nsudo x\ncurl y\nEOF\n");
+	allows("cat > a.sh <<'EOF'\nsudo x\nEOF");
+	allows("cat <<-\"E F\"\n\tsudo x\n\tE F\nls");
+	allows("cat <<A <<B\nsudo\nA\nsudo\nB\n");
+	allows("cat <<EOF\nsudo x");
+	allows("echo $(cat <<EOF\nsudo x\nEOF\n)");
+	allows("cat <<EOF\nsudo x\n EOF\nsudo y\nEOF x\nsudo z");
+	blocks("cat <<EOF\nx\nEOF\nsudo x");
+	blocks("cat <<EOF | sudo x\nEOF");
+	blocks("cat <<EOF; sudo x\nEOF");
+	blocks("cat <<E\\OF\nx\nEOF\nsudo x");
+	blocks("echo $((1 << 2))\nsudo x\n2");
+}
+
+static void test_not_commands(void **state)
+{
+	(void)state;
+	allows("echo $((nc + 1)) $(( (dd ) * 2 ))");
+	allows("case $1 in\n  format) ls;;\n  curl) ls;;\nesac");
+	allows("for curl in wget nc; do echo x; done");
+	allows("curl_opts=1 ls");
+	allows("echo sudo curl wget");
+	allows("echo\tsudo");
+	allows("which curl");
+	allows("man 1 sudo");
+}
+
+static void test_rm_inside_root(void **state)
+{
+	(void)state;
+	allows("rm -rf /home/me/ws/build");
+	allows("rm -rf /home/me/ws/build/");
+	allows("rm -rf //home/./me//ws/build/* " ROOT "/*.o");
+	allows("rm -rf '/home/me/ws/my dir' build");
+	allows("cd x && rm -fr /home/me/ws/~x");
+	blocks("rm -rf /home/me/ws");
+	blocks("rm -rf /home/me/ws/");
+	blocks("rm -rf /home/me/ws/.");
+	blocks("rm -rf /home/me/ws/*");
+	blocks("rm -rf /home/me/ws/.*");
+	blocks("rm -rf /home/me/ws/{a,b}");
+	blocks("rm -rf /home/me/ws/$X");
+	blocks("rm -rf /home/me/ws/$(echo)");
+	blocks("rm -rf /home/me/ws/build/../..");
+	blocks("rm -rf /home/me/ws/..");
+	blocks("rm -rf /home/me/wsx");
+	blocks("rm -rf /home/me");
+	blocks("rm -rf /home");
+	blocks("rm -rf /etc");
+	blocks("rm -rf ~/x");
+	blocks("rm -rf build /");
+	blocks("rm -rf /home/me/ws/build /etc");
+	blocks("find . -exec rm -rf /x {} +");
+}
+
+static void test_rm_in_whole_root(void **state)
+{
+	(void)state;
+	allows_in("/", "rm -rf /x");
+	allows_in("/", "rm -rf /var/lib/apt/lists/*");
+	blocks_in("/", "rm -rf /");
+	blocks_in("/", "rm -rf //");
+	blocks_in("/", "rm -rf /.");
+	blocks_in("/", "rm -rf /*");
+	blocks_in("/", "rm -rf /?*");
+	blocks_in("/", "rm -rf /x/..");
+	blocks_in("/", "rm -rf ~");
+	blocks_in("", "rm -rf /x");
+}
+
+static void test_rm_flags(void **state)
+{
+	(void)state;
+	blocks("rm -fr /");
+	blocks("rm -r -f /");
+	blocks("rm -f -r /");
+	blocks("rm -Rf /");
+	blocks("rm -rfv /");
+	blocks("rm --recursive --force /");
+	blocks("rm -r --force --no-preserve-root /");
+	blocks("rm / -rf");
+	blocks("rm -rf -- /");
+	blocks("/bin/rm -fr /");
+	allows("rm -r /x");
+	allows("rm -f /x");
+	allows("rm -- -rf /");
+}
+
+static void test_nesting(void **state)
+{
+	char line[16384] = "";
+	size_t len = 0;
+
+	(void)state;
+	for (int i = 0; i < LIMIT_COMMAND_NESTING; i++)
+		len += (size_t)sprintf(line + len, "echo $(");
+	strcpy(line + len, "ls");
+	allows(line);
+	strcpy(line + len, "sudo");
+	assert_string_equal(match_in(ROOT, line), "^sudo\\b");
+	strcpy(line + len, "$(ls");
+	assert_string_equal(match_in(ROOT, line), "(nested too deeply)");
+	for (len = 0; len < 1000;)
+		len += (size_t)sprintf(line + len, "echo $(ls) `ls`;");
+	allows(line);
+	for (len = 0; len < 1000;)
+		len += (size_t)sprintf(line + len, "nice ");
+	assert_string_equal(match_in(ROOT, line), "(nested too deeply)");
+}
+
+/* Lines of the greatest length, made of what could take more than linear time or space. */
+static void test_long_lines(void **state)
+{
+	static const char *const pieces[] = {"a ", "a;", "''", "\"\" ", "$(a)", "`a`", "rm -rf /x ",
+		"<<'' ", "<<A ", "\n", "$((", "(", ")", "python -m ", "a=1 ", "env ", "\\", "2>a ",
+		"((", "\"$(\"", "rm -rf ", "sh -c 'a' ;", "'\"", "/home/me/ws/a "};
+	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
+	clock_t start = clock();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+		const char *prefix = i % 2 == 0 ? "" : "rm -rf ";
+		size_t len = (size_t)sprintf(line, "%s", prefix);
+
+		while (len + strlen(pieces[i]) <= LIMIT_COMMAND_BYTES)
+			len += (size_t)sprintf(line + len, "%s", pieces[i]);
+		command_policy_match(policy, (struct text){line, len}, text_from(ROOT));
+	}
+	/* About a second under the sanitizers; what is quadratic takes minutes. */
+	assert_true((clock() - start) / CLOCKS_PER_SEC < 30);
+}
+
+/* The steps that a pattern may take are enough for the default ones on any line. */
+static void test_long_script(void **state)
+{
+	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
+	size_t len = (size_t)sprintf(line, "python3 -c ");
+
+	(void)state;
+	while (len + 4 <= LIMIT_COMMAND_BYTES)
+		len += (size_t)sprintf(line + len, "-m p");
+	assert_null(command_policy_match(policy, (struct text){line, len}, text_from(ROOT)));
+}
+
+static void test_own_patterns(void **state)
+{
+	static const char *const patterns[] = {"^env\\b", "^(a+)+$", "^git\\s+push\\s+\\S+$"};
+	struct command_policy *own = NULL;
+	char *message = NULL;
+	char line[64] = "";
+
+	(void)state;
+	assert_int_equal(command_policy_new(patterns, ARRAY_SIZE(patterns), &own, &message), 0);
+	assert_null(message);
+	assert_null(command_policy_match(own, TEXT_LITERAL("sudo x"), TEXT_LITERAL(ROOT)));
+	assert_ptr_not_equal(
+		command_policy_match(own, TEXT_LITERAL("env A=1 ls"), TEXT_LITERAL(ROOT)), NULL);
+	assert_ptr_not_equal(
+		command_policy_match(own, TEXT_LITERAL("git push 'a b'"), TEXT_LITERAL(ROOT)),
+		NULL);
+	assert_null(command_policy_match(own, TEXT_LITERAL("git push a b"), TEXT_LITERAL(ROOT)));
+	/* What cannot be decided counts as a match. */
+	memset(line, 'a', 40);
+	line[40] = '!';
+	assert_string_equal(
+		command_policy_match(own, text_from(line), TEXT_LITERAL(ROOT)), "^(a+)+$");
+	command_policy_free(own);
+
+	assert_int_equal(command_policy_new(NULL, 0, &own, &message), 0);
+	assert_null(command_policy_match(own, TEXT_LITERAL("sudo"), TEXT_LITERAL(ROOT)));
+	command_policy_free(own);
+	command_policy_free(NULL);
+}
+
+static void test_bad_pattern(void **state)
+{
+	static const char *const patterns[] = {"^a", "b("};
+	struct command_policy *own = NULL;
+	char *message = NULL;
+
+	(void)state;
+	assert_int_equal(command_policy_new(patterns, 2, &own, &message), -EINVAL);
+	assert_null(own);
+	assert_non_null(strstr(message, "\"b(\""));
+	free(message);
+}
+
+struct collected {
+	char data[512];
+	size_t len;
+};
+
+static int collect(struct text words, void *userdata)
+{
+	struct collected *collected = userdata;
+
+	while (words.len > 0)
+		collected->len += (size_t)sprintf(
+			collected->data + collected->len, "[%s]", command_line_word(&words));
+	collected->data[collected->len++] = ';';
+	collected->data[collected->len] = '\0';
+	return 0;
+}
+
+static void test_words(void **state)
+{
+	static const struct {
+		const char *line;
+		const char *words;
+	} cases[] = {
+		{"a 'b c' \"d\\\"e\" f\\ g ''", "[a][b c][d\"e][f g][];"},
+		{"a $(b c)d `e` \"$(f)\" $X${Y}", "[b][c];[e];[f];[a][$d][$][$][$X${Y}];"},
+		{"a>b 2>&1 c<d<<E 3 x4>y\nE\nz", "[a][c][3][x4];[z];"},
+		{"if a; then b; fi", "[a];[b];[fi];"},
+		{"A=1 /usr/bin/env B=2 ./c D=3", "[env][B=2][./c][D=3];[./c][D=3];"},
+		{"a \"\\x\\\ny\" $((1+(2)))z", "[a][\\xy][$z];"},
+		{"a\\", "[a];"},
+		{"a (b)", "[a];[b];"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct collected collected = {0};
+
+		assert_int_equal(
+			command_line_each(text_from(cases[i].line), collect, &collected), 0);
+		assert_string_equal(collected.data, cases[i].words);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_seed_blocks),
+		cmocka_unit_test(test_seed_allows),
+		cmocka_unit_test(test_every_simple_command),
+		cmocka_unit_test(test_behind_other_programs),
+		cmocka_unit_test(test_quoting),
+		cmocka_unit_test(test_comments),
+		cmocka_unit_test(test_redirections),
+		cmocka_unit_test(test_heredocs),
+		cmocka_unit_test(test_not_commands),
+		cmocka_unit_test(test_rm_inside_root),
+		cmocka_unit_test(test_rm_in_whole_root),
+		cmocka_unit_test(test_rm_flags),
+		cmocka_unit_test(test_nesting),
+		cmocka_unit_test(test_long_lines),
+		cmocka_unit_test(test_long_script),
+		cmocka_unit_test(test_own_patterns),
+		cmocka_unit_test(test_bad_pattern),
+		cmocka_unit_test(test_words),
+	};
+
+	return cmocka_run_group_tests(tests, make_policy, free_policy);
+}

@@ -1,0 +1,365 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/files/file_read.h"
+
+#include "common/limits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/files_fixture.h"
+
+#define CALL 42
+
+static void run(
+	const struct fixture *fixture, const struct files_read *request, struct answer *answer)
+{
+	answer_begin(answer, CALL);
+	file_read(&fixture->root, request, answer->reply);
+	answer_parse(answer, CALL);
+}
+
+struct range_case {
+	const char *content;
+	uint64_t start, end;
+	bool numbered;
+	enum tool_error error;
+	const char *expected; /* content, or sentence if it failed */
+	uint64_t lines, total_lines;
+};
+
+static const struct range_case cases[] = {
+	{"a\nb\nc\n", 0, 0, false, TOOL_OK, "a\nb\nc\n", 3, 3},
+	{"a\nb\nc", 0, 0, false, TOOL_OK, "a\nb\nc", 3, 3},
+	{"a\nb\nc\n", 0, 0, true, TOOL_OK, "     1\ta\n     2\tb\n     3\tc\n", 3, 3},
+	{"a\nb", 0, 0, true, TOOL_OK, "     1\ta\n     2\tb", 2, 2},
+	{"a\nb\nc\n", 2, 2, true, TOOL_OK, "     2\tb\n", 1, 3},
+	{"a\nb\nc\n", 2, 0, false, TOOL_OK, "b\nc\n", 2, 3},
+	{"a\nb\nc\n", 0, 2, false, TOOL_OK, "a\nb\n", 2, 3},
+	{"a\nb\nc", 3, 3, false, TOOL_OK, "c", 1, 3},
+	{"a\nb\nc\n", 3, 99, false, TOOL_OK, "c\n", 1, 3},
+	{"a\nb\nc\n", 1, UINT64_MAX, false, TOOL_OK, "a\nb\nc\n", 3, 3},
+	{"a\nb\nc\n", 4, 0, false, TOOL_INVALID_ARGUMENTS,
+		"start_line 4 is past the end: the file has 3 lines", 0, 0},
+	{"a", UINT64_MAX, UINT64_MAX, false, TOOL_INVALID_ARGUMENTS,
+		"start_line 18446744073709551615 is greater than end_line 18446744073709551615", 0,
+		0},
+	{"a", 2, 0, false, TOOL_INVALID_ARGUMENTS,
+		"start_line 2 is past the end: the file has 1 line", 0, 0},
+	{"a\n", 3, 2, false, TOOL_INVALID_ARGUMENTS, "start_line 3 is greater than end_line 2", 0,
+		0},
+	{"", 0, 0, true, TOOL_OK, "", 0, 0},
+	{"", 1, 100, true, TOOL_OK, "", 0, 0},
+	{"", 2, 0, false, TOOL_INVALID_ARGUMENTS,
+		"start_line 2 is past the end: the file has 0 lines", 0, 0},
+	{"\n", 0, 0, true, TOOL_OK, "     1\t\n", 1, 1},
+	{"\n\n\n", 2, 3, true, TOOL_OK, "     2\t\n     3\t\n", 2, 3},
+	{"a\r\nb\r\n", 0, 0, false, TOOL_OK, "a\r\nb\r\n", 2, 2},
+	{"a\r\nb\r\n", 2, 2, true, TOOL_OK, "     2\tb\r\n", 1, 2},
+	{"\xff\xfe latin\n", 0, 0, false, TOOL_OK, "\xff\xfe latin\n", 1, 1},
+};
+
+static void test_ranges(void **state)
+{
+	const struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct range_case *expected = &cases[i];
+		const struct files_read request = {TEXT_LITERAL("./f"), expected->start,
+			expected->end, expected->numbered, false};
+		struct answer answer;
+
+		put_file(fixture->ws, "f", expected->content);
+		run(fixture, &request, &answer);
+		assert_error(&answer, expected->error);
+		if (expected->error != TOOL_OK) {
+			assert_text(answer.end.message, expected->expected);
+		} else {
+			assert_string_equal(answer.data, expected->expected);
+			assert_text(answer.end.path, "f");
+			assert_int_equal(answer.end.size, strlen(expected->content));
+			assert_int_equal(answer.end.lines, expected->lines);
+			assert_int_equal(answer.end.total_lines, expected->total_lines);
+			assert_false(answer.end.binary || answer.end.truncated);
+		}
+		answer_done(&answer);
+	}
+}
+
+struct type_case {
+	struct text content;
+	const char *type;
+};
+
+static void test_binary(void **state)
+{
+	static const struct type_case types[] = {
+		{TEXT_LITERAL("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "image/png"},
+		{TEXT_LITERAL("\xff\xd8\xff\xe0\0\x10JFIF"), "image/jpeg"},
+		{TEXT_LITERAL("\x7f"
+			      "ELF\2\1\1\0"),
+			"application/x-elf"},
+		{TEXT_LITERAL("SQLite format 3\0"), "application/vnd.sqlite3"},
+		{TEXT_LITERAL("PK\3\4\n\0"), "application/zip"},
+		{TEXT_LITERAL("RIFF\1\0\0\0WEBP"), "image/webp"},
+		{TEXT_LITERAL("text\0text"), "application/octet-stream"},
+		{TEXT_LITERAL("\0"), "application/octet-stream"},
+	};
+	const struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct files_read request = {TEXT_LITERAL("b"), 0, 0, true, false};
+		_cleanup_close_ int fd =
+			openat(fixture->ws, "b", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		struct text content = types[i].content;
+		struct answer answer;
+
+		assert_int_equal(write(fd, content.data, content.len), content.len);
+		run(fixture, &request, &answer);
+		assert_error(&answer, TOOL_OK);
+		assert_true(answer.end.binary);
+		assert_text(answer.end.type, types[i].type);
+		assert_int_equal(answer.end.size, content.len);
+		assert_int_equal(answer.data_len, 0);
+		answer_done(&answer);
+
+		request.raw = true;
+		run(fixture, &request, &answer);
+		assert_error(&answer, TOOL_OK);
+		assert_false(answer.end.binary);
+		assert_int_equal(answer.data_len, content.len);
+		assert_memory_equal(answer.data, content.data, content.len);
+		answer_done(&answer);
+	}
+}
+
+/* A NUL behind the probe does not make a file binary. */
+static void test_late_nul(void **state)
+{
+	const struct fixture *fixture = *state;
+	static char content[LIMIT_BINARY_PROBE_BYTES + 1];
+	_cleanup_close_ int fd = openat(fixture->ws, "b", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct answer answer;
+
+	for (int shift = 0; shift <= 1; shift++) {
+		memset(content, 'x', sizeof(content));
+		content[LIMIT_BINARY_PROBE_BYTES - shift] = '\0';
+		assert_int_equal(pwrite(fd, content, sizeof(content), 0), sizeof(content));
+		run(fixture, &(struct files_read){.path = TEXT_LITERAL("b")}, &answer);
+		assert_error(&answer, TOOL_OK);
+		assert_int_equal(answer.end.binary, shift);
+		answer_done(&answer);
+	}
+}
+
+/* @count lines "0000001\n" and so on: eight bytes each. */
+static void put_lines(const struct fixture *fixture, const char *name, uint64_t count)
+{
+	FILE *file;
+	int fd = openat(fixture->ws, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	file = fdopen(fd, "w");
+	assert_non_null(file);
+	for (uint64_t i = 1; i <= count; i++)
+		fprintf(file, "%07d\n", (int)i);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_largest(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct files_read request = {.path = TEXT_LITERAL("large")};
+	const uint64_t fits = LIMIT_READ_BYTES / 8;
+	struct answer answer;
+
+	put_lines(fixture, "large", fits);
+	run(fixture, &request, &answer);
+	assert_error(&answer, TOOL_OK);
+	assert_int_equal(answer.data_len, LIMIT_READ_BYTES);
+	assert_int_equal(answer.end.lines, fits);
+	assert_int_equal(answer.end.total_lines, fits);
+	answer_done(&answer);
+
+	request.numbered = true; /* the numbers do not count */
+	run(fixture, &request, &answer);
+	assert_error(&answer, TOOL_OK);
+	assert_int_equal(answer.data_len, LIMIT_READ_BYTES + fits * 7);
+	assert_string_equal(answer.data + answer.data_len - 15, "131072\t0131072\n");
+	answer_done(&answer);
+
+	put_lines(fixture, "large", fits + 1);
+	run(fixture, &request, &answer);
+	assert_error(&answer, TOOL_FILE_TOO_LARGE);
+	assert_text(answer.end.message,
+		"The file has 1048584 bytes and one answer holds 1048576; use start_line and "
+		"end_line to read a smaller part of it");
+	assert_int_equal(answer.data_len, 0);
+	answer_done(&answer);
+}
+
+/* Every range of a file of many chunks, whose lines lie across the chunks' borders. */
+static void test_large_ranges(void **state)
+{
+	static const uint64_t ranges[][2] = {{1, 1}, {8192, 8193}, {8193, 8193}, {65536, 131072},
+		{299999, 300000}, {300000, 0}, {1, 131072}};
+	const struct fixture *fixture = *state;
+	struct answer answer;
+
+	put_lines(fixture, "many", 300000);
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+		uint64_t start = ranges[i][0], end = ranges[i][1] ? ranges[i][1] : 300000;
+		char first[16], last[16];
+
+		run(fixture,
+			&(struct files_read){
+				TEXT_LITERAL("many"), start, ranges[i][1], false, false},
+			&answer);
+		assert_error(&answer, TOOL_OK);
+		assert_int_equal(answer.data_len, (end - start + 1) * 8);
+		snprintf(first, sizeof(first), "%07d\n", (int)start);
+		snprintf(last, sizeof(last), "%07d\n", (int)end);
+		assert_memory_equal(answer.data, first, 8);
+		assert_string_equal(answer.data + answer.data_len - 8, last);
+		assert_int_equal(answer.end.lines, end - start + 1);
+		assert_int_equal(answer.end.total_lines, 300000);
+		answer_done(&answer);
+	}
+	run(fixture, &(struct files_read){TEXT_LITERAL("many"), 2, 131074, true, false}, &answer);
+	assert_error(&answer, TOOL_FILE_TOO_LARGE);
+	answer_done(&answer);
+	run(fixture, &(struct files_read){TEXT_LITERAL("many"), 300001, 0, true, false}, &answer);
+	assert_error(&answer, TOOL_INVALID_ARGUMENTS);
+	assert_text(
+		answer.end.message, "start_line 300001 is past the end: the file has 300000 lines");
+	answer_done(&answer);
+}
+
+/* The number outgrows its six columns. */
+static void test_wide_numbers(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct answer answer;
+
+	put_lines(fixture, "wide", 1000001);
+	run(fixture, &(struct files_read){TEXT_LITERAL("wide"), 999999, 1000001, true, false},
+		&answer);
+	assert_error(&answer, TOOL_OK);
+	assert_string_equal(answer.data, "999999\t0999999\n1000000\t1000000\n1000001\t1000001\n");
+	answer_done(&answer);
+}
+
+static void test_long_line(void **state)
+{
+	const struct fixture *fixture = *state;
+	const size_t len = 150000;
+	_cleanup_free_ char *content = malloc(len + 3);
+	struct answer answer;
+
+	memset(content, 'x', len);
+	strcpy(content + len, "\ny");
+	put_file(fixture->ws, "long", content);
+	run(fixture, &(struct files_read){TEXT_LITERAL("long"), 0, 0, true, false}, &answer);
+	assert_int_equal(answer.data_len, 7 + len + 1 + 7 + 1);
+	assert_memory_equal(answer.data, "     1\txx", 9);
+	assert_string_equal(answer.data + 7 + len, "\n     2\ty");
+	answer_done(&answer);
+}
+
+/* One line that never ends, in a file larger than the memory spent on it, is not counted to its
+ * end. */
+static void test_sparse(void **state)
+{
+	const struct fixture *fixture = *state;
+	_cleanup_close_ int fd = openat(fixture->ws, "sparse", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	static char first[LIMIT_BINARY_PROBE_BYTES];
+	struct answer answer;
+
+	memset(first, 'x', sizeof(first));
+	memcpy(first, "one\ntwo\n", 8);
+	assert_int_equal(pwrite(fd, first, sizeof(first), 0), sizeof(first));
+	assert_int_equal(ftruncate(fd, (off_t)(LIMIT_COUNT_BYTES + 1)), 0);
+	run(fixture, &(struct files_read){TEXT_LITERAL("sparse"), 1, 2, false, false}, &answer);
+	assert_error(&answer, TOOL_OK);
+	assert_string_equal(answer.data, "one\ntwo\n");
+	assert_int_equal(answer.end.lines, 2);
+	assert_int_equal(answer.end.total_lines, 0);
+	assert_int_equal(answer.end.size, LIMIT_COUNT_BYTES + 1);
+	answer_done(&answer);
+	run(fixture, &(struct files_read){TEXT_LITERAL("sparse"), 2, 3, false, false}, &answer);
+	assert_error(&answer, TOOL_FILE_TOO_LARGE);
+	answer_done(&answer);
+}
+
+static void assert_read_fails(
+	const struct fixture *fixture, const char *path, enum tool_error error)
+{
+	const struct files_read request = {.path = text_from(path)};
+	struct answer answer;
+
+	run(fixture, &request, &answer);
+	assert_error(&answer, error);
+	assert_true(answer.end.message.len > 0);
+	assert_int_equal(answer.data_len, 0);
+	answer_done(&answer);
+}
+
+static void test_failures(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct answer answer;
+
+	assert_int_equal(mkfifoat(fixture->ws, "fifo", 0600), 0);
+	assert_int_equal(mkdirat(fixture->ws, "dir", 0700), 0);
+	put_link(fixture->ws, "out", fixture->base, "/outside/secret");
+	put_link(fixture->ws, "passwd", "", "/etc/passwd");
+	assert_read_fails(fixture, "fifo", TOOL_NOT_A_REGULAR_FILE);
+	assert_read_fails(fixture, "dir", TOOL_IS_A_DIRECTORY);
+	assert_read_fails(fixture, ".", TOOL_IS_A_DIRECTORY);
+	assert_read_fails(fixture, "none", TOOL_NOT_FOUND);
+	assert_read_fails(fixture, "out", TOOL_SYMLINK_OUTSIDE_WORKSPACE);
+	assert_read_fails(fixture, "passwd", TOOL_SYMLINK_OUTSIDE_WORKSPACE);
+	assert_read_fails(fixture, "", TOOL_INVALID_ARGUMENTS);
+	run(fixture, &(struct files_read){.path = TEXT_LITERAL("../outside/secret")}, &answer);
+	assert_error(&answer, TOOL_PATH_OUTSIDE_WORKSPACE);
+	assert_text(answer.end.message, "Invalid path: access outside workspace is not allowed");
+	answer_done(&answer);
+}
+
+/* A file of procfs has content and the size 0. */
+static void test_sizeless(void **state)
+{
+	struct fixture fixture = **(struct fixture **)state;
+	_cleanup_close_ int proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct answer answer;
+
+	fixture.root.fd = proc;
+	run(&fixture, &(struct files_read){.path = TEXT_LITERAL("status")}, &answer);
+	assert_error(&answer, TOOL_OK);
+	assert_memory_equal(answer.data, "Name:", 5);
+	assert_int_equal(answer.end.size, answer.data_len);
+	assert_true(answer.end.total_lines > 10);
+	answer_done(&answer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_ranges, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_binary, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_late_nul, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_largest, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_large_ranges, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_wide_numbers, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_long_line, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_sparse, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_failures, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_sizeless, fixture_setup, fixture_teardown),
+	};
+
+	leave_root();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "tests/lib/scratch.h"
+#include "worker/files/file_search.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/files_reply.h"
+
+static struct scratch scratch;
+
+static int set_up(void **state)
+{
+	(void)state;
+	scratch = scratch_new();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	scratch_done(&scratch);
+	return 0;
+}
+
+static struct answer search(struct files_search request)
+{
+	struct root root = {
+		.fd = scratch.fd, .proc_self_fd = -1, .visible = TEXT_LITERAL("/workspace")};
+	struct answer answer = answer_new();
+
+	if (request.path.len == 0)
+		request.path = TEXT_LITERAL(".");
+	file_search(&root, &request, answer.reply);
+	answer_decode(&answer);
+	return answer;
+}
+
+static void assert_finds(struct files_search request, const char *expected)
+{
+	struct answer answer = search(request);
+	size_t lines = 0;
+
+	assert_int_equal(answer.end.error, TOOL_OK);
+	assert_string_equal(answer.lines, expected);
+	for (const char *p = answer.lines; *p; p++)
+		lines += *p == '\n';
+	assert_int_equal(answer.end.count, lines);
+	assert_false(answer.end.truncated);
+	answer_done(&answer);
+}
+
+/* What @pattern finds in a file "f" that holds @text. */
+static void assert_scan(const char *pattern, const char *text, const char *expected)
+{
+	scratch_text(&scratch, "f", text);
+	assert_finds((struct files_search){.pattern = text_from(pattern)}, expected);
+}
+
+static void test_lines(void **state)
+{
+	(void)state;
+	assert_scan("o", "one\ntwo\nthree\nfoo o\n", "f:1:one\nf:2:two\nf:4:foo o\n");
+	assert_scan("three", "one\ntwo\nthree", "f:3:three\n");
+	assert_scan("^t.*e$", "one\ntwo\nthree\n", "f:3:three\n");
+	assert_scan("$", "a\n\nb", "f:1:a\nf:2:\nf:3:b\n");
+	assert_scan("^", "a\n", "f:1:a\n");
+	assert_scan("x*", "a\n\n", "f:1:a\nf:2:\n");
+	assert_scan("\\z", "a\n", "");
+	assert_scan("a.b", "a\nb\n", "");
+	assert_scan("", "", "");
+	assert_scan("(?i)STRASSE|(a)(b)", "strasse\nab\n", "f:1:strasse\nf:2:ab\n");
+	assert_scan("(?<=a\n)b", "a\nb\n", "f:2:b\n");
+}
+
+static void test_carriage_returns(void **state)
+{
+	(void)state;
+	assert_scan("two$", "one\r\ntwo\r\nthree\r\n", "f:2:two\n");
+	assert_scan("^.*$", "one\r\n\r\n", "f:1:one\nf:2:\n");
+	assert_scan("w", "two\r", "f:1:two\n");
+	assert_scan("\\s$", "one\r\n\r\ntwo \r\n", "f:3:two \n");
+	assert_scan("[^e]$", "one\r\ntwo\r\n\r\n", "f:2:two\n");
+}
+
+/* A match over several lines is at its first one, unless one of its lines matches alone. */
+static void test_several_lines(void **state)
+{
+	(void)state;
+	assert_scan("one\ntwo", "zero\none\ntwo\n", "f:2:one\n");
+	assert_scan("one\n", "one\none", "f:1:one\n");
+	assert_scan("f\\(\\s*x", "f(\n  x)\nf(x)\n", "f:1:f(\nf:3:f(x)\n");
+	assert_scan("^\\s*end", "a\n\n\n  end\nend\n", "f:4:  end\nf:5:end\n");
+	assert_scan("\\s+b", "a\n  b\n", "f:2:  b\n");
+	assert_scan("a[^x]*", "a\na\nb\na\n", "f:1:a\nf:2:a\nf:4:a\n");
+	assert_scan("(?s)a.*c", "a\nb\nc\nac\n", "f:4:ac\n");
+	assert_scan("a\n\n", "a\n\nb\n\n\n", "f:1:a\n");
+	assert_scan("\n\nb", "a\n\nb\n\n\n", "f:3:b\n");
+	/* A newline is no part of a line's text. */
+	assert_scan("\\s+$", "a\n\nb \n\n \n", "f:3:b \nf:5: \n");
+	assert_scan("^\\W*$", "a\n*\n\n*\nb\n\n", "f:2:*\nf:3:\nf:4:*\nf:6:\n");
+	assert_scan("[^;]$", "a;\n\n\nb\n", "f:4:b\n");
+	assert_scan("\n\n", "a\n\nb\n", "");
+}
+
+static void test_unicode(void **state)
+{
+	(void)state;
+	assert_scan("^.$", "\xc3\xa9\n\xe2\x82\xac\nab\n", "f:1:\xc3\xa9\nf:2:\xe2\x82\xac\n");
+	assert_scan("(?i)\xc3\x89", "\xc3\xa9t\xc3\xa9\n", "f:1:\xc3\xa9t\xc3\xa9\n");
+	/* Bytes that are not UTF-8 do not hide what is around them. */
+	assert_scan("ab", "\xff\xfe ab\n\xc3\nab \x80\n", "f:1:\xff\xfe ab\nf:3:ab \x80\n");
+	assert_scan("^a",
+		"\xef\xbb\xbf"
+		"a\n",
+		"f:1:a\n");
+}
+
+static void test_tree(void **state)
+{
+	struct answer answer;
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "*.o\nbuild/\n");
+	scratch_text(&scratch, "a.c", "needle\n");
+	scratch_text(&scratch, "a.o", "needle\n");
+	scratch_text(&scratch, "build/x.c", "needle\n");
+	scratch_text(&scratch, "src/b.c", "\nneedle\n");
+	scratch_text(&scratch, "src/b.h", "needle\n");
+	scratch_text(&scratch, "src/empty", "");
+	scratch_text(&scratch, ".git/config", "needle\n");
+	scratch_text(&scratch, ".cloister-12", "needle\n");
+	scratch_link(&scratch, "link", "a.c");
+	scratch_link(&scratch, "src/loop", "..");
+	assert_int_equal(mkfifoat(scratch.fd, "src/pipe", 0666), 0);
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("needle"), .gitignore = true},
+		"a.c:1:needle\nsrc/b.c:2:needle\nsrc/b.h:1:needle\n");
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("needle"),
+			     .file_pattern = TEXT_LITERAL("*.c")},
+		"a.c:1:needle\nbuild/x.c:1:needle\nsrc/b.c:2:needle\n");
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("needle"),
+			     .path = TEXT_LITERAL("src"),
+			     .file_pattern = TEXT_LITERAL("./*.h")},
+		"src/b.h:1:needle\n");
+	/* A file that is named is searched in any case; a link that is named is followed. */
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("needle"),
+			     .path = TEXT_LITERAL("a.o"),
+			     .file_pattern = TEXT_LITERAL("*.c"),
+			     .gitignore = true},
+		"a.o:1:needle\n");
+	answer = search(
+		(struct files_search){.pattern = TEXT_LITERAL("nothing"), .gitignore = true});
+	assert_int_equal(answer.end.files_searched, 5);
+	assert_int_equal(answer.end.files_skipped, 0);
+	answer_done(&answer);
+}
+
+static void test_skipped(void **state)
+{
+	char *large = malloc(LIMIT_SEARCH_FILE_BYTES + 1);
+	struct answer answer;
+
+	(void)state;
+	memset(large, '\n', LIMIT_SEARCH_FILE_BYTES + 1);
+	memcpy(large + LIMIT_SEARCH_FILE_BYTES - 3, "end", 3);
+	scratch_write(&scratch, "above", large, LIMIT_SEARCH_FILE_BYTES + 1);
+	scratch_write(&scratch, "binary", "end\0", 4);
+	scratch_write(&scratch, "limit", large, LIMIT_SEARCH_FILE_BYTES);
+	/* A NUL behind the part that is looked at makes no binary. */
+	memcpy(large, "end", 3);
+	large[LIMIT_BINARY_PROBE_BYTES - 1] = '\0';
+	scratch_write(&scratch, "nul-in", large, LIMIT_BINARY_PROBE_BYTES + 10);
+	large[LIMIT_BINARY_PROBE_BYTES - 1] = '\n';
+	large[LIMIT_BINARY_PROBE_BYTES] = '\0';
+	scratch_write(&scratch, "nul-out", large, LIMIT_BINARY_PROBE_BYTES + 10);
+	answer = search((struct files_search){.pattern = TEXT_LITERAL("end")});
+	assert_int_equal(answer.end.error, TOOL_OK);
+	assert_string_equal(answer.lines, "limit:67108862:end\nnul-out:1:end\n");
+	assert_int_equal(answer.end.files_searched, 2);
+	assert_int_equal(answer.end.files_skipped, 3);
+	answer_done(&answer);
+	free(large);
+}
+
+static void test_unreadable(void **state)
+{
+	struct answer answer;
+
+	(void)state;
+	scratch_text(&scratch, "closed/x", "end");
+	scratch_text(&scratch, "secret", "end");
+	assert_int_equal(fchmodat(scratch.fd, "closed", 0, 0), 0);
+	assert_int_equal(fchmodat(scratch.fd, "secret", 0, 0), 0);
+	if (faccessat(scratch.fd, "secret", R_OK, 0) == 0) {
+		print_message("skipped: this user may read everything\n");
+		assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
+		skip();
+	}
+	answer = search((struct files_search){.pattern = TEXT_LITERAL("end")});
+	assert_int_equal(answer.end.error, TOOL_OK);
+	assert_int_equal(answer.end.files_skipped, 2);
+	answer_done(&answer);
+	assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
+}
+
+static void test_cap(void **state)
+{
+	struct files_search request = {.pattern = TEXT_LITERAL("x"), .max_results = 3};
+	struct answer answer;
+
+	(void)state;
+	scratch_text(&scratch, "a", "x\nx\n");
+	scratch_text(&scratch, "b", "x\n");
+	answer = search(request);
+	assert_int_equal(answer.end.count, 3);
+	assert_false(answer.end.truncated);
+	answer_done(&answer);
+	scratch_text(&scratch, "c", "x\n");
+	answer = search(request);
+	assert_string_equal(answer.lines, "a:1:x\na:2:x\nb:1:x\n");
+	assert_true(answer.end.truncated);
+	answer_done(&answer);
+	for (char name[] = "d"; *name <= 'z'; ++*name)
+		scratch_text(&scratch, name, "x\nx\nx\n");
+	request.max_results = 1000;
+	answer = search(request);
+	assert_int_equal(answer.end.count, LIMIT_SEARCH_RESULTS);
+	assert_true(answer.end.truncated);
+	answer_done(&answer);
+}
+
+/*
+ * A line of 3n bytes of "e acute, x", with "needle" at byte @at. What is shown must hold the needle
+ * and whole characters.
+ */
+static void check_cut(size_t at)
+{
+	const size_t len = 9000;
+	char *line = malloc(len + 1);
+	struct answer answer;
+	char *shown;
+	size_t shown_len;
+
+	for (size_t i = 0; i < len; i++)
+		line[i] = "\xc3\xa9x"[i % 3];
+	line[len] = '\0';
+	memcpy(line + at, "needle", 6);
+	scratch_text(&scratch, "f", line);
+	answer = search((struct files_search){.pattern = TEXT_LITERAL("needle")});
+	assert_int_equal(answer.end.count, 1);
+	shown = answer.lines + strlen("f:1:");
+	shown_len = strlen(shown) - strlen(" (cut)\n");
+	assert_string_equal(shown + shown_len, " (cut)\n");
+	assert_true(shown_len <= LIMIT_SEARCH_LINE_BYTES);
+	assert_true(shown_len > LIMIT_SEARCH_LINE_BYTES - 4);
+	assert_non_null(memmem(shown, shown_len, "needle", 6));
+	assert_int_not_equal((unsigned char)shown[0] & 0xc0, 0x80);
+	assert_int_not_equal((unsigned char)shown[shown_len - 1], 0xc3);
+	answer_done(&answer);
+	free(line);
+}
+
+static void test_cut(void **state)
+{
+	char whole[LIMIT_SEARCH_LINE_BYTES + 2], expected[LIMIT_SEARCH_LINE_BYTES + 16];
+	struct answer answer;
+
+	(void)state;
+	check_cut(0);
+	check_cut(3000);
+	check_cut(4500);
+	check_cut(8994);
+	memset(whole, 'x', LIMIT_SEARCH_LINE_BYTES + 1);
+	whole[LIMIT_SEARCH_LINE_BYTES] = '\0';
+	snprintf(expected, sizeof(expected), "f:1:%s\n", whole);
+	assert_scan("x+", whole, expected);
+	/* A match that is longer than what may be shown: its beginning. */
+	whole[LIMIT_SEARCH_LINE_BYTES] = 'x';
+	whole[LIMIT_SEARCH_LINE_BYTES + 1] = '\0';
+	scratch_text(&scratch, "f", whole);
+	answer = search((struct files_search){.pattern = TEXT_LITERAL("x+")});
+	assert_int_equal(strlen(answer.lines), strlen("f:1: (cut)\n") + LIMIT_SEARCH_LINE_BYTES);
+	answer_done(&answer);
+}
+
+static void assert_refused(struct files_search request, enum tool_error error, const char *message)
+{
+	struct answer answer = search(request);
+
+	assert_int_equal(answer.end.error, error);
+	if (message) {
+		_cleanup_free_ char *said =
+			strndup(answer.end.message.data, answer.end.message.len);
+
+		assert_string_equal(said, message);
+	}
+	answer_done(&answer);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(mkfifoat(scratch.fd, "pipe", 0666), 0);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a(b")}, TOOL_INVALID_PATTERN,
+		"The pattern is not valid at offset 3: missing closing parenthesis");
+	assert_refused(
+		(struct files_search){.pattern = TEXT_LITERAL("\xff")}, TOOL_INVALID_PATTERN, NULL);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a\\Cb")},
+		TOOL_INVALID_PATTERN, NULL);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a"),
+			       .file_pattern = TEXT_LITERAL("*.{c,h")},
+		TOOL_INVALID_PATTERN, "file_pattern: The pattern is not valid");
+	assert_refused(
+		(struct files_search){.pattern = TEXT_LITERAL("a"), .path = TEXT_LITERAL("x")},
+		TOOL_NOT_FOUND, NULL);
+	assert_refused(
+		(struct files_search){.pattern = TEXT_LITERAL("a"), .path = TEXT_LITERAL("pipe")},
+		TOOL_NOT_A_REGULAR_FILE, NULL);
+	assert_refused(
+		(struct files_search){.pattern = TEXT_LITERAL("a"), .path = TEXT_LITERAL("..")},
+		TOOL_PATH_OUTSIDE_WORKSPACE, NULL);
+}
+
+/* A limit that is reached is an error, not "no match". */
+static void test_too_complex(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	text[sizeof(text) - 2] = '!';
+	text[sizeof(text) - 1] = '\0';
+	scratch_text(&scratch, "f", text);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")},
+		TOOL_PATTERN_TOO_COMPLEX, NULL);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(*NO_JIT)(a+)+$")},
+		TOOL_PATTERN_TOO_COMPLEX, NULL);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL(
+						     "(*LIMIT_HEAP=0)(*NO_JIT)(?:(a)|b)*$")},
+		TOOL_PATTERN_TOO_COMPLEX, NULL);
+}
+
+/* The same lines without JIT, as where executable memory is denied. */
+static void test_interpreted(void **state)
+{
+	(void)state;
+	assert_scan("(*NO_JIT)^\\s*end", "a\n\n\n  end\n\xff end\nend\n", "f:4:  end\nf:6:end\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_carriage_returns, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_several_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unicode, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_tree, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_skipped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unreadable, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cap, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cut, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_too_complex, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_interpreted, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,423 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/files/file_write.h"
+
+#include "common/limits.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mount.h>
+#include <sys/xattr.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/files_fixture.h"
+
+#define CALL      0x2a
+#define TEMPORARY ".cloister-000000000000002a"
+
+/* Writes @content in two pieces, announced as @size bytes. */
+static void write_announced(const struct root *root, const char *path, struct text content,
+	uint64_t size, struct answer *answer)
+{
+	const struct files_write request = {text_from(path), size, true};
+	struct file_write *staged = NULL;
+	size_t half = content.len / 2;
+
+	answer_begin(answer, CALL);
+	assert_int_equal(file_write_begin(root, &request, CALL, &staged), 0);
+	file_write_append(staged, content.data, half);
+	file_write_append(staged, content.data + half, content.len - half);
+	file_write_commit(staged, answer->reply);
+	file_write_free(staged);
+	answer_parse(answer, CALL);
+}
+
+static enum tool_error write_text(
+	const struct root *root, const char *path, const char *content, bool *ret_created)
+{
+	struct text text = text_from(content);
+	struct answer answer;
+	enum tool_error error;
+
+	write_announced(root, path, text, text.len, &answer);
+	error = answer.end.error;
+	if (error == TOOL_OK) {
+		assert_int_equal(answer.end.size, text.len);
+		*ret_created = answer.end.created;
+	} else {
+		assert_true(answer.end.message.len > 0 || strlen(tool_error_sentence(error)) > 0);
+	}
+	answer_done(&answer);
+	return error;
+}
+
+static void assert_written(const struct fixture *fixture, const struct root *root, const char *path,
+	const char *name, bool created)
+{
+	bool was_created = !created;
+
+	assert_string_equal(
+		tool_error_name(write_text(root, path, "new content\n", &was_created)), "OK");
+	assert_int_equal(was_created, created);
+	assert_string_equal(get_file(fixture->ws, name), "new content\n");
+	assert_false(exists_at(fixture->ws, TEMPORARY));
+}
+
+static void assert_refused(const struct root *root, const char *path, enum tool_error error)
+{
+	bool created;
+
+	assert_string_equal(tool_error_name(write_text(root, path, "new content\n", &created)),
+		tool_error_name(error));
+}
+
+static void write_everywhere(const struct fixture *fixture, const struct root *root)
+{
+	char absolute[128];
+	struct stat st;
+
+	assert_written(fixture, root, "new", "new", true);
+	assert_int_equal(fstatat(fixture->ws, "new", &st, 0), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0644);
+	assert_int_equal(st.st_nlink, 1);
+	put_file(fixture->ws, "new", "a longer old content\n");
+	assert_written(fixture, root, "new", "new", false);
+	assert_written(fixture, root, "a/b/c.txt", "a/b/c.txt", true);
+	snprintf(absolute, sizeof(absolute), "%s/a/d", fixture->visible);
+	assert_written(fixture, root, absolute, "a/d", true);
+
+	put_file(fixture->ws, "target", "old\n");
+	put_link(fixture->ws, "link", "", "target");
+	put_link(fixture->ws, "abslink", fixture->visible, "/target");
+	put_link(fixture->ws, "dangling", "", "a/created");
+	assert_written(fixture, root, "link", "target", false);
+	assert_written(fixture, root, "abslink", "target", false);
+	assert_written(fixture, root, "dangling", "a/created", true);
+	assert_int_equal(fstatat(fixture->ws, "link", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(count_entries(fixture->ws), 6);
+}
+
+static void test_written(void **state)
+{
+	const struct fixture *fixture = *state;
+
+	write_everywhere(fixture, &fixture->root);
+	assert_outside_untouched(fixture);
+}
+
+/* As on a file system that has no O_TMPFILE. */
+static void test_written_by_name(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+
+	root.proc_self_fd = -1;
+	write_everywhere(fixture, &root);
+}
+
+static void test_empty_and_large(void **state)
+{
+	const struct fixture *fixture = *state;
+	static char large[LIMIT_CONTENT_BYTES];
+	struct answer answer;
+	struct stat st;
+	bool created = false;
+
+	assert_int_equal(write_text(&fixture->root, "empty", "", &created), TOOL_OK);
+	assert_true(created);
+	assert_int_equal(fstatat(fixture->ws, "empty", &st, 0), 0);
+	assert_int_equal(st.st_size, 0);
+	write_announced(&fixture->root, "./x/../empty", (struct text){large, sizeof(large)},
+		sizeof(large), &answer);
+	assert_error(&answer, TOOL_NOT_FOUND); /* there is no x */
+	answer_done(&answer);
+	write_announced(&fixture->root, "./large", (struct text){large, sizeof(large)},
+		sizeof(large), &answer);
+	assert_error(&answer, TOOL_OK);
+	assert_text(answer.end.path, "large");
+	assert_int_equal(answer.end.size, sizeof(large));
+	answer_done(&answer);
+	assert_int_equal(fstatat(fixture->ws, "large", &st, 0), 0);
+	assert_int_equal(st.st_size, sizeof(large));
+}
+
+static void test_refused(void **state)
+{
+	const struct fixture *fixture = *state;
+	const struct root *root = &fixture->root;
+	struct answer answer;
+
+	assert_int_equal(mkdirat(fixture->ws, "dir", 0755), 0);
+	assert_int_equal(mkfifoat(fixture->ws, "fifo", 0644), 0);
+	put_file(fixture->ws, "readonly", "old\n");
+	assert_int_equal(fchmodat(fixture->ws, "readonly", 0444, 0), 0);
+	assert_int_equal(mkdirat(fixture->ws, "closed", 0555), 0);
+	put_link(fixture->ws, "out", fixture->base, "/outside/secret");
+	put_link(fixture->ws, "outdir", "", "../outside");
+	put_link(fixture->ws, "todir", "", "dir");
+
+	assert_refused(root, "dir", TOOL_IS_A_DIRECTORY);
+	assert_refused(root, ".", TOOL_IS_A_DIRECTORY);
+	assert_refused(root, "todir", TOOL_IS_A_DIRECTORY);
+	assert_refused(root, "none/", TOOL_IS_A_DIRECTORY);
+	assert_refused(root, "readonly/", TOOL_IS_A_DIRECTORY);
+	assert_refused(root, "fifo", TOOL_NOT_A_REGULAR_FILE);
+	assert_refused(root, "readonly", TOOL_PERMISSION_DENIED);
+	assert_refused(root, "closed/x", TOOL_PERMISSION_DENIED);
+	assert_refused(root, "readonly/x", TOOL_NOT_A_DIRECTORY);
+	assert_refused(root, "out", TOOL_SYMLINK_OUTSIDE_WORKSPACE);
+	assert_refused(root, "outdir/new", TOOL_SYMLINK_OUTSIDE_WORKSPACE);
+	assert_refused(root, "/etc/passwd", TOOL_PATH_OUTSIDE_WORKSPACE);
+	assert_refused(root, "dir/../../outside/new", TOOL_PATH_OUTSIDE_WORKSPACE);
+	assert_refused(root, "", TOOL_INVALID_ARGUMENTS);
+	assert_string_equal(get_file(fixture->ws, "readonly"), "old\n");
+	assert_int_equal(count_entries(fixture->ws), 7);
+	assert_outside_untouched(fixture);
+
+	write_announced(root, "../x", TEXT_LITERAL("x"), 1, &answer);
+	assert_error(&answer, TOOL_PATH_OUTSIDE_WORKSPACE);
+	assert_text(answer.end.message, "Invalid path: access outside workspace is not allowed");
+	answer_done(&answer);
+}
+
+/* Content that breaks off or overflows, and a write that is given up, change nothing. */
+static void give_up(const struct fixture *fixture, const struct root *root)
+{
+	const struct files_write request = {TEXT_LITERAL("file"), 5, true};
+	struct file_write *staged = NULL;
+	struct answer answer;
+
+	put_file(fixture->ws, "file", "old\n");
+	write_announced(root, "file", TEXT_LITERAL("1234"), 5, &answer);
+	assert_error(&answer, TOOL_EXECUTION_ERROR);
+	answer_done(&answer);
+	write_announced(root, "file", TEXT_LITERAL("123456"), 5, &answer);
+	assert_error(&answer, TOOL_EXECUTION_ERROR);
+	answer_done(&answer);
+	assert_int_equal(file_write_begin(root, &request, CALL, &staged), 0);
+	file_write_append(staged, "12345", 5);
+	file_write_free(staged);
+	file_write_free(NULL);
+	assert_string_equal(get_file(fixture->ws, "file"), "old\n");
+	assert_int_equal(count_entries(fixture->ws), 1);
+}
+
+static void test_given_up(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+
+	give_up(fixture, &root);
+	root.proc_self_fd = -1;
+	give_up(fixture, &root);
+}
+
+static void test_kept(void **state)
+{
+	const struct fixture *fixture = *state;
+	_cleanup_close_ int fd = -1;
+	bool has_attributes;
+	struct stat st;
+	char value[8] = "";
+
+	put_file(fixture->ws, "script", "old\n");
+	assert_int_equal(linkat(fixture->ws, "script", fixture->ws, "other", 0), 0);
+	fd = openat(fixture->ws, "script", O_RDWR | O_CLOEXEC);
+	assert_int_equal(fchmod(fd, 04751), 0);
+	has_attributes = fsetxattr(fd, "user.test", "kept", 4, 0) == 0;
+	if (!has_attributes)
+		print_message("no user attributes on this file system: %s\n", strerror(errno));
+	assert_written(fixture, &fixture->root, "script", "script", false);
+	assert_string_equal(get_file(fixture->ws, "other"), "old\n");
+	close_fd(&fd);
+
+	fd = openat(fixture->ws, "script", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(
+		st.st_mode, S_IFREG | 0751); /* but for the set-uid bit, as write(2) does */
+	assert_int_equal(st.st_nlink, 1);
+	if (has_attributes) {
+		assert_int_equal(fgetxattr(fd, "user.test", value, sizeof(value)), 4);
+		assert_string_equal(value, "kept");
+	}
+}
+
+/* What a tenant puts under the temporary's name is neither written to nor in the way. */
+static void test_temporary_taken(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+
+	put_file(fixture->ws, "file", "old\n");
+	put_link(fixture->ws, TEMPORARY, fixture->base, "/outside/secret");
+	assert_written(fixture, &root, "file", "file", false);
+	root.proc_self_fd = -1;
+	put_link(fixture->ws, TEMPORARY, fixture->base, "/outside/secret");
+	assert_written(fixture, &root, "file", "file", false);
+	put_link(fixture->ws, TEMPORARY, fixture->base, "/outside/new");
+	assert_written(fixture, &root, "new", "new", true);
+	assert_outside_untouched(fixture);
+}
+
+/* A file appears between begin and commit: it is replaced, not an error. */
+static void test_appears_meanwhile(void **state)
+{
+	const struct fixture *fixture = *state;
+	const struct files_write request = {TEXT_LITERAL("file"), 1, true};
+	struct file_write *staged = NULL;
+	struct answer answer;
+
+	for (int i = 0; i < 3; i++) {
+		answer_begin(&answer, CALL);
+		assert_int_equal(file_write_begin(&fixture->root, &request, CALL, &staged), 0);
+		file_write_append(staged, "n", 1);
+		unlinkat(fixture->ws, "file", 0);
+		if (i == 0)
+			put_file(fixture->ws, "file", "old");
+		else if (i == 1)
+			assert_int_equal(mkdirat(fixture->ws, "file", 0755), 0);
+		else
+			put_link(fixture->ws, "file", fixture->base, "/outside/secret");
+		file_write_commit(staged, answer.reply);
+		file_write_free(staged);
+		answer_parse(&answer, CALL);
+		assert_error(&answer, i == 0 ? TOOL_OK : i == 1 ? TOOL_IS_A_DIRECTORY : TOOL_BUSY);
+		answer_done(&answer);
+		if (i == 0)
+			assert_string_equal(get_file(fixture->ws, "file"), "n");
+		unlinkat(fixture->ws, "file", i == 1 ? AT_REMOVEDIR : 0);
+		assert_int_equal(count_entries(fixture->ws), 0);
+	}
+	assert_outside_untouched(fixture);
+}
+
+/* Directory against link, file against link and directory against directory, all at once. */
+static void test_attacked(void **state)
+{
+	static const char *const paths[] = {"swap/new", "swap/secret", "evil/new", "target",
+		"absroot/swap/deeper/new", "absroot/target", "m/a/../../swap/x"};
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+	struct swapper directories, files, depths;
+	struct timespec start;
+	uint64_t written = 0;
+	bool created;
+
+	assert_int_equal(mkdirat(fixture->ws, "swap", 0755), 0);
+	put_link(fixture->ws, "evil", fixture->base, "/outside");
+	put_file(fixture->ws, "target", "inside\n");
+	put_link(fixture->ws, "evilfile", fixture->base, "/outside/secret");
+	put_link(fixture->ws, "absroot", fixture->visible, "");
+	assert_int_equal(mkdirat(fixture->ws, "m", 0755), 0);
+	assert_int_equal(mkdirat(fixture->ws, "m/a", 0755), 0);
+	assert_int_equal(mkdirat(fixture->ws, "moved", 0755), 0);
+	swapper_start(&directories, fixture->ws, "swap", "evil");
+	swapper_start(&files, fixture->ws, "target", "evilfile");
+	swapper_start(&depths, fixture->ws, "m/a", "moved");
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (size_t i = 0; time_left(&start, 2); i++) {
+		root.proc_self_fd = i & 8 ? -1 : fixture->root.proc_self_fd;
+		if (write_text(&root, paths[i % ARRAY_SIZE(paths)], "tenant\n", &created) ==
+			TOOL_OK)
+			written++;
+	}
+	swapper_stop(&directories);
+	swapper_stop(&files);
+	swapper_stop(&depths);
+	assert_true(written > 0);
+	assert_outside_untouched(fixture);
+	assert_false(exists_at(fixture->ws, TEMPORARY));
+}
+
+static void write_line(const char *path, const char *line)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	(void)!write(fd, line, strlen(line));
+}
+
+#define NO_TMPFS 77
+
+/* In a child with a small tmpfs over "small": a full disk leaves the old content, and no more. */
+static int fill_disk(const struct fixture *fixture)
+{
+	static char large[MIB];
+	char path[128], map[64];
+	uid_t uid = getuid();
+	int wrong = 0;
+
+	snprintf(path, sizeof(path), "%s/small", fixture->visible);
+	snprintf(map, sizeof(map), "%d %d 1\n", (int)uid, (int)uid);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		return NO_TMPFS;
+	write_line("/proc/self/setgroups", "deny");
+	write_line("/proc/self/uid_map", map);
+	write_line("/proc/self/gid_map", map);
+	if (mount("tmpfs", path, "tmpfs", 0, "size=256k") < 0)
+		return NO_TMPFS;
+	for (int i = 0; i < 2; i++) {
+		struct root root = fixture->root;
+		_cleanup_close_ int small = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		struct answer answer;
+
+		root.fd = open(fixture->visible, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		root.proc_self_fd =
+			i == 0 ? open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+		put_file(small, "file", "old\n");
+		write_announced(&root, "small/file", (struct text){large, sizeof(large)},
+			sizeof(large), &answer);
+		wrong += answer.end.error != TOOL_NO_SPACE || count_entries(small) != 1 ||
+			 strcmp(get_file(small, "file"), "old\n") != 0;
+		answer_done(&answer);
+		close(root.fd);
+	}
+	return wrong;
+}
+
+static void test_disk_full(void **state)
+{
+	const struct fixture *fixture = *state;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(mkdirat(fixture->ws, "small", 0755), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(fill_disk(fixture));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NO_TMPFS) {
+		print_message("user namespaces are not allowed here: no small tmpfs\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_written, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_written_by_name, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_empty_and_large, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_refused, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_given_up, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_kept, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_temporary_taken, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_appears_meanwhile, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_attacked, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_disk_full, fixture_setup, fixture_teardown),
+	};
+
+	leave_root();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

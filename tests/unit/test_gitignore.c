@@ -1,0 +1,437 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Against git itself: random trees with random ignore files are walked by tree_walk, listed by `git
+ * ls-files` and asked about with `git check-ignore`, and must give the same files.
+ * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many and which; the seed is printed.
+ */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "tests/lib/scratch.h"
+#include "worker/files/gitignore.h"
+#include "worker/files/tree_walk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define CASES 300
+
+/* A set of paths, each ended by a NUL. */
+struct paths {
+	char *data;
+	size_t len;
+	FILE *stream;
+};
+
+static void paths_open(struct paths *paths)
+{
+	paths->stream = open_memstream(&paths->data, &paths->len);
+	assert_non_null(paths->stream);
+}
+
+static void paths_add(struct paths *paths, const char *path)
+{
+	fwrite(path, 1, strlen(path) + 1, paths->stream);
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* One path a line, in byte order. */
+static char *paths_sorted(struct paths *paths)
+{
+	struct paths sorted;
+	char *list[4096];
+	size_t count = 0;
+
+	if (paths->stream)
+		fclose(paths->stream);
+	for (size_t at = 0; at < paths->len; at += strlen(paths->data + at) + 1)
+		list[count++] = paths->data + at;
+	qsort(list, count, sizeof(*list), compare_strings);
+	paths_open(&sorted);
+	for (size_t i = 0; i < count; i++)
+		fprintf(sorted.stream, "%s\n", list[i]);
+	fclose(sorted.stream);
+	free(paths->data);
+	return sorted.data;
+}
+
+struct collection {
+	struct paths kept;   /* what the walk visits and is no directory */
+	struct paths all;    /* everything that a walk without rules visits, but .git */
+	struct paths visits; /* everything that a walk with rules visits */
+};
+
+static int collect(const struct walk_entry *entry, void *context)
+{
+	struct collection *collection = context;
+
+	paths_add(&collection->visits, entry->path.data);
+	if (entry->type != DT_DIR)
+		paths_add(&collection->kept, entry->path.data);
+	return 0;
+}
+
+static int collect_all(const struct walk_entry *entry, void *context)
+{
+	struct collection *collection = context;
+
+	if (strcmp(entry->path.data, ".git") != 0 && strncmp(entry->path.data, ".git/", 5) != 0)
+		paths_add(&collection->all, entry->path.data);
+	return 0;
+}
+
+static void walk_scratch(const struct scratch *scratch, const char *path, walk_visitor visit,
+	bool gitignore, void *context)
+{
+	struct walk walk = {
+		.root_fd = scratch->fd,
+		.path = text_from(path),
+		.recursive = true,
+		.gitignore = gitignore,
+		.visit = visit,
+		.context = context,
+	};
+	_cleanup_close_ int fd = openat(scratch->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct walk_end end;
+
+	assert_true(fd >= 0);
+	assert_int_equal(tree_walk(&walk, fd, &end), 0);
+	assert_false(end.truncated);
+	assert_int_equal(end.unreadable, 0);
+}
+
+static char *visited(const struct scratch *scratch, const char *path)
+{
+	struct collection collection = {0};
+
+	paths_open(&collection.visits);
+	paths_open(&collection.kept);
+	walk_scratch(scratch, path, collect, true, &collection);
+	free(paths_sorted(&collection.kept));
+	return paths_sorted(&collection.visits);
+}
+
+/* Runs git in @scratch with nobody's configuration. @input goes to its standard input. */
+static struct paths run_git(
+	const struct scratch *scratch, const char *const arguments[], const struct paths *input)
+{
+	const char *const environment[] = {"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"HOME=/nonexistent", "PATH=/usr/bin:/bin", NULL};
+	const char *argv[16] = {"git", "-C", scratch->path};
+	posix_spawn_file_actions_t actions;
+	FILE *in = tmpfile(), *out = tmpfile();
+	struct paths paths = {0};
+	int status;
+	pid_t pid;
+
+	for (size_t i = 0; arguments[i]; i++)
+		argv[3 + i] = arguments[i];
+	if (input)
+		fwrite(input->data, 1, input->len, in);
+	rewind(in);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fileno(in), 0);
+	posix_spawn_file_actions_adddup2(&actions, fileno(out), 1);
+	if (posix_spawnp(&pid, "git", &actions, NULL, (char **)argv, (char **)environment) != 0)
+		pid = -1;
+	posix_spawn_file_actions_destroy(&actions);
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) <= 1) {
+		fseek(out, 0, SEEK_END);
+		paths.len = (size_t)ftell(out);
+		paths.data = calloc(1, paths.len + 1);
+		rewind(out);
+		assert_int_equal(fread(paths.data, 1, paths.len, out), paths.len);
+	}
+	fclose(in);
+	fclose(out);
+	return paths;
+}
+
+static size_t pick(size_t count)
+{
+	return (size_t)rand() % count;
+}
+
+static const char *const names[] = {"a", "b", "ab", "abc", "foo", "bar", "foo.c", "bar.o", "x y",
+	"tail ", "a]", "#x", "!n", "A1", "\xc3\xa9", ".h", "-", "b-c", "foo*", "[x]", "back\\slash",
+	"a\tb", "9"};
+
+static const char *const pieces[] = {"a", "b", "ab", "foo", "bar", ".c", ".o", "*", "*", "*", "?",
+	"**", "**/", "/**/", "/**", "/", "/", "[ab]", "[!a]", "[^b]", "[a-c]", "[[:alpha:]]",
+	"[![:digit:]]", "[]a]", "[a\\]]", "[[:upper:]x]", "[a-", "[", "]", "\\a", "\\*", "\\!",
+	"\\#", "\\ ", " ", "x y", "\\", "#", "!", "\xc3\xa9", ".", "-", "[--9]", "[b-]", "\t",
+	"***", "\\/", "[\\b-c]", "[[:bogus:]]", "[/]", "\\[x]"};
+
+static void random_rule(FILE *out)
+{
+	size_t count = 1 + pick(4);
+
+	if (pick(12) == 0) {
+		fputs(pick(2) ? "# comment\n" : "\n", out);
+		return;
+	}
+	if (pick(4) == 0)
+		fputc('!', out);
+	if (pick(5) == 0)
+		fputc('/', out);
+	if (pick(3) == 0) {
+		fputs(names[pick(ARRAY_SIZE(names))], out);
+		if (pick(3) == 0)
+			fprintf(out, "/%s", names[pick(ARRAY_SIZE(names))]);
+	} else {
+		while (count-- > 0)
+			fputs(pieces[pick(ARRAY_SIZE(pieces))], out);
+	}
+	if (pick(5) == 0)
+		fputc('/', out);
+	if (pick(10) == 0)
+		fputs(pick(2) ? " " : "  ", out);
+	fputs(pick(8) ? "\n" : "\r\n", out);
+}
+
+static void random_ignore_file(const struct scratch *scratch, const char *path)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len, count = pick(7);
+	FILE *out = open_memstream(&text, &len);
+
+	if (pick(10) == 0)
+		fputs("\xef\xbb\xbf", out);
+	while (count-- > 0)
+		random_rule(out);
+	if (pick(5) == 0)
+		fputs("ab*", out); /* a last line without a newline */
+	if (pick(25) == 0)
+		fwrite("a\0b\n", 1, 4, out);
+	fclose(out);
+	scratch_write(scratch, path, text, len);
+}
+
+/* Fills @directory ("" or "a/b/") with files, links and directories. */
+static void random_tree(const struct scratch *scratch, const char *directory, size_t depth)
+{
+	char path[4096];
+
+	if (pick(3) == 0) {
+		snprintf(path, sizeof(path), "%s.gitignore", directory);
+		random_ignore_file(scratch, path);
+	}
+	for (size_t i = 0; i < 2 + pick(6); i++) {
+		struct stat st;
+
+		snprintf(path, sizeof(path), "%s%s", directory, names[pick(ARRAY_SIZE(names))]);
+		if (fstatat(scratch->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			continue;
+		if (pick(12) == 0) {
+			scratch_link(scratch, path, pick(2) ? "." : "nowhere");
+		} else if (depth < 4 && pick(2)) {
+			strncat(path, "/", sizeof(path) - strlen(path) - 1);
+			scratch_parents(scratch, path);
+			random_tree(scratch, path, depth + 1);
+		} else {
+			scratch_text(scratch, path, "");
+		}
+	}
+}
+
+/* What is in @all and not in @some, as paths_sorted gives it. */
+static char *difference(struct paths *all, char *some)
+{
+	struct paths rest = {0};
+	size_t at = 0;
+
+	paths_open(&rest);
+	for (; at < all->len; at += strlen(all->data + at) + 1) {
+		char line[8192];
+
+		snprintf(line, sizeof(line), "\n%s\n", all->data + at);
+		if (!strstr(some, line))
+			paths_add(&rest, all->data + at);
+	}
+	return paths_sorted(&rest);
+}
+
+static bool check_tree(const struct scratch *scratch)
+{
+	static const char *const list[] = {
+		"ls-files", "-z", "-o", "-c", "--exclude-standard", NULL};
+	static const char *const ask[] = {"check-ignore", "-z", "--stdin", "--no-index", NULL};
+	struct collection collection = {0};
+	struct paths git_kept, git_left;
+	_cleanup_free_ char *kept = NULL, *visits = NULL, *left = NULL;
+	_cleanup_free_ char *expected_kept = NULL, *expected_left = NULL, *framed = NULL;
+	bool same;
+
+	paths_open(&collection.all);
+	paths_open(&collection.kept);
+	paths_open(&collection.visits);
+	walk_scratch(scratch, ".", collect_all, false, &collection);
+	walk_scratch(scratch, ".", collect, true, &collection);
+	fflush(collection.all.stream);
+	git_kept = run_git(scratch, list, NULL);
+	git_left = run_git(scratch, ask, &collection.all);
+	expected_kept = paths_sorted(&git_kept);
+	expected_left = paths_sorted(&git_left);
+	kept = paths_sorted(&collection.kept);
+	visits = paths_sorted(&collection.visits);
+	assert_true(asprintf(&framed, "\n%s", visits) > 0);
+	left = difference(&collection.all, framed);
+	same = strcmp(kept, expected_kept) == 0 && strcmp(left, expected_left) == 0;
+	if (!same)
+		print_error("kept:\n%sgit's:\n%sleft out:\n%sgit's:\n%s", kept, expected_kept, left,
+			expected_left);
+	fclose(collection.all.stream);
+	free(collection.all.data);
+	return same;
+}
+
+static size_t setting(const char *name, size_t otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static void test_against_git(void **state)
+{
+	static const char *const init[] = {"init", "-q", ".", NULL};
+	size_t cases = setting("CLOISTER_ORACLE_CASES", CASES);
+	size_t seed = setting("CLOISTER_ORACLE_SEED", (size_t)time(NULL));
+
+	(void)state;
+	print_message("seed %zu, %zu cases\n", seed, cases);
+	for (size_t i = 0; i < cases; i++) {
+		struct scratch scratch = scratch_new();
+		struct paths said = run_git(&scratch, init, NULL);
+
+		if (!said.data) {
+			scratch_done(&scratch);
+			if (getenv("CI"))
+				fail_msg("git does not run here");
+			print_message("skipped: git does not run here\n");
+			skip();
+		}
+		free(said.data);
+		srand((unsigned)(seed + i));
+		random_tree(&scratch, "", 0);
+		if (pick(2))
+			random_ignore_file(&scratch, ".git/info/exclude");
+		if (!check_tree(&scratch))
+			fail_msg("CLOISTER_ORACLE_SEED=%zu CLOISTER_ORACLE_CASES=1, tree in %s",
+				seed + i, scratch.path);
+		scratch_done(&scratch);
+	}
+}
+
+static void assert_visits(const struct scratch *scratch, const char *path, const char *expected)
+{
+	_cleanup_free_ char *visits = visited(scratch, path);
+
+	assert_string_equal(visits, expected);
+}
+
+/* The rules above a directory that is listed apply in it. */
+static void test_below_root(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "*.o\n/src/lib/secret\n/lib/plain\n");
+	scratch_text(&scratch, "src/.gitignore", "!keep.o\n");
+	scratch_text(&scratch, "src/lib/a.o", "");
+	scratch_text(&scratch, "src/lib/keep.o", "");
+	scratch_text(&scratch, "src/lib/plain", "");
+	scratch_text(&scratch, "src/lib/secret", "");
+	assert_visits(&scratch, "src/lib", "src/lib/keep.o\nsrc/lib/plain\n");
+	scratch_done(&scratch);
+}
+
+/* To name a directory that is left out is to ask for it. */
+static void test_named_directory(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "build/\n*.o\n");
+	scratch_text(&scratch, "build/log", "");
+	scratch_text(&scratch, "build/a.o", "");
+	assert_visits(&scratch, ".", ".gitignore\n");
+	assert_visits(&scratch, "build", "build/log\n");
+	scratch_done(&scratch);
+}
+
+/* A repository in the workspace goes by its own rules, as git has it when it is run there. */
+static void test_nested_repository(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "*.o\n");
+	scratch_text(&scratch, "inner/.git/info/exclude", "*.x\n");
+	scratch_text(&scratch, "inner/.gitignore", "*.c\n!b.x\n");
+	scratch_text(&scratch, "inner/a.c", "");
+	scratch_text(&scratch, "inner/a.o", "");
+	scratch_text(&scratch, "inner/a.x", "");
+	scratch_text(&scratch, "inner/b.x", "");
+	assert_visits(&scratch, ".", ".gitignore\ninner\ninner/.gitignore\ninner/a.o\ninner/b.x\n");
+	assert_visits(&scratch, "inner", "inner/.gitignore\ninner/a.o\ninner/b.x\n");
+	scratch_done(&scratch);
+}
+
+/* Ignore files that are links, FIFOs, directories or too large hold no rules; nothing blocks. */
+static void test_hostile_files(void **state)
+{
+	struct scratch scratch = scratch_new();
+	_cleanup_free_ char *large = malloc(LIMIT_GITIGNORE_BYTES + 1);
+
+	(void)state;
+	memset(large, '\n', LIMIT_GITIGNORE_BYTES + 1);
+	memcpy(large, "*", 1);
+	scratch_text(&scratch, "rules", "*\n");
+	scratch_link(&scratch, "link/.gitignore", "../rules");
+	scratch_text(&scratch, "link/x", "");
+	scratch_text(&scratch, "fifo/x", "");
+	assert_int_equal(mkfifoat(scratch.fd, "fifo/.gitignore", 0666), 0);
+	scratch_text(&scratch, "directory/.gitignore/x", "");
+	scratch_write(&scratch, "large/.gitignore", large, LIMIT_GITIGNORE_BYTES + 1);
+	scratch_text(&scratch, "large/x", "");
+	scratch_link(&scratch, "git/.git", "../elsewhere");
+	scratch_text(&scratch, "git/x", "");
+	scratch_text(&scratch, "elsewhere/info/exclude", "*\n");
+	assert_visits(&scratch, ".",
+		"directory\ndirectory/.gitignore\ndirectory/.gitignore/x\nelsewhere\nelsewhere/"
+		"info\n"
+		"elsewhere/info/exclude\nfifo\nfifo/.gitignore\nfifo/x\ngit\ngit/x\nlarge\n"
+		"large/.gitignore\nlarge/x\nlink\nlink/.gitignore\nlink/x\nrules\n");
+	/* Exactly at the limit it is read. */
+	scratch_write(&scratch, "large/.gitignore", large, LIMIT_GITIGNORE_BYTES);
+	assert_visits(&scratch, "large", "");
+	scratch_done(&scratch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_below_root),
+		cmocka_unit_test(test_named_directory),
+		cmocka_unit_test(test_nested_repository),
+		cmocka_unit_test(test_hostile_files),
+		cmocka_unit_test(test_against_git),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,277 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/glob.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct sample {
+	const char *pattern;
+	const char *path;
+	bool matches;
+};
+
+/* What git 2.39's wildmatch says of each, with WM_PATHNAME. */
+static const struct sample samples[] = {
+	{"", "", true},
+	{"", "a", false},
+	{"a", "", false},
+	{"abc", "abc", true},
+	{"abc", "abcd", false},
+	{"a?c", "abc", true},
+	{"a?c", "a/c", false},
+	{"*", "abc", true},
+	{"*", "", true},
+	{"*", "a/b", false},
+	{"*/b", "a/b", true},
+	{"*/*", "a/b/c", false},
+	{"a*c*e", "abcde", true},
+	{"a*c*e", "abcdef", false},
+	{"*ab", "aab", true},
+	{"**", "a/b/c", true},
+	{"**", "", true},
+	{"**/c", "c", true},
+	{"**/c", "a/b/c", true},
+	{"**/c", "a/bc", false},
+	{"a/**", "a/b/c", true},
+	{"a/**", "a", false},
+	{"a/**/b", "a/b", true},
+	{"a/**/b", "a/x/y/b", true},
+	{"a/**/b", "a/xb", false},
+	{"a/**/**/b", "a/b", true},
+	{"a/***/b", "a/x/y/b", true},
+	{"a**b", "axb", true},
+	{"a**b", "a/b", false},
+	{"**a", "x/a", false},
+	{"**/*a/b", "a/x/ya/b", true},
+	{"**/a*/**/c", "a/b/ax/y/c", true},
+	{"*/**/c", "a/c", true},
+	{"a/**\\/b", "a/x/b", true},
+	{"a/**\\/b", "a/b", false},
+	{"[abc]", "b", true},
+	{"[!abc]", "b", false},
+	{"[^abc]", "d", true},
+	{"[a-c]x", "bx", true},
+	{"[c-a]", "b", false},
+	{"[]a]", "]", true},
+	{"[!]a]", "]", false},
+	{"[a-]", "-", true},
+	{"[-a]", "-", true},
+	{"[\\]]", "]", true},
+	{"[\\a-\\c]", "b", true},
+	{"[/]", "/", false},
+	{"[!a]", "/", false},
+	{"a[[:digit:]]", "a7", true},
+	{"a[[:digit:]]", "ax", false},
+	{"[[:space:]]", "\v", false},
+	{"[[:space:][:upper:]]", "Q", true},
+	{"[[:alpha:]-z]", "-", true},
+	{"[[:]", ":", true},
+	{"[[:nonsense:]]", "n", false},
+	{"[a", "a", false},
+	{"[", "[", false},
+	{"a\\*", "a*", true},
+	{"a\\*", "ab", false},
+	{"a\\", "a\\", false},
+	{"\xc3\xa9*", "\xc3\xa9t\xc3\xa9", true},
+	{"{a,b}", "a", false},
+	{"{a,b}", "{a,b}", true},
+};
+
+static void test_match(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+		const struct sample *sample = &samples[i];
+
+		if (glob_match(text_from(sample->pattern), text_from(sample->path)) !=
+			sample->matches)
+			fail_msg("%s with %s should be %d", sample->pattern, sample->path,
+				sample->matches);
+	}
+}
+
+static void test_check(void **state)
+{
+	static const char *const bad[] = {"[", "[a", "[!", "[]", "[[:alpha:]", "[[:nonsense:]]",
+		"[[::]]", "[a\\", "a\\", "x[a-"};
+	static const char *const good[] = {"", "*", "[]]", "[[:]", "\\[", "a\\\\", "{", "**"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (glob_check(text_from(bad[i])) != -EINVAL)
+			fail_msg("%s is malformed", bad[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		if (glob_check(text_from(good[i])) != 0)
+			fail_msg("%s is not malformed", good[i]);
+}
+
+static bool set_matches(const char *pattern, const char *path, size_t base)
+{
+	struct glob_set *set;
+	bool matches;
+
+	if (glob_set_new(text_from(pattern), &set) != TOOL_OK)
+		fail_msg("%s was refused", pattern);
+	matches = glob_set_match(set, text_from(path), base);
+	glob_set_free(set);
+	return matches;
+}
+
+static void test_set(void **state)
+{
+	(void)state;
+	assert_true(set_matches("", "src/main.c", 0));
+	/* without a slash: the last component */
+	assert_true(set_matches("*.c", "src/main.c", 0));
+	assert_true(set_matches("*.c", "main.c", 0));
+	assert_false(set_matches("*.c", "src.c/main.h", 0));
+	/* with one: the path from the root, or from the directory that was listed */
+	assert_true(set_matches("src/*.c", "src/main.c", 0));
+	assert_true(set_matches("src/*.c", "src/main.c", 3));
+	assert_true(set_matches("lib/*.c", "src/lib/main.c", 3));
+	assert_false(set_matches("lib/*.c", "src/lib/main.c", 0));
+	assert_true(set_matches("**/*.c", "main.c", 0));
+	assert_true(set_matches("./main.c", "main.c", 0));
+	assert_false(set_matches("./main.c", "src/main.c", 0));
+	assert_true(set_matches("/main.c", "src/main.c", 3));
+	/* alternatives */
+	assert_true(set_matches("*.{c,h}", "src/main.h", 0));
+	assert_false(set_matches("*.{c,h}", "src/main.o", 0));
+	assert_true(set_matches("{src/*.{c,h},*.md}", "doc/a.md", 0));
+	assert_true(set_matches("{src/*.{c,h},*.md}", "src/a.h", 0));
+	assert_false(set_matches("{src/*.{c,h},*.md}", "doc/a.h", 0));
+	assert_true(set_matches("a{,b}", "a", 0));
+	assert_true(set_matches("a{,b}{c,d}", "abd", 0));
+	assert_true(set_matches("{a}", "a", 0));
+	assert_true(set_matches("[{]a,b}", "{a,b}", 0));
+	assert_true(set_matches("\\{a,b}", "{a,b}", 0));
+	assert_true(set_matches("{\\},[}],c}x", "}x", 0));
+}
+
+static void test_set_refused(void **state)
+{
+	static const struct {
+		const char *pattern;
+		enum tool_error error;
+	} refused[] = {
+		{"[a", TOOL_INVALID_PATTERN},
+		{"{a,b", TOOL_INVALID_PATTERN},
+		{"{a,[b}", TOOL_INVALID_PATTERN},
+		{"{a,b\\", TOOL_INVALID_PATTERN},
+		{"{a,{b}", TOOL_INVALID_PATTERN},
+		{"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", TOOL_PATTERN_TOO_COMPLEX},
+	};
+	char nested[2 * LIMIT_GLOB_ALTERNATIVES + 3];
+	struct glob_set *set;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (glob_set_new(text_from(refused[i].pattern), &set) != refused[i].error)
+			fail_msg("%s", refused[i].pattern);
+	memset(nested, '{', sizeof(nested) / 2);
+	memset(nested + sizeof(nested) / 2, '}', sizeof(nested) / 2);
+	assert_int_equal(glob_set_new((struct text){nested, sizeof(nested) / 2 * 2}, &set),
+		TOOL_PATTERN_TOO_COMPLEX);
+}
+
+/* Patterns that take a backtracking matcher longer than the universe lasts. */
+static void test_time(void **state)
+{
+	char path[LIMIT_PATH_BYTES], stars[2 * 200], trees[4 * 200];
+	struct timespec before, after;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(path); i++)
+		path[i] = i % 16 == 15 ? '/' : 'a';
+	for (size_t i = 0; i < sizeof(stars); i += 2)
+		memcpy(stars + i, "*a", 2);
+	for (size_t i = 0; i < sizeof(trees); i += 4)
+		memcpy(trees + i, "**/a", 4);
+	stars[sizeof(stars) - 1] = trees[sizeof(trees) - 1] = 'b';
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	assert_false(
+		glob_match((struct text){stars, sizeof(stars)}, (struct text){path, sizeof(path)}));
+	assert_false(
+		glob_match((struct text){trees, sizeof(trees)}, (struct text){path, sizeof(path)}));
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	assert_true(after.tv_sec - before.tv_sec < 5);
+}
+
+/*
+ * A second matcher, too slow for anything else: exponential, but each line of it is plainly the
+ * meaning.
+ */
+static bool slow_match(const char *p, const char *t, bool at_start)
+{
+	if (*p == '\0')
+		return *t == '\0';
+	if (strncmp(p, "**/", 3) == 0 && at_start) {
+		for (const char *slash = strchr(t, '/'); slash; slash = strchr(slash + 1, '/'))
+			if (slow_match(p + 3, slash + 1, true))
+				return true;
+		return slow_match(p + 3, t, true);
+	}
+	if (strcmp(p, "**") == 0 && at_start)
+		return true;
+	if (*p == '*')
+		return slow_match(p + 1, t, false) ||
+		       (*t && *t != '/' && slow_match(p, t + 1, false));
+	if (*t == '\0' || (*p == '?' ? *t == '/' : *p != *t))
+		return false;
+	return slow_match(p + 1, t + 1, *p == '/');
+}
+
+static void random_string(char *out, size_t max, const char *alphabet)
+{
+	size_t len = (size_t)rand() % max;
+
+	for (size_t i = 0; i < len; i++)
+		*out++ = alphabet[(size_t)rand() % strlen(alphabet)];
+	*out = '\0';
+}
+
+static void test_against_slow(void **state)
+{
+	unsigned seed = (unsigned)time(NULL);
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (int i = 0; i < 100000; i++) {
+		char pattern[12], path[12];
+
+		random_string(pattern, sizeof(pattern), "ab/***?");
+		random_string(path, sizeof(path), "aab/");
+		/* Runs of stars other than ** at a boundary are a single star to it. */
+		if (strstr(pattern, "***"))
+			continue;
+		if (glob_match(text_from(pattern), text_from(path)) !=
+			slow_match(pattern, path, true))
+			fail_msg("%s with %s", pattern, path);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_set),
+		cmocka_unit_test(test_set_refused),
+		cmocka_unit_test(test_time),
+		cmocka_unit_test(test_against_slow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,313 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "supervisor/json_text.h"
+
+#include <event2/buffer.h>
+#include <json-c/json.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int set_up(void **state)
+{
+	*state = evbuffer_new();
+	return *state ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	evbuffer_free(*state);
+	return 0;
+}
+
+/* All that @out holds, borrowed. */
+static struct text contents(struct evbuffer *out)
+{
+	return (struct text){(const char *)evbuffer_pullup(out, -1), evbuffer_get_length(out)};
+}
+
+static void assert_contents(struct evbuffer *out, const char *expected)
+{
+	struct text text = contents(out);
+
+	if (!text_equal(text, text_from(expected)))
+		fail_msg("expected %s\ngot      %.*s", expected, (int)text.len, text.data);
+	evbuffer_drain(out, text.len);
+}
+
+static void test_structure(void **state)
+{
+	struct evbuffer *out = *state;
+	struct json_text json = json_text(out);
+
+	json_text_object_begin(&json);
+	json_text_key(&json, "a");
+	json_text_array_begin(&json);
+	json_text_array_end(&json);
+	json_text_key(&json, "b");
+	json_text_array_begin(&json);
+	json_text_int64(&json, INT64_MIN);
+	json_text_uint64(&json, UINT64_MAX);
+	json_text_array_begin(&json);
+	json_text_bool(&json, true);
+	json_text_bool(&json, false);
+	json_text_array_end(&json);
+	json_text_object_begin(&json);
+	json_text_object_end(&json);
+	json_text_array_end(&json);
+	json_text_key(&json, "q\"");
+	json_text_null(&json);
+	json_text_key(&json, "r");
+	json_text_raw(&json, TEXT_LITERAL("[1,2]"));
+	json_text_key(&json, "s");
+	json_text_string(&json, (struct text){NULL, 0});
+	json_text_object_end(&json);
+	json_text_newline(&json);
+	json_text_int64(&json, -1);
+	json_text_newline(&json);
+	assert_int_equal(json_text_flush(&json), 0);
+	assert_contents(out,
+		"{\"a\":[],\"b\":[-9223372036854775808,18446744073709551615,[true,false],{}],"
+		"\"q\\\"\":null,\"r\":[1,2],\"s\":\"\"}\n-1\n");
+}
+
+static void test_every_byte(void **state)
+{
+	static const struct {
+		unsigned char byte;
+		const char *expected;
+	} cases[] = {
+		{0, "\"\\u0000\""},
+		{1, "\"\\u0001\""},
+		{8, "\"\\b\""},
+		{9, "\"\\t\""},
+		{10, "\"\\n\""},
+		{11, "\"\\u000b\""},
+		{12, "\"\\f\""},
+		{13, "\"\\r\""},
+		{0x1f, "\"\\u001f\""},
+		{' ', "\" \""},
+		{'"', "\"\\\"\""},
+		{'/', "\"/\""},
+		{'\\', "\"\\\\\""},
+		{0x7f, "\"\x7f\""},
+		{0x80, "\"\xef\xbf\xbd\""},
+		{0xff, "\"\xef\xbf\xbd\""},
+	};
+	struct evbuffer *out = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct json_text json = json_text(out);
+
+		json_text_string(&json, (struct text){(const char *)&cases[i].byte, 1});
+		assert_int_equal(json_text_flush(&json), 0);
+		assert_true(json.replaced == (cases[i].byte & 0x80 ? 1 : 0));
+		assert_contents(out, cases[i].expected);
+	}
+}
+
+/* A byte that needs work, at every offset of every length: the fast path must not jump over it. */
+static void test_plain_prefix(void **state)
+{
+	static const unsigned char special[] = {0, 0x1f, '\n', '"', '\\', 0x80, 0xff};
+	char bytes[50];
+
+	(void)state;
+	memset(bytes, ' ', sizeof(bytes));
+	for (size_t len = 0; len <= sizeof(bytes); len++) {
+		assert_true(json_text_plain_prefix((struct text){bytes, len}) == len);
+		for (size_t at = 0; at < len * ARRAY_SIZE(special); at++) {
+			bytes[at % len] = (char)special[at / len];
+			assert_true(json_text_plain_prefix((struct text){bytes, len}) == at % len);
+			bytes[at % len] = '\x7f';
+		}
+	}
+}
+
+static void test_replacement(void **state)
+{
+	struct evbuffer *out = *state;
+	struct json_text json = json_text(out);
+
+	json_text_string(&json, TEXT_LITERAL("a\xe2\x82"
+					     "b\xed\xa0\x80\xf0\x9f\x98\x80\xc3"));
+	assert_int_equal(json_text_flush(&json), 0);
+	assert_true(json.replaced == 5);
+	assert_contents(out, "\"a\xef\xbf\xbd"
+			     "b\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80\xef\xbf\xbd\"");
+}
+
+/* Random text of the kinds that meet different paths. Valid when @valid. */
+static size_t random_text(char *out, size_t size, bool valid)
+{
+	static const char *const pieces[] = {"plain words of some length, ", "\n", "\"", "\\",
+		"\x01", "\t", "\xc3\xa9", "\xe2\x82\xac", "\xe2\x80\xa8", "\xf0\x9f\x98\x80", "x",
+		"\x7f"};
+	static const char *const bad[] = {
+		"\x80", "\xff", "\xe2\x82", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\xaf", "\xc3"};
+	size_t len = 0, end = (size_t)random() % size;
+
+	while (len < end) {
+		size_t n = (size_t)random();
+		const char *piece = !valid && n % 8 == 0 ? bad[n / 8 % ARRAY_SIZE(bad)]
+							 : pieces[n / 8 % ARRAY_SIZE(pieces)];
+
+		if (len + strlen(piece) > end)
+			break;
+		memcpy(out + len, piece, strlen(piece));
+		len += strlen(piece);
+		if (random() % 50 == 0)
+			out[len++] = '\0';
+	}
+	return len;
+}
+
+static void test_parses_back(void **state)
+{
+	struct evbuffer *out = *state;
+	char text[3000];
+
+	srandom(1);
+	for (int i = 0; i < 2000; i++) {
+		struct json_text json = json_text(out);
+		size_t len = random_text(text, sizeof(text) - 1, true);
+		struct json_object *parsed;
+
+		json_text_string(&json, (struct text){text, len});
+		json_text_newline(&json);
+		assert_int_equal(json_text_flush(&json), 0);
+		assert_true(json.replaced == 0);
+		evbuffer_add(out, "", 1);
+		parsed = json_tokener_parse(contents(out).data);
+		assert_non_null(parsed);
+		assert_true(json_object_is_type(parsed, json_type_string));
+		assert_true(text_equal((struct text){text, len},
+			(struct text){json_object_get_string(parsed),
+				(size_t)json_object_get_string_len(parsed)}));
+		json_object_put(parsed);
+		evbuffer_drain(out, evbuffer_get_length(out));
+	}
+}
+
+/* However a text is cut into parts, and flushed between them, the string is the same. */
+static void test_parts(void **state)
+{
+	struct evbuffer *out = *state, *whole = evbuffer_new();
+	char text[400];
+
+	srandom(2);
+	for (int i = 0; i < 4000; i++) {
+		struct json_text json = json_text(out), expected = json_text(whole);
+		size_t len = random_text(text, sizeof(text) - 1, false), at = 0;
+
+		json_text_string(&expected, (struct text){text, len});
+		assert_int_equal(json_text_flush(&expected), 0);
+		json_text_string_begin(&json);
+		while (at < len) {
+			size_t n = (size_t)random() % (i % 2 ? 3 : 60);
+
+			n = n < len - at ? n : len - at;
+			json_text_string_part(&json, (struct text){text + at, n});
+			at += n;
+			if (random() % 4 == 0)
+				assert_int_equal(json_text_flush(&json), 0);
+		}
+		json_text_string_end(&json);
+		assert_int_equal(json_text_flush(&json), 0);
+		assert_true(json.replaced == expected.replaced);
+		assert_true(text_equal(contents(out), contents(whole)));
+		assert_true(utf8_is_valid(contents(out)));
+		evbuffer_drain(out, evbuffer_get_length(out));
+		evbuffer_drain(whole, evbuffer_get_length(whole));
+	}
+	evbuffer_free(whole);
+}
+
+static void test_base64_parts(void **state)
+{
+	struct evbuffer *out = *state;
+	static char bytes[10000], expected[14000];
+
+	srandom(3);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)random();
+	for (int i = 0; i < 500; i++) {
+		struct json_text json = json_text(out);
+		size_t len = (size_t)random() % (i < 400 ? 20 : sizeof(bytes)), at = 0, n;
+
+		json_text_base64_begin(&json);
+		for (; at < len; at += n) {
+			n = (size_t)random() % (i % 2 ? 4 : 6000);
+			n = n < len - at ? n : len - at;
+			json_text_base64_part(&json, (struct text){bytes + at, n});
+		}
+		json_text_base64_end(&json);
+		assert_int_equal(json_text_flush(&json), 0);
+		expected[0] = '"';
+		n = 1 + base64_encode((struct text){bytes, len}, expected + 1);
+		expected[n++] = '"';
+		assert_true(text_equal(contents(out), (struct text){expected, n}));
+		evbuffer_drain(out, evbuffer_get_length(out));
+	}
+}
+
+/* Text larger than any reservation, and an evbuffer that is full of something else already. */
+static void test_large(void **state)
+{
+	struct evbuffer *out = *state;
+	struct json_text json = json_text(out);
+	const size_t len = 1 << 20;
+	char *text = malloc(len);
+
+	assert_non_null(text);
+	for (size_t i = 0; i < len; i++)
+		text[i] = (char)('a' + i % 26);
+	evbuffer_add(out, "before:", 7);
+	json_text_string(&json, (struct text){text, len});
+	assert_int_equal(json_text_flush(&json), 0);
+	assert_true(evbuffer_get_length(out) == len + 9);
+	assert_memory_equal(contents(out).data, "before:\"", 8);
+	assert_memory_equal(contents(out).data + 8, text, len);
+	assert_true(contents(out).data[len + 8] == '"');
+	free(text);
+}
+
+/* An evbuffer whose end is frozen refuses space as one does that has no memory for it. */
+static void test_no_memory(void **state)
+{
+	struct evbuffer *out = *state;
+	struct json_text json = json_text(out);
+
+	assert_int_equal(evbuffer_freeze(out, 0), 0);
+	json_text_string(&json, TEXT_LITERAL("lost"));
+	assert_true(json.failed);
+	assert_int_equal(evbuffer_unfreeze(out, 0), 0);
+	json_text_string(&json, TEXT_LITERAL("too late"));
+	assert_true(json_text_flush(&json) < 0);
+	assert_true(evbuffer_get_length(out) == 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_structure),
+		TEST(test_every_byte),
+		TEST(test_plain_prefix),
+		TEST(test_replacement),
+		TEST(test_parses_back),
+		TEST(test_parts),
+		TEST(test_base64_parts),
+		TEST(test_large),
+		TEST(test_no_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

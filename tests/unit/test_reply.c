@@ -1,0 +1,199 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/limits.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/files_fixture.h"
+
+#define CALL 0x1122334455667788
+
+static void test_end_only(void **state)
+{
+	struct answer answer;
+
+	(void)state;
+	answer_begin(&answer, CALL);
+	assert_int_equal(reply_end(answer.reply, &(struct files_end){.count = 3}), 0);
+	answer_parse(&answer, CALL);
+	assert_int_equal(answer.end.count, 3);
+	assert_int_equal(answer.data_frames + answer.other_frames, 0);
+	answer_done(&answer);
+}
+
+static void test_ends_once(void **state)
+{
+	struct answer answer;
+
+	(void)state;
+	answer_begin(&answer, CALL);
+	assert_int_equal(reply_error(answer.reply, TOOL_NOT_FOUND, "no %s, %d", "file", 7), 0);
+	assert_true(reply_end(answer.reply, &(struct files_end){0}) < 0);
+	assert_true(reply_data(answer.reply, "x", 1) < 0);
+	answer_parse(&answer, CALL);
+	assert_error(&answer, TOOL_NOT_FOUND);
+	assert_text(answer.end.message, "no file, 7");
+	answer_done(&answer);
+}
+
+/* A megabyte in pieces of every size arrives in order, in full frames. */
+static void test_data_split(void **state)
+{
+	static char sent[MIB];
+	struct answer answer;
+	size_t at = 0, piece = 1;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = (char)(i * 2654435761U >> 13);
+	answer_begin(&answer, CALL);
+	for (; at < sizeof(sent); piece = piece * 3 + 1) {
+		size_t len = piece % (3 * WIRE_FRAME_MAX);
+
+		if (len > sizeof(sent) - at)
+			len = sizeof(sent) - at;
+		assert_int_equal(reply_data(answer.reply, sent + at, len), 0);
+		at += len;
+	}
+	assert_int_equal(reply_end(answer.reply, &(struct files_end){0}), 0);
+	answer_parse(&answer, CALL);
+	assert_int_equal(answer.data_len, sizeof(sent));
+	assert_memory_equal(answer.data, sent, sizeof(sent));
+	assert_int_equal(answer.data_frames, (MIB + WIRE_PAYLOAD_MAX - 1) / WIRE_PAYLOAD_MAX);
+	answer_done(&answer);
+}
+
+static void test_frames_keep_order(void **state)
+{
+	const struct files_entry entry = {TEXT_LITERAL("a"), FILES_TYPE_FILE, 1, 2, {NULL, 0}};
+	const struct files_match match = {TEXT_LITERAL("b"), 1, TEXT_LITERAL("line"), false};
+	struct answer answer;
+
+	(void)state;
+	answer_begin(&answer, CALL);
+	for (int i = 0; i < 5000; i++) {
+		assert_int_equal(reply_entry(answer.reply, &entry), 0);
+		assert_int_equal(reply_data(answer.reply, "12", 2), 0);
+		assert_int_equal(reply_data(answer.reply, "3", 1), 0);
+		assert_int_equal(reply_match(answer.reply, &match), 0);
+	}
+	assert_int_equal(reply_end(answer.reply, &(struct files_end){0}), 0);
+	answer_parse(&answer, CALL);
+	assert_int_equal(answer.other_frames, 10000);
+	assert_int_equal(answer.data_len, 15000);
+	answer_done(&answer);
+}
+
+/* Frames that leave every number of bytes at the buffer's end. */
+static void test_borders(void **state)
+{
+	static char path[WIRE_FRAME_MAX];
+	const size_t fixed = WIRE_HEADER_SIZE + 4 + 1 + 8 + 8 + 4;
+
+	(void)state;
+	for (size_t room = 0; room < 100; room++) {
+		const struct files_entry entry = {
+			{path, WIRE_FRAME_MAX - fixed - room}, FILES_TYPE_FILE, 0, 0, {NULL, 0}};
+		struct answer answer;
+
+		answer_begin(&answer, CALL);
+		assert_int_equal(reply_entry(answer.reply, &entry), 0);
+		assert_int_equal(reply_data(answer.reply, "12345", 5), 0);
+		assert_int_equal(reply_entry(answer.reply, &entry), 0);
+		assert_int_equal(reply_end(answer.reply, &(struct files_end){0}), 0);
+		answer_parse(&answer, CALL);
+		assert_int_equal(answer.other_frames, 2);
+		assert_string_equal(answer.data, "12345");
+		answer_done(&answer);
+	}
+}
+
+static void test_too_large_message(void **state)
+{
+	static char path[WIRE_FRAME_MAX];
+	const struct files_entry entry = {{path, sizeof(path)}, FILES_TYPE_FILE, 0, 0, {NULL, 0}};
+	struct answer answer;
+
+	(void)state;
+	answer_begin(&answer, CALL);
+	assert_int_equal(reply_entry(answer.reply, &entry), -EMSGSIZE);
+	assert_int_equal(reply_end(answer.reply, &(struct files_end){0}), 0);
+	answer_parse(&answer, CALL);
+	assert_int_equal(answer.other_frames, 0);
+	answer_done(&answer);
+}
+
+static void test_nobody_listens(void **state)
+{
+	static const char data[2 * WIRE_FRAME_MAX];
+	struct reply *reply;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	close(ends[0]);
+	reply = reply_new(ends[1], 1);
+	assert_int_equal(reply_data(reply, data, sizeof(data)), -EPIPE);
+	assert_int_equal(reply_data(reply, data, 0), -EPIPE);
+	assert_int_equal(reply_end(reply, &(struct files_end){0}), -EPIPE);
+	reply_free(reply);
+	close(ends[1]);
+}
+
+static void *read_slowly(void *context)
+{
+	int *fd = context;
+	char buffer[5000];
+	size_t total = 0;
+	ssize_t n;
+
+	while ((n = read(*fd, buffer, sizeof(buffer))) > 0)
+		total += (size_t)n;
+	return (void *)(uintptr_t)total;
+}
+
+/* A full, non-blocking pipe: partial writes and EAGAIN. */
+static void test_full_pipe(void **state)
+{
+	static const char data[10 * WIRE_FRAME_MAX];
+	struct reply *reply;
+	pthread_t thread;
+	void *total;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &ends[0]), 0);
+	reply = reply_new(ends[1], 1);
+	assert_int_equal(reply_data(reply, data, sizeof(data)), 0);
+	assert_int_equal(reply_end(reply, &(struct files_end){0}), 0);
+	reply_free(reply);
+	close(ends[1]);
+	assert_int_equal(pthread_join(thread, &total), 0);
+	assert_true((uintptr_t)total > sizeof(data) + 10 * WIRE_HEADER_SIZE);
+	close(ends[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_end_only),
+		cmocka_unit_test(test_ends_once),
+		cmocka_unit_test(test_data_split),
+		cmocka_unit_test(test_frames_keep_order),
+		cmocka_unit_test(test_borders),
+		cmocka_unit_test(test_too_large_message),
+		cmocka_unit_test(test_nobody_listens),
+		cmocka_unit_test(test_full_pipe),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

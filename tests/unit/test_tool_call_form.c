@@ -1,0 +1,170 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "supervisor/tool_call_form.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void assert_form(const char *call, const char *expected_name, const char *expected_arguments)
+{
+	struct json_object *tool_call = json_tokener_parse(call), *arguments = NULL;
+	char *message = NULL;
+	struct text name = {0};
+
+	assert_non_null(tool_call);
+	assert_int_equal(tool_call_form(tool_call, &name, &arguments, &message), 0);
+	assert_null(message);
+	assert_true(text_equal(name, text_from(expected_name)));
+	assert_string_equal(json_object_to_json_string_ext(arguments, JSON_C_TO_STRING_PLAIN),
+		expected_arguments);
+	json_object_put(arguments);
+	json_object_put(tool_call);
+}
+
+/* Takes @tool_call over. */
+static void assert_refused(struct json_object *tool_call, const char *expected_words)
+{
+	struct json_object *arguments = NULL;
+	struct text name = {0};
+	char *message = NULL;
+
+	assert_int_equal(tool_call_form(tool_call, &name, &arguments, &message), -EINVAL);
+	assert_null(arguments);
+	assert_null(name.data);
+	assert_non_null(message);
+	if (!strstr(message, expected_words))
+		assert_string_equal(message, expected_words);
+	free(message);
+	json_object_put(tool_call);
+}
+
+/* A call whose "arguments" are the string @json. */
+static struct json_object *with_string(const char *json, size_t len)
+{
+	struct json_object *tool_call = json_tokener_parse("{'function':{'name':'read_file'}}");
+	struct json_object *function = json_object_object_get(tool_call, "function");
+
+	json_object_object_add(function, "arguments", json_object_new_string_len(json, (int)len));
+	return tool_call;
+}
+
+static void test_ollama(void **state)
+{
+	(void)state;
+	assert_form("{'function':{'name':'read_file','arguments':{'path':'a'}}}", "read_file",
+		"{\"path\":\"a\"}");
+	assert_form("{'id':'x','type':'function','function':{'index':0,'name':'n','arguments':{}}}",
+		"n", "{}");
+}
+
+static void test_openai(void **state)
+{
+	(void)state;
+	assert_form("{'id':'c1','type':'function','function':{'name':'read_file',"
+		    "'arguments':'{\\\"path\\\": \\\"a b\\\"}\\n'}}",
+		"read_file", "{\"path\":\"a b\"}");
+}
+
+static void test_absent_arguments(void **state)
+{
+	(void)state;
+	assert_form("{'function':{'name':'n'}}", "n", "{}");
+	assert_form("{'function':{'name':'n','arguments':null}}", "n", "{}");
+	assert_form("{'function':{'name':'n','arguments':''}}", "n", "{}");
+}
+
+static void test_not_a_call(void **state)
+{
+	static const char *const calls[] = {"[]", "{}", "{'function':[]}", "{'function':'x'}",
+		"{'function':{}}", "{'function':{'name':5}}", "{'name':'read_file'}"};
+
+	(void)state;
+	assert_refused(NULL, "tool_call");
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		assert_refused(json_tokener_parse(calls[i]), "\"function\"");
+	assert_refused(json_tokener_parse("{'function':{'name':'n','arguments':[1]}}"),
+		"must be a JSON object");
+	assert_refused(json_tokener_parse("{'function':{'name':'n','arguments':5}}"),
+		"must be a JSON object");
+}
+
+static void test_malformed_strings(void **state)
+{
+	static const struct {
+		struct text json;
+		const char *words;
+	} cases[] = {
+		{TEXT_LITERAL("{\"path\":"), "too early"},
+		{TEXT_LITERAL("   "), "too early"},
+		{TEXT_LITERAL("{\"a\":1} x"), "not valid JSON"},
+		{TEXT_LITERAL("{'a':1}"), "quoted with"},
+		{TEXT_LITERAL("{'\"':[[],[]"), "quoted with"},
+		{TEXT_LITERAL("{\"a\":1,}"), "not valid JSON"},
+		{TEXT_LITERAL("{/**/\"a\":1}"), "not valid JSON"},
+		{TEXT_LITERAL("[1]"), "must be a JSON object"},
+		{TEXT_LITERAL("null"), "must be a JSON object"},
+		{TEXT_LITERAL("\"{}\""), "must be a JSON object"},
+		{TEXT_LITERAL("{\"a\":1}\0{"), "NUL"},
+		{TEXT_LITERAL("{\"a\":\"\xff\"}"), "UTF-8"},
+		{TEXT_LITERAL("{\"a\":\"\xc0\xaf\"}"), "UTF-8"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_refused(with_string(cases[i].json.data, cases[i].json.len), cases[i].words);
+}
+
+static void test_bounds(void **state)
+{
+	_cleanup_free_ char *json = malloc(2 * LIMIT_JSON_VALUES + 64);
+	struct json_object *tool_call, *arguments = NULL;
+	char *message = NULL;
+	struct text name;
+	size_t len;
+
+	(void)state;
+	memset(json, '[', LIMIT_JSON_DEPTH + 1);
+	assert_refused(with_string(json, LIMIT_JSON_DEPTH + 1), "nesting");
+
+	len = (size_t)sprintf(json, "{\"a\":[");
+	for (size_t i = 0; i < LIMIT_JSON_VALUES; i++) {
+		json[len++] = '1';
+		json[len++] = ',';
+	}
+	assert_refused(with_string(json, len), "too much");
+
+	/* Commas in a text are no values. */
+	len = (size_t)sprintf(json, "{\"a\":\"\\\"");
+	memset(json + len, ',', LIMIT_JSON_VALUES + 1);
+	len += LIMIT_JSON_VALUES + 1;
+	len += (size_t)sprintf(json + len, "\"}");
+	tool_call = with_string(json, len);
+	assert_int_equal(tool_call_form(tool_call, &name, &arguments, &message), 0);
+	json_object_put(arguments);
+	json_object_put(tool_call);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ollama),
+		cmocka_unit_test(test_openai),
+		cmocka_unit_test(test_absent_arguments),
+		cmocka_unit_test(test_not_a_call),
+		cmocka_unit_test(test_malformed_strings),
+		cmocka_unit_test(test_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

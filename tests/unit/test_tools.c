@@ -1,0 +1,100 @@
+/* links: cloister-common */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "common/tools.h"
+
+#include "common/cleanup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void test_names(void **state)
+{
+	static const char *const names[] = {
+		"read_file", "write_file", "list_directory", "run_command", "search_files"};
+
+	(void)state;
+	assert_int_equal(ARRAY_SIZE(names), TOOL_COUNT);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const struct tool *tool = tool_by_name(text_from(names[i]));
+
+		assert_ptr_equal(tool, &tools[i]);
+		assert_int_equal(tool->id, i);
+	}
+	assert_null(tool_by_name(TEXT_LITERAL("read_files")));
+	assert_null(tool_by_name(TEXT_LITERAL("Read_file")));
+	assert_null(tool_by_name(TEXT_LITERAL("read_file\0")));
+	assert_null(tool_by_name((struct text){NULL, 0}));
+}
+
+/* What every row must have for the decoder and the definitions to be right. */
+static void test_rows_are_whole(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < TOOL_COUNT; i++) {
+		assert_true(tool_param_count(&tools[i]) > 0);
+		for (size_t p = 0; p < tool_param_count(&tools[i]); p++) {
+			const struct tool_param *param = &tools[i].params[p];
+
+			assert_non_null(param->description);
+			assert_false(param->required && param->has_default);
+			if (param->type != PARAM_BOOLEAN)
+				assert_true(param->min < param->max);
+			if (param->type == PARAM_STRING)
+				assert_int_not_equal(param->too_long, TOOL_OK);
+			if (param->type == PARAM_STRING && param->has_default)
+				assert_non_null(param->text);
+			if (param->type == PARAM_INTEGER && param->has_default)
+				assert_in_range(param->number, param->min, param->max);
+		}
+	}
+}
+
+static void test_only_content_may_hold_nul(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < TOOL_COUNT; i++)
+		for (size_t p = 0; p < tool_param_count(&tools[i]); p++)
+			assert_int_equal(tools[i].params[p].nul_allowed,
+				strcmp(tools[i].params[p].name, "content") == 0);
+}
+
+static void test_defaults(void **state)
+{
+	struct tool_args args;
+
+	(void)state;
+	memset(&args, 0xff, sizeof(args));
+	tool_args_defaults(&tools[TOOL_READ_FILE], &args);
+	assert_null(args.path.data);
+	assert_int_equal(args.start_line, 0);
+	assert_int_equal(args.end_line, 0);
+	assert_false(args.create_dirs);
+
+	tool_args_defaults(&tools[TOOL_WRITE_FILE], &args);
+	assert_true(args.create_dirs);
+	tool_args_defaults(&tools[TOOL_LIST_DIRECTORY], &args);
+	assert_false(args.recursive);
+	assert_null(args.pattern.data);
+	tool_args_defaults(&tools[TOOL_RUN_COMMAND], &args);
+	assert_int_equal(args.timeout_ms, 30000);
+	tool_args_defaults(&tools[TOOL_SEARCH_FILES], &args);
+	assert_true(text_equal(args.path, TEXT_LITERAL(".")));
+	assert_int_equal(args.max_results, 50);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_rows_are_whole),
+		cmocka_unit_test(test_only_content_may_hold_nul),
+		cmocka_unit_test(test_defaults),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "tests/lib/scratch.h"
+#include "worker/files/tree_walk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+
+#define STOP 7
+
+/* What a visit saw, and what it does at a certain path. */
+struct log {
+	FILE *stream;
+	size_t visits;
+	const char *act_at;
+	void (*act)(const struct scratch *scratch);
+	const struct scratch *scratch;
+	int act_returns;
+};
+
+static int log_visit(const struct walk_entry *entry, void *context)
+{
+	struct log *log = context;
+	struct stat st;
+
+	log->visits++;
+	/* The name is looked up where the walk says it is. */
+	if (fstatat(entry->dirfd, entry->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		assert_int_equal(IFTODT(st.st_mode), entry->type);
+	if (log->stream)
+		fprintf(log->stream, "%.*s\n", (int)entry->path.len, entry->path.data);
+	if (log->act_at && strcmp(entry->path.data, log->act_at) == 0) {
+		if (log->act)
+			log->act(log->scratch);
+		return log->act_returns;
+	}
+	return 0;
+}
+
+static int run_walk(const struct scratch *scratch, const char *path, bool recursive,
+	struct log *log, struct walk_end *ret_end)
+{
+	struct walk walk = {
+		.root_fd = scratch->fd,
+		.path = text_from(path),
+		.recursive = recursive,
+		.visit = log_visit,
+		.context = log,
+	};
+	_cleanup_close_ int fd = openat(scratch->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return tree_walk(&walk, fd, ret_end);
+}
+
+static void assert_walk(
+	const struct scratch *scratch, const char *path, bool recursive, const char *expected)
+{
+	_cleanup_free_ char *text = NULL;
+	struct walk_end end;
+	size_t len;
+	struct log log = {.stream = open_memstream(&text, &len)};
+
+	assert_int_equal(run_walk(scratch, path, recursive, &log, &end), 0);
+	fclose(log.stream);
+	assert_string_equal(text, expected);
+	assert_int_equal(end.unreadable, 0);
+	assert_false(end.truncated);
+}
+
+static size_t open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t count = 0;
+
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void test_order(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, "b/z", "");
+	scratch_text(&scratch, "b/a", "");
+	scratch_text(&scratch, "b.c", "");
+	scratch_text(&scratch, "B", "");
+	scratch_text(&scratch, "\xff", "");
+	scratch_text(&scratch, "a/.git/x", "");
+	scratch_link(&scratch, "c", "b");
+	scratch_link(&scratch, "d", "..");
+	assert_walk(&scratch, ".", true, "B\na\na/.git\na/.git/x\nb\nb/a\nb/z\nb.c\nc\nd\n\xff\n");
+	assert_walk(&scratch, ".", false, "B\na\nb\nb.c\nc\nd\n\xff\n");
+	assert_walk(&scratch, "b", true, "b/a\nb/z\n");
+	assert_walk(&scratch, "a/.git", true, "a/.git/x\n");
+	scratch_done(&scratch);
+}
+
+static void test_temporary_names(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, ".cloister-0123456789abcdef", "");
+	scratch_text(&scratch, ".cloister-f/x", "");
+	scratch_text(&scratch, ".cloister-", "");
+	scratch_text(&scratch, ".cloister-fg", "");
+	scratch_text(&scratch, ".cloister", "");
+	assert_walk(&scratch, ".", true, ".cloister\n.cloister-\n.cloister-fg\n");
+	scratch_done(&scratch);
+}
+
+static void test_visitor_ends_it(void **state)
+{
+	struct scratch scratch = scratch_new();
+	struct log log = {.act_at = "a/b", .act_returns = STOP};
+	size_t before = open_descriptors();
+	struct walk_end end;
+
+	(void)state;
+	scratch_text(&scratch, "a/b/c", "");
+	scratch_text(&scratch, "d", "");
+	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), STOP);
+	assert_int_equal(log.visits, 2);
+	assert_int_equal(open_descriptors(), before);
+	scratch_done(&scratch);
+}
+
+static void test_many_entries(void **state)
+{
+	struct scratch scratch = scratch_new();
+	struct walk_end end;
+	struct log log = {0};
+	char name[64];
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		snprintf(name, sizeof(name), "a-rather-long-name-that-fills-the-batch-%d", i);
+		scratch_text(&scratch, name, "");
+	}
+	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), 0);
+	assert_int_equal(log.visits, 3000);
+	scratch_done(&scratch);
+}
+
+/*
+ * Makes @depth directories called @name in one another. Unless @bare, each directory above one of
+ * them also holds a file before it, and a directory and a file behind it.
+ */
+static void make_deep(const struct scratch *scratch, const char *name, size_t depth, bool bare)
+{
+	int dir = dup(scratch->fd);
+
+	for (size_t i = 0; i < depth; i++) {
+		int next;
+
+		if (!bare) {
+			close(openat(dir, "a", O_WRONLY | O_CREAT, 0666));
+			(void)mkdirat(dir, "y", 0777);
+			close(openat(dir, "z", O_WRONLY | O_CREAT, 0666));
+		}
+		assert_int_equal(mkdirat(dir, name, 0777), 0);
+		next = openat(dir, name, O_PATH | O_DIRECTORY);
+		assert_true(next >= 0);
+		close(dir);
+		dir = next;
+	}
+	close(dir);
+}
+
+/* nftw(3) cannot: the paths are too long for it. Moves each second directory to the top. */
+static void remove_deep(const struct scratch *scratch, const char *name)
+{
+	assert_int_equal(renameat(scratch->fd, name, scratch->fd, "top"), 0);
+	while (faccessat(scratch->fd, "top", F_OK, 0) == 0) {
+		int top = openat(scratch->fd, "top", O_PATH | O_DIRECTORY);
+
+		(void)unlinkat(top, "a", 0);
+		(void)unlinkat(top, "y", AT_REMOVEDIR);
+		(void)unlinkat(top, "z", 0);
+		if (renameat(top, name, scratch->fd, "next") < 0)
+			assert_int_equal(errno, ENOENT);
+		close(top);
+		assert_int_equal(unlinkat(scratch->fd, "top", AT_REMOVEDIR), 0);
+		(void)renameat(scratch->fd, "next", scratch->fd, "top");
+	}
+}
+
+/* Deeper than descriptors are held, and everything is visited on the way back, too. */
+static void test_deep(void **state)
+{
+	const size_t depth = 5 * LIMIT_WALK_OPEN_LEVELS + 3;
+	struct scratch scratch = scratch_new();
+	struct log log = {0};
+	struct walk_end end;
+	size_t before = open_descriptors();
+
+	(void)state;
+	make_deep(&scratch, "c", depth, true);
+	make_deep(&scratch, "d", depth, false);
+	make_deep(&scratch, "e", depth, false);
+	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), 0);
+	/* The files and "y" beside "d" and "e" are the same. */
+	assert_int_equal(log.visits, depth + 4 * depth + 4 * depth - 3);
+	assert_int_equal(end.unreadable, 0);
+	assert_false(end.truncated);
+	assert_int_equal(open_descriptors(), before);
+	remove_deep(&scratch, "c");
+	remove_deep(&scratch, "d");
+	remove_deep(&scratch, "e");
+	scratch_done(&scratch);
+}
+
+/* Much longer than PATH_MAX. What no reply could name is not walked, and that is told. */
+static void test_long_path(void **state)
+{
+	const size_t deepest = (LIMIT_WALK_PATH_BYTES + 1) / 101;
+	struct scratch scratch = scratch_new();
+	struct log log = {0};
+	struct walk_end end;
+	char name[101];
+
+	(void)state;
+	memset(name, 'd', 100);
+	name[100] = '\0';
+	make_deep(&scratch, name, deepest + 10, false);
+	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), 0);
+	assert_true(end.truncated);
+	assert_int_equal(end.unreadable, 0);
+	assert_int_equal(log.visits, 4 * deepest + 3);
+	remove_deep(&scratch, name);
+	scratch_done(&scratch);
+}
+
+#define MOVED_DEPTH (2 * LIMIT_WALK_OPEN_LEVELS)
+
+/* Puts a tree of the same names where a level that was closed used to be. */
+static void swap_upper_level(const struct scratch *scratch)
+{
+	struct scratch upper = {.fd = openat(scratch->fd, "d", O_PATH | O_DIRECTORY)};
+
+	assert_int_equal(renameat(upper.fd, "d", scratch->fd, "moved"), 0);
+	make_deep(&upper, "d", MOVED_DEPTH, false);
+	close(upper.fd);
+}
+
+static void test_moved(void **state)
+{
+	struct scratch scratch = scratch_new();
+	char deepest[2 * MOVED_DEPTH];
+	struct log log = {.act_at = deepest, .act = swap_upper_level, .scratch = &scratch};
+	size_t before = open_descriptors();
+	struct walk_end end;
+
+	(void)state;
+	make_deep(&scratch, "d", MOVED_DEPTH, false);
+	for (size_t i = 0; i < MOVED_DEPTH; i++)
+		memcpy(deepest + 2 * i, "d/", 2);
+	deepest[sizeof(deepest) - 1] = '\0';
+	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), 0);
+	/* Each level that was closed and has moved lost what was left of it: its "y" and "z". */
+	assert_int_equal(end.unreadable, MOVED_DEPTH - LIMIT_WALK_OPEN_LEVELS - 1);
+	assert_int_equal(log.visits, 4 * MOVED_DEPTH - 2 * end.unreadable);
+	assert_int_equal(open_descriptors(), before);
+	remove_deep(&scratch, "d");
+	assert_int_equal(renameat(scratch.fd, "moved", scratch.fd, "d"), 0);
+	remove_deep(&scratch, "d");
+	scratch_done(&scratch);
+}
+
+static void link_to_outside(const struct scratch *scratch)
+{
+	assert_int_equal(unlinkat(scratch->fd, "in/trap", AT_REMOVEDIR), 0);
+	assert_int_equal(symlinkat("../outside", scratch->fd, "in/trap"), 0);
+}
+
+/* A directory becomes a link between its visit and the descent. */
+static void test_swapped_for_link(void **state)
+{
+	struct scratch scratch = scratch_new();
+	struct log log = {.act_at = "in/trap", .act = link_to_outside, .scratch = &scratch};
+	struct walk_end end;
+
+	(void)state;
+	scratch_text(&scratch, "outside/secret", "");
+	scratch_parents(&scratch, "in/trap/");
+	assert_int_equal(run_walk(&scratch, "in", true, &log, &end), 0);
+	assert_int_equal(log.visits, 1);
+	assert_int_equal(end.unreadable, 1);
+	scratch_done(&scratch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_temporary_names),
+		cmocka_unit_test(test_visitor_ends_it),
+		cmocka_unit_test(test_many_entries),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_long_path),
+		cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_swapped_for_link),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

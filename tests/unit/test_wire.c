@@ -1,0 +1,99 @@
+/* links: cloister-common */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/wire.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void test_round_trip(void **state)
+{
+	uint8_t buffer[64];
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+	struct wire_reader reader;
+
+	(void)state;
+	wire_put_u8(&writer, 0xfe);
+	wire_put_u32(&writer, 0xdeadbeef);
+	wire_put_u64(&writer, UINT64_MAX - 1);
+	wire_put_u8(&writer, 1);
+	wire_put_text(&writer, TEXT_LITERAL("a\0b"));
+	wire_put_text(&writer, (struct text){NULL, 0});
+	wire_put_u8(&writer, 'r');
+	assert_true(wire_writer_ok(&writer));
+	assert_int_equal(writer.len, 1 + 4 + 8 + 1 + 4 + 3 + 4 + 1);
+
+	reader = wire_reader(buffer, writer.len);
+	assert_int_equal(wire_get_u8(&reader), 0xfe);
+	assert_int_equal(wire_get_u32(&reader), 0xdeadbeef);
+	assert_true(wire_get_u64(&reader) == UINT64_MAX - 1);
+	assert_true(wire_get_bool(&reader));
+	assert_true(text_equal(wire_get_text(&reader, 3), TEXT_LITERAL("a\0b")));
+	assert_int_equal(wire_get_text(&reader, 0).len, 0);
+	assert_int_equal(wire_reader_end(&reader), -EBADMSG); /* a byte is left over */
+	assert_true(text_equal(wire_get_rest(&reader), TEXT_LITERAL("r")));
+	assert_int_equal(wire_reader_end(&reader), 0);
+}
+
+static void test_writer_poisoned(void **state)
+{
+	uint8_t buffer[8] = {0};
+	struct wire_writer writer = wire_writer(buffer, 6);
+
+	(void)state;
+	wire_put_u32(&writer, 7);
+	wire_put_u64(&writer, UINT64_MAX); /* does not fit */
+	wire_put_u8(&writer, 1);           /* would, but the writer has failed */
+	assert_false(wire_writer_ok(&writer));
+	assert_int_equal(writer.len, 4);
+	assert_int_equal(buffer[4], 0);
+	assert_int_equal(buffer[6], 0);
+
+	writer = wire_writer(buffer, sizeof(buffer));
+	wire_put_text(&writer, TEXT_LITERAL("12345"));
+	assert_false(wire_writer_ok(&writer));
+}
+
+static void test_reader_poisoned(void **state)
+{
+	static const uint8_t two = 2;
+	static const uint8_t lying[] = {255, 255, 255, 255, 'x'};
+	static const uint8_t five[] = {5, 0, 0, 0, 'h', 'e', 'l', 'l', 'o'};
+	struct wire_reader reader = wire_reader(&two, 1);
+
+	(void)state;
+	assert_false(wire_get_bool(&reader)); /* neither 0 nor 1 */
+	assert_int_equal(wire_reader_end(&reader), -EBADMSG);
+
+	reader = wire_reader(lying, sizeof(lying));
+	assert_int_equal(wire_get_text(&reader, SIZE_MAX).len, 0);
+	assert_int_equal(wire_get_u8(&reader), 0); /* stays failed */
+	assert_null(wire_get_rest(&reader).data);
+	assert_int_equal(wire_reader_end(&reader), -EBADMSG);
+
+	reader = wire_reader(five, sizeof(five));
+	assert_null(wire_get_text(&reader, 4).data); /* longer than allowed */
+	assert_int_equal(wire_reader_end(&reader), -EBADMSG);
+
+	reader = wire_reader(five, 2);
+	assert_int_equal(wire_get_u32(&reader), 0);
+	assert_int_equal(wire_reader_end(&reader), -EBADMSG);
+
+	reader = wire_reader(NULL, 0);
+	assert_int_equal(wire_reader_end(&reader), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_writer_poisoned),
+		cmocka_unit_test(test_reader_poisoned),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

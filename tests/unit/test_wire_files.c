@@ -1,0 +1,193 @@
+/* links: cloister-common */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_files.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static uint8_t buffer[WIRE_PAYLOAD_MAX];
+
+/*
+ * Encodes @message_, decodes it into @got_, and checks that no shorter and no longer payload is
+ * taken and that a refused one leaves the output alone.
+ */
+#define ROUND_TRIP(type_, message_, got_)                                                          \
+	do {                                                                                       \
+		struct wire_writer writer_ = wire_writer(buffer, sizeof(buffer));                  \
+		struct files_##type_ untouched_;                                                   \
+                                                                                                   \
+		files_##type_##_put(&writer_, message_);                                           \
+		assert_true(wire_writer_ok(&writer_));                                             \
+		memset(&untouched_, 0x5a, sizeof(untouched_));                                     \
+		memcpy(got_, &untouched_, sizeof(untouched_));                                     \
+		for (size_t len_ = 0; len_ < writer_.len; len_++)                                  \
+			assert_int_equal(                                                          \
+				files_##type_##_get((struct text){(char *)buffer, len_}, got_),    \
+				-EBADMSG);                                                         \
+		assert_int_equal(                                                                  \
+			files_##type_##_get((struct text){(char *)buffer, writer_.len + 1}, got_), \
+			-EBADMSG);                                                                 \
+		assert_memory_equal(got_, &untouched_, sizeof(untouched_));                        \
+		assert_int_equal(                                                                  \
+			files_##type_##_get((struct text){(char *)buffer, writer_.len}, got_), 0); \
+	} while (0)
+
+static void assert_text(struct text text, const char *expected)
+{
+	assert_true(text_equal(text, text_from(expected)));
+}
+
+static void test_read(void **state)
+{
+	const struct files_read sent = {TEXT_LITERAL("a/b"), 3, UINT64_MAX, true, false};
+	struct files_read got;
+
+	(void)state;
+	ROUND_TRIP(read, &sent, &got);
+	assert_text(got.path, "a/b");
+	assert_int_equal(got.start_line, 3);
+	assert_true(got.end_line == UINT64_MAX);
+	assert_true(got.numbered);
+	assert_false(got.raw);
+}
+
+static void test_write(void **state)
+{
+	struct files_write sent = {TEXT_LITERAL("f"), LIMIT_CONTENT_BYTES, true}, got;
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+	(void)state;
+	ROUND_TRIP(write, &sent, &got);
+	assert_text(got.path, "f");
+	assert_int_equal(got.size, LIMIT_CONTENT_BYTES);
+	assert_true(got.create_dirs);
+
+	sent.size++; /* more than any tool call may hold */
+	files_write_put(&writer, &sent);
+	assert_int_equal(
+		files_write_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+}
+
+static void test_list_and_search(void **state)
+{
+	const struct files_list list = {TEXT_LITERAL("."), TEXT_LITERAL("*.c"), true, false, 77};
+	const struct files_search search = {
+		TEXT_LITERAL("a|b"), TEXT_LITERAL("src"), TEXT_LITERAL("*.h"), true, 50};
+	struct files_list got_list;
+	struct files_search got_search;
+
+	(void)state;
+	ROUND_TRIP(list, &list, &got_list);
+	assert_text(got_list.path, ".");
+	assert_text(got_list.pattern, "*.c");
+	assert_true(got_list.recursive);
+	assert_false(got_list.gitignore);
+	assert_int_equal(got_list.max_entries, 77);
+	ROUND_TRIP(search, &search, &got_search);
+	assert_text(got_search.pattern, "a|b");
+	assert_text(got_search.path, "src");
+	assert_text(got_search.file_pattern, "*.h");
+	assert_true(got_search.gitignore);
+	assert_int_equal(got_search.max_results, 50);
+}
+
+static void test_entry(void **state)
+{
+	struct files_entry sent = {TEXT_LITERAL("x\xff"), FILES_TYPE_SYMLINK, 12,
+		1700000000000000000, TEXT_LITERAL("to")};
+	struct files_entry got;
+	static const uint8_t bad_types[] = {0, FILES_TYPE_UNKNOWN + 1, 255};
+
+	(void)state;
+	ROUND_TRIP(entry, &sent, &got);
+	assert_text(got.path, "x\xff");
+	assert_int_equal(got.type, FILES_TYPE_SYMLINK);
+	assert_int_equal(got.size, 12);
+	assert_true(got.mtime_ns == 1700000000000000000);
+	assert_text(got.target, "to");
+	for (size_t i = 0; i < ARRAY_SIZE(bad_types); i++) {
+		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+		sent.type = bad_types[i];
+		files_entry_put(&writer, &sent);
+		assert_int_equal(
+			files_entry_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+	}
+}
+
+static void test_match(void **state)
+{
+	static char line[LIMIT_SEARCH_LINE_BYTES + 1];
+	struct files_match sent = {TEXT_LITERAL("p"), 9, {line, LIMIT_SEARCH_LINE_BYTES}, true},
+			   got;
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+	(void)state;
+	ROUND_TRIP(match, &sent, &got);
+	assert_text(got.path, "p");
+	assert_int_equal(got.line, 9);
+	assert_int_equal(got.text.len, LIMIT_SEARCH_LINE_BYTES);
+	assert_true(got.cut);
+	sent.text.len++;
+	files_match_put(&writer, &sent);
+	assert_int_equal(
+		files_match_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+}
+
+static void test_end(void **state)
+{
+	struct files_end sent = {
+		.error = TOOL_NOT_FOUND,
+		.message = TEXT_LITERAL("message"),
+		.path = TEXT_LITERAL("path"),
+		.truncated = true,
+		.created = true,
+		.size = 1,
+		.lines = 2,
+		.total_lines = 3,
+		.count = 4,
+		.files_searched = 5,
+		.files_skipped = 6,
+		.type = TEXT_LITERAL("image/png"),
+	};
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+	struct files_end got;
+
+	(void)state;
+	ROUND_TRIP(end, &sent, &got);
+	assert_int_equal(got.error, TOOL_NOT_FOUND);
+	assert_text(got.message, "message");
+	assert_text(got.path, "path");
+	assert_true(got.truncated && !got.binary && got.created);
+	assert_int_equal(got.size, 1);
+	assert_int_equal(got.lines, 2);
+	assert_int_equal(got.total_lines, 3);
+	assert_int_equal(got.count, 4);
+	assert_int_equal(got.files_searched, 5);
+	assert_int_equal(got.files_skipped, 6);
+	assert_text(got.type, "image/png");
+	sent.error = TOOL_ERROR_COUNT; /* a code there is none of */
+	files_end_put(&writer, &sent);
+	assert_int_equal(files_end_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_write),
+		cmocka_unit_test(test_list_and_search),
+		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-worker: pid 1 of a workspace. Builds the root that commands see, then starts commands,
+ * reaps them and reports their ends. Started by the spawner with one socketpair down, one pipe up
+ * and the workspace's mount; keeps CAP_SYS_ADMIN in its own user namespace, to make each command's
+ * namespaces. When cloisterd hangs up it exits, and the kernel ends everything in the workspace.
+ */
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "worker/commands/command_table.h"
+#include "worker/commands/worker_setup.h"
+#include "worker/setup.h"
+
+#include "common/wire_commands.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+/* Blocks what is read from the returned descriptor or waited for by a command's init. */
+static int watch_signals(void)
+{
+	sigset_t set, blocked;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	blocked = set;
+	sigaddset(&blocked, SIGTERM);
+	if (sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
+		return -errno;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int receive(struct channel *channel, struct command_table *table)
+{
+	struct channel_frame frame;
+	int r = channel_fill(channel, WIRE_FRAME_MAX);
+
+	if (r < 0)
+		return r == -EAGAIN ? 0 : r;
+	while ((r = channel_next(channel, &frame)) > 0) {
+		r = command_table_handle(table, &frame);
+		channel_frame_done(&frame);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+static int serve(struct channel *channel, struct command_table *table, int signal_fd)
+{
+	struct pollfd poll_fds[] = {
+		{.fd = channel->in, .events = POLLIN},
+		{.fd = signal_fd, .events = POLLIN},
+	};
+	struct signalfd_siginfo info;
+	int r = 0;
+
+	while (r == 0) {
+		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
+			return -errno;
+		if (poll_fds[1].revents) {
+			(void)!read(signal_fd, &info, sizeof(info));
+			r = command_table_reap(table);
+		}
+		if (r == 0 && poll_fds[0].revents)
+			r = receive(channel, table);
+		/* Blocks while cloisterd does not read: the ends of commands are all that goes up.
+		 */
+		if (r == 0)
+			r = channel_flush(channel);
+	}
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct worker_setup setup = {.root = -1};
+	struct command_table *table;
+	struct channel channel;
+	const char *step = "start";
+	int signal_fd, r;
+
+	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_NAME, "cloister-worker");
+	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
+	if (argc != 3)
+		return 2;
+	setup.kind = workspace_kind_by_name(text_from(argv[1]));
+	setup.visible = setup.kind == WORKSPACE_MANAGED  ? "/workspace"
+			: setup.kind == WORKSPACE_ROOTFS ? "/"
+							 : argv[2];
+	r = worker_setup(&setup, &step);
+	signal_fd = r < 0 ? -1 : watch_signals();
+	if (r == 0)
+		r = signal_fd < 0 ? -errno : command_table_new(&channel, setup.home, &table);
+	if (r < 0) {
+		setup_report_failure(&channel, COMMAND_FAILED, 0, step, r);
+		return 1;
+	}
+	r = channel_send(&channel, COMMAND_READY, 0, (struct text){NULL, 0}, NULL, 0);
+	if (r == 0)
+		r = channel_flush(&channel);
+	if (r == 0)
+		r = serve(&channel, table, signal_fd);
+	return r == -EPIPE ? 0 : 1;
+}

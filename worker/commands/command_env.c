@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister-worker: a clean, non-interactive environment. environ(7). */
+#include "worker/commands/command_env.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static const char *const base[] = {
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"USER=agent",
+	"LOGNAME=agent",
+	"SHELL=/bin/sh",
+	"LANG=C.UTF-8",
+	"TERM=dumb",
+	"TMPDIR=/tmp",
+	/* Nobody is there to page, to answer a prompt or to edit. */
+	"PAGER=cat",
+	"GIT_PAGER=cat",
+	"GIT_TERMINAL_PROMPT=0",
+	"DEBIAN_FRONTEND=noninteractive",
+};
+
+#define HOME_BYTES 64
+
+/* Puts @entry in the place of the entry of the same name, or at the end. */
+static void set_entry(char **env, size_t *n, char *entry)
+{
+	size_t name_len = strcspn(entry, "=") + 1;
+
+	for (size_t i = 0; i < *n; i++)
+		if (strncmp(env[i], entry, name_len) == 0) {
+			env[i] = entry;
+			return;
+		}
+	env[(*n)++] = entry;
+	env[*n] = NULL;
+}
+
+int command_env_build(const char *home, struct text extra, char ***ret_env)
+{
+	/* One allocation: the pointers, then HOME's text. */
+	size_t slots = ARRAY_SIZE(base) + 1 + LIMIT_ENV_COUNT + 1, n = 0, extra_count = 0;
+	_cleanup_free_ char **env = malloc(slots * sizeof(*env) + HOME_BYTES);
+	char *home_entry;
+
+	if (!env)
+		return -ENOMEM;
+	if (extra.len > 0 && extra.data[extra.len - 1] != '\0')
+		return -EBADMSG;
+	env[0] = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(base); i++)
+		set_entry(env, &n, (char *)base[i]);
+	home_entry = (char *)(env + slots);
+	snprintf(home_entry, HOME_BYTES, "HOME=%s", home);
+	set_entry(env, &n, home_entry);
+	for (size_t at = 0; at < extra.len; at += strlen(extra.data + at) + 1) {
+		char *entry = (char *)extra.data + at;
+
+		if (*entry == '=' || !strchr(entry, '=') || ++extra_count > LIMIT_ENV_COUNT)
+			return -EBADMSG;
+		set_entry(env, &n, entry);
+	}
+	*ret_env = TAKE_PTR(env);
+	return 0;
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-worker, during set-up, with its capabilities and the host's root still in sight. Nothing
+ * here comes from a model; a hostile rootfs workspace is walked with descriptors that follow no
+ * links. mount_namespaces(7), pivot_root(2).
+ */
+#include "worker/commands/worker_root.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/limits.h"
+#include "worker/commands/worker_etc.h"
+#include "worker/commands/worker_setup.h"
+#include "worker/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define SYSTEM_ATTRIBUTES    (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define WORKSPACE_ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define PRIVATE_ATTRIBUTES   (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define DEVICE_ATTRIBUTES    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+#define ROOT_BYTES           (1 * MIB) /* directories, links and /etc: nothing that commands write */
+#define ROOT_INODES          1024
+
+static bool is_rootfs(const struct worker_setup *setup)
+{
+	return strcmp(setup->visible, "/") == 0;
+}
+
+int root_make(void *context)
+{
+	struct worker_setup *setup = context;
+	struct mount_attr attr = {.attr_set = WORKSPACE_ATTRIBUTES};
+	int r;
+
+	if (mount_setattr(FD_WORKER_TREE, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) <
+		0)
+		return -errno;
+	if (is_rootfs(setup)) {
+		setup->root = fcntl(FD_WORKER_TREE, F_DUPFD_CLOEXEC, FD_WORKER_TREE + 1);
+		r = setup->root < 0 ? -errno : 0;
+	} else {
+		r = mount_new_tmpfs(0755, ROOT_BYTES, ROOT_INODES,
+			MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &setup->root);
+	}
+	if (r < 0)
+		return r;
+	r = mount_attach(setup->root, AT_FDCWD, "/");
+	if (r < 0)
+		return r;
+	return fchdir(setup->root) < 0 ? -errno : 0;
+}
+
+/* Gives the root what the host has at /@name: the same link, or the directory or file read-only; or
+ * nothing. */
+static int show_host_path(int root, int host, const char *name)
+{
+	_cleanup_close_ int mount_fd = -1, directory = -1;
+	char target[PATH_MAX];
+	struct stat stat_buf;
+	ssize_t n;
+	int r;
+
+	if (fstatat(host, name, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISLNK(stat_buf.st_mode)) {
+		n = readlinkat(host, name, target, sizeof(target) - 1);
+		if (n < 0)
+			return -errno;
+		target[n] = '\0';
+		return symlinkat(target, root, name) < 0 ? -errno : 0;
+	}
+	r = mount_clone(host, name, SYSTEM_ATTRIBUTES, &mount_fd);
+	if (r < 0)
+		return r;
+	r = S_ISDIR(stat_buf.st_mode) ? mount_make_directory(root, name, 0755, &directory)
+				      : mount_make_file(root, name);
+	return r < 0 ? r : mount_attach(mount_fd, root, name);
+}
+
+static int show_host_paths(int root, const char *host_directory, const char *const *names, size_t n)
+{
+	_cleanup_close_ int host = open(host_directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = 0;
+
+	if (host < 0)
+		return -errno;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = show_host_path(root, host, names[i]);
+	return r;
+}
+
+int root_bind_system(void *context)
+{
+	static const char *const names[] = {
+		"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+	struct worker_setup *setup = context;
+
+	if (is_rootfs(setup))
+		return 0;
+	return show_host_paths(setup->root, "/", names, ARRAY_SIZE(names));
+}
+
+int root_write_etc(void *context)
+{
+	static const char *const names[] = {"ld.so.cache", "alternatives", "ssl", "localtime"};
+	struct worker_setup *setup = context;
+	_cleanup_close_ int etc = -1;
+	int r;
+
+	if (is_rootfs(setup))
+		return 0;
+	r = mount_make_directory(setup->root, "etc", 0755, &etc);
+	if (r == 0)
+		r = etc_write_synthesised(etc, setup->home);
+	if (r == 0)
+		r = show_host_paths(etc, "/etc", names, ARRAY_SIZE(names));
+	return r;
+}
+
+/*
+ * Opens the directory @path (absolute) of the new root. Directories that are missing are made, but
+ * not in a rootfs: nothing is created in a workspace.
+ */
+static int open_directory(const struct worker_setup *setup, const char *path, int *ret_fd)
+{
+	_cleanup_close_ int current = fcntl(setup->root, F_DUPFD_CLOEXEC, 0);
+	char name[NAME_MAX + 1];
+
+	while (*path) {
+		size_t len = strcspn(path, "/");
+		int next, r;
+
+		if (len > NAME_MAX)
+			return -ENAMETOOLONG;
+		if (len > 0) {
+			snprintf(name, sizeof(name), "%.*s", (int)len, path);
+			next = openat(current, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			if (next < 0 && errno == ENOENT && !is_rootfs(setup)) {
+				r = mount_make_directory(current, name, 0755, &next);
+				if (r < 0)
+					return r;
+			}
+			if (next < 0)
+				return -errno;
+			close_fd(&current);
+			current = next;
+		}
+		path += len + strspn(path + len, "/");
+	}
+	*ret_fd = TAKE_FD(current);
+	return 0;
+}
+
+/* Covers the directory @path of the root with the subdirectory @name of the private tmpfs that
+ * cwd-relative @private leads to. */
+static int attach_private(const struct worker_setup *setup, int private, const char *name,
+	mode_t mode, const char *path)
+{
+	_cleanup_close_ int directory = -1, mount_fd = -1, target = -1;
+	int r = mount_make_directory(private, name, mode, &directory);
+
+	if (r < 0)
+		return r;
+	if (fchmodat(private, name, mode, 0) < 0)
+		return -errno;
+	r = mount_clone(private, name, 0, &mount_fd);
+	if (r < 0)
+		return r;
+	r = open_directory(setup, path, &target);
+	/* A rootfs without this directory goes without it. */
+	if (r == -ENOENT && is_rootfs(setup))
+		return 0;
+	return r < 0 ? r : mount_attach(mount_fd, target, ".");
+}
+
+/*
+ * One tmpfs, and so one bound, for everything that commands can write outside their workspace. It
+ * is mounted on /dev while its parts are bound to their places, and covered there by the real /dev
+ * afterwards.
+ */
+int root_make_private(void *context)
+{
+	static const struct {
+		const char *name;
+		mode_t mode;
+		const char *path;
+	} parts[] = {
+		{"tmp", 01777, "/tmp"},
+		{"run", 0755, "/run"},
+	};
+	struct worker_setup *setup = context;
+	_cleanup_close_ int private = -1, dev = -1;
+	int r = mount_new_tmpfs(
+		0755, LIMIT_TMP_BYTES, LIMIT_TMP_INODES, PRIVATE_ATTRIBUTES, &private);
+
+	if (r == 0)
+		r = open_directory(setup, "/dev", &dev);
+	if (r == 0)
+		r = mount_attach(private, dev, ".");
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		r = attach_private(setup, private, parts[i].name, parts[i].mode, parts[i].path);
+	if (r == 0)
+		r = attach_private(setup, private, "home", 0755, setup->home);
+	return r;
+}
+
+static int bind_devices(int dev)
+{
+	static const char *const names[] = {"null", "zero", "full", "random", "urandom", "tty"};
+	_cleanup_close_ int host = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = host < 0 ? -errno : 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
+		_cleanup_close_ int node = -1;
+
+		r = mount_clone(host, names[i], DEVICE_ATTRIBUTES, &node);
+		if (r == 0)
+			r = mount_make_file(dev, names[i]);
+		if (r == 0)
+			r = mount_attach(node, dev, names[i]);
+	}
+	return r;
+}
+
+static int link_devices(int dev)
+{
+	static const char *const links[][2] = {
+		{"fd", "/proc/self/fd"},
+		{"stdin", "/proc/self/fd/0"},
+		{"stdout", "/proc/self/fd/1"},
+		{"stderr", "/proc/self/fd/2"},
+		{"ptmx", "pts/ptmx"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		if (symlinkat(links[i][1], dev, links[i][0]) < 0)
+			return -errno;
+	return 0;
+}
+
+/* @shm: a part of the private tmpfs, which the new /dev covers. */
+static int fill_dev(int dev, int shm)
+{
+	_cleanup_close_ int pts = -1, directory = -1, shm_directory = -1;
+	int r = bind_devices(dev);
+
+	if (r == 0)
+		r = link_devices(dev);
+	if (r == 0)
+		r = mount_new_devpts(&pts);
+	if (r == 0)
+		r = mount_make_directory(dev, "pts", 0755, &directory);
+	if (r == 0)
+		r = mount_attach(pts, dev, "pts");
+	if (r == 0)
+		r = mount_make_directory(dev, "shm", 01777, &shm_directory);
+	if (r == 0)
+		r = mount_attach(shm, dev, "shm");
+	/* The directory itself is ours, so a command could change its links under the next command.
+	 */
+	return r < 0 ? r : mount_set(dev, MOUNT_ATTR_RDONLY);
+}
+
+int root_make_dev(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int private = -1, shm_directory = -1, shm = -1, dev = -1, target = -1;
+	int r = open_directory(setup, "/dev", &private);
+
+	if (r == 0)
+		r = mount_make_directory(private, "shm", 01777, &shm_directory);
+	if (r == 0 && fchmodat(private, "shm", 01777, 0) < 0)
+		r = -errno;
+	if (r == 0)
+		r = mount_clone(private, "shm", 0, &shm);
+	if (r == 0)
+		r = mount_new_tmpfs(0755, ROOT_BYTES, ROOT_INODES, DEVICE_ATTRIBUTES, &dev);
+	if (r == 0)
+		r = open_directory(setup, "/dev", &target);
+	if (r == 0)
+		r = mount_attach(dev, target, ".");
+	return r < 0 ? r : fill_dev(dev, shm);
+}
+
+int root_mount_proc(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int proc = -1, target = -1;
+	int r = mount_new_proc(false, &proc);
+
+	if (r == 0)
+		r = open_directory(setup, "/proc", &target);
+	return r < 0 ? r : mount_attach(proc, target, ".");
+}
+
+/* Whether @path lies strictly below @directory; stores the length of the first component below it.
+ */
+static bool lies_below(const char *path, const char *directory, size_t *ret_first)
+{
+	size_t len = strlen(directory);
+
+	if (strncmp(path, directory, len) != 0 || path[len] != '/' || path[len + 1] == '\0')
+		return false;
+	*ret_first = strcspn(path + len + 1, "/");
+	return true;
+}
+
+/*
+ * Where the visible path lies in a tmpfs that commands may write, its first component there becomes
+ * a read-only tmpfs of its own: otherwise a command could rename the workspace's parents away under
+ * the next one. Returns that mount, or -1 where there is no need.
+ */
+static int pin_first_component(const struct worker_setup *setup, int *ret_pin)
+{
+	const char *const writable[] = {"/tmp", "/run", "/dev/shm", setup->home};
+	_cleanup_close_ int parent = -1, directory = -1, pin = -1;
+	char name[NAME_MAX + 1];
+	size_t first;
+
+	for (size_t i = 0; i < ARRAY_SIZE(writable); i++) {
+		const char *below = setup->visible + strlen(writable[i]) + 1;
+		int r;
+
+		if (!lies_below(setup->visible, writable[i], &first))
+			continue;
+		if (below[first] == '\0' || first > NAME_MAX)
+			return 0; /* it is the workspace itself, a mount point already */
+		snprintf(name, sizeof(name), "%.*s", (int)first, below);
+		r = open_directory(setup, writable[i], &parent);
+		if (r == 0)
+			r = mount_make_directory(parent, name, 0755, &directory);
+		if (r == 0)
+			r = mount_new_tmpfs(
+				0755, ROOT_BYTES, ROOT_INODES, PRIVATE_ATTRIBUTES, &pin);
+		if (r == 0)
+			r = mount_attach(pin, parent, name);
+		if (r < 0)
+			return r;
+		*ret_pin = TAKE_FD(pin);
+		return 0;
+	}
+	return 0;
+}
+
+int root_attach_workspace(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int pin = -1, target = -1;
+	int r;
+
+	if (is_rootfs(setup)) {
+		close(FD_WORKER_TREE);
+		return 0;
+	}
+	r = pin_first_component(setup, &pin);
+	if (r == 0)
+		r = open_directory(setup, setup->visible, &target);
+	if (r == 0)
+		r = mount_attach(FD_WORKER_TREE, target, ".");
+	if (r == 0 && pin >= 0)
+		r = mount_set(pin, MOUNT_ATTR_RDONLY);
+	close(FD_WORKER_TREE);
+	return r;
+}
+
+int root_enter(void *context)
+{
+	(void)context;
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return -errno;
+	/* The old root now lies over the new one, and "." is still the new one below it. */
+	if (umount2(".", MNT_DETACH) < 0)
+		return -errno;
+	return chdir("/") < 0 ? -errno : 0;
+}
+
+int root_make_read_only(void *context)
+{
+	struct worker_setup *setup = context;
+	int r = is_rootfs(setup) ? 0 : mount_set(setup->root, MOUNT_ATTR_RDONLY);
+
+	close_fd(&setup->root);
+	return r;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloister-worker: the parts of the root that commands see, each attached to the mount in @context
+ * (struct worker_setup). The root is a private tmpfs with the host's system read-only in it, or,
+ * for a rootfs workspace, the workspace.
+ */
+
+int root_make(void *context);         /* the tmpfs, or the workspace's tree, mounted over "/" */
+int root_bind_system(void *context);  /* /usr, and /bin, /lib*, /sbin as the host has them */
+int root_write_etc(void *context);    /* passwd, group, hosts, hostname, nsswitch.conf; a few of the
+					 host's files */
+int root_make_private(void *context); /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
+int root_make_dev(void *context);     /* /dev with null zero full random urandom tty, pts */
+int root_mount_proc(
+	void *context); /* while an unmasked proc is still in sight: later it would be EPERM */
+int root_attach_workspace(void *context); /* at its visible path */
+int root_enter(void *context);            /* pivot_root, and the host's root is gone */
+int root_make_read_only(void *context);

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-worker: from a fresh program in new namespaces, with the host's root and four
+ * capabilities, to pid 1 of a workspace. The list at the end is the whole confinement of commands
+ * that is done once; what each command adds is in command_init.c.
+ */
+#include "worker/commands/worker_setup.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/limits.h"
+#include "worker/commands/worker_root.h"
+#include "worker/confine.h"
+#include "worker/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static int die_with_spawner(void *context)
+{
+	(void)context;
+	return confine_die_with_parent();
+}
+
+static int check_cloisterd_alive(void *context)
+{
+	(void)context;
+	return confine_check_connected(FD_WORKER_DOWN);
+}
+
+/* The caller's session keyring would be readable in here: its possession is inherited. keyrings(7)
+ */
+static int leave_session_keyring(void *context)
+{
+	(void)context;
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return -errno;
+	return 0;
+}
+
+static int make_mounts_private(void *context)
+{
+	(void)context;
+	return mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ? -errno : 0;
+}
+
+/* Somewhere that the workspace does not cover. */
+static int choose_home(void *context)
+{
+	static const char *const homes[] = {"/home/agent", "/run/home", "/tmp/home"};
+	struct worker_setup *setup = context;
+	size_t len = strlen(setup->visible), i;
+
+	for (i = 0; i + 1 < ARRAY_SIZE(homes); i++)
+		if (len > 1 && (strncmp(homes[i], setup->visible, len) != 0 ||
+				       (homes[i][len] != '/' && homes[i][len] != '\0')))
+			break;
+	/* In a rootfs nothing is created, so home is where a private tmpfs is in any case. */
+	setup->home = len > 1 ? homes[i] : "/run";
+	return 0;
+}
+
+static int raise_loopback(void *context)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {.ifr_name = "lo"};
+
+	(void)context;
+	if (fd < 0)
+		return -errno;
+	request.ifr_flags = IFF_UP | IFF_RUNNING;
+	return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+static int set_host_name(void *context)
+{
+	static const char name[] = "cloister";
+
+	(void)context;
+	return sethostname(name, sizeof(name) - 1) < 0 ? -errno : 0;
+}
+
+/* No user namespace in this one: a command that could make one would have capabilities in it. */
+static int forbid_user_namespaces(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int fd = openat(setup->root, "proc/sys/user/max_user_namespaces",
+		O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return write(fd, "0", 1) == 1 ? 0 : -errno;
+}
+
+static int set_limits(void *context)
+{
+	static const struct {
+		int resource;
+		rlim_t value;
+	} limits[] = {
+		{RLIMIT_NPROC, LIMIT_PROCESSES}, /* counted per user namespace and id: this
+						    workspace's own */
+		{RLIMIT_NOFILE, LIMIT_OPEN_FILES},
+		{RLIMIT_FSIZE, LIMIT_FILE_SIZE_BYTES},
+		{RLIMIT_DATA, LIMIT_DATA_BYTES},
+		{RLIMIT_CORE, 1}, /* 0 would still feed a core_pattern that is a pipe to a program
+				     of host root */
+		{RLIMIT_MEMLOCK, 8 * MIB},
+	};
+
+	(void)context;
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct rlimit limit, old;
+
+		if (getrlimit(limits[i].resource, &old) < 0)
+			return -errno;
+		limit.rlim_max = old.rlim_max < limits[i].value ? old.rlim_max : limits[i].value;
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(limits[i].resource, &limit) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Commands start where their init is, and it where the worker is. */
+static int go_to_workspace(void *context)
+{
+	struct worker_setup *setup = context;
+
+	umask(022);
+	return chdir(setup->visible) < 0 ? -errno : 0;
+}
+
+static int empty_bounding_set(void *context)
+{
+	(void)context;
+	return confine_empty_bounding_set();
+}
+
+static int keep_sys_admin_only(void *context)
+{
+	static const cap_value_t keep[] = {CAP_SYS_ADMIN};
+
+	(void)context;
+	return confine_keep_capabilities(keep, ARRAY_SIZE(keep));
+}
+
+static int no_new_privs(void *context)
+{
+	(void)context;
+	return confine_no_new_privs();
+}
+
+static int non_dumpable(void *context)
+{
+	(void)context;
+	return confine_non_dumpable();
+}
+
+int worker_setup(struct worker_setup *setup, const char **ret_step)
+{
+	static const struct setup_step steps[] = {
+		{"die with the spawner", die_with_spawner},
+		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"leave the caller's session keyring", leave_session_keyring},
+		{"make mounts private", make_mounts_private}, {"choose a home", choose_home},
+		{"make the root", root_make}, {"show the system read-only", root_bind_system},
+		{"write /etc", root_write_etc},
+		{"mount the private tmpfs (/dev, /tmp and /run must be directories)",
+			root_make_private},
+		{"fill /dev (it must be a directory)", root_make_dev},
+		{"mount /proc (it must be a directory)", root_mount_proc},
+		{"attach the workspace", root_attach_workspace},
+		{"raise the loopback interface", raise_loopback},
+		{"set the host name", set_host_name},
+		{"forbid user namespaces", forbid_user_namespaces}, {"enter the root", root_enter},
+		{"make the root read-only", root_make_read_only},
+		{"set resource limits", set_limits}, {"go to the workspace", go_to_workspace},
+		{"empty the bounding set", empty_bounding_set},
+		{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
+		{"no new privileges", no_new_privs}, {"become non-dumpable", non_dumpable},
+		/* Landlock: none, it mounts. The commands' system call filter belongs here, last.
+		 */
+	};
+
+	return setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/wire_spawner.h"
+
+/* cloister-worker, while it builds its root and then for its life. */
+struct worker_setup {
+	enum workspace_kind kind;
+	const char *visible; /* where the workspace is seen: "/workspace", its own path, or "/" */
+	const char *home;    /* chosen so that it does not lie in the workspace */
+	int root;            /* the new root's mount while it is built, then -1 */
+};
+
+/** Runs the worker's ordered set-up. 0, or -errno with the failed step's name in @ret_step. */
+int worker_setup(struct worker_setup *setup, const char **ret_step);

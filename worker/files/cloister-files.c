@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: reads, writes, lists and searches one workspace, which is its root. Started by
+ * the spawner with one socketpair down, one pipe up and the workspace's mount. Has no capabilities,
+ * no descriptor of anything outside, and executes nothing; everything it reads is hostile.
+ */
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/wire_files.h"
+#include "common/wire_spawner.h"
+#include "worker/files/files_serve.h"
+#include "worker/files/files_setup.h"
+#include "worker/setup.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+int main(int argc, char **argv)
+{
+	struct root root = {.fd = -1, .proc_self_fd = -1};
+	enum workspace_kind kind;
+	struct channel channel;
+	const char *step = "start";
+	sigset_t none;
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an answer: FILE_TOO_LARGE */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, "cloister-files");
+	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
+	if (argc != 3)
+		return 2;
+	kind = workspace_kind_by_name(text_from(argv[1]));
+	root.visible = kind == WORKSPACE_MANAGED  ? TEXT_LITERAL("/workspace")
+		       : kind == WORKSPACE_ROOTFS ? TEXT_LITERAL("/")
+						  : text_from(argv[2]);
+	r = files_setup(&root, &step);
+	if (r < 0) {
+		setup_report_failure(&channel, FILES_FAILED, 0, step, r);
+		return 1;
+	}
+	r = channel_send(&channel, FILES_READY, 0, (struct text){NULL, 0}, NULL, 0);
+	if (r == 0)
+		r = channel_flush(&channel);
+	if (r == 0)
+		r = files_serve(&channel, &root);
+	return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files, in a job. Only this process may delete what the workspace's id owns. A hostile
+ * tree is as deep as it likes: a directory at the depth limit is moved up to the root before it is
+ * cleared, so that neither stack nor descriptors grow. unlinkat(2).
+ */
+#include "worker/files/file_clear.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+struct clear {
+	DIR *levels[LIMIT_CLEAR_DEPTH];
+	char names[LIMIT_CLEAR_DEPTH][NAME_MAX + 1]; /* of each level in the one above */
+	size_t depth;
+	uint64_t removed;
+	uint64_t moved;
+};
+
+static int enter(struct clear *clear, int parent, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	DIR *directory;
+
+	/* A directory without permissions is still its owner's to open up. */
+	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+		fd = openat(
+			parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	(void)fchmod(fd, 0700);
+	directory = fdopendir(fd);
+	if (!directory)
+		return -errno;
+	TAKE_FD(fd);
+	snprintf(clear->names[clear->depth], sizeof(clear->names[0]), "%s", name);
+	clear->levels[clear->depth++] = directory;
+	return 0;
+}
+
+/* Removes the entry @name of the deepest level, or goes into it. */
+static int remove_entry(struct clear *clear, const char *name)
+{
+	int parent = dirfd(clear->levels[clear->depth - 1]);
+	char moved[64];
+
+	if (unlinkat(parent, name, 0) == 0) {
+		clear->removed++;
+		return 0;
+	}
+	if (errno != EISDIR && errno != EPERM)
+		return errno == ENOENT ? 0 : -errno;
+	if (clear->depth < LIMIT_CLEAR_DEPTH)
+		return enter(clear, parent, name);
+	snprintf(
+		moved, sizeof(moved), ".cloister-cleared-%llu", (unsigned long long)clear->moved++);
+	return renameat(parent, name, dirfd(clear->levels[0]), moved) < 0 ? -errno : 0;
+}
+
+/* The deepest level is read through: remove it, except the root itself. */
+static int leave(struct clear *clear)
+{
+	size_t top = clear->depth - 1;
+
+	if (top == 0) {
+		/* What was moved up may lie behind the place that was read last. */
+		if (clear->moved > 0) {
+			clear->moved = 0;
+			rewinddir(clear->levels[0]);
+			return 0;
+		}
+	} else if (unlinkat(dirfd(clear->levels[top - 1]), clear->names[top], AT_REMOVEDIR) < 0) {
+		return -errno;
+	} else {
+		clear->removed++;
+	}
+	closedir(clear->levels[top]);
+	clear->depth--;
+	return 0;
+}
+
+static int step(struct clear *clear)
+{
+	struct dirent *entry;
+
+	errno = 0;
+	entry = readdir(clear->levels[clear->depth - 1]);
+	if (!entry)
+		return errno ? -errno : leave(clear);
+	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+		return 0;
+	return remove_entry(clear, entry->d_name);
+}
+
+void file_clear(const struct root *root, struct reply *reply)
+{
+	_cleanup_free_ struct clear *clear = calloc(1, sizeof(*clear));
+	struct files_end end = {.path = TEXT_LITERAL(".")};
+	int r;
+
+	if (!clear) {
+		reply_error(reply, TOOL_EXECUTION_ERROR, "Out of memory");
+		return;
+	}
+	r = enter(clear, root->fd, ".");
+	while (r == 0 && clear->depth > 0)
+		r = step(clear);
+	while (clear->depth > 0)
+		closedir(clear->levels[--clear->depth]);
+	if (r < 0) {
+		reply_error(reply, tool_error_from_errno(-r), NULL);
+		return;
+	}
+	end.count = clear->removed;
+	reply_end(reply, &end);
+}

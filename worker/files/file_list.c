@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: list_directory. Every name is looked up in the descriptor of the directory that
+ * holds it.
+ */
+#include "worker/files/file_list.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/glob.h"
+#include "worker/files/tree_walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define NS_PER_S 1000000000ULL
+
+/* What ends the walk, besides errors. */
+enum {
+	LISTING_FULL = 1,
+	LISTENER_GONE,
+};
+
+struct listing {
+	struct reply *reply;
+	struct glob_set *pattern; /* NULL: every entry */
+	size_t base;              /* length of the listed directory's path */
+	uint64_t max_entries;
+	uint64_t count;
+};
+
+static uint8_t files_type(unsigned char type)
+{
+	switch (type) {
+	case DT_REG:
+		return FILES_TYPE_FILE;
+	case DT_DIR:
+		return FILES_TYPE_DIRECTORY;
+	case DT_LNK:
+		return FILES_TYPE_SYMLINK;
+	case DT_FIFO:
+		return FILES_TYPE_FIFO;
+	case DT_SOCK:
+		return FILES_TYPE_SOCKET;
+	case DT_CHR:
+		return FILES_TYPE_CHARACTER_DEVICE;
+	case DT_BLK:
+		return FILES_TYPE_BLOCK_DEVICE;
+	default:
+		return FILES_TYPE_UNKNOWN;
+	}
+}
+
+static uint64_t mtime_ns(const struct stat *st)
+{
+	if (st->st_mtim.tv_sec < 0)
+		return 0;
+	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+static int list_entry(const struct walk_entry *visited, void *context)
+{
+	struct listing *listing = context;
+	struct files_entry entry = {.path = visited->path, .type = files_type(visited->type)};
+	char target[LIMIT_PATH_BYTES];
+	struct stat st;
+
+	if (!glob_set_match(listing->pattern, visited->path, listing->base))
+		return 0;
+	if (listing->count == listing->max_entries)
+		return LISTING_FULL;
+	/*
+	 * An entry that is gone by now, or in a directory without search permission, is a name and
+	 * a type.
+	 */
+	if (fstatat(visited->dirfd, visited->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		entry.type = files_type((unsigned char)IFTODT(st.st_mode));
+		entry.size = (uint64_t)st.st_size;
+		entry.mtime_ns = mtime_ns(&st);
+	}
+	if (entry.type == FILES_TYPE_SYMLINK) {
+		ssize_t len = readlinkat(visited->dirfd, visited->name, target, sizeof(target));
+
+		if (len > 0)
+			entry.target = (struct text){target, (size_t)len};
+	}
+	if (reply_entry(listing->reply, &entry) < 0)
+		return LISTENER_GONE;
+	listing->count++;
+	return 0;
+}
+
+static void free_glob_set(struct glob_set **set)
+{
+	glob_set_free(*set);
+}
+
+void file_list(const struct root *root, const struct files_list *request, struct reply *reply)
+{
+	_cleanup_(free_glob_set) struct glob_set *pattern = NULL;
+	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *path = NULL;
+	struct listing listing = {.reply = reply, .max_entries = request->max_entries};
+	struct walk walk = {
+		.root_fd = root->fd,
+		.recursive = request->recursive,
+		.gitignore = request->gitignore,
+		.visit = list_entry,
+		.context = &listing,
+	};
+	struct walk_end end;
+	enum tool_error error;
+	int r;
+
+	if (listing.max_entries == 0 || listing.max_entries > LIMIT_LIST_ENTRIES)
+		listing.max_entries = LIMIT_LIST_ENTRIES;
+	error = glob_set_new(request->pattern, &pattern);
+	if (error == TOOL_OK)
+		error = root_open(
+			root, request->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd, &path);
+	if (error != TOOL_OK) {
+		reply_error(reply, error, NULL);
+		return;
+	}
+	listing.pattern = pattern;
+	walk.path = text_from(path);
+	listing.base = text_equal(walk.path, TEXT_LITERAL(".")) ? 0 : walk.path.len;
+	r = tree_walk(&walk, fd, &end);
+	if (r == LISTENER_GONE)
+		return;
+	if (r < 0) {
+		reply_error(reply, tool_error_from_errno(-r), NULL);
+		return;
+	}
+	reply_end(reply, &(struct files_end){
+				 .path = walk.path,
+				 .truncated = r == LISTING_FULL || end.truncated,
+				 .count = listing.count,
+			 });
+}

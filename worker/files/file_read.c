@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: read_file in one pass through a buffer. The file may change and grow meanwhile;
+ * the answer is what was read.
+ */
+#include "worker/files/file_read.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/path_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define CHUNK_BYTES                                                                              \
+	(64 * KIB) /* on the stack: pages touched by the call before are cheaper than fresh ones \
+		    */
+
+#define NUMBER_DIGITS 20 /* of UINT64_MAX */
+
+struct line_scan {
+	struct reply *reply;
+	uint64_t first, stop; /* the lines wanted: first <= line < stop */
+	bool numbered;
+
+	uint64_t line;                  /* of the next byte, from 1 */
+	bool mid_line;                  /* bytes of that line were seen */
+	uint64_t consumed;              /* bytes of the file */
+	uint64_t content;               /* bytes of the lines wanted */
+	char number[NUMBER_DIGITS + 2]; /* of the line sent last, and a tab */
+};
+
+static uint64_t lines_seen(const struct line_scan *scan)
+{
+	return scan->line - 1 + scan->mid_line;
+}
+
+static uint64_t lines_sent(const struct line_scan *scan)
+{
+	uint64_t last = lines_seen(scan);
+
+	if (last >= scan->stop)
+		last = scan->stop - 1;
+	return last >= scan->first ? last - scan->first + 1 : 0;
+}
+
+/* The first bytes of formats that a model may meet in a tree, from their specifications. */
+static const char *type_of(const char *data, size_t len)
+{
+	static const struct {
+		const char *type;
+		size_t offset;
+		struct text magic;
+	} table[] = {
+		{"image/png", 0, TEXT_LITERAL("\x89PNG\r\n\x1a\n")},
+		{"image/jpeg", 0, TEXT_LITERAL("\xff\xd8\xff")},
+		{"image/gif", 0, TEXT_LITERAL("GIF8")},
+		{"image/webp", 8, TEXT_LITERAL("WEBP")},
+		{"image/x-icon", 0, TEXT_LITERAL("\0\0\1\0")},
+		{"image/tiff", 0, TEXT_LITERAL("II*\0")},
+		{"image/tiff", 0, TEXT_LITERAL("MM\0*")},
+		{"audio/wav", 8, TEXT_LITERAL("WAVE")},
+		{"audio/flac", 0, TEXT_LITERAL("fLaC")},
+		{"audio/mpeg", 0, TEXT_LITERAL("ID3")},
+		{"application/ogg", 0, TEXT_LITERAL("OggS")},
+		{"video/mp4", 4, TEXT_LITERAL("ftyp")},
+		{"video/x-matroska", 0, TEXT_LITERAL("\x1a\x45\xdf\xa3")},
+		{"application/pdf", 0, TEXT_LITERAL("%PDF-")},
+		{"application/zip", 0, TEXT_LITERAL("PK\3\4")},
+		{"application/zip", 0, TEXT_LITERAL("PK\5\6")},
+		{"application/gzip", 0, TEXT_LITERAL("\x1f\x8b")},
+		{"application/x-bzip2", 0, TEXT_LITERAL("BZh")},
+		{"application/x-xz", 0,
+			TEXT_LITERAL("\xfd"
+				     "7zXZ\0")},
+		{"application/zstd", 0, TEXT_LITERAL("\x28\xb5\x2f\xfd")},
+		{"application/x-7z-compressed", 0, TEXT_LITERAL("7z\xbc\xaf\x27\x1c")},
+		{"application/x-tar", 257, TEXT_LITERAL("ustar")},
+		{"application/x-elf", 0,
+			TEXT_LITERAL("\x7f"
+				     "ELF")},
+		{"application/vnd.sqlite3", 0, TEXT_LITERAL("SQLite format 3\0")},
+		{"application/wasm", 0, TEXT_LITERAL("\0asm")},
+		{"application/java-vm", 0, TEXT_LITERAL("\xca\xfe\xba\xbe")},
+		{"font/woff2", 0, TEXT_LITERAL("wOF2")},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (len >= table[i].offset + table[i].magic.len &&
+			memcmp(data + table[i].offset, table[i].magic.data, table[i].magic.len) ==
+				0)
+			return table[i].type;
+	return "application/octet-stream";
+}
+
+/* Fills @buffer unless the file ends before: the bytes read or -errno. */
+static ssize_t read_chunk(int fd, char *buffer, size_t size, uint64_t expected)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t n = read(fd, buffer + len, size - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		len += (size_t)n;
+		/* The size spares the read that would return 0. procfs says 0, and is read to its
+		 * end. */
+		if (n == 0 || (expected > 0 && len == expected))
+			break;
+	}
+	return (ssize_t)len;
+}
+
+/* Moves over what is left of the current line in @data: its length, the newline included. */
+static size_t pass_line(struct line_scan *scan, const char *data, size_t len)
+{
+	const char *newline = memchr(data, '\n', len);
+
+	scan->mid_line = !newline;
+	if (!newline)
+		return len;
+	scan->line++;
+	return (size_t)(newline - data) + 1;
+}
+
+/* Sixteen bytes at a time in the vector unit, where memchr would start anew for every line. */
+static size_t count_newlines(const char *data, size_t len)
+{
+	typedef uint8_t block __attribute__((vector_size(16)));
+	size_t count = 0, at = 0;
+
+	while (len - at >= sizeof(block)) {
+		size_t blocks = (len - at) / sizeof(block);
+		block counts = {0};
+
+		if (blocks > UINT8_MAX) /* as many as a byte can count */
+			blocks = UINT8_MAX;
+		for (size_t i = 0; i < blocks; i++, at += sizeof(block)) {
+			block bytes;
+
+			memcpy(&bytes, data + at, sizeof(bytes));
+			counts -= (block)(bytes == '\n'); /* true is -1 */
+		}
+		for (size_t i = 0; i < sizeof(block); i++)
+			count += counts[i];
+	}
+	for (; at < len; at++)
+		count += data[at] == '\n';
+	return count;
+}
+
+/* Moves up to line @stop or the end of @data: the bytes passed. */
+static size_t pass_lines(struct line_scan *scan, const char *data, size_t len, uint64_t stop)
+{
+	size_t passed = 0;
+
+	if (stop == UINT64_MAX && len > 0) {
+		scan->line += count_newlines(data, len);
+		scan->mid_line = data[len - 1] != '\n';
+		return len;
+	}
+	while (passed < len && scan->line < stop)
+		passed += pass_line(scan, data + passed, len - passed);
+	return passed;
+}
+
+/*
+ * The number of the next line as cat -n prints it: six columns, or as many as it takes, and a tab.
+ * Counted in decimal: converting every number would be most of the work of a read.
+ */
+static void send_number(struct line_scan *scan)
+{
+	char *digit = scan->number + NUMBER_DIGITS - 1;
+	size_t start = NUMBER_DIGITS - 6;
+
+	for (; *digit == '9'; digit--)
+		*digit = '0';
+	*digit = *digit == ' ' ? '1' : (char)(*digit + 1);
+	while (start > 0 && scan->number[start - 1] != ' ')
+		start--;
+	reply_data(scan->reply, scan->number + start, NUMBER_DIGITS + 1 - start);
+}
+
+/* As pass_lines up to the range's end, sending the lines with their numbers. */
+static size_t send_numbered(struct line_scan *scan, const char *data, size_t len)
+{
+	size_t passed = 0;
+
+	while (passed < len && scan->line < scan->stop) {
+		size_t part;
+
+		if (!scan->mid_line)
+			send_number(scan);
+		part = pass_line(scan, data + passed, len - passed);
+		reply_data(scan->reply, data + passed, part);
+		passed += part;
+	}
+	return passed;
+}
+
+/* Sends what of @data is wanted and counts the rest. -EFBIG: that is more than one answer holds. */
+static int scan_chunk(struct line_scan *scan, const char *data, size_t len)
+{
+	size_t before = pass_lines(scan, data, len, scan->first);
+	size_t wanted;
+
+	if (scan->numbered)
+		wanted = send_numbered(scan, data + before, len - before);
+	else
+		wanted = pass_lines(scan, data + before, len - before, scan->stop);
+	scan->consumed += len;
+	scan->content += wanted;
+	if (scan->content > LIMIT_READ_BYTES)
+		return -EFBIG;
+	pass_lines(scan, data + before + wanted, len - before - wanted, UINT64_MAX);
+	/* Also the numbered: a length of 0 tells whether anybody listens still. */
+	return reply_data(scan->reply, data + before, scan->numbered ? 0 : wanted);
+}
+
+static void end_too_large(struct reply *reply, uint64_t size)
+{
+	reply_error(reply, TOOL_FILE_TOO_LARGE,
+		"The file has %" PRIu64 " bytes and one answer holds %llu; "
+		"use start_line and end_line to read a smaller part of it",
+		size, LIMIT_READ_BYTES);
+}
+
+/* What one read_file works with. */
+struct file {
+	int fd;
+	char *path; /* as it is reported */
+	uint64_t size;
+};
+
+static void end_binary(struct reply *reply, const struct file *file, const char *data, size_t len)
+{
+	reply_end(reply, &(struct files_end){
+				 .path = text_from(file->path),
+				 .binary = true,
+				 .size = file->size ? file->size : len,
+				 .type = text_from(type_of(data, len)),
+			 });
+}
+
+static void end_text(
+	struct reply *reply, const struct file *file, const struct line_scan *scan, bool counted)
+{
+	uint64_t total = lines_seen(scan);
+
+	if (counted && scan->first > 1 && scan->first > total) {
+		reply_error(reply, TOOL_INVALID_ARGUMENTS,
+			"start_line %" PRIu64 " is past the end: the file has %" PRIu64 " line%s",
+			scan->first, total, total == 1 ? "" : "s");
+		return;
+	}
+	reply_end(reply, &(struct files_end){
+				 .path = text_from(file->path),
+				 .size = counted ? scan->consumed : file->size,
+				 .lines = lines_sent(scan),
+				 .total_lines = counted ? total : 0,
+			 });
+}
+
+/* Reads @file through and ends the reply. @probe: a binary file is answered by its type. */
+static void send_file(const struct file *file, bool probe, struct line_scan *scan)
+{
+	bool whole = scan->first == 1 && scan->stop == UINT64_MAX;
+	char buffer[CHUNK_BYTES];
+
+	for (;;) {
+		uint64_t left = file->size > scan->consumed ? file->size - scan->consumed : 0;
+		ssize_t n = read_chunk(file->fd, buffer, sizeof(buffer), left);
+		size_t len = n > 0 ? (size_t)n : 0;
+		size_t probed = len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES;
+		int r;
+
+		if (n < 0) {
+			reply_error(scan->reply, tool_error_from_errno((int)-n), NULL);
+			return;
+		}
+		if (probe && scan->consumed == 0 && memchr(buffer, '\0', probed)) {
+			end_binary(scan->reply, file, buffer, len);
+			return;
+		}
+		r = whole && file->size > LIMIT_READ_BYTES ? -EFBIG : scan_chunk(scan, buffer, len);
+		if (r == -EFBIG)
+			end_too_large(scan->reply,
+				file->size > scan->consumed ? file->size : scan->consumed);
+		if (r < 0)
+			return;
+		if (len < sizeof(buffer) || scan->consumed == file->size) {
+			end_text(scan->reply, file, scan, true);
+			return;
+		}
+		if (scan->line >= scan->stop &&
+			(file->size > LIMIT_COUNT_BYTES || scan->consumed > LIMIT_COUNT_BYTES)) {
+			end_text(scan->reply, file, scan, false);
+			return;
+		}
+	}
+}
+
+void file_read(const struct root *root, const struct files_read *request, struct reply *reply)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+	struct line_scan scan = {
+		.reply = reply,
+		.first = request->start_line ? request->start_line : 1,
+		.stop = UINT64_MAX,
+		.numbered = request->numbered && !request->raw,
+		.line = 1,
+	};
+	enum tool_error error;
+	struct stat st;
+
+	if (request->end_line > 0 && request->end_line < UINT64_MAX)
+		scan.stop = request->end_line + 1;
+	if (scan.first >= scan.stop) {
+		reply_error(reply, TOOL_INVALID_ARGUMENTS,
+			"start_line %" PRIu64 " is greater than end_line %" PRIu64, scan.first,
+			request->end_line);
+		return;
+	}
+	snprintf(scan.number, sizeof(scan.number), "%*" PRIu64 "\t", NUMBER_DIGITS, scan.first - 1);
+	error = root_open(root, request->path, O_RDONLY, &fd, &path);
+	if (error == TOOL_OK && fstat(fd, &st) < 0)
+		error = tool_error_from_errno(errno);
+	if (error == TOOL_OK && S_ISDIR(st.st_mode))
+		error = TOOL_IS_A_DIRECTORY;
+	if (error == TOOL_OK && !S_ISREG(st.st_mode))
+		error = TOOL_NOT_A_REGULAR_FILE;
+	if (error != TOOL_OK) {
+		reply_error(reply, error, "%s", path_rules_sentence(error, request->path));
+		return;
+	}
+	send_file(&(struct file){fd, path, (uint64_t)st.st_size}, !request->raw, &scan);
+}

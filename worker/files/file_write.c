@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: see file_write.h. The tenant may rename whatever it likes meanwhile: every name
+ * is used relative to the directory that root_place verified, and none of the calls here follows a
+ * link of the tenant's.
+ */
+#include "worker/files/file_write.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/path_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#define ACL_ACCESS "system.posix_acl_access"
+
+struct file_write {
+	const struct root *root;
+	struct root_place place;
+	uint64_t size;     /* announced */
+	uint64_t received; /* so far */
+	int fd;            /* the content */
+	bool named;        /* temporary is linked to fd and has to go */
+	char temporary[sizeof(".cloister-") + 16];
+	enum tool_error error; /* what commit will answer */
+	char sentence[256];    /* "": the code's own */
+};
+
+static void fail(struct file_write *staged, enum tool_error error)
+{
+	if (staged->error == TOOL_OK)
+		staged->error = error;
+}
+
+static void fail_errno(struct file_write *staged, int error_number)
+{
+	fail(staged, tool_error_from_errno(error_number));
+}
+
+static bool exists(const struct stat *st)
+{
+	return st->st_mode != 0;
+}
+
+/* Whether what bears the name, if anything does, may be replaced. */
+static enum tool_error examine(const struct root_place *place, struct stat *ret_old)
+{
+	*ret_old = (struct stat){.st_mode = 0};
+	if (fstatat(place->parent, place->name, ret_old, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? TOOL_OK : tool_error_from_errno(errno);
+	if (S_ISDIR(ret_old->st_mode))
+		return TOOL_IS_A_DIRECTORY;
+	if (S_ISLNK(ret_old->st_mode)) /* put there after root_place looked */
+		return TOOL_BUSY;
+	if (!S_ISREG(ret_old->st_mode))
+		return TOOL_NOT_A_REGULAR_FILE;
+	/*
+	 * Politeness, not protection: the directory's permission is what counts for a rename. Hence
+	 * it does not matter that a link put there just now would be followed.
+	 */
+	if (faccessat(place->parent, place->name, W_OK, 0) < 0 && errno != ENOENT)
+		return tool_error_from_errno(errno);
+	return TOOL_OK;
+}
+
+/* Finds the place, again if a rename raced with the look at what is there. */
+static enum tool_error find_place(
+	const struct root *root, const struct files_write *request, struct root_place *place)
+{
+	enum tool_error error = TOOL_BUSY;
+	struct stat old;
+
+	for (int i = 0; error == TOOL_BUSY && i < LIMIT_OPEN_RETRIES; i++) {
+		root_place_done(place);
+		error = root_place(root, request->path, request->create_dirs, place);
+		if (error == TOOL_OK && place->parent < 0)
+			error = TOOL_IS_A_DIRECTORY;
+		if (error == TOOL_OK)
+			error = examine(place, &old);
+	}
+	return error;
+}
+
+/* O_EXCL: a name that the tenant put in the way is removed once, never written through. */
+static int create_named(struct file_write *staged)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(staged->place.parent, staged->temporary, flags, 0666);
+
+	if (fd < 0 && errno == EEXIST) {
+		unlinkat(staged->place.parent, staged->temporary, 0);
+		fd = openat(staged->place.parent, staged->temporary, flags, 0666);
+	}
+	if (fd < 0)
+		return -errno;
+	staged->named = true;
+	return fd;
+}
+
+static int create_temporary(struct file_write *staged)
+{
+	int fd;
+
+	/* Without procfs a file that has no name could not be given one. */
+	if (staged->root->proc_self_fd < 0)
+		return create_named(staged);
+	fd = openat(staged->place.parent, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		return fd;
+	/* EISDIR is what kernels and file systems that do not know the flag make of it. */
+	if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
+		return create_named(staged);
+	return -errno;
+}
+
+int file_write_begin(const struct root *root, const struct files_write *request, uint64_t call,
+	struct file_write **ret_write)
+{
+	struct file_write *staged = calloc(1, sizeof(*staged));
+	int fd;
+
+	if (!staged)
+		return -ENOMEM;
+	staged->root = root;
+	staged->place.parent = -1;
+	staged->size = request->size;
+	staged->fd = -1;
+	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
+	*ret_write = staged;
+
+	fail(staged, find_place(root, request, &staged->place));
+	if (staged->error != TOOL_OK) {
+		snprintf(staged->sentence, sizeof(staged->sentence), "%s",
+			path_rules_sentence(staged->error, request->path));
+		return 0;
+	}
+	fd = create_temporary(staged);
+	if (fd < 0)
+		fail_errno(staged, -fd);
+	else
+		staged->fd = fd;
+	return 0;
+}
+
+void file_write_append(struct file_write *staged, const void *data, size_t len)
+{
+	const char *bytes = data;
+
+	/* Once it is more than announced, commit fails: no need to fill the disk. */
+	staged->received += len;
+	if (staged->received > staged->size)
+		return;
+	while (len > 0 && staged->error == TOOL_OK) {
+		ssize_t n = write(staged->fd, bytes, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			fail_errno(staged, errno);
+			return;
+		}
+		bytes += n;
+		len -= (size_t)n;
+	}
+}
+
+/* Copies attribute @name, if it can be had and given. */
+static void copy_attribute(int from, int to, const char *name, char *value)
+{
+	ssize_t len = fgetxattr(from, name, value, XATTR_SIZE_MAX);
+
+	if (len >= 0)
+		(void)fsetxattr(to, name, value, (size_t)len, 0);
+}
+
+static void copy_attributes(int from, int to)
+{
+	ssize_t len = flistxattr(from, NULL, 0);
+	_cleanup_free_ char *names = NULL, *value = NULL;
+
+	if (len <= 0)
+		return;
+	names = malloc(XATTR_LIST_MAX);
+	value = malloc(XATTR_SIZE_MAX);
+	if (!names || !value)
+		return;
+	len = flistxattr(from, names, XATTR_LIST_MAX);
+	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1)
+		if (strncmp(names + at, "user.", 5) == 0 || strcmp(names + at, ACL_ACCESS) == 0)
+			copy_attribute(from, to, names + at, value);
+}
+
+/* Gives the new content what the old file had, as far as it goes. Only the permissions must
+ * succeed. */
+static int keep_attributes(const struct file_write *staged, const struct stat *old)
+{
+	_cleanup_close_ int fd = openat(staged->place.parent, staged->place.name,
+		O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fstat(staged->fd, &st) < 0)
+		return -errno;
+	if (st.st_gid != old->st_gid)
+		(void)!fchown(staged->fd, (uid_t)-1, old->st_gid);
+	/* One from the directory's default ACL would allow more than the old file did. */
+	(void)fremovexattr(staged->fd, ACL_ACCESS);
+	if (fchmod(staged->fd, old->st_mode & 01777) < 0)
+		return -errno;
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == old->st_dev && st.st_ino == old->st_ino)
+		copy_attributes(fd, staged->fd);
+	return 0;
+}
+
+static int link_to(const struct file_write *staged, const char *name)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", staged->fd);
+	if (linkat(staged->root->proc_self_fd, number, staged->place.parent, name,
+		    AT_SYMLINK_FOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+static int give_temporary_name(struct file_write *staged)
+{
+	int r;
+
+	if (staged->named)
+		return 0;
+	r = link_to(staged, staged->temporary);
+	if (r == -EEXIST) {
+		unlinkat(staged->place.parent, staged->temporary, 0);
+		r = link_to(staged, staged->temporary);
+	}
+	if (r == 0)
+		staged->named = true;
+	return r;
+}
+
+/* As link_to for a temporary that has a name: -EEXIST if something bears @name. */
+static int rename_to(struct file_write *staged, const char *name)
+{
+	int dir = staged->place.parent;
+
+	if (renameat2(dir, staged->temporary, dir, name, RENAME_NOREPLACE) == 0) {
+		staged->named = false;
+		return 0;
+	}
+	/* Some file systems have neither O_TMPFILE nor the flag: there examine is all there is. */
+	if (errno == EINVAL && renameat(dir, staged->temporary, dir, name) == 0) {
+		staged->named = false;
+		return 0;
+	}
+	return -errno;
+}
+
+static int replace(struct file_write *staged)
+{
+	int r = give_temporary_name(staged);
+
+	if (r < 0)
+		return r;
+	if (renameat(staged->place.parent, staged->temporary, staged->place.parent,
+		    staged->place.name) < 0)
+		return -errno;
+	staged->named = false;
+	return 0;
+}
+
+/* One try at giving the content its name: 0 or -errno, -EEXIST: a file appeared there meanwhile. */
+static int publish(struct file_write *staged, const struct stat *old)
+{
+	int r = exists(old) ? keep_attributes(staged, old) : 0;
+
+	if (r < 0)
+		return r;
+	if (fsync(staged->fd) < 0)
+		return -errno;
+	if (exists(old))
+		return replace(staged);
+	return staged->named ? rename_to(staged, staged->place.name)
+			     : link_to(staged, staged->place.name);
+}
+
+/* The new name on disk. A directory that cannot be opened for reading stays unsynced: it can be
+ * written all the same. */
+static int sync_directory(int parent)
+{
+	_cleanup_close_ int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && fsync(fd) < 0 && errno != EINVAL)
+		return -errno;
+	return 0;
+}
+
+static void put_in_place(struct file_write *staged, bool *ret_created)
+{
+	struct stat old;
+	int r = -EEXIST;
+
+	for (int i = 0; r == -EEXIST && i < LIMIT_OPEN_RETRIES; i++) {
+		fail(staged, examine(&staged->place, &old));
+		if (staged->error != TOOL_OK)
+			return;
+		r = publish(staged, &old);
+	}
+	if (r == -EEXIST)
+		fail(staged, TOOL_BUSY);
+	else if (r < 0)
+		fail_errno(staged, -r);
+	if (staged->error != TOOL_OK)
+		return;
+	*ret_created = !exists(&old);
+	r = sync_directory(staged->place.parent);
+	if (r < 0) {
+		fail_errno(staged, -r);
+		snprintf(staged->sentence, sizeof(staged->sentence),
+			"The file was written, but its directory could not be synced to disk");
+	}
+}
+
+void file_write_commit(struct file_write *staged, struct reply *reply)
+{
+	bool created = false;
+
+	if (staged->error == TOOL_OK && staged->received != staged->size) {
+		fail(staged, TOOL_EXECUTION_ERROR);
+		snprintf(staged->sentence, sizeof(staged->sentence),
+			"The content is not as long as announced");
+	}
+	if (staged->error == TOOL_OK)
+		put_in_place(staged, &created);
+	if (staged->error == TOOL_BUSY)
+		snprintf(staged->sentence, sizeof(staged->sentence),
+			"The file is being renamed by another process; try again");
+	if (staged->error != TOOL_OK) {
+		reply_error(reply, staged->error, "%s", staged->sentence);
+		return;
+	}
+	reply_end(reply, &(struct files_end){
+				 .path = text_from(staged->place.path),
+				 .size = staged->received,
+				 .created = created,
+			 });
+}
+
+void file_write_free(struct file_write *staged)
+{
+	if (!staged)
+		return;
+	if (staged->named)
+		unlinkat(staged->place.parent, staged->temporary, 0);
+	close_fd(&staged->fd);
+	root_place_done(&staged->place);
+	free(staged);
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: the loop and the dispatch. Short calls are answered at once, in the order they
+ * come; those that can be long go to a job (file_job.h). Requests come from cloisterd, which has
+ * checked them; they are decoded strictly all the same.
+ */
+#include "worker/files/files_serve.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/file_clear.h"
+#include "worker/files/file_job.h"
+#include "worker/files/file_list.h"
+#include "worker/files/file_read.h"
+#include "worker/files/file_search.h"
+#include "worker/files/file_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+struct open_write {
+	uint64_t call;
+	uint64_t left;            /* bytes of the content that are still to come */
+	struct file_write *write; /* NULL: this place is free */
+};
+
+struct server {
+	struct channel *channel;
+	const struct root *root;
+	struct job_table *jobs;
+	struct open_write writes[LIMIT_FILE_WRITES];
+};
+
+/* Answers @call at once with @function. */
+static int answer(struct server *server, uint64_t call, job_function function, const void *request)
+{
+	struct reply *reply = reply_new(server->channel->out, call);
+
+	if (!reply)
+		return -ENOMEM;
+	function(server->root, request, reply);
+	reply_free(reply);
+	return 0;
+}
+
+static int answer_error(struct server *server, uint64_t call, enum tool_error error)
+{
+	struct reply *reply = reply_new(server->channel->out, call);
+	int r = reply ? reply_error(reply, error, NULL) : -ENOMEM;
+
+	reply_free(reply);
+	return r;
+}
+
+static int answer_in_job(
+	struct server *server, uint64_t call, job_function function, const void *request)
+{
+	int r = job_table_start(server->jobs, server->root, call, function, request);
+
+	if (r == 0)
+		return 0;
+	return answer_error(server, call, r == -EBUSY ? TOOL_BUSY : TOOL_EXECUTION_ERROR);
+}
+
+/* Only decides who reads: the reader opens for itself. */
+static bool is_long_read(const struct root *root, const struct files_read *request)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat stat_buf;
+
+	if (request->start_line == 0 && request->end_line == 0)
+		return false; /* whole files are short, or too large */
+	if (root_open(root, request->path, O_PATH, &fd, NULL) != TOOL_OK ||
+		fstat(fd, &stat_buf) < 0)
+		return false;
+	return stat_buf.st_size > (off_t)LIMIT_LONG_READ_BYTES;
+}
+
+static void act_read(const struct root *root, const void *request, struct reply *reply)
+{
+	file_read(root, request, reply);
+}
+
+static void act_list(const struct root *root, const void *request, struct reply *reply)
+{
+	file_list(root, request, reply);
+}
+
+static void act_search(const struct root *root, const void *request, struct reply *reply)
+{
+	file_search(root, request, reply);
+}
+
+static void act_clear(const struct root *root, const void *request, struct reply *reply)
+{
+	(void)request;
+	file_clear(root, reply);
+}
+
+static int handle_read(struct server *server, const struct channel_frame *frame)
+{
+	struct files_read request;
+	int r = files_read_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	return is_long_read(server->root, &request)
+		       ? answer_in_job(server, frame->call, act_read, &request)
+		       : answer(server, frame->call, act_read, &request);
+}
+
+static int handle_list(struct server *server, const struct channel_frame *frame)
+{
+	struct files_list request;
+	int r = files_list_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	return request.recursive ? answer_in_job(server, frame->call, act_list, &request)
+				 : answer(server, frame->call, act_list, &request);
+}
+
+static int handle_search(struct server *server, const struct channel_frame *frame)
+{
+	struct files_search request;
+	int r = files_search_get(frame->payload, &request);
+
+	return r < 0 ? r : answer_in_job(server, frame->call, act_search, &request);
+}
+
+static int handle_clear(struct server *server, const struct channel_frame *frame)
+{
+	if (frame->payload.len > 0)
+		return -EBADMSG;
+	return answer_in_job(server, frame->call, act_clear, NULL);
+}
+
+static struct open_write *find_write(struct server *server, uint64_t call)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(server->writes); i++)
+		if (server->writes[i].write && server->writes[i].call == call)
+			return &server->writes[i];
+	return NULL;
+}
+
+static void end_write(struct open_write *open_write)
+{
+	file_write_free(open_write->write);
+	*open_write = (struct open_write){0};
+}
+
+static int commit_write(struct server *server, struct open_write *open_write)
+{
+	struct reply *reply = reply_new(server->channel->out, open_write->call);
+
+	if (!reply)
+		return -ENOMEM;
+	file_write_commit(open_write->write, reply);
+	reply_free(reply);
+	end_write(open_write);
+	return 0;
+}
+
+static int handle_write(struct server *server, const struct channel_frame *frame)
+{
+	struct open_write *open_write = NULL;
+	struct files_write request;
+	int r = files_write_get(frame->payload, &request);
+
+	if (r < 0 || find_write(server, frame->call))
+		return -EBADMSG;
+	for (size_t i = 0; !open_write && i < ARRAY_SIZE(server->writes); i++)
+		if (!server->writes[i].write)
+			open_write = &server->writes[i];
+	if (!open_write)
+		return answer_error(server, frame->call, TOOL_BUSY);
+	r = file_write_begin(server->root, &request, frame->call, &open_write->write);
+	if (r < 0)
+		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
+	open_write->call = frame->call;
+	open_write->left = request.size;
+	return request.size == 0 ? commit_write(server, open_write) : 0;
+}
+
+static int handle_body(struct server *server, const struct channel_frame *frame)
+{
+	struct open_write *open_write = find_write(server, frame->call);
+
+	if (!open_write)
+		return 0; /* refused or cancelled while this was on its way */
+	if (frame->payload.len > open_write->left)
+		return -EBADMSG;
+	file_write_append(open_write->write, frame->payload.data, frame->payload.len);
+	open_write->left -= frame->payload.len;
+	return open_write->left == 0 ? commit_write(server, open_write) : 0;
+}
+
+static int handle_cancel(struct server *server, const struct channel_frame *frame)
+{
+	struct open_write *open_write = find_write(server, frame->call);
+
+	if (frame->payload.len > 0)
+		return -EBADMSG;
+	if (!open_write)
+		return job_table_cancel(server->jobs, frame->call);
+	end_write(open_write);
+	return answer_error(server, frame->call, TOOL_CANCELLED);
+}
+
+static int handle(struct server *server, const struct channel_frame *frame)
+{
+	static int (*const handlers[])(struct server *, const struct channel_frame *) = {
+		[FILES_READ] = handle_read,
+		[FILES_WRITE] = handle_write,
+		[FILES_LIST] = handle_list,
+		[FILES_SEARCH] = handle_search,
+		[FILES_BODY] = handle_body,
+		[FILES_CANCEL] = handle_cancel,
+		[FILES_CLEAR] = handle_clear,
+	};
+
+	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])
+		return -EBADMSG;
+	return handlers[frame->type](server, frame);
+}
+
+static int receive(struct server *server)
+{
+	struct channel_frame frame;
+	int r = channel_fill(server->channel, WIRE_FRAME_MAX);
+
+	if (r < 0)
+		return r == -EAGAIN ? 0 : r;
+	while ((r = channel_next(server->channel, &frame)) > 0) {
+		r = handle(server, &frame);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+int files_serve(struct channel *channel, const struct root *root)
+{
+	struct server server = {
+		.channel = channel,
+		.root = root,
+		.jobs = job_table_new(channel->out),
+	};
+	struct pollfd poll_fds[1 + LIMIT_FILE_JOBS];
+	int r = server.jobs ? 0 : -ENOMEM;
+
+	while (r == 0) {
+		size_t n;
+
+		poll_fds[0] = (struct pollfd){.fd = channel->in, .events = POLLIN};
+		n = 1 + job_table_poll_fds(server.jobs, poll_fds + 1);
+		if (poll(poll_fds, n, -1) < 0 && errno != EINTR)
+			return -errno;
+		if (n > 1)
+			r = job_table_serve(server.jobs);
+		if (r == 0 && poll_fds[0].revents)
+			r = receive(&server);
+	}
+	return r == -EPIPE ? 0 : r;
+}

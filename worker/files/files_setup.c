@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: from a fresh program with the host's root in sight to a process whose root is the
+ * workspace and that can do nothing but use files. The list at the end is the whole of it; nothing
+ * is created in the workspace. mount_namespaces(7), pivot_root(2).
+ */
+#include "worker/files/files_setup.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+#include "worker/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static int die_with_spawner(void *context)
+{
+	(void)context;
+	return confine_die_with_parent();
+}
+
+static int check_cloisterd_alive(void *context)
+{
+	(void)context;
+	return confine_check_connected(FD_FILES_DOWN);
+}
+
+static int leave_session_keyring(void *context)
+{
+	(void)context;
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return -errno;
+	return 0;
+}
+
+static int make_mounts_private(void *context)
+{
+	(void)context;
+	return mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ? -errno : 0;
+}
+
+/*
+ * The one way to reopen an O_PATH descriptor and to link an O_TMPFILE on Linux 6.1. Only this
+ * directory of it stays reachable, through the descriptor.
+ */
+static int open_own_proc(void *context)
+{
+	struct root *root = context;
+	_cleanup_close_ int proc = -1;
+	int r = mount_new_proc(true, &proc);
+
+	if (r < 0)
+		return r;
+	root->proc_self_fd = openat(proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root->proc_self_fd < 0 ? -errno : 0;
+}
+
+static int mount_workspace_as_root(void *context)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+	int r;
+
+	(void)context;
+	if (mount_setattr(FD_FILES_TREE, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return -errno;
+	r = mount_attach(FD_FILES_TREE, AT_FDCWD, "/");
+	if (r < 0)
+		return r;
+	return fchdir(FD_FILES_TREE) < 0 ? -errno : 0;
+}
+
+/* A workspace that is a whole root shows the kernel's own files to commands only as far as their
+ * namespaces go; here not at all. */
+static int cover_kernel_directories(void *context)
+{
+	static const char *const names[] = {"proc", "dev", "sys"};
+	const struct root *root = context;
+
+	if (root->visible.len > 1)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_close_ int empty = -1;
+		struct stat stat_buf;
+		int r;
+
+		if (fstatat(FD_FILES_TREE, names[i], &stat_buf, AT_SYMLINK_NOFOLLOW) < 0 ||
+			!S_ISDIR(stat_buf.st_mode))
+			continue;
+		r = mount_new_tmpfs(0555, 4096, 1, MOUNT_ATTR_RDONLY, &empty);
+		if (r == 0)
+			r = mount_attach(empty, FD_FILES_TREE, names[i]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int enter_root(void *context)
+{
+	struct root *root = context;
+
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return -errno;
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return -errno;
+	close(FD_FILES_TREE);
+	root->fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root->fd < 0 ? -errno : 0;
+}
+
+static int empty_bounding_set(void *context)
+{
+	(void)context;
+	return confine_empty_bounding_set();
+}
+
+static int drop_capabilities(void *context)
+{
+	(void)context;
+	return confine_keep_capabilities(NULL, 0);
+}
+
+static int no_new_privs(void *context)
+{
+	(void)context;
+	return confine_no_new_privs();
+}
+
+static int non_dumpable(void *context)
+{
+	(void)context;
+	return confine_non_dumpable();
+}
+
+int files_setup(struct root *root, const char **ret_step)
+{
+	static const struct setup_step steps[] = {
+		{"die with the spawner", die_with_spawner},
+		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"leave the caller's session keyring", leave_session_keyring},
+		{"make mounts private", make_mounts_private},
+		{"open a proc of its own", open_own_proc},
+		{"mount the workspace as the root", mount_workspace_as_root},
+		{"cover /proc, /dev and /sys", cover_kernel_directories},
+		{"enter the root", enter_root}, {"empty the bounding set", empty_bounding_set},
+		{"drop all capabilities", drop_capabilities}, {"no new privileges", no_new_privs},
+		{"become non-dumpable", non_dumpable},
+		/* Landlock belongs here, then the system call filter, last. */
+	};
+
+	umask(022);
+	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
+}

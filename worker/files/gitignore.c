@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: gitignore(5) as git does it, down to what the manual does not say: a rule's text
+ * up to its first wildcard is compared as it is, and what follows is matched as a pattern of its
+ * own.
+ */
+#include "worker/files/gitignore.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/glob.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct rule {
+	struct text
+		literal; /* up to the first wildcard; with is_suffix: after the only one, a `*` */
+	struct text pattern; /* the rest */
+	bool is_suffix;
+	bool negated;
+	bool directory_only;
+	bool base_name; /* for the last component at any depth, otherwise for the path below its
+			   file */
+};
+
+struct rules {
+	char *bytes; /* of the file; the rules' texts are in it */
+	struct rule *rule;
+	size_t count;
+};
+
+/* A directory that has rules or is a repository. Others have none of these. */
+struct level {
+	size_t path_len;
+	struct rules gitignore;
+	struct rules exclude; /* .git/info/exclude */
+	bool repository;
+};
+
+struct gitignore {
+	struct level *levels;
+	size_t count, size;
+};
+
+struct gitignore *gitignore_new(void)
+{
+	return calloc(1, sizeof(struct gitignore));
+}
+
+static void rules_done(struct rules *rules)
+{
+	free(rules->bytes);
+	free(rules->rule);
+	*rules = (struct rules){0};
+}
+
+static void level_done(struct level *level)
+{
+	rules_done(&level->gitignore);
+	rules_done(&level->exclude);
+}
+
+void gitignore_free(struct gitignore *ignore)
+{
+	if (!ignore)
+		return;
+	while (ignore->count > 0)
+		level_done(&ignore->levels[--ignore->count]);
+	free(ignore->levels);
+	free(ignore);
+}
+
+/*
+ * The regular file called @name, without its byte order mark, in *@ret_bytes, which holds one byte
+ * more. 0, also with *@ret_bytes NULL for a file that is none, or -ENOMEM.
+ */
+static int read_file(int dirfd, const char *name, char **ret_bytes, size_t *ret_len)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	_cleanup_free_ char *bytes = NULL;
+	struct stat st;
+	size_t len = 0;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+		(uint64_t)st.st_size > LIMIT_GITIGNORE_BYTES)
+		return 0;
+	bytes = malloc((size_t)st.st_size + 1);
+	if (!bytes)
+		return -ENOMEM;
+	while (len < (size_t)st.st_size) {
+		ssize_t n = read(fd, bytes + len, (size_t)st.st_size - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	if (len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
+		memmove(bytes, bytes + 3, len -= 3);
+	*ret_bytes = TAKE_PTR(bytes);
+	*ret_len = len;
+	return 0;
+}
+
+/* Cuts spaces off the end of @line, but none that a backslash escapes. Tabs stay. */
+static void trim_spaces(struct text *line)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < line->len; i++) {
+		if (line->data[i] == '\\')
+			i++;
+		else if (line->data[i] == ' ')
+			continue;
+		kept = i + 1;
+	}
+	/* A backslash as the last byte escapes nothing, and then nothing is cut. */
+	if (kept < line->len)
+		line->len = kept;
+}
+
+static bool is_wildcard(char c)
+{
+	return c == '*' || c == '?' || c == '[' || c == '\\';
+}
+
+/* How much of @pattern is before its first wildcard. */
+static size_t literal_length(struct text pattern)
+{
+	size_t len = 0;
+
+	while (len < pattern.len && !is_wildcard(pattern.data[len]))
+		len++;
+	return len;
+}
+
+/* The rule that @line is, or false: a comment or nothing. */
+static bool parse_rule(struct text line, struct rule *ret_rule)
+{
+	struct rule rule = {0};
+	size_t literal;
+
+	if (line.len == 0 || line.data[0] == '#')
+		return false;
+	if (line.data[line.len - 1] == '\r')
+		line.len--;
+	line.len = strnlen(line.data, line.len); /* git's strings end at a NUL */
+	trim_spaces(&line);
+	if (line.len > 0 && line.data[0] == '!') {
+		rule.negated = true;
+		line = (struct text){line.data + 1, line.len - 1};
+	}
+	if (line.len > 0 && line.data[line.len - 1] == '/') {
+		rule.directory_only = true;
+		line.len--;
+	}
+	if (line.len == 0)
+		return false;
+	rule.base_name = !memchr(line.data, '/', line.len);
+	if (line.data[0] == '/')
+		line = (struct text){line.data + 1, line.len - 1};
+	literal = literal_length(line);
+	rule.literal = (struct text){line.data, literal};
+	rule.pattern = (struct text){line.data + literal, line.len - literal};
+	/* Most rules are like "*.o". */
+	if (rule.base_name && line.len > 0 && line.data[0] == '*') {
+		struct text suffix = {line.data + 1, line.len - 1};
+
+		rule.is_suffix = literal_length(suffix) == suffix.len;
+		if (rule.is_suffix)
+			rule.literal = suffix;
+	}
+	*ret_rule = rule;
+	return true;
+}
+
+/* Reads @name in @dirfd. 0 or -ENOMEM. */
+static int read_rules(int dirfd, const char *name, struct rules *ret_rules)
+{
+	_cleanup_(rules_done) struct rules rules = {0};
+	size_t len = 0, lines = 1;
+	int r = read_file(dirfd, name, &rules.bytes, &len);
+
+	if (r < 0 || !rules.bytes)
+		return r;
+	for (size_t i = 0; i < len; i++)
+		lines += rules.bytes[i] == '\n';
+	rules.rule = calloc(lines, sizeof(*rules.rule));
+	if (!rules.rule)
+		return -ENOMEM;
+	for (size_t at = 0; at < len;) {
+		const char *line = rules.bytes + at;
+		const char *newline = memchr(line, '\n', len - at);
+		size_t line_len = newline ? (size_t)(newline - line) : len - at;
+
+		rules.count += parse_rule((struct text){line, line_len}, &rules.rule[rules.count]);
+		at += line_len + 1;
+	}
+	*ret_rules = (struct rules){
+		.bytes = TAKE_PTR(rules.bytes),
+		.rule = TAKE_PTR(rules.rule),
+		.count = rules.count,
+	};
+	return 0;
+}
+
+/*
+ * Whether @dirfd holds a `.git`; if so also reads its info/exclude. Each name is looked up in a
+ * directory held.
+ */
+static int read_repository(int dirfd, struct level *level)
+{
+	_cleanup_close_ int git = openat(dirfd, ".git", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int info = -1;
+
+	if (git < 0)
+		return 0;
+	level->repository = true;
+	info = openat(git, "info", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return info < 0 ? 0 : read_rules(info, "exclude", &level->exclude);
+}
+
+int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
+{
+	_cleanup_(level_done) struct level level = {.path_len = path_len};
+	int r;
+
+	r = read_rules(dirfd, ".gitignore", &level.gitignore);
+	if (r == 0)
+		r = read_repository(dirfd, &level);
+	if (r < 0)
+		return r;
+	if (level.gitignore.count == 0 && !level.repository)
+		return 0;
+	if (ignore->count == ignore->size) {
+		size_t size = ignore->size ? 2 * ignore->size : 16;
+		struct level *levels = reallocarray(ignore->levels, size, sizeof(*levels));
+
+		if (!levels)
+			return -ENOMEM;
+		ignore->levels = levels;
+		ignore->size = size;
+	}
+	ignore->levels[ignore->count++] = level;
+	level = (struct level){0};
+	return 0;
+}
+
+void gitignore_leave(struct gitignore *ignore, size_t path_len)
+{
+	if (ignore->count > 0 && ignore->levels[ignore->count - 1].path_len == path_len)
+		level_done(&ignore->levels[--ignore->count]);
+}
+
+int gitignore_enter_above(struct gitignore *ignore, int root_fd, struct text path)
+{
+	_cleanup_close_ int dir = -1;
+	size_t at = 0;
+	int r;
+
+	if (path.len == 0)
+		return 0;
+	r = gitignore_enter(ignore, root_fd, 0);
+	while (r == 0 && at < path.len) {
+		const char *slash = memchr(path.data + at, '/', path.len - at);
+		char name[LIMIT_NAME_BYTES + 1];
+		size_t len;
+		int next;
+
+		if (!slash)
+			return 0;
+		len = (size_t)(slash - (path.data + at));
+		if (len > LIMIT_NAME_BYTES)
+			return 0;
+		*(char *)mempcpy(name, path.data + at, len) = '\0';
+		next = openat(dir < 0 ? root_fd : dir, name,
+			O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		close_fd(&dir);
+		dir = next;
+		if (dir < 0)
+			return 0; /* a link, or renamed meanwhile: rules from here on do not apply
+				   */
+		at += len;
+		r = gitignore_enter(ignore, dir, at);
+		at++;
+	}
+	return r;
+}
+
+static bool rule_matches(const struct rule *rule, struct text name, bool is_directory)
+{
+	if (rule->directory_only && !is_directory)
+		return false;
+	if (name.len < rule->literal.len)
+		return false;
+	if (rule->is_suffix)
+		name = (struct text){name.data + name.len - rule->literal.len, rule->literal.len};
+	if (memcmp(name.data, rule->literal.data, rule->literal.len) != 0)
+		return false;
+	if (rule->is_suffix)
+		return true;
+	if (rule->pattern.len == 0)
+		return name.len == rule->literal.len;
+	return glob_match(rule->pattern,
+		(struct text){name.data + rule->literal.len, name.len - rule->literal.len});
+}
+
+/* What the last matching rule says: 1 left out, 0 not, -1 none matches. */
+static int rules_verdict(
+	const struct rules *rules, struct text below, struct text base_name, bool is_directory)
+{
+	for (size_t i = rules->count; i-- > 0;) {
+		const struct rule *rule = &rules->rule[i];
+
+		if (rule_matches(rule, rule->base_name ? base_name : below, is_directory))
+			return !rule->negated;
+	}
+	return -1;
+}
+
+bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool is_directory)
+{
+	const char *slash = memrchr(path.data, '/', path.len);
+	size_t name_at = slash ? (size_t)(slash + 1 - path.data) : 0;
+	struct text base_name = {path.data + name_at, path.len - name_at};
+
+	if (text_equal(base_name, TEXT_LITERAL(".git")))
+		return true;
+	for (size_t i = ignore->count; i-- > 0;) {
+		const struct level *level = &ignore->levels[i];
+		size_t at = level->path_len ? level->path_len + 1 : 0;
+		struct text below = {path.data + at, path.len - at};
+		int verdict = rules_verdict(&level->gitignore, below, base_name, is_directory);
+
+		if (verdict >= 0)
+			return verdict;
+		if (level->repository) {
+			verdict = rules_verdict(&level->exclude, below, base_name, is_directory);
+			return verdict > 0;
+		}
+	}
+	return false;
+}

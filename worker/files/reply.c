@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: collects frames in one buffer, so that a small answer is one write(2). Expects
+ * SIGPIPE to be ignored. The reader at the other end is trusted to read, not to exist.
+ */
+#include "worker/files/reply.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define SENTENCE_MAX 1024
+
+struct reply {
+	uint64_t call;
+	int fd;
+	int error;        /* sticks: after it nothing more is written */
+	size_t used;      /* of buffer; whole frames */
+	size_t open_data; /* offset of the FILES_DATA frame that ends the buffer, SIZE_MAX: there is
+			     none */
+	uint8_t buffer[WIRE_FRAME_MAX];
+};
+
+struct reply *reply_new(int fd, uint64_t call)
+{
+	struct reply *reply = malloc(sizeof(*reply));
+
+	if (!reply)
+		return NULL;
+	reply->call = call;
+	reply->fd = fd;
+	reply->error = 0;
+	reply->used = 0;
+	reply->open_data = SIZE_MAX;
+	return reply;
+}
+
+void reply_free(struct reply *reply)
+{
+	free(reply);
+}
+
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n >= 0) {
+			data += n;
+			len -= (size_t)n;
+			continue;
+		}
+		if (errno == EAGAIN) {
+			struct pollfd ready = {.fd = fd, .events = POLLOUT};
+
+			if (poll(&ready, 1, -1) < 0 && errno != EINTR)
+				return -errno;
+			continue;
+		}
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static void put_header(struct reply *reply, size_t at, enum files_message type, size_t length)
+{
+	struct wire_header header = {
+		.version = WIRE_VERSION,
+		.type = (uint8_t)type,
+		.length = (uint32_t)length,
+		.call = reply->call,
+	};
+
+	memcpy(reply->buffer + at, &header, sizeof(header));
+}
+
+/* What follows is not of the open FILES_DATA frame, whose length is known now. */
+static void close_data(struct reply *reply)
+{
+	if (reply->open_data == SIZE_MAX)
+		return;
+	put_header(reply, reply->open_data, FILES_DATA,
+		reply->used - reply->open_data - WIRE_HEADER_SIZE);
+	reply->open_data = SIZE_MAX;
+}
+
+static int flush(struct reply *reply)
+{
+	close_data(reply);
+	if (reply->error == 0)
+		reply->error = write_all(reply->fd, reply->buffer, reply->used);
+	reply->used = 0;
+	return reply->error;
+}
+
+int reply_data(struct reply *reply, const void *data, size_t len)
+{
+	const uint8_t *bytes = data;
+
+	while (len > 0 && reply->error == 0) {
+		size_t part, room;
+
+		if (reply->used + WIRE_HEADER_SIZE >= WIRE_FRAME_MAX)
+			flush(reply);
+		if (reply->open_data == SIZE_MAX) {
+			reply->open_data = reply->used;
+			reply->used += WIRE_HEADER_SIZE;
+		}
+		room = WIRE_FRAME_MAX - reply->used;
+		part = len < room ? len : room;
+		memcpy(reply->buffer + reply->used, bytes, part);
+		reply->used += part;
+		bytes += part;
+		len -= part;
+	}
+	return reply->error;
+}
+
+/* One of the messages that are a single frame. */
+struct message {
+	enum files_message type;
+	union {
+		const struct files_entry *entry;
+		const struct files_match *match;
+		const struct files_end *end;
+	};
+};
+
+static bool append(struct reply *reply, const struct message *message)
+{
+	struct wire_writer writer;
+	size_t at = reply->used;
+
+	if (at + WIRE_HEADER_SIZE > WIRE_FRAME_MAX)
+		return false;
+	writer = wire_writer(
+		reply->buffer + at + WIRE_HEADER_SIZE, WIRE_FRAME_MAX - at - WIRE_HEADER_SIZE);
+	if (message->type == FILES_ENTRY)
+		files_entry_put(&writer, message->entry);
+	else if (message->type == FILES_MATCH)
+		files_match_put(&writer, message->match);
+	else
+		files_end_put(&writer, message->end);
+	if (!wire_writer_ok(&writer))
+		return false;
+	close_data(reply);
+	put_header(reply, at, message->type, writer.len);
+	reply->used = at + WIRE_HEADER_SIZE + writer.len;
+	return true;
+}
+
+static int send_message(struct reply *reply, const struct message *message)
+{
+	if (reply->error < 0 || append(reply, message))
+		return reply->error;
+	if (flush(reply) < 0)
+		return reply->error;
+	return append(reply, message) ? 0 : -EMSGSIZE;
+}
+
+int reply_entry(struct reply *reply, const struct files_entry *entry)
+{
+	return send_message(reply, &(struct message){.type = FILES_ENTRY, .entry = entry});
+}
+
+int reply_match(struct reply *reply, const struct files_match *match)
+{
+	return send_message(reply, &(struct message){.type = FILES_MATCH, .match = match});
+}
+
+int reply_end(struct reply *reply, const struct files_end *end)
+{
+	int r = send_message(reply, &(struct message){.type = FILES_END, .end = end});
+
+	if (r < 0)
+		return r;
+	r = flush(reply);
+	reply->error = -ESHUTDOWN; /* a call ends once */
+	return r;
+}
+
+int reply_error(struct reply *reply, enum tool_error error, const char *format, ...)
+{
+	char sentence[SENTENCE_MAX] = "";
+	va_list arguments;
+
+	if (format) {
+		va_start(arguments, format);
+		vsnprintf(sentence, sizeof(sentence), format, arguments);
+		va_end(arguments);
+	}
+	return reply_end(reply,
+		&(struct files_end){.error = (uint32_t)error, .message = text_from(sentence)});
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: the walk keeps a stack of levels, one for each directory it is in. Names and
+ * entries of all levels lie in two arrays that grow and shrink with the stack. When more than
+ * LIMIT_WALK_OPEN_LEVELS directories are open, the uppermost but the first is closed, and opened
+ * again by name, down from the first, when the walk comes back to it; what is found there must be
+ * the same inode. ".." is never used: a directory moves with its "..".
+ */
+#include "worker/files/tree_walk.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/gitignore.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define BATCH_BYTES     65536
+#define TEMPORARY_NAME  ".cloister-"
+#define DIRECTORY_FLAGS (O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+
+struct entry {
+	uint32_t name; /* offset in names */
+	unsigned char type;
+};
+
+struct level {
+	int fd;       /* -1: closed for the time being */
+	dev_t device; /* with inode: of a level that was closed */
+	ino_t inode;
+	size_t path_len;
+	size_t names_len; /* of names, before this level's */
+	size_t first;     /* of its entries */
+	size_t next;      /* entry to visit */
+};
+
+struct walker {
+	const struct walk *walk;
+	struct gitignore *ignore; /* NULL: nothing is left out */
+	struct walk_end end;
+
+	struct level *levels;
+	size_t depth, levels_size;
+	size_t open_from; /* levels[0] and those from here are open */
+
+	char *names; /* NUL-terminated, one after the other */
+	size_t names_len, names_size;
+	struct entry *entries;
+	size_t count, entries_size;
+
+	char batch[BATCH_BYTES] __attribute__((aligned(__alignof__(struct dirent64))));
+	char path[LIMIT_WALK_PATH_BYTES + 1]; /* of the entry visited last */
+};
+
+static void walker_free(struct walker **pointer)
+{
+	struct walker *walker = *pointer;
+
+	if (!walker)
+		return;
+	/* levels[0].fd is borrowed */
+	for (size_t i = 1; i < walker->depth; i++)
+		close_fd(&walker->levels[i].fd);
+	gitignore_free(walker->ignore);
+	free(walker->levels);
+	free(walker->names);
+	free(walker->entries);
+	free(walker);
+}
+
+/*
+ * What this process lacks ends the walk; whatever else fails is the tree's doing and costs one
+ * directory.
+ */
+static bool is_our_fault(int error_number)
+{
+	return error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM;
+}
+
+/* Makes room for @need items of @item_size bytes at *@array. */
+static int reserve(void *array, size_t *size, size_t need, size_t item_size)
+{
+	size_t larger = *size ? *size : 256;
+	void *grown;
+
+	if (need <= *size)
+		return 0;
+	while (larger < need)
+		larger *= 2;
+	grown = reallocarray(*(void **)array, larger, item_size);
+	if (!grown)
+		return -ENOMEM;
+	*(void **)array = grown;
+	*size = larger;
+	return 0;
+}
+
+static bool is_temporary(const char *name)
+{
+	size_t prefix = strlen(TEMPORARY_NAME);
+
+	if (strncmp(name, TEMPORARY_NAME, prefix) != 0 || name[prefix] == '\0')
+		return false;
+	return name[prefix + strspn(name + prefix, "0123456789abcdef")] == '\0';
+}
+
+static int add_entry(struct walker *walker, const struct dirent64 *dirent)
+{
+	size_t len = strlen(dirent->d_name) + 1;
+	int r;
+
+	if (strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0 ||
+		is_temporary(dirent->d_name))
+		return 0;
+	if (len > LIMIT_NAME_BYTES + 1 ||
+		walker->names_len + len + walker->count * sizeof(struct entry) >
+			LIMIT_WALK_NAMES_BYTES) {
+		walker->end.truncated = true;
+		return 0;
+	}
+	r = reserve(&walker->names, &walker->names_size, walker->names_len + len, 1);
+	if (r == 0)
+		r = reserve(&walker->entries, &walker->entries_size, walker->count + 1,
+			sizeof(struct entry));
+	if (r < 0)
+		return r;
+	memcpy(walker->names + walker->names_len, dirent->d_name, len);
+	walker->entries[walker->count++] = (struct entry){
+		.name = (uint32_t)walker->names_len,
+		.type = dirent->d_type,
+	};
+	walker->names_len += len;
+	return 0;
+}
+
+static int compare_entries(const void *a, const void *b, void *names)
+{
+	const struct entry *left = a, *right = b;
+
+	return strcmp((const char *)names + left->name, (const char *)names + right->name);
+}
+
+/* Adds the entries of @fd, sorted. */
+static int read_directory(struct walker *walker, int fd)
+{
+	size_t first = walker->count;
+
+	for (;;) {
+		ssize_t len = getdents64(fd, walker->batch, sizeof(walker->batch));
+
+		if (len < 0)
+			walker->end.unreadable++;
+		if (len <= 0)
+			break;
+		for (ssize_t at = 0; at < len;) {
+			const struct dirent64 *dirent = (const void *)(walker->batch + at);
+			int r = add_entry(walker, dirent);
+
+			if (r < 0)
+				return r;
+			at += dirent->d_reclen;
+		}
+	}
+	if (walker->count > first)
+		qsort_r(walker->entries + first, walker->count - first, sizeof(struct entry),
+			compare_entries, walker->names);
+	return 0;
+}
+
+/* Closes the uppermost open level but the first, and notes what it was. */
+static void park_level(struct walker *walker)
+{
+	struct level *level = &walker->levels[walker->open_from++];
+	struct stat st = {0};
+
+	(void)fstat(level->fd, &st); /* a failure leaves inode 0, which nothing will be */
+	level->device = st.st_dev;
+	level->inode = st.st_ino;
+	close_fd(&level->fd);
+}
+
+/*
+ * Enters @fd, which it owns from now on (the first level's stays the caller's), at the first
+ * @path_len bytes of path.
+ */
+static int push_level(struct walker *walker, int fd, size_t path_len)
+{
+	struct level *level;
+	int r = reserve(&walker->levels, &walker->levels_size, walker->depth + 1, sizeof(*level));
+
+	if (r < 0) {
+		if (walker->depth > 0)
+			close(fd);
+		return r;
+	}
+	if (walker->depth - walker->open_from + 1 > LIMIT_WALK_OPEN_LEVELS)
+		park_level(walker);
+	level = &walker->levels[walker->depth++];
+	*level = (struct level){
+		.fd = fd,
+		.path_len = path_len,
+		.names_len = walker->names_len,
+		.first = walker->count,
+		.next = walker->count,
+	};
+	if (walker->ignore)
+		r = gitignore_enter(walker->ignore, fd, path_len);
+	return r < 0 ? r : read_directory(walker, fd);
+}
+
+static void pop_level(struct walker *walker)
+{
+	struct level *level = &walker->levels[--walker->depth];
+
+	if (walker->depth > 0)
+		close_fd(&level->fd);
+	if (walker->open_from > walker->depth && walker->depth > 0)
+		walker->open_from = walker->depth;
+	if (walker->ignore)
+		gitignore_leave(walker->ignore, level->path_len);
+	walker->names_len = level->names_len;
+	walker->count = level->first;
+}
+
+/* Opens levels[@index] again by its name in @parent. */
+static int reopen_level(struct walker *walker, int parent, size_t index)
+{
+	const struct level *level = &walker->levels[index];
+	size_t above = walker->levels[index - 1].path_len;
+	const char *from = walker->path + (above ? above + 1 : 0);
+	char name[LIMIT_NAME_BYTES + 1];
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	*(char *)mempcpy(name, from, (size_t)(walker->path + level->path_len - from)) = '\0';
+	fd = openat(parent, name, O_PATH | DIRECTORY_FLAGS);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_dev != level->device || st.st_ino != level->inode)
+		return -ESTALE;
+	return TAKE_FD(fd);
+}
+
+/*
+ * Opens the deepest levels again, half as many as may be open, so that this is seldom needed. All
+ * but the first are closed.
+ */
+static int reopen_levels(struct walker *walker)
+{
+	size_t window = LIMIT_WALK_OPEN_LEVELS / 2;
+	size_t keep_from = walker->depth > window ? walker->depth - window : 1;
+	_cleanup_close_ int passing = -1;
+	int parent = walker->levels[0].fd;
+
+	for (size_t i = 1; i < walker->depth; i++) {
+		int fd = reopen_level(walker, parent, i);
+
+		if (fd < 0) {
+			for (size_t j = keep_from; j < i; j++)
+				close_fd(&walker->levels[j].fd);
+			return fd;
+		}
+		close_fd(&passing);
+		*(i < keep_from ? &passing : &walker->levels[i].fd) = fd;
+		parent = fd;
+	}
+	walker->open_from = keep_from;
+	return 0;
+}
+
+/* Appends @name to the path of @level. False: the path is too long. */
+static bool set_path(
+	struct walker *walker, const struct level *level, const char *name, size_t *ret_len)
+{
+	size_t at = level->path_len;
+	size_t len = strlen(name);
+
+	if (at + 1 + len > LIMIT_WALK_PATH_BYTES)
+		return false;
+	if (at > 0)
+		walker->path[at++] = '/';
+	memcpy(walker->path + at, name, len + 1);
+	*ret_len = at + len;
+	return true;
+}
+
+/* Enters the directory @name, if that is possible. */
+static int descend(struct walker *walker, int dirfd, const char *name, size_t path_len)
+{
+	int fd = openat(dirfd, name, O_RDONLY | DIRECTORY_FLAGS);
+
+	if (fd >= 0)
+		return push_level(walker, fd, path_len);
+	if (is_our_fault(errno))
+		return -errno;
+	walker->end.unreadable++;
+	return 0;
+}
+
+/* Visits the next entry of the deepest level. */
+static int visit_next(struct walker *walker)
+{
+	struct level *level = &walker->levels[walker->depth - 1];
+	const struct entry *entry = &walker->entries[level->next++];
+	const char *name = walker->names + entry->name;
+	struct walk_entry visited = {.name = name, .type = entry->type};
+	size_t path_len;
+	int r;
+
+	if (level->fd < 0) {
+		r = reopen_levels(walker);
+		if (r < 0) {
+			/* Moved away under the walk: what is left of it cannot be reached. */
+			walker->end.unreadable++;
+			level->next = walker->count;
+			return is_our_fault(-r) ? r : 0;
+		}
+	}
+	if (!set_path(walker, level, name, &path_len)) {
+		walker->end.truncated = true;
+		return 0;
+	}
+	visited.dirfd = level->fd;
+	visited.path = (struct text){walker->path, path_len};
+	if (visited.type == DT_UNKNOWN) {
+		struct stat st;
+
+		if (fstatat(level->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return 0; /* gone meanwhile */
+		visited.type = (unsigned char)IFTODT(st.st_mode);
+	}
+	if (walker->ignore &&
+		gitignore_excludes(walker->ignore, visited.path, visited.type == DT_DIR))
+		return 0;
+	r = walker->walk->visit(&visited, walker->walk->context);
+	if (r != 0 || visited.type != DT_DIR || !walker->walk->recursive)
+		return r;
+	return descend(walker, level->fd, name, path_len);
+}
+
+static int walk_from(struct walker *walker, int fd, struct text path)
+{
+	int r = 0;
+
+	if (path.len > LIMIT_WALK_PATH_BYTES)
+		return -ENAMETOOLONG;
+	if (path.len > 0)
+		memcpy(walker->path, path.data, path.len);
+	if (walker->walk->gitignore) {
+		walker->ignore = gitignore_new();
+		if (!walker->ignore)
+			return -ENOMEM;
+		r = gitignore_enter_above(walker->ignore, walker->walk->root_fd, path);
+	}
+	if (r == 0)
+		r = push_level(walker, fd, path.len);
+	while (r == 0 && walker->depth > 0) {
+		if (walker->levels[walker->depth - 1].next < walker->count)
+			r = visit_next(walker);
+		else
+			pop_level(walker);
+	}
+	return r;
+}
+
+int tree_walk(const struct walk *walk, int fd, struct walk_end *ret_end)
+{
+	_cleanup_(walker_free) struct walker *walker = calloc(1, sizeof(*walker));
+	bool is_root = text_equal(walk->path, TEXT_LITERAL("."));
+	int r;
+
+	*ret_end = (struct walk_end){0};
+	if (!walker)
+		return -ENOMEM;
+	walker->walk = walk;
+	walker->open_from = 1;
+	r = walk_from(walker, fd, is_root ? TEXT_LITERAL("") : walk->path);
+	*ret_end = walker->end;
+	return r;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/mounts.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define NEVER_EXECUTED (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+static int set_string(int fs, const char *key, const char *value)
+{
+	return fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) < 0 ? -errno : 0;
+}
+
+static int set_number(int fs, const char *key, uint64_t value)
+{
+	char text[32];
+
+	if (value == MOUNT_UNBOUNDED)
+		return 0;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	return set_string(fs, key, text);
+}
+
+/* Creates the configured file system @fs and takes a detached mount of it. */
+static int create_and_mount(int fs, uint64_t attributes, int *ret_fd)
+{
+	int fd;
+
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)attributes);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+int mount_new_tmpfs(mode_t mode, uint64_t bytes, uint64_t inodes, uint64_t attributes, int *ret_fd)
+{
+	_cleanup_close_ int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	char octal[16];
+	int r;
+
+	if (fs < 0)
+		return -errno;
+	snprintf(octal, sizeof(octal), "%o", (unsigned)mode);
+	r = set_string(fs, "mode", octal);
+	if (r == 0)
+		r = set_number(fs, "size", bytes);
+	if (r == 0)
+		r = set_number(fs, "nr_inodes", inodes);
+	return r < 0 ? r : create_and_mount(fs, attributes, ret_fd);
+}
+
+int mount_new_proc(bool subset_pid, int *ret_fd)
+{
+	_cleanup_close_ int fs = fsopen("proc", FSOPEN_CLOEXEC);
+	int r;
+
+	if (fs < 0)
+		return -errno;
+	r = subset_pid ? set_string(fs, "subset", "pid") : 0;
+	return r < 0 ? r : create_and_mount(fs, NEVER_EXECUTED, ret_fd);
+}
+
+int mount_new_devpts(int *ret_fd)
+{
+	_cleanup_close_ int fs = fsopen("devpts", FSOPEN_CLOEXEC);
+	int r;
+
+	if (fs < 0)
+		return -errno;
+	/* Every instance is its own (devpts); gid=5 would be EINVAL where 5 is not mapped. */
+	r = set_string(fs, "ptmxmode", "0666");
+	if (r == 0)
+		r = set_string(fs, "mode", "0620");
+	return r < 0 ? r : create_and_mount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, ret_fd);
+}
+
+int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd)
+{
+	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW;
+	_cleanup_close_ int fd = open_tree(dirfd, path, *path ? flags : flags | AT_EMPTY_PATH);
+	/* Only sets: clearing a flag that the host has locked, or changing atime, is EPERM. */
+	struct mount_attr attr = {.attr_set = attributes};
+
+	if (fd < 0)
+		return -errno;
+	if (attributes &&
+		mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int mount_attach(int mount_fd, int dirfd, const char *name)
+{
+	_cleanup_close_ int target = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (target < 0)
+		return -errno;
+	return move_mount(mount_fd, "", target, "",
+		       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+		       ? -errno
+		       : 0;
+}
+
+int mount_set(int fd, uint64_t attributes)
+{
+	struct mount_attr attr = {.attr_set = attributes};
+
+	return mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd)
+{
+	int fd;
+
+	if (mkdirat(dirfd, name, mode) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+int mount_make_file(int dirfd, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	return fd < 0 ? -errno : 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Mounting by descriptor, for worker and files process while they build their roots. Every target
+ * is a directory descriptor and a name in it, opened without following links: a hostile rootfs
+ * cannot redirect a mount. fsopen(2), fsmount(2), open_tree(2), move_mount(2), mount_setattr(2).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/** The value that leaves a tmpfs's size or inodes at the kernel's default. */
+#define MOUNT_UNBOUNDED 0
+
+/** A detached tmpfs with @mode, at most @bytes and @inodes, mounted with MOUNT_ATTR_* @attributes.
+ */
+int mount_new_tmpfs(mode_t mode, uint64_t bytes, uint64_t inodes, uint64_t attributes, int *ret_fd);
+
+/** A detached proc of the caller's pid namespace. @subset_pid: processes only, nothing of the
+ * kernel's. */
+int mount_new_proc(bool subset_pid, int *ret_fd);
+
+/** A detached devpts instance of its own. */
+int mount_new_devpts(int *ret_fd);
+
+/** A detached copy of what is at @path of (@dirfd): with everything mounted below it, @attributes
+ * set on all of it. */
+int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd);
+
+/** Attaches the detached mount @mount_fd over @name in @dirfd; "." is @dirfd itself. */
+int mount_attach(int mount_fd, int dirfd, const char *name);
+
+/** Sets MOUNT_ATTR_* @attributes on the mount that @fd is the root of, not on those below. */
+int mount_set(int fd, uint64_t attributes);
+
+/** Makes the directory @name in @dirfd and opens it, O_PATH. An existing directory is taken; a link
+ * is -ENOTDIR or -ELOOP. */
+int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd);
+
+/** Makes an empty file @name in @dirfd, for a bind mount to cover. */
+int mount_make_file(int dirfd, const char *name);

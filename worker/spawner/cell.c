@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner. Runs in its own user and mount namespace with the capabilities of both; the
+ * children made here run cloister's own code until their exec. Trusts cloisterd for which
+ * directory, and checks that what it opens is that one. user_namespaces(7), pid_namespaces(7),
+ * clone(2), setns(2).
+ */
+#include "worker/spawner/cell.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/program.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define AGENT_ID      1000 /* uid and gid of everything inside */
+#define REPORT_FD_MIN 32   /* above the numbers of a program's own descriptors */
+#define WORKER_NAMESPACES \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
+#define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
+
+static const cap_value_t worker_capabilities[] = {
+	CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP, CAP_SYS_RESOURCE};
+static const cap_value_t files_capabilities[] = {CAP_SYS_ADMIN, CAP_SETPCAP};
+
+/* What a child under construction tells the spawner, over a pipe that its exec closes. */
+struct child_report {
+	char what; /* REPORT_READY, REPORT_PID or REPORT_FAILED */
+	int value; /* pid or errno */
+};
+
+enum { REPORT_READY = 'r', REPORT_PID = 'p', REPORT_FAILED = 'f' };
+
+/* A cell while it is made. Pids are the spawner's children; cleaned up unless the cell is handed
+ * over. */
+struct cell {
+	const struct cell_maker *maker;
+	enum workspace_kind kind;
+	const int *fds;
+	char visible[PATH_MAX];
+	int root;     /* the checked directory, in this mount namespace */
+	int trees[2]; /* detached clones for worker and files */
+	int pidfds[SPAWNER_OPENED_FDS];
+};
+
+static long clone_process(uint64_t flags, int *pidfd, int exit_signal)
+{
+	struct clone_args args = {
+		.flags = flags | (pidfd ? CLONE_PIDFD : 0),
+		.pidfd = (uint64_t)(uintptr_t)pidfd,
+		.exit_signal = (uint64_t)exit_signal,
+	};
+
+	return syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void send_report(int fd, char what, int value)
+{
+	struct child_report report = {.what = what, .value = value};
+
+	(void)!write(fd, &report, sizeof(report));
+}
+
+/* 1 and a report; 0 when the child's exec (or death) has closed the pipe. */
+static int receive_report(int fd, struct child_report *ret)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, ret, sizeof(*ret));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(*ret) ? 1 : 0;
+}
+
+/* The directory that cloisterd checked, opened anew in this mount namespace by the path that it
+ * has, links refused. */
+static int open_root(struct cell *cell)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_NO_SYMLINKS,
+	};
+	char link[64];
+	struct stat checked, opened;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", cell->fds[SPAWNER_OPEN_ROOT]);
+	n = readlink(link, cell->visible, sizeof(cell->visible) - 1);
+	if (n < 0)
+		return -errno;
+	cell->visible[n] = '\0';
+	if (cell->visible[0] != '/')
+		return -EXDEV;
+	cell->root = (int)syscall(SYS_openat2, AT_FDCWD, cell->visible, &how, sizeof(how));
+	if (cell->root < 0)
+		return -errno;
+	if (fstat(cell->fds[SPAWNER_OPEN_ROOT], &checked) < 0 || fstat(cell->root, &opened) < 0)
+		return -errno;
+	return checked.st_dev == opened.st_dev && checked.st_ino == opened.st_ino ? 0 : -ESTALE;
+}
+
+static int clone_trees(struct cell *cell)
+{
+	for (int i = 0; i < 2; i++) {
+		int r = mount_clone(cell->root, "", 0, &cell->trees[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int write_map(pid_t pid, const char *name, unsigned outside)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64], map[64];
+	int n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = snprintf(map, sizeof(map), "%d %u 1\n", AGENT_ID, outside);
+	return write(fd, map, (size_t)n) == n ? 0 : -errno;
+}
+
+static int become_agent(void)
+{
+	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
+	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
+		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
+		return -errno;
+	return confine_die_with_parent();
+}
+
+/* The last steps of both children: ids, capabilities for the program's set-up, descriptors, exec.
+ */
+static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
+	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
+{
+	char *const argv[] = {name, (char *)workspace_kind_name(cell->kind), cell->visible, NULL};
+	int r = become_agent();
+
+	if (r == 0)
+		r = confine_pass_on_capabilities(capabilities, n_capabilities);
+	if (r == 0)
+		r = program_execute(program, argv, fds, n_fds);
+	send_report(report, REPORT_FAILED, -r);
+	_exit(1);
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define CHILD_STDERR 2 /* a sanitizer's report must reach the log */
+#else
+#define CHILD_STDERR (-1)
+#endif
+
+static _Noreturn void worker_child(struct cell *cell, int report, int go)
+{
+	const int fds[] = {-1, -1, CHILD_STDERR, cell->fds[SPAWNER_OPEN_WORKER_DOWN],
+		cell->fds[SPAWNER_OPEN_WORKER_UP], cell->trees[0]};
+	char byte;
+
+	/* Until it is dumpable its maps cannot be written, and until they are it is nobody. */
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	send_report(report, REPORT_READY, 0);
+	if (read(go, &byte, 1) != 1)
+		_exit(1);
+	become_program(cell, report, cell->maker->worker_program, (char *)"cloister-worker", fds,
+		ARRAY_SIZE(fds), worker_capabilities, ARRAY_SIZE(worker_capabilities));
+}
+
+/* Joins the worker's namespaces, then leaves a sibling of the worker in mount and pid namespaces of
+ * its own. */
+static _Noreturn void files_child(struct cell *cell, int report)
+{
+	const int fds[] = {-1, -1, CHILD_STDERR, cell->fds[SPAWNER_OPEN_FILES_DOWN],
+		cell->fds[SPAWNER_OPEN_FILES_UP], cell->trees[1]};
+	long pid;
+
+	if (setns(cell->pidfds[SPAWNER_OPENED_WORKER], SHARED_NAMESPACES) < 0) {
+		send_report(report, REPORT_FAILED, errno);
+		_exit(1);
+	}
+	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0);
+	if (pid != 0) {
+		send_report(
+			report, pid < 0 ? REPORT_FAILED : REPORT_PID, pid < 0 ? errno : (int)pid);
+		_exit(0);
+	}
+	become_program(cell, report, cell->maker->files_program, (char *)"cloister-files", fds,
+		ARRAY_SIZE(fds), files_capabilities, ARRAY_SIZE(files_capabilities));
+}
+
+/* A pipe for reports whose write end lies above every descriptor that the child's program gets. */
+static int report_pipe(int *ret_read, int *ret_write)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	*ret_write = fcntl(ends[1], F_DUPFD_CLOEXEC, REPORT_FD_MIN);
+	close(ends[1]);
+	if (*ret_write < 0) {
+		close(ends[0]);
+		return -errno;
+	}
+	*ret_read = ends[0];
+	return 0;
+}
+
+/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
+static int map_and_release(const struct cell *cell, pid_t pid, int go)
+{
+	int r = write_map(pid, "uid_map", cell->maker->uid);
+
+	if (r == 0)
+		r = write_map(pid, "gid_map", cell->maker->gid);
+	if (r < 0)
+		return r;
+	return write(go, "g", 1) == 1 ? 0 : -errno;
+}
+
+static int start_worker(struct cell *cell)
+{
+	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
+	struct child_report message;
+	int pipe_fds[2], r;
+	long pid;
+
+	r = report_pipe(&report, &report_write);
+	if (r < 0)
+		return r;
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return -errno;
+	go = pipe_fds[0];
+	go_write = pipe_fds[1];
+	pid = clone_process(WORKER_NAMESPACES, &cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD);
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		worker_child(cell, report_write, go);
+	close_fd(&report_write);
+	if (receive_report(report, &message) != 1)
+		return -EIO;
+	r = map_and_release(cell, (pid_t)pid, go_write);
+	if (r == 0 && receive_report(report, &message) == 1)
+		r = -message.value;
+	return r;
+}
+
+static int start_files(struct cell *cell)
+{
+	_cleanup_close_ int report = -1, report_write = -1;
+	struct child_report message;
+	int r, result = -EIO;
+	long pid;
+
+	r = report_pipe(&report, &report_write);
+	if (r < 0)
+		return r;
+	pid = clone_process(0, NULL, SIGCHLD);
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		files_child(cell, report_write);
+	close_fd(&report_write);
+	while (receive_report(report, &message) == 1) {
+		if (message.what == REPORT_FAILED) {
+			result = -message.value;
+			break;
+		}
+		/* It is our child and not reaped before we do it: the number is still its own. */
+		cell->pidfds[SPAWNER_OPENED_FILES] = pidfd_open(message.value, 0);
+		result = cell->pidfds[SPAWNER_OPENED_FILES] < 0 ? -errno : 0;
+	}
+	while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return result;
+}
+
+static void cell_abandon(struct cell *cell)
+{
+	for (int i = 0; i < SPAWNER_OPENED_FDS; i++) {
+		if (cell->pidfds[i] < 0)
+			continue;
+		pidfd_send_signal(cell->pidfds[i], SIGKILL, NULL, 0);
+		close_fd(&cell->pidfds[i]);
+	}
+}
+
+int cell_make(const struct cell_maker *maker, enum workspace_kind kind, const int *fds,
+	int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step)
+{
+	static const struct {
+		const char *name;
+		int (*act)(struct cell *cell);
+	} steps[] = {
+		{"open the workspace's root", open_root},
+		{"clone the workspace's mounts", clone_trees},
+		{"start cloister-worker", start_worker},
+		{"start cloister-files", start_files},
+	};
+	struct cell cell = {.maker = maker,
+		.kind = kind,
+		.fds = fds,
+		.root = -1,
+		.trees = {-1, -1},
+		.pidfds = {-1, -1}};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++) {
+		r = steps[i].act(&cell);
+		if (r < 0)
+			*ret_step = steps[i].name;
+	}
+	close_fd(&cell.root);
+	close_fd(&cell.trees[0]);
+	close_fd(&cell.trees[1]);
+	if (r < 0) {
+		cell_abandon(&cell);
+		return r;
+	}
+	memcpy(ret_pidfds, cell.pidfds, sizeof(cell.pidfds));
+	return 0;
+}

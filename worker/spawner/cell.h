@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloister-spawner: one cell is the namespaces of one workspace with its two processes, worker and
+ * files. The spawner makes it and forgets it: cloisterd holds the pidfds, and the kernel ends
+ * everything with the spawner.
+ */
+
+#include "common/wire_spawner.h"
+
+#include <sys/types.h>
+
+/* What the spawner starts cells with, for its whole life. */
+struct cell_maker {
+	int worker_program; /* O_PATH */
+	int files_program;
+	uid_t uid; /* of the workspace's files, in the spawner's user namespace: what 1000 inside is
+		      mapped to */
+	gid_t gid;
+};
+
+/**
+ * Makes a cell for the checked directory and channels in @fds (SPAWNER_OPEN_FDS of them, borrowed).
+ * 0 and the pidfds of worker and files process, or -errno with the step that failed in @ret_step
+ * (static storage) and nothing left running.
+ */
+int cell_make(const struct cell_maker *maker, enum workspace_kind kind, const int *fds,
+	int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner: makes workspaces' namespaces and starts the two processes in each. Started by
+ * cloisterd with one socketpair; takes fixed-size requests and checked descriptors, never client
+ * bytes. Ends when cloisterd does, and everything with it.
+ */
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/program.h"
+#include "worker/setup.h"
+#include "worker/spawner/cell.h"
+#include "worker/spawner/spawner_setup.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+static _Noreturn void die(const char *what, int error)
+{
+	fprintf(stderr, "cloister-spawner: %s: %s\n", what, strerror(error < 0 ? -error : error));
+	exit(1);
+}
+
+static void open_cell(
+	struct channel *channel, const struct cell_maker *maker, const struct channel_frame *frame)
+{
+	struct spawner_open request;
+	int pidfds[SPAWNER_OPENED_FDS];
+	const char *step;
+	int r;
+
+	if (frame->type != SPAWNER_OPEN || frame->n_fds != SPAWNER_OPEN_FDS ||
+		spawner_open_get(frame->payload, &request) < 0)
+		die("request", EBADMSG);
+	r = cell_make(maker, request.kind, frame->fds, pidfds, &step);
+	if (r < 0) {
+		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
+		return;
+	}
+	if (channel_send(channel, SPAWNER_OPENED, frame->call, (struct text){NULL, 0}, pidfds,
+		    SPAWNER_OPENED_FDS) < 0 ||
+		channel_flush(channel) < 0)
+		die("answer", errno);
+}
+
+static void serve_requests(struct channel *channel, const struct cell_maker *maker)
+{
+	struct channel_frame frame;
+	int r = channel_fill(channel, WIRE_FRAME_MAX);
+
+	if (r == -EPIPE)
+		exit(0);
+	if (r < 0 && r != -EAGAIN)
+		die("read", r);
+	while ((r = channel_next(channel, &frame)) > 0) {
+		open_cell(channel, maker, &frame);
+		channel_frame_done(&frame);
+	}
+	if (r < 0)
+		die("request", r);
+}
+
+/* The cells' processes are our children; who watches them holds their pidfds. */
+static void reap(int signal_fd)
+{
+	struct signalfd_siginfo info;
+
+	(void)!read(signal_fd, &info, sizeof(info));
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+static int watch_children(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		die("sigprocmask", errno);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		die("signalfd", errno);
+	return fd;
+}
+
+int main(void)
+{
+	struct spawner_setup setup = {.uid = geteuid(), .gid = getegid()};
+	struct cell_maker maker = {.uid = setup.uid, .gid = setup.gid};
+	struct channel channel;
+	const char *step;
+	struct pollfd poll_fds[2];
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	channel_init(&channel, FD_SPAWNER_CHANNEL, FD_SPAWNER_CHANNEL, CHANNEL_TAKES_FDS);
+	if (program_open("cloister-worker", &maker.worker_program) < 0 ||
+		program_open("cloister-files", &maker.files_program) < 0)
+		die("cannot find cloister-worker and cloister-files beside the executable", ENOENT);
+	r = spawner_setup(&setup, &step);
+	if (r < 0) {
+		setup_report_failure(&channel, SPAWNER_FAILED, 0, step, r);
+		die(step, r);
+	}
+	if (channel_send(&channel, SPAWNER_READY, 0, (struct text){NULL, 0}, NULL, 0) < 0 ||
+		channel_flush(&channel) < 0)
+		die("answer", errno);
+
+	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
+	poll_fds[1] = (struct pollfd){.fd = watch_children(), .events = POLLIN};
+	for (;;) {
+		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
+			die("poll", errno);
+		if (poll_fds[1].revents)
+			reap(poll_fds[1].fd);
+		if (poll_fds[0].revents)
+			serve_requests(&channel, &maker);
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner: from a child of cloisterd to the owner of a user namespace in which workspaces
+ * are made. The list at the end is the whole of it. user_namespaces(7), mount_namespaces(7).
+ */
+#include "worker/spawner/spawner_setup.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "worker/confine.h"
+#include "worker/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+
+static int die_with_cloisterd(void *context)
+{
+	(void)context;
+	return confine_die_with_parent();
+}
+
+static int check_cloisterd_alive(void *context)
+{
+	(void)context;
+	return confine_check_connected(FD_SPAWNER_CHANNEL);
+}
+
+static int enter_namespaces(void *context)
+{
+	(void)context;
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+static int write_file(const char *path, const char *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -errno;
+}
+
+/* User mode: one id, the caller's, and no setgroups(2), which is what lets an unprivileged user
+ * write the maps. */
+static int map_own_ids(void *context)
+{
+	const struct spawner_setup *setup = context;
+	char map[64];
+	int r;
+
+	r = write_file("/proc/self/setgroups", "deny");
+	if (r < 0)
+		return r;
+	snprintf(map, sizeof(map), "%u %u 1\n", setup->uid, setup->uid);
+	r = write_file("/proc/self/uid_map", map);
+	if (r < 0)
+		return r;
+	snprintf(map, sizeof(map), "%u %u 1\n", setup->gid, setup->gid);
+	return write_file("/proc/self/gid_map", map);
+}
+
+/* Slave, not private: what the host mounts or unmounts later is seen, and what is mounted here is
+ * not. */
+static int follow_host_mounts(void *context)
+{
+	(void)context;
+	return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0 ? -errno : 0;
+}
+
+static int no_new_privs(void *context)
+{
+	(void)context;
+	return confine_no_new_privs();
+}
+
+static int non_dumpable(void *context)
+{
+	(void)context;
+	return confine_non_dumpable();
+}
+
+int spawner_setup(struct spawner_setup *setup, const char **ret_step)
+{
+	static const struct setup_step steps[] = {
+		{"die with cloisterd", die_with_cloisterd},
+		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"unshare user and mount namespaces", enter_namespaces},
+		{"map the caller's ids", map_own_ids},
+		{"follow the host's mounts", follow_host_mounts},
+		{"no new privileges", no_new_privs}, {"become non-dumpable", non_dumpable},
+		/* Landlock: none, it mounts. The system call filter belongs here. */
+	};
+
+	return setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);
+}

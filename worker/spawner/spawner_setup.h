@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <sys/types.h>
+
+/* cloister-spawner, before and after it puts itself into its namespaces. */
+struct spawner_setup {
+	uid_t uid; /* the caller's own, mapped to itself */
+	gid_t gid;
+};
+
+/** Runs the spawner's ordered set-up. 0, or -errno with the failed step's name in @ret_step. */
+int spawner_setup(struct spawner_setup *setup, const char **ret_step);
