@@ -36,7 +36,7 @@ int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 	data = malloc(size);
 	if (!data)
 		return -ENOMEM;
-	if (queue->len > 0)
+	if (queue->data)
 		memcpy(data, queue->data + queue->start, queue->len);
 	free(queue->data);
 	queue->data = data;

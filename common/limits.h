@@ -66,10 +66,9 @@
 
 /* Reading a command for blocked ones (supervisor/command_line.c, supervisor/command_policy.c). */
 #define LIMIT_COMMAND_NESTING  16 /* $(...), `...`, sh -c, eval, and wrappers such as env */
-#define LIMIT_COMMAND_HEREDOCS 16 /* of one line; the bodies of further ones are read as commands \
-				   */
-#define LIMIT_BLOCKED_MATCH_STEPS \
-	1000000 /* of one pattern on one command, pcre2_set_match_limit(3) */
+#define LIMIT_COMMAND_HEREDOCS 16 /* of a line; further bodies are commands */
+/* Of one pattern on one command, pcre2_set_match_limit(3). */
+#define LIMIT_BLOCKED_MATCH_STEPS 1000000
 
 /* Resolving and reading files (worker/files). */
 #define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */

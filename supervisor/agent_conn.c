@@ -213,7 +213,7 @@ static ssize_t receive(struct agent_conn *conn)
  * nothing says when. */
 static void end_input(struct agent_conn *conn)
 {
-	static const struct timeval interval = {.tv_usec = HANG_UP_CHECK_MS * 1000};
+	static const struct timeval interval = {.tv_usec = HANG_UP_CHECK_MS * 1000L};
 
 	conn->end_of_input = true;
 	event_del(conn->readable);

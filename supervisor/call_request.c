@@ -164,7 +164,7 @@ int call_request_read(struct json_object *params, struct text visible_root,
 	struct call_refusal *refusal = ret_refusal;
 	struct call_request request = {0};
 	struct json_object *options = NULL;
-	struct text name;
+	struct text name = {NULL, 0};
 	int r;
 
 	*refusal = (struct call_refusal){0};
@@ -173,7 +173,7 @@ int call_request_read(struct json_object *params, struct text visible_root,
 		r = read_call(params, &name, &arguments, refusal);
 	if (r < 0)
 		return r;
-	refusal->tool = strndup(name.data, name.len < 64 ? name.len : 64);
+	refusal->tool = name.data ? strndup(name.data, name.len < 64 ? name.len : 64) : NULL;
 	request.tool = tool_by_name(name);
 	if (!request.tool)
 		return refuse(refusal, TOOL_UNKNOWN_TOOL,

@@ -54,7 +54,7 @@ static int bind_path(int fd, const char *path)
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
-	strcpy(address.sun_path, path);
+	memcpy(address.sun_path, path, strlen(path) + 1);
 	if (is_stale(&address))
 		unlink(path);
 	old = umask(0177);
@@ -116,7 +116,7 @@ static void admit(struct service *service, int fd)
 
 static void on_readable(evutil_socket_t listening, short what, void *context)
 {
-	static const struct timeval pause = {.tv_usec = PAUSE_MS * 1000};
+	static const struct timeval pause = {.tv_usec = PAUSE_MS * 1000L};
 	struct listener *listener = context;
 
 	(void)what;

@@ -58,7 +58,7 @@ struct shutdown *shutdown_new(struct service *service)
 
 void shutdown_begin(struct shutdown *shutdown)
 {
-	static const struct timeval interval = {.tv_usec = CHECK_MS * 1000};
+	static const struct timeval interval = {.tv_usec = CHECK_MS * 1000L};
 
 	if (shutdown->service->shutting_down)
 		return;

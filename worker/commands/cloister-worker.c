@@ -79,7 +79,7 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 int main(int argc, char **argv)
 {
 	struct worker_setup setup = {.root = -1};
-	struct command_table *table;
+	struct command_table *table = NULL;
 	struct channel channel;
 	const char *step = "start";
 	int signal_fd, r;

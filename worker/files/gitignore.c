@@ -201,11 +201,9 @@ static int read_rules(int dirfd, const char *name, struct rules *ret_rules)
 		rules.count += parse_rule((struct text){line, line_len}, &rules.rule[rules.count]);
 		at += line_len + 1;
 	}
-	*ret_rules = (struct rules){
-		.bytes = TAKE_PTR(rules.bytes),
-		.rule = TAKE_PTR(rules.rule),
-		.count = rules.count,
-	};
+	ret_rules->count = rules.count;
+	ret_rules->bytes = TAKE_PTR(rules.bytes);
+	ret_rules->rule = TAKE_PTR(rules.rule);
 	return 0;
 }
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the suites that run the real programs: a user, a place, daemons and clients."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+
+from daemon import Account, Area, Daemon  # noqa: E402  (lib is only now on the path)
+
+
+@pytest.fixture(scope="session")
+def account():
+    made = Account()
+    yield made
+    left = made.processes() if made.made else []
+    made.remove()
+    assert not left, "processes of the test user were left behind"
+
+
+@pytest.fixture(scope="session")
+def area(account):
+    made = Area(account)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def daemon(area):
+    """A cloisterd for all tests of a file. Tests that harm theirs use own_daemon."""
+    running = Daemon(area)
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def start_daemon(area):
+    """Starts further daemons; they are stopped, if they still run, when the test is over."""
+    started = []
+
+    def start(**keywords):
+        started.append(Daemon(area, **keywords))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()
+
+
+@pytest.fixture
+def own_daemon(start_daemon):
+    return start_daemon()
+
+
+@pytest.fixture
+def client(daemon):
+    with daemon.connect() as connected:
+        yield connected
+
+
+@pytest.fixture
+def workspace(daemon, client):
+    """The path of a new directory, which is the client's default workspace."""
+    return daemon.new_workspace(client)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the agent socket: JSON-RPC 2.0, one message a line."""
+
+import contextlib
+import json
+import os
+import socket
+import time
+
+PATIENCE = 60  # seconds that no answer may take
+
+
+class RpcError(Exception):
+    """An answer that is an error: .code, .message and, of named server errors, .name."""
+
+    def __init__(self, error):
+        super().__init__(error)
+        self.code = error["code"]
+        self.message = error["message"]
+        self.name = error.get("data", {}).get("code")
+
+
+@contextlib.contextmanager
+def acting_as(uid, gid=None):
+    """Root's effective ids become these meanwhile: what SO_PEERCRED and permissions go by."""
+    if uid is None or uid == os.geteuid():
+        yield
+        return
+    old = os.geteuid(), os.getegid(), os.getgroups()
+    os.setgroups([])
+    os.setegid(uid if gid is None else gid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(old[0])
+        os.setegid(old[1])
+        os.setgroups(old[2])
+
+
+class Client:
+    """One connection. Answers may come in any order; those that nobody waits for yet are kept."""
+
+    def __init__(self, path, uid=None, gid=None):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        with acting_as(uid, gid):
+            self.socket.connect(str(path))
+        self.buffer = b""
+        self.last_id = 0
+        self.answers = []  # in the order in which they came
+        self.notifications = []
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send_raw(self, data):
+        self.socket.sendall(data)
+
+    def send(self, message):
+        self.send_raw(json.dumps(message).encode() + b"\n")
+
+    def request(self, method, params=None, number=None):
+        """Sends a request and returns its id."""
+        if number is None:
+            self.last_id += 1
+            number = self.last_id
+        message = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params is not None:
+            message["params"] = params
+        self.send(message)
+        return number
+
+    def notify(self, method, params):
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def receive_line(self, timeout=PATIENCE):
+        """The next line without its newline; None at the end of the connection."""
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self.buffer:
+            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+            data = self.socket.recv(1 << 20)
+            if not data:
+                assert not self.buffer, "the connection ended in the middle of a line"
+                return None
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return line
+
+    def receive(self, timeout=PATIENCE):
+        line = self.receive_line(timeout)
+        if line is None:
+            return None
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        return message
+
+    def receive_any(self, timeout=PATIENCE):
+        """The next answer, whichever it is of. Notifications are kept."""
+        if self.answers:
+            return self.answers.pop(0)
+        while True:
+            message = self.receive(timeout)
+            if message is None:
+                raise ConnectionError("cloisterd closed the connection")
+            if "method" not in message:
+                return message
+            self.notifications.append(message)
+
+    def wait(self, number, timeout=PATIENCE):
+        """The whole answer to the request with this id."""
+        for i, answer in enumerate(self.answers):
+            if answer["id"] == number:
+                return self.answers.pop(i)
+        others, self.answers = self.answers, []
+        while True:
+            answer = self.receive_any(timeout)
+            if answer["id"] == number:
+                self.answers = others
+                return answer
+            others.append(answer)
+
+    def result(self, number, timeout=PATIENCE):
+        answer = self.wait(number, timeout)
+        if "error" in answer:
+            raise RpcError(answer["error"])
+        return answer["result"]
+
+    def call(self, method, params=None, timeout=PATIENCE):
+        return self.result(self.request(method, params), timeout)
+
+    def begin(self, tool, arguments, options=None, workspace=None):
+        """Sends a tool call and returns its id."""
+        params = {"tool": tool, "arguments": arguments}
+        if options is not None:
+            params["options"] = options
+        if workspace is not None:
+            params["workspace"] = workspace
+        return self.request("tool.call", params)
+
+    def observe(self, tool, arguments, options=None, workspace=None, timeout=PATIENCE):
+        """The observation of a tool call, whose form is checked."""
+        observation = self.result(self.begin(tool, arguments, options, workspace), timeout)
+        check_observation(observation, tool)
+        return observation
+
+    def use(self, tool, options=None, **arguments):
+        """The output of a tool call that must succeed."""
+        observation = self.observe(tool, arguments, options)
+        assert observation["success"], observation["error"]
+        return observation["output"]
+
+    def fail(self, tool, options=None, **arguments):
+        """The error of a tool call that must fail: its code and message."""
+        observation = self.observe(tool, arguments, options)
+        assert not observation["success"], observation
+        return observation["error"]
+
+    def run(self, command, options=None, **arguments):
+        return self.use("run_command", options, command=command, **arguments)
+
+    def cancel(self, number):
+        return self.call("tool.cancel", {"id": number})["cancelled"]
+
+
+def check_observation(observation, tool):
+    assert set(observation) >= {"success", "tool", "output", "error", "usage"}
+    assert observation["tool"] == tool
+    assert isinstance(observation["usage"]["wall_us"], int)
+    if observation["success"]:
+        assert observation["error"] is None
+        assert isinstance(observation["output"], dict)
+    else:
+        assert set(observation["error"]) == {"code", "message"}
+        assert observation["error"]["message"]

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real cloisterd, started as an unprivileged user, and that user."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import procfs
+from cloister_client import Client
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
+PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister")
+AM_ROOT = os.getuid() == 0
+
+
+def is_sanitized():
+    return b"__asan_init" in (BUILD / "bin" / "cloisterd").read_bytes()
+
+
+class Account:
+    """The user that the daemon runs as: one of its own when the tests run as root, else us."""
+
+    def __init__(self):
+        self.made = AM_ROOT
+        if not self.made:
+            self.name = pwd.getpwuid(os.getuid()).pw_name
+        else:
+            self.name = f"cloister-test-{os.getpid()}"
+            subprocess.run(
+                ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/",
+                 "--shell", "/usr/sbin/nologin", self.name], check=True)
+        entry = pwd.getpwnam(self.name)
+        self.uid, self.gid = entry.pw_uid, entry.pw_gid
+
+    def as_user(self):
+        """Arguments for subprocess, to start a program as this user and nothing more."""
+        if not self.made:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def own(self, path):
+        if self.made:
+            os.lchown(path, self.uid, self.gid)
+
+    def processes(self):
+        return procfs.of_user(self.uid)
+
+    def remove(self):
+        if not self.made:
+            return
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        procfs.eventually(lambda: not self.processes())
+        subprocess.run(["userdel", self.name], check=True, capture_output=True)
+
+
+def environment(home):
+    """What a program of ours is started with: nothing of the caller's but sanitizer options."""
+    options = [os.environ["ASAN_OPTIONS"]] if "ASAN_OPTIONS" in os.environ else []
+    # Leak detection traces its own process, which confined ones cannot; freed memory that is
+    # kept aside would look like growth.
+    options += ["detect_leaks=0", "quarantine_size_mb=1", "thread_local_quarantine_size_kb=16"]
+    return {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(home),
+        "ASAN_OPTIONS": ":".join(options),
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+class Area:
+    """A directory that the user can reach and that belongs to it, with a copy of the programs."""
+
+    def __init__(self, account):
+        self.account = account
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="cloister-test."))
+        self.path.chmod(0o755)
+        account.own(self.path)
+        self.bin = self.directory("bin")
+        for program in PROGRAMS:
+            shutil.copy(BUILD / "bin" / program, self.bin)
+        self.home = self.directory("home")
+        self.number = 0
+
+    def directory(self, name):
+        path = self.path / name
+        path.mkdir()
+        self.account.own(path)
+        return path
+
+    def new_directory(self, prefix="ws"):
+        self.number += 1
+        return self.directory(f"{prefix}{self.number}")
+
+    def start(self, words, **keywords):
+        """Starts a program of ours as the user."""
+        keywords.setdefault("cwd", self.path)
+        keywords.setdefault("env", environment(self.home))
+        return subprocess.Popen(
+            [self.bin / words[0], *words[1:]], **keywords, **self.account.as_user())
+
+    def run(self, *words, **keywords):
+        """Runs a program of ours as the user, and returns it completed."""
+        with self.start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE, **keywords) as process:
+            stdout, stderr = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    def private(self, workspace, *words, **keywords):
+        """`cloister --private --workspace WORKSPACE WORDS` as the user."""
+        return self.run("cloister", "--private", "--workspace", str(workspace), *words, **keywords)
+
+    def remove(self):
+        shutil.rmtree(self.path)
+
+
+class Daemon:
+    """A running cloisterd with its own socket and state."""
+
+    def __init__(self, area, **keywords):
+        self.area = area
+        self.account = area.account
+        self.path = area.new_directory("daemon")
+        self.socket = self.path / "agent.sock"
+        self.state = self.path / "state"
+        self.log_path = self.path / "log"
+        with open(self.log_path, "wb") as log:
+            self.process = area.start(
+                ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, **keywords)
+        self.pid = self.process.pid
+        self.clients = []
+        ready = procfs.eventually(
+            lambda: "listening" in self.log() or self.process.poll() is not None, 20)
+        assert ready and self.process.poll() is None, self.log()
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def connect(self):
+        """A client that acts as the user."""
+        client = Client(self.socket, self.account.uid, self.account.gid)
+        self.clients.append(client)
+        return client
+
+    def new_workspace(self, client, **params):
+        """Makes a directory, opens it as the client's workspace, and returns its path."""
+        path = self.area.new_directory()
+        client.call("workspace.open", {"root": str(path), **params})
+        return path
+
+    def spawner(self):
+        (pid,) = procfs.children(self.pid)
+        return pid
+
+    def cells(self):
+        """(worker, files) of every workspace that is open, in the order of their making."""
+        names = {"cloister-worker": [], "cloister-files": []}
+        for pid in procfs.children(self.spawner()):
+            if procfs.is_alive(pid):
+                names[procfs.name(pid)].append(pid)
+        assert len(names["cloister-worker"]) == len(names["cloister-files"])
+        return list(zip(names["cloister-worker"], names["cloister-files"]))
+
+    def check_log(self):
+        for complaint in ("Sanitizer", "runtime error:"):
+            assert complaint not in self.log(), self.log()
+
+    def stop(self):
+        """SIGTERM; the exit status."""
+        for client in self.clients:
+            client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            returncode = self.process.wait(30)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+        self.check_log()
+        return returncode

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What /proc tells of processes, as proc(5) describes it."""
+
+import os
+import pathlib
+import time
+
+PROC = pathlib.Path("/proc")
+
+
+def pids():
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def status(pid):
+    """/proc/PID/status as a dictionary of strings; empty when there is no such process."""
+    try:
+        text = (PROC / str(pid) / "status").read_text()
+    except OSError:
+        return {}
+    return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+
+
+def is_alive(pid):
+    return status(pid).get("State", "Z")[0] not in "ZX"
+
+
+def rss_kib(pid):
+    return int(status(pid)["VmRSS"].split()[0])
+
+
+def parent(pid):
+    return int(status(pid).get("PPid", "0"))
+
+
+def uids(pid):
+    return [int(uid) for uid in status(pid)["Uid"].split()]
+
+
+def command_line(pid):
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(
+            errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def name(pid):
+    return status(pid).get("Name", "")
+
+
+def children(pid):
+    return sorted(other for other in pids() if parent(other) == pid)
+
+
+def descendants(pid):
+    below = {}
+    for other in pids():
+        below.setdefault(parent(other), []).append(other)
+    found, waiting = [], [pid]
+    while waiting:
+        for child in below.get(waiting.pop(), []):
+            found.append(child)
+            waiting.append(child)
+    return found
+
+
+def having(marker):
+    """The living processes whose command line holds the marker."""
+    return [pid for pid in pids() if marker in command_line(pid) and is_alive(pid)]
+
+
+def of_user(uid):
+    """Every process that has the id in any of its four, zombies too."""
+    found = []
+    for pid in pids():
+        line = status(pid).get("Uid")
+        if line and uid in map(int, line.split()):
+            found.append(pid)
+    return found
+
+
+def fds(pid):
+    """What each descriptor of the process is, as readlink says."""
+    directory = f"/proc/{pid}/fd"
+    return {int(fd): os.readlink(f"{directory}/{fd}") for fd in os.listdir(directory)}
+
+
+def namespace(pid, kind):
+    return os.readlink(f"/proc/{pid}/ns/{kind}")
+
+
+def mounts(pid="self"):
+    return (PROC / str(pid) / "mountinfo").read_text().splitlines()
+
+
+def eventually(condition, seconds=5.0, interval=0.02):
+    """Waits until condition() is true: its value, which is false when the time is over."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > deadline:
+            return value
+        time.sleep(interval)
+
+
+def vanish(processes, seconds=5.0):
+    """Whether none of the processes is alive, at the latest after that many seconds."""
+    return eventually(lambda: not any(is_alive(pid) for pid in processes), seconds)
