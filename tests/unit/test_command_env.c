@@ -1,0 +1,102 @@
+/* links: cloister-worker-core */
+// SPDX-License-Identifier: Apache-2.0
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/commands/command_env.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const char *find(char **env, const char *name)
+{
+	const char *found = NULL;
+	size_t len = strlen(name);
+
+	for (; *env; env++)
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=') {
+			assert_null(found); /* no name stands there twice */
+			found = *env + len + 1;
+		}
+	return found;
+}
+
+static void test_base(void **state)
+{
+	_cleanup_free_ char **env = NULL;
+
+	(void)state;
+	setenv("CLOISTER_TEST_SECRET", "of the host", 1);
+	assert_int_equal(command_env_build("/home/agent", (struct text){NULL, 0}, &env), 0);
+	assert_string_equal(find(env, "HOME"), "/home/agent");
+	assert_string_equal(find(env, "USER"), "agent");
+	assert_string_equal(find(env, "LANG"), "C.UTF-8");
+	assert_string_equal(find(env, "TERM"), "dumb");
+	assert_string_equal(find(env, "PAGER"), "cat");
+	assert_string_equal(find(env, "GIT_TERMINAL_PROMPT"), "0");
+	assert_string_equal(find(env, "DEBIAN_FRONTEND"), "noninteractive");
+	assert_non_null(find(env, "PATH"));
+	assert_null(find(env, "CLOISTER_TEST_SECRET"));
+}
+
+static void test_extra_replaces_and_adds(void **state)
+{
+	static const char extra[] = "HOME=/elsewhere\0NEW=a=b\0EMPTY=\0NEW=last";
+	_cleanup_free_ char **env = NULL;
+
+	(void)state;
+	assert_int_equal(
+		command_env_build("/home/agent", (struct text){extra, sizeof(extra)}, &env), 0);
+	assert_string_equal(find(env, "HOME"), "/elsewhere");
+	assert_string_equal(find(env, "NEW"), "last");
+	assert_string_equal(find(env, "EMPTY"), "");
+}
+
+static void test_malformed_extra(void **state)
+{
+	static const struct text malformed[] = {
+		{"A=1", 3},  /* no NUL */
+		{"A\0", 2},  /* no = */
+		{"=1\0", 3}, /* no name */
+		{"A=1\0B\0", 6},
+		{"\0", 1},
+	};
+	char **env = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(malformed); i++) {
+		assert_int_equal(command_env_build("/", malformed[i], &env), -EBADMSG);
+		assert_null(env);
+	}
+}
+
+static void test_count_is_bounded(void **state)
+{
+	static char extra[(LIMIT_ENV_COUNT + 1) * 8];
+	_cleanup_free_ char **env = NULL;
+	char **none = NULL;
+	size_t at = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < LIMIT_ENV_COUNT; i++)
+		at += (size_t)snprintf(extra + at, sizeof(extra) - at, "V%u=1", i) + 1;
+	assert_int_equal(command_env_build("/", (struct text){extra, at}, &env), 0);
+	at += (size_t)snprintf(extra + at, sizeof(extra) - at, "X=1") + 1;
+	assert_int_equal(command_env_build("/", (struct text){extra, at}, &none), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_base),
+		cmocka_unit_test(test_extra_replaces_and_adds),
+		cmocka_unit_test(test_malformed_extra),
+		cmocka_unit_test(test_count_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

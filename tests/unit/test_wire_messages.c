@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The messages with spawner and worker: what goes in comes out, cut or extended payloads do not
+ * pass. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "common/wire_spawner.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static uint8_t bytes[512];
+
+static struct text written(const struct wire_writer *writer)
+{
+	assert_true(wire_writer_ok(writer));
+	return (struct text){(char *)bytes, writer->len};
+}
+
+static int get_run(struct text payload)
+{
+	struct command_run message;
+
+	return command_run_get(payload, &message);
+}
+
+static int get_ended(struct text payload)
+{
+	struct command_ended message;
+
+	return command_ended_get(payload, &message);
+}
+
+static int get_open(struct text payload)
+{
+	struct spawner_open message;
+
+	return spawner_open_get(payload, &message);
+}
+
+static int get_failure(struct text payload)
+{
+	struct setup_failure message;
+
+	return setup_failure_get(payload, &message);
+}
+
+/* Only exactly @payload passes @get: no shorter one, and none with a byte behind. */
+static void check_exact(struct text payload, int (*get)(struct text payload))
+{
+	bytes[payload.len] = 0;
+	assert_int_equal(get(payload), 0);
+	for (size_t len = 0; len < payload.len; len++)
+		assert_int_equal(get((struct text){payload.data, len}), -EBADMSG);
+	assert_int_equal(get((struct text){payload.data, payload.len + 1}), -EBADMSG);
+}
+
+static void test_command_run(void **state)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+	struct command_run in = {.command_len = 11, .env_len = 22, .has_stdin = true}, out;
+
+	(void)state;
+	command_run_put(&writer, &in);
+	assert_int_equal(command_run_get(written(&writer), &out), 0);
+	assert_int_equal(out.command_len, 11);
+	assert_int_equal(out.env_len, 22);
+	assert_true(out.has_stdin);
+	check_exact(written(&writer), get_run);
+
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.command_len = LIMIT_COMMAND_BYTES + 1;
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.command_len = 1;
+	in.env_len = LIMIT_ENV_BYTES + 1;
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+}
+
+static void test_command_ended(void **state)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+	struct command_ended in = {COMMAND_END_TOLD, 1, 2, 3, 4, 5}, out;
+
+	(void)state;
+	command_ended_put(&writer, &in);
+	assert_int_equal(command_ended_get(written(&writer), &out), 0);
+	assert_int_equal(out.end, COMMAND_END_TOLD);
+	assert_int_equal(out.wait_status, 1);
+	assert_int_equal(out.launch_error, 2);
+	assert_int_equal(out.user_us, 3);
+	assert_int_equal(out.system_us, 4);
+	assert_int_equal(out.max_rss_bytes, 5);
+	check_exact(written(&writer), get_ended);
+
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.end = COMMAND_END_COUNT;
+	command_ended_put(&writer, &in);
+	assert_int_equal(get_ended(written(&writer)), -EBADMSG);
+}
+
+static void test_spawner(void **state)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+	struct spawner_open open = {.kind = WORKSPACE_ROOTFS};
+	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
+
+	(void)state;
+	spawner_open_put(&writer, &open);
+	check_exact(written(&writer), get_open);
+	for (unsigned kind = 0; kind < 256; kind++) {
+		bool known = kind >= WORKSPACE_MANAGED && kind < WORKSPACE_KIND_END;
+
+		bytes[0] = (uint8_t)kind;
+		assert_int_equal(get_open((struct text){(char *)bytes, 1}), known ? 0 : -EBADMSG);
+	}
+	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	setup_failure_put(&writer, &in);
+	assert_int_equal(setup_failure_get(written(&writer), &out), 0);
+	assert_true(text_equal(out.step, in.step));
+	assert_int_equal(out.error, ENOSPC);
+	check_exact(written(&writer), get_failure);
+}
+
+static void test_kinds(void **state)
+{
+	(void)state;
+	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("managed")), WORKSPACE_MANAGED);
+	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("directory")), WORKSPACE_DIRECTORY);
+	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("rootfs")), WORKSPACE_ROOTFS);
+	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("")), 0);
+	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("Managed")), 0);
+	assert_null(workspace_kind_name(0));
+	assert_null(workspace_kind_name(WORKSPACE_KIND_END));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_command_run),
+		cmocka_unit_test(test_command_ended),
+		cmocka_unit_test(test_spawner),
+		cmocka_unit_test(test_kinds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
