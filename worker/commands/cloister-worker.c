@@ -84,7 +84,9 @@ int main(int argc, char **argv)
 	const char *step = "start";
 	int signal_fd, r;
 
-	signal(SIGPIPE, SIG_IGN);
+	/* The default, which commands inherit: a worker whose cloisterd is gone has nothing to live
+	 * for either. */
+	signal(SIGPIPE, SIG_DFL);
 	prctl(PR_SET_NAME, "cloister-worker");
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
 	if (argc != 3)

@@ -6,47 +6,60 @@
  * The command runs as the same id and is hostile: the init is not dumpable, holds no descriptor
  * while the command runs, and obeys no signal from inside its namespace. pid_namespaces(7),
  * signal(7).
+ *
+ * It shares the worker's memory, which saves copying page tables, and has a stack of its own. From
+ * its first line to its last it therefore makes raw system calls only, allocates nothing, and
+ * writes nothing but its stack and its report.
  */
 #include "worker/commands/command_init.h"
 
-#include "worker/confine.h"
+#include "worker/commands/raw_syscall.h"
 
 #include <errno.h>
 #include <linux/capability.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* capset(2) itself: libcap allocates, and this is a fork in the middle of the worker. */
-static int drop_all_capabilities(void)
+#if RAW_SYSCALL && !defined(__SANITIZE_ADDRESS__)
+#define SHARES_MEMORY 1
+#else
+#define SHARES_MEMORY 0
+#endif
+
+/* The kernel's own set: the C library's is larger. */
+typedef unsigned long kernel_sigset;
+#define SIGNAL_BIT(number) (1UL << ((number)-1))
+
+static _Noreturn void exit_now(int status)
+{
+	for (;;)
+		RAW1(SYS_exit_group, status);
+}
+
+static long drop_all_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
 
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return -errno;
-	return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+	/* Ambient ones go with the permitted ones. capabilities(7) */
+	return RAW2(SYS_capset, &header, none);
 }
 
-/* The command's own /proc covers the workspace's: it shows this namespace's processes and no
- * others. */
-static int mount_own_proc(void)
+static long confine_init(void)
 {
-	return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno
-											  : 0;
-}
+	long r = RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 
-static int confine_init(void)
-{
-	int r = confine_die_with_parent();
-
+	/* The command's own /proc covers the workspace's: it shows this namespace's processes and
+	 * no others. */
 	if (r == 0)
-		r = mount_own_proc();
+		r = RAW5(
+			SYS_mount, "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	if (r == 0)
 		r = drop_all_capabilities();
 	/* no_new_privs, the empty bounding set and not being dumpable are the worker's, and
@@ -54,33 +67,55 @@ static int confine_init(void)
 	return r;
 }
 
-/* In the child of vfork(2), which shares the init's memory until the exec. */
+static long become_standard_fds(const int *fds)
+{
+	long r = RAW3(SYS_dup3, fds[COMMAND_FD_STDIN], STDIN_FILENO, 0);
+
+	if (r >= 0)
+		r = RAW3(SYS_dup3, fds[COMMAND_FD_STDOUT], STDOUT_FILENO, 0);
+	if (r >= 0)
+		r = RAW3(SYS_dup3, fds[COMMAND_FD_STDERR], STDERR_FILENO, 0);
+	if (r >= 0)
+		r = RAW3(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
+	return r;
+}
+
+/* The shell's process, which has the init's memory and stack until the exec: it must not return. */
 static _Noreturn void become_shell(const struct command_start *start)
 {
-	char *const argv[] = {(char *)"sh", (char *)"-c", (char *)start->command, NULL};
-	sigset_t none;
+	const char *const argv[] = {"sh", "-c", start->command, NULL};
+	kernel_sigset none = 0;
+	long r = become_standard_fds(start->fds);
 
-	if (dup2(start->fds[COMMAND_FD_STDIN], STDIN_FILENO) >= 0 &&
-		dup2(start->fds[COMMAND_FD_STDOUT], STDOUT_FILENO) >= 0 &&
-		dup2(start->fds[COMMAND_FD_STDERR], STDERR_FILENO) >= 0 && setsid() >= 0 &&
-		close_range(STDERR_FILENO + 1, ~0U, 0) == 0) {
-		signal(SIGPIPE, SIG_DFL);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		execve("/bin/sh", argv, start->env);
-	}
-	start->report->launch_error = (uint32_t)errno;
+	if (r >= 0)
+		r = RAW0(SYS_setsid);
+	if (r >= 0)
+		r = RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
+	if (r >= 0)
+		r = RAW3(SYS_execve, "/bin/sh", argv, start->env);
+	start->report->launch_error = (uint32_t)-r;
 	start->report->end = COMMAND_END_NOT_BEGUN;
-	_exit(127);
+	exit_now(127);
+}
+
+/* As vfork(2): nothing but the argument is alive across the call, so the child has nothing to
+ * spoil. */
+static __attribute__((noinline)) long start_shell(const struct command_start *start)
+{
+	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+
+	if (pid == 0)
+		become_shell(start);
+	return pid;
 }
 
 /* Reaps what is there. True once the shell is among it, with its status in the report. */
-static bool reap(pid_t shell, struct command_report *report, bool told)
+static bool reap(long shell, struct command_report *report, bool told)
 {
-	pid_t pid;
 	int status;
+	long pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		if (pid != shell)
 			continue;
 		if (report->end == COMMAND_END_NOT_BEGUN)
@@ -92,79 +127,72 @@ static bool reap(pid_t shell, struct command_report *report, bool told)
 	return false;
 }
 
-/* SIGTERM to every process here but this one; what is stopped must run to see it. */
-static void terminate_all(void)
-{
-	kill(-1, SIGTERM);
-	kill(-1, SIGCONT);
-}
-
 /*
  * Signals are taken one by one, never by a handler. SIGTERM counts only from outside the namespace,
  * where the sender has no pid in it: the command can send it too, and is not obeyed.
  */
-static _Noreturn void serve(pid_t shell, const sigset_t *awaited, struct command_report *report)
+static _Noreturn void serve(long shell, const kernel_sigset *awaited, struct command_report *report)
 {
 	bool told = false;
 	siginfo_t info;
 
 	for (;;) {
-		int signal_number = sigwaitinfo(awaited, &info);
+		long number = RAW4(SYS_rt_sigtimedwait, awaited, &info, NULL, sizeof(*awaited));
 
 		/* First what has already happened: a shell that ended before it was told ended by
 		 * itself. */
 		if (reap(shell, report, told))
-			_exit(0);
-		if (signal_number == SIGTERM && info.si_pid == 0) {
-			told = true;
-			terminate_all();
-		}
+			exit_now(0);
+		if (number != SIGTERM || info.si_pid != 0)
+			continue;
+		told = true;
+		/* To every process here but this one; what is stopped must run to see it. */
+		RAW2(SYS_kill, -1, SIGTERM);
+		RAW2(SYS_kill, -1, SIGCONT);
 	}
 }
 
-static _Noreturn void command_init(const struct command_start *start)
+static _Noreturn void give_up(struct command_report *report, long error)
 {
-	sigset_t awaited;
-	pid_t shell;
-	int r;
+	report->launch_error = (uint32_t)-error;
+	report->end = COMMAND_END_NOT_BEGUN;
+	exit_now(1);
+}
 
-	sigemptyset(&awaited);
-	sigaddset(&awaited, SIGCHLD);
-	sigaddset(&awaited, SIGTERM);
-	/* Blocked since the worker blocked them: nothing sent before this line is lost. */
-	sigprocmask(SIG_BLOCK, &awaited, NULL);
-	r = confine_init();
-	if (r < 0) {
-		start->report->launch_error = (uint32_t)-r;
-		start->report->end = COMMAND_END_NOT_BEGUN;
-		_exit(1);
-	}
-	/* vfork, not fork: the copy of the page tables is what a command costs most. The child only
-	 * sets itself up and execs. */
-	shell = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
-	if (shell == 0)
-		become_shell(start); /* NOLINT(clang-analyzer-unix.Vfork) */
-	if (shell < 0) {
-		start->report->launch_error = (uint32_t)errno;
-		start->report->end = COMMAND_END_NOT_BEGUN;
-		_exit(1);
-	}
-	close_range(0, ~0U, 0);
-	serve(shell, &awaited, start->report);
+static int command_init(void *context)
+{
+	/* Blocked since the worker blocked them: nothing that was sent before this line is lost. */
+	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
+	const struct command_start *start = context;
+	struct command_report *report = start->report;
+	long shell, r = confine_init();
+
+	if (r < 0)
+		give_up(report, r);
+	shell = start_shell(start);
+	if (shell < 0)
+		give_up(report, shell);
+	RAW3(SYS_close_range, 0, ~0U, 0);
+	serve(shell, &awaited, report);
 }
 
 int command_init_start(const struct command_start *start, pid_t *ret_pid)
 {
-	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_NEWNS,
-		.exit_signal = SIGCHLD,
-	};
-	long pid = syscall(SYS_clone3, &args, sizeof(args));
+	const int flags = CLONE_NEWPID | CLONE_NEWNS | SIGCHLD;
+	long pid;
 
+#if SHARES_MEMORY
+	pid = clone(
+		command_init, start->stack + COMMAND_INIT_STACK, flags | CLONE_VM, (void *)start);
 	if (pid < 0)
 		return -errno;
+#else
+	pid = RAW5(SYS_clone, flags, 0, 0, 0, 0);
+	if (pid < 0)
+		return (int)pid;
 	if (pid == 0)
-		command_init(start);
+		command_init((void *)start);
+#endif
 	*ret_pid = (pid_t)pid;
 	return 0;
 }

@@ -21,12 +21,17 @@ struct command_start {
 	char *const *env;
 	int fds[COMMAND_FDS]; /* COMMAND_FD_*: become 1, 2 and 0 */
 	struct command_report *report;
+	char *stack; /* the init's, COMMAND_INIT_STACK bytes that nobody else uses until it is
+			reaped */
 };
+
+#define COMMAND_INIT_STACK 32768
 
 /**
  * Starts a command under an init of its own in new pid and mount namespaces. 0 and the init's pid,
  * a child of the caller; killing it ends every process of the command, and reaping it means that
- * none is left. -errno when there is no init; what fails after that is in the report.
- * pid_namespaces(7).
+ * none is left. -errno when there is no init; what fails after that is in the report. @start and
+ * what it points to must stay until the report's end is set or the init is reaped. SIGCHLD and
+ * SIGTERM must be blocked. pid_namespaces(7).
  */
 int command_init_start(const struct command_start *start, pid_t *ret_pid);

@@ -19,6 +19,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#define STACK_GUARD  4096
+#define STACK_STRIDE (STACK_GUARD + COMMAND_INIT_STACK)
+
 enum command_state {
 	COMMAND_UNUSED,
 	COMMAND_RECEIVING, /* its text is not complete */
@@ -34,6 +37,9 @@ struct command {
 	int fds[COMMAND_FDS];
 	pid_t init;
 	bool killed;
+	char **env;
+	struct command_start
+		start; /* the init reads it, and what it points to, until it is reaped */
 };
 
 struct command_table {
@@ -41,6 +47,7 @@ struct command_table {
 	const char *home;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_report *reports; /* shared with the inits, one for each of commands */
+	char *stacks; /* likewise, STACK_STRIDE apart, the lowest page of each a guard */
 };
 
 int command_table_new(struct channel *channel, const char *home, struct command_table **ret)
@@ -55,6 +62,14 @@ int command_table_new(struct channel *channel, const char *home, struct command_
 		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table->reports == MAP_FAILED)
 		return -errno;
+	table->stacks = mmap(NULL, LIMIT_COMMANDS_PER_WORKSPACE * STACK_STRIDE,
+		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (table->stacks == MAP_FAILED)
+		return -errno;
+	for (size_t i = 0; i < LIMIT_COMMANDS_PER_WORKSPACE; i++)
+		if (mprotect(table->stacks + i * STACK_STRIDE, STACK_GUARD, PROT_NONE) < 0)
+			return -errno;
+	table->stacks += STACK_GUARD;
 	*ret = TAKE_PTR(table);
 	return 0;
 }
@@ -91,6 +106,7 @@ static int finish(
 
 	close_fds(command);
 	free(command->body);
+	free(command->env);
 	*command = (struct command){0};
 	command_ended_put(&writer, ended);
 	assert(wire_writer_ok(&writer));
@@ -110,11 +126,9 @@ static int finish_not_begun(struct command_table *table, struct command *command
 
 static int launch(struct command_table *table, struct command *command)
 {
-	struct command_report *report = &table->reports[command - table->commands];
+	size_t place = (size_t)(command - table->commands);
 	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
-	_cleanup_free_ char **env = NULL;
-	struct command_start start = {.command = command->body, .report = report};
-	int r = command_env_build(table->home, extra, &env);
+	int r = command_env_build(table->home, extra, &command->env);
 
 	if (r < 0)
 		return r;
@@ -123,15 +137,19 @@ static int launch(struct command_table *table, struct command *command)
 		if (command->fds[COMMAND_FD_STDIN] < 0)
 			return finish_not_begun(table, command, errno);
 	}
-	*report = (struct command_report){.end = COMMAND_END_COUNT};
-	start.env = env;
-	memcpy(start.fds, command->fds, sizeof(start.fds));
-	r = command_init_start(&start, &command->init);
+	table->reports[place] = (struct command_report){.end = COMMAND_END_COUNT};
+	command->start = (struct command_start){
+		.command = command->body,
+		.env = command->env,
+		.report = &table->reports[place],
+		.stack = table->stacks + place * STACK_STRIDE,
+	};
+	memcpy(command->start.fds, command->fds, sizeof(command->fds));
+	r = command_init_start(&command->start, &command->init);
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
 	command->state = COMMAND_RUNNING;
 	close_fds(command);
-	free(TAKE_PTR(command->body));
 	return 0;
 }
 

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the programs are linked with and how they are hardened, read from the programs themselves."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.environ.get("CLOISTER_BUILD", "release")
+BIN = ROOT / "build" / BUILD / "bin"
+PROGRAMS = ["cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister"]
+TOUCH_WORKSPACES = ["cloister-spawner", "cloister-worker", "cloister-files"]
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], check=True, text=True, capture_output=True).stdout
+
+
+@pytest.mark.parametrize("program", TOUCH_WORKSPACES)
+def test_no_json_and_no_event_loop_near_a_workspace(program):
+    needed = [line for line in readelf("-d", BIN / program).splitlines() if "(NEEDED)" in line]
+    assert needed
+    assert not [line for line in needed if "json" in line or "event" in line]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_hardening(program):
+    path = BIN / program
+    assert "DYN (Position-Independent Executable file)" in readelf("-h", path)
+    segments = readelf("-l", path)
+    assert "GNU_RELRO" in segments
+    stack = next(line for line in segments.splitlines() if "GNU_STACK" in line)
+    assert "RWE" not in stack
+    assert "BIND_NOW" in readelf("-d", path) or "NOW" in readelf("-d", path)
+    symbols = readelf("-s", path)
+    assert "__stack_chk_fail" in symbols
+    if BUILD == "release":
+        assert "_chk@" in symbols, "no fortified function"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_program_is_setuid(program):
+    mode = (BIN / program).stat().st_mode
+    assert mode & 0o6000 == 0

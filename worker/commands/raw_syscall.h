@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * System calls that touch nothing but registers and what they are given. A command's init shares
+ * the worker's memory (CLONE_VM), and with it errno: the C library's wrappers write it when a call
+ * fails, under the worker's feet. These return -errno instead. syscall(2), "Architecture-specific
+ * requirements".
+ */
+
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+
+static inline long raw_syscall5(long number, long a, long b, long c, long d, long e)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+#define RAW_SYSCALL 1
+
+#elif defined(__aarch64__)
+
+static inline long raw_syscall5(long number, long a, long b, long c, long d, long e)
+{
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory");
+	return x0;
+}
+
+#define RAW_SYSCALL 1
+
+#else
+
+/* Elsewhere the init has memory of its own (fork), and errno with it. */
+#include <errno.h>
+#include <unistd.h>
+
+static inline long raw_syscall5(long number, long a, long b, long c, long d, long e)
+{
+	long result = syscall(number, a, b, c, d, e);
+
+	return result < 0 ? -errno : result;
+}
+
+#define RAW_SYSCALL 0
+
+#endif
+
+#define RAW5(number, a, b, c, d, e) \
+	raw_syscall5(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
+#define RAW4(number, a, b, c, d) RAW5(number, a, b, c, d, 0)
+#define RAW3(number, a, b, c)    RAW5(number, a, b, c, 0, 0)
+#define RAW2(number, a, b)       RAW5(number, a, b, 0, 0, 0)
+#define RAW1(number, a)          RAW5(number, a, 0, 0, 0, 0)
+#define RAW0(number)             RAW5(number, 0, 0, 0, 0, 0)
