@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -41,7 +42,21 @@ struct call {
 	bool paused;
 };
 
-static uint64_t last_call;
+/*
+ * Numbers count up from a random one: the files process names a temporary after its call, and two
+ * instances may write in one directory. The upper quarter of them is others' (method_workspace.c).
+ */
+static uint64_t next_call(void)
+{
+	static uint64_t last;
+
+	while (last == 0) {
+		if (getrandom(&last, sizeof(last), 0) != sizeof(last))
+			last = 0;
+		last >>= 2;
+	}
+	return ++last;
+}
 
 static bool is_command(const struct call *call)
 {
@@ -432,7 +447,7 @@ int call_start(struct event_base *base, struct workspace *workspace, struct call
 	}
 	set_timer(call->timer, deadline_ms(request));
 	call->ticket = (struct workspace_ticket){
-		.call = ++last_call,
+		.call = next_call(),
 		.slot = slot_of(request),
 		.owner = &ticket_owner,
 		.context = call,

@@ -9,8 +9,6 @@
 #include <event2/event.h>
 #include <fcntl.h>
 
-#define READ_BYTES \
-	(64 * KIB) /* a pipe's usual size: the budget of one stream in one turn of the loop */
 #define DRAIN_BYTES (1 * MIB) /* what F_SETPIPE_SZ lets an unprivileged process have, pipe(7) */
 
 struct command_output {
@@ -53,7 +51,7 @@ static void reach_limit(struct command_io *io)
 /* Reads once. Bytes read; 0: nothing now, or never again. */
 static size_t read_output(struct command_output *output)
 {
-	static char buffer[READ_BYTES];
+	static char buffer[COMMAND_IO_CHUNK];
 	struct command_io *io = output->io;
 	ssize_t n = output->fd < 0 ? -1 : read(output->fd, buffer, sizeof(buffer));
 
@@ -91,7 +89,8 @@ static void on_input_writable(evutil_socket_t fd, short what, void *context)
 {
 	struct command_io *io = context;
 	size_t left = io->input_len - io->input_written;
-	ssize_t n = write(fd, io->input + io->input_written, left < READ_BYTES ? left : READ_BYTES);
+	ssize_t n = write(fd, io->input + io->input_written,
+		left < COMMAND_IO_CHUNK ? left : COMMAND_IO_CHUNK);
 
 	(void)what;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -16,6 +16,9 @@
 struct event_base;
 struct command_io;
 
+/* What is read of a stream at once: a pipe's usual size, and its budget in one turn of the loop. */
+#define COMMAND_IO_CHUNK 65536
+
 enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STREAMS };
 
 struct command_io_owner {

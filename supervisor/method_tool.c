@@ -2,12 +2,12 @@
 /* cloisterd: tools.list, tool.call and tool.cancel. */
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/utf8.h"
 #include "supervisor/call.h"
 #include "supervisor/json_text.h"
 #include "supervisor/observation.h"
 #include "supervisor/session_state.h"
 #include "supervisor/tool_definitions.h"
+#include "supervisor/tool_output.h"
 
 #include <json-c/json_object.h>
 
@@ -66,6 +66,7 @@ static void on_done(void *context, const struct observation *observation)
 	struct session_call *call = context;
 	struct json_text json;
 
+	tool_output_flush(call);
 	if (call->id_text) {
 		session_answer_begin(call->session, &json, call->id_text);
 		observation_write(&json, observation);
@@ -74,53 +75,9 @@ static void on_done(void *context, const struct observation *observation)
 	free_call(call);
 }
 
-static void notify_output(struct session_call *call, enum command_stream stream, struct text data)
-{
-	struct json_text json = json_text(call->session->connection.output);
-
-	jsonrpc_notification_begin(&json, "tool.output");
-	json_text_object_begin(&json);
-	json_text_key(&json, "id");
-	json_text_raw(&json, text_from(call->id_text));
-	json_text_key(&json, "stream");
-	json_text_string(&json,
-		stream == COMMAND_STREAM_STDOUT ? TEXT_LITERAL("stdout") : TEXT_LITERAL("stderr"));
-	json_text_key(&json, "data");
-	if (call->stream_base64) {
-		json_text_base64_begin(&json);
-		json_text_base64_part(&json, data);
-		json_text_base64_end(&json);
-	} else {
-		json_text_string_begin(&json);
-		json_text_string_part(
-			&json, (struct text){call->carry[stream], call->carry_len[stream]});
-		json_text_string_part(&json, data);
-		json_text_string_end(&json);
-	}
-	json_text_key(&json, "seq");
-	json_text_uint64(&json, call->seq++);
-	json_text_object_end(&json);
-	session_answer_end(call->session, &json);
-}
-
-/* A character whose end has not come yet is kept back until it has. */
 static void on_output(void *context, enum command_stream stream, struct text data)
 {
-	struct session_call *call = context;
-	size_t tail = 0;
-
-	if (!call->id_text)
-		return;
-	if (!call->stream_base64) {
-		tail = utf8_incomplete_tail(data);
-		/* All of it may be the middle of one character: the whole of it is sent then. */
-		if (tail == data.len)
-			tail = 0;
-	}
-	data.len -= tail;
-	notify_output(call, stream, data);
-	call->carry_len[stream] = tail;
-	memcpy(call->carry[stream], data.data + data.len, tail);
+	tool_output_send(context, stream, data);
 }
 
 /* An observation of what never became a call. */

@@ -3,6 +3,8 @@
 
 /* The inside of a session, for session.c and the methods that act on it. */
 
+#include "common/utf8.h"
+#include "supervisor/command_io.h"
 #include "supervisor/session.h"
 #include "supervisor/workspace.h"
 
@@ -23,6 +25,12 @@ struct session_pending {
 	struct workspace *workspace; /* held */
 };
 
+/* The beginning of a character whose end has not come yet. */
+struct session_carry {
+	char bytes[UTF8_SEQUENCE_MAX];
+	size_t len;
+};
+
 struct session_call {
 	LIST_ENTRY(session_call) entry;
 	struct session *session;
@@ -30,8 +38,7 @@ struct session_call {
 	char *id_text; /* of the request; NULL: a notification, not answered */
 	uint64_t seq;  /* of tool.output */
 	bool stream_base64;
-	char carry[2][4]; /* of each stream: the beginning of a character that has not come whole */
-	size_t carry_len[2];
+	struct session_carry carry[COMMAND_STREAMS];
 };
 
 struct session {

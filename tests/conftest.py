@@ -8,7 +8,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 
-from daemon import Account, Area, Daemon  # noqa: E402  (lib is only now on the path)
+from cloister_client import acting_as  # noqa: E402  (lib is only now on the path)
+from daemon import Account, Area, Daemon  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +53,13 @@ def start_daemon(area):
 @pytest.fixture
 def own_daemon(start_daemon):
     return start_daemon()
+
+
+@pytest.fixture
+def as_user(account):
+    """Whatever the test itself does to files is done by the user."""
+    with acting_as(account.uid, account.gid):
+        yield
 
 
 @pytest.fixture

@@ -20,22 +20,25 @@ class RpcError(Exception):
         self.name = error.get("data", {}).get("code")
 
 
+def become(uid, gid, groups):
+    os.seteuid(os.getuid())
+    os.setgroups(groups)
+    os.setegid(gid)
+    os.seteuid(uid)
+
+
 @contextlib.contextmanager
 def acting_as(uid, gid=None):
     """Root's effective ids become these meanwhile: what SO_PEERCRED and permissions go by."""
-    if uid is None or uid == os.geteuid():
+    old = os.geteuid(), os.getegid(), os.getgroups()
+    if os.getuid() != 0 or uid in (None, old[0]):
         yield
         return
-    old = os.geteuid(), os.getegid(), os.getgroups()
-    os.setgroups([])
-    os.setegid(uid if gid is None else gid)
-    os.seteuid(uid)
+    become(uid, uid if gid is None else gid, [])
     try:
         yield
     finally:
-        os.seteuid(old[0])
-        os.setegid(old[1])
-        os.setgroups(old[2])
+        become(*old)
 
 
 class Client:
@@ -43,9 +46,9 @@ class Client:
 
     def __init__(self, path, uid=None, gid=None):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE)
         with acting_as(uid, gid):
             self.socket.connect(str(path))
+        self.socket.settimeout(PATIENCE)
         self.buffer = b""
         self.last_id = 0
         self.answers = []  # in the order in which they came

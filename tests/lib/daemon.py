@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import procfs
-from cloister_client import Client
+from cloister_client import Client, acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
@@ -104,8 +104,9 @@ class Area:
         """Starts a program of ours as the user."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
-        return subprocess.Popen(
-            [self.bin / words[0], *words[1:]], **keywords, **self.account.as_user())
+        with acting_as(os.getuid()):
+            return subprocess.Popen(
+                [self.bin / words[0], *words[1:]], **keywords, **self.account.as_user())
 
     def run(self, *words, **keywords):
         """Runs a program of ours as the user, and returns it completed."""

@@ -4,15 +4,17 @@
 /*
  * System calls that touch nothing but registers and what they are given. A command's init shares
  * the worker's memory (CLONE_VM), and with it errno: the C library's wrappers write it when a call
- * fails, under the worker's feet. These return -errno instead. syscall(2), "Architecture-specific
- * requirements".
+ * fails, under the worker's feet. These return -errno instead. They are inlined even
+ * without optimisation: where one returns twice (CLONE_VFORK), the child must not leave a function
+ * that the parent is still to return from. syscall(2), "Architecture-specific requirements".
  */
 
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
 
-static inline long raw_syscall5(long number, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall5(
+	long number, long a, long b, long c, long d, long e)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -29,7 +31,8 @@ static inline long raw_syscall5(long number, long a, long b, long c, long d, lon
 
 #elif defined(__aarch64__)
 
-static inline long raw_syscall5(long number, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall5(
+	long number, long a, long b, long c, long d, long e)
 {
 	register long x8 __asm__("x8") = number;
 	register long x0 __asm__("x0") = a;
@@ -53,7 +56,8 @@ static inline long raw_syscall5(long number, long a, long b, long c, long d, lon
 #include <errno.h>
 #include <unistd.h>
 
-static inline long raw_syscall5(long number, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall5(
+	long number, long a, long b, long c, long d, long e)
 {
 	long result = syscall(number, a, b, c, d, e);
 

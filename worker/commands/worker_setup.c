@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/keyctl.h>
 #include <net/if.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -104,25 +105,35 @@ static int set_limits(void *context)
 	static const struct {
 		int resource;
 		rlim_t value;
+		bool soft; /* a command may raise it again */
 	} limits[] = {
-		{RLIMIT_NPROC, LIMIT_PROCESSES}, /* counted per user namespace and id: this
-						    workspace's own */
-		{RLIMIT_NOFILE, LIMIT_OPEN_FILES},
-		{RLIMIT_FSIZE, LIMIT_FILE_SIZE_BYTES},
-		{RLIMIT_DATA, LIMIT_DATA_BYTES},
-		{RLIMIT_CORE, 1}, /* 0 would still feed a core_pattern that is a pipe to a program
-				     of host root */
-		{RLIMIT_MEMLOCK, 8 * MIB},
+		/* Counted per user namespace and id: this workspace's own. */
+		{RLIMIT_NPROC, LIMIT_PROCESSES, false},
+		{RLIMIT_NOFILE, LIMIT_OPEN_FILES, false},
+		{RLIMIT_FSIZE, LIMIT_FILE_SIZE_BYTES, false},
+		/* 0 would still feed a core_pattern that is a pipe to a program of host root. */
+		{RLIMIT_CORE, 1, false},
+		{RLIMIT_MEMLOCK, 8 * MIB, false},
+#ifndef __SANITIZE_ADDRESS__
+		/*
+		 * Against accidents: it is per process, so no bound on what a hostile command
+		 * takes, and programs built with AddressSanitizer, ours included, need terabytes of
+		 * it.
+		 */
+		{RLIMIT_DATA, LIMIT_DATA_BYTES, true},
+#endif
 	};
 
 	(void)context;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		struct rlimit limit, old;
+		struct rlimit limit;
 
-		if (getrlimit(limits[i].resource, &old) < 0)
+		if (getrlimit(limits[i].resource, &limit) < 0)
 			return -errno;
-		limit.rlim_max = old.rlim_max < limits[i].value ? old.rlim_max : limits[i].value;
-		limit.rlim_cur = limit.rlim_max;
+		if (limit.rlim_max > limits[i].value && !limits[i].soft)
+			limit.rlim_max = limits[i].value;
+		limit.rlim_cur =
+			limit.rlim_max < limits[i].value ? limit.rlim_max : limits[i].value;
 		if (setrlimit(limits[i].resource, &limit) < 0)
 			return -errno;
 	}

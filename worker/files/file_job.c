@@ -21,7 +21,7 @@ struct job {
 
 struct job_table {
 	int up;
-	struct job jobs[LIMIT_FILE_JOBS];
+	struct job jobs[JOB_TABLE_SIZE];
 };
 
 struct job_table *job_table_new(int up)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/channel.h"
+#include "common/limits.h"
 #include "worker/files/reply.h"
 #include "worker/files/root_open.h"
 
@@ -17,12 +18,15 @@
  * to job_table_start. */
 typedef void (*job_function)(const struct root *root, const void *request, struct reply *reply);
 
+/* The calls' jobs and the one that sweeps. */
+#define JOB_TABLE_SIZE (LIMIT_FILE_JOBS + 1)
+
 struct job_table;
 
 /** An empty table whose results go to @up (borrowed, blocking). NULL: out of memory. */
 struct job_table *job_table_new(int up);
 
-/** Starts @function for @call in a child. -EBUSY: LIMIT_FILE_JOBS are running. Otherwise 0 or
+/** Starts @function for @call in a child. -EBUSY: JOB_TABLE_SIZE are running. Otherwise 0 or
  * -errno. */
 int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
 	job_function function, const void *request);
@@ -31,7 +35,7 @@ int job_table_start(struct job_table *table, const struct root *root, uint64_t c
  * gone. */
 int job_table_cancel(struct job_table *table, uint64_t call);
 
-/** Fills @poll_fds (at least LIMIT_FILE_JOBS of them) with the running jobs' pipes and returns how
+/** Fills @poll_fds (JOB_TABLE_SIZE of them) with the running jobs' pipes and returns how
  * many. */
 size_t job_table_poll_fds(const struct job_table *table, struct pollfd *poll_fds);
 

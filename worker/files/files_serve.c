@@ -13,6 +13,7 @@
 #include "worker/files/file_list.h"
 #include "worker/files/file_read.h"
 #include "worker/files/file_search.h"
+#include "worker/files/file_sweep.h"
 #include "worker/files/file_write.h"
 
 #include <errno.h>
@@ -97,6 +98,16 @@ static void act_clear(const struct root *root, const void *request, struct reply
 {
 	(void)request;
 	file_clear(root, reply);
+}
+
+/* Ends like a call, and is nobody's: cloisterd drops the answer to call 0. */
+static void act_sweep(const struct root *root, const void *request, struct reply *reply)
+{
+	struct files_end end = {0};
+
+	(void)request;
+	file_sweep(root);
+	reply_end(reply, &end);
 }
 
 static int handle_read(struct server *server, const struct channel_frame *frame)
@@ -248,8 +259,11 @@ int files_serve(struct channel *channel, const struct root *root)
 		.root = root,
 		.jobs = job_table_new(channel->out),
 	};
-	struct pollfd poll_fds[1 + LIMIT_FILE_JOBS];
+	struct pollfd poll_fds[1 + JOB_TABLE_SIZE];
 	int r = server.jobs ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = job_table_start(server.jobs, root, 0, act_sweep, NULL);
 
 	while (r == 0) {
 		size_t n;

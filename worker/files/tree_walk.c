@@ -17,9 +17,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#define BATCH_BYTES     65536
-#define TEMPORARY_NAME  ".cloister-"
-#define DIRECTORY_FLAGS (O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+#define BATCH_BYTES      65536
+#define TEMPORARY_NAME   ".cloister-"
+#define TEMPORARY_DIGITS 16
+#define DIRECTORY_FLAGS  (O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
 struct entry {
 	uint32_t name; /* offset in names */
@@ -97,13 +98,13 @@ static int reserve(void *array, size_t *size, size_t need, size_t item_size)
 	return 0;
 }
 
-static bool is_temporary(const char *name)
+bool tree_walk_is_temporary(const char *name)
 {
 	size_t prefix = strlen(TEMPORARY_NAME);
 
-	if (strncmp(name, TEMPORARY_NAME, prefix) != 0 || name[prefix] == '\0')
-		return false;
-	return name[prefix + strspn(name + prefix, "0123456789abcdef")] == '\0';
+	return strncmp(name, TEMPORARY_NAME, prefix) == 0 &&
+	       strspn(name + prefix, "0123456789abcdef") == TEMPORARY_DIGITS &&
+	       name[prefix + TEMPORARY_DIGITS] == '\0';
 }
 
 static int add_entry(struct walker *walker, const struct dirent64 *dirent)
@@ -112,7 +113,7 @@ static int add_entry(struct walker *walker, const struct dirent64 *dirent)
 	int r;
 
 	if (strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0 ||
-		is_temporary(dirent->d_name))
+		(!walker->walk->temporaries && tree_walk_is_temporary(dirent->d_name)))
 		return 0;
 	if (len > LIMIT_NAME_BYTES + 1 ||
 		walker->names_len + len + walker->count * sizeof(struct entry) >

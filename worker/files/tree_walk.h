@@ -27,7 +27,8 @@ struct walk {
 	int root_fd;      /* the workspace's root, for the .gitignore files above @path */
 	struct text path; /* of the directory to walk, from the workspace's root; "." is that */
 	bool recursive;
-	bool gitignore; /* leave out what git ignores; @path itself is walked in any case */
+	bool temporaries; /* visit cloister's own temporary files too */
+	bool gitignore;   /* leave out what git ignores; @path itself is walked in any case */
 	walk_visitor visit;
 	void *context;
 };
@@ -39,7 +40,10 @@ struct walk_end {
 
 /**
  * Walks the directory @fd (open for reading; borrowed), which is @walk->path. cloister's own
- * temporary files are left out. Returns 0, what the visitor returned, or -errno when this process
- * lacks memory or descriptors; sets *@ret_end in each case.
+ * temporary files are left out unless they are asked for. Returns 0, what the visitor returned, or
+ * -errno when this process lacks memory or descriptors; sets *@ret_end in each case.
  */
 int tree_walk(const struct walk *walk, int fd, struct walk_end *ret_end);
+
+/** Whether @name is that of a temporary of ours: .cloister- and the 16 hex digits of a call. */
+bool tree_walk_is_temporary(const char *name);

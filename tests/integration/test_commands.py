@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run_command through the real daemon: output, ends, options and what is blocked."""
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("as_user")
+
+KIB, MIB = 1 << 10, 1 << 20
+KEPT = 256 * KIB  # LIMIT_STREAM_KEPT_BYTES
+
+
+def ended(client, by, command, options=None, **arguments):
+    """The observation of a command that cloister ends."""
+    observation = client.observe("run_command", {"command": command, **arguments}, options)
+    assert not observation["success"]
+    assert observation["output"]["ended_by"] == by
+    return observation
+
+
+def test_a_command(client, workspace):
+    output = client.run("echo out; echo err >&2; exit 3")
+    assert output == {
+        "command": "echo out; echo err >&2; exit 3", "exit_code": 3, "signal": None,
+        "stdout": "out\n", "stderr": "err\n", "stdout_bytes": 4, "stderr_bytes": 4,
+        "truncated": False, "timed_out": False, "ended_by": "exit",
+        "duration_ms": output["duration_ms"]}
+    assert client.run("pwd")["stdout"] == f"{workspace}\n"
+
+
+def test_usage_says_what_it_cost(client, workspace):
+    observation = client.observe("run_command", {
+        "command": "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"})
+    usage = observation["usage"]
+    assert usage["user_us"] + usage["system_us"] > 10000
+    assert usage["wall_us"] > 10000
+    assert usage["max_rss_bytes"] > 100 * KIB
+
+
+@pytest.mark.parametrize("number,name", [
+    (signal.SIGKILL, "SIGKILL"), (signal.SIGSEGV, "SIGSEGV"), (signal.SIGTERM, "SIGTERM"),
+    (signal.SIGPIPE, "SIGPIPE")])
+def test_a_command_that_a_signal_ends(client, workspace, number, name):
+    output = client.run(f"kill -{int(number)} $$")
+    assert (output["exit_code"], output["signal"], output["ended_by"]) == (None, name, "signal")
+
+
+def test_signals_are_as_a_shell_expects(client, workspace):
+    stdout = client.run("grep -E 'SigBlk|SigIgn' /proc/self/status")["stdout"]
+    assert stdout.split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16]
+    assert client.run("yes | head -1; echo $?")["stdout"] == "y\n0\n"
+
+
+def test_output_is_kept_at_its_head_and_tail(client, workspace):
+    output = client.run("echo first; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo last; echo e >&2")
+    assert output["stdout_bytes"] == 1000012
+    assert output["truncated"] is True
+    assert output["stdout"].startswith("first\nxxx")
+    assert output["stdout"].endswith("xxx\nlast\n")
+    assert KEPT <= len(output["stdout"]) < KEPT + 100
+    assert output["stderr"] == "e\n" and output["stderr_bytes"] == 2
+    output = client.run(f"head -c {KEPT} /dev/zero | tr '\\0' x")
+    assert output["truncated"] is False and output["stdout"] == "x" * KEPT
+
+
+def test_truncation_does_not_cut_characters(client, workspace):
+    output = client.run(f"i=0; while [ $i -lt 4000 ]; do printf {'€' * 40}; i=$((i+1)); done; printf x")
+    assert output["truncated"] is True
+    assert "\ufffd" not in output["stdout"]
+    assert output["stdout"].endswith("€x")
+
+
+def test_output_that_is_not_utf8(client, workspace):
+    assert client.run(r"printf 'a\377b\303'")["stdout"] == "a\ufffdb\ufffd"
+    output = client.run(r"printf 'a\377b\303'; printf '\000' >&2", {"encoding": "base64"})
+    assert base64.b64decode(output["stdout"]) == b"a\xffb\xc3"
+    assert base64.b64decode(output["stderr"]) == b"\0"
+
+
+def test_too_much_output_ends_the_command(client, workspace):
+    observation = ended(client, "output_limit", "cat /dev/zero", timeout_ms=60000)
+    assert observation["error"]["code"] == "OUTPUT_LIMIT"
+    assert observation["output"]["stdout_bytes"] > 60 * MIB
+    assert observation["output"]["truncated"] is True
+
+
+def test_standard_input(client, workspace):
+    assert client.run("cat; echo $?")["stdout"] == "0\n"
+    assert client.run("cat", {"stdin": "zwölf\n"})["stdout"] == "zwölf\n"
+    assert client.run("wc -c", {"stdin": ""})["stdout"].strip() == "0"
+    data = bytes(range(256)) * 4000
+    output = client.run("sha256sum", {"stdin": base64.b64encode(data).decode(), "encoding": "base64"})
+    expected = subprocess.run(["sha256sum"], input=data, capture_output=True).stdout
+    assert base64.b64decode(output["stdout"]) == expected
+    # Nobody reads it: the command does not hang, nor does the service.
+    assert client.run("true", {"stdin": "x" * MIB})["exit_code"] == 0
+
+
+def test_environment(client, workspace):
+    variables = dict(line.split("=", 1) for line in client.run("env")["stdout"].splitlines())
+    assert variables["HOME"] == "/home/agent"
+    assert variables["USER"] == "agent"
+    assert not {"ASAN_OPTIONS", "UBSAN_OPTIONS", "XDG_RUNTIME_DIR", "SUDO_USER"} & set(variables)
+    output = client.run('printf "%s|" "$A" "$B" "$USER" "$HOME"',
+                        {"env": {"A": "a=b c", "B": "", "USER": "me"}})
+    assert output["stdout"] == "a=b c||me|/home/agent|"
+
+
+def test_streaming(client, workspace):
+    number = client.begin("run_command", {
+        "command": "for i in 1 2 3; do echo out $i; echo err $i >&2; sleep 0.2; done"}, {"stream": True})
+    answer = client.wait(number)["result"]
+    params = [message["params"] for message in client.notifications]
+    assert all(message["method"] == "tool.output" for message in client.notifications)
+    assert len(params) >= 4
+    assert all(set(p) == {"id", "stream", "data", "seq"} and p["id"] == number for p in params)
+    numbers = [p["seq"] for p in params]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    for stream in ("stdout", "stderr"):
+        streamed = "".join(p["data"] for p in params if p["stream"] == stream)
+        assert streamed == answer["output"][stream]
+    assert answer["output"]["stdout"] == "out 1\nout 2\nout 3\n"
+
+
+def test_streaming_keeps_characters_whole(client, workspace):
+    number = client.begin("run_command", {
+        "command": r"printf '\342'; sleep 0.2; printf '\202'; sleep 0.2; printf '\254x'"}, {"stream": True})
+    assert client.wait(number)["result"]["output"]["stdout"] == "€x"
+    assert "".join(m["params"]["data"] for m in client.notifications) == "€x"
+
+
+def test_a_stream_ends_as_the_output_does(client, workspace):
+    number = client.begin("run_command", {"command": r"printf 'a\303'"}, {"stream": True})
+    assert client.wait(number)["result"]["output"]["stdout"] == "a\ufffd"
+    assert "".join(m["params"]["data"] for m in client.notifications) == "a\ufffd"
+
+
+def test_streaming_base64(client, workspace):
+    number = client.begin("run_command", {"command": r"printf '\377\000'"}, {
+        "stream": True, "encoding": "base64"})
+    client.wait(number)
+    data = b"".join(base64.b64decode(m["params"]["data"]) for m in client.notifications)
+    assert data == b"\xff\0"
+
+
+def test_without_the_option_nothing_is_streamed(client, workspace):
+    client.run("echo x")
+    assert not client.notifications
+
+
+def test_a_long_stream_arrives_whole(client, workspace):
+    number = client.begin("run_command", {"command": "seq 2000000"}, {"stream": True})
+    time.sleep(1)  # nobody reads meanwhile: the command is held back, not its output lost
+    assert client.wait(number)["result"]["success"]
+    received = "".join(m["params"]["data"] for m in client.notifications)
+    assert received == "".join(f"{i}\n" for i in range(1, 2000001))
+
+
+# Deadlines
+
+
+@pytest.mark.parametrize("options,argument", [
+    ({"timeout_ms": 300}, 60000), ({"timeout_ms": 60000}, 300), (None, 300)])
+def test_the_shortest_deadline_counts(client, workspace, options, argument):
+    began = time.monotonic()
+    observation = ended(client, "timeout", "echo partial; sleep 60", options, timeout_ms=argument)
+    assert time.monotonic() - began < 5
+    assert observation["error"]["code"] == "TIMEOUT"
+    assert observation["output"]["timed_out"] is True
+    assert observation["output"]["stdout"] == "partial\n"
+    assert 200 < observation["output"]["duration_ms"] < 5000
+
+
+def test_a_command_may_clean_up_when_it_is_terminated(client, workspace):
+    observation = ended(client, "timeout", "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.1; done",
+                        timeout_ms=300)
+    assert observation["output"]["stdout"] == "cleaned\n"
+
+
+def test_what_ignores_sigterm_is_killed_after_the_grace(client, workspace):
+    began = time.monotonic()
+    observation = ended(client, "timeout", "trap '' TERM; echo partial; while :; do sleep 0.1; done",
+                        timeout_ms=500)
+    assert 5.3 < time.monotonic() - began < 12
+    assert observation["output"]["timed_out"] is True
+    assert observation["output"]["stdout"] == "partial\n"
+
+
+def test_silence(client, workspace):
+    observation = ended(client, "idle_timeout", "for i in 1 2 3 4; do echo $i; sleep 0.3; done; sleep 60",
+                        {"idle_timeout_ms": 1500})
+    assert observation["error"]["code"] == "TIMEOUT"
+    assert observation["output"]["timed_out"] is True
+    assert observation["output"]["stdout"] == "1\n2\n3\n4\n"
+
+
+def test_a_background_child_does_not_delay_the_answer(client, workspace):
+    began = time.monotonic()
+    output = client.run("sleep 60 & (setsid sleep 61 &) ; echo done")
+    assert time.monotonic() - began < 10
+    assert (output["stdout"], output["exit_code"]) == ("done\n", 0)
+
+
+def test_the_next_command_finds_nothing_of_the_last(client, workspace):
+    client.run("(setsid sleep 1234 >/dev/null 2>&1 &); sleep 0.2")
+    assert "1234" not in client.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; true")["stdout"].replace(
+        "cat /proc", "")
+
+
+# Commands that are hard on the workspace
+
+
+def test_many_commands_at_once(client, workspace):
+    numbers = [client.begin("run_command", {"command": f"sleep 0.2; echo {i}"}) for i in range(100)]
+    for i, number in enumerate(numbers):
+        assert client.wait(number)["result"]["output"]["stdout"] == f"{i}\n"
+
+
+def test_a_fork_bomb_stays_inside(client, workspace):
+    observation = client.observe("run_command", {
+        "command": "bomb() { bomb | bomb & }; bomb; sleep 1; echo alive", "timeout_ms": 10000})
+    assert observation["output"] is not None
+    assert client.run("echo well")["stdout"] == "well\n"
+
+
+def test_a_long_command_line(client, workspace):
+    output = client.run(": " + "x" * 131000 + "; echo end")
+    assert output["stdout"] == "end\n"
+    assert client.fail("run_command", command=": " + "x" * 131071)["code"] == "INVALID_ARGUMENTS"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+def test_programs_with_large_address_spaces_run(client, workspace):
+    """A sanitizer reserves terabytes that it never touches: the limit on data is a soft one."""
+    (workspace / "a.c").write_text("int main(void) { return 0; }\n")
+    output = client.run("gcc -fsanitize=address a.c -o a && ulimit -d unlimited && "
+                        "ASAN_OPTIONS=detect_leaks=0 ./a")
+    assert output["exit_code"] == 0, output["stderr"]
+
+
+def test_set_user_id_programs_gain_nothing(client, workspace):
+    program = next((p for p in ("/usr/bin/su", "/usr/bin/passwd", "/usr/bin/mount")
+                    if os.path.exists(p) and os.stat(p).st_mode & 0o4000), None)
+    if not program:
+        pytest.skip("the host has no set-user-ID program")
+    assert client.run(f"cp {program} copy && chmod u+s copy && ./copy --help >/dev/null; id -u; "
+                      "grep NoNewPrivs /proc/self/status")["stdout"].split() == [
+        "1000", "NoNewPrivs:", "1"]
+
+
+# Blocked commands
+
+
+@pytest.mark.parametrize("command", [
+    "sudo true", "rm -rf /", "rm -rf ~", "rm -rf /etc", "shutdown now", "reboot", "mkfs /dev/sda",
+    "format c:", "dd if=/dev/zero of=x", "curl http://example.org", "wget example.org", "nc -l 1",
+    "netcat x 1", "python3 -m http.server", "node --inspect x.js"])
+def test_the_seeds_blocked_commands(client, workspace, command):
+    for text in (command, f"true; {command}", f"echo x && {command}"):
+        error = client.fail("run_command", command=text)
+        assert error["code"] == "COMMAND_BLOCKED", text
+        assert error["message"]
+
+
+def test_removing_inside_the_workspace_is_not_blocked(client, workspace):
+    (workspace / "d").mkdir()
+    (workspace / "d/f").touch()
+    assert client.run(f"rm -rf {workspace}/d")["exit_code"] == 0
+    assert not (workspace / "d").exists()
+    assert client.fail("run_command", command=f"rm -rf {workspace}/../d")["code"] == "COMMAND_BLOCKED"
+    assert client.fail("run_command", command=f"rm -rf {workspace}/d /etc")["code"] == "COMMAND_BLOCKED"
+
+
+@pytest.mark.parametrize("command", [
+    "git status || true", "echo sudo", "grep -r curl . || true", "rm -f file.txt", "ls", "cat /dev/null",
+    "echo 'rm -rf /' > note", "printf format", "date; add=1; echo $add"])
+def test_commands_that_only_mention_blocked_ones(client, workspace, command):
+    assert client.observe("run_command", {"command": command})["success"]

@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ends what: nothing of cloister's outlives what it was for, and nothing else suffers.
+
+CLOISTER_SOAK=full or short sets how much the last test does; a sanitized build's default is short.
+"""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+
+import procfs
+import pytest
+from cloister_client import Client, RpcError, acting_as
+from daemon import AM_ROOT, is_sanitized
+
+MIB = 1 << 20
+SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
+# Sanitizers slow down deaths as well.
+AT_ONCE = 3.0 if is_sanitized() else 1.0
+
+
+@pytest.fixture
+def marker():
+    """A word for command lines, by which their processes are found."""
+    return f"cloister-marker-{os.getpid()}-{random.randrange(10 ** 9)}"
+
+
+def begin_all_kinds(client, path, marker):
+    """Commands that are hard to get rid of. Returns the calls' ids once all of them run."""
+    program = f"; : {marker}"
+    commands = {
+        "plain": f"sleep 600{program}",
+        "stopped": f"touch stopping; kill -STOP $${program}",
+        "deaf": f"trap '' TERM INT HUP QUIT; touch deaf; while :; do sleep 0.1; done{program}",
+        "daemon": f"(setsid sh -c 'touch daemon; sleep 600{program}' & ) ; sleep 600",
+        "twice": f"(setsid sh -c \"(setsid sh -c 'touch twice; exec sleep 600{program}' &)\" &); sleep 600",
+        "busy": f"touch busy; while :; do :; done{program}",
+    }
+    numbers = [client.begin("run_command", {"command": command, "timeout_ms": 300000})
+               for command in commands.values()]
+    names = ("stopping", "deaf", "daemon", "twice", "busy")
+    assert procfs.eventually(lambda: all((path / name).exists() for name in names), 20)
+    assert procfs.eventually(lambda: any(
+        procfs.status(pid).get("State", "?")[0] == "T" for pid in procfs.having(marker)))
+    return numbers
+
+
+def assert_gone(processes, marker, seconds):
+    assert procfs.vanish(processes, seconds), [
+        (pid, procfs.name(pid), procfs.status(pid).get("State"))
+        for pid in processes if procfs.is_alive(pid)]
+    assert not procfs.having(marker)
+
+
+# The supervisor's end
+
+
+@pytest.mark.parametrize("stopped", [False, pytest.param(True, marks=pytest.mark.skipif(
+    not AM_ROOT, reason="needs root to stop the workspace's processes"))])
+def test_a_killed_cloisterd_leaves_nothing(own_daemon, marker, stopped):
+    """Also when worker, files and the commands' inits are stopped."""
+    client = own_daemon.connect()
+    begin_all_kinds(client, own_daemon.new_workspace(client), marker)
+    other = own_daemon.connect()
+    own_daemon.new_workspace(other)
+    processes = procfs.descendants(own_daemon.pid)
+    assert len(processes) > 15
+    if stopped:
+        for worker, files in own_daemon.cells():
+            for pid in (files, *procfs.children(worker), worker):
+                os.kill(pid, signal.SIGSTOP)
+    own_daemon.process.kill()
+    own_daemon.process.wait()
+    assert_gone(processes, marker, AT_ONCE)
+    with pytest.raises(OSError):
+        own_daemon.connect()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_orderly_end_answers_what_runs(own_daemon, marker, number):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    calls = begin_all_kinds(client, path, marker)
+    processes = procfs.descendants(own_daemon.pid)
+    own_daemon.process.send_signal(number)
+    for call in calls:
+        observation = client.wait(call)["result"]
+        assert not observation["success"]
+        assert observation["error"]["code"] == "SHUTTING_DOWN"
+        assert observation["output"]["ended_by"] == "shutdown"
+    assert own_daemon.process.wait(30) == 0
+    assert_gone(processes, marker, 0)
+    assert not own_daemon.socket.exists()
+
+
+def test_no_new_work_during_an_orderly_end(own_daemon):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    deaf = client.begin("run_command", {"command": "trap '' TERM; touch deaf; while :; do sleep 0.1; done"})
+    assert procfs.eventually((path / "deaf").exists)
+    own_daemon.process.terminate()
+    assert procfs.eventually(lambda: "shutting down" in own_daemon.log())
+    assert client.fail("run_command", command="true")["code"] == "SHUTTING_DOWN"
+    with pytest.raises(RpcError) as caught:
+        client.call("workspace.open", {"workspace": "new"})
+    assert caught.value.name == "SHUTTING_DOWN"
+    try:
+        with Client(own_daemon.socket, own_daemon.account.uid) as late:
+            assert late.receive()["error"]["data"]["code"] == "SHUTTING_DOWN"
+    except ConnectionRefusedError:
+        pass
+    assert client.wait(deaf)["result"]["output"]["ended_by"] == "shutdown"
+    assert own_daemon.process.wait(30) == 0
+
+
+def test_an_idle_daemon_ends_at_once(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    processes = procfs.descendants(own_daemon.pid)
+    began = time.monotonic()
+    own_daemon.process.terminate()
+    assert own_daemon.process.wait(30) == 0
+    assert time.monotonic() - began < 5
+    assert client.receive() is None
+    assert not any(procfs.is_alive(pid) for pid in processes)
+
+
+def test_a_daemon_starts_where_a_killed_one_was(area, own_daemon):
+    client = own_daemon.connect()
+    client.call("workspace.open", {"workspace": "kept"})
+    client.use("write_file", path="f", content="x")
+    own_daemon.process.kill()
+    own_daemon.process.wait()
+    words = ["cloisterd", "--agent-socket", str(own_daemon.socket), "--state-dir", str(own_daemon.state)]
+    with area.start(words, stderr=subprocess.DEVNULL) as again:
+        client = procfs.eventually(lambda: try_connecting(own_daemon))
+        client.call("workspace.open", {"workspace": "kept"})
+        assert client.use("read_file", {"line_numbers": False}, path="f")["content"] == "x"
+        with area.start(words, stderr=subprocess.PIPE) as second:
+            assert second.wait(30) != 0
+        assert client.use("list_directory", path=".")["count"] == 1
+        again.terminate()
+        assert again.wait(30) == 0
+
+
+def try_connecting(daemon):
+    try:
+        return daemon.connect()
+    except OSError:
+        return None
+
+
+def test_a_killed_spawner_ends_the_service(own_daemon, marker):
+    client = own_daemon.connect()
+    calls = begin_all_kinds(client, own_daemon.new_workspace(client), marker)
+    processes = procfs.descendants(own_daemon.pid)
+    with acting_as(own_daemon.account.uid):
+        os.kill(own_daemon.spawner(), signal.SIGKILL)
+    for call in calls:
+        assert client.wait(call)["result"]["error"]["code"] in ("WORKER_LOST", "SHUTTING_DOWN")
+    own_daemon.process.wait(30)
+    assert_gone(processes, marker, AT_ONCE)
+
+
+def test_a_killed_private_client_takes_its_instance_along(area, marker):
+    path = area.new_directory()
+    with area.start(["cloister", "--private", "--workspace", str(path), "exec", "--",
+                     f"touch begun; sleep 600; : {marker}"]) as client:
+        assert procfs.eventually((path / "begun").exists, 20)
+        processes = procfs.descendants(client.pid)
+        assert len(processes) >= 6
+        client.kill()
+    assert_gone(processes, marker, 10)
+
+
+# A workspace's end
+
+
+def kill(daemon, pid):
+    """As the user that the daemon runs as may do at any time."""
+    with acting_as(daemon.account.uid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def two_workspaces(daemon):
+    """(client, path, worker, files) of each."""
+    made = []
+    known = set()
+    for _ in range(2):
+        client = daemon.connect()
+        path = daemon.new_workspace(client)
+        ((worker, files),) = set(daemon.cells()) - known
+        known.add((worker, files))
+        made.append((client, path, worker, files))
+    return made
+
+
+def test_a_killed_worker_is_replaced(own_daemon, marker):
+    (client, path, worker, _), (other, other_path, _, _) = two_workspaces(own_daemon)
+    untouched = other.begin("run_command", {"command": "touch begun; sleep 3; echo well"})
+    lost = [client.begin("run_command", {"command": f"touch begun{i}; sleep 600; : {marker}"})
+            for i in range(3)]
+    assert procfs.eventually(lambda: (other_path / "begun").exists() and all(
+        (path / f"begun{i}").exists() for i in range(3)))
+    kill(own_daemon, worker)
+    for call in lost:
+        observation = client.wait(call)["result"]
+        assert observation["error"]["code"] == "WORKER_LOST"
+        if observation["output"]:
+            assert observation["output"]["ended_by"] == "worker_lost"
+    assert_gone([worker], marker, AT_ONCE)
+    assert client.run("echo again; ls begun0")["stdout"] == "again\nbegun0\n"
+    assert client.use("list_directory", path=".")["count"] == 3
+    assert other.wait(untouched)["result"]["output"]["stdout"] == "well\n"
+    assert len(own_daemon.cells()) == 2
+
+
+def test_a_killed_files_process_is_replaced(own_daemon):
+    (client, path, _, files), (other, other_path, _, _) = two_workspaces(own_daemon)
+    with acting_as(own_daemon.account.uid):
+        for directory in (path, other_path):
+            (directory / "0").write_bytes(b"some line of text\n" * 3000000)
+            for i in range(1, 200):
+                os.link(directory / "0", directory / str(i))
+    lost = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
+    untouched = other.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
+    assert procfs.eventually(lambda: procfs.children(files))
+    (job,) = procfs.children(files)
+    kill(own_daemon, files)
+    assert client.wait(lost)["result"]["error"]["code"] == "WORKER_LOST"
+    assert procfs.vanish([files, job], AT_ONCE)
+    assert client.use("list_directory", path=".")["count"] == 200
+    assert client.run("echo well")["stdout"] == "well\n"
+    assert other.cancel(untouched)
+    assert other.wait(untouched)["result"]["error"]["code"] == "CANCELLED"
+
+
+def test_processes_killed_again_and_again(own_daemon):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    for i in range(20):
+        ((worker, files),) = own_daemon.cells()
+        kill(own_daemon, (worker, files)[i % 2])
+        deadline = time.monotonic() + 20
+        while True:
+            observation = client.observe("run_command", {"command": "echo well"})
+            if observation["success"]:
+                break
+            assert observation["error"]["code"] == "WORKER_LOST"
+            assert time.monotonic() < deadline
+    assert not list(path.iterdir())
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to stop a process that is pid 1 of its namespace")
+def test_a_worker_that_does_not_answer_is_killed(own_daemon, marker):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    ((worker, _),) = own_daemon.cells()
+    call = client.begin("run_command", {"command": f"touch begun; sleep 600; : {marker}", "timeout_ms": 500})
+    assert procfs.eventually((path / "begun").exists)
+    os.kill(worker, signal.SIGSTOP)
+    observation = client.wait(call)["result"]
+    assert observation["error"]["code"] in ("WORKER_LOST", "TIMEOUT")
+    assert_gone([worker], marker, AT_ONCE)
+    assert client.run("echo well")["stdout"] == "well\n"
+
+
+def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
+    client = own_daemon.connect()
+    begin_all_kinds(client, own_daemon.new_workspace(client), marker)
+    processes = procfs.descendants(own_daemon.spawner())
+    client.close()
+    assert_gone(processes, marker, 15)
+    assert procfs.eventually(lambda: not own_daemon.cells())
+
+
+def test_a_workspace_closes_with_its_last_user(own_daemon):
+    first, second = own_daemon.connect(), own_daemon.connect()
+    path = own_daemon.new_workspace(first)
+    second.call("workspace.open", {"root": str(path)})
+    ((worker, files),) = own_daemon.cells()
+    first.close()
+    assert second.run("echo well")["stdout"] == "well\n"
+    assert own_daemon.cells() == [(worker, files)]
+    second.call("workspace.close")
+    assert procfs.vanish([worker, files])
+    assert procfs.eventually(lambda: not procfs.children(own_daemon.spawner()))
+
+
+def test_clients_that_leave_in_the_middle(own_daemon):
+    paths = [own_daemon.area.new_directory() for _ in range(5)]
+    for i in range(100):
+        client = own_daemon.connect()
+        client.request("workspace.open", {"root": str(paths[i % 5])})
+        if i % 2:
+            client.begin("run_command", {"command": "sleep 600"})
+        if i % 3:
+            client.send_raw(b'{"jsonrpc":')
+        client.close()
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    assert client.run("echo well")["stdout"] == "well\n"
+    assert procfs.eventually(lambda: len(own_daemon.cells()) == 1, 20)
+
+
+def test_the_connection_over_the_limit_is_told(own_daemon):
+    clients = [own_daemon.connect() for _ in range(512)]
+    assert clients[-1].call("tools.list")
+    with own_daemon.connect() as late:
+        answer = late.receive()
+        assert answer["error"]["data"]["code"] == "BUSY"
+        assert late.receive() is None
+    for client in clients:
+        client.close()
+    assert procfs.eventually(lambda: is_served(own_daemon))
+
+
+def is_served(daemon):
+    with daemon.connect() as client:
+        try:
+            return client.call("tools.list")
+        except (RpcError, KeyError, ConnectionError):
+            return False
+
+
+# A command's end
+
+
+@pytest.mark.parametrize("command", [
+    "(sleep 600; : MARKER) & sleep 0.1",
+    "(setsid sh -c 'exec 1>&- 2>&-; sleep 600; : MARKER' &); sleep 0.2",
+    "sh -c 'kill -STOP $$; : MARKER' & sleep 0.2",
+    "nohup sh -c 'while :; do sleep 0.1; done; : MARKER' > /dev/null 2>&1 & sleep 0.2",
+    "(sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done; : MARKER' &); sleep 0.2",
+    "for i in $(seq 50); do sh -c 'sleep 600; : MARKER' & done; sleep 0.2",
+    "sh -c 'sleep 600; : MARKER' & kill -9 $$", "sh -c 'sleep 600; : MARKER' & kill -9 -1"])
+def test_nothing_of_a_command_is_alive_at_its_answer(client, workspace, marker, command):
+    output = client.run(command.replace("MARKER", marker))
+    assert not procfs.having(marker)
+    assert output["ended_by"] in ("exit", "signal")
+
+
+def test_nothing_is_alive_at_a_late_answer(client, workspace, marker):
+    observation = client.observe("run_command", {
+        "command": f"(setsid sh -c \"trap '' TERM; while :; do sleep 0.1; done; : {marker}\" &); "
+                   f"trap '' TERM; while :; do sleep 0.1; done; : {marker}", "timeout_ms": 500})
+    assert not procfs.having(marker)
+    assert observation["output"]["ended_by"] == "timeout"
+
+
+def test_what_a_dead_write_left_goes_at_the_next_opening(daemon, client):
+    path = daemon.area.new_directory()
+    with acting_as(daemon.account.uid, daemon.account.gid):
+        (path / ".cloister-0000000000000007").write_text("half")
+        (path / ".cloisterrc").write_text("kept")
+    client.call("workspace.open", {"root": str(path)})
+    assert client.use("list_directory", path=".")["count"] == 1
+    # It is looked for in the background, at idle priority.
+    deadline = time.monotonic() + 30
+    while os.listdir(path) != [".cloisterrc"] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert os.listdir(path) == [".cloisterrc"]
+
+
+def test_what_a_living_write_has_stays(daemon, client):
+    path = daemon.area.new_directory()
+    temporary = path / ".cloister-00000000deadbeef"
+    gone = path / ".cloister-00000000deadbee0"
+    with acting_as(daemon.account.uid, daemon.account.gid):
+        gone.write_text("half")
+        with open(temporary, "w"):
+            client.call("workspace.open", {"root": str(path)})
+            deadline = time.monotonic() + 30
+            while gone.exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.2)
+            assert not gone.exists()
+            assert temporary.exists()
+
+
+# For long
+
+
+def leftovers(daemon):
+    """What a workspace could leave behind on the host."""
+    area = daemon.area.path
+    return {
+        "mounts": sorted(line.split(" - ")[0].split(" ", 2)[2] for line in procfs.mounts()),
+        "files": sorted(os.path.join(directory, name) for directory, _, names in os.walk(area)
+                        for name in names),
+        "shm": sorted(os.listdir("/dev/shm")),
+        "processes": procfs.descendants(daemon.pid),
+        "fds": [len(procfs.fds(pid)) for pid in (daemon.pid, daemon.spawner())] if AM_ROOT else None,
+    }
+
+
+def open_and_close(client, paths, count):
+    for i in range(count):
+        if i % 3:
+            client.call("workspace.open", {"root": str(paths[i % len(paths)])})
+        else:
+            client.call("workspace.open", {"workspace": f"soak-{i % 7}"})
+        if i % 5 == 0:
+            assert client.run("echo $$")["exit_code"] == 0
+        client.call("workspace.close")
+
+
+def make_calls(client, count):
+    """Ten in flight at any time, of every kind."""
+    kinds = [
+        ("read_file", {"path": "kept"}, None),
+        ("write_file", {"path": "written", "content": "x" * 5000}, None),
+        ("list_directory", {"path": ".", "recursive": True}, None),
+        ("search_files", {"pattern": "kept"}, None),
+        ("run_command", {"command": "echo out; echo err >&2"}, {"stdin": "x", "env": {"A": "b"}}),
+        ("read_file", {"path": "absent"}, None), ("run_command", {"command": "sudo true"}, None)]
+    in_flight = []
+    for i in range(count + 10):
+        if i < count:
+            tool, arguments, options = kinds[i % len(kinds)]
+            in_flight.append((client.begin(tool, arguments, options), i % len(kinds)))
+        if i >= 10:
+            number, kind = in_flight.pop(0)
+            assert client.wait(number)["result"]["success"] is (kind < 5)
+        client.answers.sort(key=lambda answer: answer["id"])
+
+
+def test_nothing_is_left_and_memory_is_flat_after_much_work(own_daemon):
+    opens, calls = (1000, 10000) if SOAK == "full" else (100, 1000)
+    client = own_daemon.connect()
+    paths = [own_daemon.area.new_directory() for _ in range(10)]
+    for path in paths:
+        with acting_as(own_daemon.account.uid, own_daemon.account.gid):
+            (path / "kept").write_text("kept\n")
+            (path / "written").touch()
+
+    def work(opens, calls):
+        open_and_close(client, paths, opens)
+        client.call("workspace.open", {"root": str(paths[0])})
+        make_calls(client, calls)
+        client.call("workspace.close")
+        assert procfs.eventually(lambda: not procfs.children(own_daemon.spawner()), 20)
+
+    work(opens // 5, calls // 5)
+    before = leftovers(own_daemon)
+    rss = [procfs.rss_kib(own_daemon.pid), procfs.rss_kib(own_daemon.spawner())]
+    work(opens, calls)
+    assert leftovers(own_daemon) == before
+    grown = [procfs.rss_kib(own_daemon.pid) - rss[0], procfs.rss_kib(own_daemon.spawner()) - rss[1]]
+    assert max(grown) < 4096, f"KiB that cloisterd and the spawner grew by: {grown}"
+    assert client.call("tools.list")
+    client.socket.shutdown(socket.SHUT_RDWR)

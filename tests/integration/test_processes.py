@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each process holds and may do, seen from the host, and what a command sees from inside."""
+
+import collections
+import os
+import re
+import subprocess
+
+import procfs
+import pytest
+from cloister_client import acting_as
+from daemon import AM_ROOT, is_sanitized
+
+CAP_SYS_ADMIN = 1 << 21
+NONE = {"CapEff": 0, "CapPrm": 0, "CapInh": 0, "CapBnd": 0, "CapAmb": 0}
+
+needs_root = pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
+
+
+class Cell:
+    """The processes of one workspace in which `sleep` runs as a command."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        self.client = daemon.connect()
+        self.path = daemon.new_workspace(self.client)
+        self.number = self.client.begin("run_command", {"command": "sleep 600 & wait"})
+        ((self.worker, self.files),) = daemon.cells()
+        (self.init,) = procfs.eventually(lambda: procfs.children(self.worker))
+        (self.shell,) = procfs.eventually(lambda: procfs.children(self.init))
+        (self.sleep,) = procfs.eventually(lambda: procfs.children(self.shell))
+        procfs.eventually(lambda: procfs.name(self.sleep) == "sleep")
+        self.spawner = daemon.spawner()
+        self.everything = {
+            "cloisterd": daemon.pid, "spawner": self.spawner, "worker": self.worker, "files": self.files,
+            "init": self.init, "shell": self.shell, "sleep": self.sleep}
+
+
+@pytest.fixture(scope="module")
+def cell(area):
+    from daemon import Daemon
+    daemon = Daemon(area)
+    yield Cell(daemon)
+    daemon.stop()
+
+
+def kinds(pid):
+    """The process's descriptors by number, without the numbers of pipes and sockets."""
+    return {fd: re.sub(r":\[\d+\]$", "", target) for fd, target in procfs.fds(pid).items()}
+
+
+def standard(log=None):
+    """Under a sanitizer, reports of the worker and files must reach the log."""
+    error = str(log) if log and is_sanitized() else "/dev/null"
+    return {0: "/dev/null", 1: "/dev/null", 2: error}
+
+
+@needs_root
+def test_descriptors_of_cloisterd(start_daemon):
+    daemon = start_daemon()
+    client = daemon.connect()
+    client.call("tools.list")
+    idle = kinds(daemon.pid)
+    assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
+    count = collections.Counter(idle.values())
+    pipes = count.pop("pipe")
+    assert pipes in (2, 4)  # the loop's signals, and on kernels without SO_PASSRIGHTS the closer's
+    # The socket that listens, the spawner's channel, the client.
+    assert count == {"socket": 3, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1}
+
+    path = daemon.new_workspace(client)
+    open_one = collections.Counter(kinds(daemon.pid).values()) - collections.Counter(
+        kinds_of(idle, daemon))
+    pidfds = sum(n for kind, n in open_one.items() if "pidfd" in kind)
+    others = {kind: n for kind, n in open_one.items() if "pidfd" not in kind}
+    assert pidfds == 2
+    assert others == {"socket": 2, "pipe": 2, str(path): 1}
+
+    number = client.begin("run_command", {"command": "touch begun; sleep 600"})
+    assert procfs.eventually((path / "begun").exists)
+    running = collections.Counter(kinds(daemon.pid).values())
+    assert running["pipe"] == pipes + 2 + 2
+    client.cancel(number)
+    client.wait(number)
+    client.call("workspace.close")
+    assert procfs.eventually(
+        lambda: sorted(kinds(daemon.pid).values()) == sorted(kinds_of(idle, daemon)))
+
+
+def kinds_of(idle, daemon):
+    return [*idle.values(), "/dev/null", "/dev/null", str(daemon.log_path)]
+
+
+@needs_root
+def test_descriptors_of_the_spawner(cell):
+    directory = cell.daemon.area.bin
+    assert kinds(cell.spawner) == {
+        0: "/dev/null", 1: "/dev/null", 2: str(cell.daemon.log_path), 3: "socket",
+        4: str(directory / "cloister-worker"), 5: str(directory / "cloister-files"),
+        6: "anon_inode:[signalfd]"}
+
+
+@needs_root
+def test_descriptors_of_the_worker(cell):
+    assert kinds(cell.worker) == {
+        **standard(cell.daemon.log_path), 3: "socket", 4: "pipe", 5: "anon_inode:[signalfd]"}
+
+
+@needs_root
+def test_descriptors_of_the_files_process(cell):
+    held = kinds(cell.files)
+    assert {fd: held[fd] for fd in range(5)} == {
+        **standard(cell.daemon.log_path), 3: "socket", 4: "pipe"}
+    assert set(held) == set(range(7))
+    assert os.path.samefile(f"/proc/{cell.files}/fd/5", cell.path)
+    assert held[6].endswith("/fd")
+
+
+@needs_root
+def test_descriptors_of_the_command_init(cell):
+    assert kinds(cell.init) == {}
+
+
+@needs_root
+def test_descriptors_of_commands(cell):
+    for pid in (cell.shell, cell.sleep):
+        assert kinds(pid) == {0: "/dev/null", 1: "pipe", 2: "pipe"}
+
+
+def test_descriptors_that_commands_see(client, workspace):
+    for options in (None, {"stdin": "x"}, {"stream": True}):
+        # The fourth is the listing's own.
+        assert client.run("ls /proc/self/fd", options)["stdout"].split() == ["0", "1", "2", "3"]
+
+
+def test_no_process_holds_what_its_starter_had_open(area, start_daemon):
+    reader, writer = os.pipe()
+    daemon = start_daemon(pass_fds=[reader, writer])
+    client = daemon.connect()
+    path = daemon.new_workspace(client)
+    number = client.begin("run_command", {"command": "touch begun; sleep 600"})
+    assert procfs.eventually((path / "begun").exists)
+    os.close(writer)
+    held = {pid: procfs.fds(pid) for pid in procfs.descendants(daemon.pid)} if AM_ROOT else {}
+    for pid, fds in held.items():
+        assert f"pipe:[{os.fstat(reader).st_ino}]" not in fds.values(), procfs.command_line(pid)
+    assert client.run("ls /proc/self/fd")["stdout"].split() == ["0", "1", "2", "3"]
+    os.close(reader)
+    client.cancel(number)
+
+
+def capabilities(pid):
+    status = procfs.status(pid)
+    return {name: int(status[name], 16) for name in NONE}
+
+
+def test_capabilities(cell):
+    daemon = capabilities(cell.daemon.pid)
+    del daemon["CapBnd"]  # it takes a capability to empty it
+    assert not any(daemon.values())
+    assert capabilities(cell.worker) == {**NONE, "CapEff": CAP_SYS_ADMIN, "CapPrm": CAP_SYS_ADMIN}
+    for name in ("files", "init", "shell", "sleep"):
+        assert capabilities(cell.everything[name]) == NONE, name
+    spawner = capabilities(cell.spawner)
+    assert (spawner["CapInh"], spawner["CapAmb"]) == (0, 0)
+
+
+def test_privileges(cell):
+    for name, pid in cell.everything.items():
+        status = procfs.status(pid)
+        assert status["NoNewPrivs"] == "1", name
+        for ids, own in (("Uid", cell.daemon.account.uid), ("Gid", cell.daemon.account.gid)):
+            assert status[ids].split() == [str(own)] * 4, name
+    assert procfs.status(cell.daemon.pid)["Seccomp"] == "2"
+
+
+def test_what_is_not_dumpable(cell):
+    for name in ("cloisterd", "spawner", "worker", "files", "init"):
+        assert os.stat(f"/proc/{cell.everything[name]}/environ").st_uid == 0, name
+
+
+def test_commands_are_sessions_of_their_own(cell):
+    assert os.getsid(cell.shell) == cell.shell
+    assert os.getsid(cell.sleep) == cell.shell
+
+
+@needs_root
+def test_namespaces(cell):
+    def of(pid):
+        return {kind: procfs.namespace(pid, kind) for kind in ("user", "mnt", "pid", "net", "ipc", "uts")}
+
+    def differing(one, other):
+        return {kind for kind in one if one[kind] != other[kind]}
+
+    everything = {"user", "mnt", "pid", "net", "ipc", "uts"}
+    host = of("self")
+    assert differing(of(cell.daemon.pid), host) == set()
+    assert differing(of(cell.spawner), host) == {"user", "mnt"}
+    worker = of(cell.worker)
+    assert differing(worker, host) == everything
+    assert differing(worker, of(cell.spawner)) == everything
+    assert differing(of(cell.files), worker) == {"mnt", "pid"}
+    assert differing(of(cell.files), host) == everything
+    init = of(cell.init)
+    assert differing(init, worker) == {"mnt", "pid"}
+    assert of(cell.shell) == of(cell.sleep) == init
+
+    client = cell.daemon.connect()
+    cell.daemon.new_workspace(client)
+    other, files = next(pair for pair in cell.daemon.cells() if pair[0] != cell.worker)
+    assert differing(of(other), worker) == everything
+    assert differing(of(files), of(cell.files)) == everything
+    client.close()
+
+
+@needs_root
+def test_a_search_runs_with_as_little(cell):
+    with acting_as(cell.daemon.account.uid, cell.daemon.account.gid):
+        (cell.path / "0").write_bytes(b"some line of text\n" * 3000000)
+        for i in range(1, 200):
+            os.link(cell.path / "0", cell.path / str(i))
+    number = cell.client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
+    (job,) = procfs.eventually(lambda: procfs.children(cell.files))
+    assert capabilities(job) == NONE
+    assert procfs.status(job)["NoNewPrivs"] == "1"
+    assert os.stat(f"/proc/{job}/environ").st_uid == 0
+    cell.client.cancel(number)
+    cell.client.wait(number)
+    assert procfs.vanish([job])
+
+
+def test_the_account_is_mapped_to_one_id(cell):
+    for pid in (cell.worker, cell.files, cell.shell):
+        for name, own in (("uid_map", cell.daemon.account.uid), ("gid_map", cell.daemon.account.gid)):
+            with open(f"/proc/{pid}/{name}") as file:
+                assert file.read().split() == ["1000", str(own), "1"]
+
+
+# What a command sees
+
+
+def listing(client, path):
+    return set(client.run(f"ls -A {path}")["stdout"].split())
+
+
+def test_the_root_of_a_command(client, workspace):
+    system = {name for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+              if os.path.lexists("/" + name)}
+    assert listing(client, "/") == {
+        "dev", "etc", "home", "proc", "run", "tmp", "usr", workspace.parts[1]} | system
+    assert listing(client, "/home") == {"agent"}
+    assert listing(client, "/usr") == set(os.listdir("/usr"))
+
+
+def test_etc_is_small(client, workspace):
+    shown = {name for name in ("ld.so.cache", "alternatives", "ssl", "localtime")
+             if os.path.lexists("/etc/" + name)}
+    assert listing(client, "/etc") == {
+        "passwd", "group", "hosts", "hostname", "nsswitch.conf"} | shown
+    assert client.run("id")["stdout"].startswith("uid=1000(agent) gid=1000(agent)")
+    assert "cloister" in client.run("cat /etc/hostname /etc/hosts")["stdout"]
+
+
+def test_dev_is_small(client, workspace):
+    assert listing(client, "/dev") == {
+        "null", "zero", "full", "random", "urandom", "tty", "pts", "ptmx", "shm", "fd", "stdin",
+        "stdout", "stderr"}
+    assert listing(client, "/dev/pts") == {"ptmx"}
+    output = client.run("echo x > /dev/null; head -c 4 /dev/zero | od -An -tx1; cat /bin/sh > /dev/full")
+    assert output["stdout"].split() == ["00"] * 4
+    assert "No space" in output["stderr"]
+
+
+def test_the_system_is_read_only(client, workspace):
+    for directory in ("/", "/usr", "/usr/bin", "/etc", "/etc/ssl", "/dev", "/home", "/bin", "/lib"):
+        output = client.run(f"touch {directory}/made")
+        assert output["exit_code"] == 1, directory
+        assert "Read-only" in output["stderr"], directory
+    assert client.run("mv /etc/passwd /tmp/x; ln -sf x /dev/null; rm -f /usr/bin/ls")["exit_code"] != 0
+    for directory in ("/tmp", "/run", "/dev/shm", "/home/agent", "$HOME", str(workspace)):
+        assert client.run(f"touch {directory}/made && rm {directory}/made")["exit_code"] == 0, directory
+
+
+def test_every_mount_is_confined(client, workspace):
+    at = {}
+    for line in client.run("cat /proc/self/mountinfo")["stdout"].splitlines():
+        fields = line.split()
+        at[fields[4]] = set(fields[5].split(","))
+        assert "nosuid" in fields[5].split(","), line
+    assert at[str(workspace)] >= {"rw", "nosuid", "nodev"}
+    assert "ro" in at["/"] and "ro" in at["/usr"]
+    for path, options in at.items():
+        assert "nodev" in options or path.startswith("/dev"), path
+
+
+def test_home(client, workspace):
+    output = client.run("cd && pwd && echo kept > note; echo $HOME")
+    assert output["stdout"] == "/home/agent\n/home/agent\n"
+    assert client.run("cat ~/note")["stdout"] == "kept\n"
+
+
+def test_private_directories_are_not_the_hosts(daemon, client, workspace):
+    client.run("touch /tmp/cloister-made /run/cloister-made /dev/shm/cloister-made")
+    for directory in ("/tmp", "/run", "/dev/shm"):
+        assert not os.path.exists(f"{directory}/cloister-made")
+    with daemon.connect() as other:
+        daemon.new_workspace(other)
+        assert "cloister-made" not in other.run("ls /tmp /run /dev/shm")["stdout"]
+    assert listing(client, "/tmp") == {"cloister-made", workspace.parts[2]}
+    assert listing(client, workspace.parent) == {workspace.name}
+
+
+def test_the_network_is_a_loopback_that_is_up(client, workspace):
+    interfaces = client.run("cat /proc/net/dev")["stdout"].splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in interfaces] == ["lo"]
+    program = ("import socket as s; a = s.create_server(('127.0.0.1', 0)); "
+               "s.create_connection(a.getsockname()).sendall(b'hi'); print(a.accept()[0].recv(2))")
+    output = client.run(f'/usr/bin/python3 -c "{program}"')
+    assert output["stdout"] == "b'hi'\n", output["stderr"]
+    program = "import socket as s; s.create_connection(('192.0.2.1', 80), 5)"
+    assert "unreachable" in client.run(f'/usr/bin/python3 -c "{program}"')["stderr"]
+
+
+def test_host_name(client, workspace):
+    assert client.run("cat /proc/sys/kernel/hostname; uname -n")["stdout"] == "cloister\ncloister\n"
+
+
+def test_proc_shows_the_commands_own_tree(client, workspace):
+    other = client.begin("run_command", {"command": "touch begun; exec sleep 4321"})
+    assert procfs.eventually((workspace / "begun").exists)
+    output = client.run("for d in /proc/[0-9]*; do echo ${d#/proc/} $(cat $d/stat | cut -d' ' -f2,4); done")
+    shown = dict(line.split(" ", 1) for line in output["stdout"].splitlines() if " (" in line)
+    assert shown["1"].endswith(" 0")
+    lines = client.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")["stdout"]
+    assert "cat" in lines and "4321" not in lines
+    assert len(shown) < 8
+    client.cancel(other)
+
+
+def test_the_command_init_cannot_be_touched(client, workspace):
+    output = client.run("kill -9 1; kill -TERM 1; kill -STOP 1; cat /proc/1/environ; ls /proc/1/fd; "
+                        "ls /proc/1/root/; sleep 0.2; echo survived")
+    assert output["stdout"] == "survived\n"
+    assert output["ended_by"] == "exit"
+
+
+@pytest.mark.parametrize("command", [
+    "unshare -U true", "unshare -Ur true", "unshare -m true", "unshare -n true", "unshare -p -f true",
+    "unshare -i true", "unshare -u true", "unshare -C true", "mount -t tmpfs none /tmp",
+    "mount --bind /tmp /home/agent", "umount /proc", "mount -o remount,rw /usr", "hostname other",
+    "chroot / true", "mknod /tmp/null c 1 3", "echo 1 > /proc/sys/user/max_user_namespaces"])
+def test_no_namespace_mount_or_device_can_be_made(client, workspace, command):
+    output = client.run(f"PATH=$PATH:/usr/sbin; {command}")
+    assert output["exit_code"] not in (0, 127), output
+
+
+def test_kernel_settings_cannot_be_written(client, workspace):
+    for path in ("kernel/core_pattern", "kernel/hostname", "vm/drop_caches", "kernel/modprobe"):
+        assert client.run(f"echo x > /proc/sys/{path}")["exit_code"] != 0, path
+    assert client.run("echo b > /proc/sysrq-trigger")["exit_code"] != 0
+
+
+# The workspace
+
+
+def snapshot(path):
+    return {name: os.lstat(path / name) for name in os.listdir(path)}, os.lstat(path)
+
+
+def test_opening_creates_nothing_in_the_workspace(daemon, client):
+    path = daemon.area.new_directory()
+    (path / "etc").mkdir()
+    (path / "file").write_text("x")
+    before = snapshot(path)
+    client.call("workspace.open", {"root": str(path)})
+    client.run("true")
+    client.use("list_directory", path=".", recursive=True)
+    client.use("search_files", pattern="nothing")
+    client.call("workspace.close")
+
+    def essence(result):
+        entries, root = result
+        return ({name: (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+                 for name, st in entries.items()}, root.st_mtime_ns, root.st_ctime_ns)
+
+    assert essence(snapshot(path)) == essence(before)
+
+
+def test_a_directory_appears_at_its_own_path(daemon, client):
+    path = daemon.area.new_directory() / "deep" / "down"
+    with acting_as(daemon.account.uid, daemon.account.gid):
+        path.mkdir(parents=True)
+    assert client.call("workspace.open", {"root": str(path)})["root"] == str(path)
+    assert client.run("pwd; touch made")["stdout"] == f"{path}\n"
+    assert (path / "made").stat().st_uid == daemon.account.uid
+    # Its parents cannot be moved away under the next command.
+    client.run(f"mv /tmp/{path.parts[2]} /tmp/away; mv {path} {path}2; rmdir {path}")
+    assert client.run("pwd; ls")["stdout"] == f"{path}\nmade\n"
+
+
+def test_home_moves_out_of_the_workspaces_way(area):
+    """A workspace that covers /home has its home elsewhere, and sees nothing made in it."""
+    if not AM_ROOT:
+        pytest.skip("needs root to own a directory at /home/agent")
+    if os.path.exists("/home/agent"):
+        pytest.skip("this host has a /home/agent of its own")
+    os.mkdir("/home/agent")
+    try:
+        area.account.own("/home/agent")
+        done = area.private("/home/agent", "exec", "--", "echo $HOME; touch ~/made; ls -A /home/agent")
+        assert done.stdout != b"/home/agent\n"
+        assert b"made" not in done.stdout
+        assert not os.listdir("/home/agent")
+    finally:
+        os.rmdir("/home/agent")
+
+
+@needs_root
+def test_host_root_is_refused_with_advice(area):
+    with open("/proc/self/uid_map") as file:
+        if file.read().split()[1] != "0":
+            pytest.skip("root in here is an ordinary user on the host")
+    done = subprocess.run(
+        [area.bin / "cloisterd", "--agent-socket", area.path / "root.sock", "--state-dir",
+         area.path / "root-state"], capture_output=True, timeout=30)
+    assert done.returncode not in (0, -9)
+    assert b"--user" in done.stderr
+    assert not (area.path / "root.sock").exists()
+
+
+@needs_root
+def test_host_root_becomes_the_user_that_it_names(area):
+    path = area.new_directory("named")
+    process = subprocess.Popen(
+        [area.bin / "cloisterd", "--user", area.account.name, "--agent-socket", path / "s",
+         "--state-dir", path / "state"], stderr=subprocess.PIPE, env={"PATH": "/usr/bin:/bin"})
+    try:
+        assert procfs.eventually((path / "s").exists)
+        assert procfs.uids(process.pid) == [area.account.uid] * 4
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stderr.close()

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister-files, in a child of its own from the moment the workspace is opened. */
+#include "worker/files/file_sweep.h"
+
+#include "common/cleanup.h"
+#include "worker/files/tree_walk.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define OLD_SECONDS 3600
+
+/*
+ * Whether its writer is gone. A read lease is refused while anybody has the file open for writing,
+ * in whatever instance of cloister; where a file system has no leases, age has to tell.
+ */
+static bool is_abandoned(int fd, const struct stat *st)
+{
+	if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+		return true;
+	return st->st_ctime + OLD_SECONDS < time(NULL);
+}
+
+static int visit(const struct walk_entry *entry, void *context)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	(void)context;
+	if (!tree_walk_is_temporary(entry->name))
+		return 0;
+	fd = openat(entry->dirfd, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_abandoned(fd, &st))
+		unlinkat(entry->dirfd, entry->name, 0);
+	return 0;
+}
+
+void file_sweep(const struct root *root)
+{
+	const struct sched_param none = {0};
+	struct walk walk = {
+		.root_fd = root->fd,
+		.path = TEXT_LITERAL("."),
+		.recursive = true,
+		.temporaries = true,
+		.visit = visit,
+	};
+	struct walk_end end;
+	_cleanup_close_ int fd = openat(root->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	if (fd >= 0)
+		(void)tree_walk(&walk, fd, &end);
+}
