@@ -23,6 +23,7 @@ if(CLOISTER_SANITIZE)
 	add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
 		-fno-omit-frame-pointer)
 	add_link_options(-fsanitize=address,undefined)
+	set(UNDUMPABLE_SOURCES ${PROJECT_SOURCE_DIR}/cmake/asan_options.c)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
 	# glibc wants optimisation for this one, and the sanitizers want it absent.
 	add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)

@@ -242,6 +242,9 @@ def test_processes_killed_again_and_again(own_daemon):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
     for i in range(20):
+        # A command may have been answered before the death of the files process was noticed.
+        while not own_daemon.cells():
+            client.observe("run_command", {"command": "true"})
         ((worker, files),) = own_daemon.cells()
         kill(own_daemon, (worker, files)[i % 2])
         deadline = time.monotonic() + 20

@@ -184,6 +184,7 @@ def test_a_workspace_full_of_processes(cell, bystander):
 # Too much of anything else
 
 
+@pytest.mark.skipif(is_sanitized(), reason="sanitized programs need more memory than the limit")
 def test_memory_bombs(cell, bystander):
     """Memory that is asked for and never touched, so that the machine does not suffer."""
     output = program(cell, bystander, f"""
@@ -204,8 +205,8 @@ def test_memory_under_the_commands_own_limit(cell, bystander):
     """Touched this time; and a limit cannot be raised again."""
     for command in ("ulimit -d 100000; x=xxxxxxxx; while :; do x=$x$x; done",
                     "ulimit -d 100000; perl -e 'push @x, \"x\" x 1e7 while 1'",
-                    "ulimit -d 100000; ulimit -d unlimited", "ulimit -d unlimited", "ulimit -u 100000",
-                    "ulimit -c unlimited"):
+                    "ulimit -d 100000; ulimit -d unlimited", "ulimit -u 100000", "ulimit -c unlimited",
+                    "ulimit -n 100000"):
         output = endures(cell, bystander, command)
         assert output["exit_code"] != 0, command
 
@@ -443,9 +444,9 @@ def test_what_tries_to_stay(cell, bystander, kind):
     "kill -STOP $$", "kill -STOP 0", "sleep 600 & kill -STOP 0", "sh -c 'kill -STOP -1'; sleep 600",
     "while :; do kill -STOP $$; done", "setsid sh -c 'kill -STOP $PPID; sleep 600'"])
 def test_what_stops_itself(cell, bystander, command):
-    """SIGTERM alone would stay pending."""
-    output = ended("timeout", cell, bystander, command, timeout_ms=400, within=GRACE + SOON)
-    assert output["duration_ms"] < 1000 * (GRACE + SOON)
+    """It is made to run again, so that it hears SIGTERM and needs no grace."""
+    output = ended("timeout", cell, bystander, command, timeout_ms=400)
+    assert output["signal"] == "SIGTERM"
 
 
 def test_a_stopped_command_is_cancelled_at_once(cell, bystander):
