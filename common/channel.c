@@ -286,3 +286,12 @@ int channel_flush(struct channel *channel)
 	}
 	return 0;
 }
+
+const struct timeval channel_short_pause = {.tv_usec = 50000};
+
+bool channel_is_short(int result)
+{
+	/* ETOOMANYREFS: the user has as many descriptors in flight as its limit allows, and
+	 * commands may be that user. unix(7) */
+	return result == -ETOOMANYREFS || result == -ENOBUFS || result == -ENOMEM;
+}

@@ -14,6 +14,8 @@
 #include "common/byte_queue.h"
 #include "common/wire.h"
 
+#include <sys/time.h>
+
 #define CHANNEL_FDS_MAX 8 /* a frame's descriptors */
 
 enum channel_flags {
@@ -73,6 +75,13 @@ int channel_send(struct channel *channel, uint8_t type, uint64_t call, struct te
 /** Writes what is queued. 0: all is written; -EAGAIN: some is left; another -errno: the peer is
  * gone. */
 int channel_flush(struct channel *channel);
+
+/** Whether @result of channel_flush says that the kernel is short of something, and trying again
+ * later may help. */
+bool channel_is_short(int result);
+
+/** How much later. */
+extern const struct timeval channel_short_pause;
 
 /** Bytes queued and not yet written. */
 static inline size_t channel_waiting(const struct channel *channel)

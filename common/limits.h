@@ -11,18 +11,22 @@
 #define GIB (1024ULL * 1024ULL * 1024ULL)
 
 /* Agent socket (supervisor/agent_conn.c, supervisor/jsonrpc.c). */
-#define LIMIT_LINE_BYTES             (32 * MIB) /* one JSON-RPC message */
-#define LIMIT_JSON_DEPTH             32
-#define LIMIT_JSON_VALUES            16384 /* in one message: json-c needs up to 1 KiB for each */
-#define LIMIT_REQUEST_ID_BYTES       256   /* an id that is a string */
-#define LIMIT_CONNECTIONS            512
-#define LIMIT_CALLS_PER_CONNECTION   256
-#define LIMIT_OUTPUT_PENDING_BYTES   (4 * MIB) /* unread answers of a connection: stop reading it */
-#define LIMIT_WORKSPACES             4096
-#define LIMIT_COMMANDS_PER_WORKSPACE 64
-#define LIMIT_FILE_JOBS              8 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_WRITES            64        /* writes whose content is still coming */
-#define LIMIT_LONG_READ_BYTES        (4 * MIB) /* a range of a larger file is read by a job */
+#define LIMIT_LINE_BYTES                (32 * MIB) /* one JSON-RPC message */
+#define LIMIT_JSON_DEPTH                32
+#define LIMIT_JSON_VALUES               16384 /* in one message: json-c needs up to 1 KiB for each */
+#define LIMIT_REQUEST_ID_BYTES          256   /* an id that is a string */
+#define LIMIT_CONNECTIONS               512
+#define LIMIT_CALLS_PER_CONNECTION      256
+#define LIMIT_WORKSPACES_PER_CONNECTION 256
+#define LIMIT_PENDING_BYTES             (64 * MIB) /* requests in flight of a connection: stop reading it */
+#define LIMIT_PENDING_TOTAL_BYTES       (256 * MIB) /* of all: refuse large lines */
+#define LIMIT_LARGE_LINE_BYTES          (1 * MIB)
+#define LIMIT_OUTPUT_PENDING_BYTES      (4 * MIB) /* unread answers of a connection: stop reading it */
+#define LIMIT_WORKSPACES                4096
+#define LIMIT_COMMANDS_PER_WORKSPACE    64
+#define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */
+#define LIMIT_FILE_WRITES               64        /* writes whose content is still coming */
+#define LIMIT_LONG_READ_BYTES           (4 * MIB) /* a range of a larger file is read by a job */
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */
 #define LIMIT_PATH_BYTES    4096 /* PATH_MAX, path_resolution(7) */
@@ -50,6 +54,7 @@
 #define LIMIT_COMMAND_MAX_MS    3600000 /* the longest that may be asked for */
 #define LIMIT_TERM_GRACE_MS     5000    /* from SIGTERM to SIGKILL */
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
+#define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */

@@ -23,6 +23,7 @@ enum files_message {
 	FILES_CANCEL, /* no payload: end the call now; it is answered with FILES_END */
 	FILES_CLEAR,  /* no payload: remove everything in the workspace, before it is removed itself
 		       */
+	FILES_SWEEP,  /* no payload: remove what writes that died have left; its end is nobody's */
 	/* up */
 	FILES_READY = 32, /* set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */

@@ -37,10 +37,13 @@ struct agent_conn {
 	size_t scanned; /* of input: no newline in there */
 	bool skipping;  /* in a line that is too long */
 	bool end_of_input;
-	bool closing; /* in close_soon */
+	size_t accounted; /* of input, in the service's sum */
+	bool full;        /* the client does not read its answers */
+	bool closing;     /* in close_soon */
 	struct event *readable, *writable;
-	struct event *check; /* after the end of input: is the client still there? */
-	struct event *end;   /* frees the connection from the loop, not from inside a callback */
+	struct event *resume; /* acts on what is buffered */
+	struct event *check;  /* after the end of input: is the client still there? */
+	struct event *end;    /* frees the connection from the loop, not from inside a callback */
 };
 
 static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
@@ -59,13 +62,18 @@ static void conn_free(struct agent_conn *conn)
 	session_free(conn->session);
 	free_event(conn->readable);
 	free_event(conn->writable);
+	free_event(conn->resume);
 	free_event(conn->check);
 	free_event(conn->end);
+	service_account(service, -(int64_t)conn->accounted);
 	if (conn->input)
 		evbuffer_free(conn->input);
 	if (conn->output)
 		evbuffer_free(conn->output);
-	close_fd(&conn->fd);
+	if (conn->takes_fds)
+		fd_closer_close(conn->fd);
+	else
+		close(conn->fd);
 	free(conn);
 	service->connections--;
 	service->idle(service);
@@ -92,25 +100,48 @@ static void close_soon(struct agent_conn *conn)
 static void close_if_done(struct agent_conn *conn)
 {
 	if (conn->end_of_input && session_calls(conn->session) == 0 &&
-		evbuffer_get_length(conn->output) == 0)
+		evbuffer_get_length(conn->output) == 0 &&
+		conn->scanned == evbuffer_get_length(conn->input))
 		close_soon(conn);
 }
 
-static void update_reading(struct agent_conn *conn)
+/* Whether the next line may be acted on: the client reads its answers, and has not too much in
+ * flight already. */
+static bool may_act(const struct agent_conn *conn)
+{
+	return !conn->closing && !conn->full && session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
+}
+
+/* After anything that may_act depends on. */
+static void update(struct agent_conn *conn)
 {
 	size_t pending = evbuffer_get_length(conn->output);
-	bool full = pending > LIMIT_OUTPUT_PENDING_BYTES;
 
 	if (conn->closing)
 		return;
 	/* Half empty before going on: not back and forth for every answer. */
-	if (!full && pending > LIMIT_OUTPUT_PENDING_BYTES / 2)
-		return;
-	session_pause_output(conn->session, full);
-	if (full || conn->end_of_input)
+	if (pending > LIMIT_OUTPUT_PENDING_BYTES)
+		conn->full = true;
+	else if (pending <= LIMIT_OUTPUT_PENDING_BYTES / 2)
+		conn->full = false;
+	session_pause_output(conn->session, conn->full);
+	if (!may_act(conn)) {
 		event_del(conn->readable);
-	else
+		return;
+	}
+	if (!conn->end_of_input)
 		event_add(conn->readable, NULL);
+	/* What is buffered already makes nothing readable. */
+	if (evbuffer_get_length(conn->input) > 0)
+		event_active(conn->resume, EV_TIMEOUT, 0);
+}
+
+static void account_input(struct agent_conn *conn)
+{
+	size_t len = evbuffer_get_length(conn->input);
+
+	service_account(conn->service, (int64_t)len - (int64_t)conn->accounted);
+	conn->accounted = len;
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context)
@@ -127,7 +158,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 			close_soon(conn);
 			return;
 		}
-	update_reading(conn);
+	update(conn);
 	close_if_done(conn);
 }
 
@@ -139,39 +170,55 @@ static void on_wrote(void *context)
 	if (conn->closing)
 		return;
 	event_active(conn->writable, EV_WRITE, 0);
-	update_reading(conn);
+	update(conn);
 }
 
-/* A line is over the limit: it is refused now, and skipped until its end comes. */
-static void refuse_line(struct agent_conn *conn)
+/* The line at hand, or as much of it as has come, is too much: it is refused now, and skipped until
+ * its end comes. */
+static bool refuse_line(struct agent_conn *conn, size_t len)
 {
-	conn->skipping = true;
-	(void)jsonrpc_error(conn->output, NULL, JSONRPC_INVALID_REQUEST,
-		"The message is longer than this service accepts", NULL);
+	bool too_long = len > LIMIT_LINE_BYTES;
+
+	if (!too_long && (len <= LIMIT_LARGE_LINE_BYTES ||
+				 conn->service->pending_bytes <= LIMIT_PENDING_TOTAL_BYTES))
+		return false;
+	(void)jsonrpc_error(conn->output, NULL,
+		too_long ? JSONRPC_INVALID_REQUEST : JSONRPC_SERVER_ERROR,
+		too_long ? "The message is longer than this service accepts"
+			 : "The service has too many large requests in flight; try again later",
+		too_long ? NULL : "BUSY");
 	on_wrote(conn);
+	return true;
+}
+
+/* No newline is in the input. */
+static void keep_part(struct agent_conn *conn)
+{
+	size_t len = evbuffer_get_length(conn->input);
+
+	conn->scanned = len;
+	if (!conn->skipping)
+		conn->skipping = refuse_line(conn, len);
+	if (conn->skipping) {
+		evbuffer_drain(conn->input, len);
+		conn->scanned = 0;
+	}
 }
 
 /* Takes the next whole line out of the input. True if there was one, acted on or skipped. */
 static bool take_line(struct agent_conn *conn)
 {
 	struct evbuffer_ptr from, newline;
-	size_t len = evbuffer_get_length(conn->input);
 	char *line;
 
 	evbuffer_ptr_set(conn->input, &from, conn->scanned, EVBUFFER_PTR_SET);
 	newline = evbuffer_search(conn->input, "\n", 1, conn->scanned > 0 ? &from : NULL);
 	if (newline.pos < 0) {
-		conn->scanned = len;
-		if (!conn->skipping && len > LIMIT_LINE_BYTES)
-			refuse_line(conn);
-		if (conn->skipping) {
-			evbuffer_drain(conn->input, len);
-			conn->scanned = 0;
-		}
+		keep_part(conn);
 		return false;
 	}
 	conn->scanned = 0;
-	if (conn->skipping) {
+	if (conn->skipping || refuse_line(conn, (size_t)newline.pos)) {
 		conn->skipping = false;
 		evbuffer_drain(conn->input, (size_t)newline.pos + 1);
 		return true;
@@ -181,14 +228,30 @@ static bool take_line(struct agent_conn *conn)
 		close_soon(conn);
 		return false;
 	}
-	if ((size_t)newline.pos > LIMIT_LINE_BYTES) {
-		refuse_line(conn);
-		conn->skipping = false;
-	} else if (newline.pos > 0) { /* an empty line is nobody's message */
+	/* An empty line is nobody's message. */
+	if (newline.pos > 0)
 		session_line(conn->session, (struct text){line, (size_t)newline.pos});
-	}
 	evbuffer_drain(conn->input, (size_t)newline.pos + 1);
 	return true;
+}
+
+static void act_on_input(struct agent_conn *conn)
+{
+	while (may_act(conn) && take_line(conn))
+		;
+	account_input(conn);
+	if (!may_act(conn))
+		event_del(conn->readable);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+
+	(void)fd;
+	(void)what;
+	act_on_input(conn);
+	close_if_done(conn);
 }
 
 /* Reads once into the input. As read(2). */
@@ -247,8 +310,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 		close_soon(conn);
 		return;
 	}
-	while (!conn->closing && take_line(conn))
-		;
+	act_on_input(conn);
 	if (n == 0 && !conn->closing)
 		end_input(conn);
 }
@@ -284,11 +346,13 @@ int agent_conn_new(struct service *service, int fd)
 	conn->session = connection.output ? session_new(service, &connection) : NULL;
 	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
+	conn->resume = event_new(service->base, -1, 0, on_resume, conn);
 	conn->check = event_new(service->base, -1, EV_PERSIST, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	r = refuse_fds(conn);
 	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
-			      !conn->check || !conn->end || event_add(conn->readable, NULL) < 0))
+			      !conn->resume || !conn->check || !conn->end ||
+			      event_add(conn->readable, NULL) < 0))
 		r = -ENOMEM;
 	if (r < 0)
 		conn_free(conn);

@@ -225,7 +225,7 @@ static void tell_running(struct call *call)
 	} else {
 		workspace_send_files(
 			call->workspace, FILES_CANCEL, call->ticket.call, (struct text){NULL, 0});
-		set_timer(call->timer, LIMIT_KILL_REPORT_MS);
+		set_timer(call->timer, LIMIT_FILES_REPORT_MS);
 	}
 }
 
@@ -246,6 +246,13 @@ void call_tell(struct call *call, enum ended_by cause)
 
 static void deadline_passed(struct call *call)
 {
+	/* The loop's clock is coarse, and behind in a long turn. */
+	int64_t left_us = deadline_ms(&call->request) * 1000 - (int64_t)elapsed_us(call);
+
+	if (left_us > 0) {
+		set_timer(call->timer, left_us / 1000 + 1);
+		return;
+	}
 	call_tell(call, ENDED_BY_TIMEOUT);
 }
 

@@ -34,6 +34,7 @@ struct daemon {
 	struct shutdown *shutdown;
 	const char *own_directories[3]; /* of which no workspace may be a parent */
 	int managed_fd;
+	bool failed; /* the exit status: the service manager starts it again */
 };
 
 static _Noreturn void die(const char *what, int error)
@@ -66,6 +67,7 @@ static void on_spawner_lost(void *context)
 	struct daemon *daemon = context;
 
 	log_error("cloister-spawner is gone, and with it every workspace: exiting");
+	daemon->failed = true;
 	shutdown_begin(daemon->shutdown);
 }
 
@@ -211,16 +213,17 @@ int main(int argc, char **argv)
 	static struct daemon daemon;
 	const char *message = NULL;
 
+	startup_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(false);
-	/* Root first: what the options default to belongs to whom it becomes. */
 	if (options_read(argc, argv, &daemon.options, &message) < 0)
 		die_with(message);
+	startup_close_inherited(daemon.options.connection_fd);
 	log_init(daemon.options.connection_fd >= 0);
 	if (startup_leave_root(daemon.options.user, &message) < 0)
 		die_with(message);
 	start(&daemon);
 	serve(&daemon);
 	stop(&daemon);
-	return 0;
+	return daemon.failed ? 1 : 0;
 }

@@ -74,8 +74,17 @@ ssize_t fd_closer_receive(int fd, const struct iovec *iov)
 		 * stop the loop: the connection is ended instead, and its descriptors are left to
 		 * the process's end.
 		 */
-		if (write(queue[1], CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)) < 0)
+		if (write(queue[1], CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)) < 0) {
+			errno = ENOBUFS;
 			return -1;
+		}
 	}
 	return n;
+}
+
+void fd_closer_close(int fd)
+{
+	/* A full queue: the descriptor is left open rather than the loop stopped, as with those
+	 * received. */
+	(void)!write(queue[1], &fd, sizeof(fd));
 }

@@ -14,5 +14,8 @@
 /** Starts the thread if it does not run yet. 0 or -errno. */
 int fd_closer_start(void);
 
+/** Closes the socket @fd there: what was passed and never received is closed with it. */
+void fd_closer_close(int fd);
+
 /** As readv(@fd, @iov, 1), for a socket; descriptors that come with the bytes go to the thread. */
 ssize_t fd_closer_receive(int fd, const struct iovec *iov);

@@ -179,6 +179,12 @@ static bool id_is_acceptable(struct json_object *id)
 	       json_object_get_uint64(id) != UINT64_MAX;
 }
 
+const char *jsonrpc_id_text(struct json_object *id)
+{
+	return json_object_to_json_string_ext(
+		id, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
 static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 {
 	struct json_object *id;
@@ -190,8 +196,7 @@ static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 	if (!id_is_acceptable(id))
 		return refuse(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: id must be a short string or a 64-bit integer");
-	text = json_object_to_json_string_ext(
-		id, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	text = jsonrpc_id_text(id);
 	request->id_text = text ? strdup(text) : NULL;
 	return request->id_text ? 0 : -ENOMEM;
 }

@@ -51,6 +51,10 @@ struct jsonrpc_fault {
 int jsonrpc_parse(
 	struct text line, struct jsonrpc_request *ret_request, struct jsonrpc_fault *ret_fault);
 
+/** @id as the JSON text that a request with this id has in id_text. Borrowed from @id; NULL: out of
+ * memory. */
+const char *jsonrpc_id_text(struct json_object *id);
+
 void jsonrpc_request_free(struct jsonrpc_request *request);
 void jsonrpc_fault_free(struct jsonrpc_fault *fault);
 

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/fd_closer.h"
 #include "supervisor/jsonrpc.h"
 #include "supervisor/log.h"
 #include "supervisor/peer_auth.h"
@@ -30,6 +31,7 @@ struct listener {
 	struct service *service;
 	int fd;
 	char *path;
+	bool takes_fds; /* the kernel cannot refuse what clients pass */
 	struct event *readable;
 	struct event *resume;
 };
@@ -75,7 +77,8 @@ int listener_bind(const char *path, struct listener **ret)
 	/* Inherited by what is accepted, so that no descriptor can come before agent_conn.c says
 	 * so; older kernels: there. */
 	if (r == 0)
-		(void)setsockopt(listener->fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
+		listener->takes_fds =
+			setsockopt(listener->fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) < 0;
 	if (r == 0)
 		listener->path = strdup(path);
 	if (r == 0 && listen(listener->fd, BACKLOG) < 0)
@@ -89,7 +92,7 @@ int listener_bind(const char *path, struct listener **ret)
 }
 
 /* Says why, once, without waiting for anything: the socket is new and its buffer empty. */
-static void refuse(int fd, const char *message, const char *code)
+static void refuse(const struct listener *listener, int fd, const char *message, const char *code)
 {
 	struct evbuffer *output = evbuffer_new();
 
@@ -99,17 +102,22 @@ static void refuse(int fd, const char *message, const char *code)
 		(void)evbuffer_write(output, fd);
 		evbuffer_free(output);
 	}
-	close(fd);
+	if (listener->takes_fds)
+		fd_closer_close(fd);
+	else
+		close(fd);
 }
 
-static void admit(struct service *service, int fd)
+static void admit(const struct listener *listener, int fd)
 {
+	struct service *service = listener->service;
+
 	if (!peer_auth_allows(fd))
-		refuse(fd, "This user may not use this service", "FORBIDDEN");
+		refuse(listener, fd, "This user may not use this service", "FORBIDDEN");
 	else if (service->shutting_down)
-		refuse(fd, "The service is shutting down", "SHUTTING_DOWN");
+		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN");
 	else if (service->connections >= LIMIT_CONNECTIONS)
-		refuse(fd, "Too many connections; try again later", "BUSY");
+		refuse(listener, fd, "Too many connections; try again later", "BUSY");
 	else
 		(void)agent_conn_new(service, fd);
 }
@@ -124,7 +132,7 @@ static void on_readable(evutil_socket_t listening, short what, void *context)
 		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			admit(listener->service, fd);
+			admit(listener, fd);
 			continue;
 		}
 		if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
@@ -154,7 +162,7 @@ int listener_start(struct listener *listener, struct service *service)
 	listener->resume = event_new(service->base, -1, 0, on_resume, listener);
 	if (!listener->readable || !listener->resume || event_add(listener->readable, NULL) < 0)
 		return -ENOMEM;
-	return 0;
+	return listener->takes_fds ? fd_closer_start() : 0;
 }
 
 void listener_free(struct listener *listener)

@@ -53,14 +53,6 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 	json_object_put(definitions);
 }
 
-static void free_call(struct session_call *call)
-{
-	LIST_REMOVE(call, entry);
-	call->session->n_calls--;
-	free(call->id_text);
-	free(call);
-}
-
 static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
@@ -72,7 +64,7 @@ static void on_done(void *context, const struct observation *observation)
 		observation_write(&json, observation);
 		session_answer_end(call->session, &json);
 	}
-	free_call(call);
+	session_free_call(call);
 }
 
 static void on_output(void *context, enum command_stream stream, struct text data)
@@ -140,6 +132,13 @@ static struct workspace *find_workspace(struct session *session, struct jsonrpc_
 	return NULL;
 }
 
+static void answer_busy(struct session *session, const char *id_text)
+{
+	if (id_text)
+		session_answer_error(
+			session, id_text, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
+}
+
 static void start(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request)
 {
@@ -148,15 +147,16 @@ static void start(struct session *session, struct jsonrpc_request *request,
 
 	if (!call) {
 		call_request_done(call_request);
+		answer_busy(session, request->id_text);
 		return;
 	}
 	call->session = session;
 	call->stream_base64 = call_request->options.base64;
 	call->id_text = TAKE_PTR(request->id_text);
-	LIST_INSERT_HEAD(&session->calls, call, entry);
-	session->n_calls++;
+	session_add_call(session, call);
 	if (call_start(session->service->base, workspace, call_request, &owner, &call->call) < 0) {
-		free_call(call);
+		answer_busy(session, call->id_text);
+		session_free_call(call);
 		return;
 	}
 	if (session->paused)
@@ -181,7 +181,7 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 		    session->service->policy, &call_request, &refusal) < 0) {
 		refuse(session, request, &refusal);
 	} else if (session->service->shutting_down ||
-		   session->n_calls >= LIMIT_CALLS_PER_CONNECTION) {
+		   session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
 		refusal.tool = strdup(call_request.tool->name);
 		refusal.error = session->service->shutting_down ? TOOL_SHUTTING_DOWN : TOOL_BUSY;
 		call_request_done(&call_request);
@@ -198,9 +198,8 @@ void method_tool_cancel(struct session *session, struct jsonrpc_request *request
 	struct json_object *id;
 	struct json_text json;
 
-	if (json_object_object_get_ex(request->params, "id", &id) && id)
-		call = session_find_call(
-			session, json_object_to_json_string_ext(id, JSON_C_TO_STRING_PLAIN));
+	if (json_object_object_get_ex(request->params, "id", &id) && id && jsonrpc_id_text(id))
+		call = session_find_call(session, jsonrpc_id_text(id));
 	/* The call's own answer comes first if it can be given at once. */
 	if (call)
 		call_tell(call->call, ENDED_BY_CANCEL);

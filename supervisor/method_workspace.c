@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: workspace.open, .close, .list and .remove. */
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/json_text.h"
 #include "supervisor/session_state.h"
@@ -61,8 +62,10 @@ static void answer_refusal(
 
 static void pending_free(struct session_pending *pending)
 {
-	if (pending->session)
+	if (pending->session) {
 		LIST_REMOVE(pending, entry);
+		pending->session->n_pending--;
+	}
 	workspace_release(pending->workspace);
 	free(pending->id_text);
 	free(pending);
@@ -88,6 +91,7 @@ static void wait_for(struct session *session, struct jsonrpc_request *request,
 	pending->ticket = (struct workspace_ticket){
 		.call = last--, .slot = slot, .owner = owner, .context = pending};
 	LIST_INSERT_HEAD(&session->pending, pending, entry);
+	session->n_pending++;
 	workspace_enter(workspace, &pending->ticket);
 }
 
@@ -95,6 +99,7 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 {
 	struct session_pending *pending = context;
 
+	workspace_set_removing(pending->workspace, false);
 	if (pending->session)
 		answer_refusal(pending->session, pending->id_text, error, message);
 	pending_free(pending);
@@ -179,11 +184,15 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
 	_cleanup_free_ char *message = NULL;
 	struct workspace *workspace;
-	enum tool_error error =
-		session->service->shutting_down
-			? TOOL_SHUTTING_DOWN
-			: get_workspace(session, request->params, &workspace, &message);
+	enum tool_error error;
 
+	if (session->service->shutting_down)
+		error = TOOL_SHUTTING_DOWN;
+	else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
+		 session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION)
+		error = TOOL_BUSY;
+	else
+		error = get_workspace(session, request->params, &workspace, &message);
 	if (error != TOOL_OK)
 		answer_refusal(session, request->id_text, error, message);
 	else
@@ -304,6 +313,7 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
 		return -EBADMSG;
 	workspace_leave(pending->workspace, &pending->ticket);
+	workspace_set_removing(pending->workspace, false);
 	if (end.error == TOOL_OK) {
 		r = workspace_remove_directory(pending->workspace);
 		if (r < 0)
@@ -339,10 +349,12 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	}
 	/* Our own use of it ends here; anybody else's, and calls in flight, stand against it. */
 	session_drop_workspace(session, workspace);
-	if (workspace_users(workspace) > 1) {
+	if (workspace_users(workspace) > 1 ||
+		session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
 		answer_refusal(session, request->id_text, TOOL_BUSY, "The workspace is in use");
 		workspace_release(workspace);
 		return;
 	}
+	workspace_set_removing(workspace, true);
 	wait_for(session, request, workspace, WORKSPACE_SLOT_JOB, &owner);
 }

@@ -17,9 +17,10 @@ struct peer {
 	struct peer_owner owner;
 	struct channel channel;
 	int pidfd;
-	bool lost;
+	bool lost, gone;
 	struct event *readable;
 	struct event *writable;
+	struct event *retry;
 	struct event *ended;
 };
 
@@ -60,7 +61,6 @@ static void lose(struct peer *peer)
 	peer_kill(peer);
 	event_del(peer->readable);
 	event_del(peer->writable);
-	event_del(peer->ended);
 	peer->owner.lost(peer->owner.context);
 }
 
@@ -92,17 +92,37 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	if (r == -EAGAIN)
 		event_add(peer->writable, NULL);
+	else if (channel_is_short(r))
+		event_add(peer->retry, &channel_short_pause);
 	else if (r < 0)
 		lose(peer);
 }
 
+static void on_retry(evutil_socket_t fd, short what, void *context)
+{
+	struct peer *peer = context;
+
+	if (!peer->lost)
+		on_writable(fd, what, peer);
+}
+
 static void on_ended(evutil_socket_t fd, short what, void *context)
 {
+	struct peer *peer = context;
+
 	(void)fd;
 	(void)what;
 	/* What it wrote before it ended still counts. */
-	on_readable(fd, what, context);
-	lose(context);
+	if (!peer->lost)
+		on_readable(fd, what, context);
+	lose(peer);
+	peer->gone = true;
+	peer->owner.gone(peer->owner.context);
+}
+
+bool peer_is_gone(const struct peer *peer)
+{
+	return !peer || peer->pidfd < 0 || peer->gone;
 }
 
 int peer_started(struct peer *peer, int pidfd)
@@ -112,7 +132,8 @@ int peer_started(struct peer *peer, int pidfd)
 		event_new(peer->base, peer->channel.in, EV_READ | EV_PERSIST, on_readable, peer);
 	peer->writable = event_new(peer->base, peer->channel.out, EV_WRITE, on_writable, peer);
 	peer->ended = event_new(peer->base, pidfd, EV_READ, on_ended, peer);
-	if (!peer->readable || !peer->writable || !peer->ended)
+	peer->retry = event_new(peer->base, -1, 0, on_retry, peer);
+	if (!peer->readable || !peer->writable || !peer->ended || !peer->retry)
 		return -ENOMEM;
 	if (event_add(peer->readable, NULL) < 0 || event_add(peer->ended, NULL) < 0)
 		return -EIO;
@@ -160,6 +181,8 @@ void peer_free(struct peer *peer)
 		event_free(peer->readable);
 	if (peer->writable)
 		event_free(peer->writable);
+	if (peer->retry)
+		event_free(peer->retry);
 	if (peer->ended)
 		event_free(peer->ended);
 	channel_done(&peer->channel);

@@ -13,12 +13,17 @@
 struct event_base;
 struct peer;
 
+/* A peer must not be freed from inside these. */
 struct peer_owner {
 	/* A frame came; its payload is borrowed. -EBADMSG: the peer broke the protocol and is
 	 * dropped. */
 	int (*frame)(void *context, const struct channel_frame *frame);
-	/* The peer is gone or dropped, said once. It must not be freed from in here. */
+	/* It broke the protocol, hung up or died: it is killed and nothing more comes from it. Said
+	 * once. */
 	void (*lost)(void *context);
+	/* Its process has ended, and with it everything in its pid namespace. Said once, after
+	 * lost. */
+	void (*gone)(void *context);
 	void *context;
 };
 
@@ -40,6 +45,9 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 
 /** SIGKILL to the process, which ends everything in its pid namespace. pidfd_send_signal(2). */
 void peer_kill(struct peer *peer);
+
+/** Whether its process has ended, or was never started. */
+bool peer_is_gone(const struct peer *peer);
 
 /** Waits until a killed process is gone, at most @milliseconds. NULL is fine. */
 void peer_wait(struct peer *peer, int milliseconds);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct command_policy;
 struct event_base;
@@ -16,8 +17,13 @@ struct service {
 	struct command_policy *policy;
 	const char *tenant; /* user mode: the one there is, the caller's name or number */
 	size_t connections;
+	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */
+	uint64_t pending_peak;
 	bool shutting_down; /* nothing new is begun */
 	/* The last connection or the last workspace has gone: main decides whether that ends the
 	 * process. */
 	void (*idle)(struct service *service);
 };
+
+/** Counts @bytes of requests in, or out if negative. */
+void service_account(struct service *service, int64_t bytes);

@@ -46,10 +46,23 @@ struct session *session_new(struct service *service, const struct session_connec
 	return session;
 }
 
-static void free_session_call(struct session_call *call)
+void session_add_call(struct session *session, struct session_call *call)
 {
+	LIST_INSERT_HEAD(&session->calls, call, entry);
+	session->n_calls++;
+	call->bytes = session->line_bytes;
+	session->bytes += call->bytes;
+	service_account(session->service, (int64_t)call->bytes);
+}
+
+void session_free_call(struct session_call *call)
+{
+	struct session *session = call->session;
+
 	LIST_REMOVE(call, entry);
-	call->session->n_calls--;
+	session->n_calls--;
+	session->bytes -= call->bytes;
+	service_account(session->service, -(int64_t)call->bytes);
 	free(call->id_text);
 	free(call);
 }
@@ -64,12 +77,13 @@ void session_free(struct session *session)
 		struct session_call *session_call = LIST_FIRST(&session->calls);
 		struct call *call = session_call->call;
 
-		free_session_call(session_call);
+		session_free_call(session_call);
 		call_disown(call);
 		call_tell(call, ENDED_BY_CANCEL);
 	}
 	while ((pending = LIST_FIRST(&session->pending))) {
 		LIST_REMOVE(pending, entry);
+		session->n_pending--;
 		pending->session = NULL;
 	}
 	while (!LIST_EMPTY(&session->workspaces))
@@ -128,6 +142,7 @@ int session_add_workspace(struct session *session, struct workspace *workspace)
 	}
 	opened->workspace = workspace;
 	LIST_INSERT_HEAD(&session->workspaces, opened, entry);
+	session->n_workspaces++;
 	return 0;
 }
 
@@ -140,6 +155,7 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 	LIST_FOREACH (opened, &session->workspaces, entry)
 		if (opened->workspace == workspace) {
 			LIST_REMOVE(opened, entry);
+			session->n_workspaces--;
 			free(opened);
 			workspace_release(workspace);
 			return;
@@ -205,6 +221,7 @@ void session_line(struct session *session, struct text line)
 	struct jsonrpc_fault fault;
 	int r = jsonrpc_parse(line, &request, &fault);
 
+	session->line_bytes = line.len;
 	if (r == -ENOMEM) {
 		session_answer_error(session, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
 		return;
@@ -231,14 +248,14 @@ void session_shut_down(struct session *session)
 	}
 }
 
+size_t session_bytes(const struct session *session)
+{
+	return session->bytes;
+}
+
 size_t session_calls(const struct session *session)
 {
-	struct session_pending *pending;
-	size_t n = session->n_calls;
-
-	LIST_FOREACH (pending, &session->pending, entry)
-		n++;
-	return n;
+	return session->n_calls + session->n_pending;
 }
 
 void session_pause_output(struct session *session, bool pause)

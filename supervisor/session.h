@@ -39,6 +39,9 @@ void session_line(struct session *session, struct text line);
 /** Ends the calls in flight because the service stops; they are answered. */
 void session_shut_down(struct session *session);
 
+/** Bytes of the requests whose calls are in flight. */
+size_t session_bytes(const struct session *session);
+
 /** Calls that have not been answered. */
 size_t session_calls(const struct session *session);
 

@@ -37,6 +37,7 @@ struct session_call {
 	struct call *call;
 	char *id_text; /* of the request; NULL: a notification, not answered */
 	uint64_t seq;  /* of tool.output */
+	size_t bytes;  /* of the request */
 	bool stream_base64;
 	struct session_carry carry[COMMAND_STREAMS];
 };
@@ -48,7 +49,9 @@ struct session {
 	LIST_HEAD(, session_workspace) workspaces;
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
-	size_t n_calls;
+	size_t n_calls, n_pending, n_workspaces;
+	size_t bytes;      /* of the requests of calls */
+	size_t line_bytes; /* of the request at hand */
 	bool paused;
 };
 
@@ -66,6 +69,10 @@ int session_add_workspace(struct session *session, struct workspace *workspace);
 
 /** Forgets and releases it. */
 void session_drop_workspace(struct session *session, struct workspace *workspace);
+
+/** Counts @call, whose session is @session, in; and out and frees it. */
+void session_add_call(struct session *session, struct session_call *call);
+void session_free_call(struct session_call *call);
 
 /** The call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #define READY_TIMEOUT_MS 10000
+#define END_WAIT_MS      1000
 
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
@@ -34,6 +35,9 @@ struct spawner_link {
 	LIST_HEAD(, pending_cell) pending;
 	struct event *readable;
 	struct event *writable;
+	struct event *retry;
+	int reserve[SPAWNER_OPENED_FDS]; /* places for an answer's descriptors when there are no
+					    others */
 	void (*lost)(void *context);
 	void *context;
 };
@@ -116,6 +120,8 @@ int spawner_link_start(struct spawner_link **ret, char **ret_message)
 	if (!link)
 		return -ENOMEM;
 	LIST_INIT(&link->pending);
+	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
+		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
 	r = start_process(link);
 	if (r == 0)
@@ -173,9 +179,33 @@ static void lose(struct spawner_link *link)
 {
 	event_del(link->readable);
 	event_del(link->writable);
+	event_del(link->retry);
 	link->lost(link->context);
 }
 
+static void drop_reserve(struct spawner_link *link)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
+		close_fd(&link->reserve[i]);
+}
+
+static int keep_reserve(struct spawner_link *link)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++) {
+		if (link->reserve[i] < 0)
+			link->reserve[i] = fcntl(link->channel.in, F_DUPFD_CLOEXEC, 0);
+		if (link->reserve[i] < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+/*
+ * One answer a turn: its descriptors fit the reserve, whatever else has been opened. An answer
+ * whose descriptors found no place would be a fault of the spawner's, and the end of everything.
+ */
 static void on_readable(evutil_socket_t fd, short what, void *context)
 {
 	struct spawner_link *link = context;
@@ -184,11 +214,13 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
+	drop_reserve(link);
 	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
 	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
 		r = handle(link, &frame);
 		channel_frame_done(&frame);
 	}
+	(void)keep_reserve(link);
 	if (r < 0 || next < 0 || (filled < 0 && filled != -EAGAIN))
 		lose(link);
 }
@@ -202,6 +234,8 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	if (r == -EAGAIN)
 		event_add(link->writable, NULL);
+	else if (channel_is_short(r))
+		event_add(link->retry, &channel_short_pause);
 	else if (r < 0)
 		lose(link);
 }
@@ -215,9 +249,11 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	link->context = context;
 	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
 	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
-	if (!link->readable || !link->writable || event_add(link->readable, NULL) < 0)
+	link->retry = event_new(base, -1, 0, on_writable, link);
+	if (!link->readable || !link->writable || !link->retry ||
+		event_add(link->readable, NULL) < 0)
 		return -ENOMEM;
-	return 0;
+	return keep_reserve(link);
 }
 
 int spawner_link_open(struct spawner_link *link, enum workspace_kind kind, const int *fds,
@@ -259,6 +295,21 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 	free(pending);
 }
 
+/* It ends when its channel does; one that is stuck is killed, and one that cannot even be killed is
+ * left to the kernel. */
+static void end_process(pid_t pid)
+{
+	const struct timespec step = {.tv_nsec = 5000000};
+
+	for (int waited_ms = 0; waited_ms < 2 * END_WAIT_MS; waited_ms += 5) {
+		if (waitpid(pid, NULL, WNOHANG) != 0)
+			return;
+		if (waited_ms == END_WAIT_MS)
+			kill(pid, SIGKILL);
+		nanosleep(&step, NULL);
+	}
+}
+
 void spawner_link_free(struct spawner_link *link)
 {
 	if (!link)
@@ -269,9 +320,11 @@ void spawner_link_free(struct spawner_link *link)
 		event_free(link->readable);
 	if (link->writable)
 		event_free(link->writable);
+	if (link->retry)
+		event_free(link->retry);
+	drop_reserve(link);
 	channel_done(&link->channel);
 	if (link->pid > 0)
-		while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		end_process(link->pid);
 	free(link);
 }

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -48,6 +49,29 @@ int startup_leave_root(const char *user, const char **ret_message)
 	}
 	*ret_message = "cannot become the user";
 	return become(entry);
+}
+
+void startup_reset_signals(void)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		(void)signal(number, SIG_DFL); /* some cannot be, and need not */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void startup_close_inherited(int keep)
+{
+	int fd = 0;
+
+	while (fd >= 0 && fd <= STDERR_FILENO)
+		fd = open("/dev/null", O_RDWR);
+	if (fd > STDERR_FILENO && fd != keep)
+		close(fd);
+	if (keep > STDERR_FILENO + 1)
+		close_range(STDERR_FILENO + 1, (unsigned)keep - 1, 0);
+	close_range((unsigned)(keep > STDERR_FILENO ? keep : STDERR_FILENO) + 1, ~0U, 0);
 }
 
 void startup_raise_file_limit(void)

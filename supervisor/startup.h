@@ -12,6 +12,17 @@
  */
 int startup_leave_root(const char *user, const char **ret_message);
 
+/**
+ * Every signal's disposition becomes the default and none is blocked, whatever the launcher had: an
+ * ignored SIGCHLD would reap children unseen, and what is ignored stays so in every program that is
+ * executed. signal(7).
+ */
+void startup_reset_signals(void);
+
+/** Closes what the launcher left open but 0, 1, 2 and @keep (-1: none), and opens /dev/null where
+ * one of the three is missing. */
+void startup_close_inherited(int keep);
+
 /** Raises RLIMIT_NOFILE to what is allowed: each workspace takes six descriptors. */
 void startup_raise_file_limit(void);
 

@@ -18,12 +18,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define END_WAIT_MS 1000 /* for one process, when everything ends */
+#define END_WAIT_MS   1000 /* for one process, when everything ends */
+#define FRUITLESS_MAX 3
 
 enum workspace_state {
 	WORKSPACE_CLOSED,
 	WORKSPACE_OPENING,
 	WORKSPACE_OPEN,
+	WORKSPACE_ENDING, /* its processes are killed and not all gone */
 };
 
 TAILQ_HEAD(ticket_list, workspace_ticket);
@@ -41,9 +43,14 @@ struct workspace {
 	bool worker_ready, files_ready;
 	struct ticket_list tickets;
 	unsigned running[WORKSPACE_SLOTS];
-	struct event *deadline; /* of opening */
+	struct event *deadline; /* of opening, and of ending */
 	struct event *settle;   /* what must not happen inside a peer's callback */
 	char *failure;          /* why the cell is going, for who is lost with it */
+	bool had_opened;        /* ENDING: it had been OPEN */
+	bool quarantined;       /* ENDING: the kernel holds a process of it beyond every bound */
+	bool removing;
+	bool swept;         /* of what dead writes left */
+	unsigned fruitless; /* cells that ended one after the other without an answer to anybody */
 };
 
 struct workspaces {
@@ -96,6 +103,7 @@ static void drop_cell(struct workspace *workspace)
 	peer_free(TAKE_PTR(workspace->worker));
 	peer_free(TAKE_PTR(workspace->files));
 	workspace->worker_ready = workspace->files_ready = false;
+	workspace->quarantined = false;
 	workspace->state = WORKSPACE_CLOSED;
 	if (workspace->deadline)
 		event_del(workspace->deadline);
@@ -178,27 +186,69 @@ static void begin_tickets(struct workspace *workspace)
 	}
 }
 
+/* Nothing is answered before nothing of the cell is alive: that is what an answer promises. */
+static void begin_ending(struct workspace *workspace)
+{
+	static const struct timeval bound = {.tv_sec = LIMIT_KILL_REPORT_MS / 1000};
+
+	workspace->had_opened = workspace->state == WORKSPACE_OPEN;
+	workspace->state = WORKSPACE_ENDING;
+	kill_cell(workspace);
+	event_add(workspace->deadline, &bound);
+}
+
+static void finish_ending(struct workspace *workspace)
+{
+	bool give_up;
+
+	if (workspace->users > 0 || !TAILQ_EMPTY(&workspace->tickets))
+		workspace->swept = false;
+	give_up = !workspace->had_opened || ++workspace->fruitless >= FRUITLESS_MAX;
+
+	lose_tickets(workspace, give_up,
+		workspace->had_opened ? TOOL_WORKER_LOST : TOOL_EXECUTION_ERROR);
+	drop_cell(workspace);
+}
+
+/* What cannot be killed yet is not joined by more: whoever comes is told to come later. */
+static void quarantine(struct workspace *workspace)
+{
+	if (!workspace->quarantined)
+		lose_tickets(workspace, false, TOOL_WORKER_LOST);
+	workspace->quarantined = true;
+	free(workspace->failure);
+	workspace->failure =
+		strdup("The kernel still holds a process of this workspace that was killed; try "
+		       "again later");
+	lose_tickets(workspace, true, TOOL_BUSY);
+}
+
 /*
  * The loop comes here after anything that changed what this workspace should do: a failed cell is
- * dropped, one that is needed is opened, waiting tickets begin, and a workspace that nobody uses
+ * ended, one that is needed is opened, waiting tickets begin, and a workspace that nobody uses
  * goes.
  */
 static void on_settle(evutil_socket_t fd, short what, void *context)
 {
 	struct workspace *workspace = context;
-	bool was_open = workspace->state == WORKSPACE_OPEN;
+	bool needed = workspace->users > 0 || !TAILQ_EMPTY(&workspace->tickets);
 
 	(void)fd;
 	(void)what;
-	if (workspace->failure) {
-		lose_tickets(
-			workspace, !was_open, was_open ? TOOL_WORKER_LOST : TOOL_EXECUTION_ERROR);
-		drop_cell(workspace);
-	}
+	if (!needed && workspace->state != WORKSPACE_CLOSED && !workspace->failure)
+		workspace->failure = strdup("");
+	if (workspace->failure && workspace->state != WORKSPACE_ENDING)
+		begin_ending(workspace);
+	if (workspace->state == WORKSPACE_ENDING && peer_is_gone(workspace->worker) &&
+		peer_is_gone(workspace->files))
+		finish_ending(workspace);
+	if (workspace->quarantined)
+		quarantine(workspace);
 	if (workspace->state == WORKSPACE_CLOSED && !TAILQ_EMPTY(&workspace->tickets))
 		open_cell(workspace);
 	begin_tickets(workspace);
-	if (workspace->users == 0 && TAILQ_EMPTY(&workspace->tickets))
+	if (workspace->state == WORKSPACE_CLOSED && workspace->users == 0 &&
+		TAILQ_EMPTY(&workspace->tickets))
 		workspace_free(workspace);
 }
 
@@ -222,11 +272,16 @@ fail_cell(struct workspace *workspace, const char *format, ...)
 	settle(workspace);
 }
 
-static void on_opening_deadline(evutil_socket_t fd, short what, void *context)
+static void on_deadline(evutil_socket_t fd, short what, void *context)
 {
+	struct workspace *workspace = context;
+
 	(void)fd;
 	(void)what;
-	fail_cell(context, "The workspace did not open in time");
+	if (workspace->state == WORKSPACE_ENDING)
+		quarantine(workspace);
+	else
+		fail_cell(workspace, "The workspace did not open in time");
 }
 
 static struct workspace_ticket *find_begun(struct workspace *workspace, uint64_t call)
@@ -237,6 +292,14 @@ static struct workspace_ticket *find_begun(struct workspace *workspace, uint64_t
 	if (ticket->call == call)
 		return ticket->begun ? ticket : NULL;
 	return NULL;
+}
+
+/* Once, and again after a cell that did not end by itself: what its writes may have left goes. */
+static void sweep(struct workspace *workspace)
+{
+	if (!workspace->swept)
+		peer_send(workspace->files, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+	workspace->swept = true;
 }
 
 /* The first word of either process: it is ready, or why it cannot be. */
@@ -250,6 +313,7 @@ static int handle_first(struct workspace *workspace, const struct channel_frame 
 		if (workspace->worker_ready && workspace->files_ready) {
 			workspace->state = WORKSPACE_OPEN;
 			event_del(workspace->deadline);
+			sweep(workspace);
 			settle(workspace);
 		}
 		return 0;
@@ -271,6 +335,7 @@ static int handle_result(struct workspace *workspace, const struct channel_frame
 	/* A worker has nothing to say about a file call, nor the files process about a command. */
 	if (ticket->slot < from || ticket->slot > to)
 		return -EBADMSG;
+	workspace->fruitless = 0;
 	return ticket->owner->frame(ticket->context, frame);
 }
 
@@ -299,12 +364,21 @@ static void on_peer_lost(void *context)
 	fail_cell(context, "The workspace's process died");
 }
 
+static void on_peer_gone(void *context)
+{
+	settle(context);
+}
+
 static void on_cell_answer(
 	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
 {
+	/* From here on: how many others the spawner had to serve before is not this workspace's
+	 * fault. */
+	static const struct timeval deadline = {.tv_sec = LIMIT_WORKSPACE_OPEN_MS / 1000};
 	struct workspace *workspace = context;
 
 	workspace->cell = 0;
+	event_add(workspace->deadline, &deadline);
 	if (error < 0) {
 		fail_cell(workspace, "The workspace could not be opened: %.*s: %s", (int)step.len,
 			step.data, strerror(-error));
@@ -318,8 +392,8 @@ static void on_cell_answer(
 
 static int make_peers(struct workspace *workspace, int fds[SPAWNER_OPEN_FDS])
 {
-	struct peer_owner worker = {on_worker_frame, on_peer_lost, workspace};
-	struct peer_owner files = {on_files_frame, on_peer_lost, workspace};
+	struct peer_owner worker = {on_worker_frame, on_peer_lost, on_peer_gone, workspace};
+	struct peer_owner files = {on_files_frame, on_peer_lost, on_peer_gone, workspace};
 	int r = peer_new(
 		workspace->all->base, &worker, &workspace->worker, &fds[SPAWNER_OPEN_WORKER_DOWN]);
 
@@ -331,12 +405,10 @@ static int make_peers(struct workspace *workspace, int fds[SPAWNER_OPEN_FDS])
 
 static void open_cell(struct workspace *workspace)
 {
-	static const struct timeval deadline = {.tv_sec = LIMIT_WORKSPACE_OPEN_MS / 1000};
 	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
 	int r;
 
 	workspace->state = WORKSPACE_OPENING;
-	event_add(workspace->deadline, &deadline);
 	fds[SPAWNER_OPEN_ROOT] = fcntl(workspace->root.fd, F_DUPFD_CLOEXEC, 0);
 	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : make_peers(workspace, fds);
 	if (r == 0) {
@@ -368,6 +440,10 @@ static enum tool_error get(struct workspaces *workspaces, struct workspace_root 
 {
 	struct workspace *workspace = find(workspaces, root, kind);
 
+	if (workspace && workspace->removing) {
+		workspace_root_done(root);
+		return TOOL_BUSY;
+	}
 	if (workspace) {
 		workspace_root_done(root);
 		*ret = workspace_hold(workspace);
@@ -384,7 +460,7 @@ static enum tool_error get(struct workspaces *workspaces, struct workspace_root 
 	workspace->kind = kind;
 	workspace->name = strdup(name);
 	TAILQ_INIT(&workspace->tickets);
-	workspace->deadline = event_new(workspaces->base, -1, 0, on_opening_deadline, workspace);
+	workspace->deadline = event_new(workspaces->base, -1, 0, on_deadline, workspace);
 	workspace->settle = event_new(workspaces->base, -1, 0, on_settle, workspace);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
 	workspaces->count++;
@@ -481,7 +557,13 @@ void workspaces_each(struct workspaces *workspaces,
 	struct workspace *workspace;
 
 	LIST_FOREACH (workspace, &workspaces->list, entry)
-		each(context, workspace);
+		if (workspace->users > 0)
+			each(context, workspace);
+}
+
+void workspace_set_removing(struct workspace *workspace, bool removing)
+{
+	workspace->removing = removing;
 }
 
 int workspace_remove_directory(const struct workspace *workspace)

@@ -7,8 +7,8 @@
  * is, it does not know.
  *
  *   CLOSED ──someone needs it──► OPENING ──both processes ready──► OPEN
- *      ▲                            │                               │
- *      └──────── failed, a process lost, or nobody uses it ─────────┘
+ *      ▲                            │ failed, a process lost,       │
+ *      └─── all are gone ─── ENDING ◄┴── or nobody uses it ◄─────────┘
  *
  * A lost process takes the cell with it: what ran in it is lost, what still waited opens it again.
  */
@@ -116,6 +116,9 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 /** Kills the cell of a workspace whose process does not do what it must: every ticket that has
  * begun is lost. */
 void workspace_abandon(struct workspace *workspace);
+
+/** Whether it is being removed: nobody new gets it meanwhile (BUSY). */
+void workspace_set_removing(struct workspace *workspace, bool removing);
 
 /** Removes the directory of a managed workspace that has been cleared. 0 or -errno. */
 int workspace_remove_directory(const struct workspace *workspace);

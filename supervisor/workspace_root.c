@@ -53,9 +53,11 @@ static enum tool_error check_policy(const struct workspace_root *root, enum work
 		return refuse(
 			TOOL_FORBIDDEN, ret_message, "/proc, /sys and /dev cannot be workspaces");
 	for (; *own_directories; own_directories++)
-		if (is_at_or_below(*own_directories, root->path))
+		if (is_at_or_below(*own_directories, root->path) ||
+			(kind != WORKSPACE_MANAGED && is_at_or_below(root->path, *own_directories)))
 			return refuse(TOOL_FORBIDDEN, ret_message,
-				"The directory contains cloister's own state or sockets");
+				"The directory contains or is part of cloister's own state or "
+				"sockets");
 	return TOOL_OK;
 }
 

@@ -83,7 +83,13 @@ def of_user(uid):
 def fds(pid):
     """What each descriptor of the process is, as readlink says."""
     directory = f"/proc/{pid}/fd"
-    return {int(fd): os.readlink(f"{directory}/{fd}") for fd in os.listdir(directory)}
+    found = {}
+    for fd in os.listdir(directory):
+        try:
+            found[int(fd)] = os.readlink(f"{directory}/{fd}")
+        except FileNotFoundError:  # closed since it was listed
+            pass
+    return found
 
 
 def namespace(pid, kind):

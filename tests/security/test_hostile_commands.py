@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import time
 
@@ -187,7 +188,7 @@ def test_a_workspace_full_of_processes(cell, bystander):
 @pytest.mark.skipif(is_sanitized(), reason="sanitized programs need more memory than the limit")
 def test_memory_bombs(cell, bystander):
     """Memory that is asked for and never touched, so that the machine does not suffer."""
-    output = program(cell, bystander, f"""
+    output = program(cell, bystander, """
 held = []
 try:
     while len(held) < 100:
@@ -476,7 +477,8 @@ def test_what_ignores_signals(cell, bystander):
     assert not cell.command_processes()
 
 
-@pytest.mark.parametrize("number,name", [("SEGV", "SIGSEGV"), ("ABRT", "SIGABRT"), ("9", "SIGKILL"), ("BUS", "SIGBUS")])
+@pytest.mark.parametrize("number,name", [
+    ("SEGV", "SIGSEGV"), ("ABRT", "SIGABRT"), ("9", "SIGKILL"), ("BUS", "SIGBUS")])
 def test_crashes(cell, bystander, number, name):
     output = endures(cell, bystander, f"sleep 600 & kill -{number} $$; sleep 600")
     assert (output["ended_by"], output["signal"], output["exit_code"]) == ("signal", name, None)
@@ -500,9 +502,11 @@ def test_a_command_that_is_killed_by_its_child(cell, bystander):
 
 
 def test_signals_to_the_parent(cell, bystander):
-    output = endures(cell, bystander, "kill -9 $PPID; kill -9 1; kill -STOP 1; kill -TERM 1; kill -HUP 1; "
-                     "kill -CHLD 1; kill -CONT 1; for i in $(seq 1 64); do kill -$i 1; done; sleep 0.2; "
-                     "echo $PPID")
+    # A sanitizer handles these itself, in the init as well.
+    handled = (signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV) if is_sanitized() else ()
+    numbers = " ".join(str(i) for i in range(1, 65) if i not in handled)
+    output = endures(cell, bystander, "kill -9 $PPID; kill -9 1; kill -STOP 1; kill -TERM 1; "
+                     f"for i in {numbers}; do kill -$i 1; done; sleep 0.2; echo $PPID")
     assert (output["stdout"], output["exit_code"]) == ("1\n", 0)
 
 
@@ -701,6 +705,17 @@ print([name for _, name in socket.if_nameindex()])
         assert endures(cell, bystander, "ping -c 1 -W 1 192.0.2.1")["exit_code"] != 0
 
 
+@pytest.mark.xfail(reason="commands have no system call filter yet", strict=True)
+def test_the_hypervisor_is_out_of_reach(cell, bystander):
+    """AF_VSOCK is no part of a network namespace. No connection is tried."""
+    try:
+        socket.socket(socket.AF_VSOCK).close()
+    except OSError:
+        pytest.skip("this kernel has no AF_VSOCK")
+    output = program(cell, bystander, "print(attempt(socket.socket, socket.AF_VSOCK))")
+    assert output["stdout"] in ("EPERM\n", "EACCES\n", "EAFNOSUPPORT\n")
+
+
 # Arguments and directories
 
 
@@ -729,7 +744,7 @@ print('made')
         observation = cell.client.observe(tool, arguments)
         bystander.check()
         assert observation["success"] or observation["error"]["code"] in ("NAME_TOO_LONG", "TIMEOUT")
-    output = endures(cell, bystander, f"find . | wc -l; rm -rf directory; ls -A")
+    output = endures(cell, bystander, "find . | wc -l; rm -rf directory; ls -A")
     assert output["stdout"] == f"{depth + 2}\n"
 
 

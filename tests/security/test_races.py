@@ -208,8 +208,8 @@ class Racer(threading.Thread):
 
 
 def race(daemon, roots, calls, mark, deaf=0):
-    racers = [Racer(daemon, roots, calls // CONNECTIONS, i, mark, deaf // CONNECTIONS + (i < deaf % CONNECTIONS))
-              for i in range(CONNECTIONS)]
+    racers = [Racer(daemon, roots, calls // CONNECTIONS, i, mark, deaf * (i + 1) // CONNECTIONS -
+                    deaf * i // CONNECTIONS) for i in range(CONNECTIONS)]
     for racer in racers:
         racer.start()
     for racer in racers:
@@ -246,8 +246,10 @@ def holdings(daemon, cells):
     processes = [daemon.pid, daemon.spawner()] + [pid for cell in cells for pid in (cell.worker, cell.files)]
     return {
         "processes": [(pid, len(procfs.children(pid))) for pid in processes],
-        "mounts": [len(procfs.mounts(cell.worker)) for cell in cells] + [procfs.mounts()],
-        "fds": [sorted(procfs.fds(pid)) for pid in processes[:2]] if AM_ROOT else None,
+        "mounts": procfs.mounts(),
+        "mounts of cells": [procfs.mounts(cell.worker) for cell in cells] if AM_ROOT else None,
+        # Not their numbers: cloisterd gives up the places it reserves and takes others.
+        "fds": [len(procfs.fds(pid)) for pid in processes[:2]] if AM_ROOT else None,
         "fds of cells": [procfs.fds(pid) for pid in processes[2:]] if AM_ROOT else None,
         "files": [sorted(os.listdir(cell.path)) for cell in cells],
     }
@@ -269,10 +271,12 @@ def test_races(own_daemon, cells):
     print(ends)
     settle(own_daemon, cells)
     assert not with_variable(mark)
-    assert holdings(own_daemon, cells) == before
+    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before, 5), (before, holdings(own_daemon, cells))
     grown = [now - then for now, then in zip(rss(own_daemon, cells), memory)]
     print(f"grown by KiB: {grown}")
-    assert grown[0] < 16 * MIB_IN_KIB and max(grown[1:]) < 2 * MIB_IN_KIB, grown
+    assert grown[0] < 16 * MIB_IN_KIB, grown
+    # Sanitized workers keep what they freed: they are started without the options against that.
+    assert SANITIZED or max(grown[1:]) < 2 * MIB_IN_KIB, grown
     # Every kind of end was there.
     assert min(ends[end] for end in ("-", "TIMEOUT", "CANCELLED", "left")) > CALLS / 100, ends
     for cell in cells:

@@ -27,8 +27,8 @@ static int watch_signals(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	blocked = set;
-	sigaddset(&blocked, SIGTERM);
+	/* Inherited by a command's init, which no signal is to end but SIGKILL. */
+	sigfillset(&blocked);
 	if (sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
 		return -errno;
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

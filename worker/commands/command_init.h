@@ -25,7 +25,7 @@ struct command_start {
 			reaped */
 };
 
-#define COMMAND_INIT_STACK 32768
+#define COMMAND_INIT_STACK 65536 /* a multiple of every page size */
 
 /**
  * Starts a command under an init of its own in new pid and mount namespaces. 0 and the init's pid,

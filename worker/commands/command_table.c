@@ -19,9 +19,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define STACK_GUARD  4096
-#define STACK_STRIDE (STACK_GUARD + COMMAND_INIT_STACK)
-
 enum command_state {
 	COMMAND_UNUSED,
 	COMMAND_RECEIVING, /* its text is not complete */
@@ -47,12 +44,31 @@ struct command_table {
 	const char *home;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_report *reports; /* shared with the inits, one for each of commands */
-	char *stacks; /* likewise, STACK_STRIDE apart, the lowest page of each a guard */
+	char *stacks;                   /* of the inits, stride apart */
+	size_t stride;
 };
+
+/* A stack for each init, and below each a page that nobody may touch. */
+static int map_stacks(struct command_table *table)
+{
+	size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+
+	table->stride = guard + COMMAND_INIT_STACK;
+	table->stacks = mmap(NULL, LIMIT_COMMANDS_PER_WORKSPACE * table->stride,
+		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (table->stacks == MAP_FAILED)
+		return -errno;
+	for (size_t i = 0; i < LIMIT_COMMANDS_PER_WORKSPACE; i++)
+		if (mprotect(table->stacks + i * table->stride, guard, PROT_NONE) < 0)
+			return -errno;
+	table->stacks += guard;
+	return 0;
+}
 
 int command_table_new(struct channel *channel, const char *home, struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
+	int r;
 
 	if (!table)
 		return -ENOMEM;
@@ -62,14 +78,9 @@ int command_table_new(struct channel *channel, const char *home, struct command_
 		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table->reports == MAP_FAILED)
 		return -errno;
-	table->stacks = mmap(NULL, LIMIT_COMMANDS_PER_WORKSPACE * STACK_STRIDE,
-		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (table->stacks == MAP_FAILED)
-		return -errno;
-	for (size_t i = 0; i < LIMIT_COMMANDS_PER_WORKSPACE; i++)
-		if (mprotect(table->stacks + i * STACK_STRIDE, STACK_GUARD, PROT_NONE) < 0)
-			return -errno;
-	table->stacks += STACK_GUARD;
+	r = map_stacks(table);
+	if (r < 0)
+		return r;
 	*ret = TAKE_PTR(table);
 	return 0;
 }
@@ -142,7 +153,7 @@ static int launch(struct command_table *table, struct command *command)
 		.command = command->body,
 		.env = command->env,
 		.report = &table->reports[place],
-		.stack = table->stacks + place * STACK_STRIDE,
+		.stack = table->stacks + place * table->stride,
 	};
 	memcpy(command->start.fds, command->fds, sizeof(command->fds));
 	r = command_init_start(&command->start, &command->init);

@@ -130,6 +130,10 @@ static int set_limits(void *context)
 
 		if (getrlimit(limits[i].resource, &limit) < 0)
 			return -errno;
+		/* In flight over sockets they count for the user, whose cloisterd must still be
+		 * able to pass its own. unix(7) */
+		if (limits[i].resource == RLIMIT_NOFILE)
+			limit.rlim_max /= 4;
 		if (limit.rlim_max > limits[i].value && !limits[i].soft)
 			limit.rlim_max = limits[i].value;
 		limit.rlim_cur =

@@ -20,7 +20,8 @@ struct clear {
 	char names[LIMIT_CLEAR_DEPTH][NAME_MAX + 1]; /* of each level in the one above */
 	size_t depth;
 	uint64_t removed;
-	uint64_t moved;
+	uint64_t moved; /* names given, never twice */
+	bool moved_up;  /* since the root was last read from its beginning */
 };
 
 static int enter(struct clear *clear, int parent, const char *name)
@@ -59,9 +60,17 @@ static int remove_entry(struct clear *clear, const char *name)
 		return errno == ENOENT ? 0 : -errno;
 	if (clear->depth < LIMIT_CLEAR_DEPTH)
 		return enter(clear, parent, name);
-	snprintf(
-		moved, sizeof(moved), ".cloister-cleared-%llu", (unsigned long long)clear->moved++);
-	return renameat(parent, name, dirfd(clear->levels[0]), moved) < 0 ? -errno : 0;
+	/* Deepest level: up to the root, under a name that is free. Moving a directory takes the
+	 * right to write it. */
+	(void)!fchmodat(parent, name, 0700, 0);
+	do
+		snprintf(moved, sizeof(moved), ".cloister-cleared-%llu",
+			(unsigned long long)clear->moved++);
+	while (renameat2(parent, name, dirfd(clear->levels[0]), moved, RENAME_NOREPLACE) < 0 &&
+		errno == EEXIST);
+	clear->moved_up = true;
+	/* What could not be moved is in the way of its parent's removal, which then says why. */
+	return 0;
 }
 
 /* The deepest level is read through: remove it, except the root itself. */
@@ -71,8 +80,8 @@ static int leave(struct clear *clear)
 
 	if (top == 0) {
 		/* What was moved up may lie behind the place that was read last. */
-		if (clear->moved > 0) {
-			clear->moved = 0;
+		if (clear->moved_up) {
+			clear->moved_up = false;
 			rewinddir(clear->levels[0]);
 			return 0;
 		}

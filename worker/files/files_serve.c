@@ -100,7 +100,6 @@ static void act_clear(const struct root *root, const void *request, struct reply
 	file_clear(root, reply);
 }
 
-/* Ends like a call, and is nobody's: cloisterd drops the answer to call 0. */
 static void act_sweep(const struct root *root, const void *request, struct reply *reply)
 {
 	struct files_end end = {0};
@@ -146,6 +145,13 @@ static int handle_clear(struct server *server, const struct channel_frame *frame
 	if (frame->payload.len > 0)
 		return -EBADMSG;
 	return answer_in_job(server, frame->call, act_clear, NULL);
+}
+
+static int handle_sweep(struct server *server, const struct channel_frame *frame)
+{
+	if (frame->payload.len > 0)
+		return -EBADMSG;
+	return answer_in_job(server, frame->call, act_sweep, NULL);
 }
 
 static struct open_write *find_write(struct server *server, uint64_t call)
@@ -230,6 +236,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_BODY] = handle_body,
 		[FILES_CANCEL] = handle_cancel,
 		[FILES_CLEAR] = handle_clear,
+		[FILES_SWEEP] = handle_sweep,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])
@@ -261,9 +268,6 @@ int files_serve(struct channel *channel, const struct root *root)
 	};
 	struct pollfd poll_fds[1 + JOB_TABLE_SIZE];
 	int r = server.jobs ? 0 : -ENOMEM;
-
-	if (r == 0)
-		r = job_table_start(server.jobs, root, 0, act_sweep, NULL);
 
 	while (r == 0) {
 		size_t n;

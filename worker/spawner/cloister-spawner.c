@@ -74,14 +74,22 @@ static void reap(int signal_fd)
 		;
 }
 
+/*
+ * The terminal's and the service manager's signals are for cloisterd, which ends everything in
+ * order. Blocked, not ignored: what is ignored would stay so in every command.
+ */
 static int watch_children(void)
 {
-	sigset_t set;
+	sigset_t set, blocked;
 	int fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+	blocked = set;
+	sigaddset(&blocked, SIGINT);
+	sigaddset(&blocked, SIGTERM);
+	sigaddset(&blocked, SIGHUP);
+	if (sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
 		die("sigprocmask", errno);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
@@ -96,13 +104,17 @@ int main(void)
 	struct channel channel;
 	const char *step;
 	struct pollfd poll_fds[2];
-	int r;
+	int r, signal_fd;
 
 	signal(SIGPIPE, SIG_IGN);
+	/* Away from the terminal that cloisterd may have been started on: no workspace's process is
+	 * to have it. */
+	setsid();
 	channel_init(&channel, FD_SPAWNER_CHANNEL, FD_SPAWNER_CHANNEL, CHANNEL_TAKES_FDS);
 	if (program_open("cloister-worker", &maker.worker_program) < 0 ||
 		program_open("cloister-files", &maker.files_program) < 0)
 		die("cannot find cloister-worker and cloister-files beside the executable", ENOENT);
+	signal_fd = watch_children();
 	r = spawner_setup(&setup, &step);
 	if (r < 0) {
 		setup_report_failure(&channel, SPAWNER_FAILED, 0, step, r);
@@ -113,7 +125,7 @@ int main(void)
 		die("answer", errno);
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
-	poll_fds[1] = (struct pollfd){.fd = watch_children(), .events = POLLIN};
+	poll_fds[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
 	for (;;) {
 		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
 			die("poll", errno);

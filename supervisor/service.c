@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/service.h"
+
+#include "common/limits.h"
+
+#include <malloc.h>
+
+#define WORTH_RETURNING (16 * MIB)
+
+void service_account(struct service *service, int64_t bytes)
+{
+	service->pending_bytes += (uint64_t)bytes;
+	if (service->pending_bytes > service->pending_peak)
+		service->pending_peak = service->pending_bytes;
+	/* After a wave of large requests their memory goes back to the system. */
+	if (service->pending_bytes == 0 && service->pending_peak > WORTH_RETURNING) {
+		service->pending_peak = 0;
+		malloc_trim(0);
+	}
+}

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hostile reading of the source found, one test a finding: each fails on the source as it was."""
+
+import fcntl
+import json
+import os
+import resource
+import signal
+import termios
+import time
+
+import procfs
+import pytest
+from cloister_client import RpcError, acting_as
+from daemon import AM_ROOT, is_sanitized
+
+MIB = 1 << 20
+needs_root = pytest.mark.skipif(not AM_ROOT, reason="needs root to look into a process that is not dumpable")
+
+
+def test_what_a_launcher_ignored_and_blocked_is_forgotten(start_daemon):
+    def hostile_launcher():
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1})
+
+    daemon = start_daemon(preexec_fn=hostile_launcher)
+    client = daemon.connect()
+    daemon.new_workspace(client)
+    output = client.run("grep -E 'SigBlk|SigIgn' /proc/self/status", timeout_ms=5000)
+    assert output["stdout"] == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+    started = time.monotonic()
+    call = client.begin("run_command", {"command": "sleep 600", "timeout_ms": 100})
+    assert client.wait(call)["result"]["output"]["signal"] == "SIGTERM"
+    assert time.monotonic() - started < 4, "only SIGKILL ended it"
+    daemon.process.terminate()
+    assert daemon.process.wait(20) == 0
+
+
+@needs_root
+def test_what_a_launcher_left_open_is_closed(start_daemon):
+    read_end, write_end = os.pipe()
+    high = 50
+    os.dup2(read_end, high)
+    try:
+        daemon = start_daemon(pass_fds=(high,))
+    finally:
+        for fd in (read_end, write_end, high):
+            os.close(fd)
+    assert high not in procfs.fds(daemon.pid)
+    assert high not in procfs.fds(daemon.spawner())
+
+
+@pytest.mark.parametrize("number", ['"a/b"', '"a\\"b"', '"\\u00e4\\u2028"', "-7", '"\\/"'])
+def test_every_id_can_be_cancelled(own_daemon, number):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    client.send_raw(b'{"jsonrpc":"2.0","id":%s,"method":"tool.call","params":{"tool":"run_command",'
+                    b'"arguments":{"command":"sleep 60"}}}\n' % number.encode())
+    client.send_raw(b'{"jsonrpc":"2.0","id":"cancel","method":"tool.cancel","params":{"id":%s}}\n' % number.encode())
+    answers = [client.receive(), client.receive()]
+    by_id = {answer["id"]: answer["result"] for answer in answers}
+    assert by_id["cancel"] == {"cancelled": True}
+    assert by_id[json.loads(number)]["error"]["code"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("below", ["", "workspaces"])
+def test_the_state_directory_is_no_workspace(own_daemon, below):
+    client = own_daemon.connect()
+    for root in (own_daemon.state / below, own_daemon.path, own_daemon.socket.parent.parent):
+        with pytest.raises(RpcError) as error:
+            client.call("workspace.open", {"root": str(root)})
+        assert error.value.name == "FORBIDDEN"
+
+
+def test_deep_workspaces_can_be_removed(own_daemon):
+    client = own_daemon.connect()
+    client.call("workspace.open", {"workspace": "deep"})
+    client.run("python3 -c '\nimport os\nfor i in range(3000):\n    os.mkdir(\"d\"); "
+               "open(\"f\", \"w\").close(); os.chdir(\"d\")\n' 2>/dev/null || "
+               "perl -e 'for (1..3000) { mkdir \"d\"; chdir \"d\" }'")
+    client.run("mkdir -p other/.cloister-cleared-0/x")
+    client.call("workspace.remove", {"workspace": "deep"})
+    assert not os.path.exists(own_daemon.state / "workspaces" / "deep")
+
+
+def test_a_workspace_that_is_removed_is_not_opened_meanwhile(own_daemon):
+    client, other = own_daemon.connect(), own_daemon.connect()
+    for _ in range(20):
+        client.call("workspace.open", {"workspace": "contested"})
+        client.use("write_file", path="a", content="x")
+        client.request("workspace.remove", {"workspace": "contested"}, number="remove")
+        other.request("workspace.open", {"workspace": "contested"}, number="open")
+        opened = other.wait("open")
+        removed = client.wait("remove")
+        if "result" in opened and "result" in removed:
+            # It was made anew: it must be a whole workspace.
+            assert other.use("write_file", path="b", content="y")["created"] is True
+        if "result" in opened:
+            other.call("workspace.close", {})
+
+
+def test_a_terminal_s_interrupt_ends_everything_in_order(start_daemon):
+    daemon = start_daemon(start_new_session=True)
+    client = daemon.connect()
+    path = daemon.new_workspace(client)
+    call = client.begin("run_command", {"command": "trap 'exit 3' TERM; touch begun; sleep 60 & wait"})
+    assert procfs.eventually((path / "begun").exists, 20)
+    os.killpg(daemon.pid, signal.SIGINT)
+    result = client.wait(call)["result"]
+    assert result["error"]["code"] == "SHUTTING_DOWN"
+    assert result["output"]["ended_by"] == "shutdown"
+    assert result["output"]["exit_code"] == 3
+    assert daemon.process.wait(20) == 0
+
+
+def test_a_lost_spawner_is_a_failure_to_the_service_manager(own_daemon):
+    with acting_as(own_daemon.account.uid):
+        os.kill(own_daemon.spawner(), signal.SIGKILL)
+    assert own_daemon.process.wait(20) == 1
+
+
+def test_a_stuck_spawner_does_not_keep_the_daemon(own_daemon):
+    with acting_as(own_daemon.account.uid):
+        os.kill(own_daemon.spawner(), signal.SIGSTOP)
+    own_daemon.process.terminate()
+    own_daemon.process.wait(20)
+
+
+def test_many_descriptors_in_flight_do_not_end_the_service(start_daemon):
+    """In user mode a command counts in the same sum as cloisterd, unix(7) on ETOOMANYREFS."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+
+    daemon = start_daemon(preexec_fn=few)
+    client, other = daemon.connect(), daemon.connect()
+    path = daemon.new_workspace(client)
+    (path / "fly.py").write_text("""
+import array, socket, time
+pairs, sent = [], 0
+try:
+    while sent < 6000:
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        pairs.append(pair)
+        for _ in range(4):
+            pair[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 250))])
+            sent += 250
+except OSError as error:
+    print(error)
+open("flying", "w").close()
+time.sleep(5)
+""")
+    call = client.begin("run_command", {"command": "/usr/bin/python3 fly.py"})
+    assert procfs.eventually((path / "flying").exists, 30)
+    for _ in range(3):
+        daemon.new_workspace(other)
+        assert other.run("echo well")["stdout"] == "well\n"
+    assert client.cancel(call)
+    client.wait(call)
+    assert daemon.process.poll() is None
+
+
+def test_unread_listings_are_not_piled_up(own_daemon):
+    clients = [own_daemon.connect() for _ in range(2)]
+    for _ in range(40):
+        own_daemon.new_workspace(clients[0])
+    before = procfs.rss_kib(own_daemon.pid)
+    flood = b'{"jsonrpc":"2.0","id":1,"method":"workspace.list","params":{}}\n' * 2000
+    clients[1].send_raw(flood)
+    time.sleep(1)
+    assert clients[0].run("echo well")["stdout"] == "well\n"
+    assert procfs.rss_kib(own_daemon.pid) - before < 64 * 1024
+    for _ in range(2000):
+        assert clients[1].receive()["id"] == 1
+
+
+def test_openings_in_flight_are_limited(own_daemon):
+    client = own_daemon.connect()
+    roots = [own_daemon.area.new_directory() for _ in range(4)]
+    for i in range(600):
+        client.request("workspace.open", {"root": str(roots[i % 4])}, number=i)
+    answers = [client.wait(i) for i in range(600)]
+    busy = [answer for answer in answers if "error" in answer]
+    assert busy
+    assert all(answer["error"]["data"]["code"] == "BUSY" for answer in busy)
+    assert client.run("echo well")["stdout"] == "well\n"
+
+
+def test_large_requests_in_flight_are_bounded(own_daemon):
+    """Twelve clients send what would be 400 MiB: some are told BUSY, none is forgotten, and the memory comes back."""
+    clients = [own_daemon.connect() for _ in range(12)]
+    path = own_daemon.new_workspace(clients[0])
+    line = {"tool": "write_file", "arguments": {"path": "f", "content": "x" * (15 * MIB)}}
+    for number, client in enumerate(clients[1:], 1):
+        client.call("workspace.open", {"root": str(path)})
+    ends = {}
+    for client in clients:
+        for number in range(2):
+            client.request("tool.call", line, number=number)
+    for client in clients:
+        for _ in range(2):
+            answer = client.receive(60)
+            end = answer["error"]["data"]["code"] if "error" in answer else answer["result"]["success"]
+            ends[end] = ends.get(end, 0) + 1
+    assert sum(ends.values()) == 24
+    assert ends.get(True, 0) > 0
+    assert set(ends) <= {True, "BUSY"}
+    if not is_sanitized():
+        assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 128 * 1024, 10)
+    assert clients[0].run("echo well")["stdout"] == "well\n"
+
+
+def terminal_of(pid):
+    """The number of its controlling terminal, 0 for none: proc_pid_stat(5), field 7."""
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[4])
+
+
+def test_workspaces_have_no_terminal_of_the_launcher_s(start_daemon):
+    master, slave = os.openpty()
+    try:
+        daemon = start_daemon(start_new_session=True, preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0))
+        daemon.new_workspace(daemon.connect())
+        assert terminal_of(daemon.pid) != 0, "the test has not set a terminal"
+        for pid in (daemon.spawner(), *daemon.cells()[0]):
+            assert terminal_of(pid) == 0, procfs.name(pid)
+    finally:
+        os.close(master)
+        os.close(slave)
