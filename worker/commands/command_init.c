@@ -112,7 +112,7 @@ static __attribute__((noinline)) long start_shell(const struct command_start *st
 /* Reaps what is there. True once the shell is among it, with its status in the report. */
 static bool reap(long shell, struct command_report *report, bool told)
 {
-	int status;
+	int status = 0;
 	long pid;
 
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
@@ -134,7 +134,7 @@ static bool reap(long shell, struct command_report *report, bool told)
 static _Noreturn void serve(long shell, const kernel_sigset *awaited, struct command_report *report)
 {
 	bool told = false;
-	siginfo_t info;
+	siginfo_t info = {0};
 
 	for (;;) {
 		long number = RAW4(SYS_rt_sigtimedwait, awaited, &info, NULL, sizeof(*awaited));

@@ -103,24 +103,24 @@ static int forbid_user_namespaces(void *context)
 static int set_limits(void *context)
 {
 	static const struct {
-		int resource;
 		rlim_t value;
+		int resource;
 		bool soft; /* a command may raise it again */
 	} limits[] = {
 		/* Counted per user namespace and id: this workspace's own. */
-		{RLIMIT_NPROC, LIMIT_PROCESSES, false},
-		{RLIMIT_NOFILE, LIMIT_OPEN_FILES, false},
-		{RLIMIT_FSIZE, LIMIT_FILE_SIZE_BYTES, false},
+		{LIMIT_PROCESSES, RLIMIT_NPROC, false},
+		{LIMIT_OPEN_FILES, RLIMIT_NOFILE, false},
+		{LIMIT_FILE_SIZE_BYTES, RLIMIT_FSIZE, false},
 		/* 0 would still feed a core_pattern that is a pipe to a program of host root. */
-		{RLIMIT_CORE, 1, false},
-		{RLIMIT_MEMLOCK, 8 * MIB, false},
+		{1, RLIMIT_CORE, false},
+		{8 * MIB, RLIMIT_MEMLOCK, false},
 #ifndef __SANITIZE_ADDRESS__
 		/*
 		 * Against accidents: it is per process, so no bound on what a hostile command
 		 * takes, and programs built with AddressSanitizer, ours included, need terabytes of
 		 * it.
 		 */
-		{RLIMIT_DATA, LIMIT_DATA_BYTES, true},
+		{LIMIT_DATA_BYTES, RLIMIT_DATA, true},
 #endif
 	};
 
