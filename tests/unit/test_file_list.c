@@ -27,7 +27,7 @@ static int set_up(void **state)
 	scratch_text(&scratch, "src/lib/a.h", "");
 	scratch_text(&scratch, "build/out", "");
 	scratch_text(&scratch, ".git/config", "");
-	scratch_text(&scratch, ".cloister-0a", "");
+	scratch_text(&scratch, ".cloister-000000000000000a", "");
 	scratch_link(&scratch, "link", "src/main.c");
 	scratch_link(&scratch, "out", "/etc");
 	assert_int_equal(mkfifoat(scratch.fd, "pipe", 0666), 0);

@@ -136,7 +136,7 @@ static void test_tree(void **state)
 	scratch_text(&scratch, "src/b.h", "needle\n");
 	scratch_text(&scratch, "src/empty", "");
 	scratch_text(&scratch, ".git/config", "needle\n");
-	scratch_text(&scratch, ".cloister-12", "needle\n");
+	scratch_text(&scratch, ".cloister-0000000000000012", "needle\n");
 	scratch_link(&scratch, "link", "a.c");
 	scratch_link(&scratch, "src/loop", "..");
 	assert_int_equal(mkfifoat(scratch.fd, "src/pipe", 0666), 0);

@@ -113,11 +113,17 @@ static void test_temporary_names(void **state)
 
 	(void)state;
 	scratch_text(&scratch, ".cloister-0123456789abcdef", "");
-	scratch_text(&scratch, ".cloister-f/x", "");
+	scratch_text(&scratch, ".cloister-0123456789abcdee/x", "");
+	/* Theirs: one digit less, one more, one that is none. */
 	scratch_text(&scratch, ".cloister-", "");
+	scratch_text(&scratch, ".cloister-0123456789abcde", "");
+	scratch_text(&scratch, ".cloister-0123456789abcdef0", "");
+	scratch_text(&scratch, ".cloister-0123456789abcdeF", "");
 	scratch_text(&scratch, ".cloister-fg", "");
 	scratch_text(&scratch, ".cloister", "");
-	assert_walk(&scratch, ".", true, ".cloister\n.cloister-\n.cloister-fg\n");
+	assert_walk(&scratch, ".", true,
+		".cloister\n.cloister-\n.cloister-0123456789abcde\n"
+		".cloister-0123456789abcdeF\n.cloister-0123456789abcdef0\n.cloister-fg\n");
 	scratch_done(&scratch);
 }
 
