@@ -9,6 +9,7 @@
 #include "supervisor/tool_definitions.h"
 #include "supervisor/tool_output.h"
 
+#include <event2/buffer.h>
 #include <json-c/json_object.h>
 
 static struct text string_param(struct json_object *params, const char *name, bool *ret_wrong)
@@ -53,17 +54,74 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 	json_object_put(definitions);
 }
 
+/* What the reply is to be, from the options and from the id that the model's API gave its call. */
+static struct session_reply read_reply(struct json_object *params)
+{
+	struct session_reply reply = {0};
+	struct json_object *options, *form, *value;
+
+	if (!json_object_object_get_ex(params, "options", &options) ||
+		!json_object_object_get_ex(options, "reply", &value))
+		return reply;
+	reply.message = json_object_is_type(value, json_type_string) &&
+			strcmp(json_object_get_string(value), "message") == 0;
+	if (reply.message && json_object_object_get_ex(params, "tool_call", &form) &&
+		json_object_object_get_ex(form, "id", &value) &&
+		json_object_is_type(value, json_type_string))
+		reply.tool_call_id = strdup(jsonrpc_id_text(value));
+	return reply;
+}
+
+/* {"role":"tool",…} as Ollama and OpenAI take it, with the observation as its text. */
+static void write_message(struct json_text *json, const struct session_reply *reply,
+	const struct observation *observation)
+{
+	struct evbuffer *buffer = evbuffer_new();
+	struct json_text content = json_text(buffer);
+	struct text text;
+
+	json_text_object_begin(json);
+	json_text_key(json, "role");
+	json_text_string(json, TEXT_LITERAL("tool"));
+	json_text_key(json, "tool_name");
+	json_text_string(json, observation->tool);
+	if (reply->tool_call_id) {
+		json_text_key(json, "tool_call_id");
+		json_text_raw(json, text_from(reply->tool_call_id));
+	}
+	json_text_key(json, "content");
+	if (buffer)
+		observation_write(&content, observation);
+	if (!buffer || json_text_flush(&content) < 0)
+		json->failed = true;
+	text.len = buffer ? evbuffer_get_length(buffer) : 0;
+	text.data = buffer ? (char *)evbuffer_pullup(buffer, -1) : NULL;
+	json_text_string(json, text);
+	json_text_object_end(json);
+	if (buffer)
+		evbuffer_free(buffer);
+}
+
+static void answer_observation(struct session *session, const char *id_text,
+	const struct session_reply *reply, const struct observation *observation)
+{
+	struct json_text json;
+
+	session_answer_begin(session, &json, id_text);
+	if (reply->message)
+		write_message(&json, reply, observation);
+	else
+		observation_write(&json, observation);
+	session_answer_end(session, &json);
+}
+
 static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
-	struct json_text json;
 
 	tool_output_flush(call);
-	if (call->id_text) {
-		session_answer_begin(call->session, &json, call->id_text);
-		observation_write(&json, observation);
-		session_answer_end(call->session, &json);
-	}
+	if (call->id_text)
+		answer_observation(call->session, call->id_text, &call->reply, observation);
 	session_free_call(call);
 }
 
@@ -73,19 +131,18 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 }
 
 /* An observation of what never became a call. */
-static void answer_refused(
-	struct session *session, const char *id_text, const struct call_refusal *refusal)
+static void answer_refused(struct session *session, const struct jsonrpc_request *request,
+	const struct call_refusal *refusal)
 {
+	struct session_reply reply = read_reply(request->params);
 	struct observation observation = {
 		.tool = text_from(refusal->tool ? refusal->tool : ""),
 		.error = refusal->error,
 		.message = text_from(refusal->message),
 	};
-	struct json_text json;
 
-	session_answer_begin(session, &json, id_text);
-	observation_write(&json, &observation);
-	session_answer_end(session, &json);
+	answer_observation(session, request->id_text, &reply, &observation);
+	free(reply.tool_call_id);
 }
 
 static void refuse(struct session *session, const struct jsonrpc_request *request,
@@ -97,7 +154,7 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
 			refusal->message ? refusal->message : "Out of memory", NULL);
 	else
-		answer_refused(session, request->id_text, refusal);
+		answer_refused(session, request, refusal);
 	call_refusal_done(refusal);
 }
 
@@ -153,6 +210,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call->session = session;
 	call->stream_base64 = call_request->options.base64;
 	call->id_text = TAKE_PTR(request->id_text);
+	call->reply = read_reply(request->params);
 	session_add_call(session, call);
 	if (call_start(session->service->base, workspace, call_request, &owner, &call->call) < 0) {
 		answer_busy(session, call->id_text);

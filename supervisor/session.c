@@ -64,6 +64,7 @@ void session_free_call(struct session_call *call)
 	session->bytes -= call->bytes;
 	service_account(session->service, -(int64_t)call->bytes);
 	free(call->id_text);
+	free(call->reply.tool_call_id);
 	free(call);
 }
 

@@ -31,6 +31,12 @@ struct session_carry {
 	size_t len;
 };
 
+/* In which form a call is answered: the observation, or the message that goes back to a model. */
+struct session_reply {
+	bool message;
+	char *tool_call_id; /* as JSON text; NULL: the model's call had none */
+};
+
 struct session_call {
 	LIST_ENTRY(session_call) entry;
 	struct session *session;
@@ -39,6 +45,7 @@ struct session_call {
 	uint64_t seq;  /* of tool.output */
 	size_t bytes;  /* of the request */
 	bool stream_base64;
+	struct session_reply reply;
 	struct session_carry carry[COMMAND_STREAMS];
 };
 

@@ -347,6 +347,27 @@ def test_ollamas_tool_call(client, workspace):
     assert observation["output"]["content"] == "     1\tx\n"
 
 
+def test_a_reply_that_goes_back_to_the_model(client, workspace):
+    (workspace / "f").write_bytes(b"a\xffb\n")
+    for form, more in (
+            ({"tool": "read_file", "arguments": {"path": "f"}}, {}),
+            ({"tool_call": {"function": {"name": "read_file", "arguments": {"path": "f"}}}}, {}),
+            ({"tool_call": {"id": "call/1\"", "type": "function", "function": {
+                "name": "read_file", "arguments": '{"path":"f"}'}}}, {"tool_call_id": "call/1\""})):
+        message = client.call("tool.call", {**form, "options": {"reply": "message"}})
+        observation = json.loads(message.pop("content"))
+        assert observation["output"]["content"] == "     1\ta\ufffdb\n"
+        assert message == {"role": "tool", "tool_name": "read_file", **more}
+    for path, code in (("missing", "NOT_FOUND"), ("../out", "PATH_OUTSIDE_WORKSPACE")):
+        message = client.call("tool.call", {"tool": "read_file", "arguments": {"path": path},
+                                            "options": {"reply": "message"}})
+        assert json.loads(message["content"])["error"]["code"] == code
+    for reply in (None, "observation"):
+        observation = client.call("tool.call", {"tool": "read_file", "arguments": {"path": "missing"},
+                                                "options": {"reply": reply}})
+        assert observation["error"]["code"] == "NOT_FOUND"
+
+
 def test_openais_tool_call(client, workspace):
     (workspace / "f").write_text("x\n")
     form = {"id": "call_1", "type": "function", "function": {
