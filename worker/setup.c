@@ -2,6 +2,13 @@
 #include "worker/setup.h"
 
 #include "common/wire_spawner.h"
+#include "worker/confine.h"
+
+#include <errno.h>
+#include <linux/keyctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int setup_run(const struct setup_step *steps, size_t n_steps, void *context, const char **ret_step)
 {
@@ -14,6 +21,44 @@ int setup_run(const struct setup_step *steps, size_t n_steps, void *context, con
 		}
 	}
 	return 0;
+}
+
+int setup_die_with_parent(void *context)
+{
+	(void)context;
+	return confine_die_with_parent();
+}
+
+int setup_no_new_privs(void *context)
+{
+	(void)context;
+	return confine_no_new_privs();
+}
+
+int setup_non_dumpable(void *context)
+{
+	(void)context;
+	return confine_non_dumpable();
+}
+
+int setup_empty_bounding_set(void *context)
+{
+	(void)context;
+	return confine_empty_bounding_set();
+}
+
+int setup_leave_session_keyring(void *context)
+{
+	(void)context;
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return -errno;
+	return 0;
+}
+
+int setup_private_mounts(void *context)
+{
+	(void)context;
+	return mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
 void setup_report_failure(

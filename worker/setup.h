@@ -24,6 +24,20 @@ struct setup_step {
  */
 int setup_run(const struct setup_step *steps, size_t n_steps, void *context, const char **ret_step);
 
+/*
+ * Steps that several lists have, in the form of a step; @context is not looked at. What each does
+ * is said in confine.h.
+ */
+int setup_die_with_parent(void *context);
+int setup_no_new_privs(void *context);
+int setup_non_dumpable(void *context);
+int setup_empty_bounding_set(void *context);
+/** A new session keyring: the caller's would be readable in the new user namespace, for its
+ * possession is inherited. keyrings(7) */
+int setup_leave_session_keyring(void *context);
+/** No mount event goes out of this namespace or comes in. mount_namespaces(7) */
+int setup_private_mounts(void *context);
+
 /** Reports a failed step on @channel as a message of @type, written at once. Best effort: a peer
  * may be gone. */
 void setup_report_failure(

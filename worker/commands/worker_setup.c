@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/keyctl.h>
 #include <net/if.h>
 #include <stdbool.h>
 #include <sys/ioctl.h>
@@ -24,32 +23,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-static int die_with_spawner(void *context)
-{
-	(void)context;
-	return confine_die_with_parent();
-}
-
 static int check_cloisterd_alive(void *context)
 {
 	(void)context;
 	return confine_check_connected(FD_WORKER_DOWN);
-}
-
-/* The caller's session keyring would be readable in here: its possession is inherited. keyrings(7)
- */
-static int leave_session_keyring(void *context)
-{
-	(void)context;
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
-		return -errno;
-	return 0;
-}
-
-static int make_mounts_private(void *context)
-{
-	(void)context;
-	return mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
 /* Somewhere that the workspace does not cover. */
@@ -153,12 +130,6 @@ static int go_to_workspace(void *context)
 	return chdir(setup->visible) < 0 ? -errno : 0;
 }
 
-static int empty_bounding_set(void *context)
-{
-	(void)context;
-	return confine_empty_bounding_set();
-}
-
 static int keep_sys_admin_only(void *context)
 {
 	static const cap_value_t keep[] = {CAP_SYS_ADMIN};
@@ -167,25 +138,13 @@ static int keep_sys_admin_only(void *context)
 	return confine_keep_capabilities(keep, ARRAY_SIZE(keep));
 }
 
-static int no_new_privs(void *context)
-{
-	(void)context;
-	return confine_no_new_privs();
-}
-
-static int non_dumpable(void *context)
-{
-	(void)context;
-	return confine_non_dumpable();
-}
-
 int worker_setup(struct worker_setup *setup, const char **ret_step)
 {
 	static const struct setup_step steps[] = {
-		{"die with the spawner", die_with_spawner},
+		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
-		{"leave the caller's session keyring", leave_session_keyring},
-		{"make mounts private", make_mounts_private}, {"choose a home", choose_home},
+		{"leave the caller's session keyring", setup_leave_session_keyring},
+		{"make mounts private", setup_private_mounts}, {"choose a home", choose_home},
 		{"make the root", root_make}, {"show the system read-only", root_bind_system},
 		{"write /etc", root_write_etc},
 		{"mount the private tmpfs (/dev, /tmp and /run must be directories)",
@@ -198,9 +157,10 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 		{"forbid user namespaces", forbid_user_namespaces}, {"enter the root", root_enter},
 		{"make the root read-only", root_make_read_only},
 		{"set resource limits", set_limits}, {"go to the workspace", go_to_workspace},
-		{"empty the bounding set", empty_bounding_set},
+		{"empty the bounding set", setup_empty_bounding_set},
 		{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
-		{"no new privileges", no_new_privs}, {"become non-dumpable", non_dumpable},
+		{"no new privileges", setup_no_new_privs},
+		{"become non-dumpable", setup_non_dumpable},
 		/* Landlock: none, it mounts. The commands' system call filter belongs here, last.
 		 */
 	};

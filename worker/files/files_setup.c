@@ -14,35 +14,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/keyctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-static int die_with_spawner(void *context)
-{
-	(void)context;
-	return confine_die_with_parent();
-}
 
 static int check_cloisterd_alive(void *context)
 {
 	(void)context;
 	return confine_check_connected(FD_FILES_DOWN);
-}
-
-static int leave_session_keyring(void *context)
-{
-	(void)context;
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
-		return -errno;
-	return 0;
-}
-
-static int make_mounts_private(void *context)
-{
-	(void)context;
-	return mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
 /*
@@ -114,43 +93,27 @@ static int enter_root(void *context)
 	return root->fd < 0 ? -errno : 0;
 }
 
-static int empty_bounding_set(void *context)
-{
-	(void)context;
-	return confine_empty_bounding_set();
-}
-
 static int drop_capabilities(void *context)
 {
 	(void)context;
 	return confine_keep_capabilities(NULL, 0);
 }
 
-static int no_new_privs(void *context)
-{
-	(void)context;
-	return confine_no_new_privs();
-}
-
-static int non_dumpable(void *context)
-{
-	(void)context;
-	return confine_non_dumpable();
-}
-
 int files_setup(struct root *root, const char **ret_step)
 {
 	static const struct setup_step steps[] = {
-		{"die with the spawner", die_with_spawner},
+		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
-		{"leave the caller's session keyring", leave_session_keyring},
-		{"make mounts private", make_mounts_private},
+		{"leave the caller's session keyring", setup_leave_session_keyring},
+		{"make mounts private", setup_private_mounts},
 		{"open a proc of its own", open_own_proc},
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
-		{"enter the root", enter_root}, {"empty the bounding set", empty_bounding_set},
-		{"drop all capabilities", drop_capabilities}, {"no new privileges", no_new_privs},
-		{"become non-dumpable", non_dumpable},
+		{"enter the root", enter_root},
+		{"empty the bounding set", setup_empty_bounding_set},
+		{"drop all capabilities", drop_capabilities},
+		{"no new privileges", setup_no_new_privs},
+		{"become non-dumpable", setup_non_dumpable},
 		/* Landlock belongs here, then the system call filter, last. */
 	};
 

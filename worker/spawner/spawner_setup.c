@@ -17,12 +17,6 @@
 #include <string.h>
 #include <sys/mount.h>
 
-static int die_with_cloisterd(void *context)
-{
-	(void)context;
-	return confine_die_with_parent();
-}
-
 static int check_cloisterd_alive(void *context)
 {
 	(void)context;
@@ -71,27 +65,16 @@ static int follow_host_mounts(void *context)
 	return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
-static int no_new_privs(void *context)
-{
-	(void)context;
-	return confine_no_new_privs();
-}
-
-static int non_dumpable(void *context)
-{
-	(void)context;
-	return confine_non_dumpable();
-}
-
 int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 {
 	static const struct setup_step steps[] = {
-		{"die with cloisterd", die_with_cloisterd},
+		{"die with cloisterd", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"unshare user and mount namespaces", enter_namespaces},
 		{"map the caller's ids", map_own_ids},
 		{"follow the host's mounts", follow_host_mounts},
-		{"no new privileges", no_new_privs}, {"become non-dumpable", non_dumpable},
+		{"no new privileges", setup_no_new_privs},
+		{"become non-dumpable", setup_non_dumpable},
 		/* Landlock: none, it mounts. The system call filter belongs here. */
 	};
 
