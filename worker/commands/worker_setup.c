@@ -140,30 +140,34 @@ static int keep_sys_admin_only(void *context)
 
 int worker_setup(struct worker_setup *setup, const char **ret_step)
 {
+	/* clang-format off */
 	static const struct setup_step steps[] = {
 		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"leave the caller's session keyring", setup_leave_session_keyring},
-		{"make mounts private", setup_private_mounts}, {"choose a home", choose_home},
-		{"make the root", root_make}, {"show the system read-only", root_bind_system},
+		{"make mounts private", setup_private_mounts},
+		{"choose a home", choose_home},
+		{"make the root", root_make},
+		{"show the system read-only", root_bind_system},
 		{"write /etc", root_write_etc},
-		{"mount the private tmpfs (/dev, /tmp and /run must be directories)",
-			root_make_private},
+		{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
 		{"fill /dev (it must be a directory)", root_make_dev},
 		{"mount /proc (it must be a directory)", root_mount_proc},
 		{"attach the workspace", root_attach_workspace},
 		{"raise the loopback interface", raise_loopback},
 		{"set the host name", set_host_name},
-		{"forbid user namespaces", forbid_user_namespaces}, {"enter the root", root_enter},
+		{"forbid user namespaces", forbid_user_namespaces},
+		{"enter the root", root_enter},
 		{"make the root read-only", root_make_read_only},
-		{"set resource limits", set_limits}, {"go to the workspace", go_to_workspace},
+		{"set resource limits", set_limits},
+		{"go to the workspace", go_to_workspace},
 		{"empty the bounding set", setup_empty_bounding_set},
 		{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock: none, it mounts. The commands' system call filter belongs here, last.
-		 */
+		/* Landlock: none, it mounts. The commands' system call filter belongs here, last. */
 	};
+	/* clang-format on */
 
 	return setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);
 }
