@@ -116,6 +116,7 @@ static bool may_act(const struct agent_conn *conn)
 static void update(struct agent_conn *conn)
 {
 	size_t pending = evbuffer_get_length(conn->output);
+	bool was_full = conn->full;
 
 	if (conn->closing)
 		return;
@@ -124,7 +125,8 @@ static void update(struct agent_conn *conn)
 		conn->full = true;
 	else if (pending <= LIMIT_OUTPUT_PENDING_BYTES / 2)
 		conn->full = false;
-	session_pause_output(conn->session, conn->full);
+	if (conn->full != was_full)
+		session_pause_output(conn->session, conn->full);
 	if (!may_act(conn)) {
 		event_del(conn->readable);
 		return;

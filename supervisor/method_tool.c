@@ -122,6 +122,8 @@ static void on_done(void *context, const struct observation *observation)
 	tool_output_flush(call);
 	if (call->id_text)
 		answer_observation(call->session, call->id_text, &call->reply, observation);
+	else /* nothing to write, but room for more requests */
+		call->session->connection.wrote(call->session->connection.context);
 	session_free_call(call);
 }
 

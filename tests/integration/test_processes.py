@@ -275,6 +275,8 @@ def test_dev_is_small(client, workspace):
 
 def test_the_system_is_read_only(client, workspace):
     for directory in ("/", "/usr", "/usr/bin", "/etc", "/etc/ssl", "/dev", "/home", "/bin", "/lib"):
+        if not os.path.isdir(directory):  # a small host has no /etc/ssl
+            continue
         output = client.run(f"touch {directory}/made")
         assert output["exit_code"] == 1, directory
         assert "Read-only" in output["stderr"], directory

@@ -210,6 +210,15 @@ def test_large_requests_in_flight_are_bounded(own_daemon):
     assert clients[0].run("echo well")["stdout"] == "well\n"
 
 
+def test_large_notifications_make_room_when_they_are_done(own_daemon):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    for _ in range(6):
+        client.notify("tool.call", {"tool": "write_file", "arguments": {"path": "f", "content": "x" * (15 * MIB)}})
+    assert client.run("echo well")["stdout"] == "well\n"
+    assert procfs.eventually((path / "f").exists, 20)
+
+
 def terminal_of(pid):
     """The number of its controlling terminal, 0 for none: proc_pid_stat(5), field 7."""
     with open(f"/proc/{pid}/stat") as stat:
