@@ -17,6 +17,18 @@ const char *workspace_kind_name(enum workspace_kind kind)
 	return (unsigned)kind < WORKSPACE_KIND_END ? kind_names[kind] : NULL;
 }
 
+const char *workspace_visible_root(enum workspace_kind kind, const char *path)
+{
+	switch (kind) {
+	case WORKSPACE_MANAGED:
+		return "/workspace";
+	case WORKSPACE_ROOTFS:
+		return "/";
+	default:
+		return path;
+	}
+}
+
 enum workspace_kind workspace_kind_by_name(struct text name)
 {
 	for (unsigned kind = WORKSPACE_MANAGED; kind < WORKSPACE_KIND_END; kind++)

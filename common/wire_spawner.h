@@ -59,5 +59,8 @@ int setup_failure_get(struct text payload, struct setup_failure *ret);
 
 /** "managed", "directory" or "rootfs"; NULL for another number. */
 const char *workspace_kind_name(enum workspace_kind kind);
+/** Where a workspace of @kind at @path of the host is seen inside. Static storage or @path itself.
+ */
+const char *workspace_visible_root(enum workspace_kind kind, const char *path);
 /** The kind called @name, or 0. */
 enum workspace_kind workspace_kind_by_name(struct text name);

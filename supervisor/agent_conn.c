@@ -23,10 +23,6 @@
 #define READ_BYTES       (64 * KIB) /* one turn of the loop's share */
 #define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
 
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83 /* Linux 6.16 */
-#endif
-
 struct agent_conn {
 	LIST_ENTRY(agent_conn) entry;
 	struct service *service;
@@ -320,9 +316,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 /* Descriptors that a client passes must never be ours to close: closing one can block. */
 static int refuse_fds(struct agent_conn *conn)
 {
-	int no = 0;
-
-	if (setsockopt(conn->fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0)
+	if (fd_closer_refuse_instead(conn->fd))
 		return 0;
 	conn->takes_fds = true;
 	return fd_closer_start();

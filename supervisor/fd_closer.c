@@ -14,6 +14,10 @@
 
 #define FDS_MAX 253 /* SCM_MAX_FD: what one message can carry */
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 static int queue[2] = {-1, -1};
 
 static void *close_all(void *context)
@@ -24,6 +28,13 @@ static void *close_all(void *context)
 	while (read(queue[0], &fd, sizeof(fd)) == sizeof(fd))
 		close(fd);
 	return NULL;
+}
+
+bool fd_closer_refuse_instead(int fd)
+{
+	int no = 0;
+
+	return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
 }
 
 int fd_closer_start(void)

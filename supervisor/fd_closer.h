@@ -8,8 +8,13 @@
  * discards them closes them just the same, so the loop must do neither.
  */
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+
+/** Has the kernel refuse what is passed on the socket @fd, or accepted from it. False: it cannot,
+ * and the thread is needed. */
+bool fd_closer_refuse_instead(int fd);
 
 /** Starts the thread if it does not run yet. 0 or -errno. */
 int fd_closer_start(void);

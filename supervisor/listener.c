@@ -23,10 +23,6 @@
 #define PAUSE_MS       200 /* after descriptors or memory ran out */
 #define ACCEPTS_A_TURN 16
 
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83 /* Linux 6.16 */
-#endif
-
 struct listener {
 	struct service *service;
 	int fd;
@@ -68,7 +64,7 @@ static int bind_path(int fd, const char *path)
 int listener_bind(const char *path, struct listener **ret)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
-	int no = 0, r;
+	int r;
 
 	if (!listener)
 		return -ENOMEM;
@@ -77,8 +73,7 @@ int listener_bind(const char *path, struct listener **ret)
 	/* Inherited by what is accepted, so that no descriptor can come before agent_conn.c says
 	 * so; older kernels: there. */
 	if (r == 0)
-		listener->takes_fds =
-			setsockopt(listener->fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) < 0;
+		listener->takes_fds = !fd_closer_refuse_instead(listener->fd);
 	if (r == 0)
 		listener->path = strdup(path);
 	if (r == 0 && listen(listener->fd, BACKLOG) < 0)

@@ -12,25 +12,11 @@
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
 
-static struct text string_param(struct json_object *params, const char *name, bool *ret_wrong)
-{
-	struct json_object *value;
-
-	if (!json_object_object_get_ex(params, name, &value))
-		return (struct text){NULL, 0};
-	if (!json_object_is_type(value, json_type_string)) {
-		*ret_wrong = true;
-		return (struct text){NULL, 0};
-	}
-	return (struct text){
-		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
-}
-
 void method_tools_list(struct session *session, struct jsonrpc_request *request)
 {
 	enum tool_format tool_format = TOOL_FORMAT_OLLAMA;
-	bool wrong = false;
-	struct text format = string_param(request->params, "format", &wrong);
+	struct text format;
+	bool wrong = !session_string_param(request->params, "format", &format);
 	struct json_object *definitions;
 	struct json_text json;
 	const char *text;
@@ -166,12 +152,13 @@ static struct workspace *find_workspace(struct session *session, struct jsonrpc_
 {
 	_cleanup_free_ char *message = NULL;
 	struct workspace *workspace;
-	bool wrong = false;
-	struct text name = string_param(request->params, "workspace", &wrong);
+	struct text name;
+	bool wrong = !session_string_param(request->params, "workspace", &name);
 
 	if (wrong) {
-		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
-			"workspace must be a string", NULL);
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+				"workspace must be a string", NULL);
 		return NULL;
 	}
 	workspace = session_find_workspace(session, name);

@@ -133,29 +133,16 @@ static void on_opened(void *context)
 	pending_free(pending);
 }
 
-/* A string parameter; data is NULL when it is absent. False when it is something else. */
-static bool get_string(struct json_object *params, const char *name, struct text *ret)
-{
-	struct json_object *value;
-
-	*ret = (struct text){NULL, 0};
-	if (!json_object_object_get_ex(params, name, &value))
-		return true;
-	if (!json_object_is_type(value, json_type_string))
-		return false;
-	*ret = (struct text){
-		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
-	return true;
-}
-
 static enum tool_error get_workspace(struct session *session, struct json_object *params,
 	struct workspace **ret, char **ret_message)
 {
 	struct text name, root, kind_name, tenant;
 	enum workspace_kind kind = WORKSPACE_DIRECTORY;
 
-	if (!get_string(params, "workspace", &name) || !get_string(params, "root", &root) ||
-		!get_string(params, "kind", &kind_name) || !get_string(params, "tenant", &tenant)) {
+	if (!session_string_param(params, "workspace", &name) ||
+		!session_string_param(params, "root", &root) ||
+		!session_string_param(params, "kind", &kind_name) ||
+		!session_string_param(params, "tenant", &tenant)) {
 		*ret_message = strdup("workspace, root, kind and tenant must be strings");
 		return TOOL_INVALID_ARGUMENTS;
 	}
@@ -216,7 +203,7 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 	struct workspace *workspace;
 	struct text name;
 
-	if (!get_string(request->params, "workspace", &name)) {
+	if (!session_string_param(request->params, "workspace", &name)) {
 		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
 			"workspace must be a string");
 		return;
@@ -336,7 +323,7 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	struct text name;
 	enum tool_error error;
 
-	if (!get_string(request->params, "workspace", &name) || !name.data) {
+	if (!session_string_param(request->params, "workspace", &name) || !name.data) {
 		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
 			"workspace must be the name of a managed workspace");
 		return;

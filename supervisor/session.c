@@ -163,6 +163,20 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 		}
 }
 
+bool session_string_param(struct json_object *params, const char *name, struct text *ret)
+{
+	struct json_object *value;
+
+	*ret = (struct text){NULL, 0};
+	if (!json_object_object_get_ex(params, name, &value))
+		return true;
+	if (!json_object_is_type(value, json_type_string))
+		return false;
+	*ret = (struct text){
+		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
+	return true;
+}
+
 struct session_call *session_find_call(struct session *session, const char *id_text)
 {
 	struct session_call *call;

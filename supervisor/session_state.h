@@ -77,6 +77,10 @@ int session_add_workspace(struct session *session, struct workspace *workspace);
 /** Forgets and releases it. */
 void session_drop_workspace(struct session *session, struct workspace *workspace);
 
+/** A string among @params, borrowed; data is NULL when it is absent. False when it is something
+ * else. */
+bool session_string_param(struct json_object *params, const char *name, struct text *ret);
+
 /** Counts @call, whose session is @session, in; and out and frees it. */
 void session_add_call(struct session *session, struct session_call *call);
 void session_free_call(struct session_call *call);

@@ -597,9 +597,7 @@ enum workspace_kind workspace_kind(const struct workspace *workspace)
 
 struct text workspace_visible(const struct workspace *workspace)
 {
-	return workspace->kind == WORKSPACE_MANAGED  ? TEXT_LITERAL("/workspace")
-	       : workspace->kind == WORKSPACE_ROOTFS ? TEXT_LITERAL("/")
-						     : text_from(workspace->root.path);
+	return text_from(workspace_visible_root(workspace->kind, workspace->root.path));
 }
 
 size_t workspace_users(const struct workspace *workspace)

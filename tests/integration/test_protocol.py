@@ -138,6 +138,7 @@ def test_notifications_get_no_answer(client, workspace):
     client.notify("tool.call", {
         "tool": "write_file", "arguments": {"path": "made", "content": "x"}})
     client.notify("tool.call", {"tool": "nonsense", "arguments": {}})
+    client.notify("tool.call", {"workspace": 1, "tool": "read_file", "arguments": {"path": "."}})
     number = client.request("tools.list")
     assert client.receive()["id"] == number
     assert procfs.eventually((workspace / "made").exists)

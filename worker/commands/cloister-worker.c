@@ -92,9 +92,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	setup.kind = workspace_kind_by_name(text_from(argv[1]));
-	setup.visible = setup.kind == WORKSPACE_MANAGED  ? "/workspace"
-			: setup.kind == WORKSPACE_ROOTFS ? "/"
-							 : argv[2];
+	setup.visible = workspace_visible_root(setup.kind, argv[2]);
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0)

@@ -34,9 +34,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	kind = workspace_kind_by_name(text_from(argv[1]));
-	root.visible = kind == WORKSPACE_MANAGED  ? TEXT_LITERAL("/workspace")
-		       : kind == WORKSPACE_ROOTFS ? TEXT_LITERAL("/")
-						  : text_from(argv[2]);
+	root.visible = text_from(workspace_visible_root(kind, argv[2]));
 	r = files_setup(&root, &step);
 	if (r < 0) {
 		setup_report_failure(&channel, FILES_FAILED, 0, step, r);
