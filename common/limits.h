@@ -24,6 +24,8 @@
 #define LIMIT_OUTPUT_PENDING_BYTES      (4 * MIB) /* unread answers of a connection: stop reading it */
 #define LIMIT_WORKSPACES                4096
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
+#define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
+#define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
 #define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_WRITES               64        /* writes whose content is still coming */
 #define LIMIT_LONG_READ_BYTES           (4 * MIB) /* a range of a larger file is read by a job */
@@ -56,6 +58,7 @@
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
+#define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)

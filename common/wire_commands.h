@@ -55,6 +55,8 @@ struct command_ended {
 	uint64_t max_rss_bytes; /* of the largest process */
 };
 
+#define COMMAND_ENDED_SIZE 33 /* bytes of its payload */
+
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
 int command_run_get(struct text payload, struct command_run *ret);
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message);

@@ -255,18 +255,15 @@ static void on_resume(evutil_socket_t fd, short what, void *context)
 /* Reads once into the input. As read(2). */
 static ssize_t receive(struct agent_conn *conn)
 {
-	struct evbuffer_iovec space;
-	struct iovec iov;
-	ssize_t n;
+	static char buffer[READ_BYTES];
+	struct iovec iov = {buffer, sizeof(buffer)};
+	ssize_t n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
+				    : read(conn->fd, buffer, sizeof(buffer));
 
-	if (evbuffer_reserve_space(conn->input, READ_BYTES, &space, 1) < 1) {
+	if (n > 0 && evbuffer_add(conn->input, buffer, (size_t)n) < 0) {
 		errno = ENOMEM;
 		return -1;
 	}
-	iov = (struct iovec){space.iov_base, READ_BYTES};
-	n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov) : readv(conn->fd, &iov, 1);
-	space.iov_len = n > 0 ? (size_t)n : 0;
-	evbuffer_commit_space(conn->input, &space, 1);
 	return n;
 }
 

@@ -8,6 +8,7 @@
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
 #include "supervisor/observation.h"
+#include "supervisor/service.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ enum call_state {
 
 struct call {
 	enum call_state state;
-	struct event_base *base;
+	struct service *service;
 	struct workspace *workspace;
 	struct workspace_ticket ticket;
 	struct call_request request;
@@ -323,14 +324,14 @@ static int begin_command(struct call *call)
 	int fds[COMMAND_FDS];
 	unsigned n_fds;
 	int r = command_io_new(
-		call->base, &owner, call->request.options.input, &call->io, fds, &n_fds);
+		call->service, &owner, call->request.options.input, &call->io, fds, &n_fds);
 
 	if (r < 0)
 		return r;
 	if (call->paused)
 		command_io_pause(call->io);
 	if (call->request.options.idle_timeout_ms > 0) {
-		call->idle_timer = event_new(call->base, -1, 0, on_idle, call);
+		call->idle_timer = event_new(call->service->base, -1, 0, on_idle, call);
 		if (call->idle_timer)
 			set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
 	}
@@ -432,7 +433,7 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 	answer_error(context, error, message);
 }
 
-int call_start(struct event_base *base, struct workspace *workspace, struct call_request *request,
+int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret)
 {
 	static const struct workspace_ticket_owner ticket_owner = {on_begin, on_frame, on_lost};
@@ -442,12 +443,12 @@ int call_start(struct event_base *base, struct workspace *workspace, struct call
 		call_request_done(request);
 		return -ENOMEM;
 	}
-	call->base = base;
+	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
 	call->owner = *owner;
 	clock_gettime(CLOCK_MONOTONIC, &call->started);
-	call->timer = event_new(base, -1, 0, on_timer, call);
+	call->timer = event_new(service->base, -1, 0, on_timer, call);
 	if (!call->timer) {
 		call_free(call);
 		return -ENOMEM;

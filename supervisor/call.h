@@ -16,8 +16,8 @@
 #include "supervisor/ended_by.h"
 
 struct call;
-struct event_base;
 struct observation;
+struct service;
 struct workspace;
 
 struct call_owner {
@@ -30,7 +30,7 @@ struct call_owner {
 
 /** Begins a call in @workspace, which it holds until it is over. Takes @request in any case. 0 or
  * -ENOMEM. */
-int call_start(struct event_base *base, struct workspace *workspace, struct call_request *request,
+int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret);
 
 /** Ends @call because of @cause. Its answer comes when it has ended, which may be from in here. */

@@ -13,6 +13,7 @@
 #include "supervisor/log.h"
 #include "supervisor/options.h"
 #include "supervisor/peer_auth.h"
+#include "supervisor/pipe_stock.h"
 #include "supervisor/service.h"
 #include "supervisor/shutdown.h"
 #include "supervisor/spawner_link.h"
@@ -161,8 +162,10 @@ static void start(struct daemon *daemon)
 	daemon->service.base = make_loop();
 	daemon->service.workspaces = workspaces_new(
 		daemon->service.base, daemon->spawner, daemon->own_directories, daemon->managed_fd);
+	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	daemon->shutdown = shutdown_new(&daemon->service);
-	if (!daemon->service.tenant || !daemon->service.workspaces || !daemon->shutdown)
+	if (!daemon->service.tenant || !daemon->service.pipes || !daemon->service.workspaces ||
+		!daemon->shutdown)
 		die_with("out of memory");
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
@@ -200,6 +203,7 @@ static void stop(struct daemon *daemon)
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
 	command_policy_free(daemon->service.policy);
+	pipe_stock_free(daemon->service.pipes);
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);
 	free((void *)daemon->own_directories[0]);

@@ -4,12 +4,15 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/pipe_stock.h"
+#include "supervisor/service.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 
-#define DRAIN_BYTES (1 * MIB) /* what F_SETPIPE_SZ lets an unprivileged process have, pipe(7) */
+#define WATCH_AFTER_MS 2
+#define DRAIN_BYTES    (1 * MIB) /* what F_SETPIPE_SZ lets an unprivileged process have, pipe(7) */
 
 struct command_output {
 	struct command_io *io;
@@ -20,7 +23,10 @@ struct command_output {
 };
 
 struct command_io {
+	struct pipe_stock *pipes;
 	struct command_io_owner owner;
+	struct event *watch; /* when to begin to watch the outputs */
+	bool watched;
 	struct command_output outputs[COMMAND_STREAMS];
 	int input_fd;
 	struct event *input_writable;
@@ -34,7 +40,17 @@ static void close_output(struct command_output *output)
 {
 	if (output->readable)
 		event_free(TAKE_PTR(output->readable));
-	close_fd(&output->fd);
+	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
+}
+
+static void set_watched(struct command_io *io, bool watched)
+{
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		if (io->outputs[i].readable && watched)
+			event_add(io->outputs[i].readable, NULL);
+		else if (io->outputs[i].readable)
+			event_del(io->outputs[i].readable);
+	}
 }
 
 static void reach_limit(struct command_io *io)
@@ -42,9 +58,7 @@ static void reach_limit(struct command_io *io)
 	if (io->limit_reached)
 		return;
 	io->limit_reached = true;
-	for (size_t i = 0; i < COMMAND_STREAMS; i++)
-		if (io->outputs[i].readable)
-			event_del(io->outputs[i].readable);
+	set_watched(io, false);
 	io->owner.limit(io->owner.context);
 }
 
@@ -106,15 +120,32 @@ static int make_output(struct event_base *base, struct command_io *io, enum comm
 	int *ret_write_end)
 {
 	struct command_output *output = &io->outputs[stream];
-	int ends[2];
+	int r = pipe_stock_take(io->pipes, &output->fd, ret_write_end);
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -errno;
-	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	output->fd = ends[0];
-	*ret_write_end = ends[1];
+	if (r < 0)
+		return r;
 	output->readable = event_new(base, output->fd, EV_READ | EV_PERSIST, on_readable, output);
-	return !output->readable || event_add(output->readable, NULL) < 0 ? -ENOMEM : 0;
+	return !output->readable ? -ENOMEM : 0;
+}
+
+static void on_watch(evutil_socket_t fd, short what, void *context)
+{
+	struct command_io *io = context;
+
+	(void)fd;
+	(void)what;
+	io->watched = true;
+	if (!io->paused)
+		set_watched(io, true);
+}
+
+/* Most commands are over before this, and all they wrote is read at once then. */
+static int watch_soon(struct event_base *base, struct command_io *io)
+{
+	static const struct timeval delay = {.tv_usec = WATCH_AFTER_MS * 1000L};
+
+	io->watch = event_new(base, -1, 0, on_watch, io);
+	return !io->watch || event_add(io->watch, &delay) < 0 ? -ENOMEM : 0;
 }
 
 static int make_input(
@@ -141,7 +172,7 @@ static int make_input(
 	return !io->input_writable || event_add(io->input_writable, NULL) < 0 ? -ENOMEM : 0;
 }
 
-int command_io_new(struct event_base *base, const struct command_io_owner *owner, struct text input,
+int command_io_new(struct service *service, const struct command_io_owner *owner, struct text input,
 	struct command_io **ret, int ret_fds[COMMAND_FDS], unsigned *ret_n_fds)
 {
 	struct command_io *io = calloc(1, sizeof(*io));
@@ -149,17 +180,20 @@ int command_io_new(struct event_base *base, const struct command_io_owner *owner
 
 	if (!io)
 		return -ENOMEM;
+	io->pipes = service->pipes;
 	io->owner = *owner;
 	io->input_fd = -1;
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		io->outputs[i] = (struct command_output){.io = io, .stream = i, .fd = -1};
 		stream_capture_init(&io->outputs[i].capture, LIMIT_STREAM_KEPT_BYTES);
 	}
-	r = make_output(base, io, COMMAND_STREAM_STDOUT, &fds[COMMAND_FD_STDOUT]);
+	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &fds[COMMAND_FD_STDOUT]);
 	if (r == 0)
-		r = make_output(base, io, COMMAND_STREAM_STDERR, &fds[COMMAND_FD_STDERR]);
+		r = make_output(service->base, io, COMMAND_STREAM_STDERR, &fds[COMMAND_FD_STDERR]);
 	if (r == 0 && input.data)
-		r = make_input(base, io, input, &fds[COMMAND_FD_STDIN]);
+		r = make_input(service->base, io, input, &fds[COMMAND_FD_STDIN]);
+	if (r == 0)
+		r = watch_soon(service->base, io);
 	if (r < 0) {
 		for (size_t i = 0; i < COMMAND_FDS; i++)
 			close_fd(&fds[i]);
@@ -177,9 +211,7 @@ void command_io_pause(struct command_io *io)
 	if (io->paused)
 		return;
 	io->paused = true;
-	for (size_t i = 0; i < COMMAND_STREAMS; i++)
-		if (io->outputs[i].readable)
-			event_del(io->outputs[i].readable);
+	set_watched(io, false);
 }
 
 void command_io_resume(struct command_io *io)
@@ -187,9 +219,8 @@ void command_io_resume(struct command_io *io)
 	if (!io->paused || io->limit_reached)
 		return;
 	io->paused = false;
-	for (size_t i = 0; i < COMMAND_STREAMS; i++)
-		if (io->outputs[i].readable)
-			event_add(io->outputs[i].readable, NULL);
+	if (io->watched)
+		set_watched(io, true);
 }
 
 void command_io_drain(struct command_io *io)
@@ -200,9 +231,7 @@ void command_io_drain(struct command_io *io)
 
 		while (!io->limit_reached && drained < DRAIN_BYTES && (n = read_output(output)) > 0)
 			drained += n;
-		close_output(output);
 	}
-	close_input(io);
 }
 
 const struct stream_capture *command_io_capture(
@@ -220,5 +249,7 @@ void command_io_free(struct command_io *io)
 		stream_capture_free(&io->outputs[i].capture);
 	}
 	close_input(io);
+	if (io->watch)
+		event_free(io->watch);
 	free(io);
 }

@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 
-struct event_base;
 struct command_io;
+struct service;
 
 /* What is read of a stream at once: a pipe's usual size, and its budget in one turn of the loop. */
 #define COMMAND_IO_CHUNK 65536
@@ -34,7 +34,7 @@ struct command_io_owner {
  * Makes the pipes. @input is copied; data NULL: none. Stores in @ret_fds what the command gets, in
  * the order of COMMAND_FD_*, and how many in @ret_n_fds; the caller passes them on. 0 or -errno.
  */
-int command_io_new(struct event_base *base, const struct command_io_owner *owner, struct text input,
+int command_io_new(struct service *service, const struct command_io_owner *owner, struct text input,
 	struct command_io **ret, int ret_fds[COMMAND_FDS], unsigned *ret_n_fds);
 
 /** Stops and goes on reading: a client that does not take its output stalls only its own command.
@@ -43,8 +43,8 @@ void command_io_pause(struct command_io *io);
 void command_io_resume(struct command_io *io);
 
 /**
- * The command is gone: reads what it left in the pipes, at most a pipe's largest size, and closes
- * them. Who else holds a write end is not waited for.
+ * The command is gone: reads what it left in the pipes, at most a pipe's largest size. Who else
+ * holds a write end is not waited for.
  */
 void command_io_drain(struct command_io *io);
 

@@ -201,7 +201,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call->id_text = TAKE_PTR(request->id_text);
 	call->reply = read_reply(request->params);
 	session_add_call(session, call);
-	if (call_start(session->service->base, workspace, call_request, &owner, &call->call) < 0) {
+	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
 		answer_busy(session, call->id_text);
 		session_free_call(call);
 		return;

@@ -9,12 +9,14 @@
 
 struct command_policy;
 struct event_base;
+struct pipe_stock;
 struct workspaces;
 
 struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;
 	struct command_policy *policy;
+	struct pipe_stock *pipes;
 	const char *tenant; /* user mode: the one there is, the caller's name or number */
 	size_t connections;
 	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */

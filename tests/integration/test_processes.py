@@ -12,6 +12,8 @@ from cloister_client import acting_as
 from daemon import AM_ROOT, is_sanitized
 
 CAP_SYS_ADMIN = 1 << 21
+PIPES_AHEAD = 8  # common/limits.h
+INITS_AHEAD = 2
 NONE = {"CapEff": 0, "CapPrm": 0, "CapInh": 0, "CapBnd": 0, "CapAmb": 0}
 
 needs_root = pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
@@ -66,7 +68,8 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
     pipes = count.pop("pipe")
-    assert pipes in (2, 4)  # the loop's signals, and on kernels without SO_PASSRIGHTS the closer's
+    # The loop's signals, on kernels without SO_PASSRIGHTS the closer's, and those for output to come.
+    assert pipes in (2 + 2 * PIPES_AHEAD, 4 + 2 * PIPES_AHEAD)
     # The socket that listens, the client, the spawner's channel, and that twice more: places kept for its answers' descriptors.
     assert count == {"socket": 5, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1}
 
@@ -81,7 +84,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     number = client.begin("run_command", {"command": "touch begun; sleep 600"})
     assert procfs.eventually((path / "begun").exists)
     running = collections.Counter(kinds(daemon.pid).values())
-    assert running["pipe"] == pipes + 2 + 2
+    assert running["pipe"] == pipes + 2 - 2 * 2 + 2  # two of them taken, and their read ends kept
     client.cancel(number)
     client.wait(number)
     client.call("workspace.close")
@@ -104,8 +107,10 @@ def test_descriptors_of_the_spawner(cell):
 
 @needs_root
 def test_descriptors_of_the_worker(cell):
+    """Also what the running command has as 1 and 2, until it is gone."""
     assert kinds(cell.worker) == {
-        **standard(cell.daemon.log_path), 3: "socket", 4: "pipe", 5: "anon_inode:[signalfd]"}
+        **standard(cell.daemon.log_path), 3: "socket", 4: "pipe", 5: "anon_inode:[signalfd]",
+        6: "/dev/null", 7: "pipe", 8: "pipe"}
 
 
 @needs_root
@@ -120,7 +125,7 @@ def test_descriptors_of_the_files_process(cell):
 
 @needs_root
 def test_descriptors_of_the_command_init(cell):
-    assert kinds(cell.init) == {}
+    assert procfs.fds(cell.init) == procfs.fds(cell.worker)
 
 
 @needs_root
@@ -346,6 +351,29 @@ def test_the_command_init_cannot_be_touched(client, workspace):
                         "ls /proc/1/root/; sleep 0.2; echo survived")
     assert output["stdout"] == "survived\n"
     assert output["ended_by"] == "exit"
+
+
+@pytest.mark.skipif(is_sanitized(), reason="a sanitizer's init has memory of its own")
+def test_inits_are_made_ahead_and_never_used_again(daemon, client, workspace):
+    worker = daemon.cells()[-1][0]
+    assert procfs.children(worker) == []
+    used = []
+    for _ in range(20):
+        waiting = procfs.eventually(
+            lambda: len(procfs.children(worker)) == INITS_AHEAD and procfs.children(worker)) if used else []
+        number = client.begin("run_command", {"command": "touch begun; exec sleep 600"})
+        assert procfs.eventually((workspace / "begun").exists)
+        (init,) = [pid for pid in procfs.children(worker) if procfs.children(pid)]
+        assert init not in used
+        assert not waiting or init in waiting
+        assert all(not procfs.children(pid) for pid in waiting if pid != init)
+        used.append(init)
+        client.cancel(number)
+        client.wait(number)
+        (workspace / "begun").unlink()
+    # Nothing to do for a while: the workspace keeps nothing that costs memory.
+    assert procfs.eventually(lambda: procfs.children(worker) == [], 20)
+    assert client.run("echo again")["stdout"] == "again\n"
 
 
 @pytest.mark.parametrize("command", [

@@ -24,7 +24,7 @@ class Cell:
 
     def command_processes(self):
         """What commands have started in this workspace, zombies too, but not their inits."""
-        return sorted(set(procfs.descendants(self.worker)) - set(procfs.children(self.worker)))
+        return sorted(procfs.descendants(self.worker, without_children=True))
 
     def close(self):
         """Closes the workspace and waits until its processes are gone."""

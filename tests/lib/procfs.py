@@ -53,11 +53,11 @@ def children(pid):
     return sorted(other for other in pids() if parent(other) == pid)
 
 
-def descendants(pid):
+def descendants(pid, without_children=False):
     below = {}
     for other in pids():
         below.setdefault(parent(other), []).append(other)
-    found, waiting = [], [pid]
+    found, waiting = [], below.get(pid, []) if without_children else [pid]
     while waiting:
         for child in below.get(waiting.pop(), []):
             found.append(child)

@@ -20,6 +20,12 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
+/* What the loop waits for. */
+enum {
+	WAKE_REQUEST,
+	WAKE_CHILD,
+};
+
 /* Blocks what is read from the returned descriptor or waited for by a command's init. */
 static int watch_signals(void)
 {
@@ -50,28 +56,37 @@ static int receive(struct channel *channel, struct command_table *table)
 	return r;
 }
 
-static int serve(struct channel *channel, struct command_table *table, int signal_fd)
+static int act(struct channel *channel, struct command_table *table, const struct pollfd *poll_fds)
 {
-	struct pollfd poll_fds[] = {
-		{.fd = channel->in, .events = POLLIN},
-		{.fd = signal_fd, .events = POLLIN},
-	};
 	struct signalfd_siginfo info;
 	int r = 0;
 
+	if (poll_fds[WAKE_REQUEST].revents)
+		r = receive(channel, table);
+	if (r == 0 && poll_fds[WAKE_CHILD].revents) {
+		(void)!read(poll_fds[WAKE_CHILD].fd, &info, sizeof(info));
+		r = command_table_reap(table);
+	}
+	return r;
+}
+
+static int serve(struct channel *channel, struct command_table *table, int signal_fd)
+{
+	struct pollfd poll_fds[] = {
+		[WAKE_REQUEST] = {.fd = channel->in, .events = POLLIN},
+		[WAKE_CHILD] = {.fd = signal_fd, .events = POLLIN},
+	};
+	int r = 0;
+
 	while (r == 0) {
-		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
+		int n = poll(poll_fds, ARRAY_SIZE(poll_fds), command_table_rest(table));
+
+		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (poll_fds[1].revents) {
-			(void)!read(signal_fd, &info, sizeof(info));
-			r = command_table_reap(table);
-		}
-		if (r == 0 && poll_fds[0].revents)
-			r = receive(channel, table);
-		/* Blocks while cloisterd does not read: the ends of commands are all that goes up.
-		 */
-		if (r == 0)
-			r = channel_flush(channel);
+		if (n == 0)
+			command_table_idle(table);
+		if (n > 0)
+			r = act(channel, table, poll_fds);
 	}
 	return r;
 }
@@ -95,8 +110,10 @@ int main(int argc, char **argv)
 	setup.visible = workspace_visible_root(setup.kind, argv[2]);
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
+	if (r == 0 && signal_fd < 0)
+		r = -errno;
 	if (r == 0)
-		r = signal_fd < 0 ? -errno : command_table_new(&channel, setup.home, &table);
+		r = command_table_new(channel.out, setup.home, &table);
 	if (r < 0) {
 		setup_report_failure(&channel, COMMAND_FAILED, 0, step, r);
 		return 1;

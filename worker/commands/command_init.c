@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command init: pid 1 of one command's pid namespace, made by cloister-worker without an exec.
- * It gives up what the worker has, starts the shell, reaps what the command orphans, passes SIGTERM
- * on when its parent says so, and ends when the shell does; the kernel then kills whatever is left.
- * The command runs as the same id and is hostile: the init is not dumpable, holds no descriptor
- * while the command runs, and obeys no signal from inside its namespace. pid_namespaces(7),
+ * The command init: pid 1 of one command's pid namespace, made by cloister-worker without an exec,
+ * and where it can be before its command is known. It gives up what the worker has, waits for the
+ * command, starts the shell, reaps what the command orphans, passes SIGTERM on when its parent says
+ * so, and when the shell has ended kills and reaps whatever is left, says so and ends. Were it
+ * killed instead, the kernel would do the same. The command runs as the same id and is hostile: the
+ * init is not dumpable, and obeys no signal from inside its namespace. pid_namespaces(7),
  * signal(7).
  *
- * It shares the worker's memory, which saves copying page tables, and has a stack of its own. From
- * its first line to its last it therefore makes raw system calls only, allocates nothing, and
- * writes nothing but its stack and its report.
+ * It has the worker's memory and descriptors, which saves copying and returning them, and a stack
+ * of its own. From its first line to its last it therefore makes raw system calls only, allocates
+ * nothing, closes nothing, and writes nothing but its stack and its report.
  */
 #include "worker/commands/command_init.h"
 
@@ -17,20 +18,17 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if RAW_SYSCALL && !defined(__SANITIZE_ADDRESS__)
-#define SHARES_MEMORY 1
-#else
-#define SHARES_MEMORY 0
-#endif
 
 /* The kernel's own set: the C library's is larger. */
 typedef unsigned long kernel_sigset;
@@ -80,32 +78,50 @@ static long become_standard_fds(const int *fds)
 	return r;
 }
 
-/* The shell's process, which has the init's memory and stack until the exec: it must not return. */
-static _Noreturn void become_shell(const struct command_start *start)
+static long wait_for_go(struct command_report *report)
 {
-	const char *const argv[] = {"sh", "-c", start->command, NULL};
+	while (!atomic_load_explicit(&report->go, memory_order_acquire)) {
+		long r = RAW4(SYS_futex, &report->go, FUTEX_WAIT, 0, NULL);
+
+		if (r < 0 && r != -EAGAIN && r != -EINTR)
+			return r;
+	}
+	return 0;
+}
+
+static void fail(struct command_report *report, long error)
+{
+	report->ended.launch_error = (uint32_t)-error;
+	report->ended.end = COMMAND_END_NOT_BEGUN;
+}
+
+/* The shell's process, which has the init's memory and stack until the exec: it must not return,
+ * nor leave marks of AddressSanitizer's around variables that the init knows nothing of. */
+static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
+	const struct command_init *init)
+{
+	const char *const argv[] = {"sh", "-c", init->start.command, NULL};
 	kernel_sigset none = 0;
-	long r = become_standard_fds(start->fds);
+	long r = become_standard_fds(init->start.fds);
 
 	if (r >= 0)
 		r = RAW0(SYS_setsid);
 	if (r >= 0)
 		r = RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	if (r >= 0)
-		r = RAW3(SYS_execve, "/bin/sh", argv, start->env);
-	start->report->launch_error = (uint32_t)-r;
-	start->report->end = COMMAND_END_NOT_BEGUN;
+		r = RAW3(SYS_execve, "/bin/sh", argv, init->start.env);
+	fail(init->report, r);
 	exit_now(127);
 }
 
-/* As vfork(2): nothing but the argument is alive across the call, so the child has nothing to
- * spoil. */
-static __attribute__((noinline)) long start_shell(const struct command_start *start)
+/* As vfork(2), with descriptors of its own: nothing but the argument is alive across the call, so
+ * the child has nothing to spoil. */
+static __attribute__((noinline)) long start_shell(const struct command_init *init)
 {
 	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
 
 	if (pid == 0)
-		become_shell(start);
+		become_shell(init);
 	return pid;
 }
 
@@ -118,31 +134,34 @@ static bool reap(long shell, struct command_report *report, bool told)
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		if (pid != shell)
 			continue;
-		if (report->end == COMMAND_END_NOT_BEGUN)
+		if (report->ended.end == COMMAND_END_NOT_BEGUN)
 			return true;
-		report->wait_status = (uint32_t)status;
-		report->end = told ? COMMAND_END_TOLD : COMMAND_END_EXIT;
+		report->ended.wait_status = (uint32_t)status;
+		report->ended.end = told ? COMMAND_END_TOLD : COMMAND_END_EXIT;
 		return true;
 	}
 	return false;
 }
 
 /*
- * Signals are taken one by one, never by a handler. SIGTERM counts only from outside the namespace,
- * where the sender has no pid in it: the command can send it too, and is not obeyed.
+ * Until the shell has ended. Signals are taken one by one, never by a handler. SIGTERM counts only
+ * from outside the namespace, where the sender has no pid in it: the command can send it too, and
+ * is not obeyed.
  */
-static _Noreturn void serve(long shell, const kernel_sigset *awaited, struct command_report *report)
+static void serve(long shell, struct command_report *report)
 {
+	/* Blocked since the worker blocked them: nothing that was sent before this line is lost. */
+	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
 	bool told = false;
 	siginfo_t info = {0};
 
 	for (;;) {
-		long number = RAW4(SYS_rt_sigtimedwait, awaited, &info, NULL, sizeof(*awaited));
+		long number = RAW4(SYS_rt_sigtimedwait, &awaited, &info, NULL, sizeof(awaited));
 
 		/* First what has already happened: a shell that ended before it was told ended by
 		 * itself. */
 		if (reap(shell, report, told))
-			exit_now(0);
+			return;
 		if (number != SIGTERM || info.si_pid != 0)
 			continue;
 		told = true;
@@ -152,38 +171,103 @@ static _Noreturn void serve(long shell, const kernel_sigset *awaited, struct com
 	}
 }
 
-static _Noreturn void give_up(struct command_report *report, long error)
+/*
+ * Reaps until the init is alone: whatever a process leaves becomes the init's child, so none is
+ * left when it has none. What is still alive is killed first; kill(2) to all and fork(2) exclude
+ * each other, so none is born behind it. It looks at every process of the host, and is not called
+ * for nothing.
+ */
+static void end_namespace(void)
 {
-	report->launch_error = (uint32_t)-error;
-	report->end = COMMAND_END_NOT_BEGUN;
-	exit_now(1);
+	long r;
+
+	do
+		r = RAW4(SYS_wait4, -1, NULL, WNOHANG | __WALL, NULL);
+	while (r > 0);
+	if (r < 0)
+		return;
+	RAW2(SYS_kill, -1, SIGKILL);
+	do
+		r = RAW4(SYS_wait4, -1, NULL, __WALL, NULL);
+	while (r > 0 || r == -EINTR);
+}
+
+static uint64_t microseconds(struct timeval time)
+{
+	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
+}
+
+/* The init's children have been the whole command, and all are reaped. */
+static void measure(struct command_ended *ended)
+{
+	struct rusage usage = {0};
+
+	if (RAW2(SYS_getrusage, RUSAGE_CHILDREN, &usage) < 0)
+		return;
+	ended->user_us = microseconds(usage.ru_utime);
+	ended->system_us = microseconds(usage.ru_stime);
+	ended->max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+}
+
+int command_report_end(int fd, uint64_t call, const struct command_ended *ended)
+{
+	uint8_t frame[WIRE_HEADER_SIZE + COMMAND_ENDED_SIZE];
+	struct wire_writer writer = wire_writer(frame + WIRE_HEADER_SIZE, COMMAND_ENDED_SIZE);
+	struct wire_header header = {.version = WIRE_VERSION, .type = COMMAND_ENDED, .call = call};
+	long r;
+
+	command_ended_put(&writer, ended);
+	header.length = (uint32_t)writer.len;
+	memcpy(frame, &header, sizeof(header));
+	do
+		r = RAW3(SYS_write, fd, frame, WIRE_HEADER_SIZE + writer.len);
+	while (r == -EINTR);
+	return r < 0 ? (int)r : 0;
+}
+
+/* Told by the init itself, the end reaches cloisterd two process switches earlier. If it is killed
+ * in between, the worker tells it once more, and nobody listens. */
+static void tell(const struct command_init *init)
+{
+	struct command_report *report = init->report;
+
+	atomic_store_explicit(&report->over, 1, memory_order_release);
+	if (init->start.report_fd < 0)
+		return;
+	command_report_end(init->start.report_fd, init->start.call, &report->ended);
+	atomic_store_explicit(&report->reported, 1, memory_order_release);
 }
 
 static int command_init(void *context)
 {
-	/* Blocked since the worker blocked them: nothing that was sent before this line is lost. */
-	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
-	const struct command_start *start = context;
-	struct command_report *report = start->report;
-	long shell, r = confine_init();
+	const struct command_init *init = context;
+	struct command_report *report = init->report;
+	long r = confine_init();
 
-	if (r < 0)
-		give_up(report, r);
-	shell = start_shell(start);
-	if (shell < 0)
-		give_up(report, shell);
-	RAW3(SYS_close_range, 0, ~0U, 0);
-	serve(shell, &awaited, report);
+	if (r == 0)
+		r = wait_for_go(report);
+	if (r == 0)
+		r = start_shell(init);
+	if (r < 0) {
+		fail(report, r);
+	} else {
+		serve(r, report);
+		end_namespace();
+		measure(&report->ended);
+	}
+	tell(init);
+	/* Whom it told first: what is left to do here nobody waits for. */
+	RAW0(SYS_sched_yield);
+	exit_now(0);
 }
 
-int command_init_start(const struct command_start *start, pid_t *ret_pid)
+int command_init_make(struct command_init *init)
 {
-	const int flags = CLONE_NEWPID | CLONE_NEWNS | SIGCHLD;
+	const int flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_FILES | SIGCHLD;
 	long pid;
 
-#if SHARES_MEMORY
-	pid = clone(
-		command_init, start->stack + COMMAND_INIT_STACK, flags | CLONE_VM, (void *)start);
+#if COMMAND_INIT_SHARES_MEMORY
+	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init);
 	if (pid < 0)
 		return -errno;
 #else
@@ -191,8 +275,14 @@ int command_init_start(const struct command_start *start, pid_t *ret_pid)
 	if (pid < 0)
 		return (int)pid;
 	if (pid == 0)
-		command_init((void *)start);
+		command_init(init);
 #endif
-	*ret_pid = (pid_t)pid;
+	init->pid = (pid_t)pid;
 	return 0;
+}
+
+void command_init_go(struct command_init *init)
+{
+	atomic_store_explicit(&init->report->go, 1, memory_order_release);
+	RAW3(SYS_futex, &init->report->go, FUTEX_WAKE, 1);
 }

@@ -3,35 +3,59 @@
 
 #include "common/wire_commands.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
-/*
- * Where a command's init leaves what it saw, for the worker to read once it has reaped it: shared
- * memory that the command never has, since it is gone with the exec.
- */
+/* Whether an init can be made before it is known what it will start: only where it has the worker's
+ * memory. AddressSanitizer's does not survive a second process in it. */
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_ADDRESS__)
+#define COMMAND_INIT_SHARES_MEMORY 1
+#else
+#define COMMAND_INIT_SHARES_MEMORY 0
+#endif
+
+#define COMMAND_INIT_STACK 65536 /* a multiple of every page size */
+
+/* What the worker and an init say to each other: memory that both have and that the command never
+ * has, since it is gone with the exec. */
 struct command_report {
-	volatile uint8_t end; /* enum command_end; COMMAND_END_COUNT: the init was killed before it
-				 could say */
-	volatile uint32_t wait_status;
-	volatile uint32_t launch_error;
+	_Atomic uint32_t go;        /* futex(2): 0 until start is complete */
+	struct command_ended ended; /* valid once over is set */
+	_Atomic uint32_t over;      /* the shell has ended and nothing but the init is left */
+	_Atomic uint32_t reported;  /* and cloisterd has been told */
 };
 
+/* What an init is to start. Whatever it points to stays until the init is reaped. */
 struct command_start {
 	const char *command; /* for /bin/sh -c */
 	char *const *env;
 	int fds[COMMAND_FDS]; /* COMMAND_FD_*: become 1, 2 and 0 */
-	struct command_report *report;
-	char *stack; /* the init's, COMMAND_INIT_STACK bytes that nobody else uses until it is
-			reaped */
+	uint64_t call;
+	int report_fd; /* where its end is reported; -1: the caller does it */
 };
 
-#define COMMAND_INIT_STACK 65536 /* a multiple of every page size */
+struct command_init {
+	struct command_start start;
+	struct command_report *report; /* MAP_SHARED */
+	char *stack;                   /* COMMAND_INIT_STACK bytes of its own until it is reaped */
+	pid_t pid;                     /* the caller's child */
+};
 
 /**
- * Starts a command under an init of its own in new pid and mount namespaces. 0 and the init's pid,
- * a child of the caller; killing it ends every process of the command, and reaping it means that
- * none is left. -errno when there is no init; what fails after that is in the report. @start and
- * what it points to must stay until the report's end is set or the init is reaped. SIGCHLD and
- * SIGTERM must be blocked. pid_namespaces(7).
+ * Makes @init's process: pid 1 of new pid and mount namespaces, which waits for command_init_go. It
+ * shares the caller's descriptors: those in start must stay until it is reaped. 0 or -errno; what
+ * fails after that is in the report. Without COMMAND_INIT_SHARES_MEMORY, start must be complete.
+ * All signals must be blocked. pid_namespaces(7).
  */
-int command_init_start(const struct command_start *start, pid_t *ret_pid);
+int command_init_make(struct command_init *init);
+
+/**
+ * Lets @init start its command. From then on SIGTERM to init->pid is passed on to every process of
+ * the command, and SIGKILL ends all of them. When the shell has ended, the init ends the others and
+ * reports. Reaping it means that none is left.
+ */
+void command_init_go(struct command_init *init);
+
+/** Writes the one COMMAND_ENDED of @call to the pipe @fd, in one piece however many write to it
+ * (PIPE_BUF, pipe(7)). Raw system calls only. 0 or -errno. */
+int command_report_end(int fd, uint64_t call, const struct command_ended *ended);

@@ -10,12 +10,11 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "worker/commands/command_env.h"
-#include "worker/commands/command_init.h"
+#include "worker/commands/command_pool.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -31,54 +30,34 @@ struct command {
 	struct command_run run;
 	char *body; /* run.command_len + 1 + run.env_len bytes: the text, a NUL, the environment */
 	size_t body_len;
-	int fds[COMMAND_FDS];
-	pid_t init;
-	bool killed;
 	char **env;
-	struct command_start
-		start; /* the init reads it, and what it points to, until it is reaped */
+	int fds[COMMAND_FDS]; /* the init has them too: they stay until it is over */
+	struct command_init *init;
+	bool killed;
 };
 
 struct command_table {
-	struct channel *channel;
+	int report_fd;
 	const char *home;
+	int null_fd;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
-	struct command_report *reports; /* shared with the inits, one for each of commands */
-	char *stacks;                   /* of the inits, stride apart */
-	size_t stride;
+	struct command_pool *pool;
+	bool ended; /* a command has, since the inits ahead were last made */
 };
 
-/* A stack for each init, and below each a page that nobody may touch. */
-static int map_stacks(struct command_table *table)
-{
-	size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-
-	table->stride = guard + COMMAND_INIT_STACK;
-	table->stacks = mmap(NULL, LIMIT_COMMANDS_PER_WORKSPACE * table->stride,
-		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (table->stacks == MAP_FAILED)
-		return -errno;
-	for (size_t i = 0; i < LIMIT_COMMANDS_PER_WORKSPACE; i++)
-		if (mprotect(table->stacks + i * table->stride, guard, PROT_NONE) < 0)
-			return -errno;
-	table->stacks += guard;
-	return 0;
-}
-
-int command_table_new(struct channel *channel, const char *home, struct command_table **ret)
+int command_table_new(int report_fd, const char *home, struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
 	int r;
 
 	if (!table)
 		return -ENOMEM;
-	table->channel = channel;
+	table->report_fd = report_fd;
 	table->home = home;
-	table->reports = mmap(NULL, LIMIT_COMMANDS_PER_WORKSPACE * sizeof(*table->reports),
-		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (table->reports == MAP_FAILED)
+	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (table->null_fd < 0)
 		return -errno;
-	r = map_stacks(table);
+	r = command_pool_new(&table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);
@@ -93,36 +72,28 @@ static struct command *find(struct command_table *table, uint64_t call)
 	return NULL;
 }
 
-static struct command *find_unused(struct command_table *table)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
-		if (table->commands[i].state == COMMAND_UNUSED)
-			return &table->commands[i];
-	return NULL;
-}
-
 static void close_fds(struct command *command)
 {
 	for (size_t i = 0; i < COMMAND_FDS; i++)
 		close_fd(&command->fds[i]);
 }
 
-/* Reports @command's end and frees its place. */
-static int finish(
-	struct command_table *table, struct command *command, const struct command_ended *ended)
+static void forget(struct command *command)
 {
-	uint8_t payload[64];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-	uint64_t call = command->call;
-
 	close_fds(command);
 	free(command->body);
 	free(command->env);
 	*command = (struct command){0};
-	command_ended_put(&writer, ended);
-	assert(wire_writer_ok(&writer));
-	return channel_send(table->channel, COMMAND_ENDED, call,
-		(struct text){(char *)payload, writer.len}, NULL, 0);
+}
+
+/* Reports @command's end and frees its place. */
+static int finish(
+	struct command_table *table, struct command *command, const struct command_ended *ended)
+{
+	uint64_t call = command->call;
+
+	forget(command);
+	return command_report_end(table->report_fd, call, ended);
 }
 
 static int finish_not_begun(struct command_table *table, struct command *command, int error)
@@ -135,38 +106,75 @@ static int finish_not_begun(struct command_table *table, struct command *command
 	return finish(table, command, &ended);
 }
 
+/* Waits for a child to end, and takes the places of all that have. */
+static int make_room(struct command_table *table)
+{
+	siginfo_t info;
+
+	if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) < 0 && errno != EINTR)
+		return -errno;
+	return command_table_reap(table);
+}
+
+static struct command *find_unused(struct command_table *table)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
+		if (table->commands[i].state == COMMAND_UNUSED)
+			return &table->commands[i];
+	return NULL;
+}
+
+/* Whether cloisterd knows of an end that has not been reaped here: it may count on the place. */
+static bool any_over(const struct command_table *table)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
+		if (table->commands[i].state == COMMAND_RUNNING &&
+			atomic_load(&table->commands[i].init->report->over))
+			return true;
+	return false;
+}
+
+/* A place for one more command, or NULL: cloisterd has begun more than there are. */
+static struct command *take_place(struct command_table *table)
+{
+	struct command *command;
+
+	while (!(command = find_unused(table)) && any_over(table) && make_room(table) == 0)
+		;
+	return command;
+}
+
 static int launch(struct command_table *table, struct command *command)
 {
-	size_t place = (size_t)(command - table->commands);
 	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
 	int r = command_env_build(table->home, extra, &command->env);
+	struct command_start start;
 
 	if (r < 0)
 		return r;
-	if (command->fds[COMMAND_FD_STDIN] < 0) {
-		command->fds[COMMAND_FD_STDIN] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		if (command->fds[COMMAND_FD_STDIN] < 0)
-			return finish_not_begun(table, command, errno);
-	}
-	table->reports[place] = (struct command_report){.end = COMMAND_END_COUNT};
-	command->start = (struct command_start){
+	start = (struct command_start){
 		.command = command->body,
 		.env = command->env,
-		.report = &table->reports[place],
-		.stack = table->stacks + place * table->stride,
+		.call = command->call,
+		.report_fd = table->report_fd,
 	};
-	memcpy(command->start.fds, command->fds, sizeof(command->fds));
-	r = command_init_start(&command->start, &command->init);
+	memcpy(start.fds, command->fds, sizeof(start.fds));
+	if (start.fds[COMMAND_FD_STDIN] < 0)
+		start.fds[COMMAND_FD_STDIN] = table->null_fd;
+	while ((r = command_pool_start(table->pool, &start, &command->init)) == -EBUSY) {
+		r = make_room(table);
+		if (r < 0)
+			return r;
+	}
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
 	command->state = COMMAND_RUNNING;
-	close_fds(command);
 	return 0;
 }
 
 static int begin(struct command_table *table, struct channel_frame *frame)
 {
-	struct command *command = find_unused(table);
+	struct command *command = take_place(table);
 	struct command_run run;
 
 	if (!command || find(table, frame->call) || command_run_get(frame->payload, &run) < 0 ||
@@ -212,7 +220,7 @@ static int terminate(struct command_table *table, struct command *command, int s
 		return finish_not_begun(table, command, ECANCELED);
 	command->killed |= signal_number == SIGKILL;
 	/* Our child and not reaped: the pid is its own. */
-	kill(command->init, signal_number);
+	kill(command->init->pid, signal_number);
 	return 0;
 }
 
@@ -244,24 +252,42 @@ static uint64_t microseconds(struct timeval time)
 	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
 
-static int finish_reaped(struct command_table *table, struct command *command, int init_status,
+/* Its init was killed before it could say anything: the kernel has ended the namespace. */
+static int finish_killed(struct command_table *table, struct command *command, int init_status,
 	const struct rusage *usage)
 {
-	const struct command_report *report = &table->reports[command - table->commands];
 	struct command_ended ended = {
-		.end = report->end,
-		.wait_status = report->wait_status,
-		.launch_error = report->launch_error,
+		.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT,
+		.wait_status = (uint32_t)init_status,
 		.user_us = microseconds(usage->ru_utime),
 		.system_us = microseconds(usage->ru_stime),
 		.max_rss_bytes = (uint64_t)usage->ru_maxrss * KIB,
 	};
 
-	if (report->end >= COMMAND_END_COUNT) {
-		ended.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT;
-		ended.wait_status = (uint32_t)init_status;
-	}
 	return finish(table, command, &ended);
+}
+
+static struct command *find_by_init(struct command_table *table, const struct command_init *init)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
+		if (table->commands[i].state == COMMAND_RUNNING && table->commands[i].init == init)
+			return &table->commands[i];
+	return NULL;
+}
+
+static int finish_reaped(struct command_table *table, struct command *command, int init_status,
+	const struct rusage *usage)
+{
+	struct command_report *report = command->init->report;
+	struct command_ended ended = report->ended;
+
+	if (atomic_load(&report->reported)) {
+		forget(command);
+		return 0;
+	}
+	if (atomic_load(&report->over))
+		return finish(table, command, &ended);
+	return finish_killed(table, command, init_status, usage);
 }
 
 int command_table_reap(struct command_table *table)
@@ -270,12 +296,28 @@ int command_table_reap(struct command_table *table)
 	pid_t pid;
 	int status, r = 0;
 
-	while (r == 0 && (pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
-		for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
-			if (table->commands[i].state == COMMAND_RUNNING &&
-				table->commands[i].init == pid) {
-				r = finish_reaped(table, &table->commands[i], status, &usage);
-				break;
-			}
+	while (r == 0 && (pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+		struct command_init *init = command_pool_find(table->pool, pid);
+		struct command *command = find_by_init(table, init);
+
+		if (command)
+			r = finish_reaped(table, command, status, &usage);
+		if (init)
+			command_pool_reaped(table->pool, init);
+		table->ended = true;
+	}
 	return r;
+}
+
+int command_table_rest(struct command_table *table)
+{
+	if (table->ended)
+		command_pool_make_ahead(table->pool);
+	table->ended = false;
+	return command_pool_has_ahead(table->pool) ? LIMIT_INITS_AHEAD_MS : -1;
+}
+
+void command_table_idle(struct command_table *table)
+{
+	command_pool_end_ahead(table->pool);
 }

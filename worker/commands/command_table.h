@@ -11,13 +11,21 @@
 
 struct command_table;
 
-/** An empty table; reports go to @channel (borrowed) and HOME is @home (borrowed). 0 or -errno. */
-int command_table_new(struct channel *channel, const char *home, struct command_table **ret);
+/** An empty table; reports go to the pipe @report_fd (borrowed) and HOME is @home (borrowed). 0 or
+ * -errno. */
+int command_table_new(int report_fd, const char *home, struct command_table **ret);
 
 /** Acts on one frame from cloisterd, taking its descriptors. 0, or -EBADMSG when cloisterd broke
  * the protocol. */
 int command_table_handle(struct command_table *table, struct channel_frame *frame);
 
-/** Reaps what has ended and reports it. To be called for every SIGCHLD. 0 or -errno when a report
- * could not be queued. */
+/** Reaps the inits that have ended, and reports the end of a command whose init did not. To be
+ * called for every SIGCHLD. 0 or -errno when a report could not be written. */
 int command_table_reap(struct command_table *table);
+
+/** What can be done while nothing else is to do: makes inits ahead. Returns after how many
+ * milliseconds of nothing command_table_idle is due; -1: never. */
+int command_table_rest(struct command_table *table);
+
+/** Gives up what is only kept for speed. */
+void command_table_idle(struct command_table *table);

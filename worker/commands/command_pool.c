@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister-worker. A place is free, has an init that waits, or has one whose command was started.
+ */
+#include "worker/commands/command_pool.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+/* Beside those that run at once, as many may wait for a command or to be reaped. */
+#define PLACES (2UL * LIMIT_COMMANDS_PER_WORKSPACE)
+
+struct place {
+	struct command_init init; /* init.pid 0: free */
+	bool waiting;
+};
+
+struct command_pool {
+	struct place places[PLACES];
+};
+
+/* A stack for each init, and below each a page that nobody may touch. */
+static int map_stacks(struct command_pool *pool)
+{
+	size_t guard = (size_t)sysconf(_SC_PAGESIZE), stride = guard + COMMAND_INIT_STACK;
+	char *stacks = mmap(NULL, PLACES * stride, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (stacks == MAP_FAILED)
+		return -errno;
+	for (size_t i = 0; i < PLACES; i++) {
+		if (mprotect(stacks + i * stride, guard, PROT_NONE) < 0)
+			return -errno;
+		pool->places[i].init.stack = stacks + i * stride + guard;
+	}
+	return 0;
+}
+
+static int map_reports(struct command_pool *pool)
+{
+	struct command_report *reports = mmap(NULL, PLACES * sizeof(*reports),
+		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (reports == MAP_FAILED)
+		return -errno;
+	for (size_t i = 0; i < PLACES; i++)
+		pool->places[i].init.report = &reports[i];
+	return 0;
+}
+
+int command_pool_new(struct command_pool **ret)
+{
+	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
+	int r;
+
+	if (!pool)
+		return -ENOMEM;
+	r = map_reports(pool);
+	if (r == 0)
+		r = map_stacks(pool);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(pool);
+	return 0;
+}
+
+static struct place *find_waiting(struct command_pool *pool)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		if (pool->places[i].waiting && !atomic_load(&pool->places[i].init.report->over))
+			return &pool->places[i];
+	return NULL;
+}
+
+/* The first, so that as few stacks as possible are ever touched. */
+static struct place *find_free(struct command_pool *pool)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		if (pool->places[i].init.pid == 0)
+			return &pool->places[i];
+	return NULL;
+}
+
+static int make(struct place *place)
+{
+	*place->init.report = (struct command_report){0};
+	return command_init_make(&place->init);
+}
+
+int command_pool_start(
+	struct command_pool *pool, const struct command_start *start, struct command_init **ret)
+{
+	struct place *waiting = find_waiting(pool);
+	struct place *place = waiting ? waiting : find_free(pool);
+	int r;
+
+	if (!place)
+		return -EBUSY;
+	place->init.start = *start;
+	r = waiting ? 0 : make(place);
+	if (r < 0)
+		return r;
+	place->waiting = false;
+	command_init_go(&place->init);
+	*ret = &place->init;
+	return 0;
+}
+
+static size_t count_ahead(const struct command_pool *pool)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < PLACES; i++)
+		count += pool->places[i].waiting;
+	return count;
+}
+
+void command_pool_make_ahead(struct command_pool *pool)
+{
+	size_t wanted = COMMAND_INIT_SHARES_MEMORY ? LIMIT_INITS_AHEAD : 0;
+
+	for (size_t count = count_ahead(pool); count < wanted; count++) {
+		struct place *place = find_free(pool);
+
+		if (!place || make(place) < 0)
+			return;
+		place->waiting = true;
+	}
+}
+
+void command_pool_end_ahead(struct command_pool *pool)
+{
+	for (size_t i = 0; i < PLACES; i++) {
+		if (pool->places[i].waiting)
+			kill(pool->places[i].init.pid, SIGKILL);
+		pool->places[i].waiting = false;
+	}
+}
+
+bool command_pool_has_ahead(const struct command_pool *pool)
+{
+	return count_ahead(pool) > 0;
+}
+
+struct command_init *command_pool_find(struct command_pool *pool, pid_t pid)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		if (pool->places[i].init.pid == pid)
+			return &pool->places[i].init;
+	return NULL;
+}
+
+void command_pool_reaped(struct command_pool *pool, struct command_init *init)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		if (&pool->places[i].init == init)
+			pool->places[i].waiting = false;
+	init->pid = 0;
+}
