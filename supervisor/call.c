@@ -15,7 +15,6 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <sys/wait.h>
 #include <time.h>
 
 enum call_state {
@@ -37,7 +36,7 @@ struct call {
 	struct timespec started;
 	struct event *timer;       /* the deadline, then how long TOLD and KILLED may last */
 	struct event *idle_timer;  /* NULL: no idle_timeout_ms */
-	enum ended_by cause;       /* what it was told */
+	enum ended_by cause;       /* what it was told, or why it ended by itself */
 	struct call_result result; /* a file call's */
 	struct command_io *io;     /* a command's */
 	bool paused;
@@ -145,7 +144,7 @@ static void answer(struct call *call, struct observation *observation)
 }
 
 /* What happened and what to do about it, where the code's own sentence does not say. */
-static const char *told_sentence(const struct call *call, char *buffer, size_t size)
+static const char *cause_sentence(const struct call *call, char *buffer, size_t size)
 {
 	long long after = (long long)(elapsed_us(call) / 1000);
 
@@ -173,18 +172,21 @@ static const char *told_sentence(const struct call *call, char *buffer, size_t s
 			"to a file",
 			(unsigned long long)(LIMIT_STREAM_TOTAL_BYTES / MIB));
 		return buffer;
+	case ENDED_BY_SECCOMP:
+		return "The command made a system call that is not allowed here, and the kernel "
+		       "ended it (SIGSYS); do it another way";
 	default:
 		return NULL;
 	}
 }
 
-static void answer_told(struct call *call, const struct command_ended *ended)
+static void answer_cause(struct call *call, const struct command_ended *ended)
 {
 	char buffer[256];
 	struct observation observation = {
 		.error = ended_by_error(call->cause),
 		.ended_by = call->cause,
-		.message = text_from(told_sentence(call, buffer, sizeof(buffer))),
+		.message = text_from(cause_sentence(call, buffer, sizeof(buffer))),
 		.command = ended,
 	};
 
@@ -213,7 +215,7 @@ static void leave_and_answer_error(struct call *call, enum tool_error error, con
 static void tell_waiting(struct call *call)
 {
 	workspace_leave(call->workspace, &call->ticket);
-	answer_told(call, NULL);
+	answer_cause(call, NULL);
 }
 
 static void tell_running(struct call *call)
@@ -360,14 +362,13 @@ static void on_begin(void *context)
 
 static int end_command(struct call *call, const struct channel_frame *frame)
 {
-	struct observation observation = {0};
 	struct command_ended ended;
 
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
 	workspace_leave(call->workspace, &call->ticket);
 	if (ended.end == COMMAND_END_TOLD && call->state != CALL_RUNNING) {
-		answer_told(call, &ended);
+		answer_cause(call, &ended);
 		return 0;
 	}
 	if (ended.end == COMMAND_END_NOT_BEGUN) {
@@ -375,7 +376,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 
 		command_io_free(TAKE_PTR(call->io));
 		if (told)
-			answer_told(call, NULL);
+			answer_cause(call, NULL);
 		else
 			answer_error(call,
 				ended.launch_error == EAGAIN ? TOOL_PROCESS_LIMIT
@@ -384,10 +385,8 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 		return 0;
 	}
 	/* Also a command that ended by itself before it could be told: that is why it ended. */
-	observation.command = &ended;
-	observation.ended_by =
-		WIFSIGNALED((int)ended.wait_status) ? ENDED_BY_SIGNAL : ENDED_BY_EXIT;
-	answer(call, &observation);
+	call->cause = ended_by_itself((int)ended.wait_status);
+	answer_cause(call, &ended);
 	return 0;
 }
 
@@ -402,7 +401,7 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 		return -EBADMSG;
 	workspace_leave(call->workspace, &call->ticket);
 	if (end.error == TOOL_CANCELLED && call->state != CALL_RUNNING) {
-		answer_told(call, NULL);
+		answer_cause(call, NULL);
 		return 0;
 	}
 	if (call_result_finish(&call->result) < 0) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/ended_by.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 static const struct {
 	const char *name;
 	enum tool_error error;
 } table[ENDED_BY_COUNT] = {
 	[ENDED_BY_EXIT] = {"exit", TOOL_OK},
 	[ENDED_BY_SIGNAL] = {"signal", TOOL_OK},
+	[ENDED_BY_SECCOMP] = {"seccomp", TOOL_PERMISSION_DENIED},
 	[ENDED_BY_TIMEOUT] = {"timeout", TOOL_TIMEOUT},
 	[ENDED_BY_IDLE_TIMEOUT] = {"idle_timeout", TOOL_TIMEOUT},
 	[ENDED_BY_CANCEL] = {"cancel", TOOL_CANCELLED},
@@ -14,6 +18,13 @@ static const struct {
 	[ENDED_BY_SHUTDOWN] = {"shutdown", TOOL_SHUTTING_DOWN},
 	[ENDED_BY_WORKER_LOST] = {"worker_lost", TOOL_WORKER_LOST},
 };
+
+enum ended_by ended_by_itself(int wait_status)
+{
+	if (!WIFSIGNALED(wait_status))
+		return ENDED_BY_EXIT;
+	return WTERMSIG(wait_status) == SIGSYS ? ENDED_BY_SECCOMP : ENDED_BY_SIGNAL;
+}
 
 const char *ended_by_name(enum ended_by cause)
 {

@@ -8,6 +8,7 @@
 enum ended_by {
 	ENDED_BY_EXIT, /* by itself, with an exit code */
 	ENDED_BY_SIGNAL,
+	ENDED_BY_SECCOMP, /* by SIGSYS: a system call that a filter does not allow */
 	ENDED_BY_TIMEOUT,
 	ENDED_BY_IDLE_TIMEOUT,
 	ENDED_BY_CANCEL,
@@ -16,6 +17,9 @@ enum ended_by {
 	ENDED_BY_WORKER_LOST,
 	ENDED_BY_COUNT,
 };
+
+/** Why a shell ended that nobody told to: @wait_status as of wait(2). */
+enum ended_by ended_by_itself(int wait_status);
 
 /** The protocol's name, such as "idle_timeout". Static storage. */
 const char *ended_by_name(enum ended_by cause);

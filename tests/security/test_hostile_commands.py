@@ -492,6 +492,31 @@ def test_a_real_crash(cell, bystander):
     assert not os.listdir(cell.path), "a core was dumped"
 
 
+FORBIDDEN_CALL = """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+# seccomp(2), Berkeley packet filter: a system call number above 100000 kills, all others are allowed.
+code = struct.pack("HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x25, 0, 1, 100000, 0x06, 0, 0, 0x80000000,
+                   0x06, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(buffer)))
+print("before", flush=True)
+assert libc.prctl(22, 2, program, 0, 0) == 0, os.strerror(ctypes.get_errno())
+libc.syscall(100001)
+print("after", flush=True)
+"""
+
+
+def test_a_forbidden_system_call(cell, bystander):
+    observation = attack(cell, bystander, f"exec {PYTHON}", options={"stdin": FORBIDDEN_CALL})
+    output, error = observation["output"], observation["error"]
+    assert not observation["success"]
+    assert (error["code"], output["ended_by"], output["signal"]) == (
+        "PERMISSION_DENIED", "seccomp", "SIGSYS")
+    assert output["stdout"] == "before\n"
+    assert "system call" in error["message"]
+
+
 def test_a_command_that_is_killed_by_its_child(cell, bystander):
     for command in ("sh -c 'kill -9 $PPID; sleep 600' & wait", "sh -c 'kill -9 -1; sleep 600'; sleep 600"):
         output = endures(cell, bystander, command)
