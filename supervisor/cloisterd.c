@@ -55,9 +55,10 @@ static struct event_base *make_loop(void)
 	struct event_config *config = event_config_new();
 	struct event_base *base = NULL;
 
-	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0)
+	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0 &&
+		event_config_set_max_dispatch_interval(config, NULL, 1, LOOP_PRIORITY_BULK) == 0)
 		base = event_base_new_with_config(config);
-	if (!base)
+	if (!base || event_base_priority_init(base, LOOP_PRIORITIES) < 0)
 		die_with("cannot make the event loop");
 	event_config_free(config);
 	return base;

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 
 #define WATCH_AFTER_MS 2
+#define FLOOD_PAUSE_MS 1
 #define DRAIN_BYTES    (1 * MIB) /* what F_SETPIPE_SZ lets an unprivileged process have, pipe(7) */
 
 struct command_output {
@@ -19,6 +20,7 @@ struct command_output {
 	enum command_stream stream;
 	int fd;
 	struct event *readable;
+	struct event *again; /* a flood's next turn */
 	struct stream_capture capture;
 };
 
@@ -40,16 +42,23 @@ static void close_output(struct command_output *output)
 {
 	if (output->readable)
 		event_free(TAKE_PTR(output->readable));
+	if (output->again)
+		event_free(TAKE_PTR(output->again));
 	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
 }
 
 static void set_watched(struct command_io *io, bool watched)
 {
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
-		if (io->outputs[i].readable && watched)
-			event_add(io->outputs[i].readable, NULL);
-		else if (io->outputs[i].readable)
-			event_del(io->outputs[i].readable);
+		struct command_output *output = &io->outputs[i];
+
+		if (output->fd < 0)
+			continue;
+		event_del(output->again);
+		if (watched)
+			event_add(output->readable, NULL);
+		else
+			event_del(output->readable);
 	}
 }
 
@@ -80,15 +89,47 @@ static size_t read_output(struct command_output *output)
 	return (size_t)n;
 }
 
+/* Reads a turn's worth. True if more is to be read, and was there already: a flood. */
+static bool take_turn(struct command_output *output)
+{
+	size_t n = read_output(output);
+
+	if (stream_capture_total(&output->capture) > LIMIT_STREAM_TOTAL_BYTES)
+		reach_limit(output->io);
+	return n == COMMAND_IO_CHUNK && !output->io->limit_reached && !output->io->paused;
+}
+
+/* What fills its pipe between two turns gets the next after a pause: the command waits, and not
+ * those whom cloisterd has to serve. */
+static void pause_flood(struct command_output *output)
+{
+	static const struct timeval pause = {.tv_usec = FLOOD_PAUSE_MS * 1000L};
+
+	event_add(output->again, &pause);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *context)
 {
 	struct command_output *output = context;
 
 	(void)fd;
 	(void)what;
-	read_output(output);
-	if (stream_capture_total(&output->capture) > LIMIT_STREAM_TOTAL_BYTES)
-		reach_limit(output->io);
+	if (!take_turn(output))
+		return;
+	event_del(output->readable);
+	pause_flood(output);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *context)
+{
+	struct command_output *output = context;
+
+	(void)fd;
+	(void)what;
+	if (take_turn(output))
+		pause_flood(output);
+	else if (output->readable && !output->io->limit_reached && !output->io->paused)
+		event_add(output->readable, NULL);
 }
 
 static void close_input(struct command_io *io)
@@ -125,7 +166,12 @@ static int make_output(struct event_base *base, struct command_io *io, enum comm
 	if (r < 0)
 		return r;
 	output->readable = event_new(base, output->fd, EV_READ | EV_PERSIST, on_readable, output);
-	return !output->readable ? -ENOMEM : 0;
+	output->again = event_new(base, -1, 0, on_again, output);
+	if (!output->readable || !output->again ||
+		event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0 ||
+		event_priority_set(output->again, LOOP_PRIORITY_BULK) < 0)
+		return -ENOMEM;
+	return 0;
 }
 
 static void on_watch(evutil_socket_t fd, short what, void *context)

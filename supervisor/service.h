@@ -12,6 +12,14 @@ struct event_base;
 struct pipe_stock;
 struct workspaces;
 
+/* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
+enum loop_priority {
+	LOOP_PRIORITY_FIRST,
+	LOOP_PRIORITY_NORMAL,
+	LOOP_PRIORITY_BULK, /* commands' output: one at a time, and what else has come goes first */
+	LOOP_PRIORITIES,
+};
+
 struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;
