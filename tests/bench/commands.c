@@ -1,109 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a run_command costs, client to client, against the bare posix_spawn(3) of the same shell and
- * against bubblewrap, interleaved in one run. Only the ratios mean something. usage: bench_commands
- * AGENT_SOCKET WORKSPACE [N]
+ * against bubblewrap, interleaved in one run; and what commands that flood cost those who read a
+ * file meanwhile. Only ratios mean something.
+ *
+ * usage: bench_commands AGENT_SOCKET WORKSPACE OTHER_WORKSPACE [N]
  *
  * The socket is that of a running cloisterd; run it as the user that cloisterd runs as.
  */
+#include "tests/bench/bench.h"
+
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define IN_FLIGHT 8
+#define WARM_UP   10
 
-static int connection;
-static char buffer[1 << 16];
-static size_t buffered;
+static struct bench_server cloister;
 
-static double now_us(void)
+static void send_call(const struct bench_server *server, int id, const char *arguments)
 {
-	struct timespec now;
+	char line[512];
+	int len = snprintf(line, sizeof(line),
+		"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tool.call\",\"params\":{%s}}\n", id,
+		arguments);
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+	bench_send(server, line, (size_t)len);
 }
 
-static _Noreturn void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void send_line(const char *line)
-{
-	size_t len = strlen(line);
-
-	if (write(connection, line, len) != (ssize_t)len)
-		die("write");
-}
-
-/* Takes one line off the connection; it must say success. */
-static void receive_line(void)
-{
-	char *newline;
-	ssize_t n;
-
-	while (!(newline = memchr(buffer, '\n', buffered))) {
-		n = read(connection, buffer + buffered, sizeof(buffer) - buffered);
-		if (n <= 0)
-			die("read");
-		buffered += (size_t)n;
-	}
-	*newline = '\0';
-	if (strstr(buffer, "\"error\":{")) {
-		fprintf(stderr, "%s\n", buffer);
-		exit(1);
-	}
-	buffered -= (size_t)(newline + 1 - buffer);
-	memmove(buffer, newline + 1, buffered);
-}
-
-static void connect_to(const char *path, const char *workspace)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	char line[4096];
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connection < 0 || connect(connection, (struct sockaddr *)&address, sizeof(address)) < 0)
-		die(path);
-	snprintf(line, sizeof(line),
-		"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"workspace.open\",\"params\":{\"root\":"
-		"\"%s\","
-		"\"kind\":\"directory\"}}\n",
-		workspace);
-	send_line(line);
-	receive_line();
-}
-
-static void send_call(int id)
-{
-	char line[256];
-
-	snprintf(line, sizeof(line),
-		"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tool.call\",\"params\":{\"tool\":"
-		"\"run_command\","
-		"\"arguments\":{\"command\":\"true\"}}}\n",
-		id);
-	send_line(line);
-}
+#define RUN_TRUE  "\"tool\":\"run_command\",\"arguments\":{\"command\":\"true\"}"
+#define RUN_YES   "\"tool\":\"run_command\",\"arguments\":{\"command\":\"yes\"}"
+#define READ_FILE "\"tool\":\"read_file\",\"arguments\":{\"path\":\"bench-file\"}"
 
 static void run_cloister(void)
 {
 	static int id;
 
-	send_call(++id);
-	receive_line();
+	send_call(&cloister, ++id, RUN_TRUE);
+	bench_take_answer(&cloister);
 }
 
 static pid_t spawn(char *const argv[])
@@ -112,7 +48,7 @@ static pid_t spawn(char *const argv[])
 	pid_t pid;
 
 	if (posix_spawn(&pid, argv[0], NULL, NULL, argv, env) != 0)
-		die(argv[0]);
+		bench_die(argv[0]);
 	return pid;
 }
 
@@ -121,7 +57,7 @@ static void await(pid_t pid)
 	int status;
 
 	if (waitpid(pid, &status, 0) < 0 || status != 0)
-		die("wait");
+		bench_die("wait");
 }
 
 static char *const shell[] = {(char *)"/bin/sh", (char *)"-c", (char *)"true", NULL};
@@ -148,14 +84,16 @@ struct candidate {
 	double *times;
 };
 
-static int compare(const void *a, const void *b)
+static double *new_times(size_t n)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double *times = calloc(n, sizeof(*times));
 
-	return (x > y) - (x < y);
+	if (!times)
+		bench_die("calloc");
+	return times;
 }
 
-static void measure_one_in_flight(int n)
+static void measure_one_in_flight(size_t n)
 {
 	struct candidate candidates[] = {
 		{"posix_spawn /bin/sh -c true", run_bare, NULL},
@@ -168,89 +106,164 @@ static void measure_one_in_flight(int n)
 	if (access(bubblewrap[0], X_OK) < 0)
 		count--;
 	for (size_t c = 0; c < count; c++)
-		candidates[c].times = calloc((size_t)n, sizeof(double));
-	for (int i = -10; i < n; i++)
-		for (size_t c = 0; c < count; c++) {
-			double start = now_us();
+		candidates[c].times = new_times(n);
+	for (size_t i = 0; i < n + WARM_UP; i++)
+		for (size_t turn = 0; turn < count; turn++) {
+			/* Each comes after each of the others equally often. */
+			size_t c = (i % 2 == 0 ? turn : count - 1 - turn + i) % count;
+			double start = bench_now_us();
 
 			candidates[c].run();
-			if (i >= 0)
-				candidates[c].times[i] = now_us() - start;
+			if (i >= WARM_UP)
+				candidates[c].times[i - WARM_UP] = bench_now_us() - start;
 		}
 	for (size_t c = 0; c < count; c++)
-		qsort(candidates[c].times, (size_t)n, sizeof(double), compare);
+		bench_sort(candidates[c].times, n);
 	bare = candidates[0].times[n / 2];
-	printf("%-32s %6s %10s %10s %10s %10s %8s\n", "one in flight, us", "n", "p10", "median",
-		"p90", "p99", "ratio");
-	for (size_t c = 0; c < count; c++) {
-		double *t = candidates[c].times;
-
-		printf("%-32s %6d %10.0f %10.0f %10.0f %10.0f %8.2f\n", candidates[c].name, n,
-			t[n / 10], t[n / 2], t[n * 9 / 10], t[n * 99 / 100], t[n / 2] / bare);
-	}
+	bench_row_head("one in flight, us");
+	for (size_t c = 0; c < count; c++)
+		bench_row(candidates[c].name, candidates[c].times, n, bare);
 }
 
-static double rate_bare(int n)
+static double rate_bare(size_t n)
 {
-	double start = now_us();
-	int running = 0;
+	double start = bench_now_us();
+	size_t running = 0;
 
-	for (int done = 0; done < n;) {
+	for (size_t done = 0; done < n; done++) {
 		while (running < IN_FLIGHT && done + running < n) {
 			spawn(shell);
 			running++;
 		}
 		if (wait(NULL) < 0)
-			die("wait");
+			bench_die("wait");
 		running--;
-		done++;
 	}
-	return n / (now_us() - start) * 1e6;
+	return (double)n / (bench_now_us() - start) * 1e6;
 }
 
-static double rate_cloister(int n)
+static double rate_cloister(size_t n)
 {
-	double start = now_us();
-	int running = 0;
+	double start = bench_now_us();
+	size_t running = 0;
 
-	for (int done = 0; done < n; done++) {
+	for (size_t done = 0; done < n; done++) {
 		while (running < IN_FLIGHT && done + running < n)
-			send_call(1000000 + done + running++);
-		receive_line();
+			send_call(&cloister, (int)(1000000 + done + running++), RUN_TRUE);
+		bench_take_answer(&cloister);
 		running--;
 	}
-	return n / (now_us() - start) * 1e6;
+	return (double)n / (bench_now_us() - start) * 1e6;
 }
 
-static void measure_rate(int n)
+static void measure_rate(size_t n)
 {
-	enum { ROUNDS = 5 };
+	enum { ROUNDS = 7 };
 	double bare[ROUNDS], ours[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
 		bare[i] = rate_bare(n);
 		ours[i] = rate_cloister(n);
 	}
-	qsort(bare, ROUNDS, sizeof(double), compare);
-	qsort(ours, ROUNDS, sizeof(double), compare);
-	printf("\n%d in flight, a second (median of %d rounds of %d; min and max)\n", IN_FLIGHT,
+	bench_sort(bare, ROUNDS);
+	bench_sort(ours, ROUNDS);
+	printf("\n%d in flight, a second (median of %d rounds of %zu; min and max)\n", IN_FLIGHT,
 		ROUNDS, n);
-	printf("%-32s %10.0f (%.0f %.0f)\n", "posix_spawn", bare[ROUNDS / 2], bare[0],
+	printf("%-34s %10.0f (%.0f %.0f)\n", "posix_spawn", bare[ROUNDS / 2], bare[0],
 		bare[ROUNDS - 1]);
-	printf("%-32s %10.0f (%.0f %.0f) %8.2f\n", "cloister", ours[ROUNDS / 2], ours[0],
+	printf("%-34s %10.0f (%.0f %.0f) %8.2f\n", "cloister", ours[ROUNDS / 2], ours[0],
 		ours[ROUNDS - 1], ours[ROUNDS / 2] / bare[ROUNDS / 2]);
+}
+
+/* Keeps IN_FLIGHT commands that write as fast as they can in another workspace, until killed. */
+static pid_t start_flood(const char *socket_path, const char *workspace)
+{
+	pid_t pid = fork();
+	struct bench_server flood;
+	size_t len;
+
+	if (pid != 0)
+		return pid;
+	flood = bench_connect(socket_path, workspace);
+	for (int i = 0; i < IN_FLIGHT; i++)
+		send_call(&flood, i + 1, RUN_YES);
+	for (int id = IN_FLIGHT + 1;; id++) {
+		/* Ended at their output limit. */
+		(void)bench_receive(&flood, &len);
+		bench_drop_line(&flood, len);
+		send_call(&flood, id, RUN_YES);
+	}
+}
+
+static void measure_reads(double *times, size_t n)
+{
+	const struct timespec pause = {.tv_nsec = 500000};
+
+	for (size_t i = 0; i < n; i++) {
+		double start = bench_now_us();
+
+		send_call(&cloister, (int)i, READ_FILE);
+		bench_take_answer(&cloister);
+		times[i] = bench_now_us() - start;
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void measure_flood(const char *socket_path, const char *other, size_t n)
+{
+	enum { ROUNDS = 5 };
+	const struct timespec settle = {.tv_nsec = 300000000};
+	double *idle = new_times(n * ROUNDS), *flooded = new_times(n * ROUNDS);
+
+	for (size_t round = 0; round < ROUNDS; round++) {
+		pid_t pid;
+
+		measure_reads(idle + round * n, n);
+		pid = start_flood(socket_path, other);
+		nanosleep(&settle, NULL);
+		measure_reads(flooded + round * n, n);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		nanosleep(&settle, NULL);
+	}
+	bench_sort(idle, n * ROUNDS);
+	bench_sort(flooded, n * ROUNDS);
+	printf("\n");
+	bench_row_head("read_file of 4 KiB, us");
+	bench_row("nothing else", idle, n * ROUNDS, idle[n * ROUNDS / 2]);
+	bench_row("while 8 commands run yes", flooded, n * ROUNDS, idle[n * ROUNDS / 2]);
+	printf("p99 against p99 %.2f\n",
+		flooded[n * ROUNDS * 99 / 100] / idle[n * ROUNDS * 99 / 100]);
+}
+
+static void make_file(const char *workspace)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/bench-file", workspace);
+	file = fopen(path, "we");
+	if (!file)
+		bench_die(path);
+	for (int i = 0; i < 4096 / 64; i++)
+		fprintf(file, "%-63d\n", i);
+	fclose(file);
 }
 
 int main(int argc, char **argv)
 {
-	int n = argc > 3 ? atoi(argv[3]) : 500;
+	size_t n = argc > 4 ? strtoul(argv[4], NULL, 10) : 500;
 
-	if (argc < 3 || n < 10) {
-		fprintf(stderr, "usage: bench_commands AGENT_SOCKET WORKSPACE [N]\n");
+	if (argc < 4 || n < 100) {
+		fprintf(stderr,
+			"usage: bench_commands AGENT_SOCKET WORKSPACE OTHER_WORKSPACE [N, at least "
+			"100]\n");
 		return 2;
 	}
-	connect_to(argv[1], argv[2]);
+	make_file(argv[2]);
+	cloister = bench_connect(argv[1], argv[2]);
 	measure_one_in_flight(n);
 	measure_rate(n);
+	measure_flood(argv[1], argv[3], n);
 	return 0;
 }
