@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
+#include "supervisor/command_cause.h"
 #include "supervisor/observation.h"
 #include "supervisor/workspace.h"
 
@@ -14,7 +15,6 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <sys/wait.h>
 #include <time.h>
 
 enum call_state {
@@ -361,6 +361,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 {
 	struct observation observation = {0};
 	struct command_ended ended;
+	char buffer[256];
 
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
@@ -384,8 +385,10 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	}
 	/* Also a command that ended by itself before it could be told: that is why it ended. */
 	observation.command = &ended;
-	observation.ended_by =
-		WIFSIGNALED((int)ended.wait_status) ? ENDED_BY_SIGNAL : ENDED_BY_EXIT;
+	observation.ended_by = command_cause(&ended);
+	observation.error = ended_by_error(observation.ended_by);
+	observation.message =
+		text_from(command_cause_sentence(observation.ended_by, buffer, sizeof(buffer)));
 	answer(call, &observation);
 	return 0;
 }

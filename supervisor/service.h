@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cgroup;
 struct command_policy;
 struct event_base;
 struct workspaces;
@@ -15,6 +16,7 @@ struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;
 	struct command_policy *policy;
+	const struct cgroup *cgroup;
 	const char *tenant; /* user mode: the one there is, the caller's name or number */
 	size_t connections;
 	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */

@@ -16,7 +16,9 @@
 #include "worker/commands/raw_syscall.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -80,13 +82,23 @@ static long become_standard_fds(const int *fds)
 	return r;
 }
 
+/* Where the shell could not begin in its group. */
+static long enter_cgroup(int group)
+{
+	long fd = RAW4(SYS_openat, group, "cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
+
+	return fd < 0 ? fd : RAW3(SYS_write, fd, "0", 1);
+}
+
 /* The shell's process, which has the init's memory and stack until the exec: it must not return. */
-static _Noreturn void become_shell(const struct command_start *start)
+static _Noreturn void become_shell(const struct command_start *start, bool enters)
 {
 	const char *const argv[] = {"sh", "-c", start->command, NULL};
 	kernel_sigset none = 0;
-	long r = become_standard_fds(start->fds);
+	long r = enters ? enter_cgroup(start->cgroup_fd) : 0;
 
+	if (r >= 0)
+		r = become_standard_fds(start->fds);
 	if (r >= 0)
 		r = RAW0(SYS_setsid);
 	if (r >= 0)
@@ -98,15 +110,45 @@ static _Noreturn void become_shell(const struct command_start *start)
 	exit_now(127);
 }
 
-/* As vfork(2): nothing but the argument is alive across the call, so the child has nothing to
+/* As vfork(2): nothing but the arguments is alive across the call, so the child has nothing to
  * spoil. */
-static __attribute__((noinline)) long start_shell(const struct command_start *start)
+static __attribute__((noinline)) long fork_shell(const struct command_start *start, bool enters)
 {
 	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
 
 	if (pid == 0)
-		become_shell(start);
+		become_shell(start, enters);
 	return pid;
+}
+
+static __attribute__((noinline)) long fork_shell_into_cgroup(const struct command_start *start)
+{
+	struct clone_args args = {
+		.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)start->cgroup_fd,
+	};
+	long pid = RAW2(SYS_clone3, &args, sizeof(args));
+
+	if (pid == 0)
+		become_shell(start, false);
+	return pid;
+}
+
+/*
+ * Only the shell is in the command's cgroup. The init is not: what the kernel kills for want of
+ * memory it kills with all that share its memory, and with the init that is the worker.
+ */
+static long start_shell(const struct command_start *start)
+{
+	long pid;
+
+	if (start->cgroup_fd < 0)
+		return fork_shell(start, false);
+	pid = fork_shell_into_cgroup(start);
+	/* A system call filter cannot look at clone3's flags, so it may not be there. Entering
+	 * afterwards is slower: it waits for every fork and exit of the machine. */
+	return pid == -ENOSYS ? fork_shell(start, true) : pid;
 }
 
 /* Reaps what is there. True once the shell is among it, with its status in the report. */

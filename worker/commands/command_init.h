@@ -20,6 +20,7 @@ struct command_start {
 	const char *command; /* for /bin/sh -c */
 	char *const *env;
 	int fds[COMMAND_FDS]; /* COMMAND_FD_*: become 1, 2 and 0 */
+	int cgroup_fd;        /* that the shell begins in; -1: the init's */
 	struct command_report *report;
 	char *stack; /* the init's, COMMAND_INIT_STACK bytes that nobody else uses until it is
 			reaped */

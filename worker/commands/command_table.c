@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_commands.h"
+#include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_init.h"
 
@@ -34,6 +35,7 @@ struct command {
 	int fds[COMMAND_FDS];
 	pid_t init;
 	bool killed;
+	struct command_cgroup cgroup;
 	char **env;
 	struct command_start
 		start; /* the init reads it, and what it points to, until it is reaped */
@@ -42,6 +44,7 @@ struct command {
 struct command_table {
 	struct channel *channel;
 	const char *home;
+	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_report *reports; /* shared with the inits, one for each of commands */
 	char *stacks;                   /* of the inits, stride apart */
@@ -65,7 +68,8 @@ static int map_stacks(struct command_table *table)
 	return 0;
 }
 
-int command_table_new(struct channel *channel, const char *home, struct command_table **ret)
+int command_table_new(struct channel *channel, const char *home, struct command_cgroups *cgroups,
+	struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
 	int r;
@@ -74,6 +78,7 @@ int command_table_new(struct channel *channel, const char *home, struct command_
 		return -ENOMEM;
 	table->channel = channel;
 	table->home = home;
+	table->cgroups = cgroups;
 	table->reports = mmap(NULL, LIMIT_COMMANDS_PER_WORKSPACE * sizeof(*table->reports),
 		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table->reports == MAP_FAILED)
@@ -111,11 +116,12 @@ static void close_fds(struct command *command)
 static int finish(
 	struct command_table *table, struct command *command, const struct command_ended *ended)
 {
-	uint8_t payload[64];
+	uint8_t payload[128];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	uint64_t call = command->call;
 
 	close_fds(command);
+	command_cgroup_remove(table->cgroups, &command->cgroup);
 	free(command->body);
 	free(command->env);
 	*command = (struct command){0};
@@ -148,10 +154,14 @@ static int launch(struct command_table *table, struct command *command)
 		if (command->fds[COMMAND_FD_STDIN] < 0)
 			return finish_not_begun(table, command, errno);
 	}
+	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
+	if (r < 0)
+		return finish_not_begun(table, command, -r);
 	table->reports[place] = (struct command_report){.end = COMMAND_END_COUNT};
 	command->start = (struct command_start){
 		.command = command->body,
 		.env = command->env,
+		.cgroup_fd = command->cgroup.fd,
 		.report = &table->reports[place],
 		.stack = table->stacks + place * table->stride,
 	};
@@ -177,6 +187,7 @@ static int begin(struct command_table *table, struct channel_frame *frame)
 		.call = frame->call,
 		.run = run,
 		.fds = {-1, -1, -1},
+		.cgroup = COMMAND_CGROUP_NONE,
 		.body = calloc(1, (size_t)run.command_len + 1 + run.env_len),
 	};
 	memcpy(command->fds, frame->fds, frame->n_fds * sizeof(int));
@@ -213,6 +224,8 @@ static int terminate(struct command_table *table, struct command *command, int s
 	command->killed |= signal_number == SIGKILL;
 	/* Our child and not reaped: the pid is its own. */
 	kill(command->init, signal_number);
+	if (signal_number == SIGKILL)
+		command_cgroup_kill(&command->cgroup);
 	return 0;
 }
 
@@ -257,6 +270,7 @@ static int finish_reaped(struct command_table *table, struct command *command, i
 		.max_rss_bytes = (uint64_t)usage->ru_maxrss * KIB,
 	};
 
+	command_cgroup_measure(&command->cgroup, &ended);
 	if (report->end >= COMMAND_END_COUNT) {
 		ended.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT;
 		ended.wait_status = (uint32_t)init_status;
