@@ -50,18 +50,6 @@ int cgroup_read(int group, const char *name, char *buffer, struct text *ret)
 	return 0;
 }
 
-/* Takes what stands before the next @separator, or all of it. */
-static struct text take(struct text *text, char separator)
-{
-	const char *end = text->len > 0 ? memchr(text->data, separator, text->len) : NULL;
-	struct text part = {text->data, end ? (size_t)(end - text->data) : text->len};
-	size_t used = part.len + (end ? 1 : 0);
-
-	text->data += used;
-	text->len -= used;
-	return part;
-}
-
 static int to_number(struct text text, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -85,13 +73,13 @@ int cgroup_read_number(int group, const char *name, uint64_t *ret)
 	struct text text;
 	int r = cgroup_read(group, name, buffer, &text);
 
-	return r < 0 ? r : to_number(take(&text, '\n'), ret);
+	return r < 0 ? r : to_number(text_take(&text, '\n'), ret);
 }
 
 int cgroup_key(struct text text, const char *key, uint64_t *ret)
 {
 	while (text.len > 0) {
-		struct text value = take(&text, '\n'), name = take(&value, ' ');
+		struct text value = text_take(&text, '\n'), name = text_take(&value, ' ');
 
 		if (text_equal(name, text_from(key)))
 			return to_number(value, ret);
@@ -115,11 +103,11 @@ int cgroup_io_total(struct text text, uint64_t *ret_read, uint64_t *ret_written)
 	int r = 0;
 
 	while (text.len > 0) {
-		struct text line = take(&text, '\n');
+		struct text line = text_take(&text, '\n');
 
-		(void)take(&line, ' '); /* the device's numbers */
+		(void)text_take(&line, ' '); /* the device's numbers */
 		while (r == 0 && line.len > 0) {
-			struct text value = take(&line, ' '), name = take(&value, '=');
+			struct text value = text_take(&line, ' '), name = text_take(&value, '=');
 
 			if (text_equal(name, TEXT_LITERAL("rbytes")))
 				r = add(&bytes_read, value);
@@ -137,10 +125,10 @@ int cgroup_io_total(struct text text, uint64_t *ret_read, uint64_t *ret_written)
 unsigned cgroup_controllers(struct text text)
 {
 	unsigned found = 0;
-	struct text line = take(&text, '\n');
+	struct text line = text_take(&text, '\n');
 
 	while (line.len > 0) {
-		struct text name = take(&line, ' ');
+		struct text name = text_take(&line, ' ');
 
 		for (size_t i = 0; i < ARRAY_SIZE(controller_names); i++)
 			if (text_equal(name, text_from(controller_names[i])))

@@ -76,6 +76,7 @@
 #define LIMIT_WORKSPACE_WEIGHT         100  /* cpu.weight and io.weight; the kernel's default */
 #define LIMIT_SUPERVISOR_WEIGHT        1000 /* cloisterd answers, whatever workspaces do */
 #define LIMIT_WEIGHT_MAX               10000
+#define LIMIT_MOUNTINFO_BYTES          (4 * MIB)
 #define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
 
 /* A tool call's options (supervisor/args_decode.c). */

@@ -5,6 +5,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/mountinfo.h"
 #include "supervisor/log.h"
 
 #include <dirent.h>
@@ -17,18 +18,6 @@
 
 #define SUPERVISOR        "supervisor"
 #define LEFT_OVER_WAIT_MS 1000
-#define PROC_BYTES        (4 * MIB)
-
-static struct text take(struct text *text, char separator)
-{
-	const char *end = text->len > 0 ? memchr(text->data, separator, text->len) : NULL;
-	struct text part = {text->data, end ? (size_t)(end - text->data) : text->len};
-	size_t used = part.len + (end ? 1 : 0);
-
-	text->data += used;
-	text->len -= used;
-	return part;
-}
 
 static bool begins_with(struct text text, struct text start)
 {
@@ -40,7 +29,7 @@ int cgroup_own_path(struct text proc_cgroup, struct text *ret)
 	const struct text unified = TEXT_LITERAL("0::");
 
 	while (proc_cgroup.len > 0) {
-		struct text line = take(&proc_cgroup, '\n');
+		struct text line = text_take(&proc_cgroup, '\n');
 
 		if (!begins_with(line, unified))
 			continue;
@@ -52,42 +41,6 @@ int cgroup_own_path(struct text proc_cgroup, struct text *ret)
 		return 0;
 	}
 	return -ENOENT;
-}
-
-/* A field of mountinfo with its \040 and the like undone. */
-static int unescape(struct text field, char *ret, size_t size)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < field.len; i++) {
-		char c = field.data[i];
-
-		if (c == '\\' && i + 3 < field.len) {
-			c = (char)((field.data[i + 1] - '0') << 6 | (field.data[i + 2] - '0') << 3 |
-				   (field.data[i + 3] - '0'));
-			i += 3;
-		}
-		if (n + 1 >= size)
-			return -ENAMETOOLONG;
-		ret[n++] = c;
-	}
-	ret[n] = '\0';
-	return 0;
-}
-
-/* A line's mount root and mount point; false for another file system. */
-static bool is_cgroup2_mount(struct text line, struct text *ret_root, struct text *ret_point)
-{
-	struct text field;
-
-	for (int i = 0; i < 3; i++)
-		(void)take(&line, ' '); /* mount, parent, device */
-	*ret_root = take(&line, ' ');
-	*ret_point = take(&line, ' ');
-	do
-		field = take(&line, ' '); /* options, and optional fields up to a dash */
-	while (field.len > 0 && !text_equal(field, TEXT_LITERAL("-")));
-	return field.len > 0 && text_equal(take(&line, ' '), TEXT_LITERAL("cgroup2"));
 }
 
 /* What of @own lies below @root, beginning with a slash or empty; data is NULL if it does not. */
@@ -104,47 +57,22 @@ static struct text below(struct text own, const char *root)
 
 int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, size_t size)
 {
-	char mount_root[PATH_MAX], point[PATH_MAX];
+	struct mountinfo_entry mount;
 
 	/* Outside the cgroup namespace: no mount in here shows it. */
 	if (begins_with(own, TEXT_LITERAL("/../")) || text_equal(own, TEXT_LITERAL("/..")))
 		return -ENOENT;
-	while (mountinfo.len > 0) {
-		struct text line = take(&mountinfo, '\n'), root_field, point_field, rest;
+	while (mountinfo_next(&mountinfo, &mount)) {
+		struct text rest = below(own, mount.root);
 
-		if (!is_cgroup2_mount(line, &root_field, &point_field) ||
-			unescape(root_field, mount_root, sizeof(mount_root)) < 0 ||
-			unescape(point_field, point, sizeof(point)) < 0)
+		if (!rest.data || !text_equal(mount.type, TEXT_LITERAL("cgroup2")))
 			continue;
-		rest = below(own, mount_root);
-		if (!rest.data)
-			continue;
-		return (size_t)snprintf(ret_path, size, "%s%.*s", point, (int)rest.len, rest.data) <
-				       size
+		return (size_t)snprintf(ret_path, size, "%s%.*s", mount.point, (int)rest.len,
+			       rest.data) < size
 			       ? 0
 			       : -ENAMETOOLONG;
 	}
 	return -ENOENT;
-}
-
-/* The whole of a file in /proc, malloc'ed. */
-static int read_proc(const char *path, struct text *ret)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *data = malloc(PROC_BYTES);
-	size_t len = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	if (!data)
-		return -ENOMEM;
-	while ((n = read(fd, data + len, PROC_BYTES - len)) > 0)
-		len += (size_t)n;
-	if (n < 0 || len == PROC_BYTES)
-		return n < 0 ? -errno : -EMSGSIZE;
-	*ret = (struct text){TAKE_PTR(data), len};
-	return 0;
 }
 
 /* The directory of the cgroup that this process is in. 0 or -errno. */
@@ -152,12 +80,12 @@ static int open_own(int *ret_fd)
 {
 	struct text group = {NULL, 0}, mounts = {NULL, 0}, own;
 	char path[PATH_MAX];
-	int fd, r = read_proc("/proc/self/cgroup", &group);
+	int fd, r = mountinfo_read("/proc/self/cgroup", &group);
 
 	if (r == 0)
 		r = cgroup_own_path(group, &own);
 	if (r == 0)
-		r = read_proc("/proc/self/mountinfo", &mounts);
+		r = mountinfo_read("/proc/self/mountinfo", &mounts);
 	if (r == 0)
 		r = cgroup_directory(mounts, own, path, sizeof(path));
 	free((char *)group.data);

@@ -68,7 +68,7 @@ class Delegation:
                 f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
 
     def groups(self):
-        """The names of all groups below, and whether each is a workspace's, a command's, ..."""
+        """The names of all groups below."""
         return sorted(str(path.relative_to(self.path))
                       for path in self.path.glob("**/") if path != self.path)
 
