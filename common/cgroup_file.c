@@ -70,7 +70,7 @@ static int to_number(struct text text, uint64_t *ret)
 int cgroup_read_number(int group, const char *name, uint64_t *ret)
 {
 	char buffer[CGROUP_FILE_BYTES];
-	struct text text;
+	struct text text = {NULL, 0};
 	int r = cgroup_read(group, name, buffer, &text);
 
 	return r < 0 ? r : to_number(text_take(&text, '\n'), ret);
@@ -78,10 +78,12 @@ int cgroup_read_number(int group, const char *name, uint64_t *ret)
 
 int cgroup_key(struct text text, const char *key, uint64_t *ret)
 {
+	const struct text wanted = text_from(key);
+
 	while (text.len > 0) {
 		struct text value = text_take(&text, '\n'), name = text_take(&value, ' ');
 
-		if (text_equal(name, text_from(key)))
+		if (text_equal(name, wanted))
 			return to_number(value, ret);
 	}
 	return -ENOENT;

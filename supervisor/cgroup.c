@@ -21,7 +21,7 @@
 
 static bool begins_with(struct text text, struct text start)
 {
-	return text.len >= start.len && memcmp(text.data, start.data, start.len) == 0;
+	return text.data && text.len >= start.len && memcmp(text.data, start.data, start.len) == 0;
 }
 
 int cgroup_own_path(struct text proc_cgroup, struct text *ret)

@@ -99,7 +99,8 @@ static void raise_to(uint64_t *value, uint64_t other)
 		*value = other;
 }
 
-void command_cgroup_measure(const struct command_cgroup *cgroup, struct command_ended *ended)
+void command_cgroup_measure(const struct command_cgroups *all, const struct command_cgroup *cgroup,
+	struct command_ended *ended)
 {
 	struct command_cgroup_usage *usage = &ended->cgroup;
 	char buffer[CGROUP_FILE_BYTES];
@@ -107,11 +108,17 @@ void command_cgroup_measure(const struct command_cgroup *cgroup, struct command_
 
 	if (cgroup->fd < 0)
 		return;
-	usage->oom_kills = counted(cgroup->fd, "memory.events", "oom_kill");
-	usage->refused_forks = counted(cgroup->fd, "pids.events", "max");
-	usage->has_memory_peak =
-		cgroup_read_number(cgroup->fd, "memory.peak", &usage->memory_peak_bytes) == 0;
-	usage->has_io = cgroup_read(cgroup->fd, "io.stat", buffer, &text) == 0 &&
+	if (all->controllers & CGROUP_MEMORY) {
+		usage->oom_kills = counted(cgroup->fd, "memory.events", "oom_kill");
+		/* Linux 5.19 */
+		usage->has_memory_peak = cgroup_read_number(cgroup->fd, "memory.peak",
+						 &usage->memory_peak_bytes) == 0;
+	}
+	if (all->controllers & CGROUP_PIDS)
+		usage->refused_forks = counted(cgroup->fd, "pids.events", "max");
+	if (all->controllers & CGROUP_IO)
+		usage->has_io =
+			cgroup_read(cgroup->fd, "io.stat", buffer, &text) == 0 &&
 			cgroup_io_total(text, &usage->io_read_bytes, &usage->io_write_bytes) == 0;
 	/* wait4(2) leaves out those whose parents waited for nobody; this the init. */
 	if (cgroup_read(cgroup->fd, "cpu.stat", buffer, &text) == 0) {

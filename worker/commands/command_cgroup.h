@@ -34,7 +34,8 @@ int command_cgroup_make(struct command_cgroups *all, const struct command_limits
 void command_cgroup_kill(const struct command_cgroup *cgroup);
 
 /** Completes @ended with what the group has counted. Once nothing of the command is left. */
-void command_cgroup_measure(const struct command_cgroup *cgroup, struct command_ended *ended);
+void command_cgroup_measure(const struct command_cgroups *all, const struct command_cgroup *cgroup,
+	struct command_ended *ended);
 
 /** Removes the group, which is empty. */
 void command_cgroup_remove(struct command_cgroups *all, struct command_cgroup *cgroup);

@@ -270,7 +270,7 @@ static int finish_reaped(struct command_table *table, struct command *command, i
 		.max_rss_bytes = (uint64_t)usage->ru_maxrss * KIB,
 	};
 
-	command_cgroup_measure(&command->cgroup, &ended);
+	command_cgroup_measure(table->cgroups, &command->cgroup, &ended);
 	if (report->end >= COMMAND_END_COUNT) {
 		ended.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT;
 		ended.wait_status = (uint32_t)init_status;

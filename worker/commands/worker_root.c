@@ -401,7 +401,7 @@ static int protect_cgroup(const char *point)
 
 int root_protect_cgroups(void *context)
 {
-	struct text mounts, left;
+	struct text mounts = {NULL, 0}, left;
 	struct mountinfo_entry mount;
 	int r = mountinfo_read("/proc/self/mountinfo", &mounts);
 
