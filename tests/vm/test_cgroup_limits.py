@@ -280,23 +280,35 @@ def test_a_workspaces_limits_are_not_the_workers_to_raise(workspace):
 
 
 class Service:
-    """cloisterd as systemd runs it: a unit with Delegate=yes and User=."""
+    """cloisterd as systemd runs it: a unit of the machine's, or of the user's own manager."""
 
-    def __init__(self, area, name="cloister-vm-test"):
-        self.name, self.area = name, area
+    def __init__(self, area, name, own_manager):
+        account = area.account
         directory = area.new_directory("service")
+        self.name, self.area = name, area
         self.socket = directory / "agent.sock"
-        subprocess.run(
-            ["systemd-run", f"--unit={name}", "--quiet", "-p", "Delegate=yes",
-             "-p", f"User={area.account.name}", "-p", "Restart=always", "-p", "RestartSec=0",
-             f"--setenv=HOME={area.home}", area.bin / "cloisterd", "--agent-socket", self.socket,
-             "--state-dir", directory / "state"], check=True)
+        self.prefix, self.scope, user = [], [], ["-p", f"User={account.name}"]
+        if own_manager:
+            self.prefix = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}",
+                           "--clear-groups", "env", f"XDG_RUNTIME_DIR=/run/user/{account.uid}"]
+            self.scope, user = ["--user"], []
+        self.manage(
+            "systemd-run", f"--unit={name}", "--quiet", "-p", "Delegate=yes", *user,
+            "-p", "Restart=always", "-p", "RestartSec=0", f"--setenv=HOME={area.home}",
+            area.bin / "cloisterd", "--agent-socket", self.socket,
+            "--state-dir", directory / "state")
         self.wait()
 
+    def manage(self, program, *arguments):
+        return subprocess.run([*self.prefix, program, *self.scope, *arguments], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+
     def pid(self):
-        shown = subprocess.run(["systemctl", "show", "-P", "MainPID", self.name], check=True,
-                               capture_output=True, text=True)
-        return int(shown.stdout)
+        return int(self.manage("systemctl", "show", "-P", "MainPID", self.name))
+
+    def group(self):
+        return mount_point() / self.manage(
+            "systemctl", "show", "-P", "ControlGroup", self.name).strip().lstrip("/")
 
     def wait(self):
         def answers():
@@ -311,34 +323,43 @@ class Service:
     def connect(self):
         return Client(self.socket, self.area.account.uid, self.area.account.gid)
 
-    def stop(self):
-        subprocess.run(["systemctl", "stop", self.name], check=True)
+
+def check_service(service):
+    """It has its groups at every start, also after it was killed under a command."""
+    unit = service.group()
+    for turn in range(3):
+        pid = service.pid()
+        assert group_of(pid) == unit / "supervisor"
+        client = service.connect()
+        opened = client.call("workspace.open", {"root": str(service.area.new_directory())})
+        assert opened["isolation"]["cgroup"] is True
+        assert opened["isolation"]["limits"]["memory"] == "cgroup"
+        assert opened["isolation"]["limits"]["processes"] == "cgroup"
+        assert client.run("cat /proc/self/cgroup")["stdout"] == "0::/cmd-1\n"
+        client.begin("run_command", {"command": "setsid sleep 600 & sleep 600"})
+        assert procfs.eventually(lambda: (unit / "ws-1/cmd-2").exists())
+        below = procfs.descendants(pid)
+        os.kill(pid, 9)
+        assert procfs.vanish([pid, *below], 20)
+        assert procfs.eventually(lambda before=pid: service.pid() not in (0, before), 60), turn
+        service.wait()
+        assert [path.name for path in unit.glob("*/")] == ["supervisor"]
+    assert processes(unit) == []
+    service.manage("systemctl", "stop", service.name)
+    assert procfs.eventually(lambda: not unit.exists(), 20)
 
 
 def test_under_systemd(area):
-    service = Service(area)
-    unit = mount_point() / f"system.slice/{service.name}.service"
-    try:
-        for turn in range(3):
-            pid = service.pid()
-            assert group_of(pid) == unit / "supervisor"
-            client = service.connect()
-            opened = client.call("workspace.open", {"root": str(area.new_directory())})
-            assert opened["isolation"]["cgroup"] is True
-            assert opened["isolation"]["limits"]["memory"] == "cgroup"
-            assert client.run("cat /proc/self/cgroup")["stdout"] == "0::/cmd-1\n"
-            client.begin("run_command", {"command": "setsid sleep 600 & sleep 600"})
-            assert procfs.eventually(lambda: (unit / "ws-1/cmd-2").exists())
-            below = procfs.descendants(pid)
-            os.kill(pid, 9)
-            assert procfs.vanish([pid, *below], 20)
-            assert procfs.eventually(lambda: service.pid() not in (0, pid), 60), turn
-            service.wait()
-            assert [path.name for path in unit.glob("*/")] == ["supervisor"]
-        assert processes(unit) == []
-    finally:
-        service.stop()
-    assert procfs.eventually(lambda: not unit.exists(), 20)
+    check_service(Service(area, "cloister-vm-test", own_manager=False))
+
+
+def test_under_the_users_own_systemd(area):
+    manager = f"user@{area.account.uid}.service"
+    subprocess.run(["systemctl", "start", manager], check=True)
+    check_service(Service(area, "cloister-vm-own", own_manager=True))
+    subprocess.run(["systemctl", "stop", manager], check=True)
+    assert procfs.eventually(
+        lambda: not any(map(procfs.is_alive, area.account.processes())), 20)
 
 
 def test_the_figures_are_of_the_one_command(workspace):
