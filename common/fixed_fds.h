@@ -8,10 +8,13 @@
  */
 
 #define FD_SPAWNER_CHANNEL 3 /* socketpair with cloisterd, both ways */
+#define FD_SPAWNER_CGROUP  4 /* the delegated cgroup's directory, only where there is one */
 
 #define FD_WORKER_DOWN 3 /* socketpair: requests and descriptors from cloisterd */
 #define FD_WORKER_UP   4 /* pipe: reports to cloisterd */
 #define FD_WORKER_TREE 5 /* detached mount of the workspace, until set-up has attached it */
+/* The workspace's cgroup, only where cgroups are delegated: a detached mount whose root it is. */
+#define FD_WORKER_CGROUP 6
 
 #define FD_FILES_DOWN 3 /* socketpair: requests from cloisterd, no descriptors */
 #define FD_FILES_UP   4 /* pipe: results to cloisterd */

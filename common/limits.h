@@ -68,6 +68,20 @@
 #define LIMIT_FILE_SIZE_BYTES (16 * GIB)
 #define LIMIT_DATA_BYTES      (8 * GIB)
 
+/* And where cgroups are delegated (supervisor/cgroup.c), cgroups(7). */
+#define LIMIT_WORKSPACE_MEMORY_BYTES   (8 * GIB)
+#define LIMIT_WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */
+#define LIMIT_WORKSPACE_PROCESSES      1024
+#define LIMIT_COMMAND_MEMORY_BYTES     (4 * GIB)
+#define LIMIT_COMMAND_MEMORY_PERCENT   50
+#define LIMIT_COMMAND_PROCESSES        512
+#define LIMIT_MEMORY_MIN_BYTES         (16 * MIB) /* less would kill a shell before it is one */
+#define LIMIT_WORKSPACE_WEIGHT         100  /* cpu.weight and io.weight; the kernel's default */
+#define LIMIT_SUPERVISOR_WEIGHT        1000 /* cloisterd answers, whatever workspaces do */
+#define LIMIT_WEIGHT_MAX               10000
+#define LIMIT_MOUNTINFO_BYTES          (4 * MIB)
+#define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
+
 /* A tool call's options (supervisor/args_decode.c). */
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */

@@ -31,3 +31,17 @@ static inline bool text_has_nul(struct text text)
 {
 	return text.len > 0 && memchr(text.data, '\0', text.len) != NULL;
 }
+
+/** Takes what stands before the next @separator off the beginning of @text, and the separator; all
+ * of it where there is none. */
+static inline struct text text_take(struct text *text, char separator)
+{
+	const char *end =
+		text->len > 0 ? (const char *)memchr(text->data, separator, text->len) : NULL;
+	struct text part = {text->data, end ? (size_t)(end - text->data) : text->len};
+	size_t used = part.len + (end ? 1 : 0);
+
+	text->data += used;
+	text->len -= used;
+	return part;
+}

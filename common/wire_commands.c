@@ -11,6 +11,8 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u32(writer, message->command_len);
 	wire_put_u32(writer, message->env_len);
 	wire_put_u8(writer, message->has_stdin);
+	wire_put_u64(writer, message->limits.memory_bytes);
+	wire_put_u32(writer, message->limits.processes);
 }
 
 int command_run_get(struct text payload, struct command_run *ret)
@@ -21,11 +23,40 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.command_len = wire_get_u32(&reader);
 	message.env_len = wire_get_u32(&reader);
 	message.has_stdin = wire_get_bool(&reader);
+	message.limits.memory_bytes = wire_get_u64(&reader);
+	message.limits.processes = wire_get_u32(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
-		message.env_len > LIMIT_ENV_BYTES)
+		message.env_len > LIMIT_ENV_BYTES ||
+		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
+		message.limits.processes == 0)
 		return -EBADMSG;
 	*ret = message;
 	return 0;
+}
+
+static void put_cgroup_usage(struct wire_writer *writer, const struct command_cgroup_usage *usage)
+{
+	wire_put_u8(writer, usage->has_memory_peak);
+	wire_put_u8(writer, usage->has_io);
+	wire_put_u64(writer, usage->memory_peak_bytes);
+	wire_put_u64(writer, usage->io_read_bytes);
+	wire_put_u64(writer, usage->io_write_bytes);
+	wire_put_u64(writer, usage->oom_kills);
+	wire_put_u64(writer, usage->refused_forks);
+}
+
+static struct command_cgroup_usage get_cgroup_usage(struct wire_reader *reader)
+{
+	struct command_cgroup_usage usage;
+
+	usage.has_memory_peak = wire_get_bool(reader);
+	usage.has_io = wire_get_bool(reader);
+	usage.memory_peak_bytes = wire_get_u64(reader);
+	usage.io_read_bytes = wire_get_u64(reader);
+	usage.io_write_bytes = wire_get_u64(reader);
+	usage.oom_kills = wire_get_u64(reader);
+	usage.refused_forks = wire_get_u64(reader);
+	return usage;
 }
 
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message)
@@ -36,6 +67,7 @@ void command_ended_put(struct wire_writer *writer, const struct command_ended *m
 	wire_put_u64(writer, message->user_us);
 	wire_put_u64(writer, message->system_us);
 	wire_put_u64(writer, message->max_rss_bytes);
+	put_cgroup_usage(writer, &message->cgroup);
 }
 
 int command_ended_get(struct text payload, struct command_ended *ret)
@@ -49,6 +81,7 @@ int command_ended_get(struct text payload, struct command_ended *ret)
 	message.user_us = wire_get_u64(&reader);
 	message.system_us = wire_get_u64(&reader);
 	message.max_rss_bytes = wire_get_u64(&reader);
+	message.cgroup = get_cgroup_usage(&reader);
 	if (wire_reader_end(&reader) < 0 || message.end >= COMMAND_END_COUNT)
 		return -EBADMSG;
 	*ret = message;

@@ -8,6 +8,7 @@
  * sent when no process of the command is left.
  */
 
+#include "common/cell_limits.h"
 #include "common/text.h"
 #include "common/wire.h"
 
@@ -35,6 +36,7 @@ struct command_run {
 	uint32_t command_len; /* bytes of the body that are the shell command */
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each ended by a NUL */
 	bool has_stdin;       /* otherwise /dev/null */
+	struct command_limits limits;
 };
 
 /* How the command was brought to its end: evidence from inside the namespace, not a guess from
@@ -46,6 +48,16 @@ enum command_end {
 	COMMAND_END_COUNT,
 };
 
+/* What the command's cgroup counted. What was not measured is not there: it is not zero. */
+struct command_cgroup_usage {
+	bool has_memory_peak, has_io;
+	uint64_t memory_peak_bytes; /* of all its processes together, page cache included */
+	uint64_t io_read_bytes;     /* from and to devices, while it ran */
+	uint64_t io_write_bytes;
+	uint64_t oom_kills;     /* processes that the kernel killed for want of memory */
+	uint64_t refused_forks; /* at the limit of processes */
+};
+
 struct command_ended {
 	uint8_t end;           /* enum command_end */
 	uint32_t wait_status;  /* wait(2) */
@@ -53,9 +65,10 @@ struct command_ended {
 	uint64_t user_us;      /* CPU time of the whole tree, getrusage(2) */
 	uint64_t system_us;
 	uint64_t max_rss_bytes; /* of the largest process */
+	struct command_cgroup_usage cgroup;
 };
 
-#define COMMAND_ENDED_SIZE 33 /* bytes of its payload */
+#define COMMAND_ENDED_SIZE 75 /* bytes of its payload */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
 int command_run_get(struct text payload, struct command_run *ret);

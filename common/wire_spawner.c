@@ -40,6 +40,16 @@ enum workspace_kind workspace_kind_by_name(struct text name)
 void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message)
 {
 	wire_put_u8(writer, message->kind);
+	wire_put_u64(writer, message->limits.memory_bytes);
+	wire_put_u32(writer, message->limits.processes);
+	wire_put_u32(writer, message->limits.cpu_weight);
+	wire_put_u32(writer, message->limits.cpu_percent);
+	wire_put_u32(writer, message->limits.io_weight);
+}
+
+static bool is_weight(uint32_t weight)
+{
+	return weight >= 1 && weight <= LIMIT_WEIGHT_MAX;
 }
 
 int spawner_open_get(struct text payload, struct spawner_open *ret)
@@ -48,7 +58,15 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	struct spawner_open message;
 
 	message.kind = wire_get_u8(&reader);
-	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind))
+	message.limits.memory_bytes = wire_get_u64(&reader);
+	message.limits.processes = wire_get_u32(&reader);
+	message.limits.cpu_weight = wire_get_u32(&reader);
+	message.limits.cpu_percent = wire_get_u32(&reader);
+	message.limits.io_weight = wire_get_u32(&reader);
+	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind) ||
+		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
+		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
+		!is_weight(message.limits.io_weight))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

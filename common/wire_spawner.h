@@ -7,6 +7,7 @@
  * the cell's number.
  */
 
+#include "common/cell_limits.h"
 #include "common/text.h"
 #include "common/wire.h"
 
@@ -44,6 +45,7 @@ enum workspace_kind {
 
 struct spawner_open {
 	uint8_t kind; /* enum workspace_kind */
+	struct workspace_limits limits;
 };
 
 /* A set-up step that failed, in the spawner, worker or files process. */

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
+#include "supervisor/command_cause.h"
 #include "supervisor/observation.h"
 #include "supervisor/service.h"
 #include "supervisor/workspace.h"
@@ -172,17 +173,14 @@ static const char *cause_sentence(const struct call *call, char *buffer, size_t 
 			"to a file",
 			(unsigned long long)(LIMIT_STREAM_TOTAL_BYTES / MIB));
 		return buffer;
-	case ENDED_BY_SECCOMP:
-		return "The command made a system call that is not allowed here, and the kernel "
-		       "ended it (SIGSYS); do it another way";
 	default:
-		return NULL;
+		return command_cause_sentence(call->cause, buffer, size);
 	}
 }
 
 static void answer_cause(struct call *call, const struct command_ended *ended)
 {
-	char buffer[256];
+	char buffer[512];
 	struct observation observation = {
 		.error = ended_by_error(call->cause),
 		.ended_by = call->cause,
@@ -385,7 +383,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 		return 0;
 	}
 	/* Also a command that ended by itself before it could be told: that is why it ended. */
-	call->cause = ended_by_itself((int)ended.wait_status);
+	call->cause = command_cause(&ended);
 	answer_cause(call, &ended);
 	return 0;
 }

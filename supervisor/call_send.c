@@ -8,6 +8,7 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -139,6 +140,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 	struct command_run message = {
 		.command_len = (uint32_t)command.len,
 		.has_stdin = n_fds == COMMAND_FDS,
+		.limits = *cgroup_command_limits(),
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 

@@ -7,6 +7,7 @@
  */
 #include "common/cleanup.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/command_policy.h"
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
@@ -30,6 +31,7 @@
 struct daemon {
 	struct options options;
 	struct service service; /* first of all that others see */
+	struct cgroup cgroup;
 	struct spawner_link *spawner;
 	struct listener *listener;
 	struct shutdown *shutdown;
@@ -130,7 +132,7 @@ static void bind_socket(struct daemon *daemon)
 static void start_spawner(struct daemon *daemon)
 {
 	_cleanup_free_ char *message = NULL;
-	int r = spawner_link_start(&daemon->spawner, &message);
+	int r = spawner_link_start(daemon->cgroup.root, &daemon->spawner, &message);
 
 	if (r < 0 && message)
 		die_with(message);
@@ -156,7 +158,10 @@ static void start(struct daemon *daemon)
 	startup_raise_file_limit();
 	daemon->service.tenant = startup_tenant_name();
 	daemon->service.idle = on_idle;
+	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
+	daemon->service.cgroup = &daemon->cgroup;
 	start_spawner(daemon);
+	cgroup_done(&daemon->cgroup);
 	open_state(daemon);
 	bind_socket(daemon);
 	make_policy(daemon);

@@ -15,6 +15,8 @@ static const struct {
 	[ENDED_BY_IDLE_TIMEOUT] = {"idle_timeout", TOOL_TIMEOUT},
 	[ENDED_BY_CANCEL] = {"cancel", TOOL_CANCELLED},
 	[ENDED_BY_OUTPUT_LIMIT] = {"output_limit", TOOL_OUTPUT_LIMIT},
+	[ENDED_BY_MEMORY] = {"memory", TOOL_MEMORY_LIMIT},
+	[ENDED_BY_PIDS] = {"pids", TOOL_PROCESS_LIMIT},
 	[ENDED_BY_SHUTDOWN] = {"shutdown", TOOL_SHUTTING_DOWN},
 	[ENDED_BY_WORKER_LOST] = {"worker_lost", TOOL_WORKER_LOST},
 };

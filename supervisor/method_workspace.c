@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/json_text.h"
 #include "supervisor/session_state.h"
 
@@ -15,10 +16,27 @@ static void put(struct json_text *json, const char *key, const char *value)
 	json_text_string(json, text_from(value));
 }
 
-/* What holds this workspace, as it is and not as it might be. */
-static void put_isolation(struct json_text *json)
+/* What of the kernel's holds commands and workspaces to each limit; "none": nothing does. */
+static void put_limits(struct json_text *json, const struct cgroup *cgroup)
 {
-	static const char *const namespaces[] = {"user", "mount", "pid", "network", "ipc", "uts"};
+	json_text_key(json, "cgroup");
+	json_text_bool(json, !cgroup->missing);
+	if (cgroup->missing)
+		put(json, "cgroup_missing", cgroup->missing);
+	json_text_key(json, "limits");
+	json_text_object_begin(json);
+	put(json, "memory", cgroup_keeper_of_memory(cgroup));
+	put(json, "processes", cgroup_keeper_of_processes(cgroup));
+	put(json, "cpu", cgroup_keeper_of_cpu(cgroup));
+	put(json, "io", cgroup_keeper_of_io(cgroup));
+	json_text_object_end(json);
+}
+
+/* What holds this workspace, as it is and not as it might be. */
+static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
+{
+	static const char *const namespaces[] = {
+		"user", "mount", "pid", "network", "ipc", "uts", "cgroup"};
 
 	json_text_key(json, "isolation");
 	json_text_object_begin(json);
@@ -33,8 +51,7 @@ static void put_isolation(struct json_text *json)
 	json_text_bool(json, false);
 	json_text_key(json, "command_filter");
 	json_text_bool(json, false);
-	json_text_key(json, "cgroup");
-	json_text_bool(json, false);
+	put_limits(json, cgroup);
 	json_text_object_end(json);
 }
 
@@ -126,7 +143,7 @@ static void on_opened(void *context)
 		json_text_object_begin(&json);
 		put_workspace(&json, pending->workspace);
 		put(&json, "tenant", session->service->tenant);
-		put_isolation(&json);
+		put_isolation(&json, session->service->cgroup);
 		json_text_object_end(&json);
 		session_answer_end(session, &json);
 	}

@@ -257,6 +257,17 @@ static void write_error(struct json_text *json, const struct observation *observ
 	json_text_object_end(json);
 }
 
+/* Absent where the command had no cgroup to measure it. */
+static void write_cgroup_usage(struct json_text *json, const struct command_cgroup_usage *usage)
+{
+	if (usage->has_memory_peak)
+		put_number(json, "peak_memory_bytes", usage->memory_peak_bytes);
+	if (usage->has_io) {
+		put_number(json, "io_read_bytes", usage->io_read_bytes);
+		put_number(json, "io_write_bytes", usage->io_write_bytes);
+	}
+}
+
 static void write_usage(struct json_text *json, const struct observation *observation)
 {
 	json_text_key(json, "usage");
@@ -266,6 +277,7 @@ static void write_usage(struct json_text *json, const struct observation *observ
 		put_number(json, "user_us", observation->command->user_us);
 		put_number(json, "system_us", observation->command->system_us);
 		put_number(json, "max_rss_bytes", observation->command->max_rss_bytes);
+		write_cgroup_usage(json, &observation->command->cgroup);
 	}
 	json_text_object_end(json);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cgroup;
 struct command_policy;
 struct event_base;
 struct pipe_stock;
@@ -25,6 +26,7 @@ struct service {
 	struct workspaces *workspaces;
 	struct command_policy *policy;
 	struct pipe_stock *pipes;
+	const struct cgroup *cgroup;
 	const char *tenant; /* user mode: the one there is, the caller's name or number */
 	size_t connections;
 	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */

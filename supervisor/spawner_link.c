@@ -42,7 +42,7 @@ struct spawner_link {
 	void *context;
 };
 
-static int start_process(struct spawner_link *link)
+static int start_process(struct spawner_link *link, int cgroup_fd)
 {
 	static char *const argv[] = {(char *)"cloister-spawner", NULL};
 	_cleanup_close_ int program = -1, ours = -1, theirs = -1;
@@ -59,9 +59,10 @@ static int start_process(struct spawner_link *link)
 	if (link->pid < 0)
 		return -errno;
 	if (link->pid == 0) {
-		const int fds[] = {-1, -1, STDERR_FILENO, theirs};
+		const int fds[] = {-1, -1, STDERR_FILENO, theirs, cgroup_fd};
 
-		program_execute(program, argv, fds, ARRAY_SIZE(fds));
+		program_execute(program, argv, fds,
+			cgroup_fd < 0 ? FD_SPAWNER_CGROUP : FD_SPAWNER_CGROUP + 1);
 		_exit(127);
 	}
 	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
@@ -111,7 +112,7 @@ static int wait_until_ready(struct spawner_link *link, char **ret_message)
 	return -(int)failure.error;
 }
 
-int spawner_link_start(struct spawner_link **ret, char **ret_message)
+int spawner_link_start(int cgroup_fd, struct spawner_link **ret, char **ret_message)
 {
 	struct spawner_link *link = calloc(1, sizeof(*link));
 	int r;
@@ -123,7 +124,7 @@ int spawner_link_start(struct spawner_link **ret, char **ret_message)
 	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
 		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
-	r = start_process(link);
+	r = start_process(link, cgroup_fd);
 	if (r == 0)
 		r = wait_until_ready(link, ret_message);
 	if (r < 0) {
@@ -256,16 +257,15 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	return keep_reserve(link);
 }
 
-int spawner_link_open(struct spawner_link *link, enum workspace_kind kind, const int *fds,
+int spawner_link_open(struct spawner_link *link, const struct spawner_open *request, const int *fds,
 	spawner_answer answer, void *context, uint64_t *ret_cell)
 {
-	struct spawner_open request = {.kind = (uint8_t)kind};
-	uint8_t payload[16];
+	uint8_t payload[64];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct pending_cell *pending = malloc(sizeof(*pending));
 	int r;
 
-	spawner_open_put(&writer, &request);
+	spawner_open_put(&writer, request);
 	if (!pending) {
 		for (size_t i = 0; i < SPAWNER_OPEN_FDS; i++)
 			close(fds[i]);

@@ -14,9 +14,9 @@ struct spawner_link;
 /**
  * Starts the spawner and waits until it is in its namespaces. Before lock-down: this is the one
  * fork and exec of cloisterd. 0, or -errno with a sentence in @ret_message (malloc'ed, may be NULL)
- * that says which step failed and what to do.
+ * that says which step failed and what to do. @cgroup_fd: the delegated cgroup (borrowed), or -1.
  */
-int spawner_link_start(struct spawner_link **ret, char **ret_message);
+int spawner_link_start(int cgroup_fd, struct spawner_link **ret, char **ret_message);
 
 /** Serves the link from @base. @lost is called once if the spawner is gone. 0 or -errno. */
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
@@ -30,7 +30,7 @@ typedef void (*spawner_answer)(
  * Asks for a cell. @fds (SPAWNER_OPEN_FDS) are taken. @answer is called exactly once, later, unless
  * spawner_link_forget(@cell) came before. 0 and a number in @ret_cell, or -errno.
  */
-int spawner_link_open(struct spawner_link *link, enum workspace_kind kind, const int *fds,
+int spawner_link_open(struct spawner_link *link, const struct spawner_open *request, const int *fds,
 	spawner_answer answer, void *context, uint64_t *ret_cell);
 
 /** Nobody waits for @cell any more: its answer's processes are killed when it comes. */

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/peer.h"
 #include "supervisor/spawner_link.h"
 
@@ -405,6 +406,8 @@ static int make_peers(struct workspace *workspace, int fds[SPAWNER_OPEN_FDS])
 
 static void open_cell(struct workspace *workspace)
 {
+	const struct spawner_open request = {
+		.kind = (uint8_t)workspace->kind, .limits = *cgroup_workspace_limits()};
 	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
 	int r;
 
@@ -412,7 +415,7 @@ static void open_cell(struct workspace *workspace)
 	fds[SPAWNER_OPEN_ROOT] = fcntl(workspace->root.fd, F_DUPFD_CLOEXEC, 0);
 	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : make_peers(workspace, fds);
 	if (r == 0) {
-		r = spawner_link_open(workspace->all->spawner, workspace->kind, fds, on_cell_answer,
+		r = spawner_link_open(workspace->all->spawner, &request, fds, on_cell_answer,
 			workspace, &workspace->cell);
 	} else {
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)

@@ -8,7 +8,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 
-import procfs  # noqa: E402  (lib is only now on the path)
+import delegation as delegated  # noqa: E402  (lib is only now on the path)
+import procfs  # noqa: E402
 from cloister_client import acting_as  # noqa: E402
 from daemon import Account, Area, Daemon  # noqa: E402
 
@@ -55,6 +56,17 @@ def start_daemon(area):
 @pytest.fixture
 def own_daemon(start_daemon):
     return start_daemon()
+
+
+@pytest.fixture
+def delegation(account):
+    """A cgroup of the user's own. Daemons are started in it by launcher=delegation.launcher()."""
+    reason = delegated.reason_against()
+    if reason:
+        pytest.skip(reason)
+    made = delegated.Delegation(account, f"{account.name}-delegated")
+    yield made
+    made.remove()
 
 
 @pytest.fixture

@@ -69,6 +69,13 @@ int mount_new_proc(bool subset_pid, int *ret_fd)
 	return r < 0 ? r : create_and_mount(fs, NEVER_EXECUTED, ret_fd);
 }
 
+int mount_new_cgroup(int *ret_fd)
+{
+	_cleanup_close_ int fs = fsopen("cgroup2", FSOPEN_CLOEXEC);
+
+	return fs < 0 ? -errno : create_and_mount(fs, NEVER_EXECUTED, ret_fd);
+}
+
 int mount_new_devpts(int *ret_fd)
 {
 	_cleanup_close_ int fs = fsopen("devpts", FSOPEN_CLOEXEC);

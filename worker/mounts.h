@@ -22,6 +22,9 @@ int mount_new_tmpfs(mode_t mode, uint64_t bytes, uint64_t inodes, uint64_t attri
  * kernel's. */
 int mount_new_proc(bool subset_pid, int *ret_fd);
 
+/** A detached cgroup2 whose root is that of the caller's cgroup namespace. */
+int mount_new_cgroup(int *ret_fd);
+
 /** A detached devpts instance of its own. */
 int mount_new_devpts(int *ret_fd);
 

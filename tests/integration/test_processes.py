@@ -5,6 +5,7 @@ import collections
 import os
 import re
 import subprocess
+import time
 
 import procfs
 import pytest
@@ -373,6 +374,8 @@ def test_inits_are_made_ahead_and_never_used_again(daemon, client, workspace):
         (workspace / "begun").unlink()
     # Nothing to do for a while: the workspace keeps nothing that costs memory.
     assert procfs.eventually(lambda: procfs.children(worker) == [], 20)
+    time.sleep(0.5)
+    assert procfs.children(worker) == []
     assert client.run("echo again")["stdout"] == "again\n"
 
 

@@ -100,13 +100,15 @@ class Area:
         self.number += 1
         return self.directory(f"{prefix}{self.number}")
 
-    def start(self, words, **keywords):
-        """Starts a program of ours as the user."""
+    def start(self, words, launcher=None, **keywords):
+        """Starts a program of ours as the user, or by a launcher that makes it the user's."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
+        words = [self.bin / words[0], *words[1:]]
+        if not launcher:
+            keywords.update(self.account.as_user())
         with acting_as(os.getuid()):
-            return subprocess.Popen(
-                [self.bin / words[0], *words[1:]], **keywords, **self.account.as_user())
+            return subprocess.Popen([*(launcher or []), *words], **keywords)
 
     def run(self, *words, **keywords):
         """Runs a program of ours as the user, and returns it completed."""

@@ -62,7 +62,11 @@ static void check_exact(struct text payload, int (*get)(struct text payload))
 static void test_command_run(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct command_run in = {.command_len = 11, .env_len = 22, .has_stdin = true}, out;
+	struct command_run in = {.command_len = 11,
+				   .env_len = 22,
+				   .has_stdin = true,
+				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1}},
+			   out;
 
 	(void)state;
 	command_run_put(&writer, &in);
@@ -70,6 +74,8 @@ static void test_command_run(void **state)
 	assert_int_equal(out.command_len, 11);
 	assert_int_equal(out.env_len, 22);
 	assert_true(out.has_stdin);
+	assert_int_equal(out.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
+	assert_int_equal(out.limits.processes, 1);
 	check_exact(written(&writer), get_run);
 
 	writer = wire_writer(bytes, sizeof(bytes));
@@ -81,15 +87,26 @@ static void test_command_run(void **state)
 	in.env_len = LIMIT_ENV_BYTES + 1;
 	command_run_put(&writer, &in);
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.env_len = 0;
+	in.limits.memory_bytes--;
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.limits = (struct command_limits){LIMIT_MEMORY_MIN_BYTES, 0};
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 }
 
 static void test_command_ended(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct command_ended in = {COMMAND_END_TOLD, 1, 2, 3, 4, 5}, out;
+	struct command_ended in = {COMMAND_END_TOLD, 1, 2, 3, 4, 5, {true, true, 6, 7, 8, 9, 10}},
+			     out;
 
 	(void)state;
 	command_ended_put(&writer, &in);
+	assert_int_equal(writer.len, COMMAND_ENDED_SIZE);
 	assert_int_equal(command_ended_get(written(&writer), &out), 0);
 	assert_int_equal(out.end, COMMAND_END_TOLD);
 	assert_int_equal(out.wait_status, 1);
@@ -97,6 +114,13 @@ static void test_command_ended(void **state)
 	assert_int_equal(out.user_us, 3);
 	assert_int_equal(out.system_us, 4);
 	assert_int_equal(out.max_rss_bytes, 5);
+	assert_true(out.cgroup.has_memory_peak);
+	assert_true(out.cgroup.has_io);
+	assert_int_equal(out.cgroup.memory_peak_bytes, 6);
+	assert_int_equal(out.cgroup.io_read_bytes, 7);
+	assert_int_equal(out.cgroup.io_write_bytes, 8);
+	assert_int_equal(out.cgroup.oom_kills, 9);
+	assert_int_equal(out.cgroup.refused_forks, 10);
 	check_exact(written(&writer), get_ended);
 
 	writer = wire_writer(bytes, sizeof(bytes));
@@ -105,20 +129,51 @@ static void test_command_ended(void **state)
 	assert_int_equal(get_ended(written(&writer)), -EBADMSG);
 }
 
+static void check_limits_refused(void)
+{
+	const struct workspace_limits bad[] = {
+		{LIMIT_MEMORY_MIN_BYTES - 1, 1, 1, 0, 1},
+		{LIMIT_MEMORY_MIN_BYTES, 0, 1, 0, 1},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 0, 0, 1},
+		{LIMIT_MEMORY_MIN_BYTES, 1, LIMIT_WEIGHT_MAX + 1, 0, 1},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 0},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, LIMIT_WEIGHT_MAX + 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		struct spawner_open open = {.kind = WORKSPACE_MANAGED, .limits = bad[i]};
+
+		spawner_open_put(&writer, &open);
+		assert_int_equal(get_open(written(&writer)), -EBADMSG);
+	}
+}
+
 static void test_spawner(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct spawner_open open = {.kind = WORKSPACE_ROOTFS};
+	struct spawner_open open = {
+		.kind = WORKSPACE_ROOTFS, .limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5}};
+	struct spawner_open opened;
 	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
 
 	(void)state;
 	spawner_open_put(&writer, &open);
+	assert_int_equal(spawner_open_get(written(&writer), &opened), 0);
+	assert_int_equal(opened.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
+	assert_int_equal(opened.limits.processes, 2);
+	assert_int_equal(opened.limits.cpu_weight, 3);
+	assert_int_equal(opened.limits.cpu_percent, 4);
+	assert_int_equal(opened.limits.io_weight, 5);
 	check_exact(written(&writer), get_open);
+	check_limits_refused();
+	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	spawner_open_put(&writer, &open);
 	for (unsigned kind = 0; kind < 256; kind++) {
 		bool known = kind >= WORKSPACE_MANAGED && kind < WORKSPACE_KIND_END;
 
 		bytes[0] = (uint8_t)kind;
-		assert_int_equal(get_open((struct text){(char *)bytes, 1}), known ? 0 : -EBADMSG);
+		assert_int_equal(get_open(written(&writer)), known ? 0 : -EBADMSG);
 	}
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	setup_failure_put(&writer, &in);

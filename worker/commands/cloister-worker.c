@@ -8,6 +8,7 @@
 #include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_table.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/setup.h"
@@ -94,6 +95,7 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 int main(int argc, char **argv)
 {
 	struct worker_setup setup = {.root = -1};
+	struct command_cgroups cgroups = command_cgroups_inherited();
 	struct command_table *table = NULL;
 	struct channel channel;
 	const char *step = "start";
@@ -113,7 +115,7 @@ int main(int argc, char **argv)
 	if (r == 0 && signal_fd < 0)
 		r = -errno;
 	if (r == 0)
-		r = command_table_new(channel.out, setup.home, &table);
+		r = command_table_new(channel.out, setup.home, &cgroups, &table);
 	if (r < 0) {
 		setup_report_failure(&channel, COMMAND_FAILED, 0, step, r);
 		return 1;

@@ -17,8 +17,10 @@
 #include "worker/commands/raw_syscall.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/futex.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -78,6 +80,14 @@ static long become_standard_fds(const int *fds)
 	return r;
 }
 
+/* Where the shell could not begin in its group. */
+static long enter_cgroup(int group)
+{
+	long fd = RAW4(SYS_openat, group, "cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
+
+	return fd < 0 ? fd : RAW3(SYS_write, fd, "0", 1);
+}
+
 static long wait_for_go(struct command_report *report)
 {
 	while (!atomic_load_explicit(&report->go, memory_order_acquire)) {
@@ -98,12 +108,14 @@ static void fail(struct command_report *report, long error)
 /* The shell's process, which has the init's memory and stack until the exec: it must not return,
  * nor leave marks of AddressSanitizer's around variables that the init knows nothing of. */
 static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
-	const struct command_init *init)
+	const struct command_init *init, bool enters)
 {
 	const char *const argv[] = {"sh", "-c", init->start.command, NULL};
 	kernel_sigset none = 0;
-	long r = become_standard_fds(init->start.fds);
+	long r = enters ? enter_cgroup(init->start.cgroup_fd) : 0;
 
+	if (r >= 0)
+		r = become_standard_fds(init->start.fds);
 	if (r >= 0)
 		r = RAW0(SYS_setsid);
 	if (r >= 0)
@@ -114,15 +126,45 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	exit_now(127);
 }
 
-/* As vfork(2), with descriptors of its own: nothing but the argument is alive across the call, so
+/* As vfork(2), with descriptors of its own: nothing but the arguments is alive across the call, so
  * the child has nothing to spoil. */
-static __attribute__((noinline)) long start_shell(const struct command_init *init)
+static __attribute__((noinline)) long fork_shell(const struct command_init *init, bool enters)
 {
 	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
 
 	if (pid == 0)
-		become_shell(init);
+		become_shell(init, enters);
 	return pid;
+}
+
+static __attribute__((noinline)) long fork_shell_into_cgroup(const struct command_init *init)
+{
+	struct clone_args args = {
+		.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)init->start.cgroup_fd,
+	};
+	long pid = RAW2(SYS_clone3, &args, sizeof(args));
+
+	if (pid == 0)
+		become_shell(init, false);
+	return pid;
+}
+
+/*
+ * Only the shell is in the command's cgroup. The init is not: what the kernel kills for want of
+ * memory it kills with all that share its memory, and with the init that is the worker.
+ */
+static long start_shell(const struct command_init *init)
+{
+	long pid;
+
+	if (init->start.cgroup_fd < 0)
+		return fork_shell(init, false);
+	pid = fork_shell_into_cgroup(init);
+	/* A system call filter cannot look at clone3's flags, so it may not be there. Entering
+	 * afterwards is slower: it waits for every fork and exit of the machine. */
+	return pid == -ENOSYS ? fork_shell(init, true) : pid;
 }
 
 /* Reaps what is there. True once the shell is among it, with its status in the report. */

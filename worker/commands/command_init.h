@@ -30,6 +30,7 @@ struct command_start {
 	const char *command; /* for /bin/sh -c */
 	char *const *env;
 	int fds[COMMAND_FDS]; /* COMMAND_FD_*: become 1, 2 and 0 */
+	int cgroup_fd;        /* that the shell begins in; -1: the init's */
 	uint64_t call;
 	int report_fd; /* where its end is reported; -1: the caller does it */
 };

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_commands.h"
+#include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
 
@@ -30,6 +31,7 @@ struct command {
 	struct command_run run;
 	char *body; /* run.command_len + 1 + run.env_len bytes: the text, a NUL, the environment */
 	size_t body_len;
+	struct command_cgroup cgroup;
 	char **env;
 	int fds[COMMAND_FDS]; /* the init has them too: they stay until it is over */
 	struct command_init *init;
@@ -40,12 +42,14 @@ struct command_table {
 	int report_fd;
 	const char *home;
 	int null_fd;
+	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_pool *pool;
 	bool ended; /* a command has, since the inits ahead were last made */
 };
 
-int command_table_new(int report_fd, const char *home, struct command_table **ret)
+int command_table_new(int report_fd, const char *home, struct command_cgroups *cgroups,
+	struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
 	int r;
@@ -54,6 +58,7 @@ int command_table_new(int report_fd, const char *home, struct command_table **re
 		return -ENOMEM;
 	table->report_fd = report_fd;
 	table->home = home;
+	table->cgroups = cgroups;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
@@ -78,9 +83,10 @@ static void close_fds(struct command *command)
 		close_fd(&command->fds[i]);
 }
 
-static void forget(struct command *command)
+static void forget(struct command_table *table, struct command *command)
 {
 	close_fds(command);
+	command_cgroup_remove(table->cgroups, &command->cgroup);
 	free(command->body);
 	free(command->env);
 	*command = (struct command){0};
@@ -92,7 +98,7 @@ static int finish(
 {
 	uint64_t call = command->call;
 
-	forget(command);
+	forget(table, command);
 	return command_report_end(table->report_fd, call, ended);
 }
 
@@ -152,11 +158,16 @@ static int launch(struct command_table *table, struct command *command)
 
 	if (r < 0)
 		return r;
+	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
+	if (r < 0)
+		return finish_not_begun(table, command, -r);
 	start = (struct command_start){
 		.command = command->body,
 		.env = command->env,
+		.cgroup_fd = command->cgroup.fd,
 		.call = command->call,
-		.report_fd = table->report_fd,
+		/* What its cgroup has counted is to be added. */
+		.report_fd = command->cgroup.fd < 0 ? table->report_fd : -1,
 	};
 	memcpy(start.fds, command->fds, sizeof(start.fds));
 	if (start.fds[COMMAND_FD_STDIN] < 0)
@@ -185,6 +196,7 @@ static int begin(struct command_table *table, struct channel_frame *frame)
 		.call = frame->call,
 		.run = run,
 		.fds = {-1, -1, -1},
+		.cgroup = COMMAND_CGROUP_NONE,
 		.body = calloc(1, (size_t)run.command_len + 1 + run.env_len),
 	};
 	memcpy(command->fds, frame->fds, frame->n_fds * sizeof(int));
@@ -221,6 +233,8 @@ static int terminate(struct command_table *table, struct command *command, int s
 	command->killed |= signal_number == SIGKILL;
 	/* Our child and not reaped: the pid is its own. */
 	kill(command->init->pid, signal_number);
+	if (signal_number == SIGKILL)
+		command_cgroup_kill(&command->cgroup);
 	return 0;
 }
 
@@ -252,21 +266,6 @@ static uint64_t microseconds(struct timeval time)
 	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
 
-/* Its init was killed before it could say anything: the kernel has ended the namespace. */
-static int finish_killed(struct command_table *table, struct command *command, int init_status,
-	const struct rusage *usage)
-{
-	struct command_ended ended = {
-		.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT,
-		.wait_status = (uint32_t)init_status,
-		.user_us = microseconds(usage->ru_utime),
-		.system_us = microseconds(usage->ru_stime),
-		.max_rss_bytes = (uint64_t)usage->ru_maxrss * KIB,
-	};
-
-	return finish(table, command, &ended);
-}
-
 static struct command *find_by_init(struct command_table *table, const struct command_init *init)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
@@ -275,19 +274,33 @@ static struct command *find_by_init(struct command_table *table, const struct co
 	return NULL;
 }
 
+/* Its init was killed before it could say anything: the kernel has ended the namespace. */
+static struct command_ended ended_unsaid(
+	const struct command *command, int init_status, const struct rusage *usage)
+{
+	return (struct command_ended){
+		.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT,
+		.wait_status = (uint32_t)init_status,
+		.user_us = microseconds(usage->ru_utime),
+		.system_us = microseconds(usage->ru_stime),
+		.max_rss_bytes = (uint64_t)usage->ru_maxrss * KIB,
+	};
+}
+
 static int finish_reaped(struct command_table *table, struct command *command, int init_status,
 	const struct rusage *usage)
 {
 	struct command_report *report = command->init->report;
-	struct command_ended ended = report->ended;
+	struct command_ended ended;
 
 	if (atomic_load(&report->reported)) {
-		forget(command);
+		forget(table, command);
 		return 0;
 	}
-	if (atomic_load(&report->over))
-		return finish(table, command, &ended);
-	return finish_killed(table, command, init_status, usage);
+	ended = atomic_load(&report->over) ? report->ended
+					   : ended_unsaid(command, init_status, usage);
+	command_cgroup_measure(table->cgroups, &command->cgroup, &ended);
+	return finish(table, command, &ended);
 }
 
 int command_table_reap(struct command_table *table)
@@ -304,7 +317,7 @@ int command_table_reap(struct command_table *table)
 			r = finish_reaped(table, command, status, &usage);
 		if (init)
 			command_pool_reaped(table->pool, init);
-		table->ended = true;
+		table->ended |= command != NULL;
 	}
 	return r;
 }

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/mountinfo.h"
 #include "worker/commands/worker_etc.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/mounts.h"
@@ -16,9 +17,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 
 #define SYSTEM_ATTRIBUTES    (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -379,6 +383,38 @@ int root_enter(void *context)
 	if (umount2(".", MNT_DETACH) < 0)
 		return -errno;
 	return chdir("/") < 0 ? -errno : 0;
+}
+
+/* A mount that another one covers is out of commands' reach too, and passed over. */
+static int protect_cgroup(const char *point)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	_cleanup_close_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, point, &how, sizeof(how));
+	struct statfs file_system;
+
+	if (fd < 0 || fstatfs(fd, &file_system) < 0)
+		return errno == ENOENT || errno == EACCES ? 0 : -errno;
+	if (file_system.f_type != CGROUP_SUPER_MAGIC && file_system.f_type != CGROUP2_SUPER_MAGIC)
+		return 0;
+	return mount_set(fd, MOUNT_ATTR_RDONLY);
+}
+
+int root_protect_cgroups(void *context)
+{
+	struct text mounts = {NULL, 0}, left;
+	struct mountinfo_entry mount;
+	int r = mountinfo_read("/proc/self/mountinfo", &mounts);
+
+	(void)context;
+	if (r < 0)
+		return r;
+	left = mounts;
+	while (r == 0 && mountinfo_next(&left, &mount))
+		if (text_equal(mount.type, TEXT_LITERAL("cgroup")) ||
+			text_equal(mount.type, TEXT_LITERAL("cgroup2")))
+			r = protect_cgroup(mount.point);
+	free((char *)mounts.data);
+	return r;
 }
 
 int root_make_read_only(void *context)

@@ -158,6 +158,7 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 		{"set the host name", set_host_name},
 		{"forbid user namespaces", forbid_user_namespaces},
 		{"enter the root", root_enter},
+		{"make cgroups read-only", root_protect_cgroups},
 		{"make the root read-only", root_make_read_only},
 		{"set resource limits", set_limits},
 		{"go to the workspace", go_to_workspace},

@@ -49,20 +49,25 @@ enum { REPORT_READY = 'r', REPORT_PID = 'p', REPORT_FAILED = 'f' };
  * over. */
 struct cell {
 	const struct cell_maker *maker;
-	enum workspace_kind kind;
+	uint64_t number;
+	const struct spawner_open *request;
 	const int *fds;
 	char visible[PATH_MAX];
 	int root;     /* the checked directory, in this mount namespace */
 	int trees[2]; /* detached clones for worker and files */
 	int pidfds[SPAWNER_OPENED_FDS];
+	pid_t pids[SPAWNER_OPENED_FDS];
+	struct cell_cgroup *cgroup; /* NULL: none is delegated */
 };
 
-static long clone_process(uint64_t flags, int *pidfd, int exit_signal)
+/* @cgroup: to begin in; -1: the caller's. */
+static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
 {
 	struct clone_args args = {
-		.flags = flags | (pidfd ? CLONE_PIDFD : 0),
+		.flags = flags | (pidfd ? CLONE_PIDFD : 0) | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
 		.pidfd = (uint64_t)(uintptr_t)pidfd,
 		.exit_signal = (uint64_t)exit_signal,
+		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
 	};
 
 	return syscall(SYS_clone3, &args, sizeof(args));
@@ -124,6 +129,12 @@ static int clone_trees(struct cell *cell)
 	return 0;
 }
 
+static int make_cgroup(struct cell *cell)
+{
+	return cell_cgroup_make(
+		cell->maker->cgroups, cell->number, &cell->request->limits, &cell->cgroup);
+}
+
 static int write_map(pid_t pid, const char *name, unsigned outside)
 {
 	_cleanup_close_ int fd = -1;
@@ -152,7 +163,8 @@ static int become_agent(void)
 static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
 	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
 {
-	char *const argv[] = {name, (char *)workspace_kind_name(cell->kind), cell->visible, NULL};
+	char *const argv[] = {
+		name, (char *)workspace_kind_name(cell->request->kind), cell->visible, NULL};
 	int r = become_agent();
 
 	if (r == 0)
@@ -171,17 +183,29 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 
 static _Noreturn void worker_child(struct cell *cell, int report, int go)
 {
-	const int fds[] = {-1, -1, CHILD_STDERR, cell->fds[SPAWNER_OPEN_WORKER_DOWN],
-		cell->fds[SPAWNER_OPEN_WORKER_UP], cell->trees[0]};
+	int fds[] = {-1, -1, CHILD_STDERR, cell->fds[SPAWNER_OPEN_WORKER_DOWN],
+		cell->fds[SPAWNER_OPEN_WORKER_UP], cell->trees[0], -1};
+	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
 	char byte;
+	int r = 0;
 
+	/* Where it is becomes the root of what it can see of cgroups: ws-N, if there is one. */
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		r = -errno;
 	/* Until it is dumpable its maps cannot be written, and until they are it is nobody. */
 	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	send_report(report, REPORT_READY, 0);
-	if (read(go, &byte, 1) != 1)
+	send_report(report, r < 0 ? REPORT_FAILED : REPORT_READY, -r);
+	if (r < 0 || read(go, &byte, 1) != 1)
 		_exit(1);
+	/* Not a descriptor of the host's mount: from that, ".." leads to other workspaces'. */
+	if (cell->cgroup)
+		r = mount_new_cgroup(&fds[FD_WORKER_CGROUP]);
+	if (r < 0) {
+		send_report(report, REPORT_FAILED, -r);
+		_exit(1);
+	}
 	become_program(cell, report, cell->maker->worker_program, (char *)"cloister-worker", fds,
-		ARRAY_SIZE(fds), worker_capabilities, ARRAY_SIZE(worker_capabilities));
+		n_fds, worker_capabilities, ARRAY_SIZE(worker_capabilities));
 }
 
 /* Joins the worker's namespaces, then leaves a sibling of the worker in mount and pid namespaces of
@@ -196,7 +220,7 @@ static _Noreturn void files_child(struct cell *cell, int report)
 		send_report(report, REPORT_FAILED, errno);
 		_exit(1);
 	}
-	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0);
+	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0, -1);
 	if (pid != 0) {
 		send_report(
 			report, pid < 0 ? REPORT_FAILED : REPORT_PID, pid < 0 ? errno : (int)pid);
@@ -249,15 +273,21 @@ static int start_worker(struct cell *cell)
 		return -errno;
 	go = pipe_fds[0];
 	go_write = pipe_fds[1];
-	pid = clone_process(WORKER_NAMESPACES, &cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD);
+	pid = clone_process(WORKER_NAMESPACES, &cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD,
+		cell_cgroup_fd(cell->cgroup));
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
 		worker_child(cell, report_write, go);
+	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
 	if (receive_report(report, &message) != 1)
 		return -EIO;
-	r = map_and_release(cell, (pid_t)pid, go_write);
+	if (message.what == REPORT_FAILED)
+		return -message.value;
+	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid);
+	if (r == 0)
+		r = map_and_release(cell, (pid_t)pid, go_write);
 	if (r == 0 && receive_report(report, &message) == 1)
 		r = -message.value;
 	return r;
@@ -273,7 +303,7 @@ static int start_files(struct cell *cell)
 	r = report_pipe(&report, &report_write);
 	if (r < 0)
 		return r;
-	pid = clone_process(0, NULL, SIGCHLD);
+	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
@@ -285,6 +315,7 @@ static int start_files(struct cell *cell)
 			break;
 		}
 		/* It is our child and not reaped before we do it: the number is still its own. */
+		cell->pids[SPAWNER_OPENED_FILES] = message.value;
 		cell->pidfds[SPAWNER_OPENED_FILES] = pidfd_open(message.value, 0);
 		result = cell->pidfds[SPAWNER_OPENED_FILES] < 0 ? -errno : 0;
 	}
@@ -303,8 +334,8 @@ static void cell_abandon(struct cell *cell)
 	}
 }
 
-int cell_make(const struct cell_maker *maker, enum workspace_kind kind, const int *fds,
-	int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step)
+int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
+	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step)
 {
 	static const struct {
 		const char *name;
@@ -312,11 +343,13 @@ int cell_make(const struct cell_maker *maker, enum workspace_kind kind, const in
 	} steps[] = {
 		{"open the workspace's root", open_root},
 		{"clone the workspace's mounts", clone_trees},
+		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", start_worker},
 		{"start cloister-files", start_files},
 	};
 	struct cell cell = {.maker = maker,
-		.kind = kind,
+		.number = number,
+		.request = request,
 		.fds = fds,
 		.root = -1,
 		.trees = {-1, -1},
@@ -331,6 +364,7 @@ int cell_make(const struct cell_maker *maker, enum workspace_kind kind, const in
 	close_fd(&cell.root);
 	close_fd(&cell.trees[0]);
 	close_fd(&cell.trees[1]);
+	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;

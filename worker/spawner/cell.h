@@ -3,11 +3,12 @@
 
 /*
  * cloister-spawner: one cell is the namespaces of one workspace with its two processes, worker and
- * files. The spawner makes it and forgets it: cloisterd holds the pidfds, and the kernel ends
- * everything with the spawner.
+ * files. The spawner makes it and forgets it but for its cgroup: cloisterd holds the pidfds, and
+ * the kernel ends everything with the spawner.
  */
 
 #include "common/wire_spawner.h"
+#include "worker/spawner/cell_cgroup.h"
 
 #include <sys/types.h>
 
@@ -18,12 +19,13 @@ struct cell_maker {
 	uid_t uid; /* of the workspace's files, in the spawner's user namespace: what 1000 inside is
 		      mapped to */
 	gid_t gid;
+	struct cell_cgroups *cgroups;
 };
 
 /**
- * Makes a cell for the checked directory and channels in @fds (SPAWNER_OPEN_FDS of them, borrowed).
- * 0 and the pidfds of worker and files process, or -errno with the step that failed in @ret_step
- * (static storage) and nothing left running.
+ * Makes cell @number as @request says, for the checked directory and channels in @fds
+ * (SPAWNER_OPEN_FDS of them, borrowed). 0 and the pidfds of worker and files process, or -errno
+ * with the step that failed in @ret_step (static storage) and nothing left running.
  */
-int cell_make(const struct cell_maker *maker, enum workspace_kind kind, const int *fds,
-	int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);
+int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
+	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);

@@ -13,6 +13,7 @@
 #include "worker/spawner/spawner_setup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static void open_cell(
 	if (frame->type != SPAWNER_OPEN || frame->n_fds != SPAWNER_OPEN_FDS ||
 		spawner_open_get(frame->payload, &request) < 0)
 		die("request", EBADMSG);
-	r = cell_make(maker, request.kind, frame->fds, pidfds, &step);
+	r = cell_make(maker, frame->call, &request, frame->fds, pidfds, &step);
 	if (r < 0) {
 		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
 		return;
@@ -52,8 +53,10 @@ static void serve_requests(struct channel *channel, const struct cell_maker *mak
 	struct channel_frame frame;
 	int r = channel_fill(channel, WIRE_FRAME_MAX);
 
-	if (r == -EPIPE)
+	if (r == -EPIPE) {
+		cell_cgroups_done(maker->cgroups);
 		exit(0);
+	}
 	if (r < 0 && r != -EAGAIN)
 		die("read", r);
 	while ((r = channel_next(channel, &frame)) > 0) {
@@ -65,13 +68,14 @@ static void serve_requests(struct channel *channel, const struct cell_maker *mak
 }
 
 /* The cells' processes are our children; who watches them holds their pidfds. */
-static void reap(int signal_fd)
+static void reap(int signal_fd, struct cell_cgroups *cgroups)
 {
 	struct signalfd_siginfo info;
+	pid_t pid;
 
 	(void)!read(signal_fd, &info, sizeof(info));
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		cell_cgroups_reaped(cgroups, pid);
 }
 
 /*
@@ -100,12 +104,16 @@ static int watch_children(void)
 int main(void)
 {
 	struct spawner_setup setup = {.uid = geteuid(), .gid = getegid()};
-	struct cell_maker maker = {.uid = setup.uid, .gid = setup.gid};
+	struct cell_cgroups cgroups;
+	struct cell_maker maker = {.uid = setup.uid, .gid = setup.gid, .cgroups = &cgroups};
 	struct channel channel;
 	const char *step;
 	struct pollfd poll_fds[2];
 	int r, signal_fd;
 
+	/* Before anything is opened, which might be given that number. */
+	cell_cgroups_init(&cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP,
+		setup.uid, setup.gid);
 	signal(SIGPIPE, SIG_IGN);
 	/* Away from the terminal that cloisterd may have been started on: no workspace's process is
 	 * to have it. */
@@ -130,7 +138,7 @@ int main(void)
 		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
 			die("poll", errno);
 		if (poll_fds[1].revents)
-			reap(poll_fds[1].fd);
+			reap(poll_fds[1].fd, &cgroups);
 		if (poll_fds[0].revents)
 			serve_requests(&channel, &maker);
 	}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/mountinfo.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+int mountinfo_read(const char *path, struct text *ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *data = malloc(LIMIT_MOUNTINFO_BYTES);
+	size_t len = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	if (!data)
+		return -ENOMEM;
+	while ((n = read(fd, data + len, LIMIT_MOUNTINFO_BYTES - len)) > 0)
+		len += (size_t)n;
+	if (n < 0)
+		return -errno;
+	if (len == LIMIT_MOUNTINFO_BYTES)
+		return -EMSGSIZE;
+	*ret = (struct text){TAKE_PTR(data), len};
+	return 0;
+}
+
+static bool is_octal(const char *digits)
+{
+	return digits[0] >= '0' && digits[0] <= '3' && digits[1] >= '0' && digits[1] <= '7' &&
+	       digits[2] >= '0' && digits[2] <= '7';
+}
+
+/* A field with its \040 and the like undone, into PATH_MAX bytes. False if it is no path. */
+static bool unescape(struct text field, char *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < field.len && n + 1 < PATH_MAX; i++) {
+		const char *c = field.data + i;
+
+		if (*c == '\\' && field.len - i > 3 && is_octal(c + 1)) {
+			ret[n++] = (char)((c[1] - '0') << 6 | (c[2] - '0') << 3 | (c[3] - '0'));
+			i += 3;
+		} else {
+			ret[n++] = *c;
+		}
+	}
+	ret[n] = '\0';
+	return ret[0] == '/' && n + 1 < PATH_MAX;
+}
+
+static bool parse(struct text line, struct mountinfo_entry *ret)
+{
+	struct text field;
+	bool good;
+
+	for (int i = 0; i < 3; i++)
+		(void)text_take(&line, ' '); /* mount, parent, device */
+	good = unescape(text_take(&line, ' '), ret->root);
+	good = unescape(text_take(&line, ' '), ret->point) && good;
+	do
+		field = text_take(&line, ' '); /* options, and optional fields up to a dash */
+	while (field.len > 0 && !text_equal(field, TEXT_LITERAL("-")));
+	ret->type = text_take(&line, ' ');
+	return good && ret->type.len > 0;
+}
+
+bool mountinfo_next(struct text *text, struct mountinfo_entry *ret)
+{
+	while (text->len > 0)
+		if (parse(text_take(text, '\n'), ret))
+			return true;
+	return false;
+}

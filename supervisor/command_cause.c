@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. A worker can lie here, and about its own commands only. */
+#include "supervisor/command_cause.h"
+
+#include "common/limits.h"
+#include "supervisor/cgroup.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum ended_by command_cause(const struct command_ended *ended)
+{
+	int status = (int)ended->wait_status;
+	bool ended_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+	if (!ended_well && ended->cgroup.oom_kills > 0)
+		return ENDED_BY_MEMORY;
+	if (!ended_well && ended->cgroup.refused_forks > 0)
+		return ENDED_BY_PIDS;
+	return ended_by_itself(status);
+}
+
+const char *command_cause_sentence(enum ended_by cause, char *buffer, size_t size)
+{
+	switch (cause) {
+	case ENDED_BY_MEMORY:
+		snprintf(buffer, size,
+			"The command was killed because it needed too much memory: a command may "
+			"use %llu MiB, all of a workspace together %llu MiB. Handle less data at a "
+			"time or run fewer jobs at once; output has what it wrote until then",
+			(unsigned long long)(cgroup_command_limits()->memory_bytes / MIB),
+			(unsigned long long)(cgroup_workspace_limits()->memory_bytes / MIB));
+		return buffer;
+	case ENDED_BY_PIDS:
+		snprintf(buffer, size,
+			"The command failed after it had reached the limit of %u processes and "
+			"threads. Run fewer jobs at once; output has what it wrote until then",
+			cgroup_command_limits()->processes);
+		return buffer;
+	case ENDED_BY_SECCOMP:
+		return "The command made a system call that is not allowed here, and the kernel "
+		       "ended it (SIGSYS); do it another way";
+	default:
+		return NULL;
+	}
+}

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cgroups: what is made where a group is delegated, and what is said and done where none is. That
+limits hold is shown in tests/vm, on a kernel that has the controllers for it."""
+
+import json
+import os
+import signal
+import subprocess
+
+import procfs
+import pytest
+from daemon import AM_ROOT
+from delegation import group_of, mount_point, processes, reason_against
+
+needs_root = pytest.mark.skipif(not AM_ROOT, reason="starting cloisterd like this needs root")
+MEASURED = {"peak_memory_bytes", "io_read_bytes", "io_write_bytes"}
+
+
+def opened(daemon, client):
+    path = daemon.area.new_directory()
+    return path, client.call("workspace.open", {"root": str(path)})["isolation"]
+
+
+def check_without(daemon, reason):
+    """Everything works, and what nothing enforces is said."""
+    client = daemon.connect()
+    _, isolation = opened(daemon, client)
+    assert isolation["cgroup"] is False
+    assert reason in isolation["cgroup_missing"]
+    assert isolation["limits"] == {
+        "memory": "none", "processes": "rlimit", "cpu": "none", "io": "none"}
+    observation = client.observe("run_command", {"command": "cat /proc/self/cgroup"})
+    assert observation["success"]
+    # No path of the host's, all the same.
+    for line in observation["output"]["stdout"].splitlines():
+        assert line.split(":", 2)[2] == "/"
+    assert not MEASURED & set(observation["usage"])
+    assert f"no cgroups: {isolation['cgroup_missing']}" in daemon.log()
+
+
+def test_a_group_that_is_not_delegated(own_daemon):
+    before = group_of(own_daemon.pid)
+    check_without(own_daemon, "not" if mount_point() else "not mounted")
+    assert group_of(own_daemon.pid) == before
+
+
+def test_a_group_with_other_processes(delegation, start_daemon):
+    with subprocess.Popen([*delegation.launcher(), "sleep", "600"]) as other:
+        assert procfs.eventually(lambda: processes(delegation.path) == [other.pid])
+        check_without(start_daemon(launcher=delegation.launcher()), "holds other processes")
+        assert delegation.groups() == []
+        other.kill()
+
+
+@needs_root
+@pytest.mark.skipif(reason_against() is not None, reason="there is nothing to unmount")
+def test_a_host_without_cgroup2(account, start_daemon):
+    hide = 'umount -l "$0" && exec "$@"'
+    become = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
+    check_without(
+        start_daemon(launcher=["unshare", "-m", "sh", "-c", hide, str(mount_point()), *become]),
+        "not mounted")
+
+
+def test_groups_come_and_go(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    assert delegation.groups() == ["supervisor"]
+    assert processes(delegation.path / "supervisor") == [daemon.pid, daemon.spawner()]
+    client = daemon.connect()
+    path, isolation = opened(daemon, client)
+    assert isolation["cgroup"] is True and "cgroup_missing" not in isolation
+    cell = ["supervisor", "ws-1", "ws-1/cell"]
+    assert delegation.groups() == cell
+    # And a job of the files process's, for a moment: what dead writes left is swept.
+    assert procfs.eventually(
+        lambda: processes(delegation.path / "ws-1/cell") == sorted(daemon.cells()[0]))
+    for _ in range(200):
+        client.run("true")
+    assert delegation.groups() == cell
+    other = daemon.connect()
+    opened(daemon, other)
+    assert delegation.groups() == [*cell, "ws-2", "ws-2/cell"]
+    client.call("workspace.close", {"workspace": str(path)})
+    assert procfs.eventually(lambda: delegation.groups() == ["supervisor", "ws-2", "ws-2/cell"])
+    assert daemon.stop() == 0
+    assert delegation.groups() == ["supervisor"]
+
+
+def begin_sleeping(client, path, command="sleep 600"):
+    number = client.begin("run_command", {"command": f"touch begun; {command}", "timeout_ms": 1000})
+    assert procfs.eventually((path / "begun").exists)
+    return number
+
+
+def test_only_the_command_is_in_its_group(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    client = daemon.connect()
+    path, _ = opened(daemon, client)
+    ((worker, files),) = daemon.cells()
+    number = begin_sleeping(client, path, "sleep 600 & setsid sleep 600 & wait")
+    (init,) = procfs.children(worker)
+    inside = [pid for pid in procfs.descendants(init) if procfs.is_alive(pid)]
+    assert len(inside) == 3
+    assert processes(delegation.path / "ws-1/cmd-1") == sorted(inside)
+    # What shares the worker's memory stays with it.
+    assert processes(delegation.path / "ws-1/cell") == sorted([worker, files, init])
+    assert client.result(number)["output"]["ended_by"] == "timeout"
+    assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell"]
+
+
+def test_a_command_sees_its_own_group_and_no_path(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    client = daemon.connect()
+    opened(daemon, client)
+    for number in (1, 2):
+        lines = client.run("cat /proc/self/cgroup")["stdout"].splitlines()
+        assert f"0::/cmd-{number}" in lines
+        assert all(line.split(":", 2)[2] == "/" for line in lines if not line.startswith("0:"))
+
+
+def test_killing_reaches_what_is_in_the_group(delegation, start_daemon):
+    """The second way: a process that no namespace of the command's has."""
+    daemon = start_daemon(launcher=delegation.launcher())
+    client = daemon.connect()
+    path, _ = opened(daemon, client)
+    number = begin_sleeping(client, path, "trap '' TERM; while :; do sleep 600; done")
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        (delegation.path / "ws-1/cmd-1/cgroup.procs").write_text(str(stranger.pid))
+        assert client.result(number)["output"]["ended_by"] == "timeout"
+        assert procfs.eventually(lambda: stranger.poll() is not None)
+        assert stranger.returncode == -signal.SIGKILL
+    assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell"]
+
+
+def test_a_killed_cloisterd_leaves_nothing_to_its_successor(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    client = daemon.connect()
+    path, _ = opened(daemon, client)
+    begin_sleeping(client, path)
+    everything = procfs.descendants(daemon.pid)
+    daemon.process.kill()
+    daemon.process.wait()
+    assert procfs.vanish(everything)
+    assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell", "ws-1/cmd-1"]
+    successor = start_daemon(launcher=delegation.launcher("supervisor"))
+    assert delegation.groups() == ["supervisor"]
+    client = successor.connect()
+    _, isolation = opened(successor, client)
+    assert isolation["cgroup"] is True
+    assert client.run("cat /proc/self/cgroup")["stdout"].splitlines()[-1] == "0::/cmd-1"
+
+
+def test_a_left_over_with_something_alive_in_it_is_killed(delegation, start_daemon):
+    group = delegation.path / "ws-77"
+    for path in (group, group / "cell", group / "cmd-3"):
+        path.mkdir()
+    (delegation.path / "ws-other").mkdir()
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        (group / "cmd-3/cgroup.procs").write_text(str(stranger.pid))
+        for path in (group, group / "cell", group / "cmd-3"):
+            for name in (".", "cgroup.procs", "cgroup.kill"):
+                os.chown(path / name, delegation.account.uid, delegation.account.gid)
+        start_daemon(launcher=delegation.launcher())
+        assert stranger.wait(10) == -signal.SIGKILL
+    assert delegation.groups() == ["supervisor", "ws-other"]
+
+
+def test_a_group_in_the_way_fails_one_opening_and_says_so(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    (delegation.path / "ws-1/below/deep").mkdir(parents=True)
+    client = daemon.connect()
+    path = daemon.area.new_directory()
+    answer = client.wait(client.request("workspace.open", {"root": str(path)}))
+    assert "make the workspace's cgroup" in answer["error"]["message"]
+    client.call("workspace.open", {"root": str(path)})
+    assert client.run("echo well")["stdout"] == "well\n"
+
+
+ATTEMPTS = ("echo max >{0}/cgroup.max.descendants", "mkdir {0}/more", "echo $$ >{0}/cgroup.procs",
+            "echo 1 >{0}/ws-1/cgroup.kill", "rmdir {0}/ws-1", "chmod 770 {0}")
+
+
+def check_cannot_write(run, group):
+    """Although the group's files belong to the user as whom the command runs."""
+    for attempt in ATTEMPTS:
+        output = run(f"test -O {group}/cgroup.procs && {attempt.format(group)}")
+        assert output["exit_code"] != 0
+        assert "Read-only file system" in output["stderr"], output["stderr"]
+    output = run("grep -E '^[^ ]+ [^ ]+ cgroup2? ' /proc/self/mounts | grep -v '[ ,]ro[ ,]'; true")
+    assert output["stdout"] == ""
+
+
+def test_commands_do_not_see_cgroups(client, workspace):
+    assert client.run("grep cgroup /proc/self/mounts; ls /sys; true")["stdout"] == ""
+
+
+def test_a_command_in_the_whole_root_cannot_write_cgroups(delegation, area):
+    (delegation.path / "ws-1").mkdir()
+    os.chown(delegation.path / "ws-1", area.account.uid, -1)
+    os.chown(delegation.path / "ws-1/cgroup.kill", area.account.uid, -1)
+
+    def run(command):
+        done = area.private("/", "call", "run_command", f"command={command}")
+        observation = json.loads(done.stdout)
+        assert observation["success"], observation["error"]
+        return observation["output"]
+
+    check_cannot_write(run, delegation.path)
+
+
+def test_a_command_cannot_write_cgroups_mounted_in_its_workspace(delegation, area, start_daemon):
+    path = area.new_directory()
+    (path / "my groups").mkdir()
+    subprocess.run(["mount", "--bind", delegation.path, path / "my groups"], check=True)
+    try:
+        daemon = start_daemon(launcher=delegation.launcher())
+        client = daemon.connect()
+        client.call("workspace.open", {"root": str(path)})
+        (delegation.path / "seen").mkdir()
+        assert "seen" in client.run("ls 'my groups'")["stdout"]
+        check_cannot_write(client.run, "'my groups'")
+    finally:
+        subprocess.run(["umount", "-l", path / "my groups"], check=True)
+
+
+def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    client = daemon.connect()
+    path, _ = opened(daemon, client)
+    ((worker, files),) = daemon.cells()
+    assert procfs.fds(daemon.spawner())[4] == str(delegation.path)
+    # The worker's is a mount of its own whose root is the workspace's group: no way up.
+    assert procfs.fds(worker)[6] == "/"
+    up = f"/proc/{worker}/fd/6"
+    assert os.stat(up + "/..").st_ino == os.stat(up).st_ino
+    assert os.stat(up).st_ino == (delegation.path / "ws-1").stat().st_ino
+    assert not any("cgroup" in target or target == str(delegation.path)
+                   for target in procfs.fds(files).values())
+    assert not any(str(mount_point()) in target for target in procfs.fds(daemon.pid).values())
+    number = begin_sleeping(client, path)
+    (init,) = procfs.children(worker)
+    assert procfs.fds(init) == procfs.fds(worker)
+    assert all(set(procfs.fds(pid)) == {0, 1, 2} for pid in procfs.children(init))
+    before = len(procfs.fds(worker))
+    client.result(number)
+    # The command's group and the pipes that it had as 1 and 2 are closed when it has ended.
+    assert len(procfs.fds(worker)) == before - 3

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cgroup that belongs to the test's user, as a service manager delegates one. cgroups(7)"""
+
+import os
+import pathlib
+import subprocess
+
+import procfs
+
+FILES = (".", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control")
+ENTER = 'echo 0 >"$0/cgroup.procs" && exec "$@"'
+
+
+def mount_point():
+    """Where cgroup v2 is mounted, or None."""
+    for line in procfs.mounts():
+        left, right = line.split(" - ", 1)
+        if right.split()[0] == "cgroup2":
+            return pathlib.Path(left.split()[4])
+    return None
+
+
+def reason_against():
+    """Why this machine can have no delegated group; None if it can."""
+    if os.getuid() != 0:
+        return "making a cgroup and giving it away needs root"
+    if not mount_point():
+        return "cgroup v2 is not mounted"
+    if not os.access(mount_point(), os.W_OK):
+        return "cgroup v2 is mounted read-only"
+    return None
+
+
+def group_of(pid):
+    """The process's group as a directory."""
+    for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        if line.startswith("0::"):
+            return mount_point() / line[4:]
+    return None
+
+
+def processes(group):
+    return [int(line) for line in (group / "cgroup.procs").read_text().split()]
+
+
+class Delegation:
+    """A new group, owned by the user, with every controller that the kernel has for it."""
+
+    def __init__(self, account, name):
+        self.account = account
+        self.path = mount_point() / name
+        for controller in (mount_point() / "cgroup.controllers").read_text().split():
+            try:
+                (mount_point() / "cgroup.subtree_control").write_text(f"+{controller}")
+            except OSError:
+                pass
+        self.path.mkdir()
+        for file in FILES:
+            os.chown(self.path / file, account.uid, account.gid)
+
+    def controllers(self):
+        return (self.path / "cgroup.controllers").read_text().split()
+
+    def launcher(self, below="."):
+        """Starts what follows in this group, or in one below it, as the user."""
+        account = self.account
+        return ["/bin/sh", "-c", ENTER, str(self.path / below), "setpriv",
+                f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
+
+    def groups(self):
+        """The names of all groups below."""
+        return sorted(str(path.relative_to(self.path))
+                      for path in self.path.glob("**/") if path != self.path)
+
+    def remove(self):
+        for pid in (pid for path in self.path.glob("**/") for pid in processes(path)):
+            subprocess.run(["kill", "-9", str(pid)], check=False)
+
+        def gone():
+            for path in sorted(self.path.glob("**/"), reverse=True):
+                try:
+                    path.rmdir()
+                except OSError:
+                    pass
+            return not self.path.exists()
+
+        assert procfs.eventually(gone), "the delegated group cannot be removed"

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* links: cloister-worker-core */
+/*
+ * A command's shell begins in the command's cgroup, its init does not; also where a system call
+ * filter leaves no clone3(2). Needs root and a writable cgroup v2, and skips without.
+ */
+#include "common/cleanup.h"
+#include "common/mountinfo.h"
+#include "worker/commands/command_init.h"
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+
+#include <cmocka.h>
+
+/* A new group below the root of cgroup v2; -1 if there can be none. */
+static int make_group(char *path, size_t size)
+{
+	struct mountinfo_entry mount;
+	struct text text, left;
+	int fd = -1;
+
+	if (getuid() != 0 || mountinfo_read("/proc/self/mountinfo", &text) < 0)
+		return -1;
+	left = text;
+	while (fd < 0 && mountinfo_next(&left, &mount)) {
+		if (!text_equal(mount.type, TEXT_LITERAL("cgroup2")))
+			continue;
+		if ((size_t)snprintf(path, size, "%s/test_command_cgroup-%d", mount.point,
+			    (int)getpid()) < size &&
+			mkdir(path, 0755) == 0)
+			fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	free((char *)text.data);
+	return fd;
+}
+
+static void forbid_clone3(void)
+{
+	struct sock_filter rules[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {.len = ARRAY_SIZE(rules), .filter = rules};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0)
+		_exit(10);
+}
+
+static _Noreturn void run(int group, int output, bool filtered)
+{
+	char *const env[] = {(char *)"PATH=/usr/bin:/bin", NULL};
+	struct command_init init = {
+		.start =
+			{
+				.command = "cat /proc/self/cgroup",
+				.env = env,
+				.fds = {output, output, open("/dev/null", O_RDONLY | O_CLOEXEC)},
+				.cgroup_fd = group,
+				.report_fd = -1,
+			},
+		.report = mmap(NULL, sizeof(*init.report), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+		.stack = mmap(NULL, COMMAND_INIT_STACK, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	};
+	sigset_t blocked;
+	int status;
+
+	sigfillset(&blocked);
+	/* The init mounts a proc: in sight of nobody else. */
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ||
+		sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
+		_exit(11);
+	if (filtered)
+		forbid_clone3();
+	if (command_init_make(&init) < 0)
+		_exit(12);
+	command_init_go(&init);
+	if (waitpid(init.pid, &status, 0) != init.pid || !init.report->over)
+		_exit(13);
+	_exit(init.report->ended.end == COMMAND_END_EXIT ? (int)init.report->ended.wait_status
+							 : 14);
+}
+
+static void check(void **state, bool filtered)
+{
+	char path[PATH_MAX], buffer[4096], expected[128];
+	_cleanup_close_ int group = make_group(path, sizeof(path));
+	int ends[2], status;
+	ssize_t n, len = 0;
+	pid_t child;
+
+	(void)state;
+	if (group < 0)
+		skip();
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0)
+		run(group, ends[1], filtered);
+	close(ends[1]);
+	while ((n = read(ends[0], buffer + len, sizeof(buffer) - 1 - (size_t)len)) > 0)
+		len += n;
+	close(ends[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	/* Nothing is left in it. */
+	assert_int_equal(rmdir(path), 0);
+	buffer[len] = '\0';
+	snprintf(expected, sizeof(expected), "0::/%s\n", strrchr(path, '/') + 1);
+	assert_non_null(strstr(buffer, expected));
+}
+
+static void test_begins_in_its_group(void **state)
+{
+	check(state, false);
+}
+
+static void test_enters_its_group_where_clone3_is_forbidden(void **state)
+{
+	check(state, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_begins_in_its_group),
+		cmocka_unit_test(test_enters_its_group_where_clone3_is_forbidden),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

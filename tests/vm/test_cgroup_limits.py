@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""That cgroups hold commands and workspaces to their limits: in the virtual machine of tests/vm/run,
+whose kernel has the controllers and whose systemd delegates."""
+
+import os
+import subprocess
+import time
+
+import procfs
+import pytest
+from cells import Bystander
+from cloister_client import Client
+from delegation import group_of, mount_point, processes
+
+pytestmark = pytest.mark.skipif(
+    "CLOISTER_VM" not in os.environ, reason="runs in the virtual machine of tests/vm/run")
+
+MIB = 1 << 20
+BOMB = "exec python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 24))'"
+
+
+def number(group, name):
+    return int((group / name).read_text())
+
+
+@pytest.fixture
+def held(delegation, start_daemon):
+    """A cloisterd that has a delegated group with every controller."""
+    assert {"memory", "pids", "cpu", "io"} <= set(delegation.controllers())
+    daemon = start_daemon(launcher=delegation.launcher())
+    daemon.group = delegation.path
+    daemon.groups = delegation.groups
+    return daemon
+
+
+class Workspace:
+    """The held daemon's first workspace."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        self.client = daemon.connect()
+        self.path = daemon.area.new_directory()
+        self.opened = self.client.call("workspace.open", {"root": str(self.path)})
+        ((self.worker, self.files),) = daemon.cells()
+        self.group = daemon.group / "ws-1"
+
+    def observe(self, command, options=None, **arguments):
+        return self.client.observe("run_command", {"command": command, **arguments}, options)
+
+    def check_well(self):
+        """It is the same cell, and nothing of what ran in it is left."""
+        assert self.daemon.cells()[0] == (self.worker, self.files)
+        assert self.client.run("echo well")["stdout"] == "well\n"
+        assert sorted(p.name for p in self.group.glob("*/")) == ["cell"]
+        cell = sorted([self.worker, self.files])
+        assert procfs.eventually(lambda: processes(self.group / "cell") == cell)
+
+
+@pytest.fixture
+def workspace(held):
+    return Workspace(held)
+
+
+@pytest.fixture
+def bystander(held, workspace):
+    return Bystander(held, patience=30)
+
+
+def check_memory(observation):
+    assert observation["success"] is False
+    assert observation["error"]["code"] == "MEMORY_LIMIT"
+    assert "MiB" in observation["error"]["message"]
+    output = observation["output"]
+    assert (output["ended_by"], output["timed_out"]) == ("memory", False)
+    return output
+
+
+def memory_total():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return int(file.readline().split()[1]) * 1024
+
+
+def test_isolation_says_what_enforces(workspace):
+    isolation = workspace.opened["isolation"]
+    io_weight = (workspace.group / "io.weight").exists()
+    assert isolation["cgroup"] is True
+    assert isolation["limits"] == {"memory": "cgroup", "processes": "cgroup", "cpu": "cgroup",
+                                   "io": "cgroup" if io_weight else "none"}
+
+
+def test_the_limits_that_are_set(workspace):
+    ended = workspace.client.begin("run_command", {"command": "sleep 600", "timeout_ms": 3000})
+    command = workspace.group / "cmd-1"
+    assert procfs.eventually(lambda: command.exists() and processes(command))
+    half, three_quarters = memory_total() // 2, memory_total() * 3 // 4
+    assert abs(number(command, "memory.max") - half) < MIB
+    assert abs(number(workspace.group, "memory.max") - three_quarters) < MIB
+    assert number(workspace.group, "memory.swap.max") == 0
+    assert number(command, "memory.oom.group") == 1
+    assert number(workspace.group, "memory.oom.group") == 0
+    assert number(command, "pids.max") == 512
+    assert number(workspace.group, "pids.max") == 1024
+    assert number(workspace.group, "cpu.weight") == 100
+    assert number(workspace.daemon.group / "supervisor", "cpu.weight") == 1000
+    assert number(workspace.group, "cgroup.max.descendants") == 128
+    assert workspace.client.result(ended)["output"]["ended_by"] == "timeout"
+
+
+def test_memory_bomb(workspace, bystander):
+    bomb = workspace.client.begin("run_command", {
+        "command": f"echo before; (sleep 600 &) ; {BOMB}", "timeout_ms": 600000})
+    answered = 0
+    while not workspace.client.answers:
+        bystander.check()
+        answered += 1
+        try:
+            workspace.client.answers.append(workspace.client.receive(timeout=0.1))
+        except TimeoutError:
+            pass
+    assert answered > 1
+    observation = workspace.client.result(bomb)
+    output = check_memory(observation)
+    assert output["stdout"] == "before\n"
+    assert (output["signal"], output["exit_code"]) == ("SIGKILL", None)
+    # It came to its limit and not beyond.
+    peak = observation["usage"]["peak_memory_bytes"]
+    assert 0.9 * memory_total() / 2 < peak <= memory_total() // 2
+    workspace.check_well()
+
+
+def test_memory_bomb_behind_a_shell_that_goes_on(workspace):
+    """The kernel ends the command as one: no shell is left that would call it a success."""
+    output = check_memory(workspace.observe(f"({BOMB}); echo survived", timeout_ms=600000))
+    assert "survived" not in output["stdout"]
+    workspace.check_well()
+
+
+def test_memory_bomb_of_many_processes(workspace):
+    share = memory_total() // 2 // 16
+    part = f"python3 -c 'import time; x = bytearray({share}); time.sleep(600)'"
+    command = "; ".join([f"{part} &"] * 20).replace("&;", "&") + " wait"
+    check_memory(workspace.observe(command, timeout_ms=600000))
+    workspace.check_well()
+
+
+def test_memory_bomb_in_the_private_tmpfs(workspace):
+    """Files in /tmp are memory too, and stay when their command has gone."""
+    command = "for d in /tmp /dev/shm /run; do cat /dev/zero >$d/fill; done; exit 1"
+    output = workspace.observe(command, timeout_ms=600000)["output"]
+    # The bound of the tmpfs may come first.
+    assert output["ended_by"] in ("memory", "exit")
+    assert workspace.client.run("rm -f /tmp/fill /dev/shm/fill /run/fill")["exit_code"] == 0
+    workspace.check_well()
+
+
+def test_memory_that_fits_is_given(workspace):
+    observation = workspace.observe("python3 -c 'x = bytearray(300 << 20)'", timeout_ms=600000)
+    assert observation["success"] and observation["output"]["exit_code"] == 0
+    assert 300 * MIB < observation["usage"]["peak_memory_bytes"] < 400 * MIB
+    small = workspace.observe("true")["usage"]["peak_memory_bytes"]
+    assert 0 < small < 32 * MIB
+
+
+def test_all_commands_together_have_the_workspaces_limit(workspace):
+    """Two that fit one by one, and not both: one is ended, the cell is not."""
+    size = memory_total() * 2 // 5
+    command = f"python3 -c 'import time; x = bytearray({size}); time.sleep(5)'"
+    numbers = [workspace.client.begin("run_command", {"command": command, "timeout_ms": 600000})
+               for _ in range(2)]
+    observations = [workspace.client.result(n, timeout=600) for n in numbers]
+    ended = [observation["output"]["ended_by"] for observation in observations]
+    assert "memory" in ended
+    workspace.check_well()
+
+
+def test_killed_by_itself_is_not_killed_for_memory(workspace):
+    output = workspace.observe("kill -9 $$")["output"]
+    assert (output["ended_by"], output["signal"]) == ("signal", "SIGKILL")
+
+
+@pytest.mark.parametrize("command", [
+    "f() { f | f & f; }; f; wait; exit 1",
+    "exec python3 -c '\nimport os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n'",
+], ids=["sh", "python"])
+def test_fork_bombs(workspace, bystander, command):
+    bomb = workspace.client.begin("run_command", {"command": command, "timeout_ms": 8000})
+    for _ in range(3):
+        bystander.check()
+    observation = workspace.client.result(bomb, timeout=300)
+    assert (observation["error"]["code"], observation["output"]["ended_by"]) in (
+        ("PROCESS_LIMIT", "pids"), ("TIMEOUT", "timeout"))
+    assert number(workspace.group, "pids.current") <= 16
+    workspace.check_well()
+
+
+LOOP = "for i in $(seq 700); do sleep 600 & done; wait"
+
+
+def test_a_shell_that_cannot_fork_any_more(workspace):
+    observation = workspace.observe(f"echo before; {LOOP}", timeout_ms=300000)
+    assert observation["success"] is False
+    assert observation["error"]["code"] == "PROCESS_LIMIT"
+    assert "512" in observation["error"]["message"]
+    assert observation["output"]["ended_by"] == "pids"
+    assert observation["output"]["stdout"] == "before\n"
+    assert observation["output"]["exit_code"] != 0
+    assert "fork" in observation["output"]["stderr"]
+    workspace.check_well()
+
+
+def test_who_gets_over_the_limit_of_processes_is_not_ended_by_it(workspace):
+    observation = workspace.observe(f"({LOOP}); pkill sleep; true", timeout_ms=300000)
+    assert observation["success"]
+    assert observation["output"]["ended_by"] == "exit"
+    assert "fork" in observation["output"]["stderr"]
+    workspace.check_well()
+
+
+def test_a_deadline_goes_before_a_limit_that_was_met(workspace):
+    observation = workspace.observe(f"({LOOP}); touch met; sleep 600", timeout_ms=45000)
+    assert (workspace.path / "met").exists()
+    assert observation["error"]["code"] == "TIMEOUT"
+    assert observation["output"]["ended_by"] == "timeout"
+    workspace.check_well()
+
+
+def test_input_and_output_are_measured(workspace):
+    written = workspace.observe("head -c 24M /dev/zero >f && sync f", timeout_ms=60000)
+    assert 24 * MIB <= written["usage"]["io_write_bytes"] < 40 * MIB
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+        file.write("3")
+    read = workspace.observe("cat f >/dev/null", timeout_ms=60000)
+    assert 24 * MIB <= read["usage"]["io_read_bytes"] < 60 * MIB
+    assert workspace.observe("true")["usage"]["io_write_bytes"] < MIB
+
+
+UNWAITED = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if os.fork() == 0:
+    while time.process_time() < 1:
+        pass
+    os._exit(0)
+try:
+    os.wait()
+except ChildProcessError:
+    pass
+"""
+
+
+def test_processor_time_of_those_nobody_waited_for(workspace):
+    usage = workspace.observe("exec python3 -", {"stdin": UNWAITED}, timeout_ms=60000)["usage"]
+    assert usage["user_us"] + usage["system_us"] > 1000000
+
+
+def test_a_workspaces_limits_are_not_the_workers_to_raise(workspace):
+    """The worker, taken over: its ids, its user and cgroup namespaces, its descriptor."""
+    fd = os.open(f"/proc/{workspace.worker}/fd/6", os.O_RDONLY)
+    before = number(workspace.group, "memory.max")
+
+    def as_worker(script):
+        return subprocess.run(
+            ["nsenter", f"--target={workspace.worker}", "--user", "--cgroup", "--setuid=1000",
+             "--setgid=1000", "sh", "-c", f"cd /proc/self/fd/{fd}/ && {script}"],
+            pass_fds=[fd], capture_output=True, text=True, check=False)
+
+    seen = as_worker("ls; pwd -P; ls ..")
+    assert "cgroup.procs" in seen.stdout, seen.stderr
+    assert "supervisor" not in seen.stdout
+    assert as_worker("mkdir cmd-x && echo 100M >cmd-x/memory.max && rmdir cmd-x").returncode == 0
+    for attempt in ("max | tee memory.max", "max | tee pids.max", "10000 | tee cpu.weight",
+                    "max | tee memory.swap.max", "max | tee cgroup.max.descendants"):
+        refused = as_worker("echo " + attempt)
+        assert refused.returncode != 0, attempt
+        assert "not permitted" in refused.stderr or "denied" in refused.stderr, refused.stderr
+    # Nor can it leave: what is outside is not there.
+    assert as_worker(f"echo {workspace.worker} >../supervisor/cgroup.procs").returncode != 0
+    assert number(workspace.group, "memory.max") == before
+    os.close(fd)
+
+
+class Service:
+    """cloisterd as systemd runs it: a unit of the machine's, or of the user's own manager."""
+
+    def __init__(self, area, name, own_manager):
+        account = area.account
+        directory = area.new_directory("service")
+        self.name, self.area = name, area
+        self.socket = directory / "agent.sock"
+        self.prefix, self.scope, user = [], [], ["-p", f"User={account.name}"]
+        if own_manager:
+            self.prefix = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}",
+                           "--clear-groups", "env", f"XDG_RUNTIME_DIR=/run/user/{account.uid}"]
+            self.scope, user = ["--user"], []
+        self.manage(
+            "systemd-run", f"--unit={name}", "--quiet", "-p", "Delegate=yes", *user,
+            "-p", "Restart=always", "-p", "RestartSec=0", f"--setenv=HOME={area.home}",
+            area.bin / "cloisterd", "--agent-socket", self.socket,
+            "--state-dir", directory / "state")
+        self.wait()
+
+    def manage(self, program, *arguments):
+        return subprocess.run([*self.prefix, program, *self.scope, *arguments], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+
+    def pid(self):
+        return int(self.manage("systemctl", "show", "-P", "MainPID", self.name))
+
+    def group(self):
+        return mount_point() / self.manage(
+            "systemctl", "show", "-P", "ControlGroup", self.name).strip().lstrip("/")
+
+    def wait(self):
+        def answers():
+            try:
+                self.connect().close()
+                return True
+            except OSError:
+                return False
+
+        assert procfs.eventually(answers, 60)
+
+    def connect(self):
+        return Client(self.socket, self.area.account.uid, self.area.account.gid)
+
+
+def check_service(service):
+    """It has its groups at every start, also after it was killed under a command."""
+    unit = service.group()
+    for turn in range(3):
+        pid = service.pid()
+        assert group_of(pid) == unit / "supervisor"
+        client = service.connect()
+        opened = client.call("workspace.open", {"root": str(service.area.new_directory())})
+        assert opened["isolation"]["cgroup"] is True
+        assert opened["isolation"]["limits"]["memory"] == "cgroup"
+        assert opened["isolation"]["limits"]["processes"] == "cgroup"
+        assert client.run("cat /proc/self/cgroup")["stdout"] == "0::/cmd-1\n"
+        client.begin("run_command", {"command": "setsid sleep 600 & sleep 600"})
+        assert procfs.eventually(lambda: (unit / "ws-1/cmd-2").exists())
+        below = procfs.descendants(pid)
+        os.kill(pid, 9)
+        assert procfs.vanish([pid, *below], 20)
+        assert procfs.eventually(lambda before=pid: service.pid() not in (0, before), 60), turn
+        service.wait()
+        assert [path.name for path in unit.glob("*/")] == ["supervisor"]
+    assert processes(unit) == []
+    service.manage("systemctl", "stop", service.name)
+    assert procfs.eventually(lambda: not unit.exists(), 20)
+
+
+def test_under_systemd(area):
+    check_service(Service(area, "cloister-vm-test", own_manager=False))
+
+
+def test_under_the_users_own_systemd(area):
+    manager = f"user@{area.account.uid}.service"
+    subprocess.run(["systemctl", "start", manager], check=True)
+    check_service(Service(area, "cloister-vm-own", own_manager=True))
+    subprocess.run(["systemctl", "stop", manager], check=True)
+    assert procfs.eventually(
+        lambda: not any(map(procfs.is_alive, area.account.processes())), 20)
+
+
+def test_the_figures_are_of_the_one_command(workspace):
+    """Not of those before it, nor of the workspace's."""
+    workspace.observe("python3 -c 'x = bytearray(300 << 20)'", timeout_ms=600000)
+    began = time.monotonic()
+    usage = workspace.observe("true")["usage"]
+    assert usage["peak_memory_bytes"] < 32 * MIB
+    assert usage["wall_us"] <= (time.monotonic() - began) * 1e6

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloister-spawner: the cgroup of each cell, where a part of the tree is delegated. ws-N has the
+ * workspace's limits, whose files stay the spawner's; ws-N/cell has the cell's own processes; the
+ * worker makes a group beside it for every command. A cell's group goes when its processes have.
+ * Without delegation every function here does nothing and succeeds. cgroups(7).
+ */
+
+#include "common/cell_limits.h"
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct cell_cgroup;
+
+struct cell_cgroups {
+	int root;             /* the delegated directory; -1: there is none */
+	unsigned controllers; /* CGROUP_*: available below it */
+	uid_t uid;            /* whose the groups become */
+	gid_t gid;
+	LIST_HEAD(, cell_cgroup) list;
+};
+
+/** Begins with the delegated directory @root, taken; -1: there is none. */
+void cell_cgroups_init(struct cell_cgroups *all, int root, uid_t uid, gid_t gid);
+
+/** Makes the group of cell @number with @limits. 0 and NULL without delegation, or -errno. */
+int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
+	const struct workspace_limits *limits, struct cell_cgroup **ret);
+
+/** The group in which the worker begins, and that in which the files process does; -1 without
+ * delegation. Borrowed. */
+int cell_cgroup_fd(const struct cell_cgroup *cgroup);
+int cell_cgroup_cell_fd(const struct cell_cgroup *cgroup);
+
+/** Once @worker has made itself a cgroup namespace: moves it into the cell, passes the controllers
+ * on to commands and hands the group over. 0 or -errno. */
+int cell_cgroup_settle(
+	const struct cell_cgroups *all, const struct cell_cgroup *cgroup, pid_t worker);
+
+/** The cell is made, or has failed: @pids are the children that are in its group, 0 for none. */
+void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct cell_cgroups *all);
+
+/** @pid has been reaped: the group in which it was the last is removed. */
+void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid);
+
+/** The spawner ends: removes what there still is, killing what is in it. */
+void cell_cgroups_done(struct cell_cgroups *all);
