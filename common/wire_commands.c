@@ -22,7 +22,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.env_len = wire_get_u32(&reader);
 	message.has_stdin = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
-		message.env_len > LIMIT_ENV_BYTES)
+		message.env_len > LIMIT_COMMAND_ENV_BYTES)
 		return -EBADMSG;
 	*ret = message;
 	return 0;

@@ -7,16 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct command_policy;
+struct config;
 struct event_base;
 struct workspaces;
 
 struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;
-	struct command_policy *policy;
-	const char *tenant; /* user mode: the one there is, the caller's name or number */
+	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
 	size_t connections;
+	size_t strangers;       /* peers of no tenant, see stranger.h */
 	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */
 	uint64_t pending_peak;
 	bool shutting_down; /* nothing new is begun */
