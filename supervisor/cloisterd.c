@@ -36,7 +36,7 @@ struct daemon {
 	struct spawner_link *spawner;
 	struct listener *listener;
 	struct shutdown *shutdown;
-	const char *own_directories[3]; /* of which no workspace may be a parent */
+	const char *own_paths[5]; /* of which no workspace may be a parent; ended by NULL */
 	int managed_fd;
 	bool failed; /* the exit status: the service manager starts it again */
 };
@@ -93,6 +93,30 @@ static char *canonical_path(const char *path)
 	return canonical ? canonical : strdup(path);
 }
 
+static void add_own_path(struct daemon *daemon, char *path)
+{
+	size_t i = 0;
+
+	if (!path)
+		die_with("out of memory");
+	while (daemon->own_paths[i])
+		i++;
+	daemon->own_paths[i] = path;
+}
+
+static void own_config(struct daemon *daemon)
+{
+	_cleanup_free_ char *drop_ins = NULL;
+
+	if (!daemon->config_source)
+		return;
+	drop_ins = config_source_drop_ins(daemon->config_source);
+	if (!drop_ins)
+		die_with("out of memory");
+	add_own_path(daemon, canonical_path(daemon->options.config));
+	add_own_path(daemon, canonical_path(drop_ins));
+}
+
 static void open_state(struct daemon *daemon)
 {
 	_cleanup_close_ int state = -1;
@@ -110,13 +134,12 @@ static void open_state(struct daemon *daemon)
 	r = startup_make_directory(managed, &daemon->managed_fd);
 	if (r < 0)
 		die(managed, r);
-	daemon->own_directories[0] = canonical_path(daemon->options.state_dir);
+	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
 static void bind_socket(struct daemon *daemon)
 {
 	const char *path = daemon->options.agent_socket;
-	size_t i = daemon->own_directories[0] ? 1 : 0;
 	int r;
 
 	if (!path)
@@ -127,7 +150,7 @@ static void bind_socket(struct daemon *daemon)
 			&daemon->listener);
 	if (r < 0)
 		die(path, r);
-	daemon->own_directories[i] = canonical_path(path);
+	add_own_path(daemon, canonical_path(path));
 }
 
 static void start_spawner(struct daemon *daemon)
@@ -215,11 +238,12 @@ static void start(struct daemon *daemon)
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	start_spawner(daemon);
+	own_config(daemon);
 	open_state(daemon);
 	bind_socket(daemon);
 	daemon->service.base = make_loop();
 	daemon->service.workspaces = workspaces_new(
-		daemon->service.base, daemon->spawner, daemon->own_directories, daemon->managed_fd);
+		daemon->service.base, daemon->spawner, daemon->own_paths, daemon->managed_fd);
 	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
 		daemon->config_reload = config_reload_new(&daemon->service, daemon->config_source);
@@ -269,8 +293,8 @@ static void stop(struct daemon *daemon)
 	config_source_free(daemon->config_source);
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);
-	free((void *)daemon->own_directories[0]);
-	free((void *)daemon->own_directories[1]);
+	for (size_t i = 0; daemon->own_paths[i]; i++)
+		free((void *)daemon->own_paths[i]);
 	options_done(&daemon->options);
 }
 

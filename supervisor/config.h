@@ -53,6 +53,9 @@ int config_source_open(const char *path, struct config_source **ret);
  */
 void config_source_lock(struct config_source *source);
 
+/** The path of the drop-ins' directory, malloc'ed; NULL: out of memory. */
+char *config_source_drop_ins(const struct config_source *source);
+
 /** NULL is fine. */
 void config_source_free(struct config_source *source);
 

@@ -105,6 +105,13 @@ int config_source_open(const char *path, struct config_source **ret)
 	return 0;
 }
 
+char *config_source_drop_ins(const struct config_source *source)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", source->directory, source->drop_ins) < 0 ? NULL : path;
+}
+
 void config_source_lock(struct config_source *source)
 {
 	accounts_lock(source->accounts);
@@ -276,14 +283,14 @@ static void check_directory(struct config_reader *reader, int fd, uid_t owner, b
 static int read_drop_ins(const struct config_source *source, struct config_reader *reader,
 	struct file_names *names, uid_t owner)
 {
+	_cleanup_free_ char *path = config_source_drop_ins(source);
 	_cleanup_close_ int fd =
 		openat(source->directory_fd, source->drop_ins, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_free_ char *path = NULL;
 	int r;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
-	if (asprintf(&path, "%s/%s", source->directory, source->drop_ins) < 0)
+	if (!path)
 		return -ENOMEM;
 	reader->file = path;
 	reader->line = 0;

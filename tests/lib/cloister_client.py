@@ -28,13 +28,13 @@ def become(uid, gid, groups):
 
 
 @contextlib.contextmanager
-def acting_as(uid, gid=None):
+def acting_as(uid, gid=None, groups=()):
     """Root's effective ids become these meanwhile: what SO_PEERCRED and permissions go by."""
     old = os.geteuid(), os.getegid(), os.getgroups()
     if os.getuid() != 0 or uid in (None, old[0]):
         yield
         return
-    become(uid, uid if gid is None else gid, [])
+    become(uid, uid if gid is None else gid, list(groups))
     try:
         yield
     finally:
@@ -44,9 +44,9 @@ def acting_as(uid, gid=None):
 class Client:
     """One connection. Answers may come in any order; those that nobody waits for yet are kept."""
 
-    def __init__(self, path, uid=None, gid=None):
+    def __init__(self, path, uid=None, gid=None, groups=()):
         self.socket = socket.socket(socket.AF_UNIX)
-        with acting_as(uid, gid):
+        with acting_as(uid, gid, groups):
             self.socket.connect(str(path))
         self.socket.settimeout(PATIENCE)
         self.buffer = b""
