@@ -138,6 +138,10 @@ class Client:
     def call(self, method, params=None, timeout=PATIENCE):
         return self.result(self.request(method, params), timeout)
 
+    def call_error(self, method, params=None):
+        """The name of the error that must be the answer."""
+        return self.wait(self.request(method, params))["error"]["data"]["code"]
+
     def begin(self, tool, arguments, options=None, workspace=None):
         """Sends a tool call and returns its id."""
         params = {"tool": tool, "arguments": arguments}
