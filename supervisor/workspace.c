@@ -490,16 +490,22 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
 	struct text root_path, enum workspace_kind kind, struct workspace **ret, char **ret_message)
 {
-	struct workspace_root root;
+	struct workspace_root root = {.fd = -1};
 	enum tool_error error = workspace_root_open(
 		root_path, kind, workspaces->own_directories, &root, ret_message);
 
-	if (error != TOOL_OK)
-		return error;
-	if (!tenant_allows_root(tenant, root.fd)) {
+	if (error == TOOL_OK && !tenant_allows_root(tenant, root.fd))
+		error = TOOL_FORBIDDEN;
+	/* Nor is it told what there is that is not its own. */
+	if (error != TOOL_OK && error != TOOL_INVALID_ARGUMENTS && !tenant->any_root) {
+		error = TOOL_FORBIDDEN;
+		free(*ret_message);
+		*ret_message = strdup(
+			"The directory is not there, or not among those that this tenant may open");
+	}
+	if (error != TOOL_OK) {
 		workspace_root_done(&root);
-		*ret_message = strdup("The directory is not among those that this tenant may open");
-		return TOOL_FORBIDDEN;
+		return error;
 	}
 	/* The same thing by another name: a directory workspace at / is a whole root. */
 	if (strcmp(root.path, "/") == 0)
