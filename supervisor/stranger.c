@@ -114,8 +114,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *context)
 
 int stranger_new(struct service *service, int fd, bool takes_fds)
 {
-	static const struct timeval patience = {
-		LIMIT_STRANGER_MS / 1000, LIMIT_STRANGER_MS % 1000 * 1000};
+	static const struct timeval patience = {.tv_sec = LIMIT_STRANGER_MS / 1000};
 	struct stranger *stranger = malloc(sizeof(*stranger));
 
 	if (!stranger)

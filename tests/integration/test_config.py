@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import procfs
+from cloister_client import Client
 from daemon import ROOT
 
 EXAMPLE = ROOT / "packaging" / "cloister.conf"
@@ -179,6 +180,24 @@ def test_the_configuration_says_where_socket_and_state_are(area):
 def test_a_private_instance_has_no_configuration(area):
     done = area.run("cloisterd", "--connection-fd=3", "--config", "/dev/null")
     assert done.returncode == 2
+
+
+def test_no_workspace_holds_the_configuration(area):
+    config = Config(area, "")
+    own, beside = area.new_directory(), area.new_directory()
+    config.write("cloister.conf", f"[tenant a]\nusers = {area.account.name}\nroots = {area.path}\n")
+    config.write("cloister.conf.d/1.conf", "")
+    with area.start(["cloisterd", "--config", str(config.path), "--agent-socket", str(own / "s"),
+                     "--state-dir", str(own / "state")], stderr=subprocess.PIPE) as process:
+        try:
+            assert procfs.eventually(lambda: b"listening" in process.stderr.readline(), 20)
+            with Client(own / "s", area.account.uid, area.account.gid) as client:
+                for path in (config.directory, config.directory / "cloister.conf.d"):
+                    assert client.call_error("workspace.open", {"root": str(path)}) == "FORBIDDEN"
+                assert client.call("workspace.open", {"root": str(beside)})["tenant"] == "a"
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 @needs_root
