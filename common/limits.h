@@ -23,6 +23,8 @@
 #define LIMIT_LARGE_LINE_BYTES          (1 * MIB)
 #define LIMIT_OUTPUT_PENDING_BYTES      (4 * MIB) /* unread answers of a connection: stop reading it */
 #define LIMIT_WORKSPACES                4096
+#define LIMIT_STRANGERS                 16         /* peers of no tenant that wait to be told so */
+#define LIMIT_STRANGER_LINE_BYTES       (64 * KIB) /* of their one request */
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
@@ -59,6 +61,7 @@
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
 #define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
+#define LIMIT_STRANGER_MS       5000 /* for the request of a peer of no tenant */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)
@@ -69,22 +72,22 @@
 #define LIMIT_DATA_BYTES      (8 * GIB)
 
 /* And where cgroups are delegated (supervisor/cgroup.c), cgroups(7). */
-#define LIMIT_WORKSPACE_MEMORY_BYTES   (8 * GIB)
 #define LIMIT_WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */
-#define LIMIT_WORKSPACE_PROCESSES      1024
-#define LIMIT_COMMAND_MEMORY_BYTES     (4 * GIB)
 #define LIMIT_COMMAND_MEMORY_PERCENT   50
-#define LIMIT_COMMAND_PROCESSES        512
 #define LIMIT_MEMORY_MIN_BYTES         (16 * MIB) /* less would kill a shell before it is one */
-#define LIMIT_WORKSPACE_WEIGHT         100  /* cpu.weight and io.weight; the kernel's default */
 #define LIMIT_SUPERVISOR_WEIGHT        1000 /* cloisterd answers, whatever workspaces do */
-#define LIMIT_WEIGHT_MAX               10000
+#define LIMIT_WEIGHT_MAX               10000 /* cpu.weight and io.weight, cgroups(7) */
 #define LIMIT_MOUNTINFO_BYTES          (4 * MIB)
 #define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
 
 /* A tool call's options (supervisor/args_decode.c). */
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
+/* A tenant's environment; and both together, as the worker takes them. */
+#define LIMIT_TENANT_ENV_COUNT  64
+#define LIMIT_TENANT_ENV_BYTES  (8 * KIB)
+#define LIMIT_COMMAND_ENV_COUNT (LIMIT_TENANT_ENV_COUNT + LIMIT_ENV_COUNT)
+#define LIMIT_COMMAND_ENV_BYTES (LIMIT_TENANT_ENV_BYTES + LIMIT_ENV_BYTES)
 
 /* Reading a command for blocked ones (supervisor/command_line.c, supervisor/command_policy.c). */
 #define LIMIT_COMMAND_NESTING  16 /* $(...), `...`, sh -c, eval, and wrappers such as env */
@@ -108,3 +111,43 @@
 #define LIMIT_SEARCH_DEPTH_STEPS     1000000    /* pcre2_set_depth_limit(3) */
 #define LIMIT_SEARCH_HEAP_BYTES      (32 * MIB) /* pcre2_set_heap_limit(3) */
 #define LIMIT_SEARCH_JIT_STACK_BYTES (1 * MIB)  /* pcre2_jit_stack_create(3) */
+
+/* Reading the configuration (supervisor/config_file.c, config_load.c). */
+#define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
+#define LIMIT_CONFIG_LINE_BYTES   4096
+#define LIMIT_CONFIG_DROP_INS     256
+#define LIMIT_CONFIG_LIST         256 /* values of one key */
+#define LIMIT_CONFIG_TENANTS      1024
+#define LIMIT_CONFIG_NAME_BYTES   40   /* of a tenant */
+#define LIMIT_CONFIG_LOGGED       100  /* mistakes of one reload that are logged; all are counted */
+#define LIMIT_ROOT_PARENTS        2048 /* directories above a root that is asked for */
+#define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
+
+/*
+ * What a tenant's configuration may set (supervisor/config_keys.c): what holds where it says
+ * nothing, and the hard maximum where that is not a limit above.
+ */
+#define LIMIT_CONNECTIONS_MAX        4096
+#define LIMIT_TENANT_CONNECTIONS     128
+#define LIMIT_TENANT_CALLS           1024
+#define LIMIT_TENANT_CALLS_MAX       65536
+#define LIMIT_TENANT_COMMANDS        64
+#define LIMIT_TENANT_COMMANDS_MAX    4096
+#define LIMIT_TENANT_QUEUE           256
+#define LIMIT_TENANT_QUEUE_MAX       65536
+#define LIMIT_TENANT_WORKSPACES      1024
+#define LIMIT_TENANT_WEIGHT          100
+#define LIMIT_WORKSPACE_IDLE_MS      0
+#define LIMIT_WORKSPACE_IDLE_MAX_MS  (24 * 3600000ULL)
+#define LIMIT_STREAM_KEPT_MAX_BYTES  (8 * MIB)
+#define LIMIT_STREAM_TOTAL_MAX_BYTES (16 * GIB)
+#define LIMIT_COMMAND_MEMORY_BYTES   (4 * GIB)
+#define LIMIT_COMMAND_PROCESSES      512
+#define LIMIT_WORKSPACE_MEMORY_BYTES (8 * GIB)
+#define LIMIT_WORKSPACE_PROCESSES    LIMIT_PROCESSES
+#define LIMIT_MEMORY_MAX_BYTES       (16384 * GIB)
+#define LIMIT_PROCESSES_MAX          1048576
+#define LIMIT_CPU_MAX_PERCENT        0 /* of one CPU; 0: as much as there is */
+#define LIMIT_CPU_MAX_MAX_PERCENT    1000000
+#define LIMIT_TMP_MAX_BYTES          (1024 * GIB)
+#define LIMIT_FILE_SIZE_MAX_BYTES    (16384 * GIB)

@@ -26,7 +26,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.limits.memory_bytes = wire_get_u64(&reader);
 	message.limits.processes = wire_get_u32(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
-		message.env_len > LIMIT_ENV_BYTES ||
+		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0)
 		return -EBADMSG;

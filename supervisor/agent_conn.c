@@ -33,6 +33,7 @@ struct agent_conn {
 	size_t scanned; /* of input: no newline in there */
 	bool skipping;  /* in a line that is too long */
 	bool end_of_input;
+	bool ended;       /* by the session: what else came is not acted on */
 	size_t accounted; /* of input, in the service's sum */
 	bool full;        /* the client does not read its answers */
 	bool closing;     /* in close_soon */
@@ -97,7 +98,7 @@ static void close_if_done(struct agent_conn *conn)
 {
 	if (conn->end_of_input && session_calls(conn->session) == 0 &&
 		evbuffer_get_length(conn->output) == 0 &&
-		conn->scanned == evbuffer_get_length(conn->input))
+		(conn->ended || conn->scanned == evbuffer_get_length(conn->input)))
 		close_soon(conn);
 }
 
@@ -105,7 +106,8 @@ static void close_if_done(struct agent_conn *conn)
  * flight already. */
 static bool may_act(const struct agent_conn *conn)
 {
-	return !conn->closing && !conn->full && session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
+	return !conn->closing && !conn->ended && !conn->full &&
+	       session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
 }
 
 /* After anything that may_act depends on. */
@@ -279,6 +281,16 @@ static void end_input(struct agent_conn *conn)
 	event_active(conn->check, EV_TIMEOUT, 0);
 }
 
+/* The session has nothing more to say to this client. */
+static void on_session_end(void *context)
+{
+	struct agent_conn *conn = context;
+
+	conn->ended = true;
+	if (!conn->end_of_input)
+		end_input(conn);
+}
+
 static void on_check(evutil_socket_t fd, short what, void *context)
 {
 	struct agent_conn *conn = context;
@@ -319,14 +331,16 @@ static int refuse_fds(struct agent_conn *conn)
 	return fd_closer_start();
 }
 
-int agent_conn_new(struct service *service, int fd)
+int agent_conn_new(struct service *service, int fd, struct peer_credentials *peer)
 {
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
-	struct session_connection connection = {.wrote = on_wrote, .context = conn};
+	struct session_connection connection = {
+		.wrote = on_wrote, .end = on_session_end, .context = conn};
 	int r;
 
 	if (!conn) {
 		close(fd);
+		peer_credentials_done(peer);
 		return -ENOMEM;
 	}
 	conn->service = service;
@@ -336,12 +350,13 @@ int agent_conn_new(struct service *service, int fd)
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	conn->input = evbuffer_new();
 	conn->output = connection.output = evbuffer_new();
-	conn->session = connection.output ? session_new(service, &connection) : NULL;
+	conn->session = connection.output ? session_new(service, &connection, peer) : NULL;
 	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
 	conn->resume = event_new(service->base, -1, 0, on_resume, conn);
 	conn->check = event_new(service->base, -1, EV_PERSIST, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
+	peer_credentials_done(peer);
 	r = refuse_fds(conn);
 	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
 			      !conn->resume || !conn->check || !conn->end ||

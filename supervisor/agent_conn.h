@@ -6,15 +6,16 @@
  * both. What the lines mean is the session's.
  */
 
+#include "supervisor/peer_auth.h"
 #include "supervisor/service.h"
 
 struct agent_conn;
 
 /**
- * Serves the connected socket @fd, which is taken, until the client is gone. The connection frees
- * itself and then says so through service->idle. 0 or -errno.
+ * Serves the connected socket @fd of @peer, both of which are taken, until the client is gone. The
+ * connection frees itself and then says so through service->idle. 0 or -errno.
  */
-int agent_conn_new(struct service *service, int fd);
+int agent_conn_new(struct service *service, int fd, struct peer_credentials *peer);
 
 /** Ends the calls in flight of every connection, because the service stops. */
 void agent_conns_shut_down(void);

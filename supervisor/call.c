@@ -10,6 +10,7 @@
 #include "supervisor/command_cause.h"
 #include "supervisor/observation.h"
 #include "supervisor/service.h"
+#include "supervisor/tenant.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -86,8 +87,9 @@ static void set_timer(struct event *timer, int64_t milliseconds)
 /* The shortest of argument, option and limit. */
 static int64_t deadline_ms(const struct call_request *request)
 {
-	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND ? request->args.timeout_ms
-								 : LIMIT_FILE_CALL_MS;
+	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND
+				   ? request->args.timeout_ms
+				   : (int64_t)request->tenant->limits.file_timeout_ms;
 
 	if (request->options.timeout_ms > 0 && request->options.timeout_ms < deadline)
 		deadline = request->options.timeout_ms;
@@ -123,6 +125,7 @@ static void call_free(struct call *call)
 	call_result_done(&call->result);
 	command_io_free(call->io);
 	workspace_release(call->workspace);
+	call->request.tenant->usage->calls--;
 	call_request_done(&call->request);
 	free(call);
 }
@@ -169,12 +172,14 @@ static const char *cause_sentence(const struct call *call, char *buffer, size_t 
 		return buffer;
 	case ENDED_BY_OUTPUT_LIMIT:
 		snprintf(buffer, size,
-			"The command wrote more than %llu MiB and was ended; redirect its output "
+			"The command wrote more than %llu KiB and was ended; redirect its output "
 			"to a file",
-			(unsigned long long)(LIMIT_STREAM_TOTAL_BYTES / MIB));
+			(unsigned long long)(call->request.tenant->limits.output_total_bytes /
+					     KIB));
 		return buffer;
 	default:
-		return command_cause_sentence(call->cause, buffer, size);
+		return command_cause_sentence(
+			call->cause, &call->request.tenant->limits, buffer, size);
 	}
 }
 
@@ -323,8 +328,10 @@ static int begin_command(struct call *call)
 	struct command_io_owner owner = {on_output, on_output_limit, call};
 	int fds[COMMAND_FDS];
 	unsigned n_fds;
-	int r = command_io_new(
-		call->service, &owner, call->request.options.input, &call->io, fds, &n_fds);
+	struct command_io_limits limits = {call->request.tenant->limits.output_kept_bytes,
+		call->request.tenant->limits.output_total_bytes};
+	int r = command_io_new(call->service, &owner, &limits, call->request.options.input,
+		&call->io, fds, &n_fds);
 
 	if (r < 0)
 		return r;
@@ -443,6 +450,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
+	request->tenant->usage->calls++;
 	call->owner = *owner;
 	clock_gettime(CLOCK_MONOTONIC, &call->started);
 	call->timer = event_new(service->base, -1, 0, on_timer, call);

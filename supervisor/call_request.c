@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "common/path_rules.h"
 #include "supervisor/command_policy.h"
+#include "supervisor/tenant.h"
 #include "supervisor/tool_call_form.h"
 
 #include <errno.h>
@@ -156,9 +157,20 @@ static int stand_in_for_path(
 			  : -ENOMEM;
 }
 
-int call_request_read(struct json_object *params, struct text visible_root,
-	const struct command_policy *policy, struct call_request *ret_request,
-	struct call_refusal *ret_refusal)
+/* A deadline that the model does not name is the tenant's, and none is longer than it allows. */
+static void limit_timeout(
+	struct tool_args *args, struct json_object *arguments, const struct tenant_limits *limits)
+{
+	struct json_object *given;
+
+	if (!json_object_object_get_ex(arguments, "timeout_ms", &given) || !given)
+		args->timeout_ms = (int64_t)limits->command_timeout_ms;
+	if (args->timeout_ms > (int64_t)limits->command_timeout_max_ms)
+		args->timeout_ms = (int64_t)limits->command_timeout_max_ms;
+}
+
+int call_request_read(struct json_object *params, struct text visible_root, struct tenant *tenant,
+	struct call_request *ret_request, struct call_refusal *ret_refusal)
 {
 	_cleanup_(put_json) struct json_object *arguments = NULL;
 	struct call_refusal *refusal = ret_refusal;
@@ -186,6 +198,7 @@ int call_request_read(struct json_object *params, struct text visible_root,
 	refusal->error = args_decode(request.tool, arguments, &request.args, &refusal->message);
 	if (refusal->error != TOOL_OK)
 		return -EINVAL;
+	limit_timeout(&request.args, arguments, &tenant->limits);
 	request.json = json_object_new_array();
 	if (!request.json)
 		return refuse(refusal, TOOL_BUSY, "Out of memory");
@@ -194,13 +207,14 @@ int call_request_read(struct json_object *params, struct text visible_root,
 	r = decode_base64(&request, refusal);
 	if (r == 0)
 		r = request.tool->id == TOOL_RUN_COMMAND
-			    ? check_command(&request, visible_root, policy, refusal)
+			    ? check_command(&request, visible_root, tenant->policy, refusal)
 			    : check_path(&request, visible_root, refusal);
 	if (r < 0) {
 		call_request_done(&request);
 		return r;
 	}
 	call_refusal_done(refusal);
+	request.tenant = tenant_hold(tenant);
 	*ret_request = request;
 	return 0;
 }
@@ -210,6 +224,7 @@ void call_request_done(struct call_request *request)
 	json_object_put(request->json);
 	free(request->decoded);
 	free(request->path);
+	tenant_release(request->tenant);
 	*request = (struct call_request){0};
 }
 

@@ -10,8 +10,8 @@
 #include "common/errors.h"
 #include "supervisor/args_decode.h"
 
-struct command_policy;
 struct json_object;
+struct tenant;
 
 struct call_request {
 	const struct tool *tool;
@@ -20,6 +20,7 @@ struct call_request {
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* what came as base64 */
 	struct json_object *json; /* a reference */
+	struct tenant *tenant;    /* as it was configured when the call came: held */
 };
 
 /* What is wrong with a request. */
@@ -30,12 +31,12 @@ struct call_refusal {
 };
 
 /**
- * Reads @params of tool.call for a workspace seen at @visible_root. 0 and a request to be released
- * with call_request_done, or -EINVAL and a refusal to be released with call_refusal_done.
+ * Reads @params of tool.call for a workspace of @tenant seen at @visible_root. 0 and a request to
+ * be released with call_request_done, or -EINVAL and a refusal to be released with
+ * call_refusal_done.
  */
-int call_request_read(struct json_object *params, struct text visible_root,
-	const struct command_policy *policy, struct call_request *ret_request,
-	struct call_refusal *ret_refusal);
+int call_request_read(struct json_object *params, struct text visible_root, struct tenant *tenant,
+	struct call_request *ret_request, struct call_refusal *ret_refusal);
 
 void call_request_done(struct call_request *request);
 void call_refusal_done(struct call_refusal *refusal);

@@ -9,6 +9,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/tenant.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -104,13 +105,18 @@ int call_send_files(struct workspace *workspace, uint64_t call, const struct cal
 	return 0;
 }
 
-/* NAME=VALUE and a NUL for each of options.env. */
-static int put_env(struct byte_queue *body, struct json_object *env)
+/* NAME=VALUE and a NUL for each of the tenant's environment, then of options.env: of one name the
+ * last counts. */
+static int put_env(
+	struct byte_queue *body, const struct string_list *configured, struct json_object *env)
 {
 	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < configured->count; i++)
+		r = byte_queue_append(
+			body, configured->strings[i], strlen(configured->strings[i]) + 1);
 	if (!env)
-		return 0;
+		return r;
 	json_object_object_foreach (env, name, value) {
 		size_t len = (size_t)json_object_get_string_len(value);
 
@@ -140,14 +146,14 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 	struct command_run message = {
 		.command_len = (uint32_t)command.len,
 		.has_stdin = n_fds == COMMAND_FDS,
-		.limits = *cgroup_command_limits(),
+		.limits = cgroup_command_limits(&request->tenant->limits),
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 
 	if (r == 0)
-		r = put_env(&queue, request->options.env);
+		r = put_env(&queue, &request->tenant->environment, request->options.env);
 	body = byte_queue_peek(&queue);
-	if (r == 0 && body.len - command.len > LIMIT_ENV_BYTES)
+	if (r == 0 && body.len - command.len > LIMIT_COMMAND_ENV_BYTES)
 		r = -EMSGSIZE;
 	if (r < 0) {
 		for (unsigned i = 0; i < n_fds; i++)

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "common/mountinfo.h"
 #include "supervisor/log.h"
+#include "supervisor/tenant.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -265,40 +266,42 @@ const char *cgroup_keeper_of_io(const struct cgroup *cgroup)
 	return cgroup->controllers & CGROUP_IO && cgroup->io_weight ? "cgroup" : "none";
 }
 
+static uint64_t machine_memory(void)
+{
+	static uint64_t bytes;
+	struct sysinfo info;
+
+	if (bytes == 0 && sysinfo(&info) == 0)
+		bytes = (uint64_t)info.totalram * info.mem_unit;
+	return bytes > 0 ? bytes : UINT64_MAX;
+}
+
 /* At most @percent of the machine's memory: more would bound nothing. */
 static uint64_t fitted(uint64_t bytes, unsigned percent)
 {
-	struct sysinfo info;
-	uint64_t share;
+	uint64_t share = machine_memory() / 100 * percent;
 
-	if (sysinfo(&info) < 0)
-		return bytes;
-	share = (uint64_t)info.totalram * info.mem_unit / 100 * percent;
 	if (share < LIMIT_MEMORY_MIN_BYTES)
 		share = LIMIT_MEMORY_MIN_BYTES;
 	return share < bytes ? share : bytes;
 }
 
-const struct workspace_limits *cgroup_workspace_limits(void)
+struct workspace_limits cgroup_workspace_limits(const struct tenant_limits *limits)
 {
-	static struct workspace_limits limits = {
-		.processes = LIMIT_WORKSPACE_PROCESSES,
-		.cpu_weight = LIMIT_WORKSPACE_WEIGHT,
-		.io_weight = LIMIT_WORKSPACE_WEIGHT,
+	return (struct workspace_limits){
+		.memory_bytes =
+			fitted(limits->workspace_memory_bytes, LIMIT_WORKSPACE_MEMORY_PERCENT),
+		.processes = (uint32_t)limits->workspace_processes,
+		.cpu_weight = (uint32_t)limits->cpu_weight,
+		.cpu_percent = (uint32_t)limits->cpu_max_percent,
+		.io_weight = (uint32_t)limits->io_weight,
 	};
-
-	if (limits.memory_bytes == 0)
-		limits.memory_bytes =
-			fitted(LIMIT_WORKSPACE_MEMORY_BYTES, LIMIT_WORKSPACE_MEMORY_PERCENT);
-	return &limits;
 }
 
-const struct command_limits *cgroup_command_limits(void)
+struct command_limits cgroup_command_limits(const struct tenant_limits *limits)
 {
-	static struct command_limits limits = {.processes = LIMIT_COMMAND_PROCESSES};
-
-	if (limits.memory_bytes == 0)
-		limits.memory_bytes =
-			fitted(LIMIT_COMMAND_MEMORY_BYTES, LIMIT_COMMAND_MEMORY_PERCENT);
-	return &limits;
+	return (struct command_limits){
+		.memory_bytes = fitted(limits->command_memory_bytes, LIMIT_COMMAND_MEMORY_PERCENT),
+		.processes = (uint32_t)limits->command_processes,
+	};
 }

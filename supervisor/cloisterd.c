@@ -8,7 +8,8 @@
 #include "common/cleanup.h"
 #include "supervisor/agent_conn.h"
 #include "supervisor/cgroup.h"
-#include "supervisor/command_policy.h"
+#include "supervisor/config_reload.h"
+#include "supervisor/features.h"
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
@@ -19,6 +20,7 @@
 #include "supervisor/shutdown.h"
 #include "supervisor/spawner_link.h"
 #include "supervisor/startup.h"
+#include "supervisor/stranger.h"
 #include "supervisor/workspace.h"
 
 #include <event2/event.h>
@@ -30,12 +32,14 @@
 /* Everything that lives as long as the process. */
 struct daemon {
 	struct options options;
+	struct config_source *config_source; /* NULL: user mode without a file */
+	struct config_reload *config_reload;
 	struct service service; /* first of all that others see */
 	struct cgroup cgroup;
 	struct spawner_link *spawner;
 	struct listener *listener;
 	struct shutdown *shutdown;
-	const char *own_directories[3]; /* of which no workspace may be a parent */
+	const char *own_paths[5]; /* of which no workspace may be a parent; ended by NULL */
 	int managed_fd;
 	bool failed; /* the exit status: the service manager starts it again */
 };
@@ -93,6 +97,30 @@ static char *canonical_path(const char *path)
 	return canonical ? canonical : strdup(path);
 }
 
+static void add_own_path(struct daemon *daemon, char *path)
+{
+	size_t i = 0;
+
+	if (!path)
+		die_with("out of memory");
+	while (daemon->own_paths[i])
+		i++;
+	daemon->own_paths[i] = path;
+}
+
+static void own_config(struct daemon *daemon)
+{
+	_cleanup_free_ char *drop_ins = NULL;
+
+	if (!daemon->config_source)
+		return;
+	drop_ins = config_source_drop_ins(daemon->config_source);
+	if (!drop_ins)
+		die_with("out of memory");
+	add_own_path(daemon, canonical_path(daemon->options.config));
+	add_own_path(daemon, canonical_path(drop_ins));
+}
+
 static void open_state(struct daemon *daemon)
 {
 	_cleanup_close_ int state = -1;
@@ -110,23 +138,23 @@ static void open_state(struct daemon *daemon)
 	r = startup_make_directory(managed, &daemon->managed_fd);
 	if (r < 0)
 		die(managed, r);
-	daemon->own_directories[0] = canonical_path(daemon->options.state_dir);
+	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
 static void bind_socket(struct daemon *daemon)
 {
 	const char *path = daemon->options.agent_socket;
-	size_t i = daemon->own_directories[0] ? 1 : 0;
 	int r;
 
 	if (!path)
 		return;
 	r = startup_make_parent(path);
 	if (r == 0)
-		r = listener_bind(path, &daemon->listener);
+		r = listener_bind(path, (mode_t)daemon->service.config->host.agent_socket_mode,
+			&daemon->listener);
 	if (r < 0)
 		die(path, r);
-	daemon->own_directories[i] = canonical_path(path);
+	add_own_path(daemon, canonical_path(path));
 }
 
 static void start_spawner(struct daemon *daemon)
@@ -140,12 +168,73 @@ static void start_spawner(struct daemon *daemon)
 		die("cannot start cloister-spawner", r);
 }
 
-static void make_policy(struct daemon *daemon)
+/* While NSS can be asked, and as whoever started us. */
+static void read_config(struct daemon *daemon)
+{
+	const char *path = daemon->options.config;
+	int r;
+
+	if (!path)
+		return;
+	r = config_source_open(path, &daemon->config_source);
+	if (r < 0)
+		die(path, r);
+	daemon->service.config = config_reload_first(daemon->config_source);
+	if (!daemon->service.config)
+		exit(1);
+	config_source_lock(daemon->config_source);
+	if (!daemon->options.user && daemon->service.config->host.user)
+		daemon->options.user = strdup(daemon->service.config->host.user);
+}
+
+static void complain(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	if (line > 0)
+		fprintf(stderr, "%s:%u: %s\n", file, line, message);
+	else
+		fprintf(stderr, "%s: %s\n", file, message);
+}
+
+/* --check: says every mistake, and nothing when there is none. The exit status. */
+static int check_config(const char *path)
+{
+	static const struct config_complaints complaints = {complain, NULL};
+	struct config_source *source;
+	struct config *config = NULL;
+	int r = config_source_open(path, &source);
+
+	if (r < 0)
+		die(path, r);
+	r = config_load(source, &complaints, &config);
+	if (r < 0 && r != -EINVAL)
+		die(path, r);
+	config_release(config);
+	config_source_free(source);
+	return r < 0 ? 1 : 0;
+}
+
+/* Who is served: what the file says, or the user that we are. */
+static void settle_config(struct daemon *daemon)
+{
+	_cleanup_free_ char *name = NULL;
+	const char *sentence = NULL;
+
+	if (!daemon->service.config) {
+		name = startup_tenant_name();
+		daemon->service.config = name ? config_user_mode(name, geteuid()) : NULL;
+	}
+	if (!daemon->service.config)
+		die_with("out of memory");
+	if (options_complete(&daemon->options, &daemon->service.config->host, &sentence) < 0)
+		die_with(sentence);
+}
+
+static void check_features(struct daemon *daemon)
 {
 	_cleanup_free_ char *message = NULL;
 
-	if (command_policy_new(command_policy_default_patterns, command_policy_default_count,
-		    &daemon->service.policy, &message) < 0)
+	if (features_check(&daemon->service.config->host.require, &daemon->cgroup, &message) < 0)
 		die_with(message ? message : "out of memory");
 }
 
@@ -156,22 +245,25 @@ static void start(struct daemon *daemon)
 	int r;
 
 	startup_raise_file_limit();
-	daemon->service.tenant = startup_tenant_name();
+	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
 	daemon->service.cgroup = &daemon->cgroup;
+	check_features(daemon);
 	start_spawner(daemon);
 	cgroup_done(&daemon->cgroup);
+	own_config(daemon);
 	open_state(daemon);
 	bind_socket(daemon);
-	make_policy(daemon);
 	daemon->service.base = make_loop();
 	daemon->service.workspaces = workspaces_new(
-		daemon->service.base, daemon->spawner, daemon->own_directories, daemon->managed_fd);
+		daemon->service.base, daemon->spawner, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	daemon->shutdown = shutdown_new(&daemon->service);
-	if (!daemon->service.tenant || !daemon->service.pipes || !daemon->service.workspaces ||
-		!daemon->shutdown)
+	if (daemon->config_source)
+		daemon->config_reload = config_reload_new(&daemon->service, daemon->config_source);
+	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
+		(daemon->config_source && !daemon->config_reload))
 		die_with("out of memory");
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
@@ -183,13 +275,15 @@ static void start(struct daemon *daemon)
 
 static void serve(struct daemon *daemon)
 {
+	struct peer_credentials peer = {0};
 	int fd = daemon->options.connection_fd, r;
 
 	if (fd >= 0) {
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
-		if (!peer_auth_allows(fd))
+		r = peer_auth_read(fd, &peer);
+		if (r < 0 || !peer_auth_first(daemon->service.config, &peer))
 			die_with("the connection's other end belongs to another user");
-		r = agent_conn_new(&daemon->service, fd);
+		r = agent_conn_new(&daemon->service, fd, &peer);
 	} else {
 		r = listener_start(daemon->listener, &daemon->service);
 		log_info("listening on %s", daemon->options.agent_socket);
@@ -205,16 +299,18 @@ static void stop(struct daemon *daemon)
 {
 	listener_free(daemon->listener);
 	agent_conns_close();
+	strangers_close();
 	workspaces_free(daemon->service.workspaces);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
-	command_policy_free(daemon->service.policy);
 	pipe_stock_free(daemon->service.pipes);
+	config_reload_free(daemon->config_reload);
+	config_release(daemon->service.config);
+	config_source_free(daemon->config_source);
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);
-	free((void *)daemon->own_directories[0]);
-	free((void *)daemon->own_directories[1]);
-	free((void *)daemon->service.tenant);
+	for (size_t i = 0; daemon->own_paths[i]; i++)
+		free((void *)daemon->own_paths[i]);
 	options_done(&daemon->options);
 }
 
@@ -226,10 +322,12 @@ int main(int argc, char **argv)
 	startup_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(false);
-	if (options_read(argc, argv, &daemon.options, &message) < 0)
-		die_with(message);
+	options_read(argc, argv, &daemon.options);
 	startup_close_inherited(daemon.options.connection_fd);
 	log_init(daemon.options.connection_fd >= 0);
+	if (daemon.options.check)
+		return check_config(daemon.options.config);
+	read_config(&daemon);
 	if (startup_leave_root(daemon.options.user, &message) < 0)
 		die_with(message);
 	start(&daemon);

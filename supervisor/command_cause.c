@@ -20,7 +20,8 @@ enum ended_by command_cause(const struct command_ended *ended)
 	return ended_by_itself(status);
 }
 
-const char *command_cause_sentence(enum ended_by cause, char *buffer, size_t size)
+const char *command_cause_sentence(
+	enum ended_by cause, const struct tenant_limits *limits, char *buffer, size_t size)
 {
 	switch (cause) {
 	case ENDED_BY_MEMORY:
@@ -28,14 +29,14 @@ const char *command_cause_sentence(enum ended_by cause, char *buffer, size_t siz
 			"The command was killed because it needed too much memory: a command may "
 			"use %llu MiB, all of a workspace together %llu MiB. Handle less data at a "
 			"time or run fewer jobs at once; output has what it wrote until then",
-			(unsigned long long)(cgroup_command_limits()->memory_bytes / MIB),
-			(unsigned long long)(cgroup_workspace_limits()->memory_bytes / MIB));
+			(unsigned long long)(cgroup_command_limits(limits).memory_bytes / MIB),
+			(unsigned long long)(cgroup_workspace_limits(limits).memory_bytes / MIB));
 		return buffer;
 	case ENDED_BY_PIDS:
 		snprintf(buffer, size,
 			"The command failed after it had reached the limit of %u processes and "
 			"threads. Run fewer jobs at once; output has what it wrote until then",
-			cgroup_command_limits()->processes);
+			cgroup_command_limits(limits).processes);
 		return buffer;
 	case ENDED_BY_SECCOMP:
 		return "The command made a system call that is not allowed here, and the kernel "

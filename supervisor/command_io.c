@@ -29,6 +29,7 @@ struct command_io {
 	struct command_io_owner owner;
 	struct event *watch; /* when to begin to watch the outputs */
 	bool watched;
+	struct command_io_limits limits;
 	struct command_output outputs[COMMAND_STREAMS];
 	int input_fd;
 	struct event *input_writable;
@@ -94,7 +95,7 @@ static bool take_turn(struct command_output *output)
 {
 	size_t n = read_output(output);
 
-	if (stream_capture_total(&output->capture) > LIMIT_STREAM_TOTAL_BYTES)
+	if (stream_capture_total(&output->capture) > output->io->limits.total)
 		reach_limit(output->io);
 	return n == COMMAND_IO_CHUNK && !output->io->limit_reached && !output->io->paused;
 }
@@ -218,8 +219,9 @@ static int make_input(
 	return !io->input_writable || event_add(io->input_writable, NULL) < 0 ? -ENOMEM : 0;
 }
 
-int command_io_new(struct service *service, const struct command_io_owner *owner, struct text input,
-	struct command_io **ret, int ret_fds[COMMAND_FDS], unsigned *ret_n_fds)
+int command_io_new(struct service *service, const struct command_io_owner *owner,
+	const struct command_io_limits *limits, struct text input, struct command_io **ret,
+	int ret_fds[COMMAND_FDS], unsigned *ret_n_fds)
 {
 	struct command_io *io = calloc(1, sizeof(*io));
 	int fds[COMMAND_FDS] = {-1, -1, -1}, r;
@@ -228,10 +230,11 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 		return -ENOMEM;
 	io->pipes = service->pipes;
 	io->owner = *owner;
+	io->limits = *limits;
 	io->input_fd = -1;
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		io->outputs[i] = (struct command_output){.io = io, .stream = i, .fd = -1};
-		stream_capture_init(&io->outputs[i].capture, LIMIT_STREAM_KEPT_BYTES);
+		stream_capture_init(&io->outputs[i].capture, limits->kept);
 	}
 	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &fds[COMMAND_FD_STDOUT]);
 	if (r == 0)

@@ -21,11 +21,16 @@ struct service;
 
 enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STREAMS };
 
+struct command_io_limits {
+	size_t kept;    /* of each stream, see stream_capture.h */
+	uint64_t total; /* likewise: past it nothing more is read */
+};
+
 struct command_io_owner {
 	/* Bytes came. They are borrowed and already kept. Called from the loop and from
 	 * command_io_drain. */
 	void (*output)(void *context, enum command_stream stream, struct text data);
-	/* One stream is over LIMIT_STREAM_TOTAL_BYTES: nothing more is read. Said once. */
+	/* One stream is over the limit: nothing more is read. Said once. */
 	void (*limit)(void *context);
 	void *context;
 };
@@ -34,8 +39,9 @@ struct command_io_owner {
  * Makes the pipes. @input is copied; data NULL: none. Stores in @ret_fds what the command gets, in
  * the order of COMMAND_FD_*, and how many in @ret_n_fds; the caller passes them on. 0 or -errno.
  */
-int command_io_new(struct service *service, const struct command_io_owner *owner, struct text input,
-	struct command_io **ret, int ret_fds[COMMAND_FDS], unsigned *ret_n_fds);
+int command_io_new(struct service *service, const struct command_io_owner *owner,
+	const struct command_io_limits *limits, struct text input, struct command_io **ret,
+	int ret_fds[COMMAND_FDS], unsigned *ret_n_fds);
 
 /** Stops and goes on reading: a client that does not take its output stalls only its own command.
  */

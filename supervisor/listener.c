@@ -5,10 +5,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/config.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/jsonrpc.h"
 #include "supervisor/log.h"
 #include "supervisor/peer_auth.h"
+#include "supervisor/stranger.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -44,7 +46,7 @@ static bool is_stale(const struct sockaddr_un *address)
 	       errno == ECONNREFUSED;
 }
 
-static int bind_path(int fd, const char *path)
+static int bind_path(int fd, const char *path, mode_t mode)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	mode_t old;
@@ -55,13 +57,13 @@ static int bind_path(int fd, const char *path)
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	if (is_stale(&address))
 		unlink(path);
-	old = umask(0177);
+	old = umask(~mode & 0777);
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 	umask(old);
 	return r;
 }
 
-int listener_bind(const char *path, struct listener **ret)
+int listener_bind(const char *path, mode_t mode, struct listener **ret)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
 	int r;
@@ -69,7 +71,7 @@ int listener_bind(const char *path, struct listener **ret)
 	if (!listener)
 		return -ENOMEM;
 	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	r = listener->fd < 0 ? -errno : bind_path(listener->fd, path);
+	r = listener->fd < 0 ? -errno : bind_path(listener->fd, path, mode);
 	/* Inherited by what is accepted, so that no descriptor can come before agent_conn.c says
 	 * so; older kernels: there. */
 	if (r == 0)
@@ -106,15 +108,23 @@ static void refuse(const struct listener *listener, int fd, const char *message,
 static void admit(const struct listener *listener, int fd)
 {
 	struct service *service = listener->service;
+	struct peer_credentials peer = {0};
+	int r = peer_auth_read(fd, &peer);
+	const struct tenant *tenant = r < 0 ? NULL : peer_auth_first(service->config, &peer);
 
-	if (!peer_auth_allows(fd))
-		refuse(listener, fd, "This user may not use this service", "FORBIDDEN");
+	if (!tenant && (service->strangers >= LIMIT_STRANGERS ||
+			       stranger_new(service, fd, listener->takes_fds) < 0))
+		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN");
+	else if (!tenant)
+		; /* is told so when it has asked */
 	else if (service->shutting_down)
 		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN");
-	else if (service->connections >= LIMIT_CONNECTIONS)
+	else if (service->connections >= service->config->host.connections ||
+		 tenant->usage->connections >= tenant->limits.connections)
 		refuse(listener, fd, "Too many connections; try again later", "BUSY");
 	else
-		(void)agent_conn_new(service, fd);
+		(void)agent_conn_new(service, fd, &peer);
+	peer_credentials_done(&peer);
 }
 
 static void on_readable(evutil_socket_t listening, short what, void *context)

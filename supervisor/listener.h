@@ -6,13 +6,15 @@
 
 #include "supervisor/service.h"
 
+#include <sys/types.h>
+
 struct listener;
 
 /**
- * Binds the Unix socket @path, mode 0600, over a stale one that nobody listens on. Before
+ * Binds the Unix socket @path with @mode over a stale one that nobody listens on. Before
  * lock-down. 0; -EADDRINUSE when somebody listens; another -errno.
  */
-int listener_bind(const char *path, struct listener **ret);
+int listener_bind(const char *path, mode_t mode, struct listener **ret);
 
 /** Begins to accept. 0 or -errno. */
 int listener_start(struct listener *listener, struct service *service);

@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/call.h"
+#include "supervisor/config.h"
 #include "supervisor/json_text.h"
 #include "supervisor/observation.h"
 #include "supervisor/session_state.h"
@@ -152,6 +153,7 @@ static struct workspace *find_workspace(struct session *session, struct jsonrpc_
 {
 	_cleanup_free_ char *message = NULL;
 	struct workspace *workspace;
+	struct tenant *tenant;
 	struct text name;
 	bool wrong = !session_string_param(request->params, "workspace", &name);
 
@@ -161,11 +163,13 @@ static struct workspace *find_workspace(struct session *session, struct jsonrpc_
 				"workspace must be a string", NULL);
 		return NULL;
 	}
-	workspace = session_find_workspace(session, name);
+	workspace = session_find_workspace(session, name, (struct text){NULL, 0});
 	if (workspace)
 		return workspace_hold(workspace);
-	if (name.data && workspaces_get_managed(session->service->workspaces, name, false,
-				 &workspace, &message) == TOOL_OK)
+	tenant = session_tenant(session, (struct text){NULL, 0});
+	if (name.data && tenant &&
+		workspaces_get_managed(session->service->workspaces, tenant, name, false,
+			&workspace, &message) == TOOL_OK)
 		return workspace;
 	if (!request->notification)
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
@@ -210,6 +214,14 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		call_pause_output(call->call);
 }
 
+static bool has_too_many_calls(const struct session *session, const struct workspace *workspace)
+{
+	const struct tenant *tenant = workspace_tenant(workspace);
+
+	return session_calls(session) >= tenant->limits.calls_per_connection ||
+	       tenant->usage->calls >= tenant->limits.calls;
+}
+
 void method_tool_call(struct session *session, struct jsonrpc_request *request)
 {
 	struct call_refusal refusal = {0};
@@ -225,10 +237,9 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 	if (!workspace)
 		return;
 	if (call_request_read(request->params, workspace_visible(workspace),
-		    session->service->policy, &call_request, &refusal) < 0) {
+		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
 		refuse(session, request, &refusal);
-	} else if (session->service->shutting_down ||
-		   session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
+	} else if (session->service->shutting_down || has_too_many_calls(session, workspace)) {
 		refusal.tool = strdup(call_request.tool->name);
 		refusal.error = session->service->shutting_down ? TOOL_SHUTTING_DOWN : TOOL_BUSY;
 		call_request_done(&call_request);

@@ -4,6 +4,7 @@
 #include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/config.h"
 #include "supervisor/json_text.h"
 #include "supervisor/session_state.h"
 
@@ -137,12 +138,16 @@ static void on_opened(void *context)
 	struct json_text json;
 
 	workspace_leave(pending->workspace, &pending->ticket);
-	if (session && session_add_workspace(session, workspace_hold(pending->workspace)) == 0 &&
-		pending->id_text) {
+	/* A reload may have come in between. */
+	if (session && !session_may_use(session, pending->workspace))
+		answer_refusal(session, pending->id_text, TOOL_FORBIDDEN, NULL);
+	else if (session &&
+		 session_add_workspace(session, workspace_hold(pending->workspace)) == 0 &&
+		 pending->id_text) {
 		session_answer_begin(session, &json, pending->id_text);
 		json_text_object_begin(&json);
 		put_workspace(&json, pending->workspace);
-		put(&json, "tenant", session->service->tenant);
+		put(&json, "tenant", workspace_tenant(pending->workspace)->name);
 		put_isolation(&json, session->service->cgroup);
 		json_text_object_end(&json);
 		session_answer_end(session, &json);
@@ -153,17 +158,19 @@ static void on_opened(void *context)
 static enum tool_error get_workspace(struct session *session, struct json_object *params,
 	struct workspace **ret, char **ret_message)
 {
-	struct text name, root, kind_name, tenant;
+	struct text name, root, kind_name, tenant_name;
+	struct tenant *tenant;
 	enum workspace_kind kind = WORKSPACE_DIRECTORY;
 
 	if (!session_string_param(params, "workspace", &name) ||
 		!session_string_param(params, "root", &root) ||
 		!session_string_param(params, "kind", &kind_name) ||
-		!session_string_param(params, "tenant", &tenant)) {
+		!session_string_param(params, "tenant", &tenant_name)) {
 		*ret_message = strdup("workspace, root, kind and tenant must be strings");
 		return TOOL_INVALID_ARGUMENTS;
 	}
-	if (tenant.data && !text_equal(tenant, text_from(session->service->tenant)))
+	tenant = session_tenant(session, tenant_name);
+	if (!tenant)
 		return TOOL_FORBIDDEN;
 	if (!name.data == !root.data) {
 		*ret_message =
@@ -174,13 +181,14 @@ static enum tool_error get_workspace(struct session *session, struct json_object
 		kind = workspace_kind_by_name(kind_name);
 	if (name.data && (!kind_name.data || kind == WORKSPACE_MANAGED))
 		return workspaces_get_managed(
-			session->service->workspaces, name, true, ret, ret_message);
+			session->service->workspaces, tenant, name, true, ret, ret_message);
 	if (name.data || (kind != WORKSPACE_DIRECTORY && kind != WORKSPACE_ROOTFS)) {
 		*ret_message =
 			strdup("kind must be \"directory\" or \"rootfs\", and goes with root");
 		return TOOL_INVALID_ARGUMENTS;
 	}
-	return workspaces_get_directory(session->service->workspaces, root, kind, ret, ret_message);
+	return workspaces_get_directory(
+		session->service->workspaces, tenant, root, kind, ret, ret_message);
 }
 
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
@@ -218,14 +226,15 @@ static void answer_empty(struct session *session, const char *id_text)
 void method_workspace_close(struct session *session, struct jsonrpc_request *request)
 {
 	struct workspace *workspace;
-	struct text name;
+	struct text name, tenant;
 
-	if (!session_string_param(request->params, "workspace", &name)) {
+	if (!session_string_param(request->params, "workspace", &name) ||
+		!session_string_param(request->params, "tenant", &tenant)) {
 		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
-			"workspace must be a string");
+			"workspace and tenant must be strings");
 		return;
 	}
-	workspace = session_find_workspace(session, name);
+	workspace = session_find_workspace(session, name, tenant);
 	if (!workspace) {
 		answer_refusal(session, request->id_text, TOOL_WORKSPACE_NOT_FOUND, NULL);
 		return;
@@ -238,6 +247,7 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 struct listing {
 	struct json_text json;
 	struct workspaces *workspaces;
+	const struct tenant *tenant;
 };
 
 static void list_used(void *context, struct workspace *workspace)
@@ -246,6 +256,7 @@ static void list_used(void *context, struct workspace *workspace)
 
 	json_text_object_begin(&listing->json);
 	put_workspace(&listing->json, workspace);
+	put(&listing->json, "tenant", listing->tenant->name);
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, workspace_is_open(workspace));
 	json_text_object_end(&listing->json);
@@ -270,13 +281,14 @@ static void list_managed(void *context, const char *name)
 	struct listing *listing = context;
 	struct name_search search = {.name = name};
 
-	workspaces_each(listing->workspaces, match_name, &search);
+	workspaces_each(listing->workspaces, listing->tenant, match_name, &search);
 	if (search.found)
 		return;
 	json_text_object_begin(&listing->json);
 	put(&listing->json, "workspace", name);
 	put(&listing->json, "kind", "managed");
 	put(&listing->json, "root", "/workspace");
+	put(&listing->json, "tenant", listing->tenant->name);
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, false);
 	json_text_object_end(&listing->json);
@@ -292,8 +304,12 @@ void method_workspace_list(struct session *session, struct jsonrpc_request *requ
 	json_text_object_begin(&listing.json);
 	json_text_key(&listing.json, "workspaces");
 	json_text_array_begin(&listing.json);
-	workspaces_each(listing.workspaces, list_used, &listing);
-	(void)workspaces_each_managed(listing.workspaces, list_managed, &listing);
+	for (size_t i = 0; i < session->n_tenants; i++) {
+		listing.tenant = session->tenants[i];
+		workspaces_each(listing.workspaces, listing.tenant, list_used, &listing);
+		(void)workspaces_each_managed(
+			listing.workspaces, listing.tenant, list_managed, &listing);
+	}
 	json_text_array_end(&listing.json);
 	json_text_object_end(&listing.json);
 	session_answer_end(session, &listing.json);
@@ -337,16 +353,20 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		on_remove_begin, on_remove_frame, on_lost};
 	_cleanup_free_ char *message = NULL;
 	struct workspace *workspace;
-	struct text name;
+	struct text name, tenant_name;
+	struct tenant *tenant;
 	enum tool_error error;
 
-	if (!session_string_param(request->params, "workspace", &name) || !name.data) {
+	if (!session_string_param(request->params, "workspace", &name) || !name.data ||
+		!session_string_param(request->params, "tenant", &tenant_name)) {
 		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
-			"workspace must be the name of a managed workspace");
+			"workspace must be the name of a managed workspace, and tenant a string");
 		return;
 	}
-	error = workspaces_get_managed(
-		session->service->workspaces, name, false, &workspace, &message);
+	tenant = session_tenant(session, tenant_name);
+	error = tenant ? workspaces_get_managed(session->service->workspaces, tenant, name, false,
+				 &workspace, &message)
+		       : TOOL_FORBIDDEN;
 	if (error != TOOL_OK) {
 		answer_refusal(session, request->id_text, error, message);
 		return;

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "supervisor/config.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,18 +11,31 @@
 #include <string.h>
 
 static const char usage[] =
-	"usage: cloisterd [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
+	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
+	"       cloisterd --config FILE --check\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR]\n"
 	"\n"
 	"Runs the tool calls of agents that connect to the agent socket, each in its workspace.\n"
-	"  --agent-socket PATH   default: $XDG_RUNTIME_DIR/cloister/agent.sock\n"
-	"  --state-dir DIR       where managed workspaces lie; default: $XDG_STATE_HOME/cloister,\n"
-	"                        that is ~/.local/state/cloister\n"
+	"  --config FILE         serve the tenants of FILE; of x.conf, x.conf.d/*.conf are read\n"
+	"                        after it. SIGHUP reads all of them again. Without it: serve the\n"
+	"                        user that cloisterd runs as, and no other\n"
+	"  --check               report every mistake in them and exit, with 1 if there is one\n"
+	"  --agent-socket PATH   default: what FILE says, otherwise\n"
+	"                        $XDG_RUNTIME_DIR/cloister/agent.sock\n"
+	"  --state-dir DIR       where managed workspaces lie; default: what FILE says, otherwise\n"
+	"                        $XDG_STATE_HOME/cloister, that is ~/.local/state/cloister\n"
 	"  --user NAME           the user to become when started as root\n"
 	"  --connection-fd=3     serve the one connected socket at this descriptor, and end with "
 	"it\n";
 
-enum { OPTION_AGENT_SOCKET = 256, OPTION_STATE_DIR, OPTION_USER, OPTION_CONNECTION_FD };
+enum {
+	OPTION_AGENT_SOCKET = 256,
+	OPTION_STATE_DIR,
+	OPTION_USER,
+	OPTION_CONNECTION_FD,
+	OPTION_CONFIG,
+	OPTION_CHECK,
+};
 
 static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
 {
@@ -44,10 +58,19 @@ static char *default_path(
 	return asprintf(&path, "%s%s/%s", fallback, fallback_suffix, suffix) < 0 ? NULL : path;
 }
 
-static int set_defaults(struct options *options, const char **ret_message)
+static void take_from(char **option, const char *configured)
+{
+	if (!*option && configured)
+		*option = strdup(configured);
+}
+
+int options_complete(
+	struct options *options, const struct config_host *host, const char **ret_message)
 {
 	if (options->connection_fd >= 0)
 		return 0;
+	take_from(&options->agent_socket, host->agent_socket);
+	take_from(&options->state_dir, host->state_dir);
 	if (!options->agent_socket)
 		options->agent_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
@@ -77,7 +100,14 @@ static void read_option(struct options *options, int option)
 		options->state_dir = strdup(optarg);
 		break;
 	case OPTION_USER:
-		options->user = optarg;
+		free(options->user);
+		options->user = strdup(optarg);
+		break;
+	case OPTION_CONFIG:
+		options->config = optarg;
+		break;
+	case OPTION_CHECK:
+		options->check = true;
 		break;
 	case OPTION_CONNECTION_FD:
 		/* One number, fixed like those of every program: 3. */
@@ -94,9 +124,11 @@ static void read_option(struct options *options, int option)
 	}
 }
 
-int options_read(int argc, char **argv, struct options *ret_options, const char **ret_message)
+void options_read(int argc, char **argv, struct options *ret_options)
 {
 	static const struct option known[] = {
+		{"config", required_argument, NULL, OPTION_CONFIG},
+		{"check", no_argument, NULL, OPTION_CHECK},
 		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
 		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
 		{"user", required_argument, NULL, OPTION_USER},
@@ -106,23 +138,19 @@ int options_read(int argc, char **argv, struct options *ret_options, const char 
 		{0},
 	};
 	struct options options = {.connection_fd = -1};
-	int option, r;
+	int option;
 
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
 		read_option(&options, option);
-	if (optind < argc || (options.connection_fd >= 0 && options.agent_socket))
+	if (optind < argc || (options.check && !options.config) ||
+		(options.connection_fd >= 0 && (options.agent_socket || options.config)))
 		print_and_exit(stderr, usage, 2);
-	r = set_defaults(&options, ret_message);
-	if (r < 0) {
-		options_done(&options);
-		return r;
-	}
 	*ret_options = options;
-	return 0;
 }
 
 void options_done(struct options *options)
 {
 	free(TAKE_PTR(options->agent_socket));
 	free(TAKE_PTR(options->state_dir));
+	free(TAKE_PTR(options->user));
 }

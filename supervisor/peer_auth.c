@@ -1,15 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/peer_auth.h"
 
+#include "common/cleanup.h"
+#include "supervisor/config.h"
+
+#include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-bool peer_auth_allows(int fd)
+/* The kernel says how many there are when they do not fit. */
+static int read_groups(int fd, struct peer_credentials *peer)
 {
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
+	_cleanup_free_ gid_t *groups = NULL;
+	socklen_t size = 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || size != sizeof(peer))
-		return false;
-	return peer.uid == geteuid();
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0)
+		return 0;
+	if (errno != ERANGE)
+		return -errno;
+	groups = malloc(size);
+	if (!groups)
+		return -ENOMEM;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
+		return -errno;
+	peer->n_groups = size / sizeof(*groups);
+	peer->groups = TAKE_PTR(groups);
+	return 0;
+}
+
+int peer_auth_read(int fd, struct peer_credentials *ret)
+{
+	struct peer_credentials peer = {0};
+	struct ucred ids;
+	socklen_t size = sizeof(ids);
+	int r;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ids, &size) < 0)
+		return -errno;
+	if (size != sizeof(ids))
+		return -EPROTO;
+	peer.uid = ids.uid;
+	peer.gid = ids.gid;
+	r = read_groups(fd, &peer);
+	if (r < 0)
+		return r;
+	*ret = peer;
+	return 0;
+}
+
+const struct tenant *peer_auth_first(
+	const struct config *config, const struct peer_credentials *peer)
+{
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (tenant_admits(config->tenants[i], peer))
+			return config->tenants[i];
+	return NULL;
+}
+
+void peer_credentials_done(struct peer_credentials *peer)
+{
+	free(peer->groups);
+	*peer = (struct peer_credentials){0};
 }

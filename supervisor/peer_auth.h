@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Who a client is, as the kernel says: SO_PEERCRED, unix(7). All of authentication is in here. */
+/* Who a client is, as the kernel says, and which tenants it may act for. All of authentication is
+ * in here. */
 
-#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
-/** Whether the peer of the connected socket @fd may use this instance. User mode: exactly the user
- * that it runs as. */
-bool peer_auth_allows(int fd);
+struct config;
+struct tenant;
+
+/* As they were when the client connected. */
+struct peer_credentials {
+	uid_t uid;
+	gid_t gid;
+	gid_t *groups; /* supplementary */
+	size_t n_groups;
+};
+
+/** The credentials of the peer of the connected socket @fd: SO_PEERCRED and SO_PEERGROUPS, unix(7).
+ * 0 and *ret to be released with peer_credentials_done, or -errno. */
+int peer_auth_read(int fd, struct peer_credentials *ret);
+
+/** The first tenant of @config that @peer may act for; NULL: a stranger. Borrowed. */
+const struct tenant *peer_auth_first(
+	const struct config *config, const struct peer_credentials *peer);
+
+void peer_credentials_done(struct peer_credentials *peer);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct cgroup;
-struct command_policy;
+struct config;
 struct event_base;
 struct pipe_stock;
 struct workspaces;
@@ -24,11 +24,11 @@ enum loop_priority {
 struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;
-	struct command_policy *policy;
+	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
 	struct pipe_stock *pipes;
 	const struct cgroup *cgroup;
-	const char *tenant; /* user mode: the one there is, the caller's name or number */
 	size_t connections;
+	size_t strangers;       /* peers of no tenant, see stranger.h */
 	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */
 	uint64_t pending_peak;
 	bool shutting_down; /* nothing new is begun */

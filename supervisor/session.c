@@ -6,8 +6,10 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/call.h"
+#include "supervisor/config.h"
 #include "supervisor/json_text.h"
 #include "supervisor/session_state.h"
+#include "supervisor/stranger.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -27,22 +29,103 @@ static const struct method {
 	{"tool.cancel", method_tool_cancel, {"id"}},
 	{"tools.list", method_tools_list, {"format"}},
 	{"workspace.open", method_workspace_open, {"workspace", "root", "kind", "tenant"}},
-	{"workspace.close", method_workspace_close, {"workspace"}},
+	{"workspace.close", method_workspace_close, {"workspace", "tenant"}},
 	{"workspace.list", method_workspace_list, {"workspace"}},
-	{"workspace.remove", method_workspace_remove, {"workspace"}},
+	{"workspace.remove", method_workspace_remove, {"workspace", "tenant"}},
 };
 
-struct session *session_new(struct service *service, const struct session_connection *connection)
+/* The connection counts for the first tenant. */
+static void count_for(struct session *session, struct tenant *tenant)
+{
+	if (tenant)
+		tenant_hold(tenant)->usage->connections++;
+	if (session->counted)
+		session->counted->usage->connections--;
+	tenant_release(session->counted);
+	session->counted = tenant;
+}
+
+/* Which tenants the client may act for, as the service is configured now. 0 or -ENOMEM. */
+static int find_tenants(struct session *session)
+{
+	struct config *config = session->service->config;
+	struct tenant **tenants = calloc(config->n_tenants + 1, sizeof(struct tenant *));
+	size_t n = 0;
+
+	if (!tenants)
+		return -ENOMEM;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (tenant_admits(config->tenants[i], &session->peer))
+			tenants[n++] = config->tenants[i];
+	free(session->tenants);
+	session->tenants = tenants;
+	session->n_tenants = n;
+	config_hold(config);
+	config_release(session->config);
+	session->config = config;
+	count_for(session, n > 0 ? tenants[0] : NULL);
+	return 0;
+}
+
+bool session_may_use(const struct session *session, const struct workspace *workspace)
+{
+	const struct tenant *tenant = workspace_tenant(workspace);
+
+	for (size_t i = 0; i < session->n_tenants; i++)
+		if (strcmp(session->tenants[i]->name, tenant->name) == 0)
+			return workspace_is_allowed(workspace);
+	return false;
+}
+
+/* After a reload: what the client may no longer have open is closed for it; calls in flight go on.
+ */
+static int reconsider(struct session *session)
+{
+	struct session_workspace *opened, *next;
+	int r = find_tenants(session);
+
+	if (r < 0)
+		return r;
+	for (opened = LIST_FIRST(&session->workspaces); opened; opened = next) {
+		next = LIST_NEXT(opened, entry);
+		if (!session_may_use(session, opened->workspace))
+			session_drop_workspace(session, opened->workspace);
+	}
+	return 0;
+}
+
+struct tenant *session_tenant(const struct session *session, struct text name)
+{
+	struct text wanted = name;
+
+	if (!name.data && session->default_workspace)
+		wanted = text_from(workspace_tenant(session->default_workspace)->name);
+	for (size_t i = 0; i < session->n_tenants; i++)
+		if (!wanted.data || text_equal(wanted, text_from(session->tenants[i]->name)))
+			return session->tenants[i];
+	return NULL;
+}
+
+struct session *session_new(struct service *service, const struct session_connection *connection,
+	struct peer_credentials *peer)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
-	if (!session)
+	if (!session) {
+		peer_credentials_done(peer);
 		return NULL;
+	}
+	session->peer = *peer;
+	*peer = (struct peer_credentials){0};
 	session->service = service;
 	session->connection = *connection;
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
 	LIST_INIT(&session->pending);
+	if (find_tenants(session) < 0) {
+		session_free(session);
+		return NULL;
+	}
 	return session;
 }
 
@@ -89,6 +172,10 @@ void session_free(struct session *session)
 	}
 	while (!LIST_EMPTY(&session->workspaces))
 		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
+	count_for(session, NULL);
+	free(session->tenants);
+	config_release(session->config);
+	peer_credentials_done(&session->peer);
 	free(session);
 }
 
@@ -113,14 +200,18 @@ void session_answer_error(struct session *session, const char *id_text, enum jso
 	session->connection.wrote(session->connection.context);
 }
 
-struct workspace *session_find_workspace(struct session *session, struct text name)
+struct workspace *session_find_workspace(
+	struct session *session, struct text name, struct text tenant)
 {
 	struct session_workspace *opened;
 
 	if (!name.data)
 		return session->default_workspace;
 	LIST_FOREACH (opened, &session->workspaces, entry)
-		if (text_equal(name, text_from(workspace_name(opened->workspace))))
+		if (text_equal(name, text_from(workspace_name(opened->workspace))) &&
+			(!tenant.data ||
+				text_equal(tenant,
+					text_from(workspace_tenant(opened->workspace)->name))))
 			return opened->workspace;
 	return NULL;
 }
@@ -204,12 +295,30 @@ static const char *find_unknown_param(const struct method *method, struct json_o
 	return NULL;
 }
 
+/* Whether the client may still act for anybody. Otherwise it is told so, and nothing else. */
+static bool is_admitted(struct session *session, const struct jsonrpc_request *request)
+{
+	bool out_of_memory = session->config != session->service->config && reconsider(session) < 0;
+
+	if (!out_of_memory && session->n_tenants > 0)
+		return true;
+	if (!request->notification)
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			out_of_memory ? "Out of memory" : STRANGER_SENTENCE,
+			tool_error_name(out_of_memory ? TOOL_BUSY : TOOL_FORBIDDEN));
+	if (!out_of_memory)
+		session->connection.end(session->connection.context);
+	return false;
+}
+
 static void act(struct session *session, struct jsonrpc_request *request)
 {
 	const struct method *method = NULL;
 	const char *unknown;
 	char message[128];
 
+	if (!is_admitted(session, request))
+		return;
 	for (size_t i = 0; !method && i < ARRAY_SIZE(methods); i++)
 		if (text_equal(request->method, text_from(methods[i].name)))
 			method = &methods[i];

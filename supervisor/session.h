@@ -7,6 +7,7 @@
  */
 
 #include "supervisor/jsonrpc.h"
+#include "supervisor/peer_auth.h"
 #include "supervisor/service.h"
 
 #include <sys/queue.h>
@@ -23,11 +24,15 @@ struct session_connection {
 	struct evbuffer *output; /* answers are appended here */
 	/* Something was appended. */
 	void (*wrote)(void *context);
+	/* The client is told no more than what is on its way: nothing of it is read again. */
+	void (*end)(void *context);
 	void *context;
 };
 
-/** NULL: out of memory. */
-struct session *session_new(struct service *service, const struct session_connection *connection);
+/** A session of @peer, whose groups are taken in any case; which tenants it may act for, the
+ * service's configuration says, now and after every reload. NULL: out of memory. */
+struct session *session_new(struct service *service, const struct session_connection *connection,
+	struct peer_credentials *peer);
 
 /** The client is gone: its calls are cancelled, nobody is answered, its workspaces are released. */
 void session_free(struct session *session);

@@ -8,7 +8,9 @@
 #include "supervisor/session.h"
 #include "supervisor/workspace.h"
 
+struct config;
 struct json_text;
+struct tenant;
 
 /* A workspace that the client has opened. */
 struct session_workspace {
@@ -52,6 +54,11 @@ struct session_call {
 struct session {
 	struct service *service;
 	struct session_connection connection;
+	struct peer_credentials peer;
+	struct config *config;   /* held: the one that the tenants below are of */
+	struct tenant **tenants; /* that the peer may act for, in the configuration's order */
+	size_t n_tenants;
+	struct tenant *counted; /* held: the tenant that the connection counts for, or NULL */
 	struct workspace *default_workspace; /* one of workspaces, or NULL */
 	LIST_HEAD(, session_workspace) workspaces;
 	LIST_HEAD(, session_call) calls;
@@ -68,8 +75,19 @@ void session_answer_end(struct session *session, struct json_text *json);
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code);
 
-/** The workspace that the client has opened under @name (data NULL: its default), or NULL. */
-struct workspace *session_find_workspace(struct session *session, struct text name);
+/**
+ * The tenant called @name that the client may act for; data NULL: that of its default workspace, or
+ * else the first. NULL: there is none, or it may not: a client is not told which.
+ */
+struct tenant *session_tenant(const struct session *session, struct text name);
+
+/** Whether the client may have @workspace open, as things are configured now. */
+bool session_may_use(const struct session *session, const struct workspace *workspace);
+
+/** The workspace that the client has opened under @name (data NULL: its default), or NULL. @tenant
+ * (data NULL: any) tells two of one name apart; otherwise it is the one opened last. */
+struct workspace *session_find_workspace(
+	struct session *session, struct text name, struct text tenant);
 
 /** Remembers @workspace, whose hold is taken, as opened and as the default. 0 or -ENOMEM. */
 int session_add_workspace(struct session *session, struct workspace *workspace);

@@ -4,8 +4,6 @@
 /* What cloisterd does once, before lock-down: who it runs as, and the directories that are its own.
  */
 
-#include "supervisor/options.h"
-
 /**
  * Refuses to run as the host's root, or becomes @user (NULL: none named) if it is. 0, or -errno
  * with a sentence in @ret_message (static) that says what to do. credentials(7).

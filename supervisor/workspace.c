@@ -8,16 +8,16 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/config.h"
+#include "supervisor/managed.h"
 #include "supervisor/peer.h"
 #include "supervisor/spawner_link.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define END_WAIT_MS   1000 /* for one process, when everything ends */
 #define FRUITLESS_MAX 3
@@ -36,6 +36,7 @@ struct workspace {
 	struct workspaces *all;
 	struct workspace_root root;
 	enum workspace_kind kind;
+	struct tenant *tenant; /* held */
 	char *name;
 	size_t users;
 	enum workspace_state state;
@@ -67,8 +68,15 @@ static const unsigned slot_limits[WORKSPACE_SLOTS] = {
 	[WORKSPACE_SLOT_SHORT] = LIMIT_CALLS_PER_CONNECTION,
 	[WORKSPACE_SLOT_WRITE] = LIMIT_FILE_WRITES,
 	[WORKSPACE_SLOT_JOB] = LIMIT_FILE_JOBS,
-	[WORKSPACE_SLOT_COMMAND] = LIMIT_COMMANDS_PER_WORKSPACE,
+	[WORKSPACE_SLOT_COMMAND] = LIMIT_COMMANDS_PER_WORKSPACE, /* and what the tenant allows */
 };
+
+static bool slot_is_free(const struct workspace *workspace, enum workspace_slot slot)
+{
+	return workspace->running[slot] < slot_limits[slot] &&
+	       (slot != WORKSPACE_SLOT_COMMAND ||
+		       workspace->running[slot] < workspace->tenant->limits.commands_per_workspace);
+}
 
 static void open_cell(struct workspace *workspace);
 
@@ -121,6 +129,8 @@ static void workspace_free(struct workspace *workspace)
 	if (workspace->settle)
 		event_free(workspace->settle);
 	workspace_root_done(&workspace->root);
+	workspace->tenant->usage->workspaces--;
+	tenant_release(workspace->tenant);
 	free(workspace->name);
 	free(workspace);
 }
@@ -179,7 +189,7 @@ static void begin_tickets(struct workspace *workspace)
 		next = TAILQ_NEXT(ticket, entry);
 		if (workspace->state != WORKSPACE_OPEN)
 			return;
-		if (ticket->begun || workspace->running[ticket->slot] >= slot_limits[ticket->slot])
+		if (ticket->begun || !slot_is_free(workspace, ticket->slot))
 			continue;
 		ticket->begun = true;
 		workspace->running[ticket->slot]++;
@@ -406,8 +416,8 @@ static int make_peers(struct workspace *workspace, int fds[SPAWNER_OPEN_FDS])
 
 static void open_cell(struct workspace *workspace)
 {
-	const struct spawner_open request = {
-		.kind = (uint8_t)workspace->kind, .limits = *cgroup_workspace_limits()};
+	const struct spawner_open request = {.kind = (uint8_t)workspace->kind,
+		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
 	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
 	int r;
 
@@ -425,23 +435,25 @@ static void open_cell(struct workspace *workspace)
 		fail_cell(workspace, "The workspace could not be opened: %s", strerror(-r));
 }
 
-static struct workspace *find(
-	struct workspaces *workspaces, const struct workspace_root *root, enum workspace_kind kind)
+static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
+	const struct workspace_root *root, enum workspace_kind kind)
 {
 	struct workspace *workspace;
 
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		if (workspace->root.dev == root->dev && workspace->root.ino == root->ino &&
-			workspace->kind == kind && strcmp(workspace->root.path, root->path) == 0)
+			workspace->kind == kind && strcmp(workspace->root.path, root->path) == 0 &&
+			strcmp(workspace->tenant->name, tenant->name) == 0)
 			return workspace;
 	return NULL;
 }
 
 /* The workspace of @root, which is taken in any case. */
-static enum tool_error get(struct workspaces *workspaces, struct workspace_root *root,
-	enum workspace_kind kind, const char *name, struct workspace **ret)
+static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
+	struct workspace_root *root, enum workspace_kind kind, const char *name,
+	struct workspace **ret)
 {
-	struct workspace *workspace = find(workspaces, root, kind);
+	struct workspace *workspace = find(workspaces, tenant, root, kind);
 
 	if (workspace && workspace->removing) {
 		workspace_root_done(root);
@@ -453,7 +465,8 @@ static enum tool_error get(struct workspaces *workspaces, struct workspace_root 
 		return TOOL_OK;
 	}
 	workspace = calloc(1, sizeof(*workspace));
-	if (!workspace || workspaces->count >= LIMIT_WORKSPACES) {
+	if (!workspace || workspaces->count >= LIMIT_WORKSPACES ||
+		tenant->usage->workspaces >= tenant->limits.workspaces) {
 		free(workspace);
 		workspace_root_done(root);
 		return TOOL_BUSY;
@@ -461,6 +474,8 @@ static enum tool_error get(struct workspaces *workspaces, struct workspace_root 
 	workspace->all = workspaces;
 	workspace->root = *root;
 	workspace->kind = kind;
+	workspace->tenant = tenant_hold(tenant);
+	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
 	TAILQ_INIT(&workspace->tickets);
 	workspace->deadline = event_new(workspaces->base, -1, 0, on_deadline, workspace);
@@ -475,92 +490,61 @@ static enum tool_error get(struct workspaces *workspaces, struct workspace_root 
 	return TOOL_OK;
 }
 
-enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct text root_path,
-	enum workspace_kind kind, struct workspace **ret, char **ret_message)
+enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
+	struct text root_path, enum workspace_kind kind, struct workspace **ret, char **ret_message)
 {
-	struct workspace_root root;
+	struct workspace_root root = {.fd = -1};
 	enum tool_error error = workspace_root_open(
 		root_path, kind, workspaces->own_directories, &root, ret_message);
 
-	if (error != TOOL_OK)
+	if (error == TOOL_OK && !tenant_allows_root(tenant, root.fd))
+		error = TOOL_FORBIDDEN;
+	/* Nor is it told what there is that is not its own. */
+	if (error != TOOL_OK && error != TOOL_INVALID_ARGUMENTS && !tenant->any_root) {
+		error = TOOL_FORBIDDEN;
+		free(*ret_message);
+		*ret_message = strdup(
+			"The directory is not there, or not among those that this tenant may open");
+	}
+	if (error != TOOL_OK) {
+		workspace_root_done(&root);
 		return error;
+	}
 	/* The same thing by another name: a directory workspace at / is a whole root. */
 	if (strcmp(root.path, "/") == 0)
 		kind = WORKSPACE_ROOTFS;
-	return get(workspaces, &root, kind, root.path, ret);
+	return get(workspaces, tenant, &root, kind, root.path, ret);
 }
 
-static bool is_managed_name(struct text name)
+enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
+	struct text name, bool create, struct workspace **ret, char **ret_message)
 {
-	static const char allowed[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-	return name.len > 0 && name.len <= 64 && name.data[0] != '.' && !text_has_nul(name) &&
-	       strspn(name.data, allowed) >= name.len;
-}
-
-enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct text name, bool create,
-	struct workspace **ret, char **ret_message)
-{
-	struct workspace_root root = {.fd = -1};
 	_cleanup_free_ char *name_string = strndup(name.data, name.len);
-	struct stat stat_buf;
+	struct workspace_root root;
+	enum tool_error error =
+		managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_message);
 
-	if (!name_string || !is_managed_name(name)) {
-		*ret_message = strdup(
-			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
-			"does not begin with '.'");
-		return TOOL_INVALID_ARGUMENTS;
-	}
-	if (workspaces->managed_fd < 0) {
-		*ret_message =
-			strdup("This instance has no state directory, so no managed workspaces");
-		return TOOL_FORBIDDEN;
-	}
-	if (create && mkdirat(workspaces->managed_fd, name_string, 0700) < 0 && errno != EEXIST)
-		return tool_error_from_errno(errno);
-	root.fd = openat(
-		workspaces->managed_fd, name_string, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (root.fd < 0)
-		return errno == ENOENT ? TOOL_WORKSPACE_NOT_FOUND : tool_error_from_errno(errno);
-	root.path = workspace_root_canonical_path(root.fd);
-	if (!root.path || fstat(root.fd, &stat_buf) < 0) {
-		workspace_root_done(&root);
-		return TOOL_EXECUTION_ERROR;
-	}
-	root.dev = stat_buf.st_dev;
-	root.ino = stat_buf.st_ino;
-	return get(workspaces, &root, WORKSPACE_MANAGED, name_string, ret);
+	if (error != TOOL_OK)
+		return error;
+	if (name_string)
+		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret);
+	workspace_root_done(&root);
+	return TOOL_BUSY;
 }
 
-int workspaces_each_managed(
-	struct workspaces *workspaces, void (*each)(void *context, const char *name), void *context)
+int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
 {
-	_cleanup_close_ int fd = -1;
-	struct dirent *entry;
-	DIR *directory;
-
-	if (workspaces->managed_fd < 0)
-		return 0;
-	fd = openat(workspaces->managed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	directory = fd < 0 ? NULL : fdopendir(fd);
-	if (!directory)
-		return -errno;
-	TAKE_FD(fd);
-	while ((entry = readdir(directory)))
-		if (is_managed_name(text_from(entry->d_name)))
-			each(context, entry->d_name);
-	closedir(directory);
-	return 0;
+	return managed_each(workspaces->managed_fd, tenant, each, context);
 }
 
-void workspaces_each(struct workspaces *workspaces,
+void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, struct workspace *workspace), void *context)
 {
 	struct workspace *workspace;
 
 	LIST_FOREACH (workspace, &workspaces->list, entry)
-		if (workspace->users > 0)
+		if (workspace->users > 0 && strcmp(workspace->tenant->name, tenant->name) == 0)
 			each(context, workspace);
 }
 
@@ -571,7 +555,36 @@ void workspace_set_removing(struct workspace *workspace, bool removing)
 
 int workspace_remove_directory(const struct workspace *workspace)
 {
-	return unlinkat(workspace->all->managed_fd, workspace->name, AT_REMOVEDIR) < 0 ? -errno : 0;
+	return managed_remove(workspace->all->managed_fd, workspace->tenant, workspace->name);
+}
+
+void workspaces_reload(struct workspaces *workspaces, const struct config *config)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry) {
+		struct tenant *tenant = config_find_tenant(config, workspace->tenant->name);
+
+		if (!tenant)
+			continue;
+		workspace->tenant->usage->workspaces--;
+		tenant_release(workspace->tenant);
+		workspace->tenant = tenant_hold(tenant);
+		tenant->usage->workspaces++;
+		settle(workspace);
+	}
+}
+
+struct tenant *workspace_tenant(const struct workspace *workspace)
+{
+	return workspace->tenant;
+}
+
+bool workspace_is_allowed(const struct workspace *workspace)
+{
+	if (workspace->kind == WORKSPACE_MANAGED)
+		return workspace->tenant->managed;
+	return tenant_allows_root(workspace->tenant, workspace->root.fd);
 }
 
 struct workspace *workspace_hold(struct workspace *workspace)

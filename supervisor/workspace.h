@@ -20,7 +20,9 @@
 #include <sys/queue.h>
 
 struct event_base;
+struct config;
 struct spawner_link;
+struct tenant;
 struct workspace;
 struct workspaces;
 
@@ -29,7 +31,7 @@ enum workspace_slot {
 	WORKSPACE_SLOT_SHORT,   /* answered at once: reads and flat listings */
 	WORKSPACE_SLOT_WRITE,   /* LIMIT_FILE_WRITES */
 	WORKSPACE_SLOT_JOB,     /* LIMIT_FILE_JOBS */
-	WORKSPACE_SLOT_COMMAND, /* LIMIT_COMMANDS_PER_WORKSPACE */
+	WORKSPACE_SLOT_COMMAND, /* what the tenant allows */
 	WORKSPACE_SLOTS,
 };
 
@@ -62,29 +64,35 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 /** Ends every cell; no callbacks. */
 void workspaces_free(struct workspaces *workspaces);
 
+/** After a reload: each workspace goes on under the tenant of its own name; one whose tenant is no
+ * more keeps what it had, and nobody can open it again. */
+void workspaces_reload(struct workspaces *workspaces, const struct config *config);
+
 /** How many workspaces there are with a cell or on their way to or from one. */
 size_t workspaces_count(const struct workspaces *workspaces);
 
 /**
- * The workspace of the directory @root, which is made if there is none; the caller becomes a user
- * of it and calls workspace_release. TOOL_OK, or a code with a sentence in @ret_message (malloc'ed,
- * may be NULL).
+ * The workspace of @tenant at the directory @root, which is made if there is none; the caller
+ * becomes a user of it and calls workspace_release. A directory that is not below the tenant's
+ * roots is FORBIDDEN. Tenants share no workspace, also where they name the same. TOOL_OK, or a code
+ * with a sentence in @ret_message (malloc'ed, may be NULL).
  */
-enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct text root,
-	enum workspace_kind kind, struct workspace **ret, char **ret_message);
+enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
+	struct text root, enum workspace_kind kind, struct workspace **ret, char **ret_message);
 
 /** The managed workspace @name; with @create it is made if there is none. As
  * workspaces_get_directory. */
-enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct text name, bool create,
-	struct workspace **ret, char **ret_message);
+enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
+	struct text name, bool create, struct workspace **ret, char **ret_message);
 
-/** The names of the managed workspaces that exist, each given to @each. 0 or -errno. */
-int workspaces_each_managed(struct workspaces *workspaces,
+/** The names of the tenant's managed workspaces that exist, each given to @each. 0 or -errno. */
+int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
 
-/** Every workspace that somebody uses, each given to @each, which must not change which there are.
+/** Every workspace of the tenant that somebody uses, each given to @each, which must not change
+ * which there are.
  */
-void workspaces_each(struct workspaces *workspaces,
+void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, struct workspace *workspace), void *context);
 
 struct workspace *workspace_hold(struct workspace *workspace);
@@ -94,6 +102,10 @@ void workspace_release(struct workspace *workspace);
 /** The name by which clients call it: a managed one's own, otherwise its path. */
 const char *workspace_name(const struct workspace *workspace);
 enum workspace_kind workspace_kind(const struct workspace *workspace);
+/** Whose it is. As the configuration has it now. */
+struct tenant *workspace_tenant(const struct workspace *workspace);
+/** Whether its tenant may still have it open. */
+bool workspace_is_allowed(const struct workspace *workspace);
 /** Where it is seen inside: "/workspace", its own path, or "/". */
 struct text workspace_visible(const struct workspace *workspace);
 /** Users and tickets: who keeps it. */

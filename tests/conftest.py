@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the suites that run the real programs: a user, a place, daemons and clients."""
 
+import os
 import pathlib
 import sys
 
@@ -22,6 +23,17 @@ def account():
     gone = not made.made or procfs.eventually(lambda: not any(map(procfs.is_alive, made.processes())))
     made.remove()
     assert gone, "processes of the test user were left behind"
+
+
+@pytest.fixture(scope="session")
+def tenants():
+    """Three users who are neither the daemon's nor each other."""
+    if os.getuid() != 0:
+        pytest.skip("needs root to make users")
+    made = [Account(suffix) for suffix in "abc"]
+    yield made
+    for user in made:
+        user.remove()
 
 
 @pytest.fixture(scope="session")

@@ -28,13 +28,13 @@ def become(uid, gid, groups):
 
 
 @contextlib.contextmanager
-def acting_as(uid, gid=None):
+def acting_as(uid, gid=None, groups=()):
     """Root's effective ids become these meanwhile: what SO_PEERCRED and permissions go by."""
     old = os.geteuid(), os.getegid(), os.getgroups()
     if os.getuid() != 0 or uid in (None, old[0]):
         yield
         return
-    become(uid, uid if gid is None else gid, [])
+    become(uid, uid if gid is None else gid, list(groups))
     try:
         yield
     finally:
@@ -44,9 +44,9 @@ def acting_as(uid, gid=None):
 class Client:
     """One connection. Answers may come in any order; those that nobody waits for yet are kept."""
 
-    def __init__(self, path, uid=None, gid=None):
+    def __init__(self, path, uid=None, gid=None, groups=()):
         self.socket = socket.socket(socket.AF_UNIX)
-        with acting_as(uid, gid):
+        with acting_as(uid, gid, groups):
             self.socket.connect(str(path))
         self.socket.settimeout(PATIENCE)
         self.buffer = b""
@@ -137,6 +137,10 @@ class Client:
 
     def call(self, method, params=None, timeout=PATIENCE):
         return self.result(self.request(method, params), timeout)
+
+    def call_error(self, method, params=None):
+        """The name of the error that must be the answer."""
+        return self.wait(self.request(method, params))["error"]["data"]["code"]
 
     def begin(self, tool, arguments, options=None, workspace=None):
         """Sends a tool call and returns its id."""

@@ -23,14 +23,14 @@ def is_sanitized():
 
 
 class Account:
-    """The user that the daemon runs as: one of its own when the tests run as root, else us."""
+    """A user that exists for the tests when they run as root, else us: the daemon's, or a tenant's."""
 
-    def __init__(self):
+    def __init__(self, suffix=""):
         self.made = AM_ROOT
         if not self.made:
             self.name = pwd.getpwuid(os.getuid()).pw_name
         else:
-            self.name = f"cloister-test-{os.getpid()}"
+            self.name = f"cloister-test-{os.getpid()}{suffix}"
             subprocess.run(
                 ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/",
                  "--shell", "/usr/sbin/nologin", self.name], check=True)
@@ -126,18 +126,23 @@ class Area:
 
 
 class Daemon:
-    """A running cloisterd with its own socket and state."""
+    """A running cloisterd with its own socket and state; config is the text of its file, or none."""
 
-    def __init__(self, area, **keywords):
+    def __init__(self, area, config=None, **keywords):
         self.area = area
         self.account = area.account
         self.path = area.new_directory("daemon")
         self.socket = self.path / "agent.sock"
         self.state = self.path / "state"
         self.log_path = self.path / "log"
+        self.config = self.path / "cloister.conf"
+        words = ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state)]
+        if config is not None:
+            self.config.write_text(config)
+            words += ["--config", str(self.config)]
         with open(self.log_path, "wb") as log:
             self.process = area.start(
-                ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state)],
+                words,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, **keywords)
         self.pid = self.process.pid
         self.clients = []
@@ -148,11 +153,22 @@ class Daemon:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
-    def connect(self):
-        """A client that acts as the user."""
-        client = Client(self.socket, self.account.uid, self.account.gid)
+    def connect(self, account=None, groups=()):
+        """A client that acts as the user, or as another."""
+        account = account or self.account
+        client = Client(self.socket, account.uid, account.gid, groups)
         self.clients.append(client)
         return client
+
+    def reload(self, config):
+        """Changes the configuration and sends SIGHUP: whether it was taken."""
+        before = self.log()
+        self.config.write_text(config)
+        self.process.send_signal(signal.SIGHUP)
+        said = procfs.eventually(lambda: [
+            line for line in self.log()[len(before):].splitlines() if "reloaded" in line], 20)
+        assert said, self.log()
+        return "is reloaded" in said[0]
 
     def new_workspace(self, client, **params):
         """Makes a directory, opens it as the client's workspace, and returns its path."""

@@ -6,6 +6,7 @@
 #include "common/limits.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/command_cause.h"
+#include "supervisor/tenant.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -92,10 +93,22 @@ static void test_malformed_mountinfo(void **state)
 		assert_string_equal(directory(texts[i], "/a"), "none");
 }
 
+/* Never freed: the process ends soon. */
+static const struct tenant *default_tenant(void)
+{
+	static struct tenant *tenant;
+
+	if (!tenant)
+		tenant = tenant_new("default");
+	assert_non_null(tenant);
+	return tenant;
+}
+
 static void test_limits(void **state)
 {
-	const struct workspace_limits *workspace = cgroup_workspace_limits();
-	const struct command_limits *command = cgroup_command_limits();
+	const struct tenant_limits *limits = &default_tenant()->limits;
+	const struct workspace_limits workspace = cgroup_workspace_limits(limits);
+	const struct command_limits command = cgroup_command_limits(limits);
 	struct sysinfo info;
 	uint64_t memory;
 
@@ -103,13 +116,13 @@ static void test_limits(void **state)
 	assert_int_equal(sysinfo(&info), 0);
 	memory = (uint64_t)info.totalram * info.mem_unit;
 	/* A bound that the machine's memory does not reach would bound nothing. */
-	assert_true(command->memory_bytes <= memory / 2);
-	assert_true(workspace->memory_bytes < memory);
-	assert_true(command->memory_bytes <= LIMIT_COMMAND_MEMORY_BYTES);
-	assert_true(workspace->memory_bytes <= LIMIT_WORKSPACE_MEMORY_BYTES);
-	assert_true(command->memory_bytes >= LIMIT_MEMORY_MIN_BYTES);
-	assert_true(command->memory_bytes < workspace->memory_bytes);
-	assert_true(command->processes < workspace->processes);
+	assert_true(command.memory_bytes <= memory / 2);
+	assert_true(workspace.memory_bytes < memory);
+	assert_true(command.memory_bytes <= LIMIT_COMMAND_MEMORY_BYTES);
+	assert_true(workspace.memory_bytes <= LIMIT_WORKSPACE_MEMORY_BYTES);
+	assert_true(command.memory_bytes >= LIMIT_MEMORY_MIN_BYTES);
+	assert_true(command.memory_bytes < workspace.memory_bytes);
+	assert_true(command.processes < workspace.processes);
 }
 
 static enum ended_by cause(int wait_status, uint64_t oom_kills, uint64_t refused_forks)
@@ -149,7 +162,8 @@ static void test_sentences(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < ENDED_BY_COUNT; i++) {
-		const char *sentence = command_cause_sentence(i, buffer, sizeof(buffer));
+		const char *sentence = command_cause_sentence(
+			i, &default_tenant()->limits, buffer, sizeof(buffer));
 
 		assert_true((sentence != NULL) ==
 			    (i == ENDED_BY_MEMORY || i == ENDED_BY_PIDS || i == ENDED_BY_SECCOMP));

@@ -76,13 +76,13 @@ static void test_malformed_extra(void **state)
 
 static void test_count_is_bounded(void **state)
 {
-	static char extra[(LIMIT_ENV_COUNT + 1) * 8];
+	static char extra[(LIMIT_COMMAND_ENV_COUNT + 1) * 8];
 	_cleanup_free_ char **env = NULL;
 	char **none = NULL;
 	size_t at = 0;
 
 	(void)state;
-	for (unsigned i = 0; i < LIMIT_ENV_COUNT; i++)
+	for (unsigned i = 0; i < LIMIT_COMMAND_ENV_COUNT; i++)
 		at += (size_t)snprintf(extra + at, sizeof(extra) - at, "V%u=1", i) + 1;
 	assert_int_equal(command_env_build("/", (struct text){extra, at}, &env), 0);
 	at += (size_t)snprintf(extra + at, sizeof(extra) - at, "X=1") + 1;

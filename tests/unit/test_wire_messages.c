@@ -84,7 +84,7 @@ static void test_command_run(void **state)
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 	writer = wire_writer(bytes, sizeof(bytes));
 	in.command_len = 1;
-	in.env_len = LIMIT_ENV_BYTES + 1;
+	in.env_len = LIMIT_COMMAND_ENV_BYTES + 1;
 	command_run_put(&writer, &in);
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 	writer = wire_writer(bytes, sizeof(bytes));

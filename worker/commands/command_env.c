@@ -42,7 +42,7 @@ static void set_entry(char **env, size_t *n, char *entry)
 int command_env_build(const char *home, struct text extra, char ***ret_env)
 {
 	/* One allocation: the pointers, then HOME's text. */
-	size_t slots = ARRAY_SIZE(base) + 1 + LIMIT_ENV_COUNT + 1, n = 0, extra_count = 0;
+	size_t slots = ARRAY_SIZE(base) + 1 + LIMIT_COMMAND_ENV_COUNT + 1, n = 0, extra_count = 0;
 	_cleanup_free_ char **env = malloc(slots * sizeof(*env) + HOME_BYTES);
 	char *home_entry;
 
@@ -59,7 +59,7 @@ int command_env_build(const char *home, struct text extra, char ***ret_env)
 	for (size_t at = 0; at < extra.len; at += strlen(extra.data + at) + 1) {
 		char *entry = (char *)extra.data + at;
 
-		if (*entry == '=' || !strchr(entry, '=') || ++extra_count > LIMIT_ENV_COUNT)
+		if (*entry == '=' || !strchr(entry, '=') || ++extra_count > LIMIT_COMMAND_ENV_COUNT)
 			return -EBADMSG;
 		set_entry(env, &n, entry);
 	}

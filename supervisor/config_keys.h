@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The one table of what may be configured: from it come the parsing, the messages of --check, the
+ * defaults, the releasing and the manual.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum config_section { CONFIG_SECTION_HOST, CONFIG_SECTION_TENANT, CONFIG_SECTIONS };
+
+enum config_type {
+	CONFIG_PATH,   /* char *: absolute */
+	CONFIG_USER,   /* char *: the name of a user that exists */
+	CONFIG_BYTES,  /* uint64_t */
+	CONFIG_TIME,   /* uint64_t, milliseconds */
+	CONFIG_NUMBER, /* uint64_t */
+	CONFIG_PERCENT,
+	CONFIG_MODE,   /* uint64_t, octal */
+	CONFIG_CHOICE, /* uint64_t, index into choices */
+	CONFIG_YES_NO, /* bool */
+	/* Lists. The first three have any number of values on a line, the others one. */
+	CONFIG_USERS,    /* struct id_list */
+	CONFIG_GROUPS,   /* struct id_list */
+	CONFIG_FEATURES, /* struct string_list */
+	CONFIG_ROOTS,    /* struct root_list */
+	CONFIG_PATHS,    /* struct string_list: absolute */
+	CONFIG_PATTERNS, /* struct string_list: "default", "none" and PCRE2 patterns */
+	CONFIG_ENVIRONMENT,
+	CONFIG_TYPES,
+};
+
+#define CONFIG_CHOICES_MAX 3
+
+struct config_key {
+	const char *name;
+	uint64_t min, max, fallback; /* of numbers */
+	const char *choices[CONFIG_CHOICES_MAX];
+	const char *doc; /* one sentence for the manual */
+	size_t offset;   /* in struct config_host or struct tenant */
+	uint8_t section; /* enum config_section */
+	uint8_t type;    /* enum config_type */
+	bool at_start;   /* a reload cannot change it */
+	bool later;      /* checked, but nothing acts on it yet: said at start when it is set */
+};
+
+#define CONFIG_KEYS_MAX 64
+
+extern const struct config_key config_keys[];
+extern const size_t config_keys_count;
+
+/** The key called @name in @section, or NULL. */
+const struct config_key *config_key_find(enum config_section section, const char *name);
+
+bool config_type_is_list(enum config_type type);
+
+/** What a value of @type looks like, for messages and the manual: "a size such as 512M or 4G". */
+const char *config_type_form(enum config_type type);
+
+/** Where @key lies in @object, a struct config_host or a struct tenant. */
+static inline void *config_field(const struct config_key *key, void *object)
+{
+	return (char *)object + key->offset;
+}
+
+/** Fills @object with the defaults of its section. */
+void config_keys_defaults(enum config_section section, void *object);
+
+/** Makes one field what it is without a configuration, releasing what it held. */
+void config_key_reset(const struct config_key *key, void *object);
+
+/** Releases what the fields of @object hold. */
+void config_keys_release(enum config_section section, void *object);
+
+/** Whether the two objects have the same value. For keys that are at_start: strings and numbers. */
+bool config_key_equal(const struct config_key *key, void *a, void *b);
+
+/** @value of @key as it would be written: "4G", "30s". Returns @buffer. */
+const char *config_key_show(
+	const struct config_key *key, uint64_t value, char *buffer, size_t size);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reading the configuration while cloisterd serves: on SIGHUP all of the new one takes the old
+ * one's place, or none of it. What has begun keeps what it began with; what a client has open it
+ * keeps if the new one still allows it, which is decided at its next request.
+ */
+
+#include "supervisor/config.h"
+
+struct config_reload;
+struct service;
+
+/** The configuration of @source, every mistake logged; NULL when there is one. Before lock-down. */
+struct config *config_reload_first(const struct config_source *source);
+
+/** Begins to listen for SIGHUP. @source is borrowed. NULL: out of memory. */
+struct config_reload *config_reload_new(struct service *service, struct config_source *source);
+
+/** Reads the configuration again. 0; -EINVAL: it has mistakes, which are logged, or changes what
+ * cannot change; or another -errno. Then the old one stays. */
+int config_reload_now(struct config_reload *reload);
+
+/** NULL is fine. */
+void config_reload_free(struct config_reload *reload);

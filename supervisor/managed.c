@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. mkdir(2), open(2) with O_PATH. */
+#include "supervisor/managed.h"
+
+#include "common/cleanup.h"
+#include "supervisor/tenant.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define NAME_BYTES_MAX 64
+
+static bool is_name(struct text name)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	if (name.len == 0 || name.len > NAME_BYTES_MAX || name.data[0] == '.')
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (name.data[i] == '\0' || !strchr(allowed, name.data[i]))
+			return false;
+	return true;
+}
+
+/* The directory that the tenant's workspaces lie in. */
+static int open_directory(int managed_fd, const struct tenant *tenant, bool create)
+{
+	const char *name = tenant->any_root ? "." : tenant->name;
+	int fd;
+
+	if (create && mkdirat(managed_fd, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(managed_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_root(int directory, const char *name, bool create, struct workspace_root *ret)
+{
+	struct workspace_root root = {.fd = -1};
+	struct stat stat_buf;
+	int r;
+
+	if (create && mkdirat(directory, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	root.fd = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root.fd < 0)
+		return -errno;
+	root.path = workspace_root_canonical_path(root.fd);
+	r = !root.path ? -EIO : fstat(root.fd, &stat_buf) < 0 ? -errno : 0;
+	if (r < 0) {
+		workspace_root_done(&root);
+		return r;
+	}
+	root.dev = stat_buf.st_dev;
+	root.ino = stat_buf.st_ino;
+	*ret = root;
+	return 0;
+}
+
+enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
+	bool create, struct workspace_root *ret, char **ret_message)
+{
+	_cleanup_close_ int directory = -1;
+	char name_string[NAME_BYTES_MAX + 1];
+	int r;
+
+	if (!is_name(name)) {
+		*ret_message = strdup(
+			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
+			"does not begin with '.'");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	if (managed_fd < 0 || !tenant->managed) {
+		*ret_message = strdup(
+			managed_fd < 0
+				? "This instance has no state directory, so no managed workspaces"
+				: "This tenant has no managed workspaces");
+		return TOOL_FORBIDDEN;
+	}
+	memcpy(name_string, name.data, name.len);
+	name_string[name.len] = '\0';
+	directory = open_directory(managed_fd, tenant, create);
+	r = directory < 0 ? directory : open_root(directory, name_string, create, ret);
+	if (r == -ENOENT)
+		return TOOL_WORKSPACE_NOT_FOUND;
+	return r < 0 ? tool_error_from_errno(-r) : TOOL_OK;
+}
+
+int managed_each(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	_cleanup_close_ int tenant_fd = -1;
+	struct dirent *entry;
+	DIR *directory;
+	int fd;
+
+	if (managed_fd < 0 || !tenant->managed)
+		return 0;
+	tenant_fd = open_directory(managed_fd, tenant, false);
+	if (tenant_fd < 0)
+		return tenant_fd == -ENOENT ? 0 : tenant_fd;
+	fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	directory = fd < 0 ? NULL : fdopendir(fd);
+	if (!directory) {
+		int r = -errno;
+
+		close_fd(&fd);
+		return r;
+	}
+	while ((entry = readdir(directory)))
+		if (is_name(text_from(entry->d_name)))
+			each(context, entry->d_name);
+	closedir(directory);
+	return 0;
+}
+
+int managed_remove(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	if (directory < 0)
+		return directory;
+	return unlinkat(directory, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}

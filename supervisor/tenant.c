@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The configuration is trusted; the directories that are asked for are not. */
+#include "supervisor/tenant.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/command_policy.h"
+#include "supervisor/config_keys.h"
+#include "supervisor/peer_auth.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void string_list_done(struct string_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->strings[i]);
+	free(list->strings);
+	*list = (struct string_list){0};
+}
+
+void root_list_done(struct root_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		close_fd(&list->roots[i].fd);
+	free(list->roots);
+	*list = (struct root_list){0};
+}
+
+struct tenant *tenant_new(const char *name)
+{
+	struct tenant *tenant = calloc(1, sizeof(*tenant));
+
+	if (!tenant)
+		return NULL;
+	tenant->references = 1;
+	config_keys_defaults(CONFIG_SECTION_TENANT, tenant);
+	tenant->name = strdup(name);
+	tenant->usage = calloc(1, sizeof(*tenant->usage));
+	if (!tenant->name || !tenant->usage) {
+		tenant_release(tenant);
+		return NULL;
+	}
+	tenant->usage->references = 1;
+	return tenant;
+}
+
+struct tenant *tenant_hold(struct tenant *tenant)
+{
+	tenant->references++;
+	return tenant;
+}
+
+static void usage_release(struct tenant_usage *usage)
+{
+	if (usage && --usage->references == 0)
+		free(usage);
+}
+
+void tenant_release(struct tenant *tenant)
+{
+	if (!tenant || --tenant->references > 0)
+		return;
+	config_keys_release(CONFIG_SECTION_TENANT, tenant);
+	command_policy_free(tenant->policy);
+	usage_release(tenant->usage);
+	free(tenant->name);
+	free(tenant);
+}
+
+void tenant_follow(struct tenant *tenant, const struct tenant *former)
+{
+	usage_release(tenant->usage);
+	tenant->usage = former->usage;
+	tenant->usage->references++;
+}
+
+static bool has_id(const struct id_list *list, uint32_t id)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->ids[i] == id)
+			return true;
+	return false;
+}
+
+bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer)
+{
+	if (has_id(&tenant->users, peer->uid) || has_id(&tenant->groups, peer->gid))
+		return true;
+	for (size_t i = 0; i < peer->n_groups; i++)
+		if (has_id(&tenant->groups, peer->groups[i]))
+			return true;
+	return false;
+}
+
+static bool is_root(const struct tenant *tenant, const struct stat *directory)
+{
+	for (size_t i = 0; i < tenant->roots.count; i++)
+		if (tenant->roots.roots[i].dev == directory->st_dev &&
+			tenant->roots.roots[i].ino == directory->st_ino)
+			return true;
+	return false;
+}
+
+bool tenant_allows_root(const struct tenant *tenant, int fd)
+{
+	struct stat below = {0}, stat_buf;
+	_cleanup_close_ int at = -1;
+
+	if (tenant->any_root)
+		return true;
+	if (fstat(fd, &stat_buf) < 0)
+		return false;
+	/* The parent of "/" is "/". */
+	for (int i = 0; i < LIMIT_ROOT_PARENTS; i++) {
+		int parent;
+
+		if (is_root(tenant, &stat_buf))
+			return true;
+		if (i > 0 && stat_buf.st_dev == below.st_dev && stat_buf.st_ino == below.st_ino)
+			return false;
+		below = stat_buf;
+		parent = openat(at >= 0 ? at : fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close_fd(&at);
+		at = parent;
+		if (at < 0 || fstat(at, &stat_buf) < 0)
+			return false;
+	}
+	return false;
+}

@@ -1,0 +1,573 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* The configuration: what each key takes, what is said of each mistake and where, and files that
+ * are no configuration at all. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/command_policy.h"
+#include "supervisor/config.h"
+#include "supervisor/config_keys.h"
+#include "tests/lib/scratch.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct scratch scratch;
+static char said[64 * 1024]; /* every complaint of the last loading, a line each */
+static size_t said_len, n_said;
+
+static void on_complaint(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	n_said++;
+	/* Where the scratch directory is does not matter. */
+	if (strncmp(file, scratch.path, strlen(scratch.path)) == 0)
+		file += strlen(scratch.path);
+	if (said_len < sizeof(said))
+		said_len += (size_t)snprintf(said + said_len, sizeof(said) - said_len,
+			"%s:%u: %s\n", file, line, message);
+}
+
+static struct config *load(void)
+{
+	static const struct config_complaints complaints = {on_complaint, NULL};
+	char path[512];
+	struct config_source *source = NULL;
+	struct config *config = NULL;
+	int r;
+
+	said[0] = '\0';
+	said_len = n_said = 0;
+	snprintf(path, sizeof(path), "%s/c.conf", scratch.path);
+	assert_int_equal(config_source_open(path, &source), 0);
+	r = config_load(source, &complaints, &config);
+	config_source_free(source);
+	if (n_said > 0)
+		assert_int_equal(r, -EINVAL);
+	else if (r != 0)
+		fail_msg("%d", r);
+	assert_int_equal(r == 0, config != NULL);
+	return config;
+}
+
+static struct config *load_text(const char *text)
+{
+	scratch_text(&scratch, "c.conf", text);
+	return load();
+}
+
+static struct config *load_good(const char *text)
+{
+	struct config *config = load_text(text);
+
+	if (!config)
+		fail_msg("%s:\n%s", text, said);
+	return config;
+}
+
+/* The complaints about @text are exactly @expected. */
+static void refuses(const char *text, const char *expected)
+{
+	config_release(load_text(text));
+	assert_string_equal(said, expected);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	scratch = scratch_new();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	scratch_done(&scratch);
+	return 0;
+}
+
+/* A value of each key that is not its default, how it is then shown (numbers), and one it refuses.
+ */
+static const struct sample {
+	uint8_t section;
+	const char *key, *good, *shown, *bad;
+} samples[] = {
+	{CONFIG_SECTION_HOST, "agent_socket", "/run/x/agent.sock", NULL, "agent.sock"},
+	{CONFIG_SECTION_HOST, "agent_socket_mode", "0666", "0666", "0888"},
+	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
+	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
+	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
+	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},
+	{CONFIG_SECTION_HOST, "workspace_idle_time", "90s", "90s", "90"},
+	{CONFIG_SECTION_HOST, "durability", "fast", "1", "slow"},
+	{CONFIG_SECTION_HOST, "admin_group", "root", NULL, "no-such-group"},
+	{CONFIG_SECTION_HOST, "observer_group", "12, root", NULL, "4294967295"},
+	{CONFIG_SECTION_HOST, "require", "passrights landlock", NULL, "passrights magic"},
+	{CONFIG_SECTION_TENANT, "users", "root 1234", NULL, "root no-such-user"},
+	{CONFIG_SECTION_TENANT, "groups", "1234,root", NULL, ","},
+	{CONFIG_SECTION_TENANT, "weight", "10000", "10000", "0"},
+	{CONFIG_SECTION_TENANT, "managed", "yes", NULL, "true"},
+	{CONFIG_SECTION_TENANT, "roots", "/", NULL, "/no/such/directory"},
+	{CONFIG_SECTION_TENANT, "network", "none", "0", "host"},
+	{CONFIG_SECTION_TENANT, "readonly_paths", "/opt/a b", NULL, "/opt/"},
+	{CONFIG_SECTION_TENANT, "environment", "CI=a = b ; c", NULL, "1CI=x"},
+	{CONFIG_SECTION_TENANT, "blocked_commands", "^git\\s+push\\b", NULL, "(unclosed"},
+	{CONFIG_SECTION_TENANT, "command_timeout", "5min", "5min", "2h"},
+	{CONFIG_SECTION_TENANT, "command_timeout_max", "59min", "59min", "0s"},
+	{CONFIG_SECTION_TENANT, "file_timeout", "1500ms", "1500ms", "-1s"},
+	{CONFIG_SECTION_TENANT, "output_kept", "1M", "1M", "1m"},
+	{CONFIG_SECTION_TENANT, "output_total", "1G", "1G", "1GiB"},
+	{CONFIG_SECTION_TENANT, "connections", "1", "1", "one"},
+	{CONFIG_SECTION_TENANT, "calls", "65536", "65536", "65537"},
+	{CONFIG_SECTION_TENANT, "calls_per_connection", "3", "3", "257"},
+	{CONFIG_SECTION_TENANT, "workspaces", "4096", "4096", "0x10"},
+	{CONFIG_SECTION_TENANT, "commands", "9", "9", "9.0"},
+	{CONFIG_SECTION_TENANT, "commands_per_workspace", "1", "1", "65"},
+	{CONFIG_SECTION_TENANT, "queue_length", "1", "1", " "},
+	{CONFIG_SECTION_TENANT, "command_memory", "16777216", "16M", "15M"},
+	{CONFIG_SECTION_TENANT, "workspace_memory", "16T", "16T", "17T"},
+	{CONFIG_SECTION_TENANT, "command_processes", "2", "2", "1"},
+	{CONFIG_SECTION_TENANT, "workspace_processes", "1048576", "1048576", "1e6"},
+	{CONFIG_SECTION_TENANT, "cpu_weight", "1", "1", "10001"},
+	{CONFIG_SECTION_TENANT, "cpu_max", "150%", "150%", "150"},
+	{CONFIG_SECTION_TENANT, "io_weight", "2", "2", "+2"},
+	{CONFIG_SECTION_TENANT, "tmp_size", "64M", "64M", "M"},
+	{CONFIG_SECTION_TENANT, "file_size", "1T", "1T", "99999999999999999999T"},
+};
+
+static const char *header(uint8_t section)
+{
+	return section == CONFIG_SECTION_HOST ? "[cloister]" : "[tenant t]";
+}
+
+static void *section_of(struct config *config, uint8_t section)
+{
+	return section == CONFIG_SECTION_HOST ? (void *)&config->host : config->tenants[0];
+}
+
+static bool is_number(const struct config_key *key)
+{
+	return key->type >= CONFIG_BYTES && key->type <= CONFIG_CHOICE;
+}
+
+static const struct sample *sample_of(const struct config_key *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++)
+		if (samples[i].section == key->section && strcmp(samples[i].key, key->name) == 0)
+			return &samples[i];
+	fail_msg("%s has no test value", key->name);
+	return NULL;
+}
+
+static void check_key(const struct config_key *key)
+{
+	const struct sample *sample = sample_of(key);
+	char text[256], shown[32];
+	struct config *config;
+
+	snprintf(
+		text, sizeof(text), "%s\n%s = %s\n", header(key->section), key->name, sample->good);
+	config = load_good(text);
+	if (is_number(key))
+		assert_string_equal(
+			config_key_show(key,
+				*(uint64_t *)config_field(key, section_of(config, key->section)),
+				shown, sizeof(shown)),
+			sample->shown);
+	assert_int_equal(config->notes.count, key->later ? 1 : 0);
+	config_release(config);
+	snprintf(text, sizeof(text), "%s\n\n%s = %s\n", header(key->section), key->name,
+		sample->bad);
+	assert_null(load_text(text));
+	snprintf(text, sizeof(text), "/c.conf:3: %s: ", key->name);
+	if (n_said != 1 || strncmp(said, text, strlen(text)) != 0)
+		fail_msg("%s = %s: %s", key->name, sample->bad, said);
+}
+
+static void test_every_key(void **state)
+{
+	(void)state;
+	assert_int_equal(ARRAY_SIZE(samples), config_keys_count);
+	for (size_t i = 0; i < config_keys_count; i++) {
+		const struct config_key *key = &config_keys[i];
+
+		assert_ptr_equal(config_key_find(key->section, key->name), key);
+		if (!key->doc || strlen(key->doc) < 20 || key->doc[strlen(key->doc) - 1] != '.')
+			fail_msg("%s is not documented", key->name);
+		assert_non_null(config_type_form(key->type));
+		if (is_number(key) && key->type != CONFIG_CHOICE) {
+			assert_true(key->min <= key->fallback);
+			assert_true(key->fallback <= key->max);
+		}
+		check_key(key);
+	}
+}
+
+/* What the samples store where it is no number. */
+static void test_lists(void **state)
+{
+	struct config *config = load_good("[cloister]\n"
+					  "user = nobody\n"
+					  "require = passrights, landlock\n"
+					  "[tenant t]\n"
+					  "users = root 1234\n"
+					  "  5678\n"
+					  "users = 9\n"
+					  "groups = 7 root\n"
+					  "managed = yes\n"
+					  "roots = /\n"
+					  "\t/tmp\n"
+					  "environment = A=1 ; x\n"
+					  "environment : B=a=b:c\n"
+					  "  # a comment in between\n"
+					  "  C=\n"
+					  "blocked_commands = ^x = y$\n"
+					  "  default\n");
+	struct tenant *tenant = config->tenants[0];
+
+	(void)state;
+	assert_string_equal(config->host.user, "nobody");
+	assert_int_equal(config->host.require.count, 2);
+	assert_string_equal(config->host.require.strings[1], "landlock");
+	assert_string_equal(tenant->name, "t");
+	assert_int_equal(tenant->users.count, 4);
+	assert_int_equal(tenant->users.ids[0], 0);
+	assert_int_equal(tenant->users.ids[2], 5678);
+	assert_int_equal(tenant->users.ids[3], 9);
+	assert_int_equal(tenant->groups.count, 2);
+	assert_true(tenant->managed);
+	assert_int_equal(tenant->roots.count, 2);
+	assert_int_equal(tenant->environment.count, 3);
+	assert_string_equal(tenant->environment.strings[0], "A=1 ; x");
+	assert_string_equal(tenant->environment.strings[1], "B=a=b:c");
+	assert_string_equal(tenant->environment.strings[2], "C=");
+	assert_non_null(command_policy_match(
+		tenant->policy, TEXT_LITERAL("x = y"), TEXT_LITERAL("/workspace")));
+	assert_non_null(command_policy_match(
+		tenant->policy, TEXT_LITERAL("sudo x"), TEXT_LITERAL("/workspace")));
+	config_release(config);
+}
+
+static void test_nothing_said_is_nothing_allowed(void **state)
+{
+	struct config *config = load_good("[tenant t]\n");
+	struct tenant *tenant = config->tenants[0];
+
+	(void)state;
+	assert_int_equal(tenant->users.count + tenant->groups.count + tenant->roots.count, 0);
+	assert_false(tenant->managed);
+	assert_false(tenant->any_root);
+	assert_false(tenant_allows_root(tenant, scratch.fd));
+	assert_int_equal(tenant->limits.command_timeout_ms, LIMIT_COMMAND_MS);
+	assert_int_equal(config->host.agent_socket_mode, 0600);
+	assert_non_null(command_policy_match(
+		tenant->policy, TEXT_LITERAL("sudo x"), TEXT_LITERAL("/workspace")));
+	config_release(config);
+	config = load_good("");
+	assert_int_equal(config->n_tenants, 0);
+	config_release(config);
+}
+
+static void test_no_blocked_commands(void **state)
+{
+	struct config *config = load_good("[tenant t]\nblocked_commands = none\n");
+
+	(void)state;
+	assert_null(command_policy_match(
+		config->tenants[0]->policy, TEXT_LITERAL("sudo x"), TEXT_LITERAL("/workspace")));
+	config_release(config);
+	refuses("[tenant t]\nblocked_commands = none\n  default\n",
+		"/c.conf:3: blocked_commands: \"none\" stands alone\n");
+}
+
+static void test_every_mistake_is_named(void **state)
+{
+	(void)state;
+	refuses("weight = 5\n"
+		"[tenants]\n"
+		"weight = no number, and not looked at\n"
+		"[tenant a b]\n"
+		"[tenant t]\n"
+		"wieght = 5\n"
+		"weight = 5\n"
+		"weight = 6\n"
+		"just words\n"
+		"weight =\n"
+		"network = host\n"
+		"[cloister\n"
+		"weight = not looked at\n"
+		"[cloister] ; x\n"
+		"[tenant t]\n"
+		"= 5\n"
+		"calls = 0\n"
+		"users = root root\n"
+		"environment = A=1\n"
+		"  A=2\n"
+		"output_kept = 2M\n"
+		"output_total = 1M\n",
+		"/c.conf:1: a setting before the first section\n"
+		"/c.conf:2: unknown section [tenants]: there are [cloister] and [tenant NAME]\n"
+		"/c.conf:4: \"a b\" is not a tenant's name: that has 1 to 40 letters, digits, '.', "
+		"'_' or '-' and does not begin with '.'\n"
+		"/c.conf:6: unknown key \"wieght\" in this section\n"
+		"/c.conf:8: weight is given twice in this file, first in line 7\n"
+		"/c.conf:9: not a setting: write name = value\n"
+		"/c.conf:10: weight: the value is missing\n"
+		"/c.conf:11: network: \"host\" is not one of none\n"
+		"/c.conf:12: a section is written [name], alone on its line\n"
+		"/c.conf:14: a section is written [name], alone on its line\n"
+		"/c.conf:15: the section [tenant t] is given twice in this file, first in line 5\n"
+		"/c.conf:16: unknown key \"\" in this section\n"
+		"/c.conf:17: calls: \"0\" is out of range, which is 1 to 65536\n"
+		"/c.conf:18: users: \"root\" is given twice\n"
+		"/c.conf:20: environment: \"A\" is given twice\n"
+		"/c.conf:21: output_kept (2M) is more than output_total (1M)\n");
+}
+
+/* A default gives way to what is set; two that are set do not. */
+static void test_pairs(void **state)
+{
+	struct config *config = load_good("[tenant t]\ncommand_timeout_max = 10s\n");
+
+	(void)state;
+	assert_int_equal(config->tenants[0]->limits.command_timeout_ms, 10000);
+	config_release(config);
+	refuses("[tenant t]\ncommand_timeout_max = 10s\ncommand_timeout = 11s\n",
+		"/c.conf:3: command_timeout (11s) is more than command_timeout_max (10s)\n");
+}
+
+static void test_drop_ins(void **state)
+{
+	struct config *config;
+
+	(void)state;
+	scratch_text(
+		&scratch, "c.conf.d/20-b.conf", "[tenant b]\nusers = 3\n[tenant a]\nweight = 3\n");
+	scratch_text(&scratch, "c.conf.d/10-a.conf",
+		"[tenant a]\nweight = 2\nusers = 5\n 6\n[tenant c]\n");
+	scratch_text(&scratch, "c.conf.d/.hidden.conf", "nonsense\n");
+	scratch_text(&scratch, "c.conf.d/30.conf.bak", "nonsense\n");
+	config = load_good("[tenant a]\nusers = 1 2\nweight = 1\ncalls = 4\n");
+	assert_int_equal(config->n_tenants, 3);
+	assert_string_equal(config->tenants[0]->name, "a");
+	assert_string_equal(config->tenants[1]->name, "c");
+	assert_string_equal(config->tenants[2]->name, "b");
+	assert_int_equal(config->tenants[0]->weight, 3);
+	assert_int_equal(config->tenants[0]->limits.calls, 4);
+	/* A list is replaced like everything else. */
+	assert_int_equal(config->tenants[0]->users.count, 2);
+	assert_int_equal(config->tenants[0]->users.ids[0], 5);
+	config_release(config);
+	scratch_text(&scratch, "c.conf.d/30.conf", "[tenant a]\nweight = x\nbad\n");
+	assert_int_equal(mkdirat(scratch.fd, "c.conf.d/40.conf", 0755), 0);
+	refuses("[cloister]\nnope = 1\n",
+		"/c.conf:2: unknown key \"nope\" in this section\n"
+		"/c.conf.d/30.conf:2: weight: \"x\" is not a whole number\n"
+		"/c.conf.d/30.conf:3: not a setting: write name = value\n"
+		"/c.conf.d/40.conf:0: not a regular file\n");
+}
+
+static void test_who_may_write(void **state)
+{
+	char path[512];
+
+	(void)state;
+	scratch_text(&scratch, "c.conf", "");
+	scratch_text(&scratch, "c.conf.d/1.conf", "");
+	snprintf(path, sizeof(path), "%s/c.conf", scratch.path);
+	assert_int_equal(chmod(path, 0664), 0);
+	snprintf(path, sizeof(path), "%s/c.conf.d/1.conf", scratch.path);
+	assert_int_equal(chmod(path, 0646), 0);
+	snprintf(path, sizeof(path), "%s/c.conf.d", scratch.path);
+	assert_int_equal(chmod(path, 01777), 0);
+	assert_int_equal(chmod(scratch.path, 0770), 0);
+	assert_null(load());
+	assert_string_equal(said,
+		"/c.conf:0: others than its owner can write it: chmod go-w\n"
+		":0: others than the owner of this directory can write it: chmod go-w\n"
+		"/c.conf.d:0: others than the owner of this directory can write it: chmod go-w\n"
+		"/c.conf.d/1.conf:0: others than its owner can write it: chmod go-w\n");
+	/* As /tmp is: there, nobody puts another file in the place of this one. */
+	assert_int_equal(chmod(scratch.path, 01777), 0);
+	assert_null(load());
+	assert_int_equal(n_said, 3);
+}
+
+static void test_files_that_cannot_be_read(void **state)
+{
+	_cleanup_free_ char *large = malloc(LIMIT_CONFIG_FILE_BYTES + 1);
+
+	(void)state;
+	assert_null(load());
+	assert_string_equal(said, "/c.conf:0: No such file or directory\n");
+	assert_int_equal(mkfifoat(scratch.fd, "c.conf", 0600), 0);
+	assert_null(load()); /* and does not wait for a writer */
+	assert_string_equal(said, "/c.conf:0: not a regular file\n");
+	assert_int_equal(unlinkat(scratch.fd, "c.conf", 0), 0);
+	memset(large, '\n', LIMIT_CONFIG_FILE_BYTES + 1);
+	scratch_write(&scratch, "c.conf", large, LIMIT_CONFIG_FILE_BYTES + 1);
+	assert_null(load());
+	assert_string_equal(said, "/c.conf:0: larger than 1048576 bytes\n");
+	scratch_write(&scratch, "c.conf", large, LIMIT_CONFIG_FILE_BYTES);
+	config_release(load());
+	assert_int_equal(n_said, 0);
+}
+
+static void test_lines_that_are_no_text(void **state)
+{
+	static const char text[] = "\xef\xbb\xbf[tenant t]\r\n"
+				   "weight = 5\0weight = 6\r\n"
+				   "calls = 5\x1b[31m\n"
+				   "environment = A=\xff\xfe\n"
+				   "environment = A=\xc3\xa4\tb\n"
+				   "weight = 7";
+	struct config *config;
+
+	(void)state;
+	scratch_write(&scratch, "c.conf", text, sizeof(text) - 1);
+	assert_null(load());
+	assert_string_equal(said,
+		"/c.conf:2: the line holds bytes that are not UTF-8 text, or control characters\n"
+		"/c.conf:3: the line holds bytes that are not UTF-8 text, or control characters\n"
+		"/c.conf:4: the line holds bytes that are not UTF-8 text, or control "
+		"characters\n");
+	config = load_good("\xef\xbb\xbf[tenant t]\r\nenvironment = A=\xc3\xa4\tb\r\nweight = 7");
+	assert_string_equal(config->tenants[0]->environment.strings[0], "A=\xc3\xa4\tb");
+	assert_int_equal(config->tenants[0]->weight, 7);
+	config_release(config);
+}
+
+/* Far beyond the 200 bytes that inih holds. */
+static void test_long_lines(void **state)
+{
+	_cleanup_free_ char *text = malloc(3 * LIMIT_CONFIG_LINE_BYTES);
+	static const char start[] = "[tenant t]\nenvironment = A=";
+	size_t line = LIMIT_CONFIG_LINE_BYTES - strlen("environment = A=");
+	struct config *config;
+
+	(void)state;
+	memset(text, 'x', 3 * LIMIT_CONFIG_LINE_BYTES);
+	memcpy(text, start, strlen(start));
+	text[strlen(start) + line] = '\0';
+	config = load_good(text);
+	assert_int_equal(strlen(config->tenants[0]->environment.strings[0]), line + 2);
+	config_release(config);
+	memcpy(text + strlen(start) + line, "x\nnope\n", 8);
+	refuses(text, "/c.conf:2: the line is longer than 4096 bytes\n"
+		      "/c.conf:3: not a setting: write name = value\n");
+	/* Names that are longer than what inih holds of one; and no name within it. */
+	memset(text, 'n', 400);
+	memcpy(text, "[tenant t]\n", 11);
+	strcpy(text + 300, "= 1\n");
+	memset(text + 304, 'm', 60);
+	strcpy(text + 364, " = 1\n[tenant ");
+	memset(text + 377, 'a', 60);
+	strcpy(text + 437, "]\n");
+	assert_null(load_text(text));
+	assert_int_equal(n_said, 3);
+	assert_non_null(strstr(said, "/c.conf:2: not a setting"));
+	assert_non_null(strstr(said, "/c.conf:3: unknown key \"mmm"));
+	assert_non_null(strstr(said, "/c.conf:4: \"aaa"));
+}
+
+static void test_ten_thousand_mistakes(void **state)
+{
+	_cleanup_free_ char *text = malloc(10000 * 20 + 20);
+	size_t len = (size_t)sprintf(text, "[tenant t]\n");
+
+	(void)state;
+	for (int i = 0; i < 10000; i++)
+		len += (size_t)sprintf(text + len, i % 2 ? "weight = x\n" : "nothing here\n");
+	assert_null(load_text(text));
+	/* The first weight is no number, the others are given again. */
+	assert_int_equal(n_said, 10000);
+}
+
+static void test_too_many(void **state)
+{
+	_cleanup_free_ char *text = malloc(64 * 1024);
+	size_t len = 0;
+
+	(void)state;
+	for (int i = 0; i <= LIMIT_CONFIG_TENANTS; i++)
+		len += (size_t)sprintf(text + len, "[tenant t%d]\n", i);
+	refuses(text, "/c.conf:1025: more than 1024 tenants\n");
+	len = (size_t)sprintf(text, "[tenant t]\nusers =");
+	for (int i = 0; i <= LIMIT_CONFIG_LIST; i++)
+		len += (size_t)sprintf(text + len, " %d", i);
+	refuses(text, "/c.conf:2: users: more than 256 values\n");
+	len = (size_t)sprintf(text, "[tenant t]\n");
+	for (int i = 0; i <= LIMIT_TENANT_ENV_COUNT; i++)
+		len += (size_t)sprintf(text + len, "environment = V%d=x\n", i);
+	refuses(text, "/c.conf:66: environment: more than 64 variables or 8192 bytes\n");
+}
+
+/* Whatever a broken editor or disk makes of a configuration: refused or read, and nothing else. */
+static void test_damaged_files(void **state)
+{
+	static const char good[] = "[cloister]\nagent_socket_mode = 0666\nrequire = passrights\n"
+				   "[tenant a]\nusers = root 5\n  6\nroots = /\nweight = 5\n"
+				   "environment = A=1\n  B=2\nblocked_commands = default\n  ^x$\n"
+				   "[tenant b]\ncommand_memory = 5G\ncpu_max = 50%\n";
+	unsigned seed = 1;
+
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		char text[sizeof(good)];
+		size_t len = sizeof(good) - 1;
+
+		memcpy(text, good, sizeof(good));
+		for (int i = 0; i < 1 + round % 8; i++) {
+			seed = seed * 1103515245 + 12345;
+			if ((seed >> 24) % 3 == 0)
+				text[(seed >> 8) % len] = (char)(seed >> 4);
+			else
+				text[(seed >> 8) % len] = "\n[]=:# \t;0"[(seed >> 16) % 10];
+		}
+		seed = seed * 1103515245 + 12345;
+		if (round % 5 == 0)
+			len = (seed >> 8) % len;
+		scratch_write(&scratch, "c.conf", text, len);
+		config_release(load());
+	}
+}
+
+static void test_user_mode(void **state)
+{
+	struct config *config = config_user_mode("me", 1234);
+
+	(void)state;
+	assert_int_equal(config->n_tenants, 1);
+	assert_string_equal(config->tenants[0]->name, "me");
+	assert_int_equal(config->tenants[0]->users.ids[0], 1234);
+	assert_true(tenant_allows_root(config->tenants[0], scratch.fd));
+	config_release(config);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_every_key, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_nothing_said_is_nothing_allowed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_blocked_commands, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_every_mistake_is_named, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_drop_ins, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_who_may_write, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_files_that_cannot_be_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines_that_are_no_text, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_long_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ten_thousand_mistakes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_too_many, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_damaged_files, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_user_mode, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
