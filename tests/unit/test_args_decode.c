@@ -275,7 +275,7 @@ static void test_options(void **state)
 	options = decode_options(
 		"{'timeout_ms':5,'idle_timeout_ms':6,'stream':true,'stdin':'','line_numbers':false,"
 		"'encoding':'base64','gitignore':false,'path_base64':'YQ==','reply':'message',"
-		"'env':{'A':'1','_b2':''}}");
+		"'durability':'fast','env':{'A':'1','_b2':''}}");
 	assert_int_equal(options.timeout_ms, 5);
 	assert_int_equal(options.idle_timeout_ms, 6);
 	assert_true(options.stream);
@@ -286,11 +286,14 @@ static void test_options(void **state)
 	assert_false(options.gitignore);
 	assert_text(options.path_base64, "YQ==");
 	assert_true(options.reply_message);
+	assert_true(options.fast_write);
 	assert_int_equal(options.env_count, 2);
 	assert_string_equal(json_object_get_string(json_object_object_get(options.env, "A")), "1");
 
-	options = decode_options("{'encoding':'utf-8','reply':'observation'}");
+	options =
+		decode_options("{'encoding':'utf-8','reply':'observation','durability':'durable'}");
 	assert_false(options.base64);
+	assert_false(options.fast_write);
 	assert_false(options.reply_message);
 
 	options = decode_options("{'timeout_ms':null,'env':null,'encoding':null}");

@@ -23,7 +23,7 @@
 static void write_announced(const struct root *root, const char *path, struct text content,
 	uint64_t size, struct answer *answer)
 {
-	const struct files_write request = {text_from(path), size, true};
+	const struct files_write request = {text_from(path), size, true, true};
 	struct file_write *staged = NULL;
 	size_t half = content.len / 2;
 
@@ -188,7 +188,7 @@ static void test_refused(void **state)
 /* Content that breaks off or overflows, and a write that is given up, change nothing. */
 static void give_up(const struct fixture *fixture, const struct root *root)
 {
-	const struct files_write request = {TEXT_LITERAL("file"), 5, true};
+	const struct files_write request = {TEXT_LITERAL("file"), 5, true, true};
 	struct file_write *staged = NULL;
 	struct answer answer;
 
@@ -268,7 +268,7 @@ static void test_temporary_taken(void **state)
 static void test_appears_meanwhile(void **state)
 {
 	const struct fixture *fixture = *state;
-	const struct files_write request = {TEXT_LITERAL("file"), 1, true};
+	const struct files_write request = {TEXT_LITERAL("file"), 1, true, true};
 	struct file_write *staged = NULL;
 	struct answer answer;
 

@@ -23,6 +23,7 @@
 struct file_write {
 	const struct root *root;
 	struct root_place place;
+	bool durable;
 	uint64_t size;     /* announced */
 	uint64_t received; /* so far */
 	int fd;            /* the content */
@@ -130,6 +131,7 @@ int file_write_begin(const struct root *root, const struct files_write *request,
 	staged->root = root;
 	staged->place.parent = -1;
 	staged->size = request->size;
+	staged->durable = request->durable;
 	staged->fd = -1;
 	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
 	*ret_write = staged;
@@ -281,7 +283,7 @@ static int publish(struct file_write *staged, const struct stat *old)
 
 	if (r < 0)
 		return r;
-	if (fsync(staged->fd) < 0)
+	if (staged->durable && fsync(staged->fd) < 0)
 		return -errno;
 	if (exists(old))
 		return replace(staged);
@@ -318,6 +320,8 @@ static void put_in_place(struct file_write *staged, bool *ret_created)
 	if (staged->error != TOOL_OK)
 		return;
 	*ret_created = !exists(&old);
+	if (!staged->durable)
+		return;
 	r = sync_directory(staged->place.parent);
 	if (r < 0) {
 		fail_errno(staged, -r);
