@@ -23,6 +23,7 @@
 #define LIMIT_LARGE_LINE_BYTES          (1 * MIB)
 #define LIMIT_OUTPUT_PENDING_BYTES      (4 * MIB) /* unread answers of a connection: stop reading it */
 #define LIMIT_WORKSPACES                4096
+#define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB) /* freed, and not given back to the kernel */
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_WRITES               64        /* writes whose content is still coming */

@@ -152,6 +152,7 @@ static void start(struct daemon *daemon)
 	int r;
 
 	startup_raise_file_limit();
+	startup_keep_memory();
 	daemon->service.tenant = startup_tenant_name();
 	daemon->service.idle = on_idle;
 	start_spawner(daemon);

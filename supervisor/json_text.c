@@ -2,20 +2,19 @@
 #include "supervisor/json_text.h"
 
 #include "common/base64.h"
+#include "supervisor/json_plain.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 /* What is asked of the evbuffer at a time: small answers stay small, long texts come in large
  * pieces. */
 #define SPACE_MIN 512
 #define SPACE_MAX 65536
+
+#define SPACE_SHORT 64 /* less than this is given back where a long text goes on */
 
 #define BASE64_GROUP 3 /* bytes that make 4 characters */
 
@@ -172,34 +171,6 @@ void json_text_newline(struct json_text *json)
 	json->comma = false;
 }
 
-static bool is_plain(unsigned char c)
-{
-	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-size_t json_text_plain_prefix(struct text text)
-{
-	size_t at = 0;
-
-#ifdef __SSE2__
-	for (; text.len - at >= sizeof(__m128i); at += sizeof(__m128i)) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text.data + at));
-		/* The comparison is signed: bytes from 0x80 are negative and so below a space too.
-		 */
-		__m128i other = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')),
-			_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-				_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));
-		unsigned int mask = (unsigned int)_mm_movemask_epi8(other);
-
-		if (mask != 0)
-			return at + (size_t)__builtin_ctz(mask);
-	}
-#endif
-	while (at < text.len && is_plain((unsigned char)text.data[at]))
-		at++;
-	return at;
-}
-
 /* The character of a two-character escape for each byte that has one, RFC 8259 section 7. */
 static const char short_escapes[0x60] = {
 	['\b'] = 'b',
@@ -214,14 +185,13 @@ static const char short_escapes[0x60] = {
 static void put_escape(struct json_text *json, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";
-	char escape[6] = {'\\', short_escapes[c], '0', '0', digits[c >> 4], digits[c & 15]};
+	const char escape[2] = {'\\', short_escapes[c]};
+	const char code[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
 
-	if (escape[1] != '\0') {
-		put(json, (struct text){escape, 2});
-		return;
-	}
-	escape[1] = 'u';
-	put(json, (struct text){escape, sizeof(escape)});
+	if (escape[1] != '\0')
+		put(json, (struct text){escape, sizeof(escape)});
+	else
+		put(json, (struct text){code, sizeof(code)});
 }
 
 /* Writes the run of characters outside ASCII that @text begins with, or one replacement. Returns
@@ -246,15 +216,34 @@ static size_t put_non_ascii(struct json_text *json, struct text text)
 	return sequence.have;
 }
 
+/* Writes the run of characters that need no escape, as much of it as there is room for. Returns its
+ * length. */
+static inline size_t put_plain(struct json_text *json, struct text text)
+{
+	size_t room = json->size - json->used, n;
+
+	if (text.len > room) {
+		if (room < SPACE_SHORT && !refill(json, text.len))
+			return 0;
+		room = json->size - json->used;
+		text.len = text.len < room ? text.len : room;
+	}
+	n = json_plain_copy(json->space + json->used, text);
+	json->used += n;
+	return n;
+}
+
 /* The inside of a string. An incomplete character at the end of @text is invalid here. */
 static void put_escaped(struct json_text *json, struct text text)
 {
 	while (text.len > 0 && !json->failed) {
-		size_t n = json_text_plain_prefix(text);
+		size_t n = put_plain(json, text);
 
-		if (n > 0) {
-			put(json, (struct text){text.data, n});
-		} else if (text.data[0] & 0x80) {
+		text.data += n;
+		text.len -= n;
+		if (text.len == 0 || json_byte_is_plain(text.data[0]))
+			continue;
+		if (text.data[0] & 0x80) {
 			n = put_non_ascii(json, text);
 		} else {
 			put_escape(json, (unsigned char)text.data[0]);

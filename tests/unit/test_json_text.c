@@ -3,6 +3,7 @@
 
 #include "common/base64.h"
 #include "common/cleanup.h"
+#include "supervisor/json_plain.h"
 #include "supervisor/json_text.h"
 
 #include <event2/buffer.h>
@@ -112,21 +113,70 @@ static void test_every_byte(void **state)
 	}
 }
 
-/* A byte that needs work, at every offset of every length: the fast path must not jump over it. */
-static void test_plain_prefix(void **state)
+/* The whole of @bytes as it would be copied, and nothing behind it; @plain of them stand for
+ * themselves. */
+static void check_plain(const char *bytes, size_t len, size_t plain)
 {
-	static const unsigned char special[] = {0, 0x1f, '\n', '"', '\\', 0x80, 0xff};
+	size_t (*const copies[])(char *, struct text) = {json_plain_copy, json_plain_copy_portable};
+	struct text text = {bytes, len};
+
+	assert_true(json_plain_prefix(text) == plain);
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+		char copied[64];
+
+		memset(copied, '~', sizeof(copied));
+		assert_true(copies[i](copied, text) == plain);
+		assert_memory_equal(copied, bytes, plain);
+		for (size_t at = len; at < sizeof(copied); at++)
+			assert_int_equal(copied[at], '~');
+	}
+}
+
+/* Every byte at every offset of every length: the fast path must not jump over one that needs
+ * work. */
+static void test_plain_bytes(void **state)
+{
 	char bytes[50];
 
 	(void)state;
 	memset(bytes, ' ', sizeof(bytes));
 	for (size_t len = 0; len <= sizeof(bytes); len++) {
-		assert_true(json_text_plain_prefix((struct text){bytes, len}) == len);
-		for (size_t at = 0; at < len * ARRAY_SIZE(special); at++) {
-			bytes[at % len] = (char)special[at / len];
-			assert_true(json_text_plain_prefix((struct text){bytes, len}) == at % len);
-			bytes[at % len] = '\x7f';
+		check_plain(bytes, len, len);
+		for (size_t at = 0; at < len; at++) {
+			for (int byte = 0; byte <= 0xff; byte++) {
+				bool plain =
+					byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\';
+
+				bytes[at] = (char)byte;
+				check_plain(bytes, len, plain ? len : at);
+			}
+			bytes[at] = at % 2 ? '\x7f' : '!';
 		}
+	}
+}
+
+/* Several at once: the first of them counts. */
+static void test_plain_random(void **state)
+{
+	static const char bytes_of_interest[] = "\x1f !\"#[\\]\x7f\x80\xff\n~a";
+	uint64_t seed = 88172645463325252;
+
+	(void)state;
+	for (int i = 0; i < 100000; i++) {
+		char bytes[40];
+		size_t plain = 0;
+
+		for (size_t at = 0; at < sizeof(bytes); at++) {
+			seed ^= seed << 13;
+			seed ^= seed >> 7;
+			seed ^= seed << 17;
+			bytes[at] = bytes_of_interest[seed % (sizeof(bytes_of_interest) - 1)];
+			if (seed >> 60)
+				bytes[at] = 'x';
+		}
+		while (plain < sizeof(bytes) && json_byte_is_plain(bytes[plain]))
+			plain++;
+		check_plain(bytes, sizeof(bytes), plain);
 	}
 }
 
@@ -300,7 +350,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_structure),
 		TEST(test_every_byte),
-		TEST(test_plain_prefix),
+		TEST(test_plain_bytes),
+		TEST(test_plain_random),
 		TEST(test_replacement),
 		TEST(test_parses_back),
 		TEST(test_parts),
