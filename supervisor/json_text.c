@@ -2,7 +2,7 @@
 #include "supervisor/json_text.h"
 
 #include "common/base64.h"
-#include "supervisor/json_plain.h"
+#include "supervisor/json_escape.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -13,8 +13,6 @@
  * pieces. */
 #define SPACE_MIN 512
 #define SPACE_MAX 65536
-
-#define SPACE_SHORT 64 /* less than this is given back where a long text goes on */
 
 #define BASE64_GROUP 3 /* bytes that make 4 characters */
 
@@ -171,29 +169,6 @@ void json_text_newline(struct json_text *json)
 	json->comma = false;
 }
 
-/* The character of a two-character escape for each byte that has one, RFC 8259 section 7. */
-static const char short_escapes[0x60] = {
-	['\b'] = 'b',
-	['\f'] = 'f',
-	['\n'] = 'n',
-	['\r'] = 'r',
-	['\t'] = 't',
-	['"'] = '"',
-	['\\'] = '\\',
-};
-
-static void put_escape(struct json_text *json, unsigned char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char escape[2] = {'\\', short_escapes[c]};
-	const char code[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
-
-	if (escape[1] != '\0')
-		put(json, (struct text){escape, sizeof(escape)});
-	else
-		put(json, (struct text){code, sizeof(code)});
-}
-
 /* Writes the run of characters outside ASCII that @text begins with, or one replacement. Returns
  * its length. */
 static size_t put_non_ascii(struct json_text *json, struct text text)
@@ -216,39 +191,20 @@ static size_t put_non_ascii(struct json_text *json, struct text text)
 	return sequence.have;
 }
 
-/* Writes the run of characters that need no escape, as much of it as there is room for. Returns its
- * length. */
-static inline size_t put_plain(struct json_text *json, struct text text)
-{
-	size_t room = json->size - json->used, n;
-
-	if (text.len > room) {
-		if (room < SPACE_SHORT && !refill(json, text.len))
-			return 0;
-		room = json->size - json->used;
-		text.len = text.len < room ? text.len : room;
-	}
-	n = json_plain_copy(json->space + json->used, text);
-	json->used += n;
-	return n;
-}
-
 /* The inside of a string. An incomplete character at the end of @text is invalid here. */
 static void put_escaped(struct json_text *json, struct text text)
 {
-	while (text.len > 0 && !json->failed) {
-		size_t n = put_plain(json, text);
+	while (text.len > 0) {
+		size_t n;
 
-		text.data += n;
-		text.len -= n;
-		if (text.len == 0 || json_byte_is_plain(text.data[0]))
+		if (json->size - json->used < JSON_ESCAPE_ROOM &&
+			!refill(json, text.len + JSON_ESCAPE_ROOM))
+			return;
+		json->used +=
+			json_escape_ascii(json->space + json->used, json->size - json->used, &text);
+		if (text.len == 0 || !(text.data[0] & 0x80))
 			continue;
-		if (text.data[0] & 0x80) {
-			n = put_non_ascii(json, text);
-		} else {
-			put_escape(json, (unsigned char)text.data[0]);
-			n = 1;
-		}
+		n = put_non_ascii(json, text);
 		text.data += n;
 		text.len -= n;
 	}

@@ -4,7 +4,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "supervisor/json_plain.h"
+#include "supervisor/json_escape.h"
 #include "supervisor/json_text.h"
 
 #include <errno.h>
