@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 /* What is asked of the evbuffer at a time: small answers stay small, long texts come in large
  * pieces. */
@@ -137,20 +135,28 @@ void json_text_raw(struct json_text *json, struct text text)
 	put(json, text);
 }
 
+static void put_number(struct json_text *json, bool negative, uint64_t magnitude)
+{
+	char digits[sizeof("-18446744073709551615")];
+	char *end = digits + sizeof(digits), *at = end;
+
+	do {
+		*--at = (char)('0' + magnitude % 10);
+		magnitude /= 10;
+	} while (magnitude > 0);
+	if (negative)
+		*--at = '-';
+	json_text_raw(json, (struct text){at, (size_t)(end - at)});
+}
+
 void json_text_int64(struct json_text *json, int64_t value)
 {
-	char digits[sizeof("-9223372036854775808")];
-	int len = snprintf(digits, sizeof(digits), "%" PRId64, value);
-
-	json_text_raw(json, (struct text){digits, (size_t)len});
+	put_number(json, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void json_text_uint64(struct json_text *json, uint64_t value)
 {
-	char digits[sizeof("18446744073709551615")];
-	int len = snprintf(digits, sizeof(digits), "%" PRIu64, value);
-
-	json_text_raw(json, (struct text){digits, (size_t)len});
+	put_number(json, false, value);
 }
 
 void json_text_bool(struct json_text *json, bool value)

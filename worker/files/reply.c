@@ -12,12 +12,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define SENTENCE_MAX 1024
+#define SENTENCE_MAX  1024
+#define FLUSH_ENTRIES (16 * 1024) /* enough that cloisterd can go on with, while we do too */
 
 struct reply {
 	uint64_t call;
 	int fd;
 	int error;        /* sticks: after it nothing more is written */
+	bool holds;       /* reply_end leaves sending to reply_flush */
 	size_t used;      /* of buffer; whole frames */
 	size_t open_data; /* offset of the FILES_DATA frame that ends the buffer, SIZE_MAX: there is
 			     none */
@@ -33,6 +35,7 @@ struct reply *reply_new(int fd, uint64_t call)
 	reply->call = call;
 	reply->fd = fd;
 	reply->error = 0;
+	reply->holds = false;
 	reply->used = 0;
 	reply->open_data = SIZE_MAX;
 	return reply;
@@ -95,6 +98,26 @@ static int flush(struct reply *reply)
 		reply->error = write_all(reply->fd, reply->buffer, reply->used);
 	reply->used = 0;
 	return reply->error;
+}
+
+void reply_next(struct reply *reply, uint64_t call)
+{
+	reply->call = call;
+	reply->holds = true;
+	if (reply->error == -ESHUTDOWN)
+		reply->error = 0;
+}
+
+int reply_flush(struct reply *reply)
+{
+	int ended = reply->error;
+
+	if (ended == -ESHUTDOWN)
+		reply->error = 0;
+	if (reply->used > 0 && flush(reply) < 0)
+		return reply->error;
+	reply->error = ended;
+	return ended == -ESHUTDOWN ? 0 : ended;
 }
 
 int reply_data(struct reply *reply, const void *data, size_t len)
@@ -162,24 +185,32 @@ static int send_message(struct reply *reply, const struct message *message)
 	return append(reply, message) ? 0 : -EMSGSIZE;
 }
 
+/* As send_message, and on its way where there is enough of it. */
+static int send_item(struct reply *reply, const struct message *message)
+{
+	int r = send_message(reply, message);
+
+	return r == 0 && reply->used >= FLUSH_ENTRIES ? flush(reply) : r;
+}
+
 int reply_entry(struct reply *reply, const struct files_entry *entry)
 {
-	return send_message(reply, &(struct message){.type = FILES_ENTRY, .entry = entry});
+	return send_item(reply, &(struct message){.type = FILES_ENTRY, .entry = entry});
 }
 
 int reply_match(struct reply *reply, const struct files_match *match)
 {
-	return send_message(reply, &(struct message){.type = FILES_MATCH, .match = match});
+	return send_item(reply, &(struct message){.type = FILES_MATCH, .match = match});
 }
 
 int reply_end(struct reply *reply, const struct files_end *end)
 {
 	int r = send_message(reply, &(struct message){.type = FILES_END, .end = end});
 
-	if (r < 0)
-		return r;
-	r = flush(reply);
-	reply->error = -ESHUTDOWN; /* a call ends once */
+	if (r == 0 && !(reply->holds && reply->used < WIRE_FRAME_MAX / 2))
+		r = flush(reply);
+	if (r == 0)
+		reply->error = -ESHUTDOWN; /* a call ends once */
 	return r;
 }
 
