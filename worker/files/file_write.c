@@ -211,8 +211,10 @@ static int keep_attributes(const struct file_write *staged, const struct stat *o
 	if (st.st_gid != old->st_gid)
 		(void)!fchown(staged->fd, (uid_t)-1, old->st_gid);
 	/* One from the directory's default ACL would allow more than the old file did. */
-	(void)fremovexattr(staged->fd, ACL_ACCESS);
-	if (fchmod(staged->fd, old->st_mode & 01777) < 0)
+	if (flistxattr(staged->fd, NULL, 0) != 0)
+		(void)fremovexattr(staged->fd, ACL_ACCESS);
+	if ((st.st_mode & 07777) != (old->st_mode & 01777) &&
+		fchmod(staged->fd, old->st_mode & 01777) < 0)
 		return -errno;
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == old->st_dev && st.st_ino == old->st_ino)
 		copy_attributes(fd, staged->fd);
