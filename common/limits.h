@@ -37,6 +37,8 @@
 #define LIMIT_CONTENT_BYTES (16 * MIB)
 #define LIMIT_SYMLINKS      40 /* path_resolution(7) */
 
+#define LIMIT_CONTENT_TEXT_BYTES ((LIMIT_CONTENT_BYTES + 2) / 3 * 4) /* content as base64 */
+
 /* Tool results. */
 #define LIMIT_READ_BYTES         (1 * MIB) /* content of one read_file */
 #define LIMIT_BINARY_PROBE_BYTES (8 * KIB) /* a NUL in here makes a file binary */

@@ -220,12 +220,12 @@ static void test_nul(void **state)
 
 static void test_lengths(void **state)
 {
-	_cleanup_free_ char *long_text = malloc(LIMIT_CONTENT_BYTES + 1);
+	_cleanup_free_ char *long_text = malloc(LIMIT_CONTENT_TEXT_BYTES + 1);
 	struct tool_args args;
 	char *message = NULL;
 
 	(void)state;
-	memset(long_text, 'x', LIMIT_CONTENT_BYTES + 1);
+	memset(long_text, 'x', LIMIT_CONTENT_TEXT_BYTES + 1);
 	assert_fails(one_string("path", "", 0), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
 		"read_file: argument \"path\" must not be empty");
 	assert_fails(one_string("command", "", 0), TOOL_RUN_COMMAND, TOOL_INVALID_ARGUMENTS, NULL);
@@ -236,8 +236,8 @@ static void test_lengths(void **state)
 		TOOL_NAME_TOO_LONG, "read_file: argument \"path\" must be at most 4096 bytes long");
 	assert_fails(one_string("command", long_text, LIMIT_COMMAND_BYTES + 1), TOOL_RUN_COMMAND,
 		TOOL_INVALID_ARGUMENTS, NULL);
-	assert_fails(one_string("content", long_text, LIMIT_CONTENT_BYTES + 1), TOOL_WRITE_FILE,
-		TOOL_FILE_TOO_LARGE, NULL);
+	assert_fails(one_string("content", long_text, LIMIT_CONTENT_TEXT_BYTES + 1),
+		TOOL_WRITE_FILE, TOOL_FILE_TOO_LARGE, NULL);
 }
 
 static struct call_options decode_options(const char *json)
