@@ -33,11 +33,13 @@ int main(int argc, char **argv)
 			signal_number = WSTOPSIG(status);
 		} else if (--left <= 0) {
 			ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info);
-			kill(pid, SIGKILL);
+			(void)signal(SIGTERM, SIG_IGN); /* what is said is done */
 			printf("killed %lld %d\n",
 				info.op == PTRACE_SYSCALL_INFO_ENTRY ? (long long)info.entry.nr
 								     : -1LL,
 				info.op == PTRACE_SYSCALL_INFO_EXIT);
+			fflush(stdout);
+			kill(pid, SIGKILL);
 			return 0;
 		}
 		if (ptrace(PTRACE_SYSCALL, pid, NULL, signal_number) < 0)

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #define SENTENCE_MAX  1024
-#define FLUSH_ENTRIES (16 * 1024) /* enough that cloisterd can go on with, while we do too */
+#define FLUSH_ENTRIES 16384UL /* enough that cloisterd can go on with, while we do too */
 
 struct reply {
 	uint64_t call;
