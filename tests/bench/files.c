@@ -285,26 +285,32 @@ static void print_times(const char *name, double *times, int n, double of)
 static void measure(const struct measurement *measurement, int n)
 {
 	const struct request *request = &measurement->request;
-	enum { CANDIDATES = 4 };
-	double *times[CANDIDATES], median;
-	/* Columns: cloister, one-hop or direct, MCP. */
+	/* cloister, the reference, perhaps MCP; and how much longer the first took. */
+	enum { COLUMNS = 4 };
+	double *times[COLUMNS], median;
 	bool has_mcp = n_servers > 2 && request->mcp_tool;
+	size_t candidates = has_mcp ? 3 : 2;
 
 	n /= measurement->divisor;
-	for (size_t c = 0; c < CANDIDATES; c++)
+	for (size_t c = 0; c < COLUMNS; c++)
 		times[c] = calloc((size_t)n, sizeof(double));
 	for (int i = -WARM_UP; i < n; i++) {
-		double ours = time_one(&servers[0], request);
-		double reference = measurement->direct ? time_direct(measurement->direct)
-						       : time_one(&servers[1], request);
-		double mcp = has_mcp ? time_one(&servers[2], request) : 0;
+		double taken[3] = {0};
 
+		/* Who comes after whom changes: the one before leaves its traces in the caches. */
+		for (size_t turn = 0; turn < candidates; turn++) {
+			size_t c = (turn + (size_t)(i + WARM_UP)) % candidates;
+
+			if (c == 1 && measurement->direct)
+				taken[c] = time_direct(measurement->direct);
+			else
+				taken[c] = time_one(&servers[c], request);
+		}
 		if (i < 0)
 			continue;
-		times[0][i] = ours;
-		times[1][i] = reference;
-		times[2][i] = mcp;
-		times[3][i] = ours - reference;
+		for (size_t c = 0; c < candidates; c++)
+			times[c][i] = taken[c];
+		times[3][i] = taken[0] - taken[1];
 	}
 	printf("\n%s, one in flight, us", measurement->name);
 	if (measurement->target > 0)
@@ -320,7 +326,7 @@ static void measure(const struct measurement *measurement, int n)
 		print_times(servers[2].name, times[2], n, median);
 	qsort(times[3], (size_t)n, sizeof(double), compare);
 	printf("\nmedian of what cloister took longer in each pair: %.1f us\n", times[3][n / 2]);
-	for (size_t c = 0; c < CANDIDATES; c++)
+	for (size_t c = 0; c < COLUMNS; c++)
 		free(times[c]);
 }
 
