@@ -25,6 +25,7 @@
 #define LIMIT_WORKSPACES                4096
 #define LIMIT_STRANGERS                 16         /* peers of no tenant that wait to be told so */
 #define LIMIT_STRANGER_LINE_BYTES       (64 * KIB) /* of their one request */
+#define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB) /* freed, and not given back to the kernel */
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
@@ -39,6 +40,8 @@
 #define LIMIT_COMMAND_BYTES 131071 /* MAX_ARG_STRLEN less its NUL, execve(2) */
 #define LIMIT_CONTENT_BYTES (16 * MIB)
 #define LIMIT_SYMLINKS      40 /* path_resolution(7) */
+
+#define LIMIT_CONTENT_TEXT_BYTES ((LIMIT_CONTENT_BYTES + 2) / 3 * 4) /* content as base64 */
 
 /* Tool results. */
 #define LIMIT_READ_BYTES         (1 * MIB) /* content of one read_file */

@@ -72,7 +72,7 @@ const struct tool tools[TOOL_COUNT] = {
 						.type = PARAM_STRING,
 						.required = true,
 						.nul_allowed = true,
-						.max = LIMIT_CONTENT_BYTES,
+						.max = LIMIT_CONTENT_TEXT_BYTES,
 						.too_long = TOOL_FILE_TOO_LARGE,
 						FIELD(content),
 					},

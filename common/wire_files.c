@@ -36,6 +36,7 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 	wire_put_text(writer, message->path);
 	wire_put_u64(writer, message->size);
 	wire_put_u8(writer, message->create_dirs);
+	wire_put_u8(writer, message->durable);
 }
 
 int files_write_get(struct text payload, struct files_write *ret)
@@ -46,6 +47,7 @@ int files_write_get(struct text payload, struct files_write *ret)
 	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
 	message.size = wire_get_u64(&reader);
 	message.create_dirs = wire_get_bool(&reader);
+	message.durable = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES)
 		return -EBADMSG;
 	*ret = message;

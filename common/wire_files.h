@@ -46,6 +46,7 @@ struct files_write {
 	struct text path;
 	uint64_t size; /* of the content, which follows in FILES_BODY frames */
 	bool create_dirs;
+	bool durable; /* on disk before it is answered */
 };
 
 struct files_list {

@@ -228,6 +228,7 @@ static const struct choice {
 } choices[] = {
 	{"encoding", "utf-8", "base64", offsetof(struct call_options, base64)},
 	{"reply", "observation", "message", offsetof(struct call_options, reply_message)},
+	{"durability", "durable", "fast", offsetof(struct call_options, fast_write)},
 };
 
 static enum tool_error decode_choice(const struct subject *subject, const struct choice *choice,

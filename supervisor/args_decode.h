@@ -39,6 +39,7 @@ struct call_options {
 	bool gitignore;
 	bool base64;        /* encoding */
 	bool reply_message; /* reply is "message", not "observation" */
+	bool fast_write;    /* durability is "fast", not "durable" */
 };
 
 /** What holds for a call without options. */

@@ -109,6 +109,16 @@ static int decode_base64(struct call_request *request, struct call_refusal *refu
 	return 0;
 }
 
+/* The table's bound leaves room for base64; this one is for what is to be written. */
+static int check_content(const struct call_request *request, struct call_refusal *refusal)
+{
+	if (request->args.content.len <= LIMIT_CONTENT_BYTES)
+		return 0;
+	return refuse(refusal, TOOL_FILE_TOO_LARGE,
+		"write_file: argument \"content\" must be at most %llu bytes long",
+		LIMIT_CONTENT_BYTES);
+}
+
 static int check_path(
 	struct call_request *request, struct text visible_root, struct call_refusal *refusal)
 {
@@ -199,12 +209,16 @@ int call_request_read(struct json_object *params, struct text visible_root, stru
 	if (refusal->error != TOOL_OK)
 		return -EINVAL;
 	limit_timeout(&request.args, arguments, &tenant->limits);
+	if (!json_object_object_get_ex(options, "durability", NULL))
+		request.options.fast_write = tenant->durability == TENANT_FAST;
 	request.json = json_object_new_array();
 	if (!request.json)
 		return refuse(refusal, TOOL_BUSY, "Out of memory");
 	json_object_array_add(request.json, json_object_get(params));
 	json_object_array_add(request.json, json_object_get(arguments));
 	r = decode_base64(&request, refusal);
+	if (r == 0)
+		r = check_content(&request, refusal);
 	if (r == 0)
 		r = request.tool->id == TOOL_RUN_COMMAND
 			    ? check_command(&request, visible_root, tenant->policy, refusal)

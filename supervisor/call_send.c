@@ -39,6 +39,7 @@ static uint8_t put_write(struct wire_writer *writer, const struct call_request *
 		.path = text_from(request->path),
 		.size = request->args.content.len,
 		.create_dirs = request->args.create_dirs,
+		.durable = !request->options.fast_write,
 	};
 
 	files_write_put(writer, &message);

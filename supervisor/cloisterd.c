@@ -245,6 +245,7 @@ static void start(struct daemon *daemon)
 	int r;
 
 	startup_raise_file_limit();
+	startup_keep_memory();
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */

@@ -10,8 +10,6 @@
 
 struct config_source;
 
-enum config_durability { CONFIG_DURABLE, CONFIG_FAST };
-
 /* The section [cloister]. Strings are NULL where it says nothing. */
 struct config_host {
 	char *agent_socket;
@@ -22,7 +20,6 @@ struct config_host {
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t workspace_idle_ms;
-	uint64_t durability; /* enum config_durability */
 	struct string_list require;
 };
 

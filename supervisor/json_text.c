@@ -2,15 +2,10 @@
 #include "supervisor/json_text.h"
 
 #include "common/base64.h"
+#include "supervisor/json_escape.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <inttypes.h>
-#include <stdio.h>
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 /* What is asked of the evbuffer at a time: small answers stay small, long texts come in large
  * pieces. */
@@ -140,20 +135,28 @@ void json_text_raw(struct json_text *json, struct text text)
 	put(json, text);
 }
 
+static void put_number(struct json_text *json, bool negative, uint64_t magnitude)
+{
+	char digits[sizeof("-18446744073709551615")];
+	char *end = digits + sizeof(digits), *at = end;
+
+	do {
+		*--at = (char)('0' + magnitude % 10);
+		magnitude /= 10;
+	} while (magnitude > 0);
+	if (negative)
+		*--at = '-';
+	json_text_raw(json, (struct text){at, (size_t)(end - at)});
+}
+
 void json_text_int64(struct json_text *json, int64_t value)
 {
-	char digits[sizeof("-9223372036854775808")];
-	int len = snprintf(digits, sizeof(digits), "%" PRId64, value);
-
-	json_text_raw(json, (struct text){digits, (size_t)len});
+	put_number(json, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void json_text_uint64(struct json_text *json, uint64_t value)
 {
-	char digits[sizeof("18446744073709551615")];
-	int len = snprintf(digits, sizeof(digits), "%" PRIu64, value);
-
-	json_text_raw(json, (struct text){digits, (size_t)len});
+	put_number(json, false, value);
 }
 
 void json_text_bool(struct json_text *json, bool value)
@@ -170,58 +173,6 @@ void json_text_newline(struct json_text *json)
 {
 	put(json, TEXT_LITERAL("\n"));
 	json->comma = false;
-}
-
-static bool is_plain(unsigned char c)
-{
-	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-size_t json_text_plain_prefix(struct text text)
-{
-	size_t at = 0;
-
-#ifdef __SSE2__
-	for (; text.len - at >= sizeof(__m128i); at += sizeof(__m128i)) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text.data + at));
-		/* The comparison is signed: bytes from 0x80 are negative and so below a space too.
-		 */
-		__m128i other = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')),
-			_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-				_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));
-		unsigned int mask = (unsigned int)_mm_movemask_epi8(other);
-
-		if (mask != 0)
-			return at + (size_t)__builtin_ctz(mask);
-	}
-#endif
-	while (at < text.len && is_plain((unsigned char)text.data[at]))
-		at++;
-	return at;
-}
-
-/* The character of a two-character escape for each byte that has one, RFC 8259 section 7. */
-static const char short_escapes[0x60] = {
-	['\b'] = 'b',
-	['\f'] = 'f',
-	['\n'] = 'n',
-	['\r'] = 'r',
-	['\t'] = 't',
-	['"'] = '"',
-	['\\'] = '\\',
-};
-
-static void put_escape(struct json_text *json, unsigned char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	char escape[6] = {'\\', short_escapes[c], '0', '0', digits[c >> 4], digits[c & 15]};
-
-	if (escape[1] != '\0') {
-		put(json, (struct text){escape, 2});
-		return;
-	}
-	escape[1] = 'u';
-	put(json, (struct text){escape, sizeof(escape)});
 }
 
 /* Writes the run of characters outside ASCII that @text begins with, or one replacement. Returns
@@ -249,17 +200,17 @@ static size_t put_non_ascii(struct json_text *json, struct text text)
 /* The inside of a string. An incomplete character at the end of @text is invalid here. */
 static void put_escaped(struct json_text *json, struct text text)
 {
-	while (text.len > 0 && !json->failed) {
-		size_t n = json_text_plain_prefix(text);
+	while (text.len > 0) {
+		size_t n;
 
-		if (n > 0) {
-			put(json, (struct text){text.data, n});
-		} else if (text.data[0] & 0x80) {
-			n = put_non_ascii(json, text);
-		} else {
-			put_escape(json, (unsigned char)text.data[0]);
-			n = 1;
-		}
+		if (json->size - json->used < JSON_ESCAPE_ROOM &&
+			!refill(json, text.len + JSON_ESCAPE_ROOM))
+			return;
+		json->used +=
+			json_escape_ascii(json->space + json->used, json->size - json->used, &text);
+		if (text.len == 0 || !(text.data[0] & 0x80))
+			continue;
+		n = put_non_ascii(json, text);
 		text.data += n;
 		text.len -= n;
 	}

@@ -70,9 +70,3 @@ void json_text_string_end(struct json_text *json);
 void json_text_base64_begin(struct json_text *json);
 void json_text_base64_part(struct json_text *json, struct text part);
 void json_text_base64_end(struct json_text *json);
-
-/**
- * How many bytes at the start of @text stand for themselves in a JSON string and are ASCII: no
- * control characters, no quotation mark, no backslash.
- */
-size_t json_text_plain_prefix(struct text text);

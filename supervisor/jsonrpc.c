@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
+#include "supervisor/json_escape.h"
 #include "supervisor/json_text.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ static bool string_is_strict(struct text *text)
 
 	skip(text, 1);
 	for (;;) {
-		skip(text, json_text_plain_prefix(*text));
+		skip(text, json_plain_prefix(*text));
 		if (skip_one_of(text, "\""))
 			break;
 		if (text->len == 0 || (unsigned char)text->data[0] < ' ')

@@ -46,20 +46,37 @@ static void put_path(struct json_text *json, struct text path)
 	json_text_base64_end(json);
 }
 
-/* RFC 3339, UTC, milliseconds. */
+static void put_digits(char *end, unsigned digits, unsigned value)
+{
+	for (; digits > 0; digits--, value /= 10)
+		*--end = (char)('0' + value % 10);
+}
+
+/* RFC 3339, UTC, milliseconds. The files of a directory are often of one day: its date is kept. */
 static void put_time(struct json_text *json, const char *key, uint64_t nanoseconds)
 {
-	time_t seconds = (time_t)(nanoseconds / 1000000000);
-	unsigned milliseconds = (unsigned)(nanoseconds % 1000000000 / 1000000);
-	char text[64];
+	static char date[32]; /* "2006-01-02T" of @day */
+	static uint64_t day = UINT64_MAX;
+	static size_t date_len;
+	uint64_t milliseconds = nanoseconds / 1000000, now = milliseconds / 86400000;
+	unsigned rest = (unsigned)(milliseconds % 86400000);
+	char text[sizeof(date) + sizeof("00:00:00.000Z")];
 	struct tm tm;
-	size_t n = 0;
 
-	if (gmtime_r(&seconds, &tm))
-		n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	if (n > 0)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, ".%03uZ", milliseconds);
-	put_string(json, key, (struct text){text, n});
+	if (now != day) {
+		time_t midnight = (time_t)(now * 86400);
+
+		day = now;
+		date_len = gmtime_r(&midnight, &tm) ? strftime(date, sizeof(date), "%Y-%m-%dT", &tm)
+						    : 0;
+	}
+	memcpy(text, date, date_len);
+	memcpy(text + date_len, "00:00:00.000Z", sizeof("00:00:00.000Z"));
+	put_digits(text + date_len + 2, 2, rest / 3600000);
+	put_digits(text + date_len + 5, 2, rest / 60000 % 60);
+	put_digits(text + date_len + 8, 2, rest / 1000 % 60);
+	put_digits(text + date_len + 12, 3, rest % 1000);
+	put_string(json, key, (struct text){text, date_len + sizeof("00:00:00.000Z") - 1});
 }
 
 static const char *type_name(uint8_t type)

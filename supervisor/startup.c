@@ -5,10 +5,12 @@
 
 #include "common/cleanup.h"
 #include "common/host_root.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,6 +84,13 @@ void startup_raise_file_limit(void)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void startup_keep_memory(void)
+{
+	(void)mallopt(M_TRIM_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES);
+	/* Setting one ends the other's adjusting itself: the buffers of answers must stay below. */
+	(void)mallopt(M_MMAP_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES / 8);
 }
 
 char *startup_tenant_name(void)

@@ -24,6 +24,12 @@ void startup_close_inherited(int keep);
 /** Raises RLIMIT_NOFILE to what is allowed: each workspace takes six descriptors. */
 void startup_raise_file_limit(void);
 
+/**
+ * Freed memory up to LIMIT_MEMORY_KEPT_BYTES is used again instead of being given back, which would
+ * cost a page fault for every page of the next large answer. mallopt(3).
+ */
+void startup_keep_memory(void);
+
 /** The name of the user it runs as, or the number; malloc'ed. NULL: out of memory. */
 char *startup_tenant_name(void);
 

@@ -71,6 +71,8 @@ struct tenant_usage {
 	size_t connections, calls, workspaces;
 };
 
+enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
+
 struct tenant {
 	unsigned references;
 	char *name;
@@ -79,7 +81,8 @@ struct tenant {
 	bool managed;  /* has managed workspaces */
 	bool any_root; /* user mode without a configuration: whatever the user may open */
 	uint64_t weight;
-	uint64_t network; /* 0: none; there is no other */
+	uint64_t network;    /* 0: none; there is no other */
+	uint64_t durability; /* enum tenant_durability, where a call does not say */
 	struct string_list readonly_paths;
 	struct string_list environment;      /* NAME=VALUE */
 	struct string_list blocked_patterns; /* as given; the policy is made of them */

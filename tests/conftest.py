@@ -65,6 +65,19 @@ def start_daemon(area):
         running.stop()
 
 
+@pytest.fixture(scope="module", params=["openat2", "walk"])
+def either_daemon(account, request):
+    """A cloisterd whose files processes have openat2(2), and one where they have to do without."""
+    place = Area(account)
+    if request.param == "walk":
+        place.take_openat2()
+    running = Daemon(place)
+    yield running
+    status = running.stop()
+    place.remove()
+    assert status == 0
+
+
 @pytest.fixture
 def own_daemon(start_daemon):
     return start_daemon()

@@ -122,7 +122,8 @@ def test_wrong_parameters_are_named(client, workspace):
     ({"encoding": "latin-1"}, "encoding"), ({"gitignore": 0}, "gitignore"), ({"env": []}, "env"),
     ({"env": {"1A": "x"}}, "env"), ({"env": {"A=B": "x"}}, "env"), ({"env": {"A": 1}}, "env"),
     ({"env": {"A": "x\0y"}}, "env"), ({"env": {"A": "x" * 40000}}, "env"), ({"stdin": 1}, "stdin"),
-    ({"reply": "nonsense"}, "reply"), ({"path_base64": "!"}, "path_base64"), ([], "options")])
+    ({"reply": "nonsense"}, "reply"), ({"durability": "none"}, "durability"),
+    ({"path_base64": "!"}, "path_base64"), ([], "options")])
 def test_wrong_options_are_named(client, workspace, options, named):
     error = refused(client, "tool.call", {
         "tool": "list_directory", "arguments": {"path": "."}, "options": options})

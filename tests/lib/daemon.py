@@ -90,6 +90,12 @@ class Area:
         self.home = self.directory("home")
         self.number = 0
 
+    def take_openat2(self):
+        """From now on the files processes that are started have no openat2(2)."""
+        program = self.bin / "cloister-files"
+        program.rename(self.bin / "cloister-files.real")
+        shutil.copy(BUILD / "tests" / "without_openat2", program)
+
     def directory(self, name):
         path = self.path / name
         path.mkdir()

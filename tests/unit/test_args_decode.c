@@ -220,12 +220,12 @@ static void test_nul(void **state)
 
 static void test_lengths(void **state)
 {
-	_cleanup_free_ char *long_text = malloc(LIMIT_CONTENT_BYTES + 1);
+	_cleanup_free_ char *long_text = malloc(LIMIT_CONTENT_TEXT_BYTES + 1);
 	struct tool_args args;
 	char *message = NULL;
 
 	(void)state;
-	memset(long_text, 'x', LIMIT_CONTENT_BYTES + 1);
+	memset(long_text, 'x', LIMIT_CONTENT_TEXT_BYTES + 1);
 	assert_fails(one_string("path", "", 0), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
 		"read_file: argument \"path\" must not be empty");
 	assert_fails(one_string("command", "", 0), TOOL_RUN_COMMAND, TOOL_INVALID_ARGUMENTS, NULL);
@@ -236,8 +236,8 @@ static void test_lengths(void **state)
 		TOOL_NAME_TOO_LONG, "read_file: argument \"path\" must be at most 4096 bytes long");
 	assert_fails(one_string("command", long_text, LIMIT_COMMAND_BYTES + 1), TOOL_RUN_COMMAND,
 		TOOL_INVALID_ARGUMENTS, NULL);
-	assert_fails(one_string("content", long_text, LIMIT_CONTENT_BYTES + 1), TOOL_WRITE_FILE,
-		TOOL_FILE_TOO_LARGE, NULL);
+	assert_fails(one_string("content", long_text, LIMIT_CONTENT_TEXT_BYTES + 1),
+		TOOL_WRITE_FILE, TOOL_FILE_TOO_LARGE, NULL);
 }
 
 static struct call_options decode_options(const char *json)
@@ -275,7 +275,7 @@ static void test_options(void **state)
 	options = decode_options(
 		"{'timeout_ms':5,'idle_timeout_ms':6,'stream':true,'stdin':'','line_numbers':false,"
 		"'encoding':'base64','gitignore':false,'path_base64':'YQ==','reply':'message',"
-		"'env':{'A':'1','_b2':''}}");
+		"'durability':'fast','env':{'A':'1','_b2':''}}");
 	assert_int_equal(options.timeout_ms, 5);
 	assert_int_equal(options.idle_timeout_ms, 6);
 	assert_true(options.stream);
@@ -286,11 +286,14 @@ static void test_options(void **state)
 	assert_false(options.gitignore);
 	assert_text(options.path_base64, "YQ==");
 	assert_true(options.reply_message);
+	assert_true(options.fast_write);
 	assert_int_equal(options.env_count, 2);
 	assert_string_equal(json_object_get_string(json_object_object_get(options.env, "A")), "1");
 
-	options = decode_options("{'encoding':'utf-8','reply':'observation'}");
+	options =
+		decode_options("{'encoding':'utf-8','reply':'observation','durability':'durable'}");
 	assert_false(options.base64);
+	assert_false(options.fast_write);
 	assert_false(options.reply_message);
 
 	options = decode_options("{'timeout_ms':null,'env':null,'encoding':null}");

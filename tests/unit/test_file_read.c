@@ -294,6 +294,64 @@ static void test_sparse(void **state)
 	answer_done(&answer);
 }
 
+/* Writes @count lines at @offset of both, of which the second gets its zeros written. */
+static void put_pieces(int sparse, int full, off_t offset, size_t count)
+{
+	static char lines[8 * 3000];
+
+	for (size_t i = 0; i < count; i++)
+		snprintf(lines + 8 * i, 9, "%07u\n", (unsigned)i % 10000);
+	assert_int_equal(pwrite(sparse, lines, 8 * count, offset), 8 * count);
+	assert_int_equal(pwrite(full, lines, 8 * count, offset), 8 * count);
+}
+
+static void assert_reads_alike(const struct fixture *fixture, uint64_t from, uint64_t to)
+{
+	struct files_read request = {TEXT_LITERAL("sparse"), from, to, false, false};
+	struct answer sparse, full;
+
+	run(fixture, &request, &sparse);
+	request.path = TEXT_LITERAL("full");
+	run(fixture, &request, &full);
+	assert_error(&sparse, full.end.error);
+	/* Of what is too large after all, a part may come before that is found. */
+	if (full.end.error == TOOL_OK) {
+		assert_true(sparse.data_len == full.data_len);
+		assert_memory_equal(sparse.data, full.data, full.data_len);
+	}
+	assert_true(sparse.end.lines == full.end.lines);
+	assert_true(sparse.end.total_lines == full.end.total_lines);
+	assert_true(sparse.end.size == full.end.size);
+	answer_done(&sparse);
+	answer_done(&full);
+}
+
+/* Holes, which are not read, count like the zeros that they are. */
+static void test_holes(void **state)
+{
+	static const off_t places[] = {0, 65536, 200000, 524288 + 4096, 700000, 1500000};
+	static char zeros[2 * MIB];
+	const struct fixture *fixture = *state;
+	_cleanup_close_ int sparse =
+		openat(fixture->ws, "sparse", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	_cleanup_close_ int full = openat(fixture->ws, "full", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct stat st;
+
+	assert_int_equal(pwrite(full, zeros, sizeof(zeros), 0), sizeof(zeros));
+	assert_int_equal(ftruncate(sparse, sizeof(zeros)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		put_pieces(sparse, full, places[i], i == 0 ? 2000 : 10 * i);
+	assert_int_equal(fstat(sparse, &st), 0);
+	if (st.st_blocks >= st.st_size / 512) {
+		print_message("no holes on this file system\n");
+		skip();
+	}
+	for (uint64_t from = 1; from < 2200; from += from < 1990 ? 199 : 1)
+		assert_reads_alike(fixture, from, from + from % 7);
+	for (uint64_t from = 2001; from < 2160; from += 3)
+		assert_reads_alike(fixture, from, 0);
+}
+
 static void assert_read_fails(
 	const struct fixture *fixture, const char *path, enum tool_error error)
 {
@@ -356,6 +414,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_wide_numbers, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_long_line, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_sparse, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_holes, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_failures, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_sizeless, fixture_setup, fixture_teardown),
 	};

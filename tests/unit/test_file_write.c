@@ -1,10 +1,11 @@
-/* links: cloister-files-core */
+/* links: cloister-files-core PkgConfig::SECCOMP */
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/files/file_write.h"
 
 #include "common/limits.h"
 
 #include <sched.h>
+#include <seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,7 @@
 static void write_announced(const struct root *root, const char *path, struct text content,
 	uint64_t size, struct answer *answer)
 {
-	const struct files_write request = {text_from(path), size, true};
+	const struct files_write request = {text_from(path), size, true, true};
 	struct file_write *staged = NULL;
 	size_t half = content.len / 2;
 
@@ -188,7 +189,7 @@ static void test_refused(void **state)
 /* Content that breaks off or overflows, and a write that is given up, change nothing. */
 static void give_up(const struct fixture *fixture, const struct root *root)
 {
-	const struct files_write request = {TEXT_LITERAL("file"), 5, true};
+	const struct files_write request = {TEXT_LITERAL("file"), 5, true, true};
 	struct file_write *staged = NULL;
 	struct answer answer;
 
@@ -268,7 +269,7 @@ static void test_temporary_taken(void **state)
 static void test_appears_meanwhile(void **state)
 {
 	const struct fixture *fixture = *state;
-	const struct files_write request = {TEXT_LITERAL("file"), 1, true};
+	const struct files_write request = {TEXT_LITERAL("file"), 1, true, true};
 	struct file_write *staged = NULL;
 	struct answer answer;
 
@@ -399,10 +400,81 @@ static void test_disk_full(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* The codes of a write and a making of "file" where @syscall fails with @error_number. */
+struct broken_case {
+	int syscall, error_number;
+	bool durable;
+	enum tool_error error;
+};
+
+static int write_broken(const struct fixture *fixture, const struct broken_case *broken)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	const struct files_write request = {TEXT_LITERAL("file"), 3, true, broken->durable};
+	struct file_write *staged = NULL;
+	struct root root = fixture->root;
+	struct answer answer;
+
+	/* The parent's names its own descriptors. */
+	root.proc_self_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	answer_begin(&answer, CALL);
+	if (file_write_begin(&root, &request, CALL, &staged) < 0)
+		return 1;
+	if (seccomp_rule_add(filter, SCMP_ACT_ERRNO((unsigned)broken->error_number),
+		    broken->syscall, 0) < 0 ||
+		seccomp_load(filter) < 0)
+		return 2;
+	file_write_append(staged, "new", 3);
+	file_write_commit(staged, answer.reply);
+	file_write_free(staged);
+	if (broken->syscall == SCMP_SYS(write))
+		return 0; /* nor can the answer be written: its caller looks at the file alone */
+	answer_parse(&answer, CALL);
+	if (answer.end.error != broken->error)
+		fprintf(stderr, "%s\n", tool_error_name(answer.end.error));
+	return answer.end.error == broken->error ? 0 : 3;
+}
+
+/* What the disk says has a code of its own, the old content stays, and only durable writes wait for
+ * the disk. */
+static void test_disk_errors(void **state)
+{
+	static const struct broken_case cases[] = {
+		{SCMP_SYS(fsync), EIO, true, TOOL_EXECUTION_ERROR},
+		{SCMP_SYS(fsync), ENOSPC, true, TOOL_NO_SPACE},
+		{SCMP_SYS(fsync), EDQUOT, true, TOOL_QUOTA_EXCEEDED},
+		{SCMP_SYS(fsync), EIO, false, TOOL_OK},
+		{SCMP_SYS(linkat), EDQUOT, true, TOOL_QUOTA_EXCEEDED},
+		{SCMP_SYS(linkat), ENOSPC, false, TOOL_NO_SPACE},
+		{SCMP_SYS(linkat), EROFS, true, TOOL_PERMISSION_DENIED},
+		{SCMP_SYS(renameat), EDQUOT, true, TOOL_QUOTA_EXCEEDED},
+		{SCMP_SYS(renameat), EROFS, true, TOOL_PERMISSION_DENIED},
+		{SCMP_SYS(write), EDQUOT, true, TOOL_QUOTA_EXCEEDED},
+	};
+	const struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int status;
+		pid_t pid;
+
+		put_file(fixture->ws, "file", "old");
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0)
+			_exit(write_broken(fixture, &cases[i]));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		assert_string_equal(
+			get_file(fixture->ws, "file"), cases[i].error == TOOL_OK ? "new" : "old");
+		assert_int_equal(count_entries(fixture->ws), 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_written, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_disk_errors, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_written_by_name, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(

@@ -3,6 +3,7 @@
 
 #include "common/base64.h"
 #include "common/cleanup.h"
+#include "supervisor/json_escape.h"
 #include "supervisor/json_text.h"
 
 #include <event2/buffer.h>
@@ -10,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -112,21 +114,117 @@ static void test_every_byte(void **state)
 	}
 }
 
-/* A byte that needs work, at every offset of every length: the fast path must not jump over it. */
-static void test_plain_prefix(void **state)
+/* As json_escape_ascii must, a byte at a time. Returns how much it wrote. */
+static size_t escape_simply(char *to, struct text *text)
 {
-	static const unsigned char special[] = {0, 0x1f, '\n', '"', '\\', 0x80, 0xff};
+	char *at = to;
+
+	for (; text->len > 0 && !(text->data[0] & 0x80); text->data++, text->len--) {
+		const char *marked = "\bb\ff\nn\rr\tt\"\"\\\\";
+		unsigned char c = (unsigned char)text->data[0];
+
+		if (json_byte_is_plain(text->data[0])) {
+			*at++ = text->data[0];
+			continue;
+		}
+		while (*marked != '\0' && *marked != (char)c)
+			marked += 2;
+		at += *marked ? sprintf(at, "\\%c", marked[1]) : sprintf(at, "\\u%04x", c);
+	}
+	return (size_t)(at - to);
+}
+
+/* Both ways of escaping do the same with @bytes as the simple one. */
+static void check_escape(const char *bytes, size_t len)
+{
+	size_t (*const ways[])(char *, size_t, struct text *) = {
+		json_escape_ascii, json_escape_ascii_portable};
+	char expected[512];
+	struct text rest = {bytes, len};
+	size_t expected_len = escape_simply(expected, &rest), plain = 0;
+
+	while (plain < len && json_byte_is_plain(bytes[plain]))
+		plain++;
+	assert_true(json_plain_prefix((struct text){bytes, len}) == plain);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct text text = {bytes, len};
+		char written[512 + JSON_ESCAPE_ROOM];
+
+		assert_true(ways[i](written, sizeof(written), &text) == expected_len);
+		assert_memory_equal(written, expected, expected_len);
+		assert_true(text.len == rest.len && text.data == rest.data);
+	}
+}
+
+/* Every byte at every offset of every length: the fast path must not jump over one that needs
+ * work. */
+static void test_escape_every_byte(void **state)
+{
 	char bytes[50];
 
 	(void)state;
+	for (int byte = 0; byte <= 0xff; byte++)
+		assert_int_equal(json_byte_is_plain((char)byte),
+			byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\');
 	memset(bytes, ' ', sizeof(bytes));
 	for (size_t len = 0; len <= sizeof(bytes); len++) {
-		assert_true(json_text_plain_prefix((struct text){bytes, len}) == len);
-		for (size_t at = 0; at < len * ARRAY_SIZE(special); at++) {
-			bytes[at % len] = (char)special[at / len];
-			assert_true(json_text_plain_prefix((struct text){bytes, len}) == at % len);
-			bytes[at % len] = '\x7f';
+		check_escape(bytes, len);
+		for (size_t at = 0; at < len; at++) {
+			for (int byte = 0; byte <= 0xff; byte++) {
+				bytes[at] = (char)byte;
+				check_escape(bytes, len);
+			}
+			bytes[at] = at % 2 ? '\x7f' : '!';
 		}
+	}
+}
+
+static char random_byte(uint64_t *seed)
+{
+	static const char of_interest[] = "\x1f !\"#[\\]\x7f\x80\xff\n\t~a";
+
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return *seed >> 60 > 3 ? 'x' : of_interest[*seed % (sizeof(of_interest) - 1)];
+}
+
+static void test_escape_random(void **state)
+{
+	uint64_t seed = 88172645463325252;
+
+	(void)state;
+	for (int i = 0; i < 100000; i++) {
+		char bytes[60];
+
+		for (size_t at = 0; at < sizeof(bytes); at++)
+			bytes[at] = random_byte(&seed);
+		check_escape(bytes, sizeof(bytes));
+	}
+}
+
+/* Nothing is written behind the room, and what did not fit is still to be written. */
+static void test_escape_room(void **state)
+{
+	size_t (*const ways[])(char *, size_t, struct text *) = {
+		json_escape_ascii, json_escape_ascii_portable};
+	char bytes[500];
+
+	(void)state;
+	for (size_t at = 0; at < sizeof(bytes); at++)
+		bytes[at] = at % 3 ? '\x01' : 'x';
+	for (size_t i = 0; i < 2 * 300; i++) {
+		size_t room = i / 2, n;
+		char written[512];
+		struct text text = {bytes, sizeof(bytes)};
+
+		memset(written, '~', sizeof(written));
+		n = ways[i % 2](written, room, &text);
+		assert_true(n <= room);
+		assert_true(room < JSON_ESCAPE_ROOM ? n == 0 : n > room - JSON_ESCAPE_ROOM);
+		assert_true((n == 0) == (text.len == sizeof(bytes)));
+		for (size_t at = room; at < sizeof(written); at++)
+			assert_int_equal(written[at], '~');
 	}
 }
 
@@ -300,7 +398,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_structure),
 		TEST(test_every_byte),
-		TEST(test_plain_prefix),
+		TEST(test_escape_every_byte),
+		TEST(test_escape_random),
+		TEST(test_escape_room),
 		TEST(test_replacement),
 		TEST(test_parses_back),
 		TEST(test_parts),

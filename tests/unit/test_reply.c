@@ -181,11 +181,65 @@ static void test_full_pipe(void **state)
 	close(ends[0]);
 }
 
+/* The ends in what @fd has, in order: their calls are to count up from @first. */
+static uint64_t count_ends(int fd, uint64_t first)
+{
+	static uint8_t buffer[4 * WIRE_FRAME_MAX];
+	ssize_t n = read(fd, buffer, sizeof(buffer));
+	uint64_t ends = 0;
+
+	for (ssize_t at = 0; at < n;) {
+		struct wire_header header;
+
+		memcpy(&header, buffer + at, sizeof(header));
+		assert_int_equal(header.type, FILES_END);
+		assert_true(header.call == first + ends++);
+		at += (ssize_t)(sizeof(header) + header.length);
+	}
+	return ends;
+}
+
+/* Answers of several calls wait for each other, not for ever. */
+static void test_kept_back(void **state)
+{
+	struct reply *reply;
+	uint64_t call = 1, arrived = 0;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	reply = reply_new(ends[1], 0);
+	for (; call <= 3; call++) {
+		reply_next(reply, call);
+		assert_int_equal(reply_end(reply, &(struct files_end){0}), 0);
+		assert_int_equal(reply_end(reply, &(struct files_end){0}), -ESHUTDOWN);
+	}
+	assert_int_equal(count_ends(ends[0], 1), 0);
+	assert_int_equal(reply_flush(reply), 0);
+	assert_int_equal(count_ends(ends[0], 1), 3);
+	assert_int_equal(reply_flush(reply), 0);
+	assert_int_equal(count_ends(ends[0], 1), 0);
+	for (; call < 2000; call++) {
+		reply_next(reply, call);
+		assert_int_equal(reply_error(reply, TOOL_NOT_FOUND, "%0100d", 1), 0);
+		arrived += count_ends(ends[0], 4 + arrived);
+		assert_true(call - 3 - arrived < WIRE_FRAME_MAX / 2 / 100);
+	}
+	assert_true(arrived > 0);
+	close(ends[0]);
+	assert_int_equal(reply_flush(reply), -EPIPE);
+	reply_next(reply, call);
+	assert_int_equal(reply_end(reply, &(struct files_end){0}), -EPIPE);
+	reply_free(reply);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_end_only),
 		cmocka_unit_test(test_ends_once),
+		cmocka_unit_test(test_kept_back),
 		cmocka_unit_test(test_data_split),
 		cmocka_unit_test(test_frames_keep_order),
 		cmocka_unit_test(test_borders),

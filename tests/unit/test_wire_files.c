@@ -60,7 +60,7 @@ static void test_read(void **state)
 
 static void test_write(void **state)
 {
-	struct files_write sent = {TEXT_LITERAL("f"), LIMIT_CONTENT_BYTES, true}, got;
+	struct files_write sent = {TEXT_LITERAL("f"), LIMIT_CONTENT_BYTES, true, false}, got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
 	(void)state;
@@ -68,6 +68,12 @@ static void test_write(void **state)
 	assert_text(got.path, "f");
 	assert_int_equal(got.size, LIMIT_CONTENT_BYTES);
 	assert_true(got.create_dirs);
+	assert_false(got.durable);
+	sent.create_dirs = false;
+	sent.durable = true;
+	ROUND_TRIP(write, &sent, &got);
+	assert_false(got.create_dirs);
+	assert_true(got.durable);
 
 	sent.size++; /* more than any tool call may hold */
 	files_write_put(&writer, &sent);

@@ -236,6 +236,7 @@ struct file {
 	int fd;
 	char *path; /* as it is reported */
 	uint64_t size;
+	bool has_holes;
 };
 
 static void end_binary(struct reply *reply, const struct file *file, const char *data, size_t len)
@@ -267,6 +268,25 @@ static void end_text(
 			 });
 }
 
+/* There is no newline in a hole: on the way to the first line wanted it need not be read.
+ * lseek(2). */
+static void skip_hole(const struct file *file, struct line_scan *scan)
+{
+	off_t data;
+
+	if (!file->has_holes || scan->line >= scan->first || scan->consumed == 0)
+		return;
+	data = lseek(file->fd, (off_t)scan->consumed, SEEK_DATA);
+	if (data < 0 && errno == ENXIO) /* nothing but a hole up to the end */
+		data = lseek(file->fd, 0, SEEK_END);
+	if (data <= (off_t)scan->consumed) {
+		(void)lseek(file->fd, (off_t)scan->consumed, SEEK_SET);
+		return;
+	}
+	scan->consumed = (uint64_t)data;
+	scan->mid_line = true;
+}
+
 /* Reads @file through and ends the reply. @probe: a binary file is answered by its type. */
 static void send_file(const struct file *file, bool probe, struct line_scan *scan)
 {
@@ -274,12 +294,16 @@ static void send_file(const struct file *file, bool probe, struct line_scan *sca
 	char buffer[CHUNK_BYTES];
 
 	for (;;) {
-		uint64_t left = file->size > scan->consumed ? file->size - scan->consumed : 0;
-		ssize_t n = read_chunk(file->fd, buffer, sizeof(buffer), left);
-		size_t len = n > 0 ? (size_t)n : 0;
-		size_t probed = len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES;
+		uint64_t left;
+		ssize_t n;
+		size_t len, probed;
 		int r;
 
+		skip_hole(file, scan);
+		left = file->size > scan->consumed ? file->size - scan->consumed : 0;
+		n = read_chunk(file->fd, buffer, sizeof(buffer), left);
+		len = n > 0 ? (size_t)n : 0;
+		probed = len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES;
 		if (n < 0) {
 			reply_error(scan->reply, tool_error_from_errno((int)-n), NULL);
 			return;
@@ -340,5 +364,6 @@ void file_read(const struct root *root, const struct files_read *request, struct
 		reply_error(reply, error, "%s", path_rules_sentence(error, request->path));
 		return;
 	}
-	send_file(&(struct file){fd, path, (uint64_t)st.st_size}, !request->raw, &scan);
+	send_file(&(struct file){fd, path, (uint64_t)st.st_size, st.st_blocks < st.st_size / 512},
+		!request->raw, &scan);
 }

@@ -23,6 +23,7 @@
 struct file_write {
 	const struct root *root;
 	struct root_place place;
+	bool durable;
 	uint64_t size;     /* announced */
 	uint64_t received; /* so far */
 	int fd;            /* the content */
@@ -130,6 +131,7 @@ int file_write_begin(const struct root *root, const struct files_write *request,
 	staged->root = root;
 	staged->place.parent = -1;
 	staged->size = request->size;
+	staged->durable = request->durable;
 	staged->fd = -1;
 	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
 	*ret_write = staged;
@@ -209,8 +211,10 @@ static int keep_attributes(const struct file_write *staged, const struct stat *o
 	if (st.st_gid != old->st_gid)
 		(void)!fchown(staged->fd, (uid_t)-1, old->st_gid);
 	/* One from the directory's default ACL would allow more than the old file did. */
-	(void)fremovexattr(staged->fd, ACL_ACCESS);
-	if (fchmod(staged->fd, old->st_mode & 01777) < 0)
+	if (flistxattr(staged->fd, NULL, 0) != 0)
+		(void)fremovexattr(staged->fd, ACL_ACCESS);
+	if ((st.st_mode & 07777) != (old->st_mode & 01777) &&
+		fchmod(staged->fd, old->st_mode & 01777) < 0)
 		return -errno;
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == old->st_dev && st.st_ino == old->st_ino)
 		copy_attributes(fd, staged->fd);
@@ -281,7 +285,7 @@ static int publish(struct file_write *staged, const struct stat *old)
 
 	if (r < 0)
 		return r;
-	if (fsync(staged->fd) < 0)
+	if (staged->durable && fsync(staged->fd) < 0)
 		return -errno;
 	if (exists(old))
 		return replace(staged);
@@ -318,6 +322,8 @@ static void put_in_place(struct file_write *staged, bool *ret_created)
 	if (staged->error != TOOL_OK)
 		return;
 	*ret_created = !exists(&old);
+	if (!staged->durable)
+		return;
 	r = sync_directory(staged->place.parent);
 	if (r < 0) {
 		fail_errno(staged, -r);

@@ -35,9 +35,10 @@ int file_write_begin(const struct root *root, const struct files_write *request,
 void file_write_append(struct file_write *staged, const void *data, size_t len);
 
 /**
- * Puts the content in its place, durably (fsync(2) of file and directory), and ends @reply: error
- * or path, size and created. Less or more content than announced is EXECUTION_ERROR and changes
- * nothing.
+ * Puts the content in its place and ends @reply: error or path, size and created. Durable writes
+ * are on disk by then (fsync(2) of file and directory); of others readers see the old file or the
+ * new one just the same, and what a machine that dies leaves is the file system's affair. Less or
+ * more content than announced is EXECUTION_ERROR and changes nothing.
  */
 void file_write_commit(struct file_write *staged, struct reply *reply);
 

@@ -29,6 +29,7 @@ struct open_write {
 
 struct server {
 	struct channel *channel;
+	struct reply *reply; /* of the calls that are answered at once */
 	const struct root *root;
 	struct job_table *jobs;
 	struct open_write writes[LIMIT_FILE_WRITES];
@@ -37,22 +38,15 @@ struct server {
 /* Answers @call at once with @function. */
 static int answer(struct server *server, uint64_t call, job_function function, const void *request)
 {
-	struct reply *reply = reply_new(server->channel->out, call);
-
-	if (!reply)
-		return -ENOMEM;
-	function(server->root, request, reply);
-	reply_free(reply);
+	reply_next(server->reply, call);
+	function(server->root, request, server->reply);
 	return 0;
 }
 
 static int answer_error(struct server *server, uint64_t call, enum tool_error error)
 {
-	struct reply *reply = reply_new(server->channel->out, call);
-	int r = reply ? reply_error(reply, error, NULL) : -ENOMEM;
-
-	reply_free(reply);
-	return r;
+	reply_next(server->reply, call);
+	return reply_error(server->reply, error, NULL);
 }
 
 static int answer_in_job(
@@ -170,14 +164,13 @@ static void end_write(struct open_write *open_write)
 
 static int commit_write(struct server *server, struct open_write *open_write)
 {
-	struct reply *reply = reply_new(server->channel->out, open_write->call);
+	/* Waiting for a disk is nobody else's business. */
+	int r = reply_flush(server->reply);
 
-	if (!reply)
-		return -ENOMEM;
-	file_write_commit(open_write->write, reply);
-	reply_free(reply);
+	reply_next(server->reply, open_write->call);
+	file_write_commit(open_write->write, server->reply);
 	end_write(open_write);
-	return 0;
+	return r;
 }
 
 static int handle_write(struct server *server, const struct channel_frame *frame)
@@ -247,7 +240,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 static int receive(struct server *server)
 {
 	struct channel_frame frame;
-	int r = channel_fill(server->channel, WIRE_FRAME_MAX);
+	int r = channel_fill(server->channel, WIRE_FRAME_MAX), flushed;
 
 	if (r < 0)
 		return r == -EAGAIN ? 0 : r;
@@ -256,6 +249,25 @@ static int receive(struct server *server)
 		if (r < 0)
 			break;
 	}
+	flushed = reply_flush(server->reply);
+	return r < 0 ? r : flushed;
+}
+
+/* Waits for something to do and does it. */
+static int serve_once(struct server *server)
+{
+	struct pollfd poll_fds[1 + JOB_TABLE_SIZE] = {
+		{.fd = server->channel->in, .events = POLLIN}};
+	size_t jobs = job_table_poll_fds(server->jobs, poll_fds + 1);
+	int r = 0;
+
+	if (jobs == 0) /* reading waits just as well */
+		return receive(server);
+	if (poll(poll_fds, 1 + jobs, -1) < 0 && errno != EINTR)
+		return -errno;
+	r = job_table_serve(server->jobs);
+	if (r == 0 && poll_fds[0].revents)
+		r = receive(server);
 	return r;
 }
 
@@ -263,23 +275,13 @@ int files_serve(struct channel *channel, const struct root *root)
 {
 	struct server server = {
 		.channel = channel,
+		.reply = reply_new(channel->out, 0),
 		.root = root,
 		.jobs = job_table_new(channel->out),
 	};
-	struct pollfd poll_fds[1 + JOB_TABLE_SIZE];
-	int r = server.jobs ? 0 : -ENOMEM;
+	int r = server.jobs && server.reply ? 0 : -ENOMEM;
 
-	while (r == 0) {
-		size_t n;
-
-		poll_fds[0] = (struct pollfd){.fd = channel->in, .events = POLLIN};
-		n = 1 + job_table_poll_fds(server.jobs, poll_fds + 1);
-		if (poll(poll_fds, n, -1) < 0 && errno != EINTR)
-			return -errno;
-		if (n > 1)
-			r = job_table_serve(server.jobs);
-		if (r == 0 && poll_fds[0].revents)
-			r = receive(&server);
-	}
+	while (r == 0)
+		r = serve_once(&server);
 	return r == -EPIPE ? 0 : r;
 }

@@ -8,16 +8,22 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#define SENTENCE_MAX 1024
+#define SENTENCE_MAX  1024
+#define PIPE_BYTES    65536 /* what a pipe has of itself, and for large answers, pipe(7) */
+#define PIPE_WIDE     (4 * PIPE_BYTES)
+#define FLUSH_ENTRIES 16384UL /* enough that cloisterd can go on with, while we do too */
 
 struct reply {
 	uint64_t call;
 	int fd;
 	int error;        /* sticks: after it nothing more is written */
+	bool wide;        /* fd is a pipe of PIPE_WIDE */
+	bool holds;       /* reply_end leaves sending to reply_flush */
 	size_t used;      /* of buffer; whole frames */
 	size_t open_data; /* offset of the FILES_DATA frame that ends the buffer, SIZE_MAX: there is
 			     none */
@@ -33,6 +39,8 @@ struct reply *reply_new(int fd, uint64_t call)
 	reply->call = call;
 	reply->fd = fd;
 	reply->error = 0;
+	reply->wide = false;
+	reply->holds = false;
 	reply->used = 0;
 	reply->open_data = SIZE_MAX;
 	return reply;
@@ -97,6 +105,39 @@ static int flush(struct reply *reply)
 	return reply->error;
 }
 
+void reply_next(struct reply *reply, uint64_t call)
+{
+	reply->call = call;
+	reply->holds = true;
+	if (reply->wide && fcntl(reply->fd, F_SETPIPE_SZ, PIPE_BYTES) >= 0)
+		reply->wide = false;
+	if (reply->error == -ESHUTDOWN)
+		reply->error = 0;
+}
+
+int reply_flush(struct reply *reply)
+{
+	int ended = reply->error;
+
+	if (ended == -ESHUTDOWN)
+		reply->error = 0;
+	if (reply->used > 0 && flush(reply) < 0)
+		return reply->error;
+	reply->error = ended;
+	return ended == -ESHUTDOWN ? 0 : ended;
+}
+
+/*
+ * An answer of several frames goes on while cloisterd still works on what came before, instead of
+ * waiting for it after each frame. Only as long as it is needed: the user's pipes share an
+ * allowance, over which they stay as they are.
+ */
+static void widen(struct reply *reply)
+{
+	if (!reply->wide)
+		reply->wide = fcntl(reply->fd, F_SETPIPE_SZ, PIPE_WIDE) >= 0;
+}
+
 int reply_data(struct reply *reply, const void *data, size_t len)
 {
 	const uint8_t *bytes = data;
@@ -104,8 +145,10 @@ int reply_data(struct reply *reply, const void *data, size_t len)
 	while (len > 0 && reply->error == 0) {
 		size_t part, room;
 
-		if (reply->used + WIRE_HEADER_SIZE >= WIRE_FRAME_MAX)
+		if (reply->used + WIRE_HEADER_SIZE >= WIRE_FRAME_MAX) {
+			widen(reply);
 			flush(reply);
+		}
 		if (reply->open_data == SIZE_MAX) {
 			reply->open_data = reply->used;
 			reply->used += WIRE_HEADER_SIZE;
@@ -162,24 +205,32 @@ static int send_message(struct reply *reply, const struct message *message)
 	return append(reply, message) ? 0 : -EMSGSIZE;
 }
 
+/* As send_message, and on its way where there is enough of it. */
+static int send_item(struct reply *reply, const struct message *message)
+{
+	int r = send_message(reply, message);
+
+	return r == 0 && reply->used >= FLUSH_ENTRIES ? flush(reply) : r;
+}
+
 int reply_entry(struct reply *reply, const struct files_entry *entry)
 {
-	return send_message(reply, &(struct message){.type = FILES_ENTRY, .entry = entry});
+	return send_item(reply, &(struct message){.type = FILES_ENTRY, .entry = entry});
 }
 
 int reply_match(struct reply *reply, const struct files_match *match)
 {
-	return send_message(reply, &(struct message){.type = FILES_MATCH, .match = match});
+	return send_item(reply, &(struct message){.type = FILES_MATCH, .match = match});
 }
 
 int reply_end(struct reply *reply, const struct files_end *end)
 {
 	int r = send_message(reply, &(struct message){.type = FILES_END, .end = end});
 
-	if (r < 0)
-		return r;
-	r = flush(reply);
-	reply->error = -ESHUTDOWN; /* a call ends once */
+	if (r == 0 && !(reply->holds && reply->used < WIRE_FRAME_MAX / 2))
+		r = flush(reply);
+	if (r == 0)
+		reply->error = -ESHUTDOWN; /* a call ends once */
 	return r;
 }
 

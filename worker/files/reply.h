@@ -9,7 +9,7 @@
 
 #include "common/wire_files.h"
 
-struct reply; /* owned by whoever serves the call */
+struct reply; /* owned by whoever serves the calls */
 
 /**
  * A reply for @call that writes whole frames to @fd and blocks while it is full. NULL: out of
@@ -18,10 +18,19 @@ struct reply; /* owned by whoever serves the call */
 struct reply *reply_new(int fd, uint64_t call);
 void reply_free(struct reply *reply);
 
+/**
+ * @reply, whose call has ended, is to answer @call. From the first time on ends are kept back until
+ * there is enough for a write, or until reply_flush: many small answers are one write(2).
+ */
+void reply_next(struct reply *reply, uint64_t call);
+
+/** Sends what was kept back. 0 or -errno, as below. */
+int reply_flush(struct reply *reply);
+
 /*
  * Each returns 0 or -errno: -EPIPE when nobody listens any more, after which the operation should
  * stop. Frames are collected and sent when there is enough for one write; reply_end sends what is
- * left.
+ * left, but for reply_next.
  */
 int reply_data(struct reply *reply, const void *data, size_t len);
 int reply_entry(struct reply *reply, const struct files_entry *entry);

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the file tools cost, client to client, interleaved in one run with a one-hop server that
+ * does the least there is to do (one_hop.c), with the same system calls made by nobody else, and
+ * with the MCP filesystem server where its command is given. Only the ratios mean something.
+ *
+ * usage: bench_files [-n N] [-r REFERENCE] AGENT_SOCKET WORKSPACE [MCP_COMMAND ...]
+ *
+ * The socket is that of a running cloisterd; run it as the user that cloisterd runs as. WORKSPACE
+ * is an empty directory, in which the files are made. The MCP command is given WORKSPACE as its
+ * last argument.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE       "int value = 17; return compute(a, b) + c;\n"
+#define SMALL      4096
+#define LARGE      (1 << 20)
+#define IN_FLIGHT  32
+#define ENTRIES    1000
+#define ROUNDS     9
+#define BATCH      2000 /* calls of one round of a rate */
+#define WARM_UP    10
+#define BUFFER_MAX (8 << 20)
+
+extern char **environ;
+
+/* A server at the other end of a pair of descriptors. */
+struct server {
+	const char *name;
+	int in, out;
+	char *buffer;
+	size_t buffered;
+	bool native; /* cloister's own methods, not MCP's */
+};
+
+static struct server servers[3]; /* cloister, the reference, the MCP server */
+static size_t n_servers;
+static const char *workspace;
+static int workspace_fd;
+static char content[SMALL * 2]; /* of SMALL bytes, as a JSON string has them */
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static _Noreturn void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void send_all(const struct server *server, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(server->out, data, len);
+
+		if (n <= 0)
+			die(server->name);
+		data += n;
+		len -= (size_t)n;
+	}
+}
+
+/* Takes one line off the server, an answer that must say success. */
+static void receive(struct server *server)
+{
+	size_t scanned = 0;
+	char *newline;
+
+	while (!(newline = memchr(server->buffer + scanned, '\n', server->buffered - scanned))) {
+		ssize_t n;
+
+		scanned = server->buffered;
+		n = read(server->in, server->buffer + server->buffered,
+			BUFFER_MAX - server->buffered);
+		if (n <= 0)
+			die(server->name);
+		server->buffered += (size_t)n;
+	}
+	*newline = '\0';
+	if (strstr(newline - server->buffer > SMALL * 4 ? "" : server->buffer, "\"error\":{") ||
+		strstr(newline - server->buffer > 64 ? newline - 64 : newline,
+			"\"isError\":true")) {
+		fprintf(stderr, "%s: %.300s\n", server->name, server->buffer);
+		exit(1);
+	}
+	server->buffered -= (size_t)(newline + 1 - server->buffer);
+	memmove(server->buffer, newline + 1, server->buffered);
+}
+
+static struct server *add_server(const char *name, int in, int out, bool native)
+{
+	struct server *server = &servers[n_servers++];
+
+	*server = (struct server){name, in, out, malloc(BUFFER_MAX), 0, native};
+	return server;
+}
+
+static void connect_cloister(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct server *server = add_server("cloister", fd, fd, true);
+	char line[4096];
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		die(path);
+	snprintf(line, sizeof(line),
+		"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"workspace.open\",\"params\":{\"root\":"
+		"\"%s\",\"kind\":\"directory\"}}\n",
+		workspace);
+	send_all(server, line, strlen(line));
+	receive(server);
+}
+
+static struct server *start(const char *name, char **argv)
+{
+	posix_spawn_file_actions_t actions;
+	int down[2], up[2];
+	pid_t pid;
+
+	if (pipe2(down, O_CLOEXEC) < 0 || pipe2(up, O_CLOEXEC) < 0)
+		die("pipe");
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, down[0], STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0)
+		die(argv[0]);
+	close(down[0]);
+	close(up[1]);
+	return add_server(name, up[0], down[1], false);
+}
+
+static void start_mcp(char **argv)
+{
+	static const char initialize[] =
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":"
+		"{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
+		"\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}\n";
+	static const char initialized[] =
+		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+	struct server *server = start("MCP filesystem server", argv);
+
+	send_all(server, initialize, sizeof(initialize) - 1);
+	receive(server);
+	send_all(server, initialized, sizeof(initialized) - 1);
+}
+
+/* One kind of call: its tool and arguments for cloister and for an MCP server. */
+struct request {
+	const char *tool, *options, *mcp_tool;
+	const char *arguments; /* a format with one %s: WORKSPACE and a slash, or nothing */
+	bool with_content;
+};
+
+static void send_request(const struct server *server, const struct request *request)
+{
+	static char line[SMALL * 4], arguments[SMALL * 3];
+	static int id = 100;
+	char prefix[512] = "";
+	size_t len;
+
+	if (!server->native)
+		snprintf(prefix, sizeof(prefix), "%s/", workspace);
+	len = (size_t)snprintf(
+		arguments, sizeof(arguments), "{\"path\":\"%s%s\"", prefix, request->arguments);
+	if (request->with_content)
+		len += (size_t)snprintf(
+			arguments + len, sizeof(arguments) - len, ",\"content\":\"%s\"", content);
+	snprintf(arguments + len, sizeof(arguments) - len, "}");
+	if (server->native)
+		len = (size_t)snprintf(line, sizeof(line),
+			"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tool.call\",\"params\":"
+			"{\"tool\":\"%s\",\"arguments\":%s,\"options\":{%s}}}\n",
+			++id, request->tool, arguments, request->options);
+	else
+		len = (size_t)snprintf(line, sizeof(line),
+			"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":"
+			"{\"name\":\"%s\",\"arguments\":%s}}\n",
+			++id, request->mcp_tool, arguments);
+	send_all(server, line, len);
+}
+
+static void list_directly(void)
+{
+	static char batch[1 << 16];
+	int fd = openat(workspace_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t len;
+
+	while ((len = getdents64(fd, batch, sizeof(batch))) > 0)
+		for (ssize_t at = 0; at < len;) {
+			const struct dirent64 *dirent = (const void *)(batch + at);
+			struct stat st;
+
+			if (fstatat(fd, dirent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+				die("fstatat");
+			at += dirent->d_reclen;
+		}
+	close(fd);
+}
+
+/* The usual way to replace a file, @durable or as fast as the page cache. */
+static void write_directly(bool durable)
+{
+	static char data[SMALL];
+	int fd = openat(workspace_fd, "direct.tmp", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write(fd, data, sizeof(data)) != sizeof(data) || (durable && fsync(fd) < 0) ||
+		close(fd) < 0 || renameat(workspace_fd, "direct.tmp", workspace_fd, "direct") < 0)
+		die("write");
+	if (durable && fsync(workspace_fd) < 0)
+		die("fsync");
+}
+
+static void write_durably(void)
+{
+	write_directly(true);
+}
+
+static void write_fast(void)
+{
+	write_directly(false);
+}
+
+struct measurement {
+	const char *name;
+	struct request request;
+	void (*direct)(void); /* the reference instead of the one-hop server; may be NULL */
+	const char *direct_name;
+	double target; /* of the ratio, for the report; 0: none */
+	int divisor;   /* of N: dear ones are measured less often */
+};
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double time_one(struct server *server, const struct request *request)
+{
+	double start = now_us();
+
+	send_request(server, request);
+	receive(server);
+	return now_us() - start;
+}
+
+static double time_direct(void (*direct)(void))
+{
+	double start = now_us();
+
+	direct();
+	return now_us() - start;
+}
+
+static void print_times(const char *name, double *times, int n, double of)
+{
+	qsort(times, (size_t)n, sizeof(double), compare);
+	printf("| %s | %d | %.1f | %.1f | %.1f | %.1f | %.2f |\n", name, n, times[n / 10],
+		times[n / 2], times[n * 9 / 10], times[n * 99 / 100], times[n / 2] / of);
+}
+
+static void measure(const struct measurement *measurement, int n)
+{
+	const struct request *request = &measurement->request;
+	/* cloister, the reference, perhaps MCP; and how much longer the first took. */
+	enum { COLUMNS = 4 };
+	double *times[COLUMNS], median;
+	bool has_mcp = n_servers > 2 && request->mcp_tool;
+	size_t candidates = has_mcp ? 3 : 2;
+
+	n /= measurement->divisor;
+	for (size_t c = 0; c < COLUMNS; c++)
+		times[c] = calloc((size_t)n, sizeof(double));
+	for (int i = -WARM_UP; i < n; i++) {
+		double taken[3] = {0};
+
+		/* Who comes after whom changes: the one before leaves its traces in the caches. */
+		for (size_t turn = 0; turn < candidates; turn++) {
+			size_t c = (turn + (size_t)(i + WARM_UP)) % candidates;
+
+			if (c == 1 && measurement->direct)
+				taken[c] = time_direct(measurement->direct);
+			else
+				taken[c] = time_one(&servers[c], request);
+		}
+		if (i < 0)
+			continue;
+		for (size_t c = 0; c < candidates; c++)
+			times[c][i] = taken[c];
+		times[3][i] = taken[0] - taken[1];
+	}
+	printf("\n%s, one in flight, us", measurement->name);
+	if (measurement->target > 0)
+		printf(" (target: %.2f of the reference)", measurement->target);
+	printf("\n\n| | n | p10 | median | p90 | p99 | to the reference |\n"
+	       "|---|---|---|---|---|---|---|\n");
+	qsort(times[1], (size_t)n, sizeof(double), compare);
+	median = times[1][n / 2];
+	print_times(measurement->direct ? measurement->direct_name : servers[1].name, times[1], n,
+		median);
+	print_times(servers[0].name, times[0], n, median);
+	if (has_mcp)
+		print_times(servers[2].name, times[2], n, median);
+	qsort(times[3], (size_t)n, sizeof(double), compare);
+	printf("\nmedian of what cloister took longer in each pair: %.1f us\n", times[3][n / 2]);
+	for (size_t c = 0; c < COLUMNS; c++)
+		free(times[c]);
+}
+
+static double rate(struct server *server, const struct request *request, int calls)
+{
+	double start = now_us();
+
+	for (int sent = 0; sent < IN_FLIGHT; sent++)
+		send_request(server, request);
+	for (int done = 0; done < calls; done++) {
+		receive(server);
+		if (done + IN_FLIGHT < calls)
+			send_request(server, request);
+	}
+	return calls / (now_us() - start) * 1e6;
+}
+
+static void measure_rate(const struct measurement *measurement)
+{
+	double rates[3][ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++)
+		for (size_t s = 0; s < n_servers; s++)
+			rates[s][i] = rate(
+				&servers[s], &measurement->request, s == 2 ? BATCH / 10 : BATCH);
+	printf("\n%s, %d in flight, calls a second, %d rounds of %d\n\n"
+	       "| | min | median | max | to the reference |\n|---|---|---|---|---|\n",
+		measurement->name, IN_FLIGHT, ROUNDS, BATCH);
+	for (size_t s = 0; s < n_servers; s++)
+		qsort(rates[s], ROUNDS, sizeof(double), compare);
+	for (size_t s = 0; s < n_servers; s++)
+		printf("| %s | %.0f | %.0f | %.0f | %.2f |\n", servers[s].name, rates[s][0],
+			rates[s][ROUNDS / 2], rates[s][ROUNDS - 1],
+			rates[s][ROUNDS / 2] / rates[1][ROUNDS / 2]);
+}
+
+static void make_file(const char *name, size_t size)
+{
+	FILE *file = fdopen(openat(workspace_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0644), "w");
+	size_t line_len = strlen(LINE);
+
+	if (!file)
+		die(name);
+	for (size_t at = 0; at < size; at += line_len)
+		fwrite(LINE, 1, size - at < line_len ? size - at : line_len, file);
+	if (fclose(file) != 0)
+		die(name);
+}
+
+static void make_tree(void)
+{
+	char name[64];
+	size_t len = 0;
+
+	workspace_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (workspace_fd < 0)
+		die(workspace);
+	make_file("small", SMALL);
+	make_file("large", LARGE);
+	(void)mkdirat(workspace_fd, "d", 0755);
+	for (int i = 0; i < ENTRIES; i++) {
+		snprintf(name, sizeof(name), "d/entry-%04d.c", i);
+		make_file(name, (size_t)i);
+	}
+	for (size_t at = 0; at + strlen(LINE) <= SMALL; at += strlen(LINE))
+		len += (size_t)snprintf(content + len, sizeof(content) - len, "%.*s\\n",
+			(int)strlen(LINE) - 1, LINE);
+}
+
+#define PLAIN "\"line_numbers\":false"
+
+static const struct measurement measurements[] = {
+	{"read_file 4 KiB", {"read_file", PLAIN, "read_text_file", "small", false}, NULL, NULL,
+		1.75, 1},
+	{"read_file 4 KiB with line numbers", {"read_file", "", "read_text_file", "small", false},
+		NULL, NULL, 0, 1},
+	{"read_file 1 MiB", {"read_file", PLAIN, "read_text_file", "large", false}, NULL, NULL, 1.2,
+		5},
+	{"read_file 1 MiB with line numbers", {"read_file", "", "read_text_file", "large", false},
+		NULL, NULL, 0, 5},
+	{"list_directory 1,000 entries", {"list_directory", "", "list_directory", "d", false},
+		list_directly, "getdents64 and fstatat", 1.5, 2},
+	{"write_file 4 KiB, durable (target: at most 60 us longer)",
+		{"write_file", "\"durability\":\"durable\"", "write_file", "written", true},
+		write_durably, "open, write, fsync, rename, fsync of the directory", 0, 2},
+	{"write_file 4 KiB, fast (target: 350 us)",
+		{"write_file", "\"durability\":\"fast\"", "write_file", "written", true},
+		write_fast, "open, write, rename", 0, 2},
+};
+
+int main(int argc, char **argv)
+{
+	char beside[4096], *reference = NULL, *reference_argv[3], *mcp_argv[32];
+	int n = 1000, option, words;
+
+	while ((option = getopt(argc, argv, "+n:r:")) != -1) {
+		if (option == 'n')
+			n = atoi(optarg);
+		else
+			reference = option == 'r' ? optarg : NULL;
+	}
+	words = argc - optind - 2;
+	if (words < 0 || words > 30 || n < 100) {
+		fprintf(stderr, "usage: bench_files [-n N] [-r REFERENCE] AGENT_SOCKET WORKSPACE "
+				"[MCP_COMMAND ...]\n");
+		return 2;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	workspace = argv[optind + 1];
+	make_tree();
+	connect_cloister(argv[optind]);
+	snprintf(beside, sizeof(beside), "%s/bench_one_hop", dirname(argv[0]));
+	reference_argv[0] = reference ? reference : beside;
+	reference_argv[1] = argv[optind + 1];
+	reference_argv[2] = NULL;
+	start(reference ? reference : "one hop, least server", reference_argv);
+	if (words > 0) {
+		memcpy(mcp_argv, argv + optind + 2, (size_t)words * sizeof(char *));
+		mcp_argv[words] = argv[optind + 1];
+		mcp_argv[words + 1] = NULL;
+		start_mcp(mcp_argv);
+	}
+	measure_rate(&measurements[0]);
+	for (size_t i = 0; i < sizeof(measurements) / sizeof(measurements[0]); i++)
+		measure(&measurements[i], n);
+	return 0;
+}

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The corners of the file tools: sizes, shapes and neighbours of files that models seldom think of."""
+
+import base64
+import ctypes
+import os
+import stat
+import subprocess
+import threading
+import time
+
+import procfs
+import pytest
+from cells import Cell
+from cloister_client import acting_as
+from daemon import is_sanitized
+
+pytestmark = pytest.mark.usefixtures("as_user")
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+RAW = {"line_numbers": False}
+READ_LIMIT, CONTENT_LIMIT = MIB, 16 * MIB
+
+
+def code(client, tool, options=None, **arguments):
+    return client.fail(tool, options, **arguments)["code"]
+
+
+def read(client, **arguments):
+    return client.use("read_file", RAW, path="f", **arguments)
+
+
+# read_file
+
+
+@pytest.mark.parametrize("content,lines", [
+    ("", []), ("\n", ["\n"]), ("\n\n", ["\n", "\n"]), ("a", ["a"]), ("a\n", ["a\n"]), ("a\nb", ["a\n", "b"]),
+    ("a\r\nb\r\n", ["a\r\n", "b\r\n"]), ("a\r\nb\r", ["a\r\n", "b\r"]), ("a\rb\n", ["a\rb\n"]), ("\r\n", ["\r\n"]),
+    ("a\x0bb\x0cc\u2028d\u0085e\n", ["a\x0bb\x0cc\u2028d\u0085e\n"]), ("\ufeffbom\nx", ["\ufeffbom\n", "x"]),
+    ("\n".join(map(str, range(12))), [f"{i}\n" for i in range(11)] + ["11"])], ids=ascii)
+def test_what_a_line_is(client, workspace, content, lines):
+    """Every range of a small file: a line ends with its newline, the last one may lack it, and nothing else ends one."""
+    (workspace / "f").write_bytes(content.encode())
+    output = read(client)
+    assert (output["content"], output["lines"], output["total_lines"]) == (content, len(lines), len(lines))
+    for start in range(1, len(lines) + 1):
+        for end in range(start, len(lines) + 3):
+            output = read(client, start_line=start, end_line=end)
+            wanted = lines[start - 1:end]
+            assert (output["content"], output["lines"], output["total_lines"]) == (
+                "".join(wanted), len(wanted), len(lines)), (start, end)
+    error = client.fail("read_file", path="f", start_line=len(lines) + 2)
+    assert error["code"] == "INVALID_ARGUMENTS" and f"{len(lines)} line" in error["message"]
+    assert code(client, "read_file", path="f", start_line=2, end_line=1) == "INVALID_ARGUMENTS"
+
+
+@pytest.mark.parametrize("kind,content", [
+    ("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), ("application/pdf", b"%PDF-1.7\n\0"),
+    ("application/x-elf", b"\x7fELF\2\1\1\0"), ("application/gzip", b"\x1f\x8b\x08\0\0"), ("application/zip", b"PK\3\4\0"),
+    ("application/x-tar", b"name".ljust(257, b"\0") + b"ustar\0"), ("application/octet-stream", b"\0"),
+    ("application/octet-stream", b"text and \0")])
+def test_binary_files(client, workspace, kind, content):
+    (workspace / "f").write_bytes(content)
+    output = client.use("read_file", path="f")
+    assert (output["binary"], output["type"], output["size"]) == (True, kind, len(content))
+    assert "content" not in output
+    raw = client.use("read_file", {"encoding": "base64"}, path="f")
+    assert base64.b64decode(raw["content"]) == content
+
+
+def test_the_cap_is_on_what_is_returned(client, workspace):
+    line = "x" * 1023 + "\n"
+    (workspace / "f").write_text(line * 4096)
+    assert code(client, "read_file", path="f") == "FILE_TOO_LARGE"
+    assert code(client, "read_file", path="f", start_line=1, end_line=1025) == "FILE_TOO_LARGE"
+    assert read(client, start_line=2000, end_line=3023)["content"] == line * 1024
+    assert client.use("read_file", path="f", start_line=2000, end_line=3023)["lines"] == 1024
+
+
+def peak_rss(pid):
+    """The files process's and its children's, in KiB, the highest seen while the generator is asked."""
+    highest = 0
+    while True:
+        for process in [pid] + procfs.children(pid):
+            try:
+                highest = max(highest, procfs.rss_kib(process))
+            except KeyError:  # gone
+                pass
+        yield highest
+
+
+@pytest.mark.parametrize("holes", [True, False], ids=["sparse", "log"])
+def test_a_range_deep_in_a_large_file_costs_no_memory(own_daemon, holes):
+    """10 GiB with holes; 1 GiB without, for the disk's sake."""
+    cell, size = Cell(own_daemon), 10 * GIB if holes else GIB
+    text = "".join(f"line {i:010}\n" for i in range(65536))  # 16 bytes each
+    with open(cell.path / "f", "wb") as file:
+        for at in (0, size - MIB) if holes else range(0, size, MIB):
+            file.seek(at)
+            file.write(text.encode())
+    assert (cell.path / "f").stat().st_size == size
+    last = 2 * 65536 if holes else size // 16
+    watch = peak_rss(cell.files)
+    idle = next(watch)
+    number = cell.client.begin("read_file", {"path": "f", "start_line": last - 1, "end_line": last}, RAW)
+    done = threading.Event()
+
+    def look():
+        while not done.is_set():
+            next(watch)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        output = cell.client.result(number)["output"]
+    finally:
+        done.set()
+        looking.join()
+    grown = next(watch) - idle
+    print(f"grown by {grown} KiB")
+    (cell.path / "f").unlink()
+    assert output["content"] == "line 0000065534\nline 0000065535\n"
+    assert (output["size"], output["lines"]) == (size, 2)
+    assert grown < (16 * MIB if is_sanitized() else MIB) // KIB
+
+
+def test_a_file_that_grows_meanwhile(client, workspace):
+    """What was read is whole lines' bytes from the file's beginning, never something else."""
+    stop = threading.Event()
+
+    def grow():
+        with open(workspace / "f", "a") as file:
+            for i in range(20000):
+                file.write(f"{i}\n")
+                file.flush()
+                if stop.is_set() or file.tell() > READ_LIMIT - 100:
+                    return
+
+    (workspace / "f").touch()
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        whole, lengths = "".join(f"{i}\n" for i in range(20000)), []
+        while writer.is_alive() or not lengths:
+            content = read(client)["content"]
+            assert whole.startswith(content)
+            lengths.append(len(content))
+    finally:
+        stop.set()
+        writer.join()
+    assert lengths == sorted(lengths)
+
+
+# write_file
+
+
+def test_what_a_replaced_file_keeps(client, workspace):
+    file = workspace / "f"
+    file.write_text("old")
+    file.chmod(0o751)
+    os.link(file, workspace / "other")
+    has_attributes = True
+    try:
+        os.setxattr(file, "user.note", b"kept")
+    except OSError:
+        has_attributes = False
+    client.use("write_file", path="f", content="new")
+    assert file.read_text() == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o751
+    assert not has_attributes or os.getxattr(file, "user.note") == b"kept"
+    # A hard link: replaced under the name that was written, the others keep the old content.
+    assert (workspace / "other").read_text() == "old"
+    assert file.stat().st_nlink == (workspace / "other").stat().st_nlink == 1
+
+
+def test_a_read_only_file_is_refused(client, workspace):
+    (workspace / "f").write_text("old")
+    (workspace / "f").chmod(0o444)
+    assert code(client, "write_file", path="f", content="new") == "PERMISSION_DENIED"
+    assert (workspace / "f").read_text() == "old"
+
+
+def test_modes_of_what_is_made(client, workspace):
+    for mode in ("durable", "fast"):
+        client.use("write_file", {"durability": mode}, path=f"{mode}/b/f", content="x")
+        for name, expected in ((mode, 0o755), (f"{mode}/b", 0o755), (f"{mode}/b/f", 0o644)):
+            assert stat.S_IMODE((workspace / name).stat().st_mode) == expected, name
+
+
+def test_content_up_to_the_cap(client, workspace):
+    data = os.urandom(CONTENT_LIMIT)
+    encoded = base64.b64encode(data).decode()
+    output = client.use("write_file", {"encoding": "base64", "durability": "fast"}, path="f", content=encoded)
+    assert output["bytes_written"] == CONTENT_LIMIT
+    assert (workspace / "f").read_bytes() == data
+    encoded = base64.b64encode(data + b"x").decode()
+    assert code(client, "write_file", {"encoding": "base64"}, path="f", content=encoded) == "FILE_TOO_LARGE"
+    assert (workspace / "f").read_bytes() == data
+
+
+@pytest.fixture
+def read_only_mount(area):
+    """A workspace with a read-only file system in it."""
+    if os.getuid() != 0:
+        pytest.skip("needs root to mount a file system")
+    path = area.new_directory()
+    with acting_as(0):
+        (path / "ro").mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0777", "tmpfs", path / "ro"], check=True)
+        (path / "ro/f").write_text("old")
+        (path / "ro/f").chmod(0o666)
+        subprocess.run(["mount", "-o", "remount,ro", path / "ro"], check=True)
+    yield path
+    with acting_as(0):
+        subprocess.run(["umount", "--lazy", path / "ro"], check=True)
+
+
+def test_a_read_only_file_system(read_only_mount, start_daemon):
+    client = start_daemon().connect()
+    client.call("workspace.open", {"root": str(read_only_mount)})
+    for path in ("ro/f", "ro/new", "ro/made/new"):
+        assert code(client, "write_file", path=path, content="new") == "PERMISSION_DENIED"
+    assert client.use("read_file", RAW, path="ro/f")["content"] == "old"
+    assert os.listdir(read_only_mount / "ro") == ["f"]
+
+
+# list_directory
+
+
+def test_a_listing_deeper_than_paths_may_be(client, workspace):
+    """150 directories with names of 200 bytes: 30,000 bytes of path, where PATH_MAX is 4,096."""
+    libc, name, depth = ctypes.CDLL(None), "n" * 200, 150
+    fd = os.open(workspace, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=fd)
+        below = os.open(name, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+    os.close(fd)
+    assert libc is not None
+    output = client.use("list_directory", path=".", recursive=True)
+    assert output["count"] == depth + 1 and output["truncated"] is False
+    assert output["entries"][-1]["path"] == "/".join([name] * depth + ["f"])
+    assert output["entries"][-1]["type"] == "file"
+    client.run("rm -rf n*")
+    assert not os.listdir(workspace)
+
+
+def test_what_entries_tell(client, workspace):
+    (workspace / "file").write_text("12345")
+    (workspace / "link").symlink_to("nowhere/at all")
+    (workspace / "directory").mkdir()
+    times = {"file": 1700000000123456789, "link": 0, "directory": 951827696999999999}
+    for name, nanoseconds in times.items():
+        os.utime(workspace / name, ns=(nanoseconds, nanoseconds), follow_symlinks=False)
+    entries = {entry["path"]: entry for entry in client.use("list_directory", path=".")["entries"]}
+    assert entries["file"] == {"path": "file", "type": "file", "size": 5, "mtime": "2023-11-14T22:13:20.123Z"}
+    assert entries["link"]["mtime"] == "1970-01-01T00:00:00.000Z"
+    assert (entries["link"]["type"], entries["link"]["target"]) == ("symlink", "nowhere/at all")
+    assert entries["directory"]["mtime"] == "2000-02-29T12:34:56.999Z"
+
+
+def test_a_tree_is_cut_at_the_cap_in_order(client, workspace):
+    for i in range(110):
+        (workspace / f"d{i:03}").mkdir()
+        for j in range(100):
+            (workspace / f"d{i:03}" / f"{j:03}").touch()
+    output = client.use("list_directory", path=".", recursive=True)
+    names = [entry["path"] for entry in output["entries"]]
+    assert output["truncated"] is True and output["count"] == len(names) == 10000
+    assert names == sorted(names, key=lambda name: name.split("/"))
+    assert client.use("list_directory", path=".", recursive=True)["entries"] == output["entries"]
+    output = client.use("list_directory", path=".", recursive=True, pattern="**/09[0-4]")
+    assert output["count"] == 550 and output["truncated"] is False
+
+
+def test_a_listing_does_not_delay_other_calls(client, workspace):
+    """A recursive one runs in a job of its own: what comes behind it is answered."""
+    for i in range(100):
+        (workspace / f"{i}").mkdir()
+        for j in range(80):
+            (workspace / f"{i}/{j}").touch()
+    (workspace / "f").write_text("x")
+    numbers = [client.begin("list_directory", {"path": ".", "recursive": True}) for _ in range(5)]
+    assert read(client)["content"] == "x"
+    for number in numbers:
+        assert client.result(number)["output"]["count"] == 8101
+    assert time.monotonic() > 0

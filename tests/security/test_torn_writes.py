@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""write_file while the processes that do it are killed: the file is the old or the new one, whole.
+
+At every system call (needs root, for ptrace), and at random moments. CLOISTER_SOAK=full makes thousands of
+those, CLOISTER_SEED repeats a run's choices.
+"""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import procfs
+import pytest
+from cells import Cell
+from cloister_client import acting_as
+from daemon import AM_ROOT, BUILD
+
+SOAK = os.environ.get("CLOISTER_SOAK", "")
+SEED = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
+OLD, NEW = "old line\n" * 100, "a new line\n" * 100
+TEMPORARY = re.compile(r"\.cloister-[0-9a-f]{16}")
+MODES = ["durable", "fast"]
+LARGE = 200  # times NEW: several frames
+
+
+def begin_write(client, name, mode, times=1):
+    return client.begin("write_file", {"path": name, "content": NEW * times}, {"durability": mode})
+
+
+def reopen(client):
+    """A call that a workspace is open for; one that meets the death of the last one is lost with it."""
+    for _ in range(3):
+        observation = client.observe("list_directory", {"path": "."}, {"gitignore": False})
+        if observation["success"]:
+            return observation["output"]
+        assert observation["error"]["code"] == "WORKER_LOST", observation
+    raise AssertionError("the workspace does not open again")
+
+
+class Killer:
+    """Kills a process when it has entered or left a system call for the Nth time."""
+
+    def __init__(self, pid, count):
+        with acting_as(os.getuid()):
+            self.process = subprocess.Popen([BUILD / "tests" / "kill_at_syscall", str(pid), str(count)],
+                                            stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def end(self):
+        """Whether it came to that."""
+        self.process.terminate()
+        said = self.process.communicate(timeout=20)[0]
+        return said.startswith("killed")
+
+
+class Check:
+    """Looks at a directory after each death."""
+
+    def __init__(self, path):
+        self.path = path
+        self.seen = {"old": 0, "new": 0, "absent": 0, "left": 0}
+
+    def look(self, name, was_there, times=1):
+        names = os.listdir(self.path)
+        left = [entry for entry in names if TEMPORARY.fullmatch(entry)]
+        assert set(names) - {name} == set(left), names
+        assert len(left) <= 1, left
+        self.seen["left"] += len(left)
+        if name not in names:
+            assert not was_there
+            self.seen["absent"] += 1
+            return
+        content = (self.path / name).read_text()
+        allowed = (OLD, NEW * times) if was_there else (NEW * times,)
+        assert content in allowed, f"{len(content)} bytes, {content[:20]!r}…"
+        self.seen["old" if content == OLD else "new"] += 1
+
+    def nothing_shown(self, client):
+        """What is left is not listed or found, and gone soon after the workspace was opened again."""
+        reopen(client)
+        entries = client.use("list_directory", {"gitignore": False}, path=".", recursive=True)["entries"]
+        assert not [entry for entry in entries if ".cloister-" in entry["path"]]
+        found = client.use("search_files", {"gitignore": False}, pattern="line")["matches"]
+        assert not [match for match in found if ".cloister-" in match["path"]]
+        assert procfs.eventually(lambda: not [n for n in os.listdir(self.path) if TEMPORARY.fullmatch(n)], 30)
+
+
+def files_of(daemon, old=None):
+    """The files process of the one workspace, once it is not @old any more and has swept."""
+    def found():
+        try:
+            cells = daemon.cells()
+        except (KeyError, AssertionError):  # one is just going
+            return False
+        return len(cells) == 1 and cells[0][1] != old and not procfs.children(cells[0][1]) and cells[0][1]
+    return procfs.eventually(found, 20)
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
+@pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("was_there", [True, False], ids=["replaced", "made"])
+def test_the_files_process_dies_at_every_step(either_daemon, mode, was_there):
+    daemon = either_daemon
+    client = daemon.connect()
+    path = daemon.new_workspace(client)
+    check, files, count, killed = Check(path), None, 0, True
+    while killed:
+        count += 1
+        reopen(client)
+        files = files_of(daemon)
+        with acting_as(daemon.account.uid, daemon.account.gid):
+            (path / "f").write_text(OLD) if was_there else (path / "f").unlink(missing_ok=True)
+        killer = Killer(files, count)
+        observation = client.result(begin_write(client, "f", mode))
+        killed = killer.end()
+        assert observation["success"] or observation["error"]["code"] == "WORKER_LOST", observation
+        check.look("f", was_there)
+        check.nothing_shown(client)
+    assert observation["success"]
+    print(count, check.seen)
+    client.close()
+    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    # There was something to be seen: deaths before and after, and between link and rename.
+    assert count > 20
+    assert check.seen["old" if was_there else "absent"] > 10 and check.seen["new"] > 1
+    assert (check.seen["left"] > 0) is was_there
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
+@pytest.mark.parametrize("was_there", [True, False], ids=["replaced", "made"])
+def test_cloisterd_dies_at_every_step(start_daemon, was_there):
+    path, check, count, killed = None, None, 0, True
+    while killed:
+        count += 1
+        daemon = start_daemon()
+        client = daemon.connect()
+        if not path:
+            path = daemon.area.new_directory()
+            check = Check(path)
+        client.call("workspace.open", {"root": str(path)})
+        if count > 1:
+            check.nothing_shown(client)
+        with acting_as(daemon.account.uid, daemon.account.gid):
+            (path / "f").write_text(OLD) if was_there else (path / "f").unlink(missing_ok=True)
+        ((worker, files),) = daemon.cells()
+        killer = Killer(daemon.pid, count)
+        try:
+            assert client.result(begin_write(client, "f", "durable"))["success"]
+        except (ConnectionError, BrokenPipeError):
+            pass
+        killed = killer.end()
+        if killed:
+            daemon.process.wait(20)
+        else:
+            assert daemon.stop() == 0
+        assert procfs.vanish([worker, files], 20)
+        check.look("f", was_there)
+    print(count, check.seen)
+    assert count > 8 and check.seen["old" if was_there else "absent"] > 2 and check.seen["new"]
+
+
+def test_deaths_at_random_moments(own_daemon):
+    print(f"CLOISTER_SEED={SEED}")
+    choose = random.Random(SEED)
+    cell = Cell(own_daemon)
+    client, check = cell.client, Check(cell.path)
+    rounds = 3000 if SOAK == "full" else 150
+    for _ in range(rounds):
+        cell.write("f", OLD)
+        reopen(client)
+        files = files_of(own_daemon)
+        number = begin_write(client, "f", choose.choice(MODES), LARGE)
+        time.sleep(choose.uniform(0, 0.003))
+        try:
+            os.kill(files, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        observation = client.result(number)
+        assert observation["success"] or observation["error"]["code"] == "WORKER_LOST", observation
+        check.look("f", True, LARGE)
+        assert not observation["success"] or (cell.path / "f").read_text() == NEW * LARGE
+        assert reopen(client)["count"] == 1
+        check.nothing_shown(client)
+    print(check.seen)
+    assert check.seen["old"] and check.seen["new"]
