@@ -325,6 +325,7 @@ static int visit_next(struct walker *walker)
 	}
 	visited.dirfd = level->fd;
 	visited.path = (struct text){walker->path, path_len};
+	visited.unreadable = walker->end.unreadable;
 	if (visited.type == DT_UNKNOWN) {
 		struct stat st;
 
