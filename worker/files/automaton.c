@@ -19,7 +19,7 @@ struct automaton_scratch;
 /*
  * hs_scan would choose the newest variant of its code that the processor can run. In Vectorscan
  * 5.4.9 those for AVX-512 and AVX2 overlook matches: the first finds one of three `]..` in a row of
- * lines, and the second no "line "Z=" with `Z$|[Zz]=*=` where Z is not ASCII. This one, for
+ * lines, and the second no line "Z=" with `Z$|[Zz]=*=` where Z is not ASCII. This one, for
  * SSE 4.2, does not, which tests/unit/test_pattern_scan.c holds it to. The archive has it by this
  * name.
  */
