@@ -115,6 +115,13 @@
 #define LIMIT_SEARCH_HEAP_BYTES      (32 * MIB) /* pcre2_set_heap_limit(3) */
 #define LIMIT_SEARCH_JIT_STACK_BYTES (1 * MIB)  /* pcre2_jit_stack_create(3) */
 
+/* Threads and engines of a search (worker/files/search_crew.c, search_batch.c, pattern_scan.c). */
+#define LIMIT_SEARCH_THREADS          4           /* of one search */
+#define LIMIT_SEARCH_BUFFERS_BYTES    (128 * MIB) /* large files that they hold together */
+#define LIMIT_AUTOMATON_AFTER_BYTES   (1 * MIB)   /* scanned without a literal before one is made */
+#define LIMIT_AUTOMATON_PATTERN_BYTES 2048        /* longer patterns are PCRE2's alone */
+#define LIMIT_AUTOMATON_REPEATS       1000        /* as are those whose {n,m} multiply to more */
+
 /* Reading the configuration (supervisor/config_file.c, config_load.c). */
 #define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
 #define LIMIT_CONFIG_LINE_BYTES   4096

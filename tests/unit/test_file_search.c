@@ -328,7 +328,10 @@ static void test_refused(void **state)
 		TOOL_PATH_OUTSIDE_WORKSPACE, NULL);
 }
 
-/* A limit that is reached is an error, not "no match". */
+/*
+ * A limit that is reached is an error, not "no match"; but where an automaton can look at all lines
+ * instead, there is an answer.
+ */
 static void test_too_complex(void **state)
 {
 	char text[4096];
@@ -338,12 +341,32 @@ static void test_too_complex(void **state)
 	text[sizeof(text) - 2] = '!';
 	text[sizeof(text) - 1] = '\0';
 	scratch_text(&scratch, "f", text);
-	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")},
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")}, "");
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(?!b)(a+)+$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("(a+\\s?)+b")}, "");
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(*NO_JIT)(a+)+$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL(
 						     "(*LIMIT_HEAP=0)(*NO_JIT)(?:(a)|b)*$")},
+		TOOL_PATTERN_TOO_COMPLEX, NULL);
+	/*
+	 * The automaton's word is enough within a line, and cut around its start. What may match
+	 * over several lines has no such way out, unless there is nothing at all.
+	 */
+	memset(text, 'a', 30);
+	memcpy(text + 30, "!a\n", 4);
+	scratch_text(&scratch, "f", text);
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")},
+		"f:1:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!a\n");
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(a+)+\\s?$")},
+		TOOL_PATTERN_TOO_COMPLEX, NULL);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(?=a)(a+)+$")},
+		TOOL_PATTERN_TOO_COMPLEX, NULL);
+	/* Nor has a line of which the automaton cannot say that it is one to PCRE2. */
+	memcpy(text + 30, "!\ra\n", 5);
+	scratch_text(&scratch, "f", text);
+	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
 }
 

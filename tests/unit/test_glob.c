@@ -101,6 +101,166 @@ static void test_match(void **state)
 	}
 }
 
+/*
+ * Everything that git's own test of wildmatch expects with WM_PATHNAME (t/t3070-wildmatch.sh in
+ * git's source, the first column of its cases), by pattern: what matches it and what does not.
+ */
+static const struct {
+	const char *pattern;
+	const char *matches[4];
+	const char *others[4];
+} published[] = {
+	{"foo", {"foo"}, {0}},
+	{"bar", {0}, {"foo"}},
+	{"", {""}, {"foo"}},
+	{"?\??", {"foo"}, {0}},
+	{"?\?", {0}, {"foo"}},
+	{"*", {"foo"}, {0}},
+	{"f*", {"foo"}, {0}},
+	{"*f", {0}, {"foo"}},
+	{"*foo*", {"foo"}, {0}},
+	{"*ob*a*r*", {"foobar"}, {0}},
+	{"*ab", {"aaaaaaabababab"}, {0}},
+	{"foo\\*", {"foo*"}, {0}},
+	{"foo\\*bar", {0}, {"foobar"}},
+	{"f\\\\oo", {"f\\oo"}, {0}},
+	{"*[al]?", {"ball"}, {0}},
+	{"[ten]", {0}, {"ten"}},
+	{"**[!te]", {"ten"}, {0}},
+	{"**[!ten]", {0}, {"ten"}},
+	{"t[a-g]n", {"ten"}, {0}},
+	{"t[!a-g]n", {"ton"}, {"ten"}},
+	{"t[^a-g]n", {"ton"}, {0}},
+	{"a[]]b", {"a]b"}, {0}},
+	{"a[]-]b", {"a-b", "a]b"}, {"aab"}},
+	{"a[]a-]b", {"aab"}, {0}},
+	{"]", {"]"}, {0}},
+	{"foo*bar", {0}, {"foo/baz/bar"}},
+	{"foo**bar", {"foobazbar"}, {"foo/baz/bar"}},
+	{"foo/**/bar", {"foo/baz/bar", "foo/b/a/z/bar", "foo/bar"}, {0}},
+	{"foo/**/**/bar", {"foo/baz/bar", "foo/b/a/z/bar", "foo/bar"}, {0}},
+	{"foo?bar", {0}, {"foo/bar"}},
+	{"foo[/]bar", {0}, {"foo/bar"}},
+	{"foo[^a-z]bar", {0}, {"foo/bar"}},
+	{"f[^eiu][^eiu][^eiu][^eiu][^eiu]r", {"foo-bar"}, {"foo/bar"}},
+	{"**/foo", {"foo", "XXX/foo", "bar/baz/foo"}, {0}},
+	{"*/foo", {0}, {"bar/baz/foo"}},
+	{"**/bar*", {0}, {"foo/bar/baz"}},
+	{"**/bar/*", {"deep/foo/bar/baz"}, {"deep/foo/bar/baz/", "deep/foo/bar"}},
+	{"**/bar/**", {"deep/foo/bar/baz/", "deep/foo/bar/"}, {0}},
+	{"**/bar**", {0}, {"foo/bar/baz"}},
+	{"*/bar/**", {"foo/bar/baz/x"}, {"deep/foo/bar/baz/x"}},
+	{"**/bar/*/*", {"deep/foo/bar/baz/x"}, {0}},
+	{"a[c-c]st", {0}, {"acrt"}},
+	{"a[c-c]rt", {"acrt"}, {0}},
+	{"[!]-]", {"a"}, {"]"}},
+	{"\\", {0}, {"", "\\"}},
+	{"*/\\", {0}, {"XXX/\\"}},
+	{"*/\\\\", {"XXX/\\"}, {0}},
+	{"@foo", {"@foo"}, {"foo"}},
+	{"\\[ab]", {"[ab]"}, {0}},
+	{"[[]ab]", {"[ab]"}, {0}},
+	{"[[:]ab]", {"[ab]"}, {0}},
+	{"[[::]ab]", {0}, {"[ab]"}},
+	{"[[:digit]ab]", {"[ab]"}, {0}},
+	{"[\\[:]ab]", {"[ab]"}, {0}},
+	{"\\?\?\\?b", {"?a?b"}, {0}},
+	{"\\a\\b\\c", {"abc"}, {0}},
+	{"**/t[o]", {"foo/bar/baz/to"}, {0}},
+	{"[[:alpha:]][[:digit:]][[:upper:]]", {"a1B"}, {0}},
+	{"[[:digit:][:upper:][:space:]]", {"A", "1", " "}, {"a", "."}},
+	{"[[:digit:][:upper:][:spaci:]]", {0}, {"1"}},
+	{"[[:digit:][:punct:][:space:]]", {"."}, {0}},
+	{"[[:xdigit:]]", {"5", "f", "D"}, {0}},
+	{"[[:alnum:][:alpha:][:blank:][:cntrl:][:digit:][:graph:][:lower:][:print:][:punct:][:"
+	 "space:][:upper:][:xdigit:]]",
+		{"_"}, {0}},
+	{"[^[:alnum:][:alpha:][:blank:][:cntrl:][:digit:][:lower:][:space:][:upper:][:xdigit:]]",
+		{"."}, {0}},
+	{"[a-c[:digit:]x-z]", {"5", "b", "y"}, {"q"}},
+	{"[\\\\-^]", {"]"}, {"["}},
+	{"[\\-_]", {"-"}, {0}},
+	{"[\\]]", {"]"}, {"\\]", "\\"}},
+	{"a[]b", {0}, {"ab", "a[]b"}},
+	{"ab[", {0}, {"ab["}},
+	{"[!", {0}, {"ab"}},
+	{"[-", {0}, {"ab"}},
+	{"[-]", {"-"}, {0}},
+	{"[a-", {0}, {"-"}},
+	{"[!a-", {0}, {"-"}},
+	{"[--A]", {"-", "5"}, {0}},
+	{"[ --]", {" ", "$", "-"}, {"0"}},
+	{"[---]", {"-"}, {0}},
+	{"[------]", {"-"}, {0}},
+	{"[a-e-n]", {"-"}, {"j"}},
+	{"[!------]", {"a"}, {0}},
+	{"[]-a]", {"^"}, {"["}},
+	{"[!]-a]", {"["}, {"^"}},
+	{"[a^bc]", {"^"}, {0}},
+	{"[a-]b]", {"-b]"}, {0}},
+	{"[\\]", {0}, {"\\"}},
+	{"[\\\\]", {"\\"}, {0}},
+	{"[!\\\\]", {0}, {"\\"}},
+	{"[A-\\\\]", {"G"}, {0}},
+	{"b*a", {0}, {"aaabbb"}},
+	{"*ba*", {0}, {"aabcaa"}},
+	{"[,]", {","}, {0}},
+	{"[\\\\,]", {",", "\\"}, {0}},
+	{"[,-.]", {"-"}, {"+", "-.]"}},
+	{"[\\1-\\3]", {"2", "3"}, {"4"}},
+	{"[[-\\]]", {"\\", "[", "]"}, {"-"}},
+	{"-*-*-*-*-*-*-12-*-*-*-m-*-*-*",
+		{"-adobe-courier-bold-o-normal--12-120-75-75-m-70-iso8859-1"},
+		{"-adobe-courier-bold-o-normal--12-120-75-75-X-70-iso8859-1",
+			"-adobe-courier-bold-o-normal--12-120-75-75-/-70-iso8859-1"}},
+	{"XXX/*/*/*/*/*/*/12/*/*/*/m/*/*/*",
+		{"XXX/adobe/courier/bold/o/normal//12/120/75/75/m/70/iso8859/1"},
+		{"XXX/adobe/courier/bold/o/normal//12/120/75/75/X/70/iso8859/1"}},
+	{"**/*a*b*g*n*t", {"abcd/abcdefg/abcdefghijk/abcdefghijklmnop.txt"},
+		{"abcd/abcdefg/abcdefghijk/abcdefghijklmnop.txtz"}},
+	{"*/*/*", {"foo/bba/arr"}, {"foo", "foo/bar", "foo/bb/aa/rr"}},
+	{"**/**/**", {"foo/bb/aa/rr"}, {0}},
+	{"*X*i", {"abcXdefXghi"}, {"ab/cXd/efXg/hi"}},
+	{"*/*X*/*/*i", {"ab/cXd/efXg/hi"}, {0}},
+	{"**/*X*/**/*i", {"ab/cXd/efXg/hi"}, {0}},
+	{"fo", {0}, {"foo"}},
+	{"foo/bar", {"foo/bar"}, {0}},
+	{"foo/*", {"foo/bar"}, {"foo/bba/arr"}},
+	{"foo/**", {"foo/bba/arr"}, {0}},
+	{"foo*", {0}, {"foo/bba/arr"}},
+	{"foo**", {0}, {"foo/bba/arr"}},
+	{"foo/*arr", {0}, {"foo/bba/arr"}},
+	{"foo/**arr", {0}, {"foo/bba/arr"}},
+	{"foo/*z", {0}, {"foo/bba/arr"}},
+	{"foo/**z", {0}, {"foo/bba/arr"}},
+	{"*Xg*i", {0}, {"ab/cXd/efXg/hi"}},
+	{"[A-Z]", {"A"}, {"a"}},
+	{"[a-z]", {"a"}, {"A"}},
+	{"[[:upper:]]", {"A"}, {"a"}},
+	{"[[:lower:]]", {"a"}, {"A"}},
+	{"[B-Za]", {"a"}, {"A"}},
+	{"[B-a]", {"a"}, {"A"}},
+	{"[Z-y]", {"Z"}, {"z"}},
+};
+
+static void test_published(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(published); i++) {
+		struct text pattern = text_from(published[i].pattern);
+
+		for (size_t j = 0; j < 4; j++) {
+			const char *path = published[i].matches[j];
+			const char *other = published[i].others[j];
+
+			if (path && !glob_match(pattern, text_from(path)))
+				fail_msg("%s should match %s", published[i].pattern, path);
+			if (other && glob_match(pattern, text_from(other)))
+				fail_msg("%s should not match %s", published[i].pattern, other);
+		}
+	}
+}
+
 static void test_check(void **state)
 {
 	static const char *const bad[] = {"[", "[a", "[!", "[]", "[[:alpha:]", "[[:nonsense:]]",
@@ -266,6 +426,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_published),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_set),
 		cmocka_unit_test(test_set_refused),

@@ -19,6 +19,7 @@ struct rule {
 	struct text
 		literal; /* up to the first wildcard; with is_suffix: after the only one, a `*` */
 	struct text pattern; /* the rest */
+	char first, last;    /* what a match begins and ends with; 0: with anything */
 	bool is_suffix;
 	bool negated;
 	bool directory_only;
@@ -139,6 +140,19 @@ static size_t literal_length(struct text pattern)
 	return len;
 }
 
+/* What all that matches @rule begins and ends with: most names are told apart by that. */
+static void note_ends(struct rule *rule)
+{
+	struct text pattern = rule->pattern.len > 0 ? rule->pattern : rule->literal;
+
+	if (!rule->is_suffix && rule->literal.len > 0)
+		rule->first = rule->literal.data[0];
+	if (pattern.len > 0 && !memchr("*?]\\", pattern.data[pattern.len - 1], 4) &&
+		(pattern.len < 2 || pattern.data[pattern.len - 2] != '\\') &&
+		!memchr(pattern.data, '[', pattern.len))
+		rule->last = pattern.data[pattern.len - 1];
+}
+
 /* The rule that @line is, or false: a comment or nothing. */
 static bool parse_rule(struct text line, struct rule *ret_rule)
 {
@@ -172,9 +186,12 @@ static bool parse_rule(struct text line, struct rule *ret_rule)
 		struct text suffix = {line.data + 1, line.len - 1};
 
 		rule.is_suffix = literal_length(suffix) == suffix.len;
-		if (rule.is_suffix)
+		if (rule.is_suffix) {
 			rule.literal = suffix;
+			rule.pattern = TEXT_LITERAL("");
+		}
 	}
+	note_ends(&rule);
 	*ret_rule = rule;
 	return true;
 }
@@ -294,7 +311,9 @@ static bool rule_matches(const struct rule *rule, struct text name, bool is_dire
 {
 	if (rule->directory_only && !is_directory)
 		return false;
-	if (name.len < rule->literal.len)
+	if ((rule->first && rule->first != name.data[0]) ||
+		(rule->last && rule->last != name.data[name.len - 1]) ||
+		name.len < rule->literal.len)
 		return false;
 	if (rule->is_suffix)
 		name = (struct text){name.data + name.len - rule->literal.len, rule->literal.len};

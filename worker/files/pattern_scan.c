@@ -3,8 +3,11 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/automaton.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -21,15 +24,27 @@
 
 #define JIT_STACK_START_BYTES (32 * KIB)
 
+/* Lines that the automaton names before PCRE2 looks at them. */
+#define CANDIDATES 64
+
 struct scan_pattern {
 	pcre2_code *code;
+	char *source; /* NULL: no automaton can be made */
+	size_t source_len;
+	struct pattern_traits traits;
+	enum scan_engine engine;
+	pthread_mutex_t mutex; /* held while the automaton is made */
+	_Atomic(struct automaton *) automaton;
+	atomic_bool impossible;
+	atomic_uint_fast64_t scanned; /* bytes, until there is an automaton */
 };
 
 struct scanner {
-	const struct scan_pattern *pattern;
+	struct scan_pattern *pattern;
 	pcre2_match_data *data;
 	pcre2_match_context *context;
-	pcre2_jit_stack *stack; /* NULL without JIT */
+	pcre2_jit_stack *stack;            /* NULL without JIT */
+	struct automaton_scratch *scratch; /* NULL until it is needed */
 };
 
 static void free_compile_context(pcre2_compile_context **context)
@@ -37,17 +52,39 @@ static void free_compile_context(pcre2_compile_context **context)
 	pcre2_compile_context_free(*context);
 }
 
+static void free_pattern(struct scan_pattern **pattern)
+{
+	scan_pattern_free(*pattern);
+}
+
+/* Keeps @pattern for an automaton, if one may be made. */
+static int remember_source(struct scan_pattern *compiled, struct text pattern)
+{
+	uint32_t matches_empty = 1;
+
+	compiled->traits = pattern_traits(pattern);
+	(void)pcre2_pattern_info(compiled->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
+	if (!compiled->traits.known || matches_empty) {
+		compiled->impossible = true;
+		return 0;
+	}
+	compiled->source = strndup(pattern.data, pattern.len);
+	compiled->source_len = pattern.len;
+	return compiled->source ? 0 : -ENOMEM;
+}
+
 int scan_pattern_new(
 	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error)
 {
 	_cleanup_(free_compile_context) pcre2_compile_context *context =
 		pcre2_compile_context_create(NULL);
-	_cleanup_free_ struct scan_pattern *compiled = calloc(1, sizeof(*compiled));
+	_cleanup_(free_pattern) struct scan_pattern *compiled = calloc(1, sizeof(*compiled));
 	size_t offset = 0;
 	int error = 0;
 
 	if (!context || !compiled)
 		return -ENOMEM;
+	pthread_mutex_init(&compiled->mutex, NULL);
 	pcre2_set_newline(context, NEWLINE);
 	pcre2_set_max_pattern_length(context, LIMIT_PATTERN_BYTES);
 	compiled->code = pcre2_compile((PCRE2_SPTR)(pattern.len > 0 ? pattern.data : ""),
@@ -62,6 +99,8 @@ int scan_pattern_new(
 	}
 	/* Without executable memory this fails, and pcre2_match interprets. */
 	(void)pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
+	if (remember_source(compiled, pattern) < 0)
+		return -ENOMEM;
 	*ret_pattern = TAKE_PTR(compiled);
 	return 0;
 }
@@ -70,8 +109,55 @@ void scan_pattern_free(struct scan_pattern *pattern)
 {
 	if (!pattern)
 		return;
+	automaton_free(pattern->automaton);
 	pcre2_code_free(pattern->code);
+	pthread_mutex_destroy(&pattern->mutex);
+	free(pattern->source);
 	free(pattern);
+}
+
+/*
+ * Makes the automaton, or waits for the thread that does; with @wait false it does not wait. NULL:
+ * there is none, or not yet.
+ */
+static const struct automaton *make_automaton(struct scan_pattern *pattern, bool wait)
+{
+	struct automaton *automaton = NULL;
+	int r;
+
+	if (wait)
+		pthread_mutex_lock(&pattern->mutex);
+	else if (pthread_mutex_trylock(&pattern->mutex) != 0)
+		return NULL;
+	if (!pattern->automaton && !pattern->impossible) {
+		r = automaton_new((struct text){pattern->source, pattern->source_len},
+			pattern->traits, &automaton);
+		if (r == 0)
+			pattern->automaton = automaton;
+		else
+			pattern->impossible = true;
+	}
+	pthread_mutex_unlock(&pattern->mutex);
+	return pattern->automaton;
+}
+
+bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine)
+{
+	pattern->engine = engine;
+	return engine != SCAN_BY_AUTOMATON || make_automaton(pattern, true);
+}
+
+/* The automaton, if there is one now or it is time to make it for a scan of @len bytes. */
+static const struct automaton *automaton_for(struct scan_pattern *pattern, size_t len)
+{
+	const struct automaton *automaton = pattern->automaton;
+
+	if (automaton || pattern->impossible || pattern->traits.literal_start)
+		return automaton;
+	if (pattern->engine == SCAN_BY_PCRE2 ||
+		atomic_fetch_add(&pattern->scanned, len) + len < LIMIT_AUTOMATON_AFTER_BYTES)
+		return NULL;
+	return make_automaton(pattern, false);
 }
 
 static void free_scanner(struct scanner **scanner)
@@ -79,7 +165,7 @@ static void free_scanner(struct scanner **scanner)
 	scanner_free(*scanner);
 }
 
-struct scanner *scanner_new(const struct scan_pattern *pattern)
+struct scanner *scanner_new(struct scan_pattern *pattern)
 {
 	_cleanup_(free_scanner) struct scanner *scanner = calloc(1, sizeof(*scanner));
 
@@ -108,6 +194,7 @@ void scanner_free(struct scanner *scanner)
 	pcre2_match_data_free(scanner->data);
 	pcre2_match_context_free(scanner->context);
 	pcre2_jit_stack_free(scanner->stack);
+	automaton_scratch_free(scanner->scratch);
 	free(scanner);
 }
 
@@ -231,18 +318,38 @@ static uint64_t count_newlines(const char *p, const char *end)
 	return count;
 }
 
-int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context)
-{
-	uint64_t number = 1;
-	size_t counted = 0; /* @number is the line of this byte */
+/* One call of scanner_scan. */
+struct scan {
+	struct scanner *scanner;
+	struct text bytes;
+	scan_visitor visit;
+	void *context;
+	size_t at;       /* a line's start: those before are done with */
+	uint64_t number; /* is that of the line that @counted is in */
+	size_t counted;
+};
 
-	if (bytes.len >= 3 && memcmp(bytes.data, "\xef\xbb\xbf", 3) == 0)
-		bytes = (struct text){bytes.data + 3, bytes.len - 3};
-	for (size_t at = 0; at < bytes.len;) {
-		struct scan_line found;
+static int report(struct scan *scan, const struct line *line, struct span match)
+{
+	struct scan_line found;
+
+	scan->number += count_newlines(
+		scan->bytes.data + scan->counted, scan->bytes.data + line->text.start);
+	scan->counted = line->text.start;
+	found = describe(scan->bytes, line, match, scan->number);
+	return scan->visit(&found, scan->context);
+}
+
+/* The rest of @scan by PCRE2 alone. */
+static int scan_matches(struct scan *scan)
+{
+	struct text bytes = scan->bytes;
+
+	while (scan->at < bytes.len) {
 		struct span match;
 		struct line line;
-		int r = match_from(scanner, bytes, at, &match);
+		size_t next;
+		int r = match_from(scan->scanner, bytes, scan->at, &match);
 
 		if (r <= 0)
 			return r;
@@ -250,19 +357,137 @@ int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit,
 		if (match.start == bytes.len && bytes.data[bytes.len - 1] == '\n')
 			return 0;
 		line = line_around(bytes, match.start);
-		at = line.next;
+		next = line.next;
 		if (match.end > line.text.end)
-			r = choose_line(scanner, bytes, &line, &match, &at);
+			r = choose_line(scan->scanner, bytes, &line, &match, &next);
 		if (r < 0)
 			return r;
-		if (r == 0)
-			continue;
-		number += count_newlines(bytes.data + counted, bytes.data + line.text.start);
-		counted = line.text.start;
-		found = describe(bytes, &line, match, number);
-		r = visit(&found, context);
+		if (r > 0)
+			r = report(scan, &line, match);
 		if (r != 0)
 			return r;
+		scan->at = next;
 	}
 	return 0;
+}
+
+/* Lines that the automaton found something in, in order. */
+struct candidates {
+	struct text bytes;
+	size_t offset; /* of what is scanned in bytes */
+	struct line line[CANDIDATES];
+	size_t count;
+	bool unordered; /* Vectorscan went back to a line that it had passed */
+	bool full;      /* there may be more */
+};
+
+static int add_candidate(size_t end, void *context)
+{
+	struct candidates *candidates = context;
+	size_t byte = candidates->offset + end - 1; /* no match is empty */
+
+	if (candidates->count > 0) {
+		const struct line *last = &candidates->line[candidates->count - 1];
+
+		candidates->unordered = byte < last->text.start;
+		if (byte < last->next)
+			return candidates->unordered;
+	}
+	candidates->full = candidates->count == CANDIDATES;
+	if (candidates->full)
+		return 1;
+	candidates->line[candidates->count++] = line_around(candidates->bytes, byte);
+	return 0;
+}
+
+/*
+ * Asks PCRE2 about a line of which the automaton says that it matches. Where PCRE2 reaches a limit,
+ * that is enough if both mean the same by it.
+ */
+static int confirm(struct scan *scan, const struct automaton *automaton, const struct line *line)
+{
+	struct text bytes = scan->bytes;
+	struct text text = {bytes.data + line->text.start, line->text.end - line->text.start};
+	struct span match = {line->text.start, line->text.start};
+	int r = match_from(
+		scan->scanner, (struct text){bytes.data, line->text.end}, line->text.start, &match);
+
+	if (r == -E2BIG && automaton_is_exact(automaton, text))
+		r = 1;
+	return r > 0 ? report(scan, line, match) : r;
+}
+
+/* The rest of @scan, by the lines that the automaton names. No match is in more than one line. */
+static int scan_candidates(struct scan *scan, const struct automaton *automaton)
+{
+	struct text bytes = scan->bytes;
+
+	while (scan->at < bytes.len) {
+		struct candidates candidates = {.bytes = bytes, .offset = scan->at};
+		int r = automaton_scan(automaton, scan->scanner->scratch,
+			(struct text){bytes.data + scan->at, bytes.len - scan->at}, add_candidate,
+			&candidates);
+
+		if (r < 0)
+			return r;
+		if (candidates.unordered)
+			return scan_matches(scan);
+		for (size_t i = 0; i < candidates.count; i++) {
+			r = confirm(scan, automaton, &candidates.line[i]);
+			if (r != 0)
+				return r;
+			scan->at = candidates.line[i].next;
+		}
+		if (!candidates.full)
+			return 0;
+	}
+	return 0;
+}
+
+static int note_match(size_t end, void *context)
+{
+	(void)end;
+	*(bool *)context = true;
+	return 1;
+}
+
+/* The rest of @scan with @automaton, which can. */
+static int scan_with(struct scan *scan, const struct automaton *automaton)
+{
+	struct text rest = {scan->bytes.data + scan->at, scan->bytes.len - scan->at};
+	bool found = false;
+	int r;
+
+	if (!scan->scanner->scratch)
+		scan->scanner->scratch = automaton_scratch_new(automaton);
+	if (!scan->scanner->scratch)
+		return -ENOMEM;
+	if (!scan->scanner->pattern->traits.crosses_lines)
+		return scan_candidates(scan, automaton);
+	r = automaton_scan(automaton, scan->scanner->scratch, rest, note_match, &found);
+	return r < 0 || !found ? r : scan_matches(scan);
+}
+
+int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context)
+{
+	struct scan_pattern *pattern = scanner->pattern;
+	const struct automaton *automaton = automaton_for(pattern, bytes.len);
+	struct scan scan = {
+		.scanner = scanner,
+		.visit = visit,
+		.context = context,
+		.number = 1,
+	};
+	int r;
+
+	if (bytes.len >= 3 && memcmp(bytes.data, "\xef\xbb\xbf", 3) == 0)
+		bytes = (struct text){bytes.data + 3, bytes.len - 3};
+	scan.bytes = bytes;
+	if (automaton && automaton_can_scan(automaton, bytes))
+		return scan_with(&scan, automaton);
+	r = scan_matches(&scan);
+	if (r != -E2BIG || automaton || pattern->engine == SCAN_BY_PCRE2)
+		return r;
+	automaton = make_automaton(pattern, true);
+	return automaton && automaton_can_scan(automaton, bytes) ? scan_with(&scan, automaton) : r;
 }

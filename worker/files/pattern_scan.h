@@ -4,12 +4,17 @@
 /*
  * cloister-files: a regular expression over the bytes of one file, line by line as a reader sees
  * it, but matched over the whole buffer at once. It knows nothing of files, so that several may run
- * at a time: the compiled pattern is shared and constant, a scanner belongs to one thread.
+ * at a time: the compiled pattern is shared, a scanner belongs to one thread.
  * pcre2api(3), pcre2pattern(3), pcre2jit(3).
  *
  * The pattern is the model's and the bytes are the workspace's; the two together may ask for
  * exponential time, so each match runs under LIMIT_SEARCH_MATCH_STEPS, _DEPTH_STEPS, _HEAP_BYTES
  * and _JIT_STACK_BYTES.
+ *
+ * There are two engines. PCRE2 says what a match is, and alone does what is short or has a literal
+ * to look for. An automaton (automaton.h) is made for the other patterns once a search turns out to
+ * be long, and for any whose matching reached a limit; it says where PCRE2 need not look. Which of
+ * them scans is never seen in what is found.
  */
 
 #include "common/text.h"
@@ -31,10 +36,21 @@ struct scan_error {
  */
 int scan_pattern_new(
 	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error);
+
+/* Who scans; for tests, which compare them. */
+enum scan_engine {
+	SCAN_BY_CHOICE, /* as is best: this is the one to use */
+	SCAN_BY_PCRE2,
+	SCAN_BY_AUTOMATON, /* wherever one can be made */
+};
+
+/** Before any scanner is made. Returns whether there is that engine for @pattern. */
+bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine);
+
 void scan_pattern_free(struct scan_pattern *pattern);
 
 /** A scanner for @pattern, which must outlive it. NULL: out of memory. */
-struct scanner *scanner_new(const struct scan_pattern *pattern);
+struct scanner *scanner_new(struct scan_pattern *pattern);
 void scanner_free(struct scanner *scanner);
 
 /* A line that matched, in the buffer that was scanned. */
@@ -55,7 +71,7 @@ typedef int (*scan_visitor)(const struct scan_line *line, void *context);
  * one before it, and `\s$` finds trailing blanks, not every newline. A byte order mark is no part
  * of the first line. Bytes that are not UTF-8 match nothing but are passed over.
  *
- * Returns 0, what @visit returned, -E2BIG when a limit was reached, or -ENOMEM or -EIO when PCRE2
- * failed otherwise.
+ * Returns 0, what @visit returned, -E2BIG when a limit was reached, or -ENOMEM or -EIO when an
+ * engine failed otherwise.
  */
 int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context);

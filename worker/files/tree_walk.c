@@ -50,6 +50,7 @@ struct walker {
 	size_t names_len, names_size;
 	struct entry *entries;
 	size_t count, entries_size;
+	bool has_rules; /* the directory read last has a .gitignore or a .git */
 
 	char batch[BATCH_BYTES] __attribute__((aligned(__alignof__(struct dirent64))));
 	char path[LIMIT_WALK_PATH_BYTES + 1]; /* of the entry visited last */
@@ -107,13 +108,22 @@ bool tree_walk_is_temporary(const char *name)
 	       name[prefix + TEMPORARY_DIGITS] == '\0';
 }
 
+/* Whether the walk looks at a name that begins with a dot at all. */
+static bool is_visited(struct walker *walker, const char *name)
+{
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return false;
+	if (strcmp(name, ".gitignore") == 0 || strcmp(name, ".git") == 0)
+		walker->has_rules = true;
+	return walker->walk->temporaries || !tree_walk_is_temporary(name);
+}
+
 static int add_entry(struct walker *walker, const struct dirent64 *dirent)
 {
 	size_t len = strlen(dirent->d_name) + 1;
 	int r;
 
-	if (strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0 ||
-		(!walker->walk->temporaries && tree_walk_is_temporary(dirent->d_name)))
+	if (dirent->d_name[0] == '.' && !is_visited(walker, dirent->d_name))
 		return 0;
 	if (len > LIMIT_NAME_BYTES + 1 ||
 		walker->names_len + len + walker->count * sizeof(struct entry) >
@@ -148,6 +158,7 @@ static int read_directory(struct walker *walker, int fd)
 {
 	size_t first = walker->count;
 
+	walker->has_rules = false;
 	for (;;) {
 		ssize_t len = getdents64(fd, walker->batch, sizeof(walker->batch));
 
@@ -206,9 +217,10 @@ static int push_level(struct walker *walker, int fd, size_t path_len)
 		.first = walker->count,
 		.next = walker->count,
 	};
-	if (walker->ignore)
+	r = read_directory(walker, fd);
+	if (r == 0 && walker->ignore && walker->has_rules)
 		r = gitignore_enter(walker->ignore, fd, path_len);
-	return r < 0 ? r : read_directory(walker, fd);
+	return r;
 }
 
 static void pop_level(struct walker *walker)
@@ -325,6 +337,7 @@ static int visit_next(struct walker *walker)
 	}
 	visited.dirfd = level->fd;
 	visited.path = (struct text){walker->path, path_len};
+	visited.unreadable = walker->end.unreadable;
 	if (visited.type == DT_UNKNOWN) {
 		struct stat st;
 

@@ -16,8 +16,9 @@
 struct walk_entry {
 	int dirfd; /* of the directory that holds it; perhaps O_PATH */
 	const char *name;
-	struct text path;   /* relative to the workspace's root */
-	unsigned char type; /* DT_*, never DT_UNKNOWN */
+	struct text path;    /* relative to the workspace's root */
+	unsigned char type;  /* DT_*, never DT_UNKNOWN */
+	uint64_t unreadable; /* as in walk_end, up to here */
 };
 
 /** Called for each entry, for a directory before what is in it. Anything but 0 ends the walk. */

@@ -1,0 +1,378 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The two engines against each other: whatever the pattern and the bytes are, the same lines.
+ * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many generated cases and which; the seed
+ * is printed.
+ */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/pattern_scan.h"
+#include "worker/files/pattern_traits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define CASES 6000
+
+/* Lines that were found, as "3 17 ", and how the scan ended. */
+struct found {
+	char *lines;
+	size_t len;
+	FILE *stream;
+	int result;
+};
+
+static int note_line(const struct scan_line *line, void *context)
+{
+	struct found *found = context;
+
+	assert_true(line->match_at + line->match_len <= line->text.len);
+	fprintf(found->stream, "%llu ", (unsigned long long)line->number);
+	return 0;
+}
+
+/* False: there is no such engine for @pattern, or it is not valid. */
+static bool scan_by(
+	enum scan_engine engine, struct text pattern, struct text bytes, struct found *ret_found)
+{
+	struct scan_pattern *compiled;
+	struct scan_error error;
+	struct scanner *scanner;
+
+	if (scan_pattern_new(pattern, &compiled, &error) < 0)
+		return false;
+	if (!scan_pattern_force_engine(compiled, engine)) {
+		scan_pattern_free(compiled);
+		return false;
+	}
+	scanner = scanner_new(compiled);
+	assert_non_null(scanner);
+	*ret_found = (struct found){0};
+	ret_found->stream = open_memstream(&ret_found->lines, &ret_found->len);
+	ret_found->result = scanner_scan(scanner, bytes, note_line, ret_found);
+	fclose(ret_found->stream);
+	scanner_free(scanner);
+	scan_pattern_free(compiled);
+	return true;
+}
+
+static _Noreturn void fail_on(
+	struct text pattern, struct text bytes, const char *by_pcre2, const char *by_automaton)
+{
+	FILE *out = fopen("/tmp/cloister-scan-difference", "w");
+
+	if (out) {
+		fwrite(bytes.data, 1, bytes.len, out);
+		fclose(out);
+	}
+	fail_msg("%.*s (bytes in /tmp/cloister-scan-difference)\nby PCRE2: %.300s\nby the "
+		 "automaton: "
+		 "%.300s",
+		(int)pattern.len, pattern.data, by_pcre2, by_automaton);
+	abort();
+}
+
+/* Whether both engines could be asked. The lines must be the same; at a limit of PCRE2's, more. */
+static bool check_same(struct text pattern, struct text bytes)
+{
+	struct found by_pcre2, by_automaton;
+
+	if (!scan_by(SCAN_BY_AUTOMATON, pattern, bytes, &by_automaton))
+		return false;
+	assert_true(scan_by(SCAN_BY_PCRE2, pattern, bytes, &by_pcre2));
+	if (by_pcre2.result != -E2BIG && (by_pcre2.result != by_automaton.result ||
+						 strcmp(by_pcre2.lines, by_automaton.lines) != 0))
+		fail_on(pattern, bytes, by_pcre2.lines, by_automaton.lines);
+	free(by_pcre2.lines);
+	free(by_automaton.lines);
+	return true;
+}
+
+static size_t pick(size_t count)
+{
+	return (size_t)rand() % count;
+}
+
+static const char *const atoms[] = {"a", "b", "k", "s", "S", "7", "_", " ", "-", "\"", "#", "ab",
+	"\\d", "\\w", "\\s", "\\D", "\\W", "\\S", "\\b", "\\B", "^", "$", ".", ".", "\\n", "\\r",
+	"\\t", "\\.", "\\(", "[ab]", "[^a]", "[a-k]", "[^\\s]", "[^\\n]", "[\\w-]", "[]a]", "[^]a]",
+	"[[:alpha:]]", "[[:punct:]]", "[[:space:]x]", "[\\d.]", "\xc3\xa9", "[\xc3\xa9z]",
+	"\xe2\x82\xac", "[^\xc3\xa9]", "(?:", "(", ")", "|", "=", "]", "}"};
+
+static const char *const quantifiers[] = {
+	"*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{2,}", "{0,2}?"};
+
+static void put_atoms(FILE *out, size_t depth)
+{
+	for (size_t count = 1 + pick(4); count > 0; count--) {
+		if (depth < 3 && pick(6) == 0) {
+			fputs(pick(2) ? "(" : "(?:", out);
+			put_atoms(out, depth + 1);
+			if (pick(2)) {
+				fputs("|", out);
+				put_atoms(out, depth + 1);
+			}
+			fputs(")", out);
+		} else {
+			fputs(atoms[pick(ARRAY_SIZE(atoms))], out);
+		}
+		if (pick(3) == 0)
+			fputs(quantifiers[pick(ARRAY_SIZE(quantifiers))], out);
+	}
+}
+
+/* What a model writes most: words, and what may stand between them. */
+static void put_words(FILE *out)
+{
+	static const char *const letters[] = {"a", "b", "k", "s", "7", "_", "\xc3\xa9"};
+	static const char *const between[] = {"|", "|", "|", "\\s*", ".*", "\\w+", "[^a]", "\\("};
+
+	for (size_t count = 1 + pick(10); count > 0; count--) {
+		for (size_t len = 1 + pick(7); len > 0; len--)
+			fputs(letters[pick(ARRAY_SIZE(letters))], out);
+		if (count > 1)
+			fputs(between[pick(ARRAY_SIZE(between))], out);
+	}
+}
+
+static char *random_pattern(void)
+{
+	char *pattern;
+	size_t len;
+	FILE *out = open_memstream(&pattern, &len);
+
+	if (pick(4) == 0)
+		fputs("(?i)", out);
+	if (pick(4) == 0)
+		put_words(out);
+	else
+		put_atoms(out, 0);
+	if (pick(4) == 0) {
+		fputs("|", out);
+		put_atoms(out, 0);
+	}
+	fclose(out);
+	return pattern;
+}
+
+static const char *const pieces[] = {"a", "a", "b", "k", "K", "s", "7", "_", " ", "-", "\"", "#",
+	"(", ".", "=", "]", "\t", "\n", "\n", "\n", "\n", "ab", "aab", "\xc3\xa9", "\xc3\x89",
+	"\xe2\x82\xac", "\xe2\x84\xaa" /* U+212A */, "\xc5\xbf" /* U+017F */, "\xf0\x9f\x98\x80"};
+
+static const char *const carriage_returns[] = {"\r\n", "\r\n", "\r"};
+
+static const char *const invalid[] = {"\xff", "\x80", "\xc3", "\xe2\x82", "\xed\xa0\x80",
+	"\xc0\xaf", "\xf4\x90\x80\x80", "\xc2\n", "\xf0\x9f"};
+
+/* Text; now and then with carriage returns, invalid UTF-8, or just any bytes. */
+static char *random_bytes(size_t *ret_len)
+{
+	size_t kind = pick(6), count = pick(pick(5) ? 200 : 4000);
+	char *bytes;
+	FILE *out = open_memstream(&bytes, ret_len);
+
+	if (pick(20) == 0)
+		fputs("\xef\xbb\xbf", out);
+	while (count-- > 0) {
+		if (kind == 0 && pick(8) == 0)
+			fputs(carriage_returns[pick(ARRAY_SIZE(carriage_returns))], out);
+		else if (kind == 1 && pick(8) == 0)
+			fputs(invalid[pick(ARRAY_SIZE(invalid))], out);
+		else if (kind == 2)
+			fputc((int)pick(256), out);
+		else
+			fputs(pieces[pick(ARRAY_SIZE(pieces))], out);
+	}
+	fclose(out);
+	return bytes;
+}
+
+static size_t setting(const char *name, size_t otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static void test_generated(void **state)
+{
+	size_t cases = setting("CLOISTER_ORACLE_CASES", CASES), compared = 0;
+	size_t seed = setting("CLOISTER_ORACLE_SEED", (size_t)time(NULL));
+
+	(void)state;
+	print_message("seed %zu, %zu cases\n", seed, cases);
+	for (size_t i = 0; i < cases; i++) {
+		_cleanup_free_ char *pattern = NULL;
+		bool both = true;
+
+		srand((unsigned)(seed + i));
+		pattern = random_pattern();
+		for (int j = 0; j < 4 && both; j++) {
+			size_t len;
+			_cleanup_free_ char *bytes = random_bytes(&len);
+
+			both = check_same(text_from(pattern), (struct text){bytes, len});
+			compared += both;
+		}
+	}
+	print_message("%zu scans compared\n", compared);
+	assert_true(compared >= cases);
+}
+
+static size_t put_utf8(char *out, unsigned c)
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		out[0] = (char)(0xc0 | c >> 6);
+		out[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		out[0] = (char)(0xe0 | c >> 12);
+		out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | c >> 18);
+	out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	out[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
+}
+
+/* Characters of Unicode, up to U+2FFF all, each on a line of its own between two letters. */
+static void test_every_character(void **state)
+{
+	static const char *const patterns[] = {"x\\wy", "x\\Wy", "x\\dy", "x\\Dy", "x\\sy", "x\\Sy",
+		"x.y", "x[^q]y", "x\\b.", ".\\by", "x\\B.", "x[[:alnum:]]y", "x[[:alpha:]]y",
+		"x[[:digit:]]y", "x[[:punct:]]y", "x[[:space:]]y", "x[[:xdigit:]]y", "(?i)x[a-z]y",
+		"(?i)x[^a-z]y", "(?i)xky", "(?i)xsy", "(?i)x[k]y", "(?i)x[^s]y", "(?i)x\\wy",
+		"^x.y$", "x\xc3\xa9y", "x[\xc3\xa9\xe2\x82\xac]y", "x..?y", "x[\\W_]y", "x[^\\W]y",
+		"x[ -~]y"};
+	char *bytes = malloc(0x110000 * (size_t)7);
+	size_t len = 0;
+
+	(void)state;
+	for (unsigned c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 37) {
+		if (c == '\r' || (c >= 0xd800 && c < 0xe000))
+			continue;
+		bytes[len++] = 'x';
+		len += put_utf8(bytes + len, c);
+		bytes[len++] = 'y';
+		bytes[len++] = '\n';
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
+		if (!check_same(text_from(patterns[i]), (struct text){bytes, len}))
+			fail_msg("no automaton for %s", patterns[i]);
+	free(bytes);
+}
+
+/* More lines than the automaton names at a time, in a text that is larger than any of its blocks.
+ */
+static void test_many_lines(void **state)
+{
+	static const char *const patterns[] = {
+		"[0-9]{2}5", "[a-z]+ 1?7", "^[a-f]+.*9$", "\\d\\s\\w", "7$|^q"};
+	char *bytes;
+	size_t len;
+	FILE *out = open_memstream(&bytes, &len);
+
+	(void)state;
+	for (size_t i = 0; i < 50000; i++)
+		fprintf(out, "%s %zu\n", i % 3 ? "abc" : "", i);
+	fclose(out);
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
+		assert_true(check_same(text_from(patterns[i]), (struct text){bytes, len}));
+	free(bytes);
+}
+
+/* What PCRE2 gives up on. */
+static void test_limits(void **state)
+{
+	char bytes[4100] = "";
+	struct found found;
+
+	(void)state;
+	memset(bytes, 'a', 4000);
+	memcpy(bytes + 4000, "!\nb\naaaa\n", 9);
+	assert_true(scan_by(SCAN_BY_PCRE2, TEXT_LITERAL("(a+)+$"), text_from(bytes), &found));
+	assert_int_equal(found.result, -E2BIG);
+	free(found.lines);
+	assert_true(scan_by(SCAN_BY_CHOICE, TEXT_LITERAL("(a+)+$"), text_from(bytes), &found));
+	assert_int_equal(found.result, 0);
+	assert_string_equal(found.lines, "3 ");
+	free(found.lines);
+	assert_true(
+		scan_by(SCAN_BY_CHOICE, TEXT_LITERAL("(a+)+$(?<=a)"), text_from(bytes), &found));
+	assert_int_equal(found.result, -E2BIG);
+	free(found.lines);
+}
+
+static void test_traits(void **state)
+{
+	static const char *const unknown[] = {"a(?=b)", "(a)\\1", "a++", "\\p{L}", "\\Qa\\E",
+		"(?x)a", "(?<n>a)", "\\x41", "\\Aa", "a\\z", "\\R", "\\h", "[a-\\d]",
+		"[[:^alpha:]]", "[[:upper:]]", "(*LIMIT_MATCH=1)a", "\\Ka", "a{1,2000}",
+		"(a{100}){100}", "(?i)\xc3\xa9", "a{,3}", "\\b*a", "[\\b]", "a(?#x)", "\\G",
+		"(?1)(a)", ""};
+	static const struct {
+		const char *pattern;
+		bool ascii, crosses_lines, anchored, literal_start;
+	} known[] = {
+		{"abc", true, false, false, true},
+		{"abc*", true, false, false, false},
+		{"abcd*", true, false, false, true},
+		{"abc|d", true, false, false, false},
+		{"(?i)abc", true, false, false, true},
+		{"(?i)kab", false, false, false, true},
+		{"(?i)a[b-d]", false, false, false, false},
+		{"\\b[a-z]{3}\\d", true, false, false, false},
+		{"^a", true, false, true, false},
+		{"a$", true, false, true, false},
+		{".", false, false, false, false},
+		{"\\w\\s", true, true, false, false},
+		{"[^a]", false, true, false, false},
+		{"\\S", false, false, false, false},
+		{"[$^]", true, false, false, false},
+		{"a\\r", true, true, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+		if (pattern_traits(text_from(unknown[i])).known)
+			fail_msg("%s", unknown[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		struct pattern_traits traits = pattern_traits(text_from(known[i].pattern));
+
+		if (!traits.known || traits.ascii != known[i].ascii ||
+			traits.crosses_lines != known[i].crosses_lines ||
+			traits.anchored != known[i].anchored ||
+			traits.literal_start != known[i].literal_start)
+			fail_msg("%s", known[i].pattern);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_traits),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_many_lines),
+		cmocka_unit_test(test_generated),
+		cmocka_unit_test(test_every_character),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

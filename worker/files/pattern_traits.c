@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/files/pattern_traits.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+/* Fewer are found too often to be worth it. */
+#define LITERAL_START_MIN 3
+
+struct reader {
+	const char *at, *end;
+	bool caseless;
+	bool after_assertion; /* what was read last consumes nothing */
+	size_t repeats;       /* product of all counts of {n,m} */
+	struct pattern_traits traits;
+};
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_alphanumeric(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_printable(char c)
+{
+	return c >= ' ' && c < 0x7f;
+}
+
+static bool next_is(const struct reader *reader, char c)
+{
+	return reader->at < reader->end && *reader->at == c;
+}
+
+/*
+ * A character that stands for itself. Without regard to case U+212A is a k and U+017F an s; other
+ * characters that fold are left to PCRE2, whose tables are the ones that count.
+ */
+static bool read_literal(struct reader *reader, char c)
+{
+	if (c == '\n')
+		reader->traits.crosses_lines = true;
+	else if (c & 0x80)
+		reader->traits.ascii = false;
+	else if (!is_printable(c) && c != '\t')
+		return false;
+	if (reader->caseless && (c & 0x80))
+		return false;
+	if (reader->caseless && memchr("kKsS", c, 4))
+		reader->traits.ascii = false;
+	return true;
+}
+
+/* `\d` and its like, with @c the letter: whether it is one. */
+static bool read_class_escape(struct reader *reader, char c)
+{
+	switch (c) {
+	case 'd':
+	case 'w':
+		return true;
+	case 's':
+		reader->traits.crosses_lines = true;
+		return true;
+	case 'S':
+		reader->traits.ascii = false;
+		return true;
+	case 'D':
+	case 'W':
+		reader->traits.ascii = false;
+		reader->traits.crosses_lines = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* An escape that stands for one character. */
+static bool read_character_escape(struct reader *reader, char c)
+{
+	if (c == 'n' || c == 'r') {
+		reader->traits.crosses_lines = true;
+		return true;
+	}
+	return c == 't' || c == 'f' || (is_printable(c) && !is_alphanumeric(c));
+}
+
+static bool read_escape(struct reader *reader)
+{
+	char c;
+
+	if (reader->at == reader->end)
+		return false;
+	c = *reader->at++;
+	reader->after_assertion = c == 'b' || c == 'B';
+	return reader->after_assertion || read_class_escape(reader, c) ||
+	       read_character_escape(reader, c);
+}
+
+/* After `[:` of a class within brackets. */
+static bool read_named_class(struct reader *reader)
+{
+	static const char *const names[] = {"alnum", "alpha", "digit", "punct", "space", "xdigit"};
+	struct text rest = {reader->at, (size_t)(reader->end - reader->at)};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t len = strlen(names[i]);
+
+		if (rest.len < len + 2 || memcmp(rest.data, names[i], len) != 0 ||
+			memcmp(rest.data + len, ":]", 2) != 0)
+			continue;
+		if (strcmp(names[i], "space") == 0)
+			reader->traits.crosses_lines = true;
+		reader->at += len + 2;
+		return true;
+	}
+	return false;
+}
+
+/* Whether a `-` that would make a range stands here. */
+static bool range_follows(const struct reader *reader)
+{
+	return reader->end - reader->at >= 2 && reader->at[0] == '-' && reader->at[1] != ']';
+}
+
+/* A range that began with a character; its `-` is here. Escapes at its ends are not read. */
+static bool read_range(struct reader *reader)
+{
+	char high = reader->at[1];
+
+	if (high == '\\' || high == '[' || (high & 0x80))
+		return false;
+	reader->at += 2;
+	if (reader->caseless)
+		reader->traits.ascii = false;
+	return read_literal(reader, high);
+}
+
+static bool read_member(struct reader *reader)
+{
+	char c = *reader->at++;
+
+	if (c == '[' && (next_is(reader, ':') || next_is(reader, '.') || next_is(reader, '='))) {
+		if (*reader->at++ != ':' || !read_named_class(reader))
+			return false;
+		return !range_follows(reader);
+	}
+	if (c == '\\') {
+		if (reader->at == reader->end)
+			return false;
+		c = *reader->at++;
+		return (read_class_escape(reader, c) || read_character_escape(reader, c)) &&
+		       !range_follows(reader);
+	}
+	if (!range_follows(reader))
+		return read_literal(reader, c);
+	return !(c & 0x80) && read_literal(reader, c) && read_range(reader);
+}
+
+/* After `[`. */
+static bool read_bracket(struct reader *reader)
+{
+	if (next_is(reader, '^')) {
+		reader->at++;
+		reader->traits.ascii = false;
+		reader->traits.crosses_lines = true;
+	}
+	for (bool first = true; reader->at < reader->end; first = false) {
+		if (*reader->at == ']' && !first) {
+			reader->at++;
+			return true;
+		}
+		if (!read_member(reader))
+			return false;
+	}
+	return false;
+}
+
+/* The number here, if it is one and small. */
+static bool read_number(struct reader *reader, size_t *ret_number)
+{
+	size_t number = 0;
+
+	if (reader->at == reader->end || !is_digit(*reader->at))
+		return false;
+	while (reader->at < reader->end && is_digit(*reader->at)) {
+		number = number * 10 + (size_t)(*reader->at++ - '0');
+		if (number > LIMIT_AUTOMATON_REPEATS)
+			return false;
+	}
+	*ret_number = number;
+	return true;
+}
+
+/* After `{`: "n}", "n,}" or "n,m}". A brace that is no count is left to PCRE2. */
+static bool read_count(struct reader *reader)
+{
+	size_t least, most;
+
+	if (!read_number(reader, &least))
+		return false;
+	most = least;
+	if (next_is(reader, ',')) {
+		reader->at++;
+		if (!next_is(reader, '}') && !read_number(reader, &most))
+			return false;
+	}
+	if (!next_is(reader, '}'))
+		return false;
+	reader->at++;
+	/* An automaton has a state for each copy, and counts in counts multiply. */
+	reader->repeats *= most > 1 ? most : 1;
+	return reader->repeats <= LIMIT_AUTOMATON_REPEATS;
+}
+
+/* What follows a quantifier: `?` makes it lazy, which changes no line; `+` possessive, which does.
+ */
+static bool read_quantifier_end(struct reader *reader)
+{
+	if (reader->after_assertion || next_is(reader, '+'))
+		return false;
+	if (next_is(reader, '?'))
+		reader->at++;
+	return true;
+}
+
+/* After `(`: only plain groups, captured or not. */
+static bool read_group_start(struct reader *reader)
+{
+	if (next_is(reader, '*'))
+		return false;
+	if (!next_is(reader, '?'))
+		return true;
+	reader->at++;
+	if (!next_is(reader, ':'))
+		return false;
+	reader->at++;
+	return true;
+}
+
+static bool read_one(struct reader *reader)
+{
+	char c = *reader->at++;
+
+	switch (c) {
+	case '*':
+	case '+':
+	case '?':
+		return read_quantifier_end(reader);
+	case '{':
+		return read_count(reader) && read_quantifier_end(reader);
+	default:
+		break;
+	}
+	reader->after_assertion = false;
+	switch (c) {
+	case '\\':
+		return read_escape(reader);
+	case '[':
+		return read_bracket(reader);
+	case '(':
+		return read_group_start(reader);
+	case ')':
+	case '|':
+		return true;
+	case '^':
+	case '$':
+		reader->traits.anchored = reader->after_assertion = true;
+		return true;
+	case '.':
+		reader->traits.ascii = false;
+		return true;
+	default:
+		return read_literal(reader, c);
+	}
+}
+
+/* Whether @pattern begins with a literal and has no other beginning. */
+static bool has_literal_start(struct text pattern)
+{
+	size_t len = 0;
+
+	while (len < pattern.len && !memchr("\\[](){}|^$.*+?", pattern.data[len], 14))
+		len++;
+	if (len < pattern.len && memchr("{*?", pattern.data[len], 3))
+		len--; /* the last may be absent; if there was none, PCRE2 has refused it */
+	return len >= LITERAL_START_MIN && !memchr(pattern.data, '|', pattern.len);
+}
+
+struct pattern_traits pattern_traits(struct text pattern)
+{
+	static const char prefix[] = "(?i)";
+	struct reader reader = {
+		.at = pattern.data,
+		.end = pattern.data + pattern.len,
+		.repeats = 1,
+		.traits = {.ascii = true},
+	};
+
+	if (pattern.len == 0 || pattern.len > LIMIT_AUTOMATON_PATTERN_BYTES)
+		return (struct pattern_traits){0};
+	if (pattern.len >= strlen(prefix) && memcmp(pattern.data, prefix, strlen(prefix)) == 0) {
+		reader.caseless = true;
+		reader.at += strlen(prefix);
+	}
+	reader.traits.literal_start =
+		has_literal_start((struct text){reader.at, (size_t)(reader.end - reader.at)});
+	while (reader.at < reader.end)
+		if (!read_one(&reader))
+			return (struct pattern_traits){0};
+	reader.traits.known = true;
+	return reader.traits;
+}

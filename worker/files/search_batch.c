@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/files/search_batch.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)
+
+/* Most files are shorter, and the processor's own memory holds this much. */
+#define FIRST_READ_BYTES (256 * KIB)
+
+/* A buffer for a larger file is allocated for it alone, against the budget. */
+#define KEPT_BUFFER_BYTES (4 * MIB)
+
+/* The batch has as many hits as were asked for. */
+#define BATCH_FULL 1
+
+/* Makes *@array hold @need items of @item_size bytes. */
+static int reserve(void *array, size_t *size, size_t need, size_t item_size)
+{
+	size_t larger = *size ? *size : 256;
+	void *grown;
+
+	if (need <= *size)
+		return 0;
+	while (larger < need)
+		larger *= 2;
+	grown = reallocarray(*(void **)array, larger, item_size);
+	if (!grown)
+		return -ENOMEM;
+	*(void **)array = grown;
+	*size = larger;
+	return 0;
+}
+
+void batch_clear(struct batch *batch)
+{
+	close_fd(&batch->dirfd);
+	batch->file = -1;
+	batch->names_len = batch->path_len = batch->count = 0;
+	batch->hits_count = batch->texts_len = batch->done = 0;
+	batch->result = 0;
+}
+
+void batch_free(struct batch *batch)
+{
+	close_fd(&batch->dirfd);
+	free(batch->path);
+	free(batch->names);
+	free(batch->hits);
+	free(batch->texts);
+}
+
+static int set_path(struct batch *batch, struct text path)
+{
+	if (reserve(&batch->path, &batch->path_size, path.len + 1, 1) < 0)
+		return -ENOMEM;
+	if (path.len > 0)
+		memcpy(batch->path, path.data, path.len);
+	batch->path_len = path.len;
+	return 0;
+}
+
+int batch_begin(struct batch *batch, int dirfd, struct text path)
+{
+	if (set_path(batch, path) < 0)
+		return -ENOMEM;
+	batch->dirfd = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+	return batch->dirfd < 0 ? -errno : 0;
+}
+
+int batch_single(struct batch *batch, int fd, struct text path)
+{
+	if (set_path(batch, path) < 0)
+		return -ENOMEM;
+	batch->file = fd;
+	batch->count = 1;
+	return 0;
+}
+
+int batch_add(struct batch *batch, const char *name)
+{
+	size_t len = strlen(name) + 1;
+
+	if (reserve(&batch->names, &batch->names_size, batch->names_len + len, 1) < 0)
+		return -ENOMEM;
+	memcpy(batch->names + batch->names_len, name, len);
+	batch->name_at[batch->count++] = batch->names_len;
+	batch->names_len += len;
+	return 0;
+}
+
+int batch_path(struct batch *batch, size_t index, struct text *ret_path)
+{
+	size_t at = batch->path_len;
+	const char *name;
+	size_t len;
+
+	if (batch->file >= 0) {
+		*ret_path = (struct text){batch->path, at};
+		return 0;
+	}
+	name = batch->names + batch->name_at[index];
+	len = strlen(name);
+	if (reserve(&batch->path, &batch->path_size, at + 1 + len, 1) < 0)
+		return -ENOMEM;
+	if (at > 0)
+		batch->path[at++] = '/';
+	memcpy(batch->path + at, name, len);
+	*ret_path = (struct text){batch->path, at + len};
+	return 0;
+}
+
+int searcher_init(struct searcher *searcher, struct scan_pattern *pattern,
+	struct search_budget *budget, uint64_t max_hits, const atomic_bool *stop)
+{
+	*searcher = (struct searcher){
+		.scanner = scanner_new(pattern),
+		.buffer = malloc(FIRST_READ_BYTES),
+		.buffer_size = FIRST_READ_BYTES,
+		.budget = budget,
+		.max_hits = max_hits,
+		.stop = stop,
+	};
+	if (searcher->scanner && searcher->buffer)
+		return 0;
+	searcher_done(searcher);
+	return -ENOMEM;
+}
+
+void searcher_done(struct searcher *searcher)
+{
+	scanner_free(searcher->scanner);
+	free(searcher->buffer);
+	*searcher = (struct searcher){0};
+}
+
+static bool continues_character(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/*
+ * What is shown of @line: LIMIT_SEARCH_LINE_BYTES around its match, if possible without halves of
+ * characters.
+ */
+static struct text cut_around_match(const struct scan_line *line)
+{
+	const size_t limit = LIMIT_SEARCH_LINE_BYTES;
+	struct text text = line->text;
+	size_t room = line->match_len < limit ? limit - line->match_len : 0;
+	size_t start = line->match_at > room / 2 ? line->match_at - room / 2 : 0;
+	size_t end;
+
+	if (text.len <= limit)
+		return text;
+	if (start > text.len - limit)
+		start = text.len - limit;
+	end = start + limit;
+	for (int i = 0; i < 3 && start > 0 && continues_character(text.data[start]); i++)
+		start++;
+	for (int i = 0; i < 3 && end < text.len && continues_character(text.data[end]); i++)
+		end--;
+	return (struct text){text.data + start, end - start};
+}
+
+/* What add_hit works on. */
+struct search {
+	struct batch *batch;
+	uint64_t max_hits;
+};
+
+static int add_hit(const struct scan_line *line, void *context)
+{
+	const struct search *search = context;
+	struct batch *batch = search->batch;
+	struct text shown = cut_around_match(line);
+
+	if (reserve(&batch->hits, &batch->hits_size, batch->hits_count + 1, sizeof(*batch->hits)) <
+			0 ||
+		reserve(&batch->texts, &batch->texts_size, batch->texts_len + shown.len, 1) < 0)
+		return -ENOMEM;
+	if (shown.len > 0)
+		memcpy(batch->texts + batch->texts_len, shown.data, shown.len);
+	batch->hits[batch->hits_count++] = (struct batch_hit){
+		.file = batch->done,
+		.line = line->number,
+		.text_at = batch->texts_len,
+		.text_len = shown.len,
+		.cut = shown.len < line->text.len,
+	};
+	batch->texts_len += shown.len;
+	return batch->hits_count == search->max_hits ? BATCH_FULL : 0;
+}
+
+/* Reads from @fd until @size bytes or the end: how many, or -1. */
+static ssize_t read_up_to(int fd, char *buffer, size_t size)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t n = read(fd, buffer + len, size - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	return (ssize_t)len;
+}
+
+static bool is_binary(const char *bytes, size_t len)
+{
+	return memchr(bytes, '\0', len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES);
+}
+
+static void budget_take(struct search_budget *budget, size_t size)
+{
+	pthread_mutex_lock(&budget->mutex);
+	while (budget->left < size)
+		pthread_cond_wait(&budget->released, &budget->mutex);
+	budget->left -= size;
+	pthread_mutex_unlock(&budget->mutex);
+}
+
+static void budget_give_back(struct search_budget *budget, size_t size)
+{
+	pthread_mutex_lock(&budget->mutex);
+	budget->left += size;
+	pthread_cond_broadcast(&budget->released);
+	pthread_mutex_unlock(&budget->mutex);
+}
+
+static int scan(struct searcher *searcher, struct batch *batch, struct text bytes)
+{
+	struct search search = {.batch = batch, .max_hits = searcher->max_hits};
+
+	batch->state[batch->done] = FILE_SEARCHED;
+	return scanner_scan(searcher->scanner, bytes, add_hit, &search);
+}
+
+/* The rest of @fd, of which @buffer holds the first bytes and has room for @size. */
+static int read_and_scan(
+	struct searcher *searcher, struct batch *batch, int fd, char *buffer, size_t size)
+{
+	ssize_t n = read_up_to(fd, buffer + FIRST_READ_BYTES, size - FIRST_READ_BYTES);
+	struct text bytes = {buffer, FIRST_READ_BYTES + (size_t)n};
+
+	if (n < 0 || bytes.len > LIMIT_SEARCH_FILE_BYTES)
+		return 0;
+	return scan(searcher, batch, bytes);
+}
+
+/*
+ * Searches the regular file @fd, of which the buffer holds the first FIRST_READ_BYTES. One that
+ * tells its size is read up to that; any other (procfs) to its end, which then takes a buffer of
+ * the largest size.
+ */
+static int search_large(struct searcher *searcher, struct batch *batch, int fd)
+{
+	struct stat st;
+	char *buffer;
+	size_t size;
+	int r = -ENOMEM;
+
+	if (is_binary(searcher->buffer, FIRST_READ_BYTES) || fstat(fd, &st) < 0 ||
+		!S_ISREG(st.st_mode) || (uint64_t)st.st_size > LIMIT_SEARCH_FILE_BYTES)
+		return 0;
+	size = (size_t)st.st_size > FIRST_READ_BYTES ? (size_t)st.st_size
+						     : LIMIT_SEARCH_FILE_BYTES + 1;
+	if (size <= KEPT_BUFFER_BYTES) {
+		if (reserve(&searcher->buffer, &searcher->buffer_size, size, 1) < 0)
+			return -ENOMEM;
+		return read_and_scan(searcher, batch, fd, searcher->buffer, size);
+	}
+	budget_take(searcher->budget, size);
+	buffer = malloc(size);
+	if (buffer) {
+		memcpy(buffer, searcher->buffer, FIRST_READ_BYTES);
+		r = read_and_scan(searcher, batch, fd, buffer, size);
+	}
+	free(buffer);
+	budget_give_back(searcher->budget, size);
+	return r;
+}
+
+/*
+ * Searches @fd. A file that is not regular, which only a tenant who replaces it under the walk can
+ * put here, has nothing to read or gives an error: O_NONBLOCK.
+ */
+static int search_file(struct searcher *searcher, struct batch *batch, int fd)
+{
+	ssize_t len = read_up_to(fd, searcher->buffer, FIRST_READ_BYTES);
+
+	if (len == (ssize_t)FIRST_READ_BYTES)
+		return search_large(searcher, batch, fd);
+	if (len < 0 || is_binary(searcher->buffer, (size_t)len))
+		return 0;
+	return scan(searcher, batch, (struct text){searcher->buffer, (size_t)len});
+}
+
+static int search_next(struct searcher *searcher, struct batch *batch)
+{
+	_cleanup_close_ int fd = -1;
+
+	batch->state[batch->done] = FILE_SKIPPED;
+	if (batch->file >= 0)
+		return search_file(searcher, batch, batch->file);
+	fd = openat(batch->dirfd, batch->names + batch->name_at[batch->done], FILE_FLAGS);
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+	return search_file(searcher, batch, fd);
+}
+
+void searcher_run(struct searcher *searcher, struct batch *batch)
+{
+	while (batch->done < batch->count && batch->result == 0 && !*searcher->stop) {
+		batch->result = search_next(searcher, batch);
+		batch->done++;
+	}
+	if (batch->result > 0)
+		batch->result = 0; /* full: what is left of it will not be asked for */
+	close_fd(&batch->dirfd);
+}
