@@ -188,12 +188,16 @@ class Daemon:
 
     def cells(self):
         """(worker, files) of every workspace that is open, in the order of their making."""
-        names = {"cloister-worker": [], "cloister-files": []}
-        for pid in procfs.children(self.spawner()):
-            if procfs.is_alive(pid):
-                names[procfs.name(pid)].append(pid)
-        assert len(names["cloister-worker"]) == len(names["cloister-files"])
-        return list(zip(names["cloister-worker"], names["cloister-files"]))
+        def both():
+            names = {"cloister-worker": [], "cloister-files": []}
+            for pid in procfs.children(self.spawner()):
+                if procfs.is_alive(pid):
+                    names.setdefault(procfs.name(pid), []).append(pid)
+            pairs = list(zip(names["cloister-worker"], names["cloister-files"]))
+            # One of a pair may be just going, or the other just coming.
+            return [pairs] if sum(map(len, names.values())) == 2 * len(pairs) else None
+        (pairs,) = procfs.eventually(both)
+        return pairs
 
     def check_log(self):
         for complaint in ("Sanitizer", "runtime error:"):
