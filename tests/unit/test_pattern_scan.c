@@ -84,7 +84,7 @@ static _Noreturn void fail_on(
 /* Whether both engines could be asked. The lines must be the same; at a limit of PCRE2's, more. */
 static bool check_same(struct text pattern, struct text bytes)
 {
-	struct found by_pcre2, by_automaton;
+	struct found by_pcre2 = {0}, by_automaton = {0};
 
 	if (!scan_by(SCAN_BY_AUTOMATON, pattern, bytes, &by_automaton))
 		return false;
@@ -302,7 +302,7 @@ static void test_many_lines(void **state)
 static void test_limits(void **state)
 {
 	char bytes[4100] = "";
-	struct found found;
+	struct found found = {0};
 
 	(void)state;
 	memset(bytes, 'a', 4000);
