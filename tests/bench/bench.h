@@ -81,8 +81,9 @@ static inline void bench_take_answer(struct bench_server *server)
 	size_t len;
 	char *line = bench_receive(server, &len);
 
-	/* Failures are short, content is not searched for words. */
-	if (len < 4096 && strstr(line, "\"error\":{")) {
+	/* Failures are short, content is not searched for words; MCP's mark is near the end. */
+	if ((len < 4096 && strstr(line, "\"error\":{")) ||
+		strstr(line + (len > 64 ? len - 64 : 0), "\"isError\":true")) {
 		fprintf(stderr, "%s: %.300s\n", server->name, line);
 		exit(1);
 	}

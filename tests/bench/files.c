@@ -10,145 +10,60 @@
  * is an empty directory, in which the files are made. The MCP command is given WORKSPACE as its
  * last argument.
  */
+#include "tests/bench/bench.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
-#define LINE       "int value = 17; return compute(a, b) + c;\n"
-#define SMALL      4096
-#define LARGE      (1 << 20)
-#define IN_FLIGHT  32
-#define ENTRIES    1000
-#define ROUNDS     9
-#define BATCH      2000 /* calls of one round of a rate */
-#define WARM_UP    10
-#define BUFFER_MAX (8 << 20)
+#define LINE      "int value = 17; return compute(a, b) + c;\n"
+#define SMALL     4096
+#define LARGE     (1 << 20)
+#define IN_FLIGHT 32
+#define ENTRIES   1000
+#define ROUNDS    9
+#define BATCH     2000 /* calls of one round of a rate */
+#define WARM_UP   10
 
 extern char **environ;
 
-/* A server at the other end of a pair of descriptors. */
-struct server {
-	const char *name;
-	int in, out;
-	char *buffer;
-	size_t buffered;
-	bool native; /* cloister's own methods, not MCP's */
-};
-
-static struct server servers[3]; /* cloister, the reference, the MCP server */
+static struct bench_server servers[3]; /* cloister, the reference, the MCP server */
 static size_t n_servers;
 static const char *workspace;
 static int workspace_fd;
 static char content[SMALL * 2]; /* of SMALL bytes, as a JSON string has them */
 
-static double now_us(void)
+static struct bench_server *add_server(struct bench_server server)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+	servers[n_servers] = server;
+	return &servers[n_servers++];
 }
 
-static _Noreturn void die(const char *what)
+static bool is_cloister(const struct bench_server *server)
 {
-	perror(what);
-	exit(1);
+	return server == &servers[0];
 }
 
-static void send_all(const struct server *server, const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(server->out, data, len);
-
-		if (n <= 0)
-			die(server->name);
-		data += n;
-		len -= (size_t)n;
-	}
-}
-
-/* Takes one line off the server, an answer that must say success. */
-static void receive(struct server *server)
-{
-	size_t scanned = 0;
-	char *newline;
-
-	while (!(newline = memchr(server->buffer + scanned, '\n', server->buffered - scanned))) {
-		ssize_t n;
-
-		scanned = server->buffered;
-		n = read(server->in, server->buffer + server->buffered,
-			BUFFER_MAX - server->buffered);
-		if (n <= 0)
-			die(server->name);
-		server->buffered += (size_t)n;
-	}
-	*newline = '\0';
-	if (strstr(newline - server->buffer > SMALL * 4 ? "" : server->buffer, "\"error\":{") ||
-		strstr(newline - server->buffer > 64 ? newline - 64 : newline,
-			"\"isError\":true")) {
-		fprintf(stderr, "%s: %.300s\n", server->name, server->buffer);
-		exit(1);
-	}
-	server->buffered -= (size_t)(newline + 1 - server->buffer);
-	memmove(server->buffer, newline + 1, server->buffered);
-}
-
-static struct server *add_server(const char *name, int in, int out, bool native)
-{
-	struct server *server = &servers[n_servers++];
-
-	*server = (struct server){name, in, out, malloc(BUFFER_MAX), 0, native};
-	return server;
-}
-
-static void connect_cloister(const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct server *server = add_server("cloister", fd, fd, true);
-	char line[4096];
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		die(path);
-	snprintf(line, sizeof(line),
-		"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"workspace.open\",\"params\":{\"root\":"
-		"\"%s\",\"kind\":\"directory\"}}\n",
-		workspace);
-	send_all(server, line, strlen(line));
-	receive(server);
-}
-
-static struct server *start(const char *name, char **argv)
+static struct bench_server *start(const char *name, char **argv)
 {
 	posix_spawn_file_actions_t actions;
 	int down[2], up[2];
 	pid_t pid;
 
 	if (pipe2(down, O_CLOEXEC) < 0 || pipe2(up, O_CLOEXEC) < 0)
-		die("pipe");
+		bench_die("pipe");
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, down[0], STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO);
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0)
-		die(argv[0]);
+		bench_die(argv[0]);
 	close(down[0]);
 	close(up[1]);
-	return add_server(name, up[0], down[1], false);
+	return add_server(bench_server(name, up[0], down[1]));
 }
 
 static void start_mcp(char **argv)
@@ -159,11 +74,11 @@ static void start_mcp(char **argv)
 		"\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}\n";
 	static const char initialized[] =
 		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
-	struct server *server = start("MCP filesystem server", argv);
+	struct bench_server *server = start("MCP filesystem server", argv);
 
-	send_all(server, initialize, sizeof(initialize) - 1);
-	receive(server);
-	send_all(server, initialized, sizeof(initialized) - 1);
+	bench_send(server, initialize, sizeof(initialize) - 1);
+	bench_take_answer(server);
+	bench_send(server, initialized, sizeof(initialized) - 1);
 }
 
 /* One kind of call: its tool and arguments for cloister and for an MCP server. */
@@ -173,14 +88,14 @@ struct request {
 	bool with_content;
 };
 
-static void send_request(const struct server *server, const struct request *request)
+static void send_request(const struct bench_server *server, const struct request *request)
 {
 	static char line[SMALL * 4], arguments[SMALL * 3];
 	static int id = 100;
 	char prefix[512] = "";
 	size_t len;
 
-	if (!server->native)
+	if (!is_cloister(server))
 		snprintf(prefix, sizeof(prefix), "%s/", workspace);
 	len = (size_t)snprintf(
 		arguments, sizeof(arguments), "{\"path\":\"%s%s\"", prefix, request->arguments);
@@ -188,7 +103,7 @@ static void send_request(const struct server *server, const struct request *requ
 		len += (size_t)snprintf(
 			arguments + len, sizeof(arguments) - len, ",\"content\":\"%s\"", content);
 	snprintf(arguments + len, sizeof(arguments) - len, "}");
-	if (server->native)
+	if (is_cloister(server))
 		len = (size_t)snprintf(line, sizeof(line),
 			"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tool.call\",\"params\":"
 			"{\"tool\":\"%s\",\"arguments\":%s,\"options\":{%s}}}\n",
@@ -198,7 +113,7 @@ static void send_request(const struct server *server, const struct request *requ
 			"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":"
 			"{\"name\":\"%s\",\"arguments\":%s}}\n",
 			++id, request->mcp_tool, arguments);
-	send_all(server, line, len);
+	bench_send(server, line, len);
 }
 
 static void list_directly(void)
@@ -213,7 +128,7 @@ static void list_directly(void)
 			struct stat st;
 
 			if (fstatat(fd, dirent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-				die("fstatat");
+				bench_die("fstatat");
 			at += dirent->d_reclen;
 		}
 	close(fd);
@@ -227,9 +142,9 @@ static void write_directly(bool durable)
 
 	if (fd < 0 || write(fd, data, sizeof(data)) != sizeof(data) || (durable && fsync(fd) < 0) ||
 		close(fd) < 0 || renameat(workspace_fd, "direct.tmp", workspace_fd, "direct") < 0)
-		die("write");
+		bench_die("write");
 	if (durable && fsync(workspace_fd) < 0)
-		die("fsync");
+		bench_die("fsync");
 }
 
 static void write_durably(void)
@@ -251,33 +166,26 @@ struct measurement {
 	int divisor;   /* of N: dear ones are measured less often */
 };
 
-static int compare(const void *a, const void *b)
+static double time_one(struct bench_server *server, const struct request *request)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double time_one(struct server *server, const struct request *request)
-{
-	double start = now_us();
+	double start = bench_now_us();
 
 	send_request(server, request);
-	receive(server);
-	return now_us() - start;
+	bench_take_answer(server);
+	return bench_now_us() - start;
 }
 
 static double time_direct(void (*direct)(void))
 {
-	double start = now_us();
+	double start = bench_now_us();
 
 	direct();
-	return now_us() - start;
+	return bench_now_us() - start;
 }
 
 static void print_times(const char *name, double *times, int n, double of)
 {
-	qsort(times, (size_t)n, sizeof(double), compare);
+	bench_sort(times, (size_t)n);
 	printf("| %s | %d | %.1f | %.1f | %.1f | %.1f | %.2f |\n", name, n, times[n / 10],
 		times[n / 2], times[n * 9 / 10], times[n * 99 / 100], times[n / 2] / of);
 }
@@ -317,31 +225,31 @@ static void measure(const struct measurement *measurement, int n)
 		printf(" (target: %.2f of the reference)", measurement->target);
 	printf("\n\n| | n | p10 | median | p90 | p99 | to the reference |\n"
 	       "|---|---|---|---|---|---|---|\n");
-	qsort(times[1], (size_t)n, sizeof(double), compare);
+	bench_sort(times[1], (size_t)n);
 	median = times[1][n / 2];
 	print_times(measurement->direct ? measurement->direct_name : servers[1].name, times[1], n,
 		median);
 	print_times(servers[0].name, times[0], n, median);
 	if (has_mcp)
 		print_times(servers[2].name, times[2], n, median);
-	qsort(times[3], (size_t)n, sizeof(double), compare);
+	bench_sort(times[3], (size_t)n);
 	printf("\nmedian of what cloister took longer in each pair: %.1f us\n", times[3][n / 2]);
 	for (size_t c = 0; c < COLUMNS; c++)
 		free(times[c]);
 }
 
-static double rate(struct server *server, const struct request *request, int calls)
+static double rate(struct bench_server *server, const struct request *request, int calls)
 {
-	double start = now_us();
+	double start = bench_now_us();
 
 	for (int sent = 0; sent < IN_FLIGHT; sent++)
 		send_request(server, request);
 	for (int done = 0; done < calls; done++) {
-		receive(server);
+		bench_take_answer(server);
 		if (done + IN_FLIGHT < calls)
 			send_request(server, request);
 	}
-	return calls / (now_us() - start) * 1e6;
+	return calls / (bench_now_us() - start) * 1e6;
 }
 
 static void measure_rate(const struct measurement *measurement)
@@ -356,7 +264,7 @@ static void measure_rate(const struct measurement *measurement)
 	       "| | min | median | max | to the reference |\n|---|---|---|---|---|\n",
 		measurement->name, IN_FLIGHT, ROUNDS, BATCH);
 	for (size_t s = 0; s < n_servers; s++)
-		qsort(rates[s], ROUNDS, sizeof(double), compare);
+		bench_sort(rates[s], ROUNDS);
 	for (size_t s = 0; s < n_servers; s++)
 		printf("| %s | %.0f | %.0f | %.0f | %.2f |\n", servers[s].name, rates[s][0],
 			rates[s][ROUNDS / 2], rates[s][ROUNDS - 1],
@@ -369,11 +277,11 @@ static void make_file(const char *name, size_t size)
 	size_t line_len = strlen(LINE);
 
 	if (!file)
-		die(name);
+		bench_die(name);
 	for (size_t at = 0; at < size; at += line_len)
 		fwrite(LINE, 1, size - at < line_len ? size - at : line_len, file);
 	if (fclose(file) != 0)
-		die(name);
+		bench_die(name);
 }
 
 static void make_tree(void)
@@ -383,7 +291,7 @@ static void make_tree(void)
 
 	workspace_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (workspace_fd < 0)
-		die(workspace);
+		bench_die(workspace);
 	make_file("small", SMALL);
 	make_file("large", LARGE);
 	(void)mkdirat(workspace_fd, "d", 0755);
@@ -437,7 +345,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	workspace = argv[optind + 1];
 	make_tree();
-	connect_cloister(argv[optind]);
+	add_server(bench_connect(argv[optind], workspace));
 	snprintf(beside, sizeof(beside), "%s/bench_one_hop", dirname(argv[0]));
 	reference_argv[0] = reference ? reference : beside;
 	reference_argv[1] = argv[optind + 1];

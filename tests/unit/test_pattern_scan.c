@@ -84,7 +84,7 @@ static _Noreturn void fail_on(
 /* Whether both engines could be asked. The lines must be the same; at a limit of PCRE2's, more. */
 static bool check_same(struct text pattern, struct text bytes)
 {
-	struct found by_pcre2 = {0}, by_automaton = {0};
+	struct found by_pcre2 = {.lines = NULL}, by_automaton = {.lines = NULL};
 
 	if (!scan_by(SCAN_BY_AUTOMATON, pattern, bytes, &by_automaton))
 		return false;
