@@ -186,25 +186,24 @@ static bool reap(long shell, struct command_report *report, bool told)
 }
 
 /*
- * Until the shell has ended. Signals are taken one by one, never by a handler. SIGTERM counts only
- * from outside the namespace, where the sender has no pid in it: the command can send it too, and
- * is not obeyed.
+ * Until the shell has ended. Signals are taken one by one, never by a handler. SIGTERM only wakes:
+ * the command can send it too, with any siginfo (rt_sigqueueinfo(2)), and one that is pending keeps
+ * out the next. What counts is what the worker wrote before it sent its own.
  */
 static void serve(long shell, struct command_report *report)
 {
 	/* Blocked since the worker blocked them: nothing that was sent before this line is lost. */
 	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
 	bool told = false;
-	siginfo_t info = {0};
 
 	for (;;) {
-		long number = RAW4(SYS_rt_sigtimedwait, &awaited, &info, NULL, sizeof(awaited));
+		RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
 
 		/* First what has already happened: a shell that ended before it was told ended by
 		 * itself. */
 		if (reap(shell, report, told))
 			return;
-		if (number != SIGTERM || info.si_pid != 0)
+		if (told || !atomic_load_explicit(&report->told, memory_order_acquire))
 			continue;
 		told = true;
 		/* To every process here but this one; what is stopped must run to see it. */
@@ -327,4 +326,10 @@ void command_init_go(struct command_init *init)
 {
 	atomic_store_explicit(&init->report->go, 1, memory_order_release);
 	RAW3(SYS_futex, &init->report->go, FUTEX_WAKE, 1);
+}
+
+void command_init_tell(struct command_init *init)
+{
+	atomic_store_explicit(&init->report->told, 1, memory_order_release);
+	RAW2(SYS_kill, init->pid, SIGTERM);
 }

@@ -20,6 +20,7 @@
  * has, since it is gone with the exec. */
 struct command_report {
 	_Atomic uint32_t go;        /* futex(2): 0 until start is complete */
+	_Atomic uint32_t told;      /* set before SIGTERM is sent */
 	struct command_ended ended; /* valid once over is set */
 	_Atomic uint32_t over;      /* the shell has ended and nothing but the init is left */
 	_Atomic uint32_t reported;  /* and cloisterd has been told */
@@ -51,11 +52,14 @@ struct command_init {
 int command_init_make(struct command_init *init);
 
 /**
- * Lets @init start its command. From then on SIGTERM to init->pid is passed on to every process of
- * the command, and SIGKILL ends all of them. When the shell has ended, the init ends the others and
- * reports. Reaping it means that none is left.
+ * Lets @init start its command. From then on command_init_tell sends SIGTERM to every process of
+ * the command, and SIGKILL to init->pid ends all of them. When the shell has ended, the init ends
+ * the others and reports. Reaping it means that none is left.
  */
 void command_init_go(struct command_init *init);
+
+/** Ends the command of @init, which is not reaped, by SIGTERM. */
+void command_init_tell(struct command_init *init);
 
 /** Writes the one COMMAND_ENDED of @call to the pipe @fd, in one piece however many write to it
  * (PIPE_BUF, pipe(7)). Raw system calls only. 0 or -errno. */
