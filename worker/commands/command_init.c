@@ -90,13 +90,21 @@ static long enter_cgroup(int group)
 
 static long wait_for_go(struct command_report *report)
 {
-	while (!atomic_load_explicit(&report->go, memory_order_acquire)) {
-		long r = RAW4(SYS_futex, &report->go, FUTEX_WAIT, 0, NULL);
+	while (atomic_load_explicit(&report->go, memory_order_acquire) == COMMAND_INIT_WAITS) {
+		long r = RAW4(SYS_futex, &report->go, FUTEX_WAIT, COMMAND_INIT_WAITS, NULL);
 
 		if (r < 0 && r != -EAGAIN && r != -EINTR)
 			return r;
 	}
 	return 0;
+}
+
+/* Whether there is no command yet whose failure it would be: start is not to be read then. */
+static bool withdraw(struct command_report *report)
+{
+	uint32_t expected = COMMAND_INIT_WAITS;
+
+	return atomic_compare_exchange_strong(&report->go, &expected, COMMAND_INIT_WITHDRAWN);
 }
 
 static void fail(struct command_report *report, long error)
@@ -267,7 +275,8 @@ int command_report_end(int fd, uint64_t call, const struct command_ended *ended)
 }
 
 /* Told by the init itself, the end reaches cloisterd two process switches earlier. If it is killed
- * in between, the worker tells it once more, and nobody listens. */
+ * in between, the worker tells it once more, and nobody listens. What could not be written, for want
+ * of memory for the pipe, the worker tells too. */
 static void tell(const struct command_init *init)
 {
 	struct command_report *report = init->report;
@@ -275,8 +284,8 @@ static void tell(const struct command_init *init)
 	atomic_store_explicit(&report->over, 1, memory_order_release);
 	if (init->start.report_fd < 0)
 		return;
-	command_report_end(init->start.report_fd, init->start.call, &report->ended);
-	atomic_store_explicit(&report->reported, 1, memory_order_release);
+	if (command_report_end(init->start.report_fd, init->start.call, &report->ended) == 0)
+		atomic_store_explicit(&report->reported, 1, memory_order_release);
 }
 
 static int command_init(void *context)
@@ -287,6 +296,8 @@ static int command_init(void *context)
 
 	if (r == 0)
 		r = wait_for_go(report);
+	if (r < 0 && withdraw(report))
+		exit_now(0);
 	if (r == 0)
 		r = start_shell(init);
 	if (r < 0) {
@@ -322,10 +333,14 @@ int command_init_make(struct command_init *init)
 	return 0;
 }
 
-void command_init_go(struct command_init *init)
+bool command_init_go(struct command_init *init)
 {
-	atomic_store_explicit(&init->report->go, 1, memory_order_release);
+	uint32_t expected = COMMAND_INIT_WAITS;
+
+	if (!atomic_compare_exchange_strong(&init->report->go, &expected, COMMAND_INIT_GOES))
+		return false;
 	RAW3(SYS_futex, &init->report->go, FUTEX_WAKE, 1);
+	return true;
 }
 
 void command_init_tell(struct command_init *init)
