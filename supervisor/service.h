@@ -17,7 +17,9 @@ struct workspaces;
 enum loop_priority {
 	LOOP_PRIORITY_FIRST,
 	LOOP_PRIORITY_NORMAL,
-	LOOP_PRIORITY_BULK, /* commands' output: one at a time, and what else has come goes first */
+	/* Commands' output and clients' requests, one after the other in the order in which they
+	 * came: neither waits for an end of the other. What else has come goes first. */
+	LOOP_PRIORITY_BULK,
 	LOOP_PRIORITIES,
 };
 
