@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one client's flood of requests does to another's commands, and what a command can tell its init."""
 
+import os
+import signal
+import subprocess
 import threading
 import time
 
 import pytest
 
-from cloister_client import Client
-from cells import Cell
-
 NOTHING = b'{"jsonrpc":"2.0","method":"x"}\n' * 4096
 
 
-@pytest.fixture
-def flooded(own_daemon):
-    """A daemon that other connections send requests to without a pause."""
+KNOCKER = """
+import os, socket, sys
+for _ in range(2):
+    os.fork()
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    try:
+        s.connect(sys.argv[1])
+    except OSError:
+        pass
+    s.close()
+"""
+
+
+@pytest.fixture(params=["requests", "connections"])
+def flooded(own_daemon, request):
+    """A daemon that others send requests to, or connect to, without a pause."""
     over = threading.Event()
+    clients, knockers = [], []
 
     def flood(client):
         try:
@@ -24,16 +39,23 @@ def flooded(own_daemon):
         except OSError:
             pass
 
-    clients = [own_daemon.connect() for _ in range(2)]
+    if request.param == "requests":
+        clients = [own_daemon.connect() for _ in range(2)]
     threads = [threading.Thread(target=flood, args=(client,)) for client in clients]
 
     def start():
         for thread in threads:
             thread.start()
+        if request.param == "connections":
+            knockers.append(subprocess.Popen(["/usr/bin/python3", "-c", KNOCKER, str(own_daemon.socket)],
+                                             start_new_session=True, **own_daemon.account.as_user()))
         time.sleep(0.3)
 
     yield own_daemon, start
     over.set()
+    for knocker in knockers:
+        os.killpg(knocker.pid, signal.SIGKILL)
+        knocker.wait()
     for client in clients:
         client.close()
     for thread in threads:
