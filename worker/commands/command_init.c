@@ -275,8 +275,8 @@ int command_report_end(int fd, uint64_t call, const struct command_ended *ended)
 }
 
 /* Told by the init itself, the end reaches cloisterd two process switches earlier. If it is killed
- * in between, the worker tells it once more, and nobody listens. What could not be written, for want
- * of memory for the pipe, the worker tells too. */
+ * in between, the worker tells it once more, and nobody listens. What could not be written, for
+ * want of memory for the pipe, the worker tells too. */
 static void tell(const struct command_init *init)
 {
 	struct command_report *report = init->report;
