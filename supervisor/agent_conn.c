@@ -360,6 +360,8 @@ int agent_conn_new(struct service *service, int fd, struct peer_credentials *pee
 	r = refuse_fds(conn);
 	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
 			      !conn->resume || !conn->check || !conn->end ||
+			      event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
+			      event_priority_set(conn->resume, LOOP_PRIORITY_BULK) < 0 ||
 			      event_add(conn->readable, NULL) < 0))
 		r = -ENOMEM;
 	if (r < 0)

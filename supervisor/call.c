@@ -301,8 +301,9 @@ static void on_idle(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	/* Output that nobody reads at the moment is no silence of the command's. */
-	if (call->paused)
+	/* Output that nobody reads at the moment, or has come to read, is no silence of the
+	 * command's. */
+	if (call->paused || command_io_poll(call->io))
 		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
 	else
 		call_tell(call, ENDED_BY_IDLE_TIMEOUT);

@@ -272,6 +272,15 @@ void command_io_resume(struct command_io *io)
 		set_watched(io, true);
 }
 
+bool command_io_poll(struct command_io *io)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < COMMAND_STREAMS && !io->limit_reached && !io->paused; i++)
+		n += read_output(&io->outputs[i]);
+	return n > 0;
+}
+
 void command_io_drain(struct command_io *io)
 {
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {

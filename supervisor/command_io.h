@@ -27,8 +27,8 @@ struct command_io_limits {
 };
 
 struct command_io_owner {
-	/* Bytes came. They are borrowed and already kept. Called from the loop and from
-	 * command_io_drain. */
+	/* Bytes came. They are borrowed and already kept. Called from the loop, from
+	 * command_io_poll and from command_io_drain. */
 	void (*output)(void *context, enum command_stream stream, struct text data);
 	/* One stream is over the limit: nothing more is read. Said once. */
 	void (*limit)(void *context);
@@ -47,6 +47,9 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
  */
 void command_io_pause(struct command_io *io);
 void command_io_resume(struct command_io *io);
+
+/** Reads once, whether or not the loop has come to it. Whether there was anything. */
+bool command_io_poll(struct command_io *io);
 
 /**
  * The command is gone: reads what it left in the pipes, at most a pipe's largest size. Who else

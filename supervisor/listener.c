@@ -165,7 +165,9 @@ int listener_start(struct listener *listener, struct service *service)
 	listener->readable =
 		event_new(service->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);
 	listener->resume = event_new(service->base, -1, 0, on_resume, listener);
-	if (!listener->readable || !listener->resume || event_add(listener->readable, NULL) < 0)
+	if (!listener->readable || !listener->resume ||
+		event_priority_set(listener->readable, LOOP_PRIORITY_BULK) < 0 ||
+		event_add(listener->readable, NULL) < 0)
 		return -ENOMEM;
 	return listener->takes_fds ? fd_closer_start() : 0;
 }

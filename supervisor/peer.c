@@ -3,6 +3,7 @@
 #include "supervisor/peer.h"
 
 #include "common/cleanup.h"
+#include "supervisor/service.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -135,7 +136,8 @@ int peer_started(struct peer *peer, int pidfd)
 	peer->retry = event_new(peer->base, -1, 0, on_retry, peer);
 	if (!peer->readable || !peer->writable || !peer->ended || !peer->retry)
 		return -ENOMEM;
-	if (event_add(peer->readable, NULL) < 0 || event_add(peer->ended, NULL) < 0)
+	if (event_priority_set(peer->readable, LOOP_PRIORITY_BULK) < 0 ||
+		event_add(peer->readable, NULL) < 0 || event_add(peer->ended, NULL) < 0)
 		return -EIO;
 	return 0;
 }

@@ -17,7 +17,10 @@ struct workspaces;
 enum loop_priority {
 	LOOP_PRIORITY_FIRST,
 	LOOP_PRIORITY_NORMAL,
-	LOOP_PRIORITY_BULK, /* commands' output: one at a time, and what else has come goes first */
+	/* Whatever an outsider can send without end: commands' output, requests, connections,
+	 * workers' frames. One after the other in the order in which they came, so that nothing
+	 * waits for an end of another. What else has come goes first. */
+	LOOP_PRIORITY_BULK,
 	LOOP_PRIORITIES,
 };
 

@@ -126,7 +126,9 @@ int stranger_new(struct service *service, int fd, bool takes_fds)
 	stranger->readable =
 		event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, stranger);
 	stranger->timeout = event_new(service->base, -1, 0, on_timeout, stranger);
-	if (!stranger->readable || !stranger->timeout || event_add(stranger->readable, NULL) < 0 ||
+	if (!stranger->readable || !stranger->timeout ||
+		event_priority_set(stranger->readable, LOOP_PRIORITY_BULK) < 0 ||
+		event_add(stranger->readable, NULL) < 0 ||
 		event_add(stranger->timeout, &patience) < 0) {
 		if (stranger->readable)
 			event_free(stranger->readable);

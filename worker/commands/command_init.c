@@ -90,13 +90,21 @@ static long enter_cgroup(int group)
 
 static long wait_for_go(struct command_report *report)
 {
-	while (!atomic_load_explicit(&report->go, memory_order_acquire)) {
-		long r = RAW4(SYS_futex, &report->go, FUTEX_WAIT, 0, NULL);
+	while (atomic_load_explicit(&report->go, memory_order_acquire) == COMMAND_INIT_WAITS) {
+		long r = RAW4(SYS_futex, &report->go, FUTEX_WAIT, COMMAND_INIT_WAITS, NULL);
 
 		if (r < 0 && r != -EAGAIN && r != -EINTR)
 			return r;
 	}
 	return 0;
+}
+
+/* Whether there is no command yet whose failure it would be: start is not to be read then. */
+static bool withdraw(struct command_report *report)
+{
+	uint32_t expected = COMMAND_INIT_WAITS;
+
+	return atomic_compare_exchange_strong(&report->go, &expected, COMMAND_INIT_WITHDRAWN);
 }
 
 static void fail(struct command_report *report, long error)
@@ -186,25 +194,24 @@ static bool reap(long shell, struct command_report *report, bool told)
 }
 
 /*
- * Until the shell has ended. Signals are taken one by one, never by a handler. SIGTERM counts only
- * from outside the namespace, where the sender has no pid in it: the command can send it too, and
- * is not obeyed.
+ * Until the shell has ended. Signals are taken one by one, never by a handler. SIGTERM only wakes:
+ * the command can send it too, with any siginfo (rt_sigqueueinfo(2)), and one that is pending keeps
+ * out the next. What counts is what the worker wrote before it sent its own.
  */
 static void serve(long shell, struct command_report *report)
 {
 	/* Blocked since the worker blocked them: nothing that was sent before this line is lost. */
 	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
 	bool told = false;
-	siginfo_t info = {0};
 
 	for (;;) {
-		long number = RAW4(SYS_rt_sigtimedwait, &awaited, &info, NULL, sizeof(awaited));
+		RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
 
 		/* First what has already happened: a shell that ended before it was told ended by
 		 * itself. */
 		if (reap(shell, report, told))
 			return;
-		if (number != SIGTERM || info.si_pid != 0)
+		if (told || !atomic_load_explicit(&report->told, memory_order_acquire))
 			continue;
 		told = true;
 		/* To every process here but this one; what is stopped must run to see it. */
@@ -268,7 +275,8 @@ int command_report_end(int fd, uint64_t call, const struct command_ended *ended)
 }
 
 /* Told by the init itself, the end reaches cloisterd two process switches earlier. If it is killed
- * in between, the worker tells it once more, and nobody listens. */
+ * in between, the worker tells it once more, and nobody listens. What could not be written, for
+ * want of memory for the pipe, the worker tells too. */
 static void tell(const struct command_init *init)
 {
 	struct command_report *report = init->report;
@@ -276,8 +284,8 @@ static void tell(const struct command_init *init)
 	atomic_store_explicit(&report->over, 1, memory_order_release);
 	if (init->start.report_fd < 0)
 		return;
-	command_report_end(init->start.report_fd, init->start.call, &report->ended);
-	atomic_store_explicit(&report->reported, 1, memory_order_release);
+	if (command_report_end(init->start.report_fd, init->start.call, &report->ended) == 0)
+		atomic_store_explicit(&report->reported, 1, memory_order_release);
 }
 
 static int command_init(void *context)
@@ -288,6 +296,8 @@ static int command_init(void *context)
 
 	if (r == 0)
 		r = wait_for_go(report);
+	if (r < 0 && withdraw(report))
+		exit_now(0);
 	if (r == 0)
 		r = start_shell(init);
 	if (r < 0) {
@@ -323,8 +333,18 @@ int command_init_make(struct command_init *init)
 	return 0;
 }
 
-void command_init_go(struct command_init *init)
+bool command_init_go(struct command_init *init)
 {
-	atomic_store_explicit(&init->report->go, 1, memory_order_release);
+	uint32_t expected = COMMAND_INIT_WAITS;
+
+	if (!atomic_compare_exchange_strong(&init->report->go, &expected, COMMAND_INIT_GOES))
+		return false;
 	RAW3(SYS_futex, &init->report->go, FUTEX_WAKE, 1);
+	return true;
+}
+
+void command_init_tell(struct command_init *init)
+{
+	atomic_store_explicit(&init->report->told, 1, memory_order_release);
+	RAW2(SYS_kill, init->pid, SIGTERM);
 }

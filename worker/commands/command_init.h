@@ -4,6 +4,7 @@
 #include "common/wire_commands.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Whether an init can be made before it is known what it will start: only where it has the worker's
@@ -16,10 +17,19 @@
 
 #define COMMAND_INIT_STACK 65536 /* a multiple of every page size */
 
+/* An init waits until the worker lets it go, or withdraws where it could not be one. Whoever is
+ * first. */
+enum {
+	COMMAND_INIT_WAITS,
+	COMMAND_INIT_GOES, /* start is complete */
+	COMMAND_INIT_WITHDRAWN,
+};
+
 /* What the worker and an init say to each other: memory that both have and that the command never
  * has, since it is gone with the exec. */
 struct command_report {
-	_Atomic uint32_t go;        /* futex(2): 0 until start is complete */
+	_Atomic uint32_t go;        /* COMMAND_INIT_*, futex(2) */
+	_Atomic uint32_t told;      /* set before SIGTERM is sent */
 	struct command_ended ended; /* valid once over is set */
 	_Atomic uint32_t over;      /* the shell has ended and nothing but the init is left */
 	_Atomic uint32_t reported;  /* and cloisterd has been told */
@@ -46,16 +56,21 @@ struct command_init {
  * Makes @init's process: pid 1 of new pid and mount namespaces, which waits for command_init_go. It
  * shares the caller's descriptors: those in start must stay until it is reaped. 0 or -errno; what
  * fails after that is in the report. Without COMMAND_INIT_SHARES_MEMORY, start must be complete.
- * All signals must be blocked. pid_namespaces(7).
+ * All signals must be blocked. The report must be empty, or COMMAND_INIT_GOES in it and start
+ * complete. pid_namespaces(7).
  */
 int command_init_make(struct command_init *init);
 
 /**
- * Lets @init start its command. From then on SIGTERM to init->pid is passed on to every process of
- * the command, and SIGKILL ends all of them. When the shell has ended, the init ends the others and
- * reports. Reaping it means that none is left.
+ * Lets @init start its command. From then on command_init_tell sends SIGTERM to every process of
+ * the command, and SIGKILL to init->pid ends all of them. When the shell has ended, the init ends
+ * the others and reports. Reaping it means that none is left. False: it has withdrawn, ends and
+ * reports nothing.
  */
-void command_init_go(struct command_init *init);
+bool command_init_go(struct command_init *init);
+
+/** Ends the command of @init, which is not reaped, by SIGTERM. */
+void command_init_tell(struct command_init *init);
 
 /** Writes the one COMMAND_ENDED of @call to the pipe @fd, in one piece however many write to it
  * (PIPE_BUF, pipe(7)). Raw system calls only. 0 or -errno. */

@@ -70,7 +70,7 @@ int command_pool_new(struct command_pool **ret)
 static struct place *find_waiting(struct command_pool *pool)
 {
 	for (size_t i = 0; i < PLACES; i++)
-		if (pool->places[i].waiting && !atomic_load(&pool->places[i].init.report->over))
+		if (pool->places[i].waiting)
 			return &pool->places[i];
 	return NULL;
 }
@@ -84,27 +84,32 @@ static struct place *find_free(struct command_pool *pool)
 	return NULL;
 }
 
-static int make(struct place *place)
+static int make(struct place *place, uint32_t go)
 {
-	*place->init.report = (struct command_report){0};
+	*place->init.report = (struct command_report){.go = go};
 	return command_init_make(&place->init);
 }
 
 int command_pool_start(
 	struct command_pool *pool, const struct command_start *start, struct command_init **ret)
 {
-	struct place *waiting = find_waiting(pool);
-	struct place *place = waiting ? waiting : find_free(pool);
+	struct place *place;
 	int r;
 
+	while ((place = find_waiting(pool))) {
+		place->waiting = false;
+		place->init.start = *start;
+		*ret = &place->init;
+		if (command_init_go(&place->init))
+			return 0;
+	}
+	place = find_free(pool);
 	if (!place)
 		return -EBUSY;
 	place->init.start = *start;
-	r = waiting ? 0 : make(place);
+	r = make(place, COMMAND_INIT_GOES);
 	if (r < 0)
 		return r;
-	place->waiting = false;
-	command_init_go(&place->init);
 	*ret = &place->init;
 	return 0;
 }
@@ -125,7 +130,7 @@ void command_pool_make_ahead(struct command_pool *pool)
 	for (size_t count = count_ahead(pool); count < wanted; count++) {
 		struct place *place = find_free(pool);
 
-		if (!place || make(place) < 0)
+		if (!place || make(place, COMMAND_INIT_WAITS) < 0)
 			return;
 		place->waiting = true;
 	}

@@ -232,9 +232,12 @@ static int terminate(struct command_table *table, struct command *command, int s
 		return finish_not_begun(table, command, ECANCELED);
 	command->killed |= signal_number == SIGKILL;
 	/* Our child and not reaped: the pid is its own. */
-	kill(command->init->pid, signal_number);
-	if (signal_number == SIGKILL)
-		command_cgroup_kill(&command->cgroup);
+	if (signal_number == SIGTERM) {
+		command_init_tell(command->init);
+		return 0;
+	}
+	kill(command->init->pid, SIGKILL);
+	command_cgroup_kill(&command->cgroup);
 	return 0;
 }
 

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one client's flood of requests does to another's commands, and what a command can tell its init."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+NOTHING = b'{"jsonrpc":"2.0","method":"x"}\n' * 4096
+
+
+KNOCKER = """
+import os, socket, sys
+for _ in range(2):
+    os.fork()
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    try:
+        s.connect(sys.argv[1])
+    except OSError:
+        pass
+    s.close()
+"""
+
+
+@pytest.fixture(params=["requests", "connections"])
+def flooded(own_daemon, request):
+    """A daemon that others send requests to, or connect to, without a pause."""
+    over = threading.Event()
+    clients, knockers = [], []
+
+    def flood(client):
+        try:
+            while not over.is_set():
+                client.socket.sendall(NOTHING)
+        except OSError:
+            pass
+
+    if request.param == "requests":
+        clients = [own_daemon.connect() for _ in range(2)]
+    threads = [threading.Thread(target=flood, args=(client,)) for client in clients]
+
+    def start():
+        for thread in threads:
+            thread.start()
+        if request.param == "connections":
+            knockers.append(subprocess.Popen(["/usr/bin/python3", "-c", KNOCKER, str(own_daemon.socket)],
+                                             start_new_session=True, **own_daemon.account.as_user()))
+        time.sleep(0.3)
+
+    yield own_daemon, start
+    over.set()
+    for knocker in knockers:
+        os.killpg(knocker.pid, signal.SIGKILL)
+        knocker.wait()
+    for client in clients:
+        client.close()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_flood_of_requests_ends_nobodys_command(flooded, area):
+    daemon, start = flooded
+    with daemon.connect() as client:
+        client.call("workspace.open", {"root": str(area.new_directory())})
+        client.run("true")
+        start()
+        observation = client.observe("run_command", {
+            "command": "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i+1)); sleep 0.05; done"},
+            {"idle_timeout_ms": 1000})
+        assert observation["success"], observation["error"]
+
+
+def test_a_flood_of_requests_holds_up_nobodys_output(flooded, area):
+    daemon, start = flooded
+    with daemon.connect() as client:
+        client.call("workspace.open", {"root": str(area.new_directory())})
+        client.run("true")
+        start()
+        # More than a pipe holds: it ends only if somebody reads.
+        observation = client.observe("run_command", {
+            "command": "head -c 1000000 /dev/zero | tr '\\0' a", "timeout_ms": 10000})
+        assert observation["success"], observation["error"]
+
+
+DECEIVER = """
+import ctypes, os, signal, struct, time
+libc = ctypes.CDLL(None, use_errno=True)
+info = struct.pack("iiiiiiQ", signal.SIGTERM, 0, -1, 0, 0, os.getuid(), 0).ljust(128, b"\\0")
+signal.signal(signal.SIGTERM, lambda *_: print("obeyed", flush=True))
+assert libc.syscall(129, 1, signal.SIGTERM, info) == 0, ctypes.get_errno()
+time.sleep(0.5)
+print("end", flush=True)
+"""
+
+SWALLOWER = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(4):
+    if os.fork() == 0:
+        while True:
+            os.kill(1, signal.SIGTERM)
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    time.sleep(0.01)
+"""
+
+
+def test_a_command_does_not_speak_for_the_worker(own_daemon, area):
+    with own_daemon.connect() as client:
+        client.call("workspace.open", {"root": str(area.new_directory())})
+        output = client.run("/usr/bin/python3 -", {"stdin": DECEIVER})
+        assert output["stdout"] == "end\n"
+
+
+def test_a_command_does_not_shut_its_inits_ears(own_daemon, area):
+    """Its deadline ends it, however many signals like the worker's it sends."""
+    with own_daemon.connect() as client:
+        client.call("workspace.open", {"root": str(area.new_directory())})
+        for _ in range(5):
+            observation = client.observe("run_command", {
+                "command": "/usr/bin/python3 -", "timeout_ms": 300}, {"stdin": SWALLOWER})
+            assert not observation["success"], "it was not told, and ended by itself after its deadline"
+            assert observation["error"]["code"] == "TIMEOUT"
