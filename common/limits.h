@@ -25,6 +25,9 @@
 #define LIMIT_WORKSPACES                4096
 #define LIMIT_STRANGERS                 16         /* peers of no tenant that wait to be told so */
 #define LIMIT_STRANGER_LINE_BYTES       (64 * KIB) /* of their one request */
+#define LIMIT_CONTROL_CONNECTIONS       64  /* to the control socket; observers have half of them */
+#define LIMIT_CONTROL_TEXT_BYTES        160 /* of a command, in a list of calls */
+#define LIMIT_CONTROL_SHOWN_BYTES       4096      /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB) /* freed, and not given back to the kernel */
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
@@ -64,7 +67,7 @@
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
 #define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
-#define LIMIT_STRANGER_MS       5000 /* for the request of a peer of no tenant */
+#define LIMIT_STRANGER_MS       5000  /* for the request of a peer of no tenant */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)
@@ -78,8 +81,8 @@
 #define LIMIT_WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */
 #define LIMIT_COMMAND_MEMORY_PERCENT   50
 #define LIMIT_MEMORY_MIN_BYTES         (16 * MIB) /* less would kill a shell before it is one */
-#define LIMIT_SUPERVISOR_WEIGHT        1000 /* cloisterd answers, whatever workspaces do */
-#define LIMIT_WEIGHT_MAX               10000 /* cpu.weight and io.weight, cgroups(7) */
+#define LIMIT_SUPERVISOR_WEIGHT        1000       /* cloisterd answers, whatever workspaces do */
+#define LIMIT_WEIGHT_MAX               10000      /* cpu.weight and io.weight, cgroups(7) */
 #define LIMIT_MOUNTINFO_BYTES          (4 * MIB)
 #define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
 
