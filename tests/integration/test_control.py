@@ -4,11 +4,14 @@
 import json
 import os
 import re
+import select
+import subprocess
 
 import pytest
 
 import procfs
 from cloister_client import RpcError
+from daemon import environment
 
 AGENT_METHODS = ("tool.call", "tool.cancel", "tools.list", "workspace.open", "workspace.close",
                  "workspace.list", "workspace.remove")
@@ -181,7 +184,10 @@ def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, 
 
 
 def test_the_first_cause_counts(client, workspace, control):
-    call, number = start_command(client, control, "trap '' TERM; echo trapped; while :; do sleep 0.05; done")
+    call = client.begin("run_command", {"command": "trap '' TERM; echo trapped; while :; do sleep 0.05; done"},
+                        {"stream": True})
+    assert client.receive()["params"]["data"] == "trapped\n"
+    (number,) = [listed["call"] for listed in calls_of(control)]
     assert client.cancel(call)
     assert control.call("kill", {"call": number}) == {"told": 0, "already_ending": 1}
     assert client.result(call)["output"]["ended_by"] == "cancel"
@@ -415,7 +421,66 @@ def test_events_tell_of_every_call(client, workspace, control):
     assert (events[3]["success"], events[3]["code"], events[3]["ended_by"]) == (False, "NOT_FOUND", None)
 
 
+@as_root
+def test_an_observer_that_does_not_read_holds_nobody_up(roles):
+    daemon, agent, _, observer = roles
+    watching, client = daemon.control(observer), daemon.connect(agent)
+    watching.call("events")
+    client.call("workspace.open", {"workspace": "w"})
+    before = procfs.rss_kib(daemon.pid)
+    for _ in range(40):
+        for call in [client.begin("read_file", {"path": "a" * 200}) for _ in range(200)]:
+            assert client.result(call)["error"]["code"] == "NOT_FOUND"
+    # LIMIT_OUTPUT_PENDING_BYTES, and what a sanitizer adds; all of it would be more.
+    assert procfs.rss_kib(daemon.pid) - before < 64 * 1024
+    begun = ended = missed = 0
+    while begun + ended + missed < 16000:
+        event = watching.receive()["params"]
+        begun += event["event"] == "call_begin"
+        ended += event["event"] == "call_end"
+        if event["event"] == "missed":
+            missed += event["count"]
+        # What was missed is told before the next event: one more call makes one.
+        if missed == 0 and begun + ended > 8000 and not watching.buffer.count(b"\n"):
+            client.run("true")
+    assert missed > 0
+
+
 # cloisterctl
+
+
+def test_sockets_have_their_usual_places(area):
+    """Without options both are in XDG_RUNTIME_DIR, and cloisterctl finds the one that is its."""
+    runtime = area.new_directory("runtime")
+    env = environment(area.home) | {"XDG_RUNTIME_DIR": str(runtime)}
+    with area.start(["cloisterd"], env=env, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert procfs.eventually(lambda: (runtime / "cloister" / "control.sock").exists(), 20)
+            assert procfs.eventually(
+                lambda: area.run("cloisterctl", "status", env=env).stdout.startswith(b"version"), 20)
+            assert (runtime / "cloister" / "control.sock").stat().st_mode & 0o777 == 0o600
+            env["CLOISTER_CONTROL_SOCKET"] = "/nowhere"
+            assert area.run("cloisterctl", "status", env=env).returncode == 3
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+    assert not (runtime / "cloister" / "control.sock").exists()
+
+
+def test_cloisterctl_follows_events(daemon, client, workspace, control):
+    words = ["cloisterctl", "--socket", str(daemon.control_socket), "events"]
+    with daemon.area.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert procfs.eventually(lambda: control.call("status")["control_connections"] == 2)
+        lines = []
+        # It may not have asked yet when the first calls are over.
+        while not lines:
+            client.run("echo one")
+            if select.select([process.stdout], [], [], 0.1)[0]:
+                lines = [process.stdout.readline(), process.stdout.readline()]
+        process.terminate()
+    assert [json.loads(line)["event"] for line in lines] == ["call_begin", "call_end"]
+    assert json.loads(lines[0])["command"] == "echo one"
+
 
 
 def test_cloisterctl_prints_tables_and_json(daemon, client, workspace, control):
