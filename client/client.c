@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #define READ_BYTES (64 * KIB)
 
@@ -41,6 +42,23 @@ struct client {
 	struct buffer in;
 	struct buffer out;
 };
+
+int client_connect(const char *path, int *ret_fd)
+{
+	_cleanup_close_ int fd = -1;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
 
 int client_new(int fd, struct client **ret_client)
 {

@@ -12,6 +12,9 @@
 struct client;
 struct json_object;
 
+/** Connects to the Unix socket @path. 0 with *ret_fd, or -errno. */
+int client_connect(const char *path, int *ret_fd);
+
 /** A client on the connected socket @fd, which it takes on success. 0 or -ENOMEM. */
 int client_new(int fd, struct client **ret_client);
 

@@ -14,26 +14,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-
-static int connect_to(const char *path, int *ret_fd)
-{
-	_cleanup_close_ int fd = -1;
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
 
 /* Tries the places where a service may listen. -ENOENT: at none of them. */
 static int connect_to_service(int *ret_fd)
@@ -44,20 +25,20 @@ static int connect_to_service(int *ret_fd)
 	int r;
 
 	if (named && *named) {
-		r = connect_to(named, ret_fd);
+		r = client_connect(named, ret_fd);
 		if (r == 0)
 			return 0;
 		complain("no service at $CLOISTER_SOCKET (%s: %s)", named, strerror(-r));
 	}
 	if (runtime && *runtime == '/') {
 		snprintf(path, sizeof(path), "%s/cloister/agent.sock", runtime);
-		if (connect_to(path, ret_fd) == 0)
+		if (client_connect(path, ret_fd) == 0)
 			return 0;
 	}
 	snprintf(path, sizeof(path), "/run/user/%u/cloister/agent.sock", (unsigned)geteuid());
-	if (connect_to(path, ret_fd) == 0)
+	if (client_connect(path, ret_fd) == 0)
 		return 0;
-	return connect_to("/run/cloister/agent.sock", ret_fd) == 0 ? 0 : -ENOENT;
+	return client_connect("/run/cloister/agent.sock", ret_fd) == 0 ? 0 : -ENOENT;
 }
 
 static bool is_directory(const char *workspace)
@@ -85,7 +66,7 @@ static int connect_session(const struct invocation *invocation, const char *name
 	int r;
 
 	if (invocation->socket_path) {
-		r = connect_to(invocation->socket_path, &fd);
+		r = client_connect(invocation->socket_path, &fd);
 		if (r < 0)
 			complain("no service at %s: %s", invocation->socket_path, strerror(-r));
 	} else {

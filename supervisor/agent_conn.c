@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/session.h"
 
@@ -27,6 +28,7 @@ struct agent_conn {
 	LIST_ENTRY(agent_conn) entry;
 	struct service *service;
 	struct session *session;
+	size_t *count; /* in the service: the connections of its kind */
 	int fd;
 	bool takes_fds; /* the kernel cannot refuse them: they come and are closed */
 	struct evbuffer *input, *output;
@@ -54,6 +56,7 @@ static void free_event(struct event *event)
 static void conn_free(struct agent_conn *conn)
 {
 	struct service *service = conn->service;
+	size_t *count = conn->count;
 
 	LIST_REMOVE(conn, entry);
 	session_free(conn->session);
@@ -72,7 +75,7 @@ static void conn_free(struct agent_conn *conn)
 	else
 		close(conn->fd);
 	free(conn);
-	service->connections--;
+	--*count;
 	service->idle(service);
 }
 
@@ -331,7 +334,8 @@ static int refuse_fds(struct agent_conn *conn)
 	return fd_closer_start();
 }
 
-int agent_conn_new(struct service *service, int fd, struct peer_credentials *peer)
+int agent_conn_new(struct service *service, const struct endpoint *endpoint, int fd,
+	struct peer_credentials *peer)
 {
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
 	struct session_connection connection = {
@@ -346,11 +350,13 @@ int agent_conn_new(struct service *service, int fd, struct peer_credentials *pee
 	conn->service = service;
 	conn->fd = fd;
 	LIST_INSERT_HEAD(&connections, conn, entry);
-	service->connections++;
+	conn->count = (size_t *)((char *)service + endpoint->connections);
+	++*conn->count;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	conn->input = evbuffer_new();
 	conn->output = connection.output = evbuffer_new();
-	conn->session = connection.output ? session_new(service, &connection, peer) : NULL;
+	conn->session =
+		connection.output ? session_new(service, endpoint, &connection, peer) : NULL;
 	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
 	conn->resume = event_new(service->base, -1, 0, on_resume, conn);

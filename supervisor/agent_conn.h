@@ -2,20 +2,22 @@
 #pragma once
 
 /*
- * One client's connection to the agent socket: bytes to lines and answers to bytes, with bounds on
- * both. What the lines mean is the session's.
+ * One client's connection to the agent socket or the control socket: bytes to lines and answers to
+ * bytes, with bounds on both. What the lines mean is the session's.
  */
 
 #include "supervisor/peer_auth.h"
 #include "supervisor/service.h"
 
 struct agent_conn;
+struct endpoint;
 
 /**
- * Serves the connected socket @fd of @peer, both of which are taken, until the client is gone. The
- * connection frees itself and then says so through service->idle. 0 or -errno.
+ * Serves the connected socket @fd of @peer, both of which are taken, at @endpoint until the client
+ * is gone. The connection frees itself and then says so through service->idle. 0 or -errno.
  */
-int agent_conn_new(struct service *service, int fd, struct peer_credentials *peer);
+int agent_conn_new(struct service *service, const struct endpoint *endpoint, int fd,
+	struct peer_credentials *peer);
 
 /** Ends the calls in flight of every connection, because the service stops. */
 void agent_conns_shut_down(void);

@@ -8,6 +8,7 @@
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
 #include "supervisor/command_cause.h"
+#include "supervisor/control_events.h"
 #include "supervisor/observation.h"
 #include "supervisor/service.h"
 #include "supervisor/tenant.h"
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
+#include <sys/queue.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -29,6 +31,7 @@ enum call_state {
 };
 
 struct call {
+	TAILQ_ENTRY(call) entry;
 	enum call_state state;
 	struct service *service;
 	struct workspace *workspace;
@@ -43,6 +46,8 @@ struct call {
 	struct command_io *io;     /* a command's */
 	bool paused;
 };
+
+static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
 
 /*
  * Numbers count up from a random one: the files process names a temporary after its call, and two
@@ -118,6 +123,7 @@ static enum workspace_slot slot_of(const struct call_request *request)
 
 static void call_free(struct call *call)
 {
+	TAILQ_REMOVE(&calls, call, entry);
 	if (call->timer)
 		event_free(call->timer);
 	if (call->idle_timer)
@@ -142,6 +148,8 @@ static void answer(struct call *call, struct observation *observation)
 	observation->wall_us = elapsed_us(call);
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;
+	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
+	control_events_ended(call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);
 	call_free(call);
@@ -170,6 +178,10 @@ static const char *cause_sentence(const struct call *call, char *buffer, size_t 
 			"before",
 			(long long)call->request.options.idle_timeout_ms);
 		return buffer;
+	case ENDED_BY_ADMIN:
+		return is_command(call) ? "An administrator ended the command; output has what it "
+					  "wrote until then"
+					: "An administrator ended the call";
 	case ENDED_BY_OUTPUT_LIMIT:
 		snprintf(buffer, size,
 			"The command wrote more than %llu KiB and was ended; redirect its output "
@@ -448,6 +460,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		call_request_done(request);
 		return -ENOMEM;
 	}
+	TAILQ_INSERT_TAIL(&calls, call, entry);
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
@@ -468,6 +481,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	};
 	*ret = call;
 	workspace_enter(workspace, &call->ticket);
+	control_events_begun(call);
 	return 0;
 }
 
@@ -488,4 +502,50 @@ void call_resume_output(struct call *call)
 	call->paused = false;
 	if (call->io)
 		command_io_resume(call->io);
+}
+
+void calls_each(void (*each)(void *context, struct call *call), void *context)
+{
+	struct call *call, *next;
+
+	for (call = TAILQ_FIRST(&calls); call; call = next) {
+		next = TAILQ_NEXT(call, entry);
+		each(context, call);
+	}
+}
+
+/* What a person would want to know of its arguments. */
+static struct text subject_of(const struct call_request *request)
+{
+	switch (request->tool->id) {
+	case TOOL_RUN_COMMAND:
+		return request->args.command;
+	case TOOL_SEARCH_FILES:
+		return request->args.pattern;
+	default:
+		return text_from(request->path);
+	}
+}
+
+void call_look(const struct call *call, struct call_view *ret)
+{
+	static const char *const states[CALL_STATES] = {
+		[CALL_WAITING] = "waiting",
+		[CALL_RUNNING] = "running",
+		[CALL_TOLD] = "ending",
+		[CALL_KILLED] = "killed",
+		[CALL_OVER] = "over",
+	};
+
+	*ret = (struct call_view){
+		.id = call->ticket.call,
+		.tool = call->request.tool->name,
+		.state = states[call->state],
+		.subject = subject_of(&call->request),
+		.workspace = call->workspace,
+		.tenant = call->request.tenant,
+		.age_ms = (int64_t)(elapsed_us(call) / 1000),
+		.deadline_ms = deadline_ms(&call->request),
+		.is_command = is_command(call),
+	};
 }

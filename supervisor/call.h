@@ -20,6 +20,19 @@ struct observation;
 struct service;
 struct workspace;
 
+/* What of a call may be looked at from outside, at one moment. */
+struct call_view {
+	uint64_t id;
+	const char *tool;
+	const char *state;   /* "waiting", "running", "ending" or "killed" */
+	struct text subject; /* borrowed: its command, or the path or pattern that it is about */
+	const struct workspace *workspace; /* borrowed */
+	const struct tenant *tenant;       /* borrowed: as it was when the call came */
+	int64_t age_ms;
+	int64_t deadline_ms; /* after its beginning */
+	bool is_command;
+};
+
 struct call_owner {
 	/* The call is over: write its answer. The call is freed afterwards. */
 	void (*done)(void *context, const struct observation *observation);
@@ -43,3 +56,9 @@ void call_disown(struct call *call);
 /** Its client does not read: stop reading what the command writes; or go on. */
 void call_pause_output(struct call *call);
 void call_resume_output(struct call *call);
+
+/** Every call in flight, the oldest first, each given to @each, which may tell that call and no
+ * other. */
+void calls_each(void (*each)(void *context, struct call *call), void *context);
+
+void call_look(const struct call *call, struct call_view *ret);

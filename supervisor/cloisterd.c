@@ -9,6 +9,7 @@
 #include "supervisor/agent_conn.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config_reload.h"
+#include "supervisor/endpoint.h"
 #include "supervisor/features.h"
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
@@ -37,9 +38,9 @@ struct daemon {
 	struct service service; /* first of all that others see */
 	struct cgroup cgroup;
 	struct spawner_link *spawner;
-	struct listener *listener;
+	struct listener *listener, *control;
 	struct shutdown *shutdown;
-	const char *own_paths[5]; /* of which no workspace may be a parent; ended by NULL */
+	const char *own_paths[6]; /* of which no workspace may be a parent; ended by NULL */
 	int managed_fd;
 	bool failed; /* the exit status: the service manager starts it again */
 };
@@ -141,20 +142,29 @@ static void open_state(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
-static void bind_socket(struct daemon *daemon)
+static void bind_socket(struct daemon *daemon, const char *path, mode_t mode, struct listener **ret)
 {
-	const char *path = daemon->options.agent_socket;
 	int r;
 
 	if (!path)
 		return;
 	r = startup_make_parent(path);
 	if (r == 0)
-		r = listener_bind(path, (mode_t)daemon->service.config->host.agent_socket_mode,
-			&daemon->listener);
+		r = listener_bind(path, mode, ret);
 	if (r < 0)
 		die(path, r);
 	add_own_path(daemon, canonical_path(path));
+}
+
+static void bind_sockets(struct daemon *daemon)
+{
+	const struct config *config = daemon->service.config;
+
+	bind_socket(daemon, daemon->options.agent_socket, (mode_t)config->host.agent_socket_mode,
+		&daemon->listener);
+	/* Credentials decide; in user mode nobody else's can do. */
+	bind_socket(daemon, daemon->options.control_socket, config->from_file ? 0666 : 0600,
+		&daemon->control);
 }
 
 static void start_spawner(struct daemon *daemon)
@@ -234,7 +244,7 @@ static void check_features(struct daemon *daemon)
 {
 	_cleanup_free_ char *message = NULL;
 
-	if (features_check(&daemon->service.config->host.require, &daemon->cgroup, &message) < 0)
+	if (features_check(&daemon->service.config->host.require, &message) < 0)
 		die_with(message ? message : "out of memory");
 }
 
@@ -248,21 +258,24 @@ static void start(struct daemon *daemon)
 	startup_keep_memory();
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
+	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
 	daemon->service.cgroup = &daemon->cgroup;
+	features_probe(&daemon->cgroup);
 	check_features(daemon);
 	start_spawner(daemon);
 	cgroup_done(&daemon->cgroup);
 	own_config(daemon);
 	open_state(daemon);
-	bind_socket(daemon);
+	bind_sockets(daemon);
 	daemon->service.base = make_loop();
 	daemon->service.workspaces = workspaces_new(
 		daemon->service.base, daemon->spawner, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
-		daemon->config_reload = config_reload_new(&daemon->service, daemon->config_source);
+		daemon->config_reload = daemon->service.config_reload =
+			config_reload_new(&daemon->service, daemon->config_source);
 	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
 		(daemon->config_source && !daemon->config_reload))
 		die_with("out of memory");
@@ -284,9 +297,11 @@ static void serve(struct daemon *daemon)
 		r = peer_auth_read(fd, &peer);
 		if (r < 0 || !peer_auth_first(daemon->service.config, &peer))
 			die_with("the connection's other end belongs to another user");
-		r = agent_conn_new(&daemon->service, fd, &peer);
+		r = agent_conn_new(&daemon->service, &agent_endpoint, fd, &peer);
 	} else {
-		r = listener_start(daemon->listener, &daemon->service);
+		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
+		if (r == 0 && daemon->control)
+			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
 		log_info("listening on %s", daemon->options.agent_socket);
 	}
 	if (r < 0)
@@ -299,6 +314,7 @@ static void serve(struct daemon *daemon)
 static void stop(struct daemon *daemon)
 {
 	listener_free(daemon->listener);
+	listener_free(daemon->control);
 	agent_conns_close();
 	strangers_close();
 	workspaces_free(daemon->service.workspaces);

@@ -17,6 +17,7 @@ static const struct {
 	[ENDED_BY_OUTPUT_LIMIT] = {"output_limit", TOOL_OUTPUT_LIMIT},
 	[ENDED_BY_MEMORY] = {"memory", TOOL_MEMORY_LIMIT},
 	[ENDED_BY_PIDS] = {"pids", TOOL_PROCESS_LIMIT},
+	[ENDED_BY_ADMIN] = {"admin", TOOL_CANCELLED},
 	[ENDED_BY_SHUTDOWN] = {"shutdown", TOOL_SHUTTING_DOWN},
 	[ENDED_BY_WORKER_LOST] = {"worker_lost", TOOL_WORKER_LOST},
 };

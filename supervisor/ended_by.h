@@ -15,6 +15,7 @@ enum ended_by {
 	ENDED_BY_OUTPUT_LIMIT,
 	ENDED_BY_MEMORY, /* killed at the limit of its cgroup */
 	ENDED_BY_PIDS,   /* failed at the limit of processes */
+	ENDED_BY_ADMIN,  /* through the control socket */
 	ENDED_BY_SHUTDOWN,
 	ENDED_BY_WORKER_LOST,
 	ENDED_BY_COUNT,

@@ -9,9 +9,13 @@
 #include "supervisor/tenant.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* SO_PASSRIGHTS, socket(7). */
 static bool refuses_descriptors(const struct cgroup *cgroup)
@@ -29,21 +33,74 @@ static bool has_cgroup(const struct cgroup *cgroup)
 	return (cgroup->controllers & needed) == needed;
 }
 
+static bool has_cpu(const struct cgroup *cgroup)
+{
+	return strcmp(cgroup_keeper_of_cpu(cgroup), "cgroup") == 0;
+}
+
+static bool has_io(const struct cgroup *cgroup)
+{
+	return strcmp(cgroup_keeper_of_io(cgroup), "cgroup") == 0;
+}
+
+/* openat2(2): what it answers for a path that leads out tells that it resolved it. */
+static bool resolves_beneath(const struct cgroup *cgroup)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+	_cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	(void)cgroup;
+	return syscall(SYS_openat2, root, "..", &how, sizeof(how)) < 0 && errno == EXDEV;
+}
+
+#define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
+
 static const struct feature {
 	const char *name;
 	bool (*is_there)(const struct cgroup *cgroup); /* NULL: this version does not use it, so
 							  nobody has it */
 	const char *remedy;
+	const char *cost;
 } features[] = {
 	{"cgroups", has_cgroup,
 		"no cgroup with the memory and pids controllers is delegated to cloisterd: start "
-		"it "
-		"as a service with Delegate=yes"},
-	{"landlock", NULL, "this version of cloister does not use Landlock yet"},
+		"it as a service with Delegate=yes, as in: " DELEGATE,
+		"a command's memory is bounded by nothing but the machine's, and its processes "
+		"only together with all others of its workspace"},
+	{"cpu_controller", has_cpu, "delegate the cpu controller to cloisterd's cgroup: " DELEGATE,
+		"one workspace can take all processors from the others"},
+	{"io_controller", has_io,
+		"delegate the io controller to cloisterd's cgroup, on a kernel that has "
+		"io.weight: " DELEGATE,
+		"one workspace can slow down the disk for the others"},
+	{"landlock", NULL, "this version of cloister does not use Landlock yet",
+		"what a process may open is held by its mount namespace alone"},
+	{"openat2", resolves_beneath,
+		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
+		"paths are resolved one component at a time, which is slower"},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
-		"or later"},
+		"or later",
+		"descriptors that clients pass are received and closed by a thread of their own"},
 };
+
+static bool present[ARRAY_SIZE(features)];
+
+void features_probe(const struct cgroup *cgroup)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		present[i] = features[i].is_there && features[i].is_there(cgroup);
+}
+
+void features_each(void (*each)(void *context, const struct feature_report *report), void *context)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		struct feature_report report = {
+			features[i].name, features[i].cost, features[i].remedy, present[i]};
+
+		each(context, &report);
+	}
+}
 
 static const struct feature *find(const char *name)
 {
@@ -69,13 +126,12 @@ const char *feature_names(void)
 	return names;
 }
 
-int features_check(
-	const struct string_list *required, const struct cgroup *cgroup, char **ret_message)
+int features_check(const struct string_list *required, char **ret_message)
 {
 	for (size_t i = 0; i < required->count; i++) {
 		const struct feature *feature = find(required->strings[i]);
 
-		if (feature && feature->is_there && feature->is_there(cgroup))
+		if (feature && present[feature - features])
 			continue;
 		if (asprintf(ret_message, "the configuration requires %s: %s", required->strings[i],
 			    feature ? feature->remedy : "there is no such feature") < 0)

@@ -299,6 +299,48 @@ int jsonrpc_parse(
 	return result;
 }
 
+const char *jsonrpc_unknown_param(struct json_object *params, const char *const *names)
+{
+	json_object_object_foreach (params, name, value) {
+		size_t i = 0;
+
+		(void)value;
+		while (names[i] && strcmp(names[i], name) != 0)
+			i++;
+		if (!names[i])
+			return name;
+	}
+	return NULL;
+}
+
+bool jsonrpc_string_param(struct json_object *params, const char *name, struct text *ret)
+{
+	struct json_object *value;
+
+	*ret = (struct text){NULL, 0};
+	if (!json_object_object_get_ex(params, name, &value))
+		return true;
+	if (!json_object_is_type(value, json_type_string))
+		return false;
+	*ret = string_of(value);
+	return true;
+}
+
+int jsonrpc_read(struct evbuffer *out, struct text line, struct jsonrpc_request *ret_request)
+{
+	struct jsonrpc_fault fault;
+	int r = jsonrpc_parse(line, ret_request, &fault);
+
+	if (r == -ENOMEM)
+		(void)jsonrpc_error(out, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
+	if (r == -EBADMSG) {
+		if (!fault.notification)
+			(void)jsonrpc_error(out, fault.id_text, fault.code, fault.message, NULL);
+		jsonrpc_fault_free(&fault);
+	}
+	return r;
+}
+
 void jsonrpc_request_free(struct jsonrpc_request *request)
 {
 	json_object_put(request->root);

@@ -51,6 +51,17 @@ struct jsonrpc_fault {
 int jsonrpc_parse(
 	struct text line, struct jsonrpc_request *ret_request, struct jsonrpc_fault *ret_fault);
 
+/** As jsonrpc_parse(), and answers what is no request to @out itself. 0 with *ret_request to be
+ * freed, or -EBADMSG or -ENOMEM: something may have been appended to @out. */
+int jsonrpc_read(struct evbuffer *out, struct text line, struct jsonrpc_request *ret_request);
+
+/** The name of a member of @params that is not among @names, which end with NULL; or NULL. */
+const char *jsonrpc_unknown_param(struct json_object *params, const char *const *names);
+
+/** A string among @params, borrowed; data is NULL when it is absent. False when it is something
+ * else. */
+bool jsonrpc_string_param(struct json_object *params, const char *name, struct text *ret);
+
 /** @id as the JSON text that a request with this id has in id_text. Borrowed from @id; NULL: out of
  * memory. */
 const char *jsonrpc_id_text(struct json_object *id);

@@ -5,11 +5,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
-#include "supervisor/config.h"
+#include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/jsonrpc.h"
 #include "supervisor/log.h"
 #include "supervisor/peer_auth.h"
+#include "supervisor/service.h"
 #include "supervisor/stranger.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@
 
 struct listener {
 	struct service *service;
+	const struct endpoint *endpoint;
 	int fd;
 	char *path;
 	bool takes_fds; /* the kernel cannot refuse what clients pass */
@@ -110,20 +112,19 @@ static void admit(const struct listener *listener, int fd)
 	struct service *service = listener->service;
 	struct peer_credentials peer = {0};
 	int r = peer_auth_read(fd, &peer);
-	const struct tenant *tenant = r < 0 ? NULL : peer_auth_first(service->config, &peer);
+	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
 
-	if (!tenant && (service->strangers >= LIMIT_STRANGERS ||
-			       stranger_new(service, fd, listener->takes_fds) < 0))
+	if (!known && (service->strangers >= LIMIT_STRANGERS ||
+			      stranger_new(service, fd, listener->takes_fds) < 0))
 		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN");
-	else if (!tenant)
+	else if (!known)
 		; /* is told so when it has asked */
 	else if (service->shutting_down)
 		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN");
-	else if (service->connections >= service->config->host.connections ||
-		 tenant->usage->connections >= tenant->limits.connections)
+	else if (!listener->endpoint->has_room(service, &peer))
 		refuse(listener, fd, "Too many connections; try again later", "BUSY");
 	else
-		(void)agent_conn_new(service, fd, &peer);
+		(void)agent_conn_new(service, listener->endpoint, fd, &peer);
 	peer_credentials_done(&peer);
 }
 
@@ -159,8 +160,10 @@ static void on_resume(evutil_socket_t fd, short what, void *context)
 	event_add(listener->readable, NULL);
 }
 
-int listener_start(struct listener *listener, struct service *service)
+int listener_start(
+	struct listener *listener, struct service *service, const struct endpoint *endpoint)
 {
+	listener->endpoint = endpoint;
 	listener->service = service;
 	listener->readable =
 		event_new(service->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);

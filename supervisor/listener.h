@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The agent socket: accepts connections, lets in whom peer_auth.h allows, and pauses when
+/* A listening socket: accepts connections, lets in whom its endpoint knows, and pauses when
  * descriptors run out. */
 
 #include "supervisor/service.h"
 
 #include <sys/types.h>
 
+struct endpoint;
 struct listener;
 
 /**
@@ -16,8 +17,9 @@ struct listener;
  */
 int listener_bind(const char *path, mode_t mode, struct listener **ret);
 
-/** Begins to accept. 0 or -errno. */
-int listener_start(struct listener *listener, struct service *service);
+/** Begins to accept, for @endpoint. 0 or -errno. */
+int listener_start(
+	struct listener *listener, struct service *service, const struct endpoint *endpoint);
 
 /** Stops, and removes the socket's name. NULL is fine. */
 void listener_free(struct listener *listener);

@@ -130,6 +130,7 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 		.message = text_from(refusal->message),
 	};
 
+	call_stats_refused(&session->service->stats, refusal->error);
 	answer_observation(session, request->id_text, &reply, &observation);
 	free(reply.tool_call_id);
 }
@@ -239,9 +240,14 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 	if (call_request_read(request->params, workspace_visible(workspace),
 		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
 		refuse(session, request, &refusal);
-	} else if (session->service->shutting_down || has_too_many_calls(session, workspace)) {
+	} else if (service_takes_nothing(session->service) ||
+		   has_too_many_calls(session, workspace)) {
 		refusal.tool = strdup(call_request.tool->name);
-		refusal.error = session->service->shutting_down ? TOOL_SHUTTING_DOWN : TOOL_BUSY;
+		refusal.error = TOOL_BUSY;
+		if (service_takes_nothing(session->service)) {
+			refusal.error = TOOL_SHUTTING_DOWN;
+			refusal.message = strdup(service_takes_nothing(session->service));
+		}
 		call_request_done(&call_request);
 		refuse(session, request, &refusal);
 	} else {

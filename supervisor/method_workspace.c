@@ -198,13 +198,15 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	struct workspace *workspace;
 	enum tool_error error;
 
-	if (session->service->shutting_down)
+	if (service_takes_nothing(session->service)) {
 		error = TOOL_SHUTTING_DOWN;
-	else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
-		 session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION)
+		message = strdup(service_takes_nothing(session->service));
+	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
+		   session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
 		error = TOOL_BUSY;
-	else
+	} else {
 		error = get_workspace(session, request->params, &workspace, &message);
+	}
 	if (error != TOOL_OK)
 		answer_refusal(session, request->id_text, error, message);
 	else

@@ -12,6 +12,7 @@
 
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
+	"                 [--control-socket PATH]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR]\n"
 	"\n"
@@ -22,6 +23,8 @@ static const char usage[] =
 	"  --check               report every mistake in them and exit, with 1 if there is one\n"
 	"  --agent-socket PATH   default: what FILE says, otherwise\n"
 	"                        $XDG_RUNTIME_DIR/cloister/agent.sock\n"
+	"  --control-socket PATH where cloisterctl connects to; default: what FILE says; beside\n"
+	"                        agent.sock where that is $XDG_RUNTIME_DIR's; otherwise none\n"
 	"  --state-dir DIR       where managed workspaces lie; default: what FILE says, otherwise\n"
 	"                        $XDG_STATE_HOME/cloister, that is ~/.local/state/cloister\n"
 	"  --user NAME           the user to become when started as root\n"
@@ -30,6 +33,7 @@ static const char usage[] =
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
+	OPTION_CONTROL_SOCKET,
 	OPTION_STATE_DIR,
 	OPTION_USER,
 	OPTION_CONNECTION_FD,
@@ -70,7 +74,12 @@ int options_complete(
 	if (options->connection_fd >= 0)
 		return 0;
 	take_from(&options->agent_socket, host->agent_socket);
+	take_from(&options->control_socket, host->control_socket);
 	take_from(&options->state_dir, host->state_dir);
+	/* A second instance that has its own agent socket must not take the first one's other. */
+	if (!options->agent_socket && !options->control_socket)
+		options->control_socket =
+			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/control.sock");
 	if (!options->agent_socket)
 		options->agent_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
@@ -94,6 +103,10 @@ static void read_option(struct options *options, int option)
 	case OPTION_AGENT_SOCKET:
 		free(options->agent_socket);
 		options->agent_socket = strdup(optarg);
+		break;
+	case OPTION_CONTROL_SOCKET:
+		free(options->control_socket);
+		options->control_socket = strdup(optarg);
 		break;
 	case OPTION_STATE_DIR:
 		free(options->state_dir);
@@ -130,6 +143,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"config", required_argument, NULL, OPTION_CONFIG},
 		{"check", no_argument, NULL, OPTION_CHECK},
 		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
+		{"control-socket", required_argument, NULL, OPTION_CONTROL_SOCKET},
 		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
 		{"user", required_argument, NULL, OPTION_USER},
 		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
@@ -143,7 +157,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
 		read_option(&options, option);
 	if (optind < argc || (options.check && !options.config) ||
-		(options.connection_fd >= 0 && (options.agent_socket || options.config)))
+		(options.connection_fd >= 0 &&
+			(options.agent_socket || options.control_socket || options.config)))
 		print_and_exit(stderr, usage, 2);
 	*ret_options = options;
 }
@@ -151,6 +166,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 void options_done(struct options *options)
 {
 	free(TAKE_PTR(options->agent_socket));
+	free(TAKE_PTR(options->control_socket));
 	free(TAKE_PTR(options->state_dir));
 	free(TAKE_PTR(options->user));
 }

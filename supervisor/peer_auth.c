@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* The kernel says how many there are when they do not fit. */
 static int read_groups(int fd, struct peer_credentials *peer)
@@ -54,6 +55,29 @@ const struct tenant *peer_auth_first(
 		if (tenant_admits(config->tenants[i], peer))
 			return config->tenants[i];
 	return NULL;
+}
+
+static bool is_in_group(const struct peer_credentials *peer, const struct id_list *groups)
+{
+	for (size_t i = 0; i < groups->count; i++) {
+		if (groups->ids[i] == peer->gid)
+			return true;
+		for (size_t j = 0; j < peer->n_groups; j++)
+			if (groups->ids[i] == peer->groups[j])
+				return true;
+	}
+	return false;
+}
+
+enum control_role peer_auth_role(const struct config *config, const struct peer_credentials *peer)
+{
+	if (!config->from_file && peer->uid == geteuid())
+		return CONTROL_ROLE_ADMIN;
+	if (is_in_group(peer, &config->host.admin_groups))
+		return CONTROL_ROLE_ADMIN;
+	if (is_in_group(peer, &config->host.observer_groups))
+		return CONTROL_ROLE_OBSERVER;
+	return CONTROL_ROLE_NONE;
 }
 
 void peer_credentials_done(struct peer_credentials *peer)

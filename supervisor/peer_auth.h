@@ -10,6 +10,13 @@
 struct config;
 struct tenant;
 
+/* What a client of the control socket may do; each includes what is before it. */
+enum control_role {
+	CONTROL_ROLE_NONE,
+	CONTROL_ROLE_OBSERVER, /* looks */
+	CONTROL_ROLE_ADMIN,    /* acts */
+};
+
 /* As they were when the client connected. */
 struct peer_credentials {
 	uid_t uid;
@@ -25,5 +32,9 @@ int peer_auth_read(int fd, struct peer_credentials *ret);
 /** The first tenant of @config that @peer may act for; NULL: a stranger. Borrowed. */
 const struct tenant *peer_auth_first(
 	const struct config *config, const struct peer_credentials *peer);
+
+/** What @peer is to the control socket: by the groups that @config names; without a configuration
+ * file the user that cloisterd runs as is the administrator. */
+enum control_role peer_auth_role(const struct config *config, const struct peer_credentials *peer);
 
 void peer_credentials_done(struct peer_credentials *peer);

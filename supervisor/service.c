@@ -18,3 +18,13 @@ void service_account(struct service *service, int64_t bytes)
 		malloc_trim(0);
 	}
 }
+
+const char *service_takes_nothing(const struct service *service)
+{
+	if (service->shutting_down)
+		return "The service is shutting down";
+	if (service->draining)
+		return "An administrator has stopped the service from taking new calls; try again "
+		       "later";
+	return NULL;
+}

@@ -3,12 +3,16 @@
 
 /* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
 
+#include "supervisor/call_stats.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 struct cgroup;
 struct config;
+struct config_reload;
 struct event_base;
 struct pipe_stock;
 struct workspaces;
@@ -30,15 +34,23 @@ struct service {
 	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
 	struct pipe_stock *pipes;
 	const struct cgroup *cgroup;
-	size_t connections;
-	size_t strangers;       /* peers of no tenant, see stranger.h */
-	uint64_t pending_bytes; /* of all requests: buffered lines, and calls in flight */
+	struct config_reload *config_reload; /* NULL: there is no file to read again */
+	struct call_stats stats;
+	struct timespec started;    /* CLOCK_MONOTONIC */
+	size_t connections;         /* of agents */
+	size_t control_connections; /* and of administrators and observers */
+	size_t strangers;           /* peers of no tenant, see stranger.h */
+	uint64_t pending_bytes;     /* of all requests: buffered lines, and calls in flight */
 	uint64_t pending_peak;
 	bool shutting_down; /* nothing new is begun */
+	bool draining;      /* likewise, until an administrator says otherwise */
 	/* The last connection or the last workspace has gone: main decides whether that ends the
 	 * process. */
 	void (*idle)(struct service *service);
 };
+
+/** Why nothing new is begun, a sentence with static storage; NULL: it is. */
+const char *service_takes_nothing(const struct service *service);
 
 /** Counts @bytes of requests in, or out if negative. */
 void service_account(struct service *service, int64_t bytes);

@@ -18,22 +18,6 @@
 #include <json-c/linkhash.h>
 #include <stdio.h>
 
-#define PARAMS_MAX 5
-
-static const struct method {
-	const char *name;
-	void (*act)(struct session *session, struct jsonrpc_request *request);
-	const char *params[PARAMS_MAX + 1]; /* none: the method checks them itself */
-} methods[] = {
-	{"tool.call", method_tool_call, {NULL}},
-	{"tool.cancel", method_tool_cancel, {"id"}},
-	{"tools.list", method_tools_list, {"format"}},
-	{"workspace.open", method_workspace_open, {"workspace", "root", "kind", "tenant"}},
-	{"workspace.close", method_workspace_close, {"workspace", "tenant"}},
-	{"workspace.list", method_workspace_list, {"workspace"}},
-	{"workspace.remove", method_workspace_remove, {"workspace", "tenant"}},
-};
-
 /* The connection counts for the first tenant. */
 static void count_for(struct session *session, struct tenant *tenant)
 {
@@ -43,6 +27,15 @@ static void count_for(struct session *session, struct tenant *tenant)
 		session->counted->usage->connections--;
 	tenant_release(session->counted);
 	session->counted = tenant;
+}
+
+void session_take_config(struct session *session)
+{
+	struct config *old = session->config;
+
+	config_hold(session->service->config);
+	session->config = session->service->config;
+	config_release(old);
 }
 
 /* Which tenants the client may act for, as the service is configured now. 0 or -ENOMEM. */
@@ -60,9 +53,8 @@ static int find_tenants(struct session *session)
 	free(session->tenants);
 	session->tenants = tenants;
 	session->n_tenants = n;
-	config_hold(config);
-	config_release(session->config);
-	session->config = config;
+	session_take_config(session);
+	session->admitted = n > 0;
 	count_for(session, n > 0 ? tenants[0] : NULL);
 	return 0;
 }
@@ -77,9 +69,9 @@ bool session_may_use(const struct session *session, const struct workspace *work
 	return false;
 }
 
-/* After a reload: what the client may no longer have open is closed for it; calls in flight go on.
- */
-static int reconsider(struct session *session)
+/* Also after a reload: what the client may no longer have open is closed for it; calls in flight
+ * go on. */
+static int judge(struct session *session)
 {
 	struct session_workspace *opened, *next;
 	int r = find_tenants(session);
@@ -106,8 +98,8 @@ struct tenant *session_tenant(const struct session *session, struct text name)
 	return NULL;
 }
 
-struct session *session_new(struct service *service, const struct session_connection *connection,
-	struct peer_credentials *peer)
+struct session *session_new(struct service *service, const struct endpoint *endpoint,
+	const struct session_connection *connection, struct peer_credentials *peer)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
@@ -118,11 +110,12 @@ struct session *session_new(struct service *service, const struct session_connec
 	session->peer = *peer;
 	*peer = (struct peer_credentials){0};
 	session->service = service;
+	session->endpoint = endpoint;
 	session->connection = *connection;
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
 	LIST_INIT(&session->pending);
-	if (find_tenants(session) < 0) {
+	if (endpoint->judge(session) < 0) {
 		session_free(session);
 		return NULL;
 	}
@@ -172,6 +165,8 @@ void session_free(struct session *session)
 	}
 	while (!LIST_EMPTY(&session->workspaces))
 		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
+	if (session->endpoint->leave)
+		session->endpoint->leave(session);
 	count_for(session, NULL);
 	free(session->tenants);
 	config_release(session->config);
@@ -254,20 +249,6 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 		}
 }
 
-bool session_string_param(struct json_object *params, const char *name, struct text *ret)
-{
-	struct json_object *value;
-
-	*ret = (struct text){NULL, 0};
-	if (!json_object_object_get_ex(params, name, &value))
-		return true;
-	if (!json_object_is_type(value, json_type_string))
-		return false;
-	*ret = (struct text){
-		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
-	return true;
-}
-
 struct session_call *session_find_call(struct session *session, const char *id_text)
 {
 	struct session_call *call;
@@ -278,29 +259,13 @@ struct session_call *session_find_call(struct session *session, const char *id_t
 	return NULL;
 }
 
-/* The name of a member of @params that @method does not have, or NULL. */
-static const char *find_unknown_param(const struct method *method, struct json_object *params)
-{
-	if (!method->params[0])
-		return NULL;
-	json_object_object_foreach (params, name, value) {
-		size_t i = 0;
-
-		(void)value;
-		while (method->params[i] && strcmp(method->params[i], name) != 0)
-			i++;
-		if (!method->params[i])
-			return name;
-	}
-	return NULL;
-}
-
-/* Whether the client may still act for anybody. Otherwise it is told so, and nothing else. */
+/* Whether the client may still do anything. Otherwise it is told so, and nothing else. */
 static bool is_admitted(struct session *session, const struct jsonrpc_request *request)
 {
-	bool out_of_memory = session->config != session->service->config && reconsider(session) < 0;
+	bool out_of_memory = session->config != session->service->config &&
+			     session->endpoint->judge(session) < 0;
 
-	if (!out_of_memory && session->n_tenants > 0)
+	if (!out_of_memory && session->admitted)
 		return true;
 	if (!request->notification)
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
@@ -311,29 +276,44 @@ static bool is_admitted(struct session *session, const struct jsonrpc_request *r
 	return false;
 }
 
+static const struct endpoint_method *find_method(const struct endpoint *endpoint, struct text name)
+{
+	for (size_t i = 0; i < endpoint->n_methods; i++)
+		if (text_equal(name, text_from(endpoint->methods[i].name)))
+			return &endpoint->methods[i];
+	return NULL;
+}
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	enum jsonrpc_code code, const char *message, const char *data_code)
+{
+	if (!request->notification)
+		session_answer_error(session, request->id_text, code, message, data_code);
+}
+
 static void act(struct session *session, struct jsonrpc_request *request)
 {
-	const struct method *method = NULL;
-	const char *unknown;
+	const struct endpoint_method *method = find_method(session->endpoint, request->method);
+	const char *unknown = NULL;
 	char message[128];
 
 	if (!is_admitted(session, request))
 		return;
-	for (size_t i = 0; !method && i < ARRAY_SIZE(methods); i++)
-		if (text_equal(request->method, text_from(methods[i].name)))
-			method = &methods[i];
 	if (!method) {
-		if (!request->notification)
-			session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
-				"There is no such method", NULL);
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "There is no such method", NULL);
 		return;
 	}
-	unknown = find_unknown_param(method, request->params);
+	if (session->role < method->role) {
+		refuse(session, request, JSONRPC_SERVER_ERROR,
+			"Only a member of the admin group may do this",
+			tool_error_name(TOOL_FORBIDDEN));
+		return;
+	}
+	if (!method->own_params)
+		unknown = jsonrpc_unknown_param(request->params, method->params);
 	if (unknown) {
 		snprintf(message, sizeof(message), "Unknown parameter \"%.64s\"", unknown);
-		if (!request->notification)
-			session_answer_error(
-				session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
+		refuse(session, request, JSONRPC_INVALID_PARAMS, message, NULL);
 		return;
 	}
 	method->act(session, request);
@@ -342,19 +322,11 @@ static void act(struct session *session, struct jsonrpc_request *request)
 void session_line(struct session *session, struct text line)
 {
 	struct jsonrpc_request request;
-	struct jsonrpc_fault fault;
-	int r = jsonrpc_parse(line, &request, &fault);
+	int r = jsonrpc_read(session->connection.output, line, &request);
 
 	session->line_bytes = line.len;
-	if (r == -ENOMEM) {
-		session_answer_error(session, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
-		return;
-	}
 	if (r < 0) {
-		if (!fault.notification)
-			session_answer_error(
-				session, fault.id_text, fault.code, fault.message, NULL);
-		jsonrpc_fault_free(&fault);
+		session->connection.wrote(session->connection.context);
 		return;
 	}
 	act(session, &request);
@@ -394,3 +366,36 @@ void session_pause_output(struct session *session, bool pause)
 			call_resume_output(call->call);
 	}
 }
+
+static bool knows(const struct config *config, const struct peer_credentials *peer)
+{
+	return peer_auth_first(config, peer) != NULL;
+}
+
+static bool has_room(const struct service *service, const struct peer_credentials *peer)
+{
+	const struct tenant *tenant = peer_auth_first(service->config, peer);
+
+	return service->connections < service->config->host.connections &&
+	       tenant->usage->connections < tenant->limits.connections;
+}
+
+static const struct endpoint_method methods[] = {
+	{"tool.call", method_tool_call, .own_params = true},
+	{"tool.cancel", method_tool_cancel, .params = {"id"}},
+	{"tools.list", method_tools_list, .params = {"format"}},
+	{"workspace.open", method_workspace_open,
+		.params = {"workspace", "root", "kind", "tenant"}},
+	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
+	{"workspace.list", method_workspace_list, .params = {"workspace"}},
+	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
+};
+
+const struct endpoint agent_endpoint = {
+	.knows = knows,
+	.has_room = has_room,
+	.judge = judge,
+	.methods = methods,
+	.n_methods = ARRAY_SIZE(methods),
+	.connections = offsetof(struct service, connections),
+};

@@ -3,7 +3,8 @@
 
 /*
  * What one client has: its default workspace, the workspaces it uses and its calls in flight. The
- * methods of the agent socket act on it (methods.c); how its bytes come and go is agent_conn.c's.
+ * methods of its endpoint act on it; how its bytes come and go is agent_conn.c's. A client of the
+ * control socket has no workspaces and no calls, but a role.
  */
 
 #include "supervisor/jsonrpc.h"
@@ -14,6 +15,7 @@
 
 struct call;
 struct command_io;
+struct endpoint;
 struct evbuffer;
 struct session;
 struct session_call;
@@ -29,10 +31,10 @@ struct session_connection {
 	void *context;
 };
 
-/** A session of @peer, whose groups are taken in any case; which tenants it may act for, the
+/** A session of @peer, whose groups are taken in any case, at @endpoint; what it may do there, the
  * service's configuration says, now and after every reload. NULL: out of memory. */
-struct session *session_new(struct service *service, const struct session_connection *connection,
-	struct peer_credentials *peer);
+struct session *session_new(struct service *service, const struct endpoint *endpoint,
+	const struct session_connection *connection, struct peer_credentials *peer);
 
 /** The client is gone: its calls are cancelled, nobody is answered, its workspaces are released. */
 void session_free(struct session *session);

@@ -5,10 +5,12 @@
 
 #include "common/utf8.h"
 #include "supervisor/command_io.h"
+#include "supervisor/endpoint.h"
 #include "supervisor/session.h"
 #include "supervisor/workspace.h"
 
 struct config;
+struct control_watcher;
 struct json_text;
 struct tenant;
 
@@ -53,6 +55,10 @@ struct session_call {
 
 struct session {
 	struct service *service;
+	const struct endpoint *endpoint;
+	bool admitted;
+	enum control_role role;          /* at the control socket */
+	struct control_watcher *watcher; /* NULL: it has not asked for events */
 	struct session_connection connection;
 	struct peer_credentials peer;
 	struct config *config;   /* held: the one that the tenants below are of */
@@ -68,6 +74,9 @@ struct session {
 	size_t line_bytes; /* of the request at hand */
 	bool paused;
 };
+
+/** Holds the configuration as it is now in place of the one that it was judged by. */
+void session_take_config(struct session *session);
 
 /* The answers to a request; none where @id_text is NULL. Each is one whole line. */
 void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text);
@@ -97,7 +106,11 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 
 /** A string among @params, borrowed; data is NULL when it is absent. False when it is something
  * else. */
-bool session_string_param(struct json_object *params, const char *name, struct text *ret);
+static inline bool session_string_param(
+	struct json_object *params, const char *name, struct text *ret)
+{
+	return jsonrpc_string_param(params, name, ret);
+}
 
 /** Counts @call, whose session is @session, in; and out and frees it. */
 void session_add_call(struct session *session, struct session_call *call);

@@ -61,6 +61,7 @@ struct workspaces {
 	const char *const *own_directories;
 	int managed_fd;
 	size_t count;
+	uint64_t lost; /* cells that were open */
 	LIST_HEAD(, workspace) list;
 };
 
@@ -275,6 +276,7 @@ fail_cell(struct workspace *workspace, const char *format, ...)
 	va_list arguments;
 
 	if (!workspace->failure) {
+		workspace->all->lost += workspace->state == WORKSPACE_OPEN;
 		va_start(arguments, format);
 		if (vasprintf(&workspace->failure, format, arguments) < 0)
 			workspace->failure = strdup("");
@@ -657,4 +659,44 @@ void workspace_abandon(struct workspace *workspace)
 {
 	kill_cell(workspace);
 	fail_cell(workspace, "The workspace's process did not answer and was killed");
+}
+
+const char *const workspace_states[WORKSPACE_STATES] = {
+	[WORKSPACE_CLOSED] = "closed",
+	[WORKSPACE_OPENING] = "opening",
+	[WORKSPACE_OPEN] = "open",
+	[WORKSPACE_ENDING] = "ending",
+	[WORKSPACE_STATES - 1] = "quarantined",
+};
+
+void workspaces_look(struct workspaces *workspaces,
+	void (*each)(void *context, struct workspace *workspace), void *context)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		each(context, workspace);
+}
+
+void workspace_look(const struct workspace *workspace, struct workspace_view *ret)
+{
+	const struct workspace_ticket *ticket;
+	struct workspace_view view = {
+		.state = workspace_states[workspace->quarantined ? WORKSPACE_STATES - 1
+								 : workspace->state],
+		.users = workspace->users,
+		.commands = workspace->running[WORKSPACE_SLOT_COMMAND],
+	};
+
+	TAILQ_FOREACH(ticket, &workspace->tickets, entry)
+	{
+		view.running += ticket->begun;
+		view.waiting += !ticket->begun;
+	}
+	*ret = view;
+}
+
+uint64_t workspaces_lost(const struct workspaces *workspaces)
+{
+	return workspaces->lost;
 }

@@ -112,6 +112,29 @@ struct text workspace_visible(const struct workspace *workspace);
 size_t workspace_users(const struct workspace *workspace);
 bool workspace_is_open(const struct workspace *workspace);
 
+/* What of a workspace may be looked at from outside, at one moment. */
+struct workspace_view {
+	const char *state; /* of workspace_states */
+	size_t users;      /* connections that have it open, and calls */
+	size_t waiting;    /* tickets that have not begun */
+	size_t running;
+	size_t commands; /* of those that are running */
+};
+
+#define WORKSPACE_STATES 5
+extern const char *const workspace_states[WORKSPACE_STATES];
+
+/** Every workspace there is, of all tenants, each given to @each, which must not change which there
+ * are. */
+void workspaces_look(struct workspaces *workspaces,
+	void (*each)(void *context, struct workspace *workspace), void *context);
+
+void workspace_look(const struct workspace *workspace, struct workspace_view *ret);
+
+/** How many open cells were lost: their processes died, or were killed because they did not do what
+ * they must. */
+uint64_t workspaces_lost(const struct workspaces *workspaces);
+
 /** Queues @ticket, whose fields but entry and begun the caller has set; begins it when there is a
  * cell and a free slot. */
 void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket);

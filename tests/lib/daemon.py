@@ -14,7 +14,8 @@ from cloister_client import Client, acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
-PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister")
+PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
+            "cloisterctl")
 AM_ROOT = os.getuid() == 0
 
 
@@ -139,10 +140,12 @@ class Daemon:
         self.account = area.account
         self.path = area.new_directory("daemon")
         self.socket = self.path / "agent.sock"
+        self.control_socket = self.path / "control.sock"
         self.state = self.path / "state"
         self.log_path = self.path / "log"
         self.config = self.path / "cloister.conf"
-        words = ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state)]
+        words = ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state),
+                 "--control-socket", str(self.control_socket)]
         if config is not None:
             self.config.write_text(config)
             words += ["--config", str(self.config)]
@@ -165,6 +168,17 @@ class Daemon:
         client = Client(self.socket, account.uid, account.gid, groups)
         self.clients.append(client)
         return client
+
+    def control(self, account=None, groups=()):
+        """A client of the control socket that acts as the user, or as another."""
+        account = account or self.account
+        client = Client(self.control_socket, account.uid, account.gid, groups)
+        self.clients.append(client)
+        return client
+
+    def ctl(self, *words):
+        """Runs cloisterctl as the user, and returns it completed."""
+        return self.area.run("cloisterctl", "--socket", str(self.control_socket), *words)
 
     def reload(self, config):
         """Changes the configuration and sends SIGHUP: whether it was taken."""

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterctl: what administrators and observers use. Runs as whoever called it, trusts its command
+ * line and environment and the cloisterd it talks to, but not the names and commands in what that
+ * tells: they are agents', and are escaped before they reach a terminal.
+ */
+#include "client/arguments.h"
+#include "client/client.h"
+#include "client/cloister.h"
+#include "client/ctl_print.h"
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CALL_NAME_LENGTH 16
+
+/* What the operand names. */
+enum operand { OPERAND_NONE, OPERAND_TARGET };
+
+static const struct subcommand {
+	const char *name;
+	const char *doc;
+	void (*print)(struct json_object *result); /* NULL: events, a line each */
+	enum operand operand;
+} subcommands[] = {
+	{"status", "what the service does, and what is enforced by what", print_status,
+		OPERAND_NONE},
+	{"doctor", "what the host lacks, what that costs and what to do", print_doctor,
+		OPERAND_NONE},
+	{"tenants", "who has how much in use", print_tenants, OPERAND_NONE},
+	{"workspaces", "the workspaces in use", print_workspaces, OPERAND_NONE},
+	{"commands", "the calls in flight", print_calls, OPERAND_NONE},
+	{"show", "WORKSPACE|CALL: one of them, and more of its command", print_shown,
+		OPERAND_TARGET},
+	{"kill", "WORKSPACE|CALL: ends a call, or all of a workspace", print_killed,
+		OPERAND_TARGET},
+	{"drain", "takes no new calls; those in flight go on", print_draining, OPERAND_NONE},
+	{"resume", "takes calls again", print_draining, OPERAND_NONE},
+	{"reload", "reads the configuration again, all of it or nothing", print_reloaded,
+		OPERAND_NONE},
+	{"metrics", "OpenMetrics text", print_metrics, OPERAND_NONE},
+	{"events", "each call's beginning and end as it happens, JSON lines", NULL, OPERAND_NONE},
+};
+
+struct wish {
+	const struct subcommand *subcommand;
+	const char *socket_path, *tenant, *target;
+	bool json;
+};
+
+void complain(const char *format, ...)
+{
+	va_list arguments;
+
+	fputs("cloisterctl: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+}
+
+static void print_usage(FILE *stream)
+{
+	fputs("usage: cloisterctl [--socket PATH] [--json] [--tenant NAME] COMMAND\n\n"
+	      "Looks at a running cloisterd and steers it, as far as the caller's groups allow.\n",
+		stream);
+	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
+		fprintf(stream, "  %-11s %s\n", subcommands[i].name, subcommands[i].doc);
+	fputs("\nA CALL is its 16 digits, as `commands` lists them; anything else is a WORKSPACE, "
+	      "as is\neverything with --tenant, which tells workspaces of one name apart.\n"
+	      "PATH: default $CLOISTER_CONTROL_SOCKET, $XDG_RUNTIME_DIR/cloister/control.sock,\n"
+	      "/run/cloister/control.sock.\n",
+		stream);
+}
+
+/* Where cloisterd may listen. -ENOENT: nobody answers at any of the usual places. */
+static int connect_to_control(const char *named, int *ret_fd)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	char path[PATH_MAX];
+	int r;
+
+	if (!named)
+		named = getenv("CLOISTER_CONTROL_SOCKET");
+	if (named && *named) {
+		r = client_connect(named, ret_fd);
+		if (r < 0)
+			complain("no service at %s: %s", named, strerror(-r));
+		return r;
+	}
+	if (runtime && *runtime == '/') {
+		snprintf(path, sizeof(path), "%s/cloister/control.sock", runtime);
+		if (client_connect(path, ret_fd) == 0)
+			return 0;
+	}
+	r = client_connect("/run/cloister/control.sock", ret_fd);
+	if (r < 0)
+		complain("no service answers: /run/cloister/control.sock: %s (name another with "
+			 "--socket PATH)",
+			strerror(-r));
+	return r;
+}
+
+static bool is_call(const char *target)
+{
+	return strlen(target) == CALL_NAME_LENGTH &&
+	       strspn(target, "0123456789abcdef") == CALL_NAME_LENGTH;
+}
+
+static struct json_object *params_of(const struct wish *wish)
+{
+	struct json_object *params = json_object_new_object();
+
+	if (!wish->target)
+		return params;
+	json_put(params, !wish->tenant && is_call(wish->target) ? "call" : "workspace",
+		json_object_new_string(wish->target));
+	if (wish->tenant)
+		json_put(params, "tenant", json_object_new_string(wish->tenant));
+	return params;
+}
+
+/* What was named is not there, or did not work: the caller got in and asked properly. */
+static int status_of_error(struct json_object *reply)
+{
+	static const char *const failures[] = {
+		"NOT_FOUND", "WORKSPACE_NOT_FOUND", "EXECUTION_ERROR"};
+	struct json_object *error = NULL, *data = NULL, *code = NULL;
+	int status = reply_complain(reply);
+
+	json_object_object_get_ex(reply, "error", &error);
+	json_object_object_get_ex(error, "data", &data);
+	if (!json_object_object_get_ex(data, "code", &code))
+		return status;
+	for (size_t i = 0; i < ARRAY_SIZE(failures); i++)
+		if (strcmp(json_object_get_string(code), failures[i]) == 0)
+			return STATUS_TOOL_FAILED;
+	return status;
+}
+
+/* Until the service ends or nobody reads what is printed. */
+static int print_events(struct client *client)
+{
+	struct json_object *message, *params;
+	int r;
+
+	for (;;) {
+		r = client_receive(client, -1, -1, &message);
+		if (r < 0)
+			break;
+		if (json_object_object_get_ex(message, "params", &params))
+			puts(json_object_to_json_string_ext(
+				params, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_put(message);
+		if (fflush(stdout) != 0)
+			return STATUS_OK;
+	}
+	client_complain(r);
+	return STATUS_NO_SERVICE;
+}
+
+static int ask(const struct wish *wish, struct client *client)
+{
+	struct json_object *reply;
+	int status = STATUS_OK;
+	int r = client_request(client, wish->subcommand->name, params_of(wish), &reply);
+
+	if (r < 0) {
+		client_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	if (!reply_result(reply))
+		status = status_of_error(reply);
+	else if (!wish->subcommand->print)
+		status = print_events(client);
+	else if (wish->json)
+		puts(json_object_to_json_string_ext(reply_result(reply), PRINTED_JSON));
+	else
+		wish->subcommand->print(reply_result(reply));
+	json_object_put(reply);
+	return status;
+}
+
+/* 0, -EINVAL after saying what is wrong, or -ECANCELED when all has been said. */
+static int read_options(int argc, char **argv, struct wish *wish)
+{
+	static const struct option known[] = {
+		{"socket", required_argument, NULL, 's'},
+		{"tenant", required_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
+		if (option == 's')
+			wish->socket_path = optarg;
+		else if (option == 't')
+			wish->tenant = optarg;
+		else if (option == 'j')
+			wish->json = true;
+		else if (option == 'h')
+			print_usage(stdout);
+		else if (option == 'V')
+			puts("cloisterctl " CLOISTER_VERSION);
+		else
+			return -EINVAL;
+		if (option == 'h' || option == 'V')
+			return -ECANCELED;
+	}
+	return 0;
+}
+
+static int read_words(int argc, char **argv, struct wish *wish)
+{
+	for (size_t i = 0; argc > 0 && i < ARRAY_SIZE(subcommands); i++)
+		if (strcmp(argv[0], subcommands[i].name) == 0)
+			wish->subcommand = &subcommands[i];
+	if (!wish->subcommand) {
+		if (argc > 0)
+			complain("there is no command '%s'", argv[0]);
+		return -EINVAL;
+	}
+	if (wish->subcommand->operand == OPERAND_TARGET && argc > 1)
+		wish->target = argv[1];
+	if (argc != (wish->subcommand->operand == OPERAND_TARGET ? 2 : 1) ||
+		(wish->tenant && !wish->target)) {
+		complain("%s takes %s", argv[0],
+			wish->subcommand->operand == OPERAND_TARGET
+				? "one operand: a workspace or a call"
+				: "no operand and no --tenant");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct wish wish = {0};
+	int fd, status, r;
+
+	signal(SIGPIPE, SIG_IGN);
+	r = read_options(argc, argv, &wish);
+	if (r == 0)
+		r = read_words(argc - optind, argv + optind, &wish);
+	if (r == -EINVAL)
+		print_usage(stderr);
+	if (r < 0)
+		return r == -ECANCELED ? STATUS_OK : STATUS_USAGE;
+	if (connect_to_control(wish.socket_path, &fd) < 0)
+		return STATUS_NO_SERVICE;
+	if (client_new(fd, &client) < 0) {
+		complain("out of memory");
+		return STATUS_OWN_FAILURE;
+	}
+	status = ask(&wish, client);
+	if (fflush(stdout) != 0) {
+		complain("cannot write to stdout: %s", strerror(errno));
+		return STATUS_OWN_FAILURE;
+	}
+	return status;
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterctl. Names and commands in the results are agents' and their models' words. */
+#include "client/ctl_print.h"
+
+#include "client/cloister.h"
+#include "client/ctl_table.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct ctl_column workspace_columns[] = {
+	{"tenant", "TENANT", CTL_TEXT},
+	{"kind", "KIND", CTL_TEXT},
+	{"state", "STATE", CTL_TEXT},
+	{"users", "USERS", CTL_NUMBER},
+	{"running", "RUNNING", CTL_NUMBER},
+	{"waiting", "WAITING", CTL_NUMBER},
+	{"workspace", "WORKSPACE", CTL_TEXT},
+	{NULL, NULL, CTL_TEXT},
+};
+
+static struct json_object *member(struct json_object *object, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(object, name, &value) ? value : NULL;
+}
+
+static long long number(struct json_object *object, const char *name)
+{
+	return (long long)json_object_get_int64(member(object, name));
+}
+
+/* An array, also where the service sent none. */
+static void table(struct json_object *result, const char *name, const struct ctl_column *columns)
+{
+	struct json_object *rows = member(result, name);
+
+	if (json_object_is_type(rows, json_type_array))
+		ctl_table(rows, columns);
+}
+
+static void print_text(const char *heading, struct json_object *object, const char *name)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *value = json_object_get_string(member(object, name));
+
+	text = terminal_text(value ? value : "-");
+	if (text)
+		printf("%s%s\n", heading, text);
+}
+
+static void print_states(struct json_object *states)
+{
+	const char *separator = "";
+
+	printf("workspaces   ");
+	if (!json_object_is_type(states, json_type_object))
+		return;
+	json_object_object_foreach (states, name, count) {
+		printf("%s%lld %s", separator, (long long)json_object_get_int64(count), name);
+		separator = ", ";
+	}
+	putchar('\n');
+}
+
+void print_status(struct json_object *result)
+{
+	static const struct ctl_column columns[] = {
+		{"what", "WHAT", CTL_TEXT},
+		{"by", "ENFORCED BY", CTL_TEXT},
+		{"why", "WHY NOT MORE", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
+	char buffer[32];
+
+	print_text("version      ", result, "version");
+	print_text("state        ", result, "state");
+	print_text("your role    ", result, "role");
+	printf("up           %s\n",
+		ctl_duration(number(result, "uptime_ms"), buffer, sizeof(buffer)));
+	printf("tenants      %lld\n", number(result, "tenants"));
+	printf("connections  %lld agents, %lld control\n", number(result, "connections"),
+		number(result, "control_connections"));
+	printf("calls        %lld, of them %lld waiting and %lld commands running\n",
+		number(result, "calls"), number(result, "calls_waiting"),
+		number(result, "commands_running"));
+	print_states(member(result, "workspaces"));
+	printf("cells lost   %lld\n\n", number(result, "cells_lost"));
+	table(result, "enforcement", columns);
+}
+
+void print_workspaces(struct json_object *result)
+{
+	table(result, "workspaces", workspace_columns);
+}
+
+/* Whatever the call is about, under one name. */
+static void name_subjects(struct json_object *calls)
+{
+	size_t n =
+		json_object_is_type(calls, json_type_array) ? json_object_array_length(calls) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *call = json_object_array_get_idx(calls, i);
+		struct json_object *command = member(call, "command");
+
+		if (command)
+			json_object_object_add(call, "subject", json_object_get(command));
+	}
+}
+
+void print_calls(struct json_object *result)
+{
+	static const struct ctl_column columns[] = {
+		{"call", "CALL", CTL_TEXT},
+		{"tenant", "TENANT", CTL_TEXT},
+		{"workspace", "WORKSPACE", CTL_TEXT},
+		{"tool", "TOOL", CTL_TEXT},
+		{"state", "STATE", CTL_TEXT},
+		{"age_ms", "AGE", CTL_DURATION},
+		{"deadline_ms", "DEADLINE", CTL_DURATION},
+		{"subject", "COMMAND, PATH OR PATTERN", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
+
+	name_subjects(member(result, "calls"));
+	table(result, "calls", columns);
+}
+
+void print_tenants(struct json_object *result)
+{
+	static const struct ctl_column columns[] = {
+		{"connections", "CONNECTIONS", CTL_NUMBER},
+		{"calls", "CALLS", CTL_NUMBER},
+		{"workspaces", "WORKSPACES", CTL_NUMBER},
+		{"managed", "MANAGED", CTL_YES_NO},
+		{"tenant", "TENANT", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
+
+	table(result, "tenants", columns);
+}
+
+void print_shown(struct json_object *result)
+{
+	if (member(result, "workspaces")) {
+		print_workspaces(result);
+		putchar('\n');
+	}
+	print_calls(result);
+}
+
+void print_doctor(struct json_object *result)
+{
+	struct json_object *features = member(result, "features");
+	size_t n = json_object_is_type(features, json_type_array)
+			   ? json_object_array_length(features)
+			   : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *feature = json_object_array_get_idx(features, i);
+		bool present = json_object_get_boolean(member(feature, "present"));
+
+		print_text(present ? "ok       " : "missing  ", feature, "feature");
+		if (present)
+			continue;
+		print_text("         without it: ", feature, "cost");
+		print_text("         to have it: ", feature, "fix");
+	}
+}
+
+/* For machines: as it is. */
+void print_metrics(struct json_object *result)
+{
+	const char *text = json_object_get_string(member(result, "text"));
+
+	if (text)
+		fputs(text, stdout);
+}
+
+void print_killed(struct json_object *result)
+{
+	printf("%lld calls told to end, %lld were ending already\n", number(result, "told"),
+		number(result, "already_ending"));
+}
+
+void print_draining(struct json_object *result)
+{
+	if (json_object_get_boolean(member(result, "draining")))
+		printf("no new calls are taken; %lld are in flight\n", number(result, "calls"));
+	else
+		printf("calls are taken; %lld are in flight\n", number(result, "calls"));
+}
+
+void print_reloaded(struct json_object *result)
+{
+	printf("the configuration is reloaded: %lld tenants\n", number(result, "tenants"));
+}

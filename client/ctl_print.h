@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The results of the control socket's methods as people read them, on stdout. */
+
+struct json_object;
+
+void print_status(struct json_object *result);
+void print_workspaces(struct json_object *result);
+void print_calls(struct json_object *result);
+void print_tenants(struct json_object *result);
+void print_shown(struct json_object *result);
+void print_doctor(struct json_object *result);
+void print_metrics(struct json_object *result);
+void print_killed(struct json_object *result);
+void print_draining(struct json_object *result);
+void print_reloaded(struct json_object *result);

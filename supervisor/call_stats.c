@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/call_stats.h"
+
+#include "supervisor/observation.h"
+
+const uint64_t call_stats_bounds_us[CALL_STATS_BOUNDS] = {
+	100,
+	250,
+	500,
+	1000,
+	2500,
+	5000,
+	10000,
+	50000,
+	250000,
+	1000000,
+	10000000,
+	60000000,
+};
+
+void call_stats_ended(
+	struct call_stats *stats, enum tool_id tool, const struct observation *observation)
+{
+	size_t bucket = 0;
+
+	while (bucket < CALL_STATS_BOUNDS && observation->wall_us > call_stats_bounds_us[bucket])
+		bucket++;
+	stats->calls[tool][observation->error]++;
+	stats->buckets[tool][bucket]++;
+	stats->sum_us[tool] += observation->wall_us;
+	if (tool == TOOL_RUN_COMMAND && observation->io)
+		stats->commands[observation->ended_by]++;
+}
+
+void call_stats_refused(struct call_stats *stats, enum tool_error error)
+{
+	stats->refused[error]++;
+}

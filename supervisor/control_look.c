@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: status, workspaces, commands, tenants and show, for observers and administrators. */
+#include "common/cgroup_file.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/cgroup.h"
+#include "supervisor/config.h"
+#include "supervisor/control.h"
+
+#include <event2/buffer.h>
+#include <stdio.h>
+
+/* What is looked through: each of the callbacks below writes or counts with one. */
+struct look {
+	struct json_text json;
+	const struct control_target *target; /* NULL: all */
+	int64_t calls, waiting, commands;
+	int64_t workspaces[WORKSPACE_STATES];
+};
+
+/* False: nobody waits for an answer. */
+static bool begin(struct session *session, const struct jsonrpc_request *request, struct look *look)
+{
+	if (request->notification)
+		return false;
+	session_answer_begin(session, &look->json, request->id_text);
+	json_text_object_begin(&look->json);
+	return true;
+}
+
+static void end(struct session *session, struct look *look)
+{
+	json_text_object_end(&look->json);
+	session_answer_end(session, &look->json);
+}
+
+static void count_call(void *context, struct call *call)
+{
+	struct look *look = context;
+	struct call_view view;
+
+	call_look(call, &view);
+	look->calls++;
+	if (strcmp(view.state, "waiting") == 0)
+		look->waiting++;
+	else if (view.is_command)
+		look->commands++;
+}
+
+static void count_workspace(void *context, struct workspace *workspace)
+{
+	struct look *look = context;
+	struct workspace_view view;
+
+	workspace_look(workspace, &view);
+	for (size_t i = 0; i < WORKSPACE_STATES; i++)
+		look->workspaces[i] += view.state == workspace_states[i];
+}
+
+/* One line of what is enforced: by what, or by nothing; and where that is less than it might be,
+ * why. */
+static void put_keeper(struct json_text *json, const char *what, const char *by, const char *why)
+{
+	json_text_object_begin(json);
+	control_put(json, "what", what);
+	control_put_bool(json, "enforced", strcmp(by, "none") != 0);
+	control_put(json, "by", by);
+	control_put(json, "why", why);
+	json_text_object_end(json);
+}
+
+static void put_limit(struct json_text *json, const struct cgroup *cgroup, const char *what,
+	const char *by, const char *controller)
+{
+	char why[256];
+
+	if (strcmp(by, "cgroup") == 0) {
+		put_keeper(json, what, by, NULL);
+		return;
+	}
+	if (cgroup->missing)
+		snprintf(why, sizeof(why), "%s", cgroup->missing);
+	else
+		snprintf(why, sizeof(why), "the delegated cgroup has no %s", controller);
+	put_keeper(json, what, by, why);
+}
+
+static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
+{
+	json_text_key(json, "enforcement");
+	json_text_array_begin(json);
+	put_limit(json, cgroup, "memory", cgroup_keeper_of_memory(cgroup), "memory controller");
+	put_limit(json, cgroup, "processes", cgroup_keeper_of_processes(cgroup), "pids controller");
+	put_limit(json, cgroup, "cpu", cgroup_keeper_of_cpu(cgroup), "cpu controller");
+	put_limit(json, cgroup, "io", cgroup_keeper_of_io(cgroup), "io controller with io.weight");
+	put_keeper(json, "files", "mount namespace", NULL);
+	put_keeper(json, "network", "network namespace", NULL);
+	put_keeper(json, "processes of others", "pid namespace", NULL);
+	put_keeper(json, "landlock", "none", "this version of cloister does not use Landlock yet");
+	put_keeper(json, "system calls of commands", "none",
+		"this version of cloister has no system call filter for commands yet");
+	put_keeper(json, "system calls of cloisterd", "seccomp", NULL);
+	put_keeper(json, "a host id of each workspace's own", "none",
+		"user mode: on the host, everything in a workspace is of the user that cloisterd "
+		"runs as");
+	json_text_array_end(json);
+}
+
+static int64_t uptime_ms(const struct service *service)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)(now.tv_sec - service->started.tv_sec) * 1000 +
+	       (now.tv_nsec - service->started.tv_nsec) / 1000000;
+}
+
+static const char *state_of(const struct service *service)
+{
+	if (service->shutting_down)
+		return "shutting down";
+	return service->draining ? "draining" : "serving";
+}
+
+void control_status(struct session *session, struct jsonrpc_request *request)
+{
+	const struct service *service = session->service;
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	calls_each(count_call, &look);
+	workspaces_look(service->workspaces, count_workspace, &look);
+	control_put(&look.json, "version", CLOISTER_VERSION);
+	control_put(&look.json, "state", state_of(service));
+	control_put(&look.json, "role", session->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
+	control_put_number(&look.json, "uptime_ms", uptime_ms(service));
+	control_put_number(&look.json, "tenants", (int64_t)service->config->n_tenants);
+	control_put_number(&look.json, "connections", (int64_t)service->connections);
+	control_put_number(
+		&look.json, "control_connections", (int64_t)service->control_connections);
+	control_put_number(&look.json, "calls", look.calls);
+	control_put_number(&look.json, "calls_waiting", look.waiting);
+	control_put_number(&look.json, "commands_running", look.commands);
+	control_put_number(&look.json, "cells_lost", (int64_t)workspaces_lost(service->workspaces));
+	json_text_key(&look.json, "workspaces");
+	json_text_object_begin(&look.json);
+	for (size_t i = 0; i < WORKSPACE_STATES; i++)
+		control_put_number(&look.json, workspace_states[i], look.workspaces[i]);
+	json_text_object_end(&look.json);
+	put_enforcement(&look.json, service->cgroup);
+	end(session, &look);
+}
+
+static void put_workspace(void *context, struct workspace *workspace)
+{
+	struct look *look = context;
+	struct json_text *json = &look->json;
+	struct workspace_view view;
+
+	if (look->target && !control_is_workspace(look->target, workspace))
+		return;
+	workspace_look(workspace, &view);
+	json_text_object_begin(json);
+	control_put(json, "workspace", workspace_name(workspace));
+	control_put(json, "tenant", workspace_tenant(workspace)->name);
+	control_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	control_put(json, "state", view.state);
+	control_put_number(json, "users", (int64_t)view.users);
+	control_put_number(json, "running", (int64_t)view.running);
+	control_put_number(json, "commands", (int64_t)view.commands);
+	control_put_number(json, "waiting", (int64_t)view.waiting);
+	json_text_object_end(json);
+}
+
+static void put_workspaces(struct service *service, struct look *look)
+{
+	json_text_key(&look->json, "workspaces");
+	json_text_array_begin(&look->json);
+	workspaces_look(service->workspaces, put_workspace, look);
+	json_text_array_end(&look->json);
+}
+
+void control_workspaces(struct session *session, struct jsonrpc_request *request)
+{
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	put_workspaces(session->service, &look);
+	end(session, &look);
+}
+
+static void put_call(void *context, struct call *call)
+{
+	struct look *look = context;
+	struct json_text *json = &look->json;
+	struct call_view view;
+
+	call_look(call, &view);
+	if (look->target && !control_is_call(look->target, &view))
+		return;
+	json_text_object_begin(json);
+	control_put_call(
+		json, &view, look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES);
+	control_put(json, "state", view.state);
+	control_put_number(json, "age_ms", view.age_ms);
+	control_put_number(json, "deadline_ms", view.deadline_ms);
+	json_text_object_end(json);
+}
+
+static void put_calls(struct look *look)
+{
+	json_text_key(&look->json, "calls");
+	json_text_array_begin(&look->json);
+	calls_each(put_call, look);
+	json_text_array_end(&look->json);
+}
+
+/* All calls: a file call that waits or hangs is as much of interest as a command. */
+void control_commands(struct session *session, struct jsonrpc_request *request)
+{
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	put_calls(&look);
+	end(session, &look);
+}
+
+static void put_limits(struct json_text *json, const struct tenant_limits *limits)
+{
+	json_text_key(json, "limits");
+	json_text_object_begin(json);
+	control_put_number(json, "connections", (int64_t)limits->connections);
+	control_put_number(json, "calls", (int64_t)limits->calls);
+	control_put_number(json, "workspaces", (int64_t)limits->workspaces);
+	json_text_object_end(json);
+}
+
+void control_tenants(struct session *session, struct jsonrpc_request *request)
+{
+	const struct config *config = session->service->config;
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	json_text_key(&look.json, "tenants");
+	json_text_array_begin(&look.json);
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		const struct tenant *tenant = config->tenants[i];
+
+		json_text_object_begin(&look.json);
+		control_put(&look.json, "tenant", tenant->name);
+		control_put_bool(&look.json, "managed", tenant->managed);
+		control_put_number(&look.json, "connections", (int64_t)tenant->usage->connections);
+		control_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
+		control_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
+		put_limits(&look.json, &tenant->limits);
+		json_text_object_end(&look.json);
+	}
+	json_text_array_end(&look.json);
+	end(session, &look);
+}
+
+/* A call, or a workspace with its calls. */
+void control_show(struct session *session, struct jsonrpc_request *request)
+{
+	struct control_target target;
+	struct look look = {.target = &target};
+
+	if (control_find(session, request, &target) < 0 || !begin(session, request, &look))
+		return;
+	if (!target.call.data)
+		put_workspaces(session->service, &look);
+	put_calls(&look);
+	end(session, &look);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: metrics, for observers and administrators: OpenMetrics 1.0 text. */
+#include "common/cleanup.h"
+#include "supervisor/config.h"
+#include "supervisor/control.h"
+
+#include <event2/buffer.h>
+
+struct gauges {
+	unsigned long long waiting, running, commands;
+	unsigned long long workspaces[WORKSPACE_STATES];
+};
+
+static void count_call(void *context, struct call *call)
+{
+	struct gauges *gauges = context;
+	struct call_view view;
+	bool waits;
+
+	call_look(call, &view);
+	waits = strcmp(view.state, "waiting") == 0;
+	gauges->waiting += waits;
+	gauges->running += !waits;
+	gauges->commands += !waits && view.is_command;
+}
+
+static void count_workspace(void *context, struct workspace *workspace)
+{
+	struct gauges *gauges = context;
+	struct workspace_view view;
+
+	workspace_look(workspace, &view);
+	for (size_t i = 0; i < WORKSPACE_STATES; i++)
+		gauges->workspaces[i] += view.state == workspace_states[i];
+}
+
+static void family(struct evbuffer *out, const char *name, const char *type, const char *help)
+{
+	evbuffer_add_printf(
+		out, "# TYPE cloister_%s %s\n# HELP cloister_%s %s\n", name, type, name, help);
+}
+
+/* A value that is not ours, with its quotation marks. */
+static void put_label(struct evbuffer *out, const char *value)
+{
+	evbuffer_add(out, "\"", 1);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			evbuffer_add(out, "\\", 1);
+		evbuffer_add(out, *value == '\n' ? "\\n" : value, *value == '\n' ? 2 : 1);
+	}
+	evbuffer_add(out, "\"", 1);
+}
+
+static void put_calls(struct evbuffer *out, const struct call_stats *stats)
+{
+	family(out, "calls", "counter", "Tool calls that ended, by tool and code.");
+	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
+		for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
+			if (stats->calls[tool][error] > 0)
+				evbuffer_add_printf(out,
+					"cloister_calls_total{tool=\"%s\",code=\"%s\"} %llu\n",
+					tools[tool].name, tool_error_name((enum tool_error)error),
+					(unsigned long long)stats->calls[tool][error]);
+	family(out, "calls_refused", "counter", "Tool calls that were never begun, by code.");
+	for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
+		if (stats->refused[error] > 0)
+			evbuffer_add_printf(out, "cloister_calls_refused_total{code=\"%s\"} %llu\n",
+				tool_error_name((enum tool_error)error),
+				(unsigned long long)stats->refused[error]);
+	family(out, "commands", "counter", "Commands that ran, by why they ended.");
+	for (size_t cause = 0; cause < ENDED_BY_COUNT; cause++)
+		if (stats->commands[cause] > 0)
+			evbuffer_add_printf(out, "cloister_commands_total{ended_by=\"%s\"} %llu\n",
+				ended_by_name((enum ended_by)cause),
+				(unsigned long long)stats->commands[cause]);
+}
+
+static void put_histogram(struct evbuffer *out, const struct call_stats *stats, size_t tool)
+{
+	const char *name = tools[tool].name;
+	unsigned long long sum = 0;
+
+	for (size_t i = 0; i < CALL_STATS_BOUNDS; i++) {
+		sum += stats->buckets[tool][i];
+		evbuffer_add_printf(out,
+			"cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"%g\"} %llu\n", name,
+			(double)call_stats_bounds_us[i] / 1e6, sum);
+	}
+	sum += stats->buckets[tool][CALL_STATS_BOUNDS];
+	evbuffer_add_printf(out,
+		"cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"+Inf\"} %llu\n", name, sum);
+	evbuffer_add_printf(
+		out, "cloister_call_duration_seconds_count{tool=\"%s\"} %llu\n", name, sum);
+	evbuffer_add_printf(out, "cloister_call_duration_seconds_sum{tool=\"%s\"} %.6f\n", name,
+		(double)stats->sum_us[tool] / 1e6);
+}
+
+static void put_gauges(struct evbuffer *out, const struct service *service)
+{
+	struct gauges gauges = {0};
+
+	calls_each(count_call, &gauges);
+	workspaces_look(service->workspaces, count_workspace, &gauges);
+	family(out, "calls_in_flight", "gauge", "Tool calls that have not ended.");
+	evbuffer_add_printf(
+		out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);
+	evbuffer_add_printf(
+		out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
+	family(out, "commands_running", "gauge", "Commands that run.");
+	evbuffer_add_printf(out, "cloister_commands_running %llu\n", gauges.commands);
+	family(out, "connections", "gauge", "Connections, by socket.");
+	evbuffer_add_printf(
+		out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
+	evbuffer_add_printf(out, "cloister_connections{socket=\"control\"} %zu\n",
+		service->control_connections);
+	family(out, "workspaces", "gauge", "Workspaces in use, by state.");
+	for (size_t i = 0; i < WORKSPACE_STATES; i++)
+		evbuffer_add_printf(out, "cloister_workspaces{state=\"%s\"} %llu\n",
+			workspace_states[i], gauges.workspaces[i]);
+	family(out, "cells_lost", "counter",
+		"Open workspaces whose processes died or had to be killed.");
+	evbuffer_add_printf(out, "cloister_cells_lost_total %llu\n",
+		(unsigned long long)workspaces_lost(service->workspaces));
+}
+
+static void put_tenants(struct evbuffer *out, const struct config *config)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} counts[] = {
+		{"tenant_connections", "Connections of a tenant.",
+			offsetof(struct tenant_usage, connections)},
+		{"tenant_calls", "Tool calls in flight of a tenant.",
+			offsetof(struct tenant_usage, calls)},
+		{"tenant_workspaces", "Workspaces in use of a tenant.",
+			offsetof(struct tenant_usage, workspaces)},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		family(out, counts[i].name, "gauge", counts[i].help);
+		for (size_t j = 0; j < config->n_tenants; j++) {
+			const char *usage = (const char *)config->tenants[j]->usage;
+
+			evbuffer_add_printf(out, "cloister_%s{tenant=", counts[i].name);
+			put_label(out, config->tenants[j]->name);
+			evbuffer_add_printf(
+				out, "} %zu\n", *(const size_t *)(usage + counts[i].offset));
+		}
+	}
+}
+
+void control_metrics(struct session *session, struct jsonrpc_request *request)
+{
+	struct evbuffer *out = request->notification ? NULL : evbuffer_new();
+	const struct service *service = session->service;
+	struct json_text json;
+	struct text text;
+
+	if (!out) {
+		control_refuse(session, request, TOOL_BUSY, "Out of memory");
+		return;
+	}
+	put_calls(out, &service->stats);
+	family(out, "call_duration_seconds", "histogram", "From a call's admission to its answer.");
+	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
+		put_histogram(out, &service->stats, tool);
+	put_gauges(out, service);
+	put_tenants(out, service->config);
+	evbuffer_add_printf(out, "# EOF\n");
+	text.len = evbuffer_get_length(out);
+	text.data = (char *)evbuffer_pullup(out, -1);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "text");
+	json_text_string(&json, text);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	evbuffer_free(out);
+}

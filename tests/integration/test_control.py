@@ -1,0 +1,542 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control socket and cloisterctl: who gets in, what each role may, and what is told and done."""
+
+import json
+import os
+import re
+import select
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import RpcError
+from daemon import environment
+
+AGENT_METHODS = ("tool.call", "tool.cancel", "tools.list", "workspace.open", "workspace.close",
+                 "workspace.list", "workspace.remove")
+LOOKING = ("status", "workspaces", "commands", "tenants", "doctor", "metrics", "events")
+ACTING = ("drain", "resume", "reload")
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+
+
+def error_of(client, method, params=None):
+    with pytest.raises(RpcError) as caught:
+        client.call(method, params)
+    return caught.value
+
+
+@pytest.fixture
+def control(daemon):
+    with daemon.control() as connected:
+        yield connected
+        connected.call("resume")
+
+
+def calls_of(control):
+    return control.call("commands")["calls"]
+
+
+def start_command(client, control, command, **keywords):
+    """Begins a command and returns its id and its number at the control socket, once it runs."""
+    number = client.begin("run_command", {"command": command, **keywords})
+
+    def running():
+        return [call["call"] for call in calls_of(control)
+                if call.get("command") == command[:160] and call["state"] == "running"]
+
+    assert procfs.eventually(running)
+    return number, running()[0]
+
+
+# Roles
+
+
+@pytest.fixture
+def roles(start_daemon, tenants):
+    """A daemon with an agent, an administrator, an observer, and someone who is neither."""
+    agent, admin, observer = tenants
+    daemon = start_daemon(config=f"""[cloister]
+agent_socket_mode = 0666
+admin_group = {admin.name}
+observer_group = {observer.name}
+[tenant t]
+users = {agent.name}
+managed = yes
+""")
+    return daemon, agent, admin, observer
+
+
+@as_root
+def test_an_admin_acts_and_an_observer_looks(roles):
+    daemon, agent, admin, observer = roles
+    client = daemon.connect(agent)
+    client.call("workspace.open", {"workspace": "w"})
+    acting, looking = daemon.control(admin), daemon.control(observer)
+    assert acting.call("status")["role"] == "admin"
+    assert looking.call("status")["role"] == "observer"
+    call, number = start_command(client, looking, "echo begun; sleep 600")
+    for method in LOOKING:
+        looking.call(method)
+    assert looking.call("show", {"workspace": "w"})["calls"][0]["call"] == number
+    for method, params in (("kill", {"call": number}), ("kill", {"workspace": "w"}), ("kill", {"call": "no"}),
+                           ("kill", {"nonsense": 1}), *((method, None) for method in ACTING)):
+        assert error_of(looking, method, params).name == "FORBIDDEN"
+    assert calls_of(looking)[0]["state"] == "running"
+    assert acting.call("status")["state"] == "serving"
+    assert acting.call("kill", {"call": number}) == {"told": 1, "already_ending": 0}
+    assert client.result(call)["output"]["ended_by"] == "admin"
+    assert acting.call("reload") == {"tenants": 1}
+
+
+@as_root
+def test_strangers_get_forbidden_and_nothing_else(roles):
+    """The tenant's user, the daemon's own, and root are not among the groups."""
+    daemon, agent, _, observer = roles
+    answers = set()
+    for account, groups in ((agent, ()), (daemon.account, ()), (agent, (65000,))):
+        for method in (*LOOKING, *ACTING, "kill", "no.such.method", "tools.list"):
+            with daemon.control(account, groups) as stranger:
+                stranger.request(method, {"call": "x"}, number=7)
+                answer = stranger.receive()
+                assert answer.pop("id") == 7
+                answers.add(json.dumps(answer, sort_keys=True))
+                assert stranger.receive() is None
+    assert len(answers) == 1
+    assert json.loads(answers.pop())["error"]["data"]["code"] == "FORBIDDEN"
+    # A supplementary group counts.
+    with daemon.control(agent, (65000, observer.gid)) as looking:
+        assert looking.call("status")["role"] == "observer"
+
+
+@as_root
+def test_a_reload_takes_a_role_away(roles):
+    daemon, agent, admin, observer = roles
+    looking, acting = daemon.control(observer), daemon.control(admin)
+    looking.call("events")
+    text = daemon.config.read_text()
+    daemon.config.write_text(text.replace(f"observer_group = {observer.name}\n", ""))
+    acting.call("reload")
+    client = daemon.connect(agent)
+    client.call("workspace.open", {"workspace": "w"})
+    client.run("true")
+    assert error_of(looking, "status").name == "FORBIDDEN"
+    assert not looking.notifications
+    assert looking.receive() is None
+
+
+@as_root
+def test_without_groups_nobody_administers(start_daemon, tenants):
+    daemon = start_daemon(config=f"[cloister]\nagent_socket_mode = 0666\n[tenant t]\nusers = {tenants[0].name}\n")
+    for account in (daemon.account, tenants[0]):
+        with daemon.control(account) as client:
+            assert error_of(client, "status").name == "FORBIDDEN"
+
+
+@as_root
+def test_in_user_mode_others_cannot_even_connect(daemon, tenants):
+    with pytest.raises(PermissionError):
+        daemon.control(tenants[0])
+
+
+@as_root
+def test_observers_leave_room_for_an_admin(roles):
+    daemon, _, admin, observer = roles
+    observers = [daemon.control(observer) for _ in range(33)]
+    assert observers[31].call("status")["role"] == "observer"
+    assert observers[32].receive()["error"]["data"]["code"] == "BUSY"
+    assert daemon.control(admin).call("status")["role"] == "admin"
+
+
+def test_no_method_is_on_the_other_socket(client, workspace, control):
+    for method in AGENT_METHODS:
+        assert error_of(control, method, {"tool": "run_command", "arguments": {"command": "true"}}).code == -32601
+    for method in (*LOOKING, *ACTING, "show", "kill"):
+        assert error_of(client, method).code == -32601
+
+
+def test_wrong_parameters_are_named(control):
+    for method, params in (("status", {"x": 1}), ("kill", {}), ("kill", {"call": 5}), ("kill", {"call": "a", "workspace": "b"}),
+                           ("show", {"call": "0" * 16, "tenant": "t"}), ("events", {"since": 1})):
+        assert error_of(control, method, params).code == -32602
+    for name in ("0" * 16, "0", "", "A" * 16, "g" * 16, "0" * 17):
+        assert error_of(control, "kill", {"call": name}).name == "NOT_FOUND"
+    assert error_of(control, "show", {"workspace": "nobodys"}).name == "WORKSPACE_NOT_FOUND"
+
+
+# Kill
+
+
+def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, control):
+    command = "echo partial; (setsid sleep 4711 &) ; sleep 4712"
+    call, number = start_command(client, control, command)
+    assert procfs.eventually(lambda: procfs.having("sleep 4711") and procfs.having("sleep 4712"))
+    assert control.call("kill", {"call": number}) == {"told": 1, "already_ending": 0}
+    observation = client.result(call)
+    assert not observation["success"]
+    assert observation["error"]["code"] == "CANCELLED"
+    assert observation["error"]["message"].startswith("An administrator ended the command")
+    assert observation["output"]["ended_by"] == "admin"
+    assert observation["output"]["stdout"] == "partial\n"
+    assert not procfs.having("sleep 471")
+    assert error_of(control, "kill", {"call": number}).name == "NOT_FOUND"
+    assert client.run("echo on")["stdout"] == "on\n"
+
+
+def test_the_first_cause_counts(client, workspace, control):
+    call = client.begin("run_command", {"command": "trap '' TERM; echo trapped; while :; do sleep 0.05; done"},
+                        {"stream": True})
+    assert client.receive()["params"]["data"] == "trapped\n"
+    (number,) = [listed["call"] for listed in calls_of(control)]
+    assert client.cancel(call)
+    assert control.call("kill", {"call": number}) == {"told": 0, "already_ending": 1}
+    assert client.result(call)["output"]["ended_by"] == "cancel"
+
+
+def test_killing_a_workspace_ends_its_calls_and_no_others(daemon, control):
+    first, second = daemon.connect(), daemon.connect()
+    path = daemon.new_workspace(first)
+    daemon.new_workspace(second)
+    started = [start_command(first, control, f"echo {i}; sleep 600")[0] for i in range(3)]
+    other, _ = start_command(second, control, "echo other; sleep 600")
+    assert control.call("kill", {"workspace": str(path)}) == {"told": 3, "already_ending": 0}
+    assert {first.result(call)["output"]["ended_by"] for call in started} == {"admin"}
+    (left,) = calls_of(control)
+    assert left["command"] == "echo other; sleep 600"
+    assert second.cancel(other)
+    second.result(other)
+
+
+def test_a_waiting_call_is_killed_where_it_waits(daemon, client, workspace, control):
+    running = [client.begin("run_command", {"command": "sleep 600"}) for _ in range(65)]
+    assert procfs.eventually(lambda: [call["state"] for call in calls_of(control)].count("running") == 64)
+    (waiting,) = [call["call"] for call in calls_of(control) if call["state"] == "waiting"]
+    control.call("kill", {"call": waiting})
+    observation = client.result(running[-1])
+    assert observation["error"]["code"] == "CANCELLED"
+    assert "administrator" in observation["error"]["message"]
+    assert control.call("kill", {"workspace": str(workspace)})["told"] == 64
+    for call in running[:-1]:
+        client.result(call)
+
+
+@as_root
+def test_a_name_that_two_tenants_have_needs_the_tenant(start_daemon, tenants):
+    a, b, admin = tenants
+    daemon = start_daemon(config=f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {admin.name}\n" + "".join(
+        f"[tenant {user.name[-1]}]\nusers = {user.name}\nmanaged = yes\n" for user in (a, b)))
+    control, clients = daemon.control(admin), [daemon.connect(user) for user in (a, b)]
+    for client in clients:
+        client.call("workspace.open", {"workspace": "w"})
+    (of_a, _), (of_b, _) = (start_command(client, control, f"sleep 60{i}") for i, client in enumerate(clients))
+    assert error_of(control, "kill", {"workspace": "w"}).code == -32602
+    assert control.call("kill", {"workspace": "w", "tenant": "a"})["told"] == 1
+    assert clients[0].result(of_a)["output"]["ended_by"] == "admin"
+    assert [call["tenant"] for call in calls_of(control)] == ["b"]
+    assert clients[1].cancel(of_b)
+
+
+# Looking
+
+
+def test_status_counts(own_daemon):
+    client, control = own_daemon.connect(), own_daemon.control()
+    workspace = own_daemon.new_workspace(client)
+    before = control.call("status")
+    call, _ = start_command(client, control, "sleep 600")
+    status = control.call("status")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", status["version"])
+    assert status["uptime_ms"] >= before["uptime_ms"]
+    assert (status["tenants"], status["calls"], status["commands_running"]) == (1, 1, 1)
+    assert status["connections"] == before["connections"] and status["control_connections"] == 1
+    assert status["workspaces"]["open"] == 1
+    (listed,) = control.call("workspaces")["workspaces"]
+    assert (listed["workspace"], listed["state"], listed["commands"]) == (str(workspace), "open", 1)
+    assert client.cancel(call)
+    client.result(call)
+
+
+def enforcement(daemon):
+    with daemon.control() as control:
+        return {line["what"]: line for line in control.call("status")["enforcement"]}
+
+
+def test_status_says_what_is_not_enforced(daemon, client):
+    """Without a delegated cgroup: the same as workspace.open says, and why."""
+    isolation = client.call("workspace.open", {"root": str(daemon.area.new_directory())})["isolation"]
+    assert not isolation["cgroup"]
+    lines = enforcement(daemon)
+    for what in ("memory", "processes", "cpu", "io"):
+        assert lines[what]["by"] == isolation["limits"][what] != "cgroup"
+        assert lines[what]["why"] == isolation["cgroup_missing"]
+        assert lines[what]["enforced"] == (lines[what]["by"] != "none")
+    assert not lines["memory"]["enforced"]
+    for what in ("landlock", "system calls of commands"):
+        assert not lines[what]["enforced"] and lines[what]["why"]
+    assert lines["network"]["by"] == "network namespace"
+
+
+def test_status_says_what_a_cgroup_enforces(start_daemon, delegation):
+    daemon = start_daemon(launcher=delegation.launcher())
+    lines = enforcement(daemon)
+    kept = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
+    for what, controller in kept.items():
+        there = controller in delegation.controllers()
+        assert (lines[what]["by"] == "cgroup") == there
+        assert bool(lines[what]["why"]) != there
+        if not there:
+            assert controller in lines[what]["why"]
+
+
+def test_doctor_agrees_with_status(daemon, control):
+    features = {feature["feature"]: feature for feature in control.call("doctor")["features"]}
+    assert features["cgroups"]["present"] == enforcement(daemon)["memory"]["enforced"]
+    assert features["openat2"]["present"]
+    for feature in features.values():
+        assert bool(feature["cost"]) == bool(feature["fix"]) == (not feature["present"])
+
+
+def test_long_commands_are_cut_at_a_character(client, workspace, control):
+    command = "true " + "é" * 3000 + "; sleep 600"
+    number = client.begin("run_command", {"command": command})
+    assert procfs.eventually(lambda: calls_of(control))
+    (listed,) = calls_of(control)
+    assert listed["cut"] and command.startswith(listed["command"])
+    assert len(listed["command"].encode()) == 159
+    (shown,) = control.call("show", {"call": listed["call"]})["calls"]
+    assert shown["cut"] and len(shown["command"].encode()) == 4095
+    assert client.cancel(number)
+    client.result(number)
+
+
+# Drain, reload
+
+
+def test_drain_lets_calls_finish_and_takes_no_new_ones(daemon, client, workspace, control):
+    call, _ = start_command(client, control, "until [ -e go ]; do sleep 0.05; done; echo finished")
+    assert control.call("drain") == {"draining": True, "calls": 1}
+    assert control.call("status")["state"] == "draining"
+    for tool, arguments in (("run_command", {"command": "true"}), ("list_directory", {"path": "."})):
+        error = client.fail(tool, **arguments)
+        assert error["code"] == "SHUTTING_DOWN" and "later" in error["message"]
+    with daemon.connect() as late:
+        assert late.call_error("workspace.open", {"root": str(workspace)}) == "SHUTTING_DOWN"
+    (workspace / "go").touch()
+    assert client.result(call)["output"]["stdout"] == "finished\n"
+    assert control.call("resume") == {"draining": False, "calls": 0}
+    assert client.run("echo again")["stdout"] == "again\n"
+
+
+@as_root
+def test_reload_is_all_or_nothing(roles):
+    daemon, _, admin, _ = roles
+    control = daemon.control(admin)
+    text = daemon.config.read_text()
+    daemon.config.write_text(text + "[tenant u]\nmanaged = perhaps\n")
+    assert error_of(control, "reload").name == "EXECUTION_ERROR"
+    assert control.call("status")["tenants"] == 1
+    daemon.config.write_text(text + "[tenant u]\nmanaged = yes\n")
+    assert control.call("reload") == {"tenants": 2}
+    assert [tenant["tenant"] for tenant in control.call("tenants")["tenants"]] == ["t", "u"]
+
+
+def test_without_a_file_there_is_nothing_to_reload(control):
+    assert error_of(control, "reload").name == "NOT_FOUND"
+
+
+# Metrics, events
+
+
+def metrics_of(control):
+    text = control.call("metrics")["text"]
+    assert text.endswith("\n# EOF\n") and "\n\n" not in text
+    samples, families = {}, {}
+    for line in text.splitlines()[:-1]:
+        if line.startswith("# TYPE "):
+            _, _, family, kind = line.split()
+            families[family] = kind
+        elif not line.startswith("# HELP "):
+            name, value = line.rsplit(" ", 1)
+            samples[name] = float(value)
+            base = name.split("{")[0]
+            assert any(base == family or base.startswith(family + "_") for family in families), line
+    return samples
+
+
+def test_metrics_count_calls_by_tool_and_code(own_daemon):
+    client, control = own_daemon.connect(), own_daemon.control()
+    own_daemon.new_workspace(client)
+    client.run("true")
+    client.run("false")
+    client.fail("read_file", path="absent")
+    client.fail("read_file", path="/etc/passwd")
+    call, number = start_command(client, control, "sleep 600")
+    samples = metrics_of(control)
+    assert samples['cloister_calls_in_flight{state="running"}'] == samples["cloister_commands_running"] == 1
+    control.call("kill", {"call": number})
+    client.result(call)
+    samples = metrics_of(control)
+    assert samples['cloister_calls_total{tool="run_command",code="OK"}'] == 2
+    assert samples['cloister_calls_total{tool="run_command",code="CANCELLED"}'] == 1
+    assert samples['cloister_commands_total{ended_by="exit"}'] == 2
+    assert samples['cloister_commands_total{ended_by="admin"}'] == 1
+    assert samples['cloister_calls_total{tool="read_file",code="NOT_FOUND"}'] == 1
+    assert samples['cloister_calls_refused_total{code="PATH_OUTSIDE_WORKSPACE"}'] == 1
+    buckets = [value for name, value in samples.items()
+               if name.startswith('cloister_call_duration_seconds_bucket{tool="run_command"')]
+    assert buckets == sorted(buckets) and buckets[-1] == 3
+    assert samples['cloister_call_duration_seconds_count{tool="run_command"}'] == 3
+    assert samples['cloister_connections{socket="agent"}'] == 1
+    assert samples['cloister_workspaces{state="open"}'] == 1
+    assert samples["cloister_cells_lost_total"] == 0
+
+
+def test_metrics_count_lost_cells(own_daemon):
+    client, control = own_daemon.connect(), own_daemon.control()
+    own_daemon.new_workspace(client)
+    client.run("true")
+    os.kill(own_daemon.cells()[0][0], 9)
+    assert procfs.eventually(lambda: metrics_of(control)["cloister_cells_lost_total"] == 1)
+    client.run("true")
+    client.call("workspace.close", {"workspace": control.call("workspaces")["workspaces"][0]["workspace"]})
+    assert procfs.eventually(lambda: not control.call("workspaces")["workspaces"])
+    assert control.call("status")["cells_lost"] == 1
+
+
+def test_events_tell_of_every_call(client, workspace, control):
+    assert control.call("events") == {}
+    client.run("echo one")
+    client.fail("read_file", path="absent")
+    control.call("status")
+    while len(control.notifications) < 4:
+        control.notifications.append(control.receive())
+    assert {message["method"] for message in control.notifications} == {"event"}
+    events = [message["params"] for message in control.notifications]
+    assert [(event["event"], event["tool"]) for event in events] == [
+        ("call_begin", "run_command"), ("call_end", "run_command"),
+        ("call_begin", "read_file"), ("call_end", "read_file")]
+    assert events[0]["call"] == events[1]["call"] != events[2]["call"] == events[3]["call"]
+    assert events[0]["command"] == "echo one" and events[2]["subject"] == "absent"
+    assert (events[1]["success"], events[1]["code"], events[1]["ended_by"]) == (True, None, "exit")
+    assert (events[3]["success"], events[3]["code"], events[3]["ended_by"]) == (False, "NOT_FOUND", None)
+
+
+@as_root
+def test_an_observer_that_does_not_read_holds_nobody_up(roles):
+    daemon, agent, _, observer = roles
+    watching, client = daemon.control(observer), daemon.connect(agent)
+    watching.call("events")
+    client.call("workspace.open", {"workspace": "w"})
+    before = procfs.rss_kib(daemon.pid)
+    for _ in range(40):
+        for call in [client.begin("read_file", {"path": "a" * 200}) for _ in range(200)]:
+            assert client.result(call)["error"]["code"] == "NOT_FOUND"
+    # LIMIT_OUTPUT_PENDING_BYTES, and what a sanitizer adds; all of it would be more.
+    assert procfs.rss_kib(daemon.pid) - before < 64 * 1024
+    begun = ended = missed = 0
+    while begun + ended + missed < 16000:
+        event = watching.receive()["params"]
+        begun += event["event"] == "call_begin"
+        ended += event["event"] == "call_end"
+        if event["event"] == "missed":
+            missed += event["count"]
+        # What was missed is told before the next event: one more call makes one.
+        if missed == 0 and begun + ended > 8000 and not watching.buffer.count(b"\n"):
+            client.run("true")
+    assert missed > 0
+
+
+# cloisterctl
+
+
+def test_sockets_have_their_usual_places(area):
+    """Without options both are in XDG_RUNTIME_DIR, and cloisterctl finds the one that is its."""
+    runtime = area.new_directory("runtime")
+    env = environment(area.home) | {"XDG_RUNTIME_DIR": str(runtime)}
+    with area.start(["cloisterd"], env=env, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert procfs.eventually(lambda: (runtime / "cloister" / "control.sock").exists(), 20)
+            assert procfs.eventually(
+                lambda: area.run("cloisterctl", "status", env=env).stdout.startswith(b"version"), 20)
+            assert (runtime / "cloister" / "control.sock").stat().st_mode & 0o777 == 0o600
+            env["CLOISTER_CONTROL_SOCKET"] = "/nowhere"
+            assert area.run("cloisterctl", "status", env=env).returncode == 3
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+    assert not (runtime / "cloister" / "control.sock").exists()
+
+
+def test_cloisterctl_follows_events(daemon, client, workspace, control):
+    words = ["cloisterctl", "--socket", str(daemon.control_socket), "events"]
+    with daemon.area.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert procfs.eventually(lambda: control.call("status")["control_connections"] == 2)
+        lines = []
+        # It may not have asked yet when the first calls are over.
+        while not lines:
+            client.run("echo one")
+            if select.select([process.stdout], [], [], 0.1)[0]:
+                lines = [process.stdout.readline(), process.stdout.readline()]
+        process.terminate()
+    assert [json.loads(line)["event"] for line in lines] == ["call_begin", "call_end"]
+    assert json.loads(lines[0])["command"] == "echo one"
+
+
+
+def test_cloisterctl_prints_tables_and_json(daemon, client, workspace, control):
+    call, number = start_command(client, control, "sleep 600")
+    table = daemon.ctl("commands").stdout.decode()
+    heading, row = table.splitlines()
+    assert heading.split()[0] == "CALL" and row.split()[0] == number and row.endswith("sleep 600")
+    assert row.index("running") == heading.index("STATE")
+    (listed,) = json.loads(daemon.ctl("--json", "commands").stdout)["calls"]
+    assert listed["call"] == number
+    for words in (["status"], ["workspaces"], ["tenants"], ["doctor"], ["metrics"], ["show", number], ["show", str(workspace)],
+                  ["drain"], ["resume"]):
+        completed = daemon.ctl(*words)
+        assert (completed.returncode, completed.stderr) == (0, b"") and completed.stdout, words
+        json.loads(daemon.ctl(*words, "--json").stdout)
+    assert str(workspace) in daemon.ctl("workspaces").stdout.decode()
+    killed = daemon.ctl("kill", number)
+    assert (killed.returncode, killed.stdout) == (0, b"1 calls told to end, 0 were ending already\n")
+    assert client.result(call)["output"]["ended_by"] == "admin"
+
+
+def test_cloisterctl_exit_statuses(daemon, area):
+    assert daemon.ctl("status").returncode == 0
+    for words in (("kill", "nobodys"), ("show", "0123456789abcdef"), ("reload",)):
+        assert daemon.ctl(*words).returncode == 1
+    for words in ((), ("nonsense",), ("status", "x"), ("kill",), ("kill", "a", "b"), ("--tenant", "x", "status"),
+                  ("--nonsense", "status")):
+        completed = daemon.ctl(*words)
+        assert completed.returncode == 2 and completed.stderr
+    assert area.run("cloisterctl", "--socket", "/nowhere", "status").returncode == 3
+    # The agent's socket has no such method.
+    assert area.run("cloisterctl", "--socket", str(daemon.socket), "status").returncode == 3
+
+
+@as_root
+def test_cloisterctl_says_that_it_was_refused(roles):
+    daemon, *_ = roles
+    completed = daemon.ctl("status")
+    assert completed.returncode == 3 and b"FORBIDDEN" in completed.stderr
+
+
+def test_hostile_names_are_escaped_for_the_terminal(own_daemon):
+    """A directory and a command that would clear the screen, title the window and reverse the line."""
+    daemon = own_daemon
+    client, control = daemon.connect(), daemon.control()
+    hostile = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202egnp\t\\"
+    path = daemon.area.directory(f"evil{hostile}\n")
+    client.call("workspace.open", {"root": str(path)})
+    call, number = start_command(client, control, f": '{hostile}'; sleep 600")
+    for words in (["workspaces"], ["commands"], ["show", number], ["show", str(path)], ["kill", str(path) + "x"]):
+        completed = daemon.ctl(*words)
+        text = (completed.stdout + completed.stderr).decode()
+        assert not [c for c in text if ord(c) < 32 and c != "\n" or 127 <= ord(c) < 160 or c == "\u202e"], text
+        if words[0] != "kill":
+            assert r"\x1b[2J\x1b]0;owned\x07\x0d\u{9b}31m\u{202e}gnp\t\\" in text
+    lines = daemon.ctl("workspaces").stdout.decode().splitlines()
+    assert len(lines) == 2 and lines[1].endswith(r"\\\n")
+    assert client.cancel(call)
+    client.result(call)

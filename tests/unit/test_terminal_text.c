@@ -1,0 +1,81 @@
+/* links: cloister-client */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_table(void **state)
+{
+	static const struct {
+		const char *text, *shown;
+	} rows[] = {
+		{"", ""},
+		{"plain / text-1.0", "plain / text-1.0"},
+		{"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+			"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+		{"a\nb\tc\rd", "a\\nb\\tc\\x0dd"},
+		{"\x1b[31m", "\\x1b[31m"},
+		{"\x7f", "\\x7f"},
+		{"\xc2\x9b", "\\u{9b}"},
+		{"\xc2\xa0", "\xc2\xa0"},
+		{"\xe2\x80\xae", "\\u{202e}"},
+		{"\xe2\x81\xa6", "\\u{2066}"},
+		{"\xf3\xa0\x80\xa1", "\\u{e0021}"},
+		/* What was escaped cannot be told from what was written so, unless this is, too. */
+		{"\\x1b", "\\\\x1b"},
+		/* Bytes that are no UTF-8: a lone C1 byte among them is one to some terminals. */
+		{"a\x9b", "a\\x9b"},
+		{"\xc3", "\\xc3"},
+		{"\xe2\x82", "\\xe2\\x82"},
+		{"\xc0\x9b", "\\xc0\\x9b"},
+		{"\xff\xfe", "\\xff\\xfe"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_free_ char *shown = terminal_text(rows[i].text);
+
+		assert_string_equal(shown, rows[i].shown);
+	}
+}
+
+/* No byte and no pair of bytes becomes a control character. */
+static void test_all_pairs(void **state)
+{
+	(void)state;
+	for (unsigned pair = 0x0100; pair <= 0xffff; pair++) {
+		const char text[] = {(char)(pair >> 8), (char)pair, '\0'};
+		_cleanup_free_ char *shown = terminal_text(text);
+
+		for (const unsigned char *byte = (const unsigned char *)shown; *byte; byte++) {
+			assert_true(*byte >= ' ' && *byte != 0x7f);
+			assert_false(byte[0] == 0xc2 && byte[1] < 0xa0);
+		}
+	}
+}
+
+static void test_width(void **state)
+{
+	(void)state;
+	assert_int_equal(terminal_width(""), 0);
+	assert_int_equal(terminal_width("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_all_pairs),
+		cmocka_unit_test(test_width),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
