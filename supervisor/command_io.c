@@ -13,7 +13,6 @@
 
 #define WATCH_AFTER_MS 2
 #define FLOOD_PAUSE_MS 1
-#define DRAIN_BYTES    (1 * MIB) /* what F_SETPIPE_SZ lets an unprivileged process have, pipe(7) */
 
 struct command_output {
 	struct command_io *io;
@@ -281,13 +280,23 @@ bool command_io_poll(struct command_io *io)
 	return n > 0;
 }
 
+/* What a pipe can hold: the command may have made it larger, F_SETPIPE_SZ. */
+static size_t pipe_size(int fd)
+{
+	int size = fcntl(fd, F_GETPIPE_SZ);
+
+	return size > 0 ? (size_t)size : 0;
+}
+
 void command_io_drain(struct command_io *io)
 {
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		struct command_output *output = &io->outputs[i];
 		size_t drained = 0, n;
 
-		while (!io->limit_reached && drained < DRAIN_BYTES && (n = read_output(output)) > 0)
+		while (!io->limit_reached &&
+			(drained < COMMAND_IO_CHUNK || drained < pipe_size(output->fd)) &&
+			(n = read_output(output)) > 0)
 			drained += n;
 	}
 }

@@ -52,7 +52,7 @@ void command_io_resume(struct command_io *io);
 bool command_io_poll(struct command_io *io);
 
 /**
- * The command is gone: reads what it left in the pipes, at most a pipe's largest size. Who else
+ * The command is gone: reads what it left in the pipes, at most what they hold. Who else
  * holds a write end is not waited for.
  */
 void command_io_drain(struct command_io *io);

@@ -282,3 +282,10 @@ def test_removing_inside_the_workspace_is_not_blocked(client, workspace):
     "echo 'rm -rf /' > note", "printf format", "date; add=1; echo $add"])
 def test_commands_that_only_mention_blocked_ones(client, workspace, command):
     assert client.observe("run_command", {"command": command})["success"]
+
+
+def test_all_that_a_larger_pipe_holds_is_read(client, workspace):
+    """Also what is still in it when the command is over."""
+    program = "import fcntl, os; fcntl.fcntl(1, 1031, 1 << 20); os.write(1, b'x' * 1000000)"  # F_SETPIPE_SZ
+    output = client.run(f'/usr/bin/python3 -c "{program}"')
+    assert (output["stdout_bytes"], output["truncated"]) == (1000000, True)

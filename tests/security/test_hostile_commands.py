@@ -406,7 +406,7 @@ STAYING = {
     "everything else stopped": "sleep 600 & sh -c 'sleep 601; :' & sleep 0.1; kill -STOP -1",
     "killer of all": "sleep 600 & setsid sleep 601 & sleep 0.1; kill -9 -1",
     "busy": "(while :; do :; done) & (while :; do :; done) & sleep 0.2",
-    "busy output": "(while :; do echo x; done) & sleep 0.1",
+    "busy output": "(while :; do echo x; sleep 0.001; done) & sleep 0.1",
 }
 ZOMBIES = """
 for i in range(500):
