@@ -51,19 +51,19 @@ static long drop_all_capabilities(void)
 	return RAW2(SYS_capset, &header, none);
 }
 
-static long confine_init(void)
+static long confine_init(uint64_t pass)
 {
 	long r = RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 
 	/* The command's own /proc covers the workspace's: it shows this namespace's processes and
 	 * no others. */
 	if (r == 0)
-		r = RAW5(
-			SYS_mount, "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+		r = RAW6(SYS_mount, "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
+			pass);
 	if (r == 0)
 		r = drop_all_capabilities();
-	/* no_new_privs, the empty bounding set and not being dumpable are the worker's, and
-	 * inherited. */
+	/* no_new_privs, the system call filter, the empty bounding set and not being dumpable are
+	 * the worker's, and inherited. */
 	return r;
 }
 
@@ -152,7 +152,7 @@ static __attribute__((noinline)) long fork_shell_into_cgroup(const struct comman
 		.exit_signal = SIGCHLD,
 		.cgroup = (uint64_t)init->start.cgroup_fd,
 	};
-	long pid = RAW2(SYS_clone3, &args, sizeof(args));
+	long pid = RAW3(SYS_clone3, &args, sizeof(args), init->pass);
 
 	if (pid == 0)
 		become_shell(init, false);
@@ -292,7 +292,7 @@ static int command_init(void *context)
 {
 	const struct command_init *init = context;
 	struct command_report *report = init->report;
-	long r = confine_init();
+	long r = confine_init(init->pass);
 
 	if (r == 0)
 		r = wait_for_go(report);
@@ -319,11 +319,12 @@ int command_init_make(struct command_init *init)
 	long pid;
 
 #if COMMAND_INIT_SHARES_MEMORY
-	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init);
+	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init,
+		(pid_t *)(uintptr_t)init->pass);
 	if (pid < 0)
 		return -errno;
 #else
-	pid = RAW5(SYS_clone, flags, 0, 0, 0, 0);
+	pid = RAW5(SYS_clone, flags, 0, init->pass, 0, 0);
 	if (pid < 0)
 		return (int)pid;
 	if (pid == 0)

@@ -49,6 +49,7 @@ struct command_init {
 	struct command_start start;
 	struct command_report *report; /* MAP_SHARED */
 	char *stack;                   /* COMMAND_INIT_STACK bytes of its own until it is reaped */
+	uint64_t pass;                 /* of the system call filter: command_filter.h */
 	pid_t pid;                     /* the caller's child */
 };
 

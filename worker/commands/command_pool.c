@@ -51,13 +51,15 @@ static int map_reports(struct command_pool *pool)
 	return 0;
 }
 
-int command_pool_new(struct command_pool **ret)
+int command_pool_new(uint64_t pass, struct command_pool **ret)
 {
 	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
 	int r;
 
 	if (!pool)
 		return -ENOMEM;
+	for (size_t i = 0; i < PLACES; i++)
+		pool->places[i].init.pass = pass;
 	r = map_reports(pool);
 	if (r == 0)
 		r = map_stacks(pool);

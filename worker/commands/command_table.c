@@ -48,8 +48,8 @@ struct command_table {
 	bool ended; /* a command has, since the inits ahead were last made */
 };
 
-int command_table_new(int report_fd, const char *home, struct command_cgroups *cgroups,
-	struct command_table **ret)
+int command_table_new(int report_fd, const char *home, uint64_t pass,
+	struct command_cgroups *cgroups, struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
 	int r;
@@ -62,7 +62,7 @@ int command_table_new(int report_fd, const char *home, struct command_cgroups *c
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
-	r = command_pool_new(&table->pool);
+	r = command_pool_new(pass, &table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);

@@ -13,16 +13,17 @@
 
 #if defined(__x86_64__)
 
-static inline __attribute__((always_inline)) long raw_syscall5(
-	long number, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall6(
+	long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
 	long result;
 
 	__asm__ volatile("syscall"
 			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
 			 : "rcx", "r11", "memory");
 	return result;
 }
@@ -31,8 +32,8 @@ static inline __attribute__((always_inline)) long raw_syscall5(
 
 #elif defined(__aarch64__)
 
-static inline __attribute__((always_inline)) long raw_syscall5(
-	long number, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall6(
+	long number, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 __asm__("x8") = number;
 	register long x0 __asm__("x0") = a;
@@ -40,10 +41,11 @@ static inline __attribute__((always_inline)) long raw_syscall5(
 	register long x2 __asm__("x2") = c;
 	register long x3 __asm__("x3") = d;
 	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
 
 	__asm__ volatile("svc 0"
 			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
 			 : "memory");
 	return x0;
 }
@@ -56,10 +58,10 @@ static inline __attribute__((always_inline)) long raw_syscall5(
 #include <errno.h>
 #include <unistd.h>
 
-static inline __attribute__((always_inline)) long raw_syscall5(
-	long number, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall6(
+	long number, long a, long b, long c, long d, long e, long f)
 {
-	long result = syscall(number, a, b, c, d, e);
+	long result = syscall(number, a, b, c, d, e, f);
 
 	return result < 0 ? -errno : result;
 }
@@ -68,10 +70,11 @@ static inline __attribute__((always_inline)) long raw_syscall5(
 
 #endif
 
-#define RAW5(number, a, b, c, d, e) \
-	raw_syscall5(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
-#define RAW4(number, a, b, c, d) RAW5(number, a, b, c, d, 0)
-#define RAW3(number, a, b, c)    RAW5(number, a, b, c, 0, 0)
-#define RAW2(number, a, b)       RAW5(number, a, b, 0, 0, 0)
-#define RAW1(number, a)          RAW5(number, a, 0, 0, 0, 0)
-#define RAW0(number)             RAW5(number, 0, 0, 0, 0, 0)
+#define RAW6(number, a, b, c, d, e, f) \
+	raw_syscall6(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define RAW5(number, a, b, c, d, e) RAW6(number, a, b, c, d, e, 0)
+#define RAW4(number, a, b, c, d)    RAW5(number, a, b, c, d, 0)
+#define RAW3(number, a, b, c)       RAW5(number, a, b, c, 0, 0)
+#define RAW2(number, a, b)          RAW5(number, a, b, 0, 0, 0)
+#define RAW1(number, a)             RAW5(number, a, 0, 0, 0, 0)
+#define RAW0(number)                RAW5(number, 0, 0, 0, 0, 0)

@@ -113,7 +113,9 @@ int root_bind_system(void *context)
 
 int root_write_etc(void *context)
 {
-	static const char *const names[] = {"ld.so.cache", "alternatives", "ssl", "localtime"};
+	static const char *const names[] = {"ld.so.cache", "alternatives", "ssl", "localtime",
+		/* Debian's Java does not start without. */
+		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk"};
 	struct worker_setup *setup = context;
 	_cleanup_close_ int etc = -1;
 	int r;

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "worker/commands/command_filter.h"
 #include "worker/commands/worker_root.h"
 #include "worker/confine.h"
 #include "worker/setup.h"
@@ -138,6 +139,13 @@ static int keep_sys_admin_only(void *context)
 	return confine_keep_capabilities(keep, ARRAY_SIZE(keep));
 }
 
+static int filter_system_calls(void *context)
+{
+	struct worker_setup *setup = context;
+
+	return command_filter_install(&setup->pass);
+}
+
 int worker_setup(struct worker_setup *setup, const char **ret_step)
 {
 	/* clang-format off */
@@ -166,7 +174,8 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 		{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock: none, it mounts. The commands' system call filter belongs here, last. */
+		/* Landlock: none, it mounts. */
+		{"install the commands' system call filter", filter_system_calls},
 	};
 	/* clang-format on */
 

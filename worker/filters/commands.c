@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Part of the build: the filter of commands, in the spirit of the container engines' default. Three
+ * programs, because each can say one thing only of what its rules do not name: what is not known
+ * here is not there (ENOSYS, so that programs fall back), what is known and not allowed is refused
+ * (EPERM), and of what is allowed some arguments are refused. cloister-worker has it too:
+ * commands inherit it.
+ */
+#include "worker/filters/filter_pass.h"
+#include "worker/filters/filters.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#define PASS ((uint64_t)FILTER_PASS_HIGH << 32 | FILTER_PASS_LOW)
+#define NEW_NAMESPACES                                                                             \
+	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
+		CLONE_NEWCGROUP)
+
+/* clang-format off */
+static const int allowed[] = {
+	/* descriptors */
+	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(preadv), SCMP_SYS(preadv2),
+	SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(pwrite64), SCMP_SYS(pwritev), SCMP_SYS(pwritev2),
+	SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3),
+	SCMP_SYS(fcntl), SCMP_SYS(ioctl), SCMP_SYS(flock), SCMP_SYS(pipe), SCMP_SYS(pipe2), SCMP_SYS(splice),
+	SCMP_SYS(tee), SCMP_SYS(vmsplice), SCMP_SYS(sendfile), SCMP_SYS(copy_file_range), SCMP_SYS(readahead),
+	SCMP_SYS(fadvise64), SCMP_SYS(sync), SCMP_SYS(syncfs), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
+	SCMP_SYS(sync_file_range), SCMP_SYS(fallocate), SCMP_SYS(ftruncate), SCMP_SYS(memfd_create),
+	SCMP_SYS(memfd_secret), 451 /* cachestat */,
+	/* waiting for them */
+	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6), SCMP_SYS(epoll_create),
+	SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
+	SCMP_SYS(epoll_pwait2), SCMP_SYS(eventfd), SCMP_SYS(eventfd2), SCMP_SYS(signalfd), SCMP_SYS(signalfd4),
+	SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(timerfd_gettime), SCMP_SYS(inotify_init),
+	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch), SCMP_SYS(io_setup),
+	SCMP_SYS(io_destroy), SCMP_SYS(io_submit), SCMP_SYS(io_cancel), SCMP_SYS(io_getevents),
+	SCMP_SYS(io_pgetevents),
+	/* files */
+	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat),
+	SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs),
+	SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(getdents), SCMP_SYS(getdents64),
+	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd), SCMP_SYS(chdir), SCMP_SYS(fchdir),
+	SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(rmdir), SCMP_SYS(link),
+	SCMP_SYS(linkat), SCMP_SYS(symlink), SCMP_SYS(symlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
+	SCMP_SYS(rename), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(truncate), SCMP_SYS(umask),
+	SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), 452 /* fchmodat2 */, SCMP_SYS(chown),
+	SCMP_SYS(fchown), SCMP_SYS(lchown), SCMP_SYS(fchownat), SCMP_SYS(utime), SCMP_SYS(utimes),
+	SCMP_SYS(utimensat), SCMP_SYS(futimesat), SCMP_SYS(getxattr), SCMP_SYS(lgetxattr), SCMP_SYS(fgetxattr),
+	SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(listxattr), SCMP_SYS(llistxattr),
+	SCMP_SYS(flistxattr), SCMP_SYS(removexattr), SCMP_SYS(lremovexattr), SCMP_SYS(fremovexattr),
+	463 /* setxattrat */, 464 /* getxattrat */, 465 /* listxattrat */, 466 /* removexattrat */,
+	SCMP_SYS(name_to_handle_at),
+	/* sockets: which, below */
+	SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(connect),
+	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
+	SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
+	SCMP_SYS(recvmmsg), SCMP_SYS(shutdown),
+	/* memory */
+	SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect),
+	SCMP_SYS(pkey_alloc), SCMP_SYS(pkey_free), SCMP_SYS(pkey_mprotect), SCMP_SYS(madvise),
+	SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(mlock), SCMP_SYS(mlock2), SCMP_SYS(munlock),
+	SCMP_SYS(mlockall), SCMP_SYS(munlockall), SCMP_SYS(remap_file_pages), SCMP_SYS(membarrier),
+	453 /* map_shadow_stack */, 462 /* mseal */,
+	/* processes and threads: clone, below */
+	SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(exit),
+	SCMP_SYS(exit_group), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open),
+	SCMP_SYS(pidfd_send_signal), SCMP_SYS(process_mrelease), SCMP_SYS(getpid), SCMP_SYS(getppid),
+	SCMP_SYS(gettid), SCMP_SYS(getpgid), SCMP_SYS(getpgrp), SCMP_SYS(setpgid), SCMP_SYS(getsid),
+	SCMP_SYS(setsid), SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(get_robust_list),
+	SCMP_SYS(futex), SCMP_SYS(futex_waitv), 454 /* futex_wake */, 455 /* futex_wait */,
+	456 /* futex_requeue */, SCMP_SYS(rseq), SCMP_SYS(arch_prctl), SCMP_SYS(prctl), SCMP_SYS(seccomp),
+	SCMP_SYS(landlock_create_ruleset), SCMP_SYS(landlock_add_rule), SCMP_SYS(landlock_restrict_self),
+	/* of which only its own tree is in a command's pid namespace */
+	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
+	/* signals */
+	SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill), SCMP_SYS(pause), SCMP_SYS(alarm),
+	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigpending), SCMP_SYS(rt_sigtimedwait),
+	SCMP_SYS(rt_sigsuspend), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
+	SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall),
+	/* time */
+	SCMP_SYS(time), SCMP_SYS(gettimeofday), SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres),
+	SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(getitimer), SCMP_SYS(setitimer),
+	SCMP_SYS(timer_create), SCMP_SYS(timer_settime), SCMP_SYS(timer_gettime), SCMP_SYS(timer_getoverrun),
+	SCMP_SYS(timer_delete), SCMP_SYS(times),
+	/* ids, which it cannot change, and limits */
+	SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getresuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
+	SCMP_SYS(getresgid), SCMP_SYS(getgroups), SCMP_SYS(setuid), SCMP_SYS(setreuid), SCMP_SYS(setresuid),
+	SCMP_SYS(setfsuid), SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid), SCMP_SYS(setfsgid),
+	SCMP_SYS(setgroups), SCMP_SYS(capget), SCMP_SYS(capset), SCMP_SYS(getrlimit), SCMP_SYS(setrlimit),
+	SCMP_SYS(prlimit64), SCMP_SYS(getrusage), SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getrandom),
+	/* scheduling */
+	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setaffinity),
+	SCMP_SYS(sched_getscheduler), SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_getparam),
+	SCMP_SYS(sched_setparam), SCMP_SYS(sched_getattr), SCMP_SYS(sched_setattr),
+	SCMP_SYS(sched_get_priority_max), SCMP_SYS(sched_get_priority_min), SCMP_SYS(sched_rr_get_interval),
+	SCMP_SYS(getpriority), SCMP_SYS(setpriority), SCMP_SYS(ioprio_get), SCMP_SYS(ioprio_set),
+	SCMP_SYS(getcpu),
+	/* System V and POSIX IPC, of the workspace's own namespace */
+	SCMP_SYS(semget), SCMP_SYS(semop), SCMP_SYS(semtimedop), SCMP_SYS(semctl), SCMP_SYS(msgget),
+	SCMP_SYS(msgsnd), SCMP_SYS(msgrcv), SCMP_SYS(msgctl), SCMP_SYS(shmget), SCMP_SYS(shmat),
+	SCMP_SYS(shmdt), SCMP_SYS(shmctl), SCMP_SYS(mq_open), SCMP_SYS(mq_unlink), SCMP_SYS(mq_timedsend),
+	SCMP_SYS(mq_timedreceive), SCMP_SYS(mq_notify), SCMP_SYS(mq_getsetattr),
+};
+
+/* Known and allowed with some arguments only. */
+static const int conditional[] = {
+	SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(mount), SCMP_SYS(socket), SCMP_SYS(socketpair),
+	SCMP_SYS(personality),
+};
+
+/* Known, and refused whoever asks. */
+static const int forbidden[] = {
+	/* mounts and namespaces */
+	SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(open_tree), SCMP_SYS(move_mount),
+	SCMP_SYS(fsopen), SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(fspick), SCMP_SYS(mount_setattr),
+	SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(sethostname), SCMP_SYS(setdomainname),
+	/* parts of the kernel where holes were found and that commands can do without */
+	SCMP_SYS(keyctl), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(bpf), SCMP_SYS(perf_event_open),
+	SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
+	SCMP_SYS(open_by_handle_at), SCMP_SYS(fanotify_init), SCMP_SYS(fanotify_mark), SCMP_SYS(kcmp),
+	SCMP_SYS(pidfd_getfd), SCMP_SYS(process_madvise), SCMP_SYS(lookup_dcookie), SCMP_SYS(modify_ldt),
+	SCMP_SYS(mbind), SCMP_SYS(get_mempolicy), SCMP_SYS(set_mempolicy), SCMP_SYS(set_mempolicy_home_node),
+	SCMP_SYS(migrate_pages), SCMP_SYS(move_pages),
+	/* the machine */
+	SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(init_module), SCMP_SYS(finit_module),
+	SCMP_SYS(delete_module), SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(acct),
+	SCMP_SYS(syslog), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd), SCMP_SYS(iopl), SCMP_SYS(ioperm),
+	SCMP_SYS(vhangup), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(adjtimex),
+	SCMP_SYS(clock_adjtime), SCMP_SYS(nfsservctl),
+};
+/* clang-format on */
+
+/* Asked last: its EPERM is the answer to what is known. */
+static int allow(scmp_filter_ctx filter)
+{
+	/* What uname(2) says, and, for debuggers, where memory lies. ~0: only ask. */
+	static const unsigned personalities[] = {PER_LINUX, PER_LINUX32, UNAME26,
+		PER_LINUX32 | UNAME26, ADDR_NO_RANDOMIZE, PER_LINUX32 | ADDR_NO_RANDOMIZE, ~0U};
+	static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
+	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(personalities); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
+			FILTER_LOW_EQUALS(0, personalities[i]));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(families); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+			FILTER_LOW_EQUALS(0, families[i]));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+			FILTER_LOW_EQUALS(0, AF_UNIX));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+			SCMP_CMP64(FILTER_PASS_CLONE, SCMP_CMP_EQ, PASS));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mount), 1,
+			SCMP_CMP64(FILTER_PASS_MOUNT, SCMP_CMP_EQ, PASS));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone3), 1,
+			SCMP_CMP64(FILTER_PASS_CLONE3, SCMP_CMP_EQ, PASS));
+	/* Its flags are in memory, out of the filter's sight: the C library falls back to clone(2).
+	 */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 1,
+			SCMP_CMP64(FILTER_PASS_CLONE3, SCMP_CMP_NE, PASS));
+	return r;
+}
+
+/*
+ * The limit on cores is 1 and stays it (worker_setup.c says why): setting it does nothing. It
+ * succeeds, because AddressSanitizer, GnuPG and others lower it first of all, and end if they
+ * cannot. Where the old limit is asked for as well, success would be a lie about that.
+ */
+static int keep_core_limit(scmp_filter_ctx filter)
+{
+	int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(0), SCMP_SYS(setrlimit), 1,
+		FILTER_LOW_EQUALS(0, RLIMIT_CORE));
+
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(0), SCMP_SYS(prlimit64), 3,
+			FILTER_LOW_EQUALS(1, RLIMIT_CORE), SCMP_CMP64(2, SCMP_CMP_NE, 0),
+			SCMP_CMP64(3, SCMP_CMP_EQ, 0));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 3,
+			FILTER_LOW_EQUALS(1, RLIMIT_CORE), SCMP_CMP64(2, SCMP_CMP_NE, 0),
+			SCMP_CMP64(3, SCMP_CMP_NE, 0));
+	return r;
+}
+
+static int refuse(scmp_filter_ctx filter)
+{
+	/* Input for a terminal that somebody else reads; paste and the console's screen. */
+	static const unsigned requests[] = {TIOCSTI, TIOCLINUX};
+	int r = keep_core_limit(filter);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
+			FILTER_LOW_EQUALS(1, requests[i]));
+	return r;
+}
+
+/* Asked first: its ENOSYS is the answer to what is not known. */
+static int know(scmp_filter_ctx filter)
+{
+	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
+
+	if (r == 0)
+		r = filter_add(filter, SCMP_ACT_ALLOW, conditional, ARRAY_SIZE(conditional));
+	if (r == 0)
+		r = filter_add(filter, SCMP_ACT_ALLOW, forbidden, ARRAY_SIZE(forbidden));
+	return r;
+}
+
+static const struct filter_source sources[] = {
+	{"commands_allowed", SCMP_ACT_ERRNO(EPERM), allow},
+	{"commands_refused", SCMP_ACT_ALLOW, refuse},
+	{"commands_known", SCMP_ACT_ERRNO(ENOSYS), know},
+};
+
+const struct filter_set commands_filters = {"commands", sources, ARRAY_SIZE(sources)};
