@@ -64,15 +64,15 @@ def test_descriptors_of_cloisterd(start_daemon):
     client = daemon.connect()
     client.call("tools.list")
     # The places kept for the spawner's answers are taken again after each.
-    assert procfs.eventually(lambda: list(kinds(daemon.pid).values()).count("socket") == 5)
+    assert procfs.eventually(lambda: list(kinds(daemon.pid).values()).count("socket") == 6)
     idle = kinds(daemon.pid)
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
     pipes = count.pop("pipe")
     # The loop's signals, on kernels without SO_PASSRIGHTS the closer's, and those for output to come.
     assert pipes in (2 + 2 * PIPES_AHEAD, 4 + 2 * PIPES_AHEAD)
-    # The socket that listens, the client, the spawner's channel, and that twice more: places kept for its answers' descriptors.
-    assert count == {"socket": 5, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1}
+    # The two sockets that listen, the client, the spawner's channel, and that twice more: places kept for its answers' descriptors.
+    assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1}
 
     path = daemon.new_workspace(client)
     open_one = collections.Counter(kinds(daemon.pid).values()) - collections.Counter(
