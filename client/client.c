@@ -7,6 +7,7 @@
 
 #include "client/arguments.h"
 #include "client/cloister.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 
@@ -301,11 +302,15 @@ int reply_complain(struct json_object *reply)
 {
 	struct json_object *error = NULL, *data = NULL, *field;
 	const char *message = "the service answered with neither result nor error";
+	_cleanup_free_ char *escaped = NULL;
 	int number = 0;
 
 	json_object_object_get_ex(reply, "error", &error);
 	if (json_object_object_get_ex(error, "message", &field))
 		message = json_object_get_string(field);
+	/* It may repeat names that are not the service's words. */
+	escaped = terminal_text(message);
+	message = escaped ? escaped : "out of memory";
 	if (json_object_object_get_ex(error, "code", &field))
 		number = json_object_get_int(field);
 	json_object_object_get_ex(error, "data", &data);

@@ -25,10 +25,11 @@
 #define LIMIT_WORKSPACES                4096
 #define LIMIT_STRANGERS                 16         /* peers of no tenant that wait to be told so */
 #define LIMIT_STRANGER_LINE_BYTES       (64 * KIB) /* of their one request */
-#define LIMIT_CONTROL_CONNECTIONS       64  /* to the control socket; observers have half of them */
-#define LIMIT_CONTROL_TEXT_BYTES        160 /* of a command, in a list of calls */
-#define LIMIT_CONTROL_SHOWN_BYTES       4096      /* of a command that is asked for */
-#define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB) /* freed, and not given back to the kernel */
+#define LIMIT_CONTROL_CONNECTIONS       64 /* to the control socket; observers have half of them */
+#define LIMIT_CONTROL_LINE_BYTES        (64 * KIB) /* one message to it */
+#define LIMIT_CONTROL_TEXT_BYTES        160        /* of a command, in a list of calls */
+#define LIMIT_CONTROL_SHOWN_BYTES       4096       /* of a command that is asked for */
+#define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB)  /* freed, and not given back to the kernel */
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */

@@ -28,6 +28,7 @@ struct agent_conn {
 	LIST_ENTRY(agent_conn) entry;
 	struct service *service;
 	struct session *session;
+	size_t line_bytes;
 	size_t *count; /* in the service: the connections of its kind */
 	int fd;
 	bool takes_fds; /* the kernel cannot refuse them: they come and are closed */
@@ -180,7 +181,7 @@ static void on_wrote(void *context)
  * its end comes. */
 static bool refuse_line(struct agent_conn *conn, size_t len)
 {
-	bool too_long = len > LIMIT_LINE_BYTES;
+	bool too_long = len > conn->line_bytes;
 
 	if (!too_long && (len <= LIMIT_LARGE_LINE_BYTES ||
 				 conn->service->pending_bytes <= LIMIT_PENDING_TOTAL_BYTES))
@@ -352,6 +353,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	LIST_INSERT_HEAD(&connections, conn, entry);
 	conn->count = (size_t *)((char *)service + endpoint->connections);
 	++*conn->count;
+	conn->line_bytes = endpoint->line_bytes;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	conn->input = evbuffer_new();
 	conn->output = connection.output = evbuffer_new();

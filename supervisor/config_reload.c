@@ -3,6 +3,7 @@
  * before, and NSS is not asked. */
 #include "supervisor/config_reload.h"
 
+#include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/config_keys.h"
 #include "supervisor/log.h"
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +27,7 @@ struct config_reload {
 struct logged {
 	unsigned long count;
 	unsigned long limit; /* 0: none */
+	char *first;         /* of them, as it was logged; NULL: out of memory, or none yet */
 };
 
 static void log_mistake(void *context, const char *file, unsigned line, const char *message)
@@ -37,9 +40,15 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 		log_error("%s:%u: %s", file, line, message);
 	else
 		log_error("%s: %s", file, message);
+	if (logged->count == 1 &&
+		(line > 0 ? asprintf(&logged->first, "%s:%u: %s", file, line, message)
+			  : asprintf(&logged->first, "%s: %s", file, message)) < 0)
+		logged->first = NULL;
 }
 
-static int load(const struct config_source *source, unsigned long limit, struct config **ret)
+/* @ret_first: the first mistake, malloc'ed, or NULL. */
+static int load(const struct config_source *source, unsigned long limit, struct config **ret,
+	char **ret_first)
 {
 	struct logged logged = {.limit = limit};
 	struct config_complaints complaints = {log_mistake, &logged};
@@ -51,19 +60,21 @@ static int load(const struct config_source *source, unsigned long limit, struct 
 		log_error("and %lu more mistakes", logged.count - limit);
 	for (size_t i = 0; r == 0 && i < (*ret)->notes.count; i++)
 		log_warning("%s", (*ret)->notes.strings[i]);
+	*ret_first = logged.first;
 	return r;
 }
 
 struct config *config_reload_first(const struct config_source *source)
 {
+	_cleanup_free_ char *first = NULL;
 	struct config *config = NULL;
 
-	(void)load(source, 0, &config);
+	(void)load(source, 0, &config, &first);
 	return config;
 }
 
 /* Sockets are bound and the user is who it is: lock-down leaves no way to change them. */
-static bool changes_only_what_can(struct config *old, struct config *new)
+static bool changes_only_what_can(struct config *old, struct config *new, char **ret_first)
 {
 	bool fine = true;
 
@@ -73,22 +84,27 @@ static bool changes_only_what_can(struct config *old, struct config *new)
 		if (!key->at_start || config_key_equal(key, &old->host, &new->host))
 			continue;
 		log_error("%s cannot change while cloisterd runs: restart it", key->name);
+		if (fine && asprintf(ret_first, "%s cannot change while cloisterd runs: restart it",
+				    key->name) < 0)
+			*ret_first = NULL;
 		fine = false;
 	}
 	return fine;
 }
 
-int config_reload_now(struct config_reload *reload)
+int config_reload_now(struct config_reload *reload, char **ret_first)
 {
+	_cleanup_free_ char *first = NULL;
 	struct service *service = reload->service;
 	struct config *old = service->config, *new = NULL;
-	int r = load(reload->source, LIMIT_CONFIG_LOGGED, &new);
+	int r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
 
-	if (r == 0 && !changes_only_what_can(old, new))
+	if (r == 0 && !changes_only_what_can(old, new, &first))
 		r = -EINVAL;
 	if (r < 0) {
 		config_release(new);
 		log_error("the configuration is not reloaded: the old one stays");
+		*ret_first = TAKE_PTR(first);
 		return r;
 	}
 	for (size_t i = 0; i < new->n_tenants; i++) {
@@ -106,9 +122,11 @@ int config_reload_now(struct config_reload *reload)
 
 static void on_hang_up(evutil_socket_t number, short what, void *context)
 {
+	_cleanup_free_ char *first = NULL;
+
 	(void)number;
 	(void)what;
-	(void)config_reload_now(context);
+	(void)config_reload_now(context, &first);
 }
 
 struct config_reload *config_reload_new(struct service *service, struct config_source *source)

@@ -19,8 +19,9 @@ struct config *config_reload_first(const struct config_source *source);
 struct config_reload *config_reload_new(struct service *service, struct config_source *source);
 
 /** Reads the configuration again. 0; -EINVAL: it has mistakes, which are logged, or changes what
- * cannot change; or another -errno. Then the old one stays. */
-int config_reload_now(struct config_reload *reload);
+ * cannot change; or another -errno. Then the old one stays, and the first of the mistakes is in
+ * *ret_first (malloc'ed; NULL: out of memory, or the file cannot be read). */
+int config_reload_now(struct config_reload *reload, char **ret_first);
 
 /** NULL is fine. */
 void config_reload_free(struct config_reload *reload);

@@ -199,4 +199,5 @@ const struct endpoint control_endpoint = {
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, control_connections),
+	.line_bytes = LIMIT_CONTROL_LINE_BYTES,
 };

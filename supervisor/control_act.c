@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: kill, drain, resume and reload, for administrators. */
+#include "common/cleanup.h"
 #include "supervisor/config_reload.h"
 #include "supervisor/control.h"
 #include "supervisor/log.h"
 
-#include <errno.h>
+#include <stdio.h>
 
 struct killing {
 	const struct control_target *target;
@@ -86,6 +87,7 @@ void control_resume(struct session *session, struct jsonrpc_request *request)
 
 void control_reload(struct session *session, struct jsonrpc_request *request)
 {
+	_cleanup_free_ char *first = NULL, *message = NULL;
 	struct service *service = session->service;
 	struct json_text json;
 
@@ -94,10 +96,14 @@ void control_reload(struct session *session, struct jsonrpc_request *request)
 			"There is no configuration file: cloisterd was started without --config");
 		return;
 	}
-	if (config_reload_now(service->config_reload) < 0) {
+	if (config_reload_now(service->config_reload, &first) < 0) {
+		if (asprintf(&message,
+			    "The configuration was not reloaded and the old one stays: "
+			    "%s; the log has all that is wrong",
+			    first ? first : "it cannot be read") < 0)
+			message = NULL;
 		control_refuse(session, request, TOOL_EXECUTION_ERROR,
-			"The configuration was not reloaded and the old one stays; the log says "
-			"why, as does cloisterd --config FILE --check");
+			message ? message : tool_error_sentence(TOOL_EXECUTION_ERROR));
 		return;
 	}
 	if (request->notification)

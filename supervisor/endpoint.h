@@ -39,6 +39,7 @@ struct endpoint {
 	const struct endpoint_method *methods;
 	size_t n_methods;
 	size_t connections; /* in struct service: the count of its connections */
+	size_t line_bytes;  /* the longest message that it takes */
 };
 
 extern const struct endpoint agent_endpoint;

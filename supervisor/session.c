@@ -398,4 +398,5 @@ const struct endpoint agent_endpoint = {
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
 };

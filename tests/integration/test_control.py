@@ -164,6 +164,12 @@ def test_wrong_parameters_are_named(control):
     assert error_of(control, "show", {"workspace": "nobodys"}).name == "WORKSPACE_NOT_FOUND"
 
 
+def test_a_long_line_is_refused_and_skipped(control):
+    control.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * (1 << 20) + b'"}\n')
+    assert control.receive()["error"]["code"] == -32600
+    assert control.call("status")["version"]
+
+
 # Kill
 
 
@@ -333,7 +339,11 @@ def test_reload_is_all_or_nothing(roles):
     control = daemon.control(admin)
     text = daemon.config.read_text()
     daemon.config.write_text(text + "[tenant u]\nmanaged = perhaps\n")
-    assert error_of(control, "reload").name == "EXECUTION_ERROR"
+    error = error_of(control, "reload")
+    line = len(text.splitlines()) + 2
+    assert error.name == "EXECUTION_ERROR" and f"cloister.conf:{line}: managed: " in error.message
+    daemon.config.write_text(text.replace("[cloister]", "[cloister]\ncontrol_socket = /run/other"))
+    assert "control_socket cannot change while cloisterd runs" in error_of(control, "reload").message
     assert control.call("status")["tenants"] == 1
     daemon.config.write_text(text + "[tenant u]\nmanaged = yes\n")
     assert control.call("reload") == {"tenants": 2}
@@ -447,6 +457,15 @@ def test_an_observer_that_does_not_read_holds_nobody_up(roles):
 
 
 # cloisterctl
+
+
+def test_a_refusal_is_escaped_too(start_daemon, account):
+    config = f"[cloister]\nadmin_group = {account.gid}\n[tenant t]\nmanaged = "
+    daemon = start_daemon(config=config + "yes\n")
+    daemon.config.write_text(config + "\u202ewon\n")
+    completed = daemon.ctl("reload")
+    assert completed.returncode == 1
+    assert r"\u{202e}won" in completed.stderr.decode() and "\u202e" not in completed.stderr.decode()
 
 
 def test_sockets_have_their_usual_places(area):
