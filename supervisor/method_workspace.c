@@ -50,8 +50,9 @@ static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
 	put(json, "network", "none");
 	json_text_key(json, "landlock");
 	json_text_bool(json, false);
+	/* A worker that could not install it does not come up. */
 	json_text_key(json, "command_filter");
-	json_text_bool(json, false);
+	json_text_bool(json, true);
 	put_limits(json, cgroup);
 	json_text_object_end(json);
 }

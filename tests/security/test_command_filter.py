@@ -81,9 +81,20 @@ def test_worker_inits_and_commands_are_under_it(cell):
     assert procfs.eventually((cell.path / "begun").exists)
     for pid in (cell.worker, *procfs.descendants(cell.worker)):
         status = procfs.status(pid)
-        assert (status["Seccomp"], status["Seccomp_filters"]) == ("2", "3"), status["Name"]
+        assert (status["Seccomp"], status["Seccomp_filters"]) == ("2", "4"), status["Name"]  # with the spawner's
     cell.client.cancel(number_of)
     cell.client.wait(number_of)
+
+
+def test_the_others_are_under_theirs(cell):
+    for pid, filters in ((cell.daemon.spawner(), "1"), (cell.files, "2")):
+        status = procfs.status(pid)
+        assert (status["Seccomp"], status["Seccomp_filters"]) == ("2", filters), status["Name"]
+
+
+def test_it_is_reported(cell):
+    opened = cell.client.call("workspace.open", {"root": str(cell.path)})
+    assert opened["isolation"]["command_filter"] is True
 
 
 def test_forbidden_calls(cell):

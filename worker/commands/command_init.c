@@ -16,6 +16,7 @@
 
 #include "worker/commands/raw_syscall.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -319,8 +320,11 @@ int command_init_make(struct command_init *init)
 	long pid;
 
 #if COMMAND_INIT_SHARES_MEMORY
-	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init,
-		(pid_t *)(uintptr_t)init->pass);
+	pid_t *pass; /* not a pointer, but the argument that carries it is */
+
+	static_assert(sizeof(pass) == sizeof(init->pass), "the pass fits a register");
+	memcpy(&pass, &init->pass, sizeof(pass));
+	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init, pass);
 	if (pid < 0)
 		return -errno;
 #else

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "worker/confine.h"
+#include "worker/files/files_filter.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
 
@@ -99,6 +100,12 @@ static int drop_capabilities(void *context)
 	return confine_keep_capabilities(NULL, 0);
 }
 
+static int filter_system_calls(void *context)
+{
+	(void)context;
+	return files_filter_install();
+}
+
 int files_setup(struct root *root, const char **ret_step)
 {
 	static const struct setup_step steps[] = {
@@ -114,7 +121,8 @@ int files_setup(struct root *root, const char **ret_step)
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock belongs here, then the system call filter, last. */
+		/* Landlock belongs here. */
+		{"install the system call filter", filter_system_calls},
 	};
 
 	umask(022);

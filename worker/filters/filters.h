@@ -27,7 +27,7 @@ struct filter_set {
 	size_t n_sources;
 };
 
-extern const struct filter_set commands_filters;
+extern const struct filter_set commands_filters, files_filters, spawner_filters;
 
 /** Adds @action for each of the @n system calls at @numbers. Those that this architecture does not
  * have are passed over. 0 or -errno. */

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const struct filter_set *const sets[] = {&commands_filters};
+static const struct filter_set *const sets[] = {
+	&commands_filters, &files_filters, &spawner_filters};
 
 int filter_add(scmp_filter_ctx filter, uint32_t action, const int *numbers, size_t n)
 {

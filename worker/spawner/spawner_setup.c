@@ -7,7 +7,9 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "spawner_filters.h"
 #include "worker/confine.h"
+#include "worker/filter.h"
 #include "worker/setup.h"
 
 #include <errno.h>
@@ -65,6 +67,12 @@ static int follow_host_mounts(void *context)
 	return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
+static int filter_system_calls(void *context)
+{
+	(void)context;
+	return filter_install(spawner_refused, ARRAY_SIZE(spawner_refused));
+}
+
 int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 {
 	static const struct setup_step steps[] = {
@@ -75,7 +83,8 @@ int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 		{"follow the host's mounts", follow_host_mounts},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock: none, it mounts. The system call filter belongs here. */
+		/* Landlock: none, it mounts. */
+		{"install the system call filter", filter_system_calls},
 	};
 
 	return setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);

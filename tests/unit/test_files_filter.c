@@ -1,0 +1,130 @@
+/* links: cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+/* What somebody who has taken over a files process finds: each call is made in a child of its own.
+ */
+#include "common/cleanup.h"
+#include "worker/confine.h"
+#include "worker/files/files_filter.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DID_IT 42
+
+static const struct attempt {
+	const char *name;
+	long arguments[7]; /* the call's number first */
+} fatal[] = {
+	{"execve", {SYS_execve, 0, 0, 0}},
+	{"execveat", {SYS_execveat, -1, 0, 0, 0, 0}},
+	{"socket", {SYS_socket, AF_UNIX, SOCK_STREAM, 0}},
+	{"socketpair", {SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, 0}},
+	{"connect", {SYS_connect, -1, 0, 0}},
+	{"sendmsg", {SYS_sendmsg, -1, 0, 0}},
+	{"ptrace", {SYS_ptrace, 0, 0, 0, 0}},
+	{"process_vm_readv", {SYS_process_vm_readv, 0, 0, 0, 0, 0, 0}},
+	{"pidfd_open", {SYS_pidfd_open, 1, 0}},
+	{"mount", {SYS_mount, 0, 0, 0, 0, 0}},
+	{"open_tree", {SYS_open_tree, -1, 0, 0}},
+	{"move_mount", {SYS_move_mount, -1, 0, -1, 0, 0}},
+	{"pivot_root", {SYS_pivot_root, 0, 0}},
+	{"chroot", {SYS_chroot, 0}},
+	{"unshare", {SYS_unshare, 0}},
+	{"setns", {SYS_setns, -1, 0}},
+	{"a user namespace", {SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0}},
+	{"a pid namespace", {SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0}},
+	{"setresuid", {SYS_setresuid, -1, -1, -1}},
+	{"capset", {SYS_capset, 0, 0}},
+	{"keyctl", {SYS_keyctl, 0, 0, 0, 0, 0}},
+	{"bpf", {SYS_bpf, 0, 0, 0}},
+	{"perf_event_open", {SYS_perf_event_open, 0, 0, 0, 0, 0}},
+	{"userfaultfd", {SYS_userfaultfd, 0}},
+	{"io_uring_setup", {SYS_io_uring_setup, 1, 0}},
+	{"memfd_create", {SYS_memfd_create, 0, 0}},
+	{"open_by_handle_at", {SYS_open_by_handle_at, -1, 0, 0}},
+	{"mknodat", {SYS_mknodat, -1, 0, 0, 0}},
+	{"symlinkat", {SYS_symlinkat, 0, -1, 0}},
+	{"ioctl", {SYS_ioctl, -1, 0, 0}},
+	{"shmget", {SYS_shmget, 0, 0, 0}},
+	{"inotify_init1", {SYS_inotify_init1, 0}},
+	{"becoming dumpable", {SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0}},
+	{"setting a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 1, 0}},
+	{"a call that nobody knows", {600, 0, 0, 0}},
+#ifdef __x86_64__
+	{"x32's getpid", {0x40000000 | SYS_getpid}},
+#endif
+};
+
+/* The wait status of a child that makes the call under the filter, after it has done what a job
+ * does: forked once more. */
+static int status_of(const struct attempt *attempt)
+{
+	const long *a = attempt->arguments;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+		if (confine_no_new_privs() < 0 || files_filter_install() < 0)
+			_exit(1);
+		child = fork();
+		if (child == 0)
+			_exit(7);
+		if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7)
+			_exit(2);
+		syscall(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+		_exit(DID_IT);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status;
+}
+
+static void test_what_kills(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++) {
+		int status = status_of(&fatal[i]);
+
+		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
+			fail_msg("%s: wait status %#x", fatal[i].name, (unsigned)status);
+	}
+}
+
+static void test_what_does_not(void **state)
+{
+	static const struct attempt harmless[] = {
+		{"openat2", {SYS_openat2, -1, 0, 0, 0}},
+		{"clone3", {SYS_clone3, 0, 0}}, /* which is not there */
+		{"executable memory", {SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
+		{"reading a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 0, 0}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
+		if (status_of(&harmless[i]) != DID_IT << 8)
+			fail_msg("%s", harmless[i].name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_kills),
+		cmocka_unit_test(test_what_does_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Part of the build: the filter of the files process and its jobs, which is what five file tools
+ * take and nothing else. There is no exec in it, no socket, no mount, no other process but its own
+ * jobs. Whatever is not here kills the process: no part of it calls that, so somebody else
+ * does.
+ */
+#include "worker/filters/filters.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#define NEW_NAMESPACES                                                                             \
+	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
+		CLONE_NEWCGROUP)
+
+/* clang-format off */
+static const int allowed[] = {
+	/* the channel and the jobs' pipes; a socketpair that exists is read, none is made */
+	SCMP_SYS(recvmsg), SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(close),
+	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(pipe2), SCMP_SYS(dup), SCMP_SYS(fcntl),
+	/* files */
+	SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(fstatfs),
+	SCMP_SYS(getdents64), SCMP_SYS(readlinkat), SCMP_SYS(lseek), SCMP_SYS(pread64), SCMP_SYS(preadv),
+	SCMP_SYS(pwrite64), SCMP_SYS(fadvise64), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(mkdirat),
+	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(ftruncate),
+	SCMP_SYS(fallocate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fchmod), SCMP_SYS(fchmodat),
+	452 /* fchmodat2 */, SCMP_SYS(fchown), SCMP_SYS(fgetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(flistxattr),
+	SCMP_SYS(fremovexattr), SCMP_SYS(utimensat), SCMP_SYS(umask),
+	/* memory, of which a search makes some executable (PCRE2's JIT) */
+	SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise),
+	/* jobs and their threads: clone, below */
+	SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(wait4), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
+	SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(sched_yield),
+	SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setscheduler), SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall), SCMP_SYS(sigaltstack),
+	/* what the C library asks */
+	SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(clock_nanosleep), SCMP_SYS(getrandom),
+	SCMP_SYS(sysinfo), SCMP_SYS(uname), SCMP_SYS(getrlimit), SCMP_SYS(getuid), SCMP_SYS(geteuid),
+	SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(getcpu),
+};
+/* clang-format on */
+
+static int allow(scmp_filter_ctx filter)
+{
+	static const unsigned options[] = {PR_SET_PDEATHSIG, PR_SET_NAME};
+	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
+
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
+	/* Its flags are in memory: the C library falls back to clone(2). */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
+			FILTER_LOW_EQUALS(0, options[i]));
+	/* Limits are read, not set. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+			SCMP_CMP64(2, SCMP_CMP_EQ, 0));
+	return r;
+}
+
+static const struct filter_source sources[] = {{"files_allowed", SCMP_ACT_KILL_PROCESS, allow}};
+
+const struct filter_set files_filters = {"files", sources, ARRAY_SIZE(sources)};

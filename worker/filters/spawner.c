@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Part of the build: the filter of the spawner. What it makes workspaces with, and what each
+ * program that it starts still does under it (worker, files process and, at the end, commands), is
+ * too much for a list of what is allowed. It refuses what nobody below cloisterd ever does,
+ * from the first instruction of a worker on; what each does without in addition, its own filter
+ * says.
+ */
+#include "worker/filters/filters.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+
+/* clang-format off */
+static const int refused[] = {
+	SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup),
+	SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register), SCMP_SYS(open_by_handle_at), SCMP_SYS(fanotify_init),
+	SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load),
+	SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(reboot), SCMP_SYS(swapon),
+	SCMP_SYS(swapoff), SCMP_SYS(acct), SCMP_SYS(syslog), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd),
+	SCMP_SYS(iopl), SCMP_SYS(ioperm), SCMP_SYS(modify_ldt), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime),
+	SCMP_SYS(pidfd_getfd), SCMP_SYS(kcmp), SCMP_SYS(lookup_dcookie), SCMP_SYS(nfsservctl), SCMP_SYS(chroot),
+};
+/* clang-format on */
+
+static int refuse(scmp_filter_ctx filter)
+{
+	return filter_add(filter, SCMP_ACT_ERRNO(EPERM), refused, ARRAY_SIZE(refused));
+}
+
+static const struct filter_source sources[] = {{"spawner_refused", SCMP_ACT_ALLOW, refuse}};
+
+const struct filter_set spawner_filters = {"spawner", sources, ARRAY_SIZE(sources)};
