@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/files/search_batch.h"
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 
@@ -18,24 +19,6 @@
 
 /* The batch has as many hits as were asked for. */
 #define BATCH_FULL 1
-
-/* Makes *@array hold @need items of @item_size bytes. */
-static int reserve(void *array, size_t *size, size_t need, size_t item_size)
-{
-	size_t larger = *size ? *size : 256;
-	void *grown;
-
-	if (need <= *size)
-		return 0;
-	while (larger < need)
-		larger *= 2;
-	grown = reallocarray(*(void **)array, larger, item_size);
-	if (!grown)
-		return -ENOMEM;
-	*(void **)array = grown;
-	*size = larger;
-	return 0;
-}
 
 void batch_clear(struct batch *batch)
 {
@@ -57,7 +40,7 @@ void batch_free(struct batch *batch)
 
 static int set_path(struct batch *batch, struct text path)
 {
-	if (reserve(&batch->path, &batch->path_size, path.len + 1, 1) < 0)
+	if (array_reserve(&batch->path, &batch->path_size, path.len + 1, 1) < 0)
 		return -ENOMEM;
 	if (path.len > 0)
 		memcpy(batch->path, path.data, path.len);
@@ -86,7 +69,7 @@ int batch_add(struct batch *batch, const char *name)
 {
 	size_t len = strlen(name) + 1;
 
-	if (reserve(&batch->names, &batch->names_size, batch->names_len + len, 1) < 0)
+	if (array_reserve(&batch->names, &batch->names_size, batch->names_len + len, 1) < 0)
 		return -ENOMEM;
 	memcpy(batch->names + batch->names_len, name, len);
 	batch->name_at[batch->count++] = batch->names_len;
@@ -106,7 +89,7 @@ int batch_path(struct batch *batch, size_t index, struct text *ret_path)
 	}
 	name = batch->names + batch->name_at[index];
 	len = strlen(name);
-	if (reserve(&batch->path, &batch->path_size, at + 1 + len, 1) < 0)
+	if (array_reserve(&batch->path, &batch->path_size, at + 1 + len, 1) < 0)
 		return -ENOMEM;
 	if (at > 0)
 		batch->path[at++] = '/';
@@ -180,9 +163,10 @@ static int add_hit(const struct scan_line *line, void *context)
 	struct batch *batch = search->batch;
 	struct text shown = cut_around_match(line);
 
-	if (reserve(&batch->hits, &batch->hits_size, batch->hits_count + 1, sizeof(*batch->hits)) <
-			0 ||
-		reserve(&batch->texts, &batch->texts_size, batch->texts_len + shown.len, 1) < 0)
+	if (array_reserve(&batch->hits, &batch->hits_size, batch->hits_count + 1,
+		    sizeof(*batch->hits)) < 0 ||
+		array_reserve(&batch->texts, &batch->texts_size, batch->texts_len + shown.len, 1) <
+			0)
 		return -ENOMEM;
 	if (shown.len > 0)
 		memcpy(batch->texts + batch->texts_len, shown.data, shown.len);
@@ -276,7 +260,7 @@ static int search_large(struct searcher *searcher, struct batch *batch, int fd)
 	size = (size_t)st.st_size > FIRST_READ_BYTES ? (size_t)st.st_size
 						     : LIMIT_SEARCH_FILE_BYTES + 1;
 	if (size <= KEPT_BUFFER_BYTES) {
-		if (reserve(&searcher->buffer, &searcher->buffer_size, size, 1) < 0)
+		if (array_reserve(&searcher->buffer, &searcher->buffer_size, size, 1) < 0)
 			return -ENOMEM;
 		return read_and_scan(searcher, batch, fd, searcher->buffer, size);
 	}

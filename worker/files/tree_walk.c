@@ -8,6 +8,7 @@
  */
 #include "worker/files/tree_walk.h"
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/gitignore.h"
@@ -81,24 +82,6 @@ static bool is_our_fault(int error_number)
 	return error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM;
 }
 
-/* Makes room for @need items of @item_size bytes at *@array. */
-static int reserve(void *array, size_t *size, size_t need, size_t item_size)
-{
-	size_t larger = *size ? *size : 256;
-	void *grown;
-
-	if (need <= *size)
-		return 0;
-	while (larger < need)
-		larger *= 2;
-	grown = reallocarray(*(void **)array, larger, item_size);
-	if (!grown)
-		return -ENOMEM;
-	*(void **)array = grown;
-	*size = larger;
-	return 0;
-}
-
 bool tree_walk_is_temporary(const char *name)
 {
 	size_t prefix = strlen(TEMPORARY_NAME);
@@ -131,9 +114,9 @@ static int add_entry(struct walker *walker, const struct dirent64 *dirent)
 		walker->end.truncated = true;
 		return 0;
 	}
-	r = reserve(&walker->names, &walker->names_size, walker->names_len + len, 1);
+	r = array_reserve(&walker->names, &walker->names_size, walker->names_len + len, 1);
 	if (r == 0)
-		r = reserve(&walker->entries, &walker->entries_size, walker->count + 1,
+		r = array_reserve(&walker->entries, &walker->entries_size, walker->count + 1,
 			sizeof(struct entry));
 	if (r < 0)
 		return r;
@@ -200,7 +183,8 @@ static void park_level(struct walker *walker)
 static int push_level(struct walker *walker, int fd, size_t path_len)
 {
 	struct level *level;
-	int r = reserve(&walker->levels, &walker->levels_size, walker->depth + 1, sizeof(*level));
+	int r = array_reserve(
+		&walker->levels, &walker->levels_size, walker->depth + 1, sizeof(*level));
 
 	if (r < 0) {
 		if (walker->depth > 0)
