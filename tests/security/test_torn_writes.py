@@ -52,7 +52,10 @@ class Killer:
     def end(self):
         """Whether it came to that."""
         self.process.terminate()
-        said = self.process.communicate(timeout=20)[0]
+        # Not communicate(): what came with the first line is in the buffer, which that passes by.
+        said = self.process.stdout.read()
+        self.process.stdout.close()
+        self.process.wait(20)
         return said.startswith("killed")
 
 
