@@ -67,6 +67,10 @@
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
+/* Before a cell or files process that died again is made again; it doubles from death to death. */
+#define LIMIT_REST_MIN_MS       20
+#define LIMIT_REST_MAX_MS       1000
+#define LIMIT_HEALTHY_MS        10000 /* after so long its next death counts as the first */
 #define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
 #define LIMIT_STRANGER_MS       5000  /* for the request of a peer of no tenant */
 
@@ -151,7 +155,7 @@
 #define LIMIT_TENANT_QUEUE_MAX       65536
 #define LIMIT_TENANT_WORKSPACES      1024
 #define LIMIT_TENANT_WEIGHT          100
-#define LIMIT_WORKSPACE_IDLE_MS      0
+#define LIMIT_WORKSPACE_IDLE_MS      (3600000ULL)
 #define LIMIT_WORKSPACE_IDLE_MAX_MS  (24 * 3600000ULL)
 #define LIMIT_STREAM_KEPT_MAX_BYTES  (8 * MIB)
 #define LIMIT_STREAM_TOTAL_MAX_BYTES (16 * GIB)

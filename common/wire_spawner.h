@@ -3,8 +3,8 @@
 
 /*
  * What cloisterd and cloister-spawner say to each other: fixed-size requests down with the
- * descriptors of one cell, one answer up with the pidfds of its two processes. The header's call is
- * the cell's number.
+ * descriptors of one cell, one answer up with the pidfds of its processes. The header's call is the
+ * request's number, and by SPAWNER_OPEN's the cell is known.
  */
 
 #include "common/cell_limits.h"
@@ -12,11 +12,14 @@
 #include "common/wire.h"
 
 enum spawner_message {
-	SPAWNER_OPEN = 1,    /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
-	SPAWNER_READY = 32,  /* up: the spawner is in its namespace; no payload */
-	SPAWNER_FAILED,      /* up: struct setup_failure: it could not get there */
-	SPAWNER_OPENED,      /* up: no payload, SPAWNER_OPENED_FDS descriptors */
-	SPAWNER_OPEN_FAILED, /* up: struct setup_failure */
+	SPAWNER_OPEN = 1,     /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
+	SPAWNER_OPEN_FILES,   /* down: the same for a cell that has lost its own,
+				 SPAWNER_OPEN_FILES_FDS */
+	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
+	SPAWNER_FAILED,       /* up: struct setup_failure: it could not get there */
+	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */
+	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
+	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 };
 
 /* The order of the descriptors in SPAWNER_OPEN. */
@@ -27,6 +30,15 @@ enum {
 	SPAWNER_OPEN_FILES_DOWN,
 	SPAWNER_OPEN_FILES_UP,
 	SPAWNER_OPEN_FDS,
+};
+
+/* The order of the descriptors in SPAWNER_OPEN_FILES. */
+enum {
+	SPAWNER_OPEN_FILES_ROOT,   /* as SPAWNER_OPEN_ROOT */
+	SPAWNER_OPEN_FILES_WORKER, /* pidfd: whose namespaces the files process joins */
+	SPAWNER_OPEN_FILES_DOWN_AGAIN,
+	SPAWNER_OPEN_FILES_UP_AGAIN,
+	SPAWNER_OPEN_FILES_FDS,
 };
 
 /* The order of the descriptors in SPAWNER_OPENED. */

@@ -278,7 +278,7 @@ static void grace_over(struct call *call)
 {
 	call->state = CALL_KILLED;
 	if (!is_command(call)) {
-		workspace_abandon(call->workspace);
+		workspace_abandon(call->workspace, &call->ticket);
 		return;
 	}
 	workspace_send_worker(
@@ -289,7 +289,7 @@ static void grace_over(struct call *call)
 /* A worker that does not report the end of what it killed is not argued with. */
 static void report_overdue(struct call *call)
 {
-	workspace_abandon(call->workspace);
+	workspace_abandon(call->workspace, &call->ticket);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *context)

@@ -279,6 +279,7 @@ static void start(struct daemon *daemon)
 	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
 		(daemon->config_source && !daemon->config_reload))
 		die_with("out of memory");
+	workspaces_reload(daemon->service.workspaces, daemon->service.config);
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);

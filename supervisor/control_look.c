@@ -15,7 +15,7 @@ struct look {
 	struct json_text json;
 	const struct control_target *target; /* NULL: all */
 	int64_t calls, waiting, commands;
-	int64_t workspaces[WORKSPACE_STATES];
+	int64_t workspaces[CELL_STATE_NAMES];
 };
 
 /* False: nobody waits for an answer. */
@@ -53,8 +53,8 @@ static void count_workspace(void *context, struct workspace *workspace)
 	struct workspace_view view;
 
 	workspace_look(workspace, &view);
-	for (size_t i = 0; i < WORKSPACE_STATES; i++)
-		look->workspaces[i] += view.state == workspace_states[i];
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		look->workspaces[i] += view.state == cell_state_names[i];
 }
 
 /* One line of what is enforced: by what, or by nothing; and where that is less than it might be,
@@ -125,6 +125,7 @@ static const char *state_of(const struct service *service)
 void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
+	const struct cell_counts *counts = workspaces_counts(service->workspaces);
 	struct look look = {0};
 
 	if (!begin(session, request, &look))
@@ -142,11 +143,13 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	control_put_number(&look.json, "calls", look.calls);
 	control_put_number(&look.json, "calls_waiting", look.waiting);
 	control_put_number(&look.json, "commands_running", look.commands);
-	control_put_number(&look.json, "cells_lost", (int64_t)workspaces_lost(service->workspaces));
+	control_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
+	control_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
+	control_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
 	json_text_key(&look.json, "workspaces");
 	json_text_object_begin(&look.json);
-	for (size_t i = 0; i < WORKSPACE_STATES; i++)
-		control_put_number(&look.json, workspace_states[i], look.workspaces[i]);
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		control_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
 	json_text_object_end(&look.json);
 	put_enforcement(&look.json, service->cgroup);
 	end(session, &look);

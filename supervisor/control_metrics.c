@@ -8,7 +8,7 @@
 
 struct gauges {
 	unsigned long long waiting, running, commands;
-	unsigned long long workspaces[WORKSPACE_STATES];
+	unsigned long long workspaces[CELL_STATE_NAMES];
 };
 
 static void count_call(void *context, struct call *call)
@@ -30,8 +30,8 @@ static void count_workspace(void *context, struct workspace *workspace)
 	struct workspace_view view;
 
 	workspace_look(workspace, &view);
-	for (size_t i = 0; i < WORKSPACE_STATES; i++)
-		gauges->workspaces[i] += view.state == workspace_states[i];
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		gauges->workspaces[i] += view.state == cell_state_names[i];
 }
 
 static void family(struct evbuffer *out, const char *name, const char *type, const char *help)
@@ -115,13 +115,30 @@ static void put_gauges(struct evbuffer *out, const struct service *service)
 	evbuffer_add_printf(out, "cloister_connections{socket=\"control\"} %zu\n",
 		service->control_connections);
 	family(out, "workspaces", "gauge", "Workspaces in use, by state.");
-	for (size_t i = 0; i < WORKSPACE_STATES; i++)
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
 		evbuffer_add_printf(out, "cloister_workspaces{state=\"%s\"} %llu\n",
-			workspace_states[i], gauges.workspaces[i]);
-	family(out, "cells_lost", "counter",
-		"Open workspaces whose processes died or had to be killed.");
-	evbuffer_add_printf(out, "cloister_cells_lost_total %llu\n",
-		(unsigned long long)workspaces_lost(service->workspaces));
+			cell_state_names[i], gauges.workspaces[i]);
+}
+
+static void put_cells(struct evbuffer *out, const struct cell_counts *counts)
+{
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} rows[] = {
+		{"cells_lost", "Open workspaces whose processes died or had to be killed.",
+			counts->lost},
+		{"files_processes_lost",
+			"Files processes that died or had to be killed, and were replaced alone.",
+			counts->files_lost},
+		{"cells_ended_idle", "Cells ended for want of calls.", counts->idle_ended},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		family(out, rows[i].name, "counter", rows[i].help);
+		evbuffer_add_printf(out, "cloister_%s_total %llu\n", rows[i].name,
+			(unsigned long long)rows[i].value);
+	}
 }
 
 static void put_tenants(struct evbuffer *out, const struct config *config)
@@ -167,6 +184,7 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		put_histogram(out, &service->stats, tool);
 	put_gauges(out, service);
+	put_cells(out, workspaces_counts(service->workspaces));
 	put_tenants(out, service->config);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);

@@ -158,6 +158,11 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 		event_active(peer->writable, EV_WRITE, 0);
 }
 
+int peer_pidfd(const struct peer *peer)
+{
+	return peer->pidfd;
+}
+
 void peer_kill(struct peer *peer)
 {
 	if (peer->pidfd >= 0)

@@ -43,6 +43,9 @@ int peer_started(struct peer *peer, int pidfd);
 void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text payload, const int *fds,
 	unsigned n_fds);
 
+/** Borrowed; -1 before peer_started. */
+int peer_pidfd(const struct peer *peer);
+
 /** SIGKILL to the process, which ends everything in its pid namespace. pidfd_send_signal(2). */
 void peer_kill(struct peer *peer);
 

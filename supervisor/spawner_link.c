@@ -23,7 +23,8 @@
 
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
-	uint64_t cell;
+	uint64_t cell;  /* or the number of what is asked about it */
+	uint8_t opened; /* the type of the good answer */
 	spawner_answer answer;
 	void *context;
 };
@@ -153,12 +154,21 @@ static void drop_pidfds(struct channel_frame *frame)
 	channel_frame_done(frame);
 }
 
+_Static_assert(SPAWNER_OPENED_FILES == SPAWNER_OPENED_FDS - 1, "the last of the pidfds");
+
+static bool is_opened(const struct channel_frame *frame)
+{
+	return (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
+	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
+}
+
 /* 0, or -EBADMSG for what a spawner would not say. */
 static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
 	struct pending_cell *pending = find_pending(link, frame->call);
 	struct setup_failure failure = {0};
-	bool opened = frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS;
+	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
+	bool opened = is_opened(frame);
 
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
 			       setup_failure_get(frame->payload, &failure) < 0))
@@ -167,11 +177,15 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 		drop_pidfds(frame);
 		return 0;
 	}
+	if (opened && frame->type != pending->opened)
+		return -EBADMSG;
 	LIST_REMOVE(pending, entry);
-	if (opened)
+	if (opened) {
+		memcpy(&pidfds[SPAWNER_OPENED_FDS - frame->n_fds], frame->fds,
+			frame->n_fds * sizeof(int));
 		frame->n_fds = 0; /* they are the callee's now */
-	pending->answer(
-		pending->context, opened ? 0 : -(int)failure.error, failure.step, frame->fds);
+	}
+	pending->answer(pending->context, opened ? 0 : -(int)failure.error, failure.step, pidfds);
 	free(pending);
 	return 0;
 }
@@ -257,32 +271,48 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	return keep_reserve(link);
 }
 
-int spawner_link_open(struct spawner_link *link, const struct spawner_open *request, const int *fds,
-	spawner_answer answer, void *context, uint64_t *ret_cell)
+/* Sends what @frame has, whose descriptors are taken, and remembers who waits for the answer. */
+static int ask(struct spawner_link *link, const struct channel_frame *frame,
+	const struct pending_cell *who, uint64_t *ret_number)
 {
-	uint8_t payload[64];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct pending_cell *pending = malloc(sizeof(*pending));
 	int r;
 
-	spawner_open_put(&writer, request);
 	if (!pending) {
-		for (size_t i = 0; i < SPAWNER_OPEN_FDS; i++)
-			close(fds[i]);
+		for (unsigned i = 0; i < frame->n_fds; i++)
+			close(frame->fds[i]);
 		return -ENOMEM;
 	}
-	*pending = (struct pending_cell){
-		.cell = ++link->last_cell, .answer = answer, .context = context};
-	r = channel_send(&link->channel, SPAWNER_OPEN, pending->cell,
-		(struct text){(char *)payload, writer.len}, fds, SPAWNER_OPEN_FDS);
+	*pending = *who;
+	pending->cell = ++link->last_cell;
+	r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
+		frame->n_fds);
 	if (r < 0) {
 		free(pending);
 		return r;
 	}
 	LIST_INSERT_HEAD(&link->pending, pending, entry);
 	event_active(link->writable, EV_WRITE, 0);
-	*ret_cell = pending->cell;
+	*ret_number = pending->cell;
 	return 0;
+}
+
+int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
+	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
+{
+	bool both = type == SPAWNER_OPEN;
+	const struct pending_cell who = {.opened = both ? SPAWNER_OPENED : SPAWNER_FILES_OPENED,
+		.answer = answer,
+		.context = context};
+	struct channel_frame frame = {
+		.type = type, .n_fds = both ? SPAWNER_OPEN_FDS : SPAWNER_OPEN_FILES_FDS};
+	uint8_t payload[64];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_open_put(&writer, request);
+	frame.payload = (struct text){(char *)payload, writer.len};
+	memcpy(frame.fds, fds, frame.n_fds * sizeof(int));
+	return ask(link, &frame, &who, ret_cell);
 }
 
 void spawner_link_forget(struct spawner_link *link, uint64_t cell)

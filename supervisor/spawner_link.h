@@ -27,11 +27,13 @@ typedef void (*spawner_answer)(
 	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS]);
 
 /**
- * Asks for a cell. @fds (SPAWNER_OPEN_FDS) are taken. @answer is called exactly once, later, unless
- * spawner_link_forget(@cell) came before. 0 and a number in @ret_cell, or -errno.
+ * Asks for a cell (@type SPAWNER_OPEN) or for a new files process of one (SPAWNER_OPEN_FILES; the
+ * worker's pidfd in the answer is -1). @fds, as many as belong to the type, are taken. @answer is
+ * called exactly once, later, unless spawner_link_forget(@cell) came before. 0 and a number in
+ * @ret_cell, or -errno.
  */
-int spawner_link_open(struct spawner_link *link, const struct spawner_open *request, const int *fds,
-	spawner_answer answer, void *context, uint64_t *ret_cell);
+int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
+	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell);
 
 /** Nobody waits for @cell any more: its answer's processes are killed when it comes. */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);

@@ -5,31 +5,17 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
+#include "supervisor/cell.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/managed.h"
-#include "supervisor/peer.h"
-#include "supervisor/spawner_link.h"
+#include "supervisor/tenant.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <time.h>
 
-#define END_WAIT_MS   1000 /* for one process, when everything ends */
-#define FRUITLESS_MAX 3
-
-enum workspace_state {
-	WORKSPACE_CLOSED,
-	WORKSPACE_OPENING,
-	WORKSPACE_OPEN,
-	WORKSPACE_ENDING, /* its processes are killed and not all gone */
-};
-
-TAILQ_HEAD(ticket_list, workspace_ticket);
+#define END_WAIT_MS 1000 /* for one process, when everything ends */
 
 struct workspace {
 	LIST_ENTRY(workspace) entry;
@@ -39,20 +25,11 @@ struct workspace {
 	struct tenant *tenant; /* held */
 	char *name;
 	size_t users;
-	enum workspace_state state;
-	uint64_t cell; /* asked of the spawner and not answered; 0: none */
-	struct peer *worker, *files;
-	bool worker_ready, files_ready;
-	struct ticket_list tickets;
-	unsigned running[WORKSPACE_SLOTS];
-	struct event *deadline; /* of opening, and of ending */
-	struct event *settle;   /* what must not happen inside a peer's callback */
-	char *failure;          /* why the cell is going, for who is lost with it */
-	bool had_opened;        /* ENDING: it had been OPEN */
-	bool quarantined;       /* ENDING: the kernel holds a process of it beyond every bound */
+	struct cell *cell;
+	struct workspace_tickets tickets;
+	struct event *idle; /* when to look whether it is */
+	struct timespec last_used;
 	bool removing;
-	bool swept;         /* of what dead writes left */
-	unsigned fruitless; /* cells that ended one after the other without an answer to anybody */
 };
 
 struct workspaces {
@@ -61,25 +38,31 @@ struct workspaces {
 	const char *const *own_directories;
 	int managed_fd;
 	size_t count;
-	uint64_t lost; /* cells that were open */
+	uint64_t idle_ms; /* 0: a cell stays while its workspace is used */
+	struct cell_counts counts;
 	LIST_HEAD(, workspace) list;
 };
 
-static const unsigned slot_limits[WORKSPACE_SLOTS] = {
-	[WORKSPACE_SLOT_SHORT] = LIMIT_CALLS_PER_CONNECTION,
-	[WORKSPACE_SLOT_WRITE] = LIMIT_FILE_WRITES,
-	[WORKSPACE_SLOT_JOB] = LIMIT_FILE_JOBS,
-	[WORKSPACE_SLOT_COMMAND] = LIMIT_COMMANDS_PER_WORKSPACE, /* and what the tenant allows */
+static const struct {
+	unsigned limit;
+	enum cell_process process;
+} slots[WORKSPACE_SLOTS] = {
+	[WORKSPACE_SLOT_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES},
+	[WORKSPACE_SLOT_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES},
+	[WORKSPACE_SLOT_JOB] = {LIMIT_FILE_JOBS, CELL_FILES},
+	/* And what the tenant allows. */
+	[WORKSPACE_SLOT_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER},
 };
 
-static bool slot_is_free(const struct workspace *workspace, enum workspace_slot slot)
+static bool may_begin(void *context, enum workspace_slot slot)
 {
-	return workspace->running[slot] < slot_limits[slot] &&
-	       (slot != WORKSPACE_SLOT_COMMAND ||
-		       workspace->running[slot] < workspace->tenant->limits.commands_per_workspace);
-}
+	const struct workspace *workspace = context;
+	unsigned running = workspace->tickets.running[slot];
 
-static void open_cell(struct workspace *workspace);
+	return cell_serves(workspace->cell, slots[slot].process) && running < slots[slot].limit &&
+	       (slot != WORKSPACE_SLOT_COMMAND ||
+		       running < workspace->tenant->limits.commands_per_workspace);
+}
 
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	const char *const *own_directories, int managed_fd)
@@ -96,39 +79,13 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	return workspaces;
 }
 
-static void kill_cell(struct workspace *workspace)
-{
-	if (workspace->worker)
-		peer_kill(workspace->worker);
-	if (workspace->files)
-		peer_kill(workspace->files);
-}
-
-/* Kills and forgets the cell's processes. Not from inside a peer's callback. */
-static void drop_cell(struct workspace *workspace)
-{
-	if (workspace->cell)
-		spawner_link_forget(workspace->all->spawner, workspace->cell);
-	workspace->cell = 0;
-	peer_free(TAKE_PTR(workspace->worker));
-	peer_free(TAKE_PTR(workspace->files));
-	workspace->worker_ready = workspace->files_ready = false;
-	workspace->quarantined = false;
-	workspace->state = WORKSPACE_CLOSED;
-	if (workspace->deadline)
-		event_del(workspace->deadline);
-	free(TAKE_PTR(workspace->failure));
-}
-
 static void workspace_free(struct workspace *workspace)
 {
-	drop_cell(workspace);
+	cell_free(workspace->cell);
 	LIST_REMOVE(workspace, entry);
 	workspace->all->count--;
-	if (workspace->deadline)
-		event_free(workspace->deadline);
-	if (workspace->settle)
-		event_free(workspace->settle);
+	if (workspace->idle)
+		event_free(workspace->idle);
 	workspace_root_done(&workspace->root);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
@@ -144,11 +101,9 @@ void workspaces_free(struct workspaces *workspaces)
 		return;
 	/* First all are killed, then each is waited for: together they need no longer than one. */
 	LIST_FOREACH (workspace, &workspaces->list, entry)
-		kill_cell(workspace);
-	LIST_FOREACH (workspace, &workspaces->list, entry) {
-		peer_wait(workspace->worker, END_WAIT_MS);
-		peer_wait(workspace->files, END_WAIT_MS);
-	}
+		cell_kill(workspace->cell);
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		cell_wait(workspace->cell, END_WAIT_MS);
 	while (!LIST_EMPTY(&workspaces->list))
 		workspace_free(LIST_FIRST(&workspaces->list));
 	free(workspaces);
@@ -159,282 +114,94 @@ size_t workspaces_count(const struct workspaces *workspaces)
 	return workspaces->count;
 }
 
-static void lose_ticket(
-	struct workspace *workspace, struct workspace_ticket *ticket, enum tool_error error)
+/* What its cell asks and tells. */
+
+static enum cell_need need(void *context)
 {
-	TAILQ_REMOVE(&workspace->tickets, ticket, entry);
-	if (ticket->begun)
-		workspace->running[ticket->slot]--;
-	ticket->owner->lost(ticket->context, error, workspace->failure);
+	const struct workspace *workspace = context;
+
+	if (!workspace_tickets_empty(&workspace->tickets))
+		return CELL_CALLED;
+	return workspace->users > 0 ? CELL_KEPT : CELL_UNUSED;
 }
 
-/* The cell is gone: begun tickets are lost with it; where it never came to be, all are. */
-static void lose_tickets(struct workspace *workspace, bool all, enum tool_error error)
+static void describe(void *context, struct spawner_open *ret, int *ret_root)
 {
-	struct workspace_ticket *ticket = TAILQ_FIRST(&workspace->tickets);
+	const struct workspace *workspace = context;
 
-	while (ticket) {
-		struct workspace_ticket *next = TAILQ_NEXT(ticket, entry);
-
-		if (all || ticket->begun)
-			lose_ticket(workspace, ticket, error);
-		ticket = next;
-	}
+	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
+		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
+	*ret_root = workspace->root.fd;
 }
 
-static void begin_tickets(struct workspace *workspace)
-{
-	struct workspace_ticket *ticket, *next;
-
-	for (ticket = TAILQ_FIRST(&workspace->tickets); ticket; ticket = next) {
-		next = TAILQ_NEXT(ticket, entry);
-		if (workspace->state != WORKSPACE_OPEN)
-			return;
-		if (ticket->begun || !slot_is_free(workspace, ticket->slot))
-			continue;
-		ticket->begun = true;
-		workspace->running[ticket->slot]++;
-		ticket->owner->begin(ticket->context);
-	}
-}
-
-/* Nothing is answered before nothing of the cell is alive: that is what an answer promises. */
-static void begin_ending(struct workspace *workspace)
-{
-	static const struct timeval bound = {.tv_sec = LIMIT_KILL_REPORT_MS / 1000};
-
-	workspace->had_opened = workspace->state == WORKSPACE_OPEN;
-	workspace->state = WORKSPACE_ENDING;
-	kill_cell(workspace);
-	event_add(workspace->deadline, &bound);
-}
-
-static void finish_ending(struct workspace *workspace)
-{
-	bool give_up;
-
-	if (workspace->users > 0 || !TAILQ_EMPTY(&workspace->tickets))
-		workspace->swept = false;
-	give_up = !workspace->had_opened || ++workspace->fruitless >= FRUITLESS_MAX;
-
-	lose_tickets(workspace, give_up,
-		workspace->had_opened ? TOOL_WORKER_LOST : TOOL_EXECUTION_ERROR);
-	drop_cell(workspace);
-}
-
-/* What cannot be killed yet is not joined by more: whoever comes is told to come later. */
-static void quarantine(struct workspace *workspace)
-{
-	if (!workspace->quarantined)
-		lose_tickets(workspace, false, TOOL_WORKER_LOST);
-	workspace->quarantined = true;
-	free(workspace->failure);
-	workspace->failure =
-		strdup("The kernel still holds a process of this workspace that was killed; try "
-		       "again later");
-	lose_tickets(workspace, true, TOOL_BUSY);
-}
-
-/*
- * The loop comes here after anything that changed what this workspace should do: a failed cell is
- * ended, one that is needed is opened, waiting tickets begin, and a workspace that nobody uses
- * goes.
- */
-static void on_settle(evutil_socket_t fd, short what, void *context)
+static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
 {
 	struct workspace *workspace = context;
-	bool needed = workspace->users > 0 || !TAILQ_EMPTY(&workspace->tickets);
-
-	(void)fd;
-	(void)what;
-	if (!needed && workspace->state != WORKSPACE_CLOSED && !workspace->failure)
-		workspace->failure = strdup("");
-	if (workspace->failure && workspace->state != WORKSPACE_ENDING)
-		begin_ending(workspace);
-	if (workspace->state == WORKSPACE_ENDING && peer_is_gone(workspace->worker) &&
-		peer_is_gone(workspace->files))
-		finish_ending(workspace);
-	if (workspace->quarantined)
-		quarantine(workspace);
-	if (workspace->state == WORKSPACE_CLOSED && !TAILQ_EMPTY(&workspace->tickets))
-		open_cell(workspace);
-	begin_tickets(workspace);
-	if (workspace->state == WORKSPACE_CLOSED && workspace->users == 0 &&
-		TAILQ_EMPTY(&workspace->tickets))
-		workspace_free(workspace);
-}
-
-static void settle(struct workspace *workspace)
-{
-	event_active(workspace->settle, EV_TIMEOUT, 0);
-}
-
-/* The cell must go, because of @format. The first reason counts. */
-static void __attribute__((format(printf, 2, 3)))
-fail_cell(struct workspace *workspace, const char *format, ...)
-{
-	va_list arguments;
-
-	if (!workspace->failure) {
-		workspace->all->lost += workspace->state == WORKSPACE_OPEN;
-		va_start(arguments, format);
-		if (vasprintf(&workspace->failure, format, arguments) < 0)
-			workspace->failure = strdup("");
-		va_end(arguments);
-	}
-	settle(workspace);
-}
-
-static void on_deadline(evutil_socket_t fd, short what, void *context)
-{
-	struct workspace *workspace = context;
-
-	(void)fd;
-	(void)what;
-	if (workspace->state == WORKSPACE_ENDING)
-		quarantine(workspace);
-	else
-		fail_cell(workspace, "The workspace did not open in time");
-}
-
-static struct workspace_ticket *find_begun(struct workspace *workspace, uint64_t call)
-{
-	struct workspace_ticket *ticket;
-
-	TAILQ_FOREACH(ticket, &workspace->tickets, entry)
-	if (ticket->call == call)
-		return ticket->begun ? ticket : NULL;
-	return NULL;
-}
-
-/* Once, and again after a cell that did not end by itself: what its writes may have left goes. */
-static void sweep(struct workspace *workspace)
-{
-	if (!workspace->swept)
-		peer_send(workspace->files, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
-	workspace->swept = true;
-}
-
-/* The first word of either process: it is ready, or why it cannot be. */
-static int handle_first(struct workspace *workspace, const struct channel_frame *frame, bool *ready,
-	uint8_t ready_type, uint8_t failed_type)
-{
-	struct setup_failure failure;
-
-	if (frame->type == ready_type && frame->payload.len == 0) {
-		*ready = true;
-		if (workspace->worker_ready && workspace->files_ready) {
-			workspace->state = WORKSPACE_OPEN;
-			event_del(workspace->deadline);
-			sweep(workspace);
-			settle(workspace);
-		}
-		return 0;
-	}
-	if (frame->type != failed_type || setup_failure_get(frame->payload, &failure) < 0)
-		return -EBADMSG;
-	fail_cell(workspace, "The workspace could not be opened: %.*s: %s", (int)failure.step.len,
-		failure.step.data, strerror((int)failure.error));
-	return 0;
-}
-
-static int handle_result(struct workspace *workspace, const struct channel_frame *frame,
-	enum workspace_slot from, enum workspace_slot to)
-{
-	struct workspace_ticket *ticket = find_begun(workspace, frame->call);
+	struct workspace_ticket *ticket = workspace_tickets_begun(&workspace->tickets, frame->call);
 
 	if (!ticket)
 		return 0; /* cancelled and answered in the meantime */
 	/* A worker has nothing to say about a file call, nor the files process about a command. */
-	if (ticket->slot < from || ticket->slot > to)
+	if (slots[ticket->slot].process != from)
 		return -EBADMSG;
-	workspace->fruitless = 0;
+	cell_was_fruitful(workspace->cell);
 	return ticket->owner->frame(ticket->context, frame);
 }
 
-static int on_worker_frame(void *context, const struct channel_frame *frame)
+static void on_lost(void *context, enum cell_loss loss, const char *why)
+{
+	/* clang-format off */
+	static const struct workspace_ticket_loss losses[CELL_LOSSES] = {
+		[CELL_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, false, TOOL_WORKER_LOST},
+		[CELL_GIVEN_UP] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_WORKER_LOST},
+		[CELL_NOT_MADE] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_EXECUTION_ERROR},
+		[CELL_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_BUSY},
+		[CELL_FILES_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, false, TOOL_WORKER_LOST},
+		[CELL_FILES_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, true, TOOL_BUSY},
+	};
+	/* clang-format on */
+	struct workspace *workspace = context;
+
+	workspace_tickets_lose(&workspace->tickets, &losses[loss], why);
+}
+
+/* Waiting calls begin, and a workspace that nobody uses goes. */
+static void on_settled(void *context)
 {
 	struct workspace *workspace = context;
 
-	if (!workspace->worker_ready)
-		return handle_first(
-			workspace, frame, &workspace->worker_ready, COMMAND_READY, COMMAND_FAILED);
-	return handle_result(workspace, frame, WORKSPACE_SLOT_COMMAND, WORKSPACE_SLOT_COMMAND);
+	workspace_tickets_begin(&workspace->tickets, may_begin, workspace);
+	if (need(workspace) == CELL_UNUSED && strcmp(cell_state(workspace->cell), "closed") == 0)
+		workspace_free(workspace);
 }
 
-static int on_files_frame(void *context, const struct channel_frame *frame)
+static const struct cell_owner cell_owner = {need, describe, on_frame, on_lost, on_settled};
+
+static void await_idleness(struct workspace *workspace, uint64_t milliseconds)
+{
+	const struct timeval time = {.tv_sec = (time_t)(milliseconds / 1000),
+		.tv_usec = (suseconds_t)(milliseconds % 1000 * 1000)};
+
+	if (workspace->all->idle_ms > 0)
+		event_add(workspace->idle, &time);
+	else
+		event_del(workspace->idle);
+}
+
+static void on_idle(evutil_socket_t fd, short what, void *context)
 {
 	struct workspace *workspace = context;
+	uint64_t bound = workspace->all->idle_ms, unused;
+	struct timespec now;
 
-	if (!workspace->files_ready)
-		return handle_first(
-			workspace, frame, &workspace->files_ready, FILES_READY, FILES_FAILED);
-	return handle_result(workspace, frame, WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB);
-}
-
-static void on_peer_lost(void *context)
-{
-	fail_cell(context, "The workspace's process died");
-}
-
-static void on_peer_gone(void *context)
-{
-	settle(context);
-}
-
-static void on_cell_answer(
-	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
-{
-	/* From here on: how many others the spawner had to serve before is not this workspace's
-	 * fault. */
-	static const struct timeval deadline = {.tv_sec = LIMIT_WORKSPACE_OPEN_MS / 1000};
-	struct workspace *workspace = context;
-
-	workspace->cell = 0;
-	event_add(workspace->deadline, &deadline);
-	if (error < 0) {
-		fail_cell(workspace, "The workspace could not be opened: %.*s: %s", (int)step.len,
-			step.data, strerror(-error));
-		return;
-	}
-	/* Both take their pidfd, whatever becomes of the other. */
-	error = peer_started(workspace->worker, pidfds[SPAWNER_OPENED_WORKER]);
-	if (peer_started(workspace->files, pidfds[SPAWNER_OPENED_FILES]) < 0 || error < 0)
-		fail_cell(workspace, "Out of memory");
-}
-
-static int make_peers(struct workspace *workspace, int fds[SPAWNER_OPEN_FDS])
-{
-	struct peer_owner worker = {on_worker_frame, on_peer_lost, on_peer_gone, workspace};
-	struct peer_owner files = {on_files_frame, on_peer_lost, on_peer_gone, workspace};
-	int r = peer_new(
-		workspace->all->base, &worker, &workspace->worker, &fds[SPAWNER_OPEN_WORKER_DOWN]);
-
-	if (r == 0)
-		r = peer_new(workspace->all->base, &files, &workspace->files,
-			&fds[SPAWNER_OPEN_FILES_DOWN]);
-	return r;
-}
-
-static void open_cell(struct workspace *workspace)
-{
-	const struct spawner_open request = {.kind = (uint8_t)workspace->kind,
-		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
-	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
-	int r;
-
-	workspace->state = WORKSPACE_OPENING;
-	fds[SPAWNER_OPEN_ROOT] = fcntl(workspace->root.fd, F_DUPFD_CLOEXEC, 0);
-	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : make_peers(workspace, fds);
-	if (r == 0) {
-		r = spawner_link_open(workspace->all->spawner, &request, fds, on_cell_answer,
-			workspace, &workspace->cell);
-	} else {
-		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-			close_fd(&fds[i]);
-	}
-	if (r < 0)
-		fail_cell(workspace, "The workspace could not be opened: %s", strerror(-r));
+	(void)fd;
+	(void)what;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	unused = (uint64_t)((now.tv_sec - workspace->last_used.tv_sec) * 1000 +
+			    (now.tv_nsec - workspace->last_used.tv_nsec) / 1000000);
+	if (unused >= bound && need(workspace) == CELL_KEPT)
+		cell_rest(workspace->cell);
+	await_idleness(workspace, unused < bound ? bound - unused + 1 : bound);
 }
 
 static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
@@ -479,15 +246,18 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
-	TAILQ_INIT(&workspace->tickets);
-	workspace->deadline = event_new(workspaces->base, -1, 0, on_deadline, workspace);
-	workspace->settle = event_new(workspaces->base, -1, 0, on_settle, workspace);
+	workspace_tickets_init(&workspace->tickets);
+	workspace->idle = event_new(workspaces->base, -1, 0, on_idle, workspace);
+	workspace->cell = cell_new(
+		workspaces->base, workspaces->spawner, &cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
 	workspaces->count++;
-	if (!workspace->name || !workspace->deadline || !workspace->settle) {
+	if (!workspace->name || !workspace->idle || !workspace->cell) {
 		workspace_free(workspace);
 		return TOOL_BUSY;
 	}
+	clock_gettime(CLOCK_MONOTONIC, &workspace->last_used);
+	await_idleness(workspace, workspaces->idle_ms);
 	*ret = workspace_hold(workspace);
 	return TOOL_OK;
 }
@@ -564,16 +334,18 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 {
 	struct workspace *workspace;
 
+	workspaces->idle_ms = config->host.workspace_idle_ms;
 	LIST_FOREACH (workspace, &workspaces->list, entry) {
 		struct tenant *tenant = config_find_tenant(config, workspace->tenant->name);
 
+		await_idleness(workspace, workspaces->idle_ms);
 		if (!tenant)
 			continue;
 		workspace->tenant->usage->workspaces--;
 		tenant_release(workspace->tenant);
 		workspace->tenant = tenant_hold(tenant);
 		tenant->usage->workspaces++;
-		settle(workspace);
+		cell_settle(workspace->cell);
 	}
 }
 
@@ -600,7 +372,7 @@ void workspace_release(struct workspace *workspace)
 	if (!workspace)
 		return;
 	workspace->users--;
-	settle(workspace);
+	cell_settle(workspace->cell);
 }
 
 const char *workspace_name(const struct workspace *workspace)
@@ -625,49 +397,38 @@ size_t workspace_users(const struct workspace *workspace)
 
 bool workspace_is_open(const struct workspace *workspace)
 {
-	return workspace->state == WORKSPACE_OPEN && !workspace->failure;
+	return cell_serves(workspace->cell, CELL_FILES);
 }
 
 void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket)
 {
-	ticket->begun = false;
-	TAILQ_INSERT_TAIL(&workspace->tickets, ticket, entry);
-	settle(workspace);
+	workspace_tickets_enter(&workspace->tickets, ticket);
+	cell_settle(workspace->cell);
 }
 
 void workspace_leave(struct workspace *workspace, struct workspace_ticket *ticket)
 {
-	TAILQ_REMOVE(&workspace->tickets, ticket, entry);
-	if (ticket->begun)
-		workspace->running[ticket->slot]--;
-	settle(workspace);
+	workspace_tickets_leave(&workspace->tickets, ticket);
+	clock_gettime(CLOCK_MONOTONIC, &workspace->last_used);
+	cell_settle(workspace->cell);
 }
 
 void workspace_send_files(
 	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload)
 {
-	peer_send(workspace->files, type, call, payload, NULL, 0);
+	cell_send(workspace->cell, CELL_FILES, type, call, payload, NULL, 0);
 }
 
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds)
 {
-	peer_send(workspace->worker, type, call, payload, fds, n_fds);
+	cell_send(workspace->cell, CELL_WORKER, type, call, payload, fds, n_fds);
 }
 
-void workspace_abandon(struct workspace *workspace)
+void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket)
 {
-	kill_cell(workspace);
-	fail_cell(workspace, "The workspace's process did not answer and was killed");
+	cell_abandon(workspace->cell, slots[ticket->slot].process);
 }
-
-const char *const workspace_states[WORKSPACE_STATES] = {
-	[WORKSPACE_CLOSED] = "closed",
-	[WORKSPACE_OPENING] = "opening",
-	[WORKSPACE_OPEN] = "open",
-	[WORKSPACE_ENDING] = "ending",
-	[WORKSPACE_STATES - 1] = "quarantined",
-};
 
 void workspaces_look(struct workspaces *workspaces,
 	void (*each)(void *context, struct workspace *workspace), void *context)
@@ -682,13 +443,12 @@ void workspace_look(const struct workspace *workspace, struct workspace_view *re
 {
 	const struct workspace_ticket *ticket;
 	struct workspace_view view = {
-		.state = workspace_states[workspace->quarantined ? WORKSPACE_STATES - 1
-								 : workspace->state],
+		.state = cell_state(workspace->cell),
 		.users = workspace->users,
-		.commands = workspace->running[WORKSPACE_SLOT_COMMAND],
+		.commands = workspace->tickets.running[WORKSPACE_SLOT_COMMAND],
 	};
 
-	TAILQ_FOREACH(ticket, &workspace->tickets, entry)
+	TAILQ_FOREACH(ticket, &workspace->tickets.list, entry)
 	{
 		view.running += ticket->begun;
 		view.waiting += !ticket->begun;
@@ -696,7 +456,7 @@ void workspace_look(const struct workspace *workspace, struct workspace_view *re
 	*ret = view;
 }
 
-uint64_t workspaces_lost(const struct workspaces *workspaces)
+const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
 {
-	return workspaces->lost;
+	return &workspaces->counts;
 }

@@ -2,59 +2,19 @@
 #pragma once
 
 /*
- * A workspace as cloisterd knows it: a root, and, while it is used, a cell with its worker and
- * files process. This file owns the lifecycle and the queue of what waits for its turn; what a call
- * is, it does not know.
- *
- *   CLOSED ──someone needs it──► OPENING ──both processes ready──► OPEN
- *      ▲                            │ failed, a process lost,       │
- *      └─── all are gone ─── ENDING ◄┴── or nobody uses it ◄─────────┘
- *
- * A lost process takes the cell with it: what ran in it is lost, what still waited opens it again.
+ * A workspace as cloisterd knows it: a root, who uses it, its cell (cell.h: the processes and their
+ * life) and its tickets (workspace_tickets.h: the calls, waiting or begun). It is there while
+ * somebody has it open or calls; what a call is, it does not know.
  */
 
-#include "common/channel.h"
-#include "common/errors.h"
+#include "supervisor/cell.h"
 #include "supervisor/workspace_root.h"
+#include "supervisor/workspace_tickets.h"
 
-#include <sys/queue.h>
-
-struct event_base;
 struct config;
-struct spawner_link;
 struct tenant;
 struct workspace;
 struct workspaces;
-
-/* How many of each kind may run at once in a workspace; the others wait in the order they came. */
-enum workspace_slot {
-	WORKSPACE_SLOT_SHORT,   /* answered at once: reads and flat listings */
-	WORKSPACE_SLOT_WRITE,   /* LIMIT_FILE_WRITES */
-	WORKSPACE_SLOT_JOB,     /* LIMIT_FILE_JOBS */
-	WORKSPACE_SLOT_COMMAND, /* what the tenant allows */
-	WORKSPACE_SLOTS,
-};
-
-/* A call's place in a workspace, part of whoever waits there. Callbacks never come from inside
- * workspace_enter. */
-struct workspace_ticket {
-	TAILQ_ENTRY(workspace_ticket) entry;
-	uint64_t call; /* its number on the wire, unique in this process */
-	enum workspace_slot slot;
-	bool begun;
-	const struct workspace_ticket_owner *owner;
-	void *context;
-};
-
-struct workspace_ticket_owner {
-	void (*begin)(void *context); /* its turn has come: send the request */
-	/* A frame for this call, from the worker or the files process. -EBADMSG: the peer is
-	 * dropped. */
-	int (*frame)(void *context, const struct channel_frame *frame);
-	/* The cell is gone, or could not be made: no frame will come. @message is borrowed and may
-	 * be NULL. The ticket has left. */
-	void (*lost)(void *context, enum tool_error error, const char *message);
-};
 
 /** @own_directories as in workspace_root.h (borrowed). @managed_fd: where managed workspaces lie,
  * or -1. NULL: out of memory. */
@@ -64,8 +24,8 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 /** Ends every cell; no callbacks. */
 void workspaces_free(struct workspaces *workspaces);
 
-/** After a reload: each workspace goes on under the tenant of its own name; one whose tenant is no
- * more keeps what it had, and nobody can open it again. */
+/** With the first configuration, and after a reload: each workspace goes on under the tenant of its
+ * own name; one whose tenant is no more keeps what it had, and nobody can open it again. */
 void workspaces_reload(struct workspaces *workspaces, const struct config *config);
 
 /** How many workspaces there are with a cell or on their way to or from one. */
@@ -114,15 +74,12 @@ bool workspace_is_open(const struct workspace *workspace);
 
 /* What of a workspace may be looked at from outside, at one moment. */
 struct workspace_view {
-	const char *state; /* of workspace_states */
+	const char *state; /* of cell_state_names */
 	size_t users;      /* connections that have it open, and calls */
 	size_t waiting;    /* tickets that have not begun */
 	size_t running;
 	size_t commands; /* of those that are running */
 };
-
-#define WORKSPACE_STATES 5
-extern const char *const workspace_states[WORKSPACE_STATES];
 
 /** Every workspace there is, of all tenants, each given to @each, which must not change which there
  * are. */
@@ -131,9 +88,8 @@ void workspaces_look(struct workspaces *workspaces,
 
 void workspace_look(const struct workspace *workspace, struct workspace_view *ret);
 
-/** How many open cells were lost: their processes died, or were killed because they did not do what
- * they must. */
-uint64_t workspaces_lost(const struct workspaces *workspaces);
+/** What became of cells since the start. */
+const struct cell_counts *workspaces_counts(const struct workspaces *workspaces);
 
 /** Queues @ticket, whose fields but entry and begun the caller has set; begins it when there is a
  * cell and a free slot. */
@@ -148,9 +104,9 @@ void workspace_send_files(
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/** Kills the cell of a workspace whose process does not do what it must: every ticket that has
- * begun is lost. */
-void workspace_abandon(struct workspace *workspace);
+/** The process that has @ticket's call does not do what it must and is killed: the files process
+ * alone, or the worker and with it the cell. */
+void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket);
 
 /** Whether it is being removed: nobody new gets it meanwhile (BUSY). */
 void workspace_set_removing(struct workspace *workspace, bool removing);

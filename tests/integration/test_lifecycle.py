@@ -219,7 +219,7 @@ def test_a_killed_worker_is_replaced(own_daemon, marker):
 
 
 def test_a_killed_files_process_is_replaced(own_daemon):
-    (client, path, _, files), (other, other_path, _, _) = two_workspaces(own_daemon)
+    (client, path, worker, files), (other, other_path, _, _) = two_workspaces(own_daemon)
     with acting_as(own_daemon.account.uid):
         for directory in (path, other_path):
             (directory / "0").write_bytes(b"some line of text\n" * 3000000)
@@ -227,13 +227,22 @@ def test_a_killed_files_process_is_replaced(own_daemon):
                 os.link(directory / "0", directory / str(i))
     lost = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
     untouched = other.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
+    command = client.begin("run_command", {"command": "while [ ! -e end ]; do sleep 0.05; done; echo went on"})
     assert procfs.eventually(lambda: procfs.children(files))
     (job,) = procfs.children(files)
     kill(own_daemon, files)
     assert client.wait(lost)["result"]["error"]["code"] == "WORKER_LOST"
     assert procfs.vanish([files, job], AT_ONCE)
     assert client.use("list_directory", path=".")["count"] == 200
-    assert client.run("echo well")["stdout"] == "well\n"
+    client.use("write_file", path="end", content="")
+    assert client.wait(command)["result"]["output"]["stdout"] == "went on\n"
+    workers, files_processes = map(set, zip(*own_daemon.cells()))
+    assert worker in workers and files not in files_processes
+    if AM_ROOT:
+        assert len(workers) == len(files_processes) == 2
+        for kind in ("user", "net", "ipc", "uts"):
+            assert procfs.namespace(worker, kind) in [
+                procfs.namespace(pid, kind) for pid in files_processes]
     assert other.cancel(untouched)
     assert other.wait(untouched)["result"]["error"]["code"] == "CANCELLED"
 
@@ -241,7 +250,7 @@ def test_a_killed_files_process_is_replaced(own_daemon):
 def test_processes_killed_again_and_again(own_daemon):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
-    for i in range(20):
+    for i in range(14):
         # A command may have been answered before the death of the files process was noticed.
         while not own_daemon.cells():
             client.observe("run_command", {"command": "true"})

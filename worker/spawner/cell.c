@@ -16,11 +16,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/nsfs.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -52,6 +54,7 @@ struct cell {
 	uint64_t number;
 	const struct spawner_open *request;
 	const int *fds;
+	const int *files_fds; /* of them: the files process's channel */
 	char visible[PATH_MAX];
 	int root;     /* the checked directory, in this mount namespace */
 	int trees[2]; /* detached clones for worker and files */
@@ -90,6 +93,8 @@ static int receive_report(int fd, struct child_report *ret)
 	while (n < 0 && errno == EINTR);
 	return n == sizeof(*ret) ? 1 : 0;
 }
+
+_Static_assert((int)SPAWNER_OPEN_ROOT == (int)SPAWNER_OPEN_FILES_ROOT, "open_root takes both");
 
 /* The directory that cloisterd checked, opened anew in this mount namespace by the path that it
  * has, links refused. */
@@ -212,8 +217,8 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go)
  * its own. */
 static _Noreturn void files_child(struct cell *cell, int report)
 {
-	const int fds[] = {-1, -1, CHILD_STDERR, cell->fds[SPAWNER_OPEN_FILES_DOWN],
-		cell->fds[SPAWNER_OPEN_FILES_UP], cell->trees[1]};
+	const int fds[] = {
+		-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1], cell->trees[1]};
 	long pid;
 
 	if (setns(cell->pidfds[SPAWNER_OPENED_WORKER], SHARED_NAMESPACES) < 0) {
@@ -228,6 +233,61 @@ static _Noreturn void files_child(struct cell *cell, int report)
 	}
 	become_program(cell, report, cell->maker->files_program, (char *)"cloister-files", fds,
 		ARRAY_SIZE(fds), files_capabilities, ARRAY_SIZE(files_capabilities));
+}
+
+/* The number of a child of ours that lives; it is not reaped before we do it, so it stays its own.
+ */
+static int living_child(int pidfd, pid_t *ret)
+{
+	_cleanup_close_ int info = -1;
+	siginfo_t ended = {0};
+	char path[64], text[512];
+	const char *line;
+	ssize_t n;
+
+	if (waitid(P_PIDFD, (id_t)pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return -errno;
+	if (ended.si_pid != 0)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	info = open(path, O_RDONLY | O_CLOEXEC);
+	n = info < 0 ? -1 : read(info, text, sizeof(text) - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	line = strstr(text, "\nPid:\t");
+	*ret = line ? (pid_t)strtol(line + strlen("\nPid:\t"), NULL, 10) : 0;
+	return *ret > 0 ? 0 : -ESRCH;
+}
+
+static int find_worker(struct cell *cell)
+{
+	cell->pidfds[SPAWNER_OPENED_WORKER] = cell->fds[SPAWNER_OPEN_FILES_WORKER];
+	return living_child(
+		cell->pidfds[SPAWNER_OPENED_WORKER], &cell->pids[SPAWNER_OPENED_WORKER]);
+}
+
+/* Has it stayed in the user namespace that was made for it, or does it lead into one of its own? */
+static int check_namespace(struct cell *cell)
+{
+	_cleanup_close_ int its = -1, parent = -1;
+	struct stat its_parent, ours;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)cell->pids[SPAWNER_OPENED_WORKER]);
+	its = open(path, O_RDONLY | O_CLOEXEC);
+	if (its < 0)
+		return -errno;
+	parent = ioctl(its, NS_GET_PARENT);
+	if (parent < 0 || fstat(parent, &its_parent) < 0 || stat("/proc/self/ns/user", &ours) < 0)
+		return -errno;
+	return its_parent.st_dev == ours.st_dev && its_parent.st_ino == ours.st_ino ? 0 : -EPERM;
+}
+
+static int find_cgroup(struct cell *cell)
+{
+	return cell_cgroup_find(
+		cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER], &cell->cgroup);
 }
 
 /* A pipe for reports whose write end lies above every descriptor that the child's program gets. */
@@ -334,13 +394,31 @@ static void cell_abandon(struct cell *cell)
 	}
 }
 
+struct cell_step {
+	const char *name;
+	int (*act)(struct cell *cell);
+};
+
+static int take_steps(
+	struct cell *cell, const struct cell_step *steps, size_t n_steps, const char **ret_step)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_steps; i++) {
+		r = steps[i].act(cell);
+		if (r < 0)
+			*ret_step = steps[i].name;
+	}
+	close_fd(&cell->root);
+	close_fd(&cell->trees[0]);
+	close_fd(&cell->trees[1]);
+	return r;
+}
+
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step)
 {
-	static const struct {
-		const char *name;
-		int (*act)(struct cell *cell);
-	} steps[] = {
+	static const struct cell_step steps[] = {
 		{"open the workspace's root", open_root},
 		{"clone the workspace's mounts", clone_trees},
 		{"make the workspace's cgroup", make_cgroup},
@@ -351,24 +429,47 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.number = number,
 		.request = request,
 		.fds = fds,
+		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN],
 		.root = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
-	int r = 0;
+	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++) {
-		r = steps[i].act(&cell);
-		if (r < 0)
-			*ret_step = steps[i].name;
-	}
-	close_fd(&cell.root);
-	close_fd(&cell.trees[0]);
-	close_fd(&cell.trees[1]);
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;
 	}
 	memcpy(ret_pidfds, cell.pidfds, sizeof(cell.pidfds));
+	return 0;
+}
+
+int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
+	const int *fds, int *ret_pidfd, const char **ret_step)
+{
+	static const struct cell_step steps[] = {
+		{"find the workspace's worker", find_worker},
+		{"check the worker's user namespace", check_namespace},
+		{"open the workspace's root", open_root},
+		{"clone the workspace's mounts", clone_trees},
+		{"find the workspace's cgroup", find_cgroup},
+		{"start cloister-files", start_files},
+	};
+	struct cell cell = {.maker = maker,
+		.request = request,
+		.fds = fds,
+		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN],
+		.root = -1,
+		.trees = {-1, -1},
+		.pidfds = {-1, -1}};
+	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+
+	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
+	cell.pidfds[SPAWNER_OPENED_WORKER] = -1; /* borrowed, and it goes on */
+	if (r < 0) {
+		cell_abandon(&cell);
+		return r;
+	}
+	*ret_pidfd = cell.pidfds[SPAWNER_OPENED_FILES];
 	return 0;
 }

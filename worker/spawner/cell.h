@@ -29,3 +29,10 @@ struct cell_maker {
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);
+
+/**
+ * Makes another files process for a cell that has lost its own and whose worker lives, with @fds
+ * (SPAWNER_OPEN_FILES_FDS, borrowed). As cell_make, with one pidfd.
+ */
+int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
+	const int *fds, int *ret_pidfd, const char **ret_step);

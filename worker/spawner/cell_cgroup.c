@@ -187,6 +187,33 @@ void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct c
 		forget(cgroup, all);
 }
 
+int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret)
+{
+	struct cell_cgroup *cgroup;
+	char name[64];
+
+	*ret = NULL;
+	if (all->root < 0)
+		return 0;
+	LIST_FOREACH (cgroup, &all->list, entry)
+		if (cgroup->pids[0] == worker)
+			break;
+	if (!cgroup)
+		return -ESRCH;
+	snprintf(name, sizeof(name), "%s/cell", cgroup->name);
+	cgroup->cell = openat(all->root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (cgroup->cell < 0)
+		return -errno;
+	*ret = cgroup;
+	return 0;
+}
+
+void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cell_cgroups *all)
+{
+	if (cgroup)
+		cell_cgroup_holds(cgroup, (pid_t[]){cgroup->pids[0], files}, all);
+}
+
 void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid)
 {
 	struct cell_cgroup *cgroup;

@@ -43,6 +43,13 @@ int cell_cgroup_settle(
 /** The cell is made, or has failed: @pids are the children that are in its group, 0 for none. */
 void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct cell_cgroups *all);
 
+/** The group that @worker is in, open again until cell_cgroup_holds, for another files process. 0
+ * and NULL without delegation, or -errno. */
+int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret);
+
+/** Another files process is in its group. */
+void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cell_cgroups *all);
+
 /** @pid has been reaped: the group in which it was the last is removed. */
 void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid);
 

@@ -26,24 +26,29 @@ static _Noreturn void die(const char *what, int error)
 	exit(1);
 }
 
+/* Either request: a cell, or another files process for one. */
 static void open_cell(
 	struct channel *channel, const struct cell_maker *maker, const struct channel_frame *frame)
 {
+	bool both = frame->type == SPAWNER_OPEN;
+	unsigned n_fds = both ? SPAWNER_OPEN_FDS : SPAWNER_OPEN_FILES_FDS;
+	unsigned n_pidfds = both ? SPAWNER_OPENED_FDS : 1;
+	uint8_t answer = both ? SPAWNER_OPENED : SPAWNER_FILES_OPENED;
 	struct spawner_open request;
-	int pidfds[SPAWNER_OPENED_FDS];
+	int pidfds[SPAWNER_OPENED_FDS], r;
 	const char *step;
-	int r;
 
-	if (frame->type != SPAWNER_OPEN || frame->n_fds != SPAWNER_OPEN_FDS ||
+	if ((!both && frame->type != SPAWNER_OPEN_FILES) || frame->n_fds != n_fds ||
 		spawner_open_get(frame->payload, &request) < 0)
 		die("request", EBADMSG);
-	r = cell_make(maker, frame->call, &request, frame->fds, pidfds, &step);
+	r = both ? cell_make(maker, frame->call, &request, frame->fds, pidfds, &step)
+		 : cell_make_files(maker, &request, frame->fds, pidfds, &step);
 	if (r < 0) {
 		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
 		return;
 	}
-	if (channel_send(channel, SPAWNER_OPENED, frame->call, (struct text){NULL, 0}, pidfds,
-		    SPAWNER_OPENED_FDS) < 0 ||
+	if (channel_send(channel, answer, frame->call, (struct text){NULL, 0}, pidfds, n_pidfds) <
+			0 ||
 		channel_flush(channel) < 0)
 		die("answer", errno);
 }

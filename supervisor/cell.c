@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The processes are hostile, the spawner is not. What happens inside a peer's callback
+ * only leaves a mark; on_settle, called by the loop, looks at the marks and acts by the table. */
+#include "supervisor/cell.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/peer.h"
+#include "supervisor/spawner_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#define FRUITLESS_MAX 3
+#define PROCESSES     2
+
+enum state {
+	STATE_CLOSED,
+	STATE_RESTING, /* it died, and is not made again at once */
+	STATE_OPENING,
+	STATE_OPEN,
+	STATE_FILES_ENDING, /* the files process is killed and not gone; commands go on */
+	STATE_FILES_HELD,   /* and not gone in time */
+	STATE_FILES_RESTING,
+	STATE_FILES_OPENING,
+	STATE_ENDING, /* both are killed and not all gone */
+	STATE_QUARANTINED,
+	STATES,
+};
+
+enum cell_event {
+	EVENT_FAILED,       /* the worker is lost, or something that both need */
+	EVENT_FILES_FAILED, /* the files process is lost */
+	EVENT_UNUSED,
+	EVENT_IDLE,
+	EVENT_READY,   /* each process there is has said so */
+	EVENT_GONE,    /* each that was killed is gone */
+	EVENT_OVERDUE, /* the state's time is over */
+	EVENT_CALLED,
+	EVENTS,
+};
+
+struct process {
+	struct cell *cell;
+	enum cell_process which;
+	struct peer *peer;
+	bool ready;
+	char *failure; /* why it must go */
+};
+
+struct cell {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	const struct cell_owner *owner;
+	void *context;
+	struct cell_counts *counts;
+	enum state state;
+	uint64_t asked; /* of the spawner and not answered; 0: nothing */
+	struct process processes[PROCESSES];
+	struct event *deadline; /* of the state */
+	struct event *settle;
+	bool overdue, idle, failed;
+	bool had_opened;    /* ENDING: it had been OPEN */
+	bool swept;         /* of what dead writes left */
+	unsigned fruitless; /* deaths one after the other without a result to anybody */
+	unsigned losses;    /* deaths one after the other that came soon */
+	struct timespec opened;
+};
+
+static struct process *worker(struct cell *cell)
+{
+	return &cell->processes[CELL_WORKER];
+}
+
+static struct process *files(struct cell *cell)
+{
+	return &cell->processes[CELL_FILES];
+}
+
+static const char *why(struct cell *cell)
+{
+	return worker(cell)->failure ? worker(cell)->failure : files(cell)->failure;
+}
+
+void cell_settle(struct cell *cell)
+{
+	event_active(cell->settle, EV_TIMEOUT, 0);
+}
+
+/* @process must go, because of @format. The first reason counts. */
+static void __attribute__((format(printf, 2, 3)))
+fail(struct process *process, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!process->failure) {
+		va_start(arguments, format);
+		if (vasprintf(&process->failure, format, arguments) < 0)
+			process->failure = strdup("");
+		va_end(arguments);
+	}
+	cell_settle(process->cell);
+}
+
+static void set_deadline(struct cell *cell, unsigned milliseconds)
+{
+	const struct timeval time = {
+		.tv_sec = milliseconds / 1000, .tv_usec = milliseconds % 1000 * 1000L};
+
+	cell->overdue = false;
+	event_add(cell->deadline, &time);
+}
+
+static void enter(struct cell *cell, enum state state)
+{
+	cell->state = state;
+	cell->overdue = false;
+	event_del(cell->deadline);
+}
+
+/* Not from inside a peer's callback. */
+static void drop(struct process *process)
+{
+	peer_free(TAKE_PTR(process->peer));
+	free(TAKE_PTR(process->failure));
+	process->ready = false;
+}
+
+static void forget_request(struct cell *cell)
+{
+	if (cell->asked)
+		spawner_link_forget(cell->spawner, cell->asked);
+	cell->asked = 0;
+}
+
+/* What the processes say and what becomes of them. */
+
+/* The first word of either: it is ready, or why it cannot be. */
+static int handle_first(struct process *process, const struct channel_frame *frame)
+{
+	static const uint8_t ready[] = {[CELL_WORKER] = COMMAND_READY, [CELL_FILES] = FILES_READY};
+	static const uint8_t failed[] = {
+		[CELL_WORKER] = COMMAND_FAILED, [CELL_FILES] = FILES_FAILED};
+	struct setup_failure failure;
+
+	if (frame->type == ready[process->which] && frame->payload.len == 0) {
+		process->ready = true;
+		cell_settle(process->cell);
+		return 0;
+	}
+	if (frame->type != failed[process->which] ||
+		setup_failure_get(frame->payload, &failure) < 0)
+		return -EBADMSG;
+	fail(process, "The workspace could not be opened: %.*s: %s", (int)failure.step.len,
+		failure.step.data, strerror((int)failure.error));
+	return 0;
+}
+
+static int on_frame(void *context, const struct channel_frame *frame)
+{
+	struct process *process = context;
+
+	if (!process->ready)
+		return handle_first(process, frame);
+	return process->cell->owner->frame(process->cell->context, process->which, frame);
+}
+
+static void on_peer_lost(void *context)
+{
+	fail(context, "The workspace's process died");
+}
+
+static void on_peer_gone(void *context)
+{
+	cell_settle(((struct process *)context)->cell);
+}
+
+static int make_peer(struct process *process, int child_fds[2])
+{
+	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
+
+	return peer_new(process->cell->base, &owner, &process->peer, child_fds);
+}
+
+static void on_opened(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+{
+	struct cell *cell = context;
+
+	cell->asked = 0;
+	/* From here on: how many others the spawner had to serve before is not this one's fault. */
+	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
+	if (error < 0)
+		fail(files(cell), "The workspace could not be opened: %.*s: %s", (int)step.len,
+			step.data, strerror(-error));
+	/* Each takes its pidfd, whatever becomes of the other. */
+	for (int i = 0; error >= 0 && i < PROCESSES; i++) {
+		struct process *process = &cell->processes[i];
+
+		if (pidfds[i] >= 0 && peer_started(process->peer, pidfds[i]) < 0)
+			fail(process, "Out of memory");
+	}
+}
+
+/* The acts, each of a state and an event of the table below. */
+
+static void open_both(struct cell *cell)
+{
+	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
+	struct spawner_open request;
+	int r, root;
+
+	enter(cell, STATE_OPENING);
+	cell->failed = cell->idle = false;
+	cell->owner->describe(cell->context, &request, &root);
+	fds[SPAWNER_OPEN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : 0;
+	if (r == 0)
+		r = make_peer(worker(cell), &fds[SPAWNER_OPEN_WORKER_DOWN]);
+	if (r == 0)
+		r = make_peer(files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
+	if (r == 0) {
+		r = spawner_link_open(
+			cell->spawner, SPAWNER_OPEN, &request, fds, on_opened, cell, &cell->asked);
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+			close_fd(&fds[i]);
+	}
+	if (r < 0)
+		fail(worker(cell), "The workspace could not be opened: %s", strerror(-r));
+}
+
+static void be_open(struct cell *cell)
+{
+	enter(cell, STATE_OPEN);
+	cell->idle = false;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &cell->opened);
+	/* Once, and again after a death: what its writes may have left goes. */
+	if (!cell->swept)
+		peer_send(files(cell)->peer, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+	cell->swept = true;
+}
+
+/* Nothing is answered before nothing of the cell is alive: that is what an answer promises. */
+static void end_both(struct cell *cell)
+{
+	cell->failed = why(cell) != NULL;
+	cell->had_opened = cell->state != STATE_OPENING;
+	cell->counts->lost += cell->failed && cell->had_opened;
+	cell->counts->idle_ended += cell->idle && !cell->failed;
+	enter(cell, STATE_ENDING);
+	cell_kill(cell);
+	set_deadline(cell, LIMIT_KILL_REPORT_MS);
+}
+
+/* How long it is not made again: not at all after the first death, then longer and longer. */
+static unsigned rest_after_loss(struct cell *cell)
+{
+	unsigned rest = LIMIT_REST_MIN_MS;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if ((now.tv_sec - cell->opened.tv_sec) * 1000 >= LIMIT_HEALTHY_MS)
+		cell->losses = 0;
+	if (cell->losses++ == 0)
+		return 0;
+	for (unsigned i = 2; i < cell->losses && rest < LIMIT_REST_MAX_MS; i++)
+		rest *= 2;
+	return rest < LIMIT_REST_MAX_MS ? rest : LIMIT_REST_MAX_MS;
+}
+
+static void close_both(struct cell *cell)
+{
+	unsigned rest = 0;
+
+	forget_request(cell);
+	if (cell->failed && cell->had_opened) {
+		bool give_up = ++cell->fruitless >= FRUITLESS_MAX;
+
+		cell->swept = false;
+		cell->owner->lost(cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, why(cell));
+		rest = rest_after_loss(cell);
+	} else if (cell->failed) {
+		cell->owner->lost(cell->context, CELL_NOT_MADE, why(cell));
+	}
+	drop(worker(cell));
+	drop(files(cell));
+	enter(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
+	if (rest > 0)
+		set_deadline(cell, rest);
+}
+
+static void have_rested(struct cell *cell)
+{
+	enter(cell, STATE_CLOSED);
+}
+
+/* What cannot be killed yet is not joined by more: whoever comes is told to come later. */
+static void refuse(struct cell *cell)
+{
+	cell->owner->lost(cell->context,
+		cell->state == STATE_QUARANTINED ? CELL_HELD : CELL_FILES_HELD,
+		"The kernel still holds a process of this workspace that was killed; try again "
+		"later");
+}
+
+static void quarantine(struct cell *cell)
+{
+	cell->owner->lost(cell->context, CELL_LOST, why(cell));
+	enter(cell, STATE_QUARANTINED);
+	refuse(cell);
+}
+
+/* The worker and its commands go on: what the files process shares with it, it can join again. */
+static void end_files(struct cell *cell)
+{
+	cell->counts->files_lost++;
+	forget_request(cell);
+	enter(cell, STATE_FILES_ENDING);
+	peer_kill(files(cell)->peer);
+	set_deadline(cell, LIMIT_KILL_REPORT_MS);
+}
+
+static void hold_files(struct cell *cell)
+{
+	cell->owner->lost(cell->context, CELL_FILES_LOST, why(cell));
+	enter(cell, STATE_FILES_HELD);
+	refuse(cell);
+}
+
+static void rest_files(struct cell *cell)
+{
+	unsigned rest;
+
+	cell->owner->lost(cell->context, CELL_FILES_LOST, why(cell));
+	cell->swept = false;
+	rest = rest_after_loss(cell);
+	drop(files(cell));
+	enter(cell, STATE_FILES_RESTING);
+	set_deadline(cell, rest);
+	if (++cell->fruitless >= FRUITLESS_MAX)
+		fail(worker(cell), "The workspace's files process died again and again");
+}
+
+static void open_files(struct cell *cell)
+{
+	int fds[SPAWNER_OPEN_FILES_FDS] = {-1, -1, -1, -1};
+	struct spawner_open request;
+	int r, root;
+
+	enter(cell, STATE_FILES_OPENING);
+	cell->owner->describe(cell->context, &request, &root);
+	fds[SPAWNER_OPEN_FILES_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_OPEN_FILES_WORKER] = fcntl(peer_pidfd(worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	r = fds[SPAWNER_OPEN_FILES_ROOT] < 0 || fds[SPAWNER_OPEN_FILES_WORKER] < 0 ? -errno : 0;
+	if (r == 0)
+		r = make_peer(files(cell), &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN]);
+	if (r == 0) {
+		r = spawner_link_open(cell->spawner, SPAWNER_OPEN_FILES, &request, fds, on_opened,
+			cell, &cell->asked);
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+			close_fd(&fds[i]);
+	}
+	if (r < 0)
+		fail(files(cell), "The files process could not be started: %s", strerror(-r));
+}
+
+typedef void (*act)(struct cell *cell);
+
+/* clang-format off */
+static const act acts[STATES][EVENTS] = {
+	[STATE_CLOSED] = {[EVENT_CALLED] = open_both},
+	[STATE_RESTING] = {[EVENT_UNUSED] = have_rested, [EVENT_OVERDUE] = have_rested},
+	[STATE_OPENING] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_both,
+		[EVENT_UNUSED] = end_both, [EVENT_READY] = be_open},
+	[STATE_OPEN] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = end_both},
+	[STATE_FILES_ENDING] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
+		[EVENT_GONE] = rest_files, [EVENT_OVERDUE] = hold_files},
+	[STATE_FILES_HELD] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
+		[EVENT_GONE] = rest_files, [EVENT_CALLED] = refuse},
+	[STATE_FILES_RESTING] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
+		[EVENT_OVERDUE] = open_files},
+	[STATE_FILES_OPENING] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
+		[EVENT_UNUSED] = end_both, [EVENT_READY] = be_open},
+	[STATE_ENDING] = {[EVENT_GONE] = close_both, [EVENT_OVERDUE] = quarantine},
+	[STATE_QUARANTINED] = {[EVENT_GONE] = close_both, [EVENT_CALLED] = refuse},
+};
+/* clang-format on */
+
+/* Whether @event holds at the moment. */
+static bool holds(struct cell *cell, enum cell_event event)
+{
+	bool ending = cell->state == STATE_ENDING || cell->state == STATE_QUARANTINED;
+
+	switch (event) {
+	case EVENT_FAILED:
+		return worker(cell)->failure;
+	case EVENT_FILES_FAILED:
+		return files(cell)->failure;
+	case EVENT_UNUSED:
+		return cell->owner->need(cell->context) == CELL_UNUSED;
+	case EVENT_IDLE:
+		return cell->idle && cell->owner->need(cell->context) == CELL_KEPT;
+	case EVENT_READY:
+		return worker(cell)->ready && files(cell)->ready;
+	case EVENT_GONE:
+		return peer_is_gone(files(cell)->peer) &&
+		       (!ending || peer_is_gone(worker(cell)->peer));
+	case EVENT_OVERDUE:
+		return cell->overdue;
+	default:
+		return cell->owner->need(cell->context) == CELL_CALLED;
+	}
+}
+
+/* The events in their order: that of one act may make the next one's. */
+static void on_settle(evutil_socket_t fd, short what, void *context)
+{
+	struct cell *cell = context;
+
+	(void)fd;
+	(void)what;
+	for (enum cell_event event = 0; event < EVENTS; event++)
+		if (acts[cell->state][event] && holds(cell, event))
+			acts[cell->state][event](cell);
+	cell->owner->settled(cell->context);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *context)
+{
+	struct cell *cell = context;
+
+	(void)fd;
+	(void)what;
+	if (cell->state == STATE_OPENING || cell->state == STATE_FILES_OPENING)
+		fail(files(cell), "The workspace did not open in time");
+	cell->overdue = true;
+	cell_settle(cell);
+}
+
+struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
+	const struct cell_owner *owner, void *context, struct cell_counts *counts)
+{
+	struct cell *cell = calloc(1, sizeof(*cell));
+
+	if (!cell)
+		return NULL;
+	cell->base = base;
+	cell->spawner = spawner;
+	cell->owner = owner;
+	cell->context = context;
+	cell->counts = counts;
+	for (int i = 0; i < PROCESSES; i++)
+		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
+	cell->deadline = event_new(base, -1, 0, on_deadline, cell);
+	cell->settle = event_new(base, -1, 0, on_settle, cell);
+	if (!cell->deadline || !cell->settle) {
+		cell_free(cell);
+		return NULL;
+	}
+	return cell;
+}
+
+void cell_free(struct cell *cell)
+{
+	if (!cell)
+		return;
+	forget_request(cell);
+	drop(worker(cell));
+	drop(files(cell));
+	if (cell->deadline)
+		event_free(cell->deadline);
+	if (cell->settle)
+		event_free(cell->settle);
+	free(cell);
+}
+
+bool cell_serves(const struct cell *cell, enum cell_process process)
+{
+	const struct process *wanted = &cell->processes[process];
+
+	if (cell->processes[CELL_WORKER].failure || wanted->failure || !wanted->ready)
+		return false;
+	return cell->state == STATE_OPEN ||
+	       (process == CELL_WORKER && cell->state >= STATE_FILES_ENDING &&
+		       cell->state <= STATE_FILES_OPENING);
+}
+
+void cell_was_fruitful(struct cell *cell)
+{
+	cell->fruitless = 0;
+}
+
+void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,
+	struct text payload, const int *fds, unsigned n_fds)
+{
+	struct peer *peer = cell->processes[process].peer;
+
+	if (peer) {
+		peer_send(peer, type, call, payload, fds, n_fds);
+		return;
+	}
+	/* A cancel for what is lost already. */
+	for (unsigned i = 0; i < n_fds; i++)
+		close(fds[i]);
+}
+
+void cell_abandon(struct cell *cell, enum cell_process process)
+{
+	struct process *abandoned = &cell->processes[process];
+
+	if (abandoned->peer)
+		peer_kill(abandoned->peer);
+	fail(abandoned, "The workspace's process did not answer and was killed");
+}
+
+void cell_rest(struct cell *cell)
+{
+	cell->idle = true;
+	cell_settle(cell);
+}
+
+const char *const cell_state_names[CELL_STATE_NAMES] = {
+	"closed", "resting", "opening", "open", "mending", "ending", "quarantined"};
+
+const char *cell_state(const struct cell *cell)
+{
+	static const unsigned char names[STATES] = {
+		[STATE_CLOSED] = 0,
+		[STATE_RESTING] = 1,
+		[STATE_OPENING] = 2,
+		[STATE_OPEN] = 3,
+		[STATE_FILES_ENDING] = 4,
+		[STATE_FILES_HELD] = 4,
+		[STATE_FILES_RESTING] = 4,
+		[STATE_FILES_OPENING] = 4,
+		[STATE_ENDING] = 5,
+		[STATE_QUARANTINED] = 6,
+	};
+
+	return cell_state_names[names[cell->state]];
+}
+
+void cell_kill(struct cell *cell)
+{
+	for (int i = 0; i < PROCESSES; i++)
+		if (cell->processes[i].peer)
+			peer_kill(cell->processes[i].peer);
+}
+
+void cell_wait(struct cell *cell, int milliseconds)
+{
+	for (int i = 0; i < PROCESSES; i++)
+		peer_wait(cell->processes[i].peer, milliseconds);
+}
