@@ -19,6 +19,15 @@ add_compile_options(-fstack-protector-strong
 	$<$<BOOL:${HAVE_STACK_CLASH}>:-fstack-clash-protection>)
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 
+# Where clang wants more than gcc: macros of libseccomp that leave a field out, and formats that are passed on.
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+	add_compile_options(-Wno-format-nonliteral -Wno-missing-field-initializers)
+endif()
+
+# What leads libFuzzer: which code an input reaches.
+if(CLOISTER_FUZZ)
+	add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(CLOISTER_SANITIZE)
 	add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
 		-fno-omit-frame-pointer)

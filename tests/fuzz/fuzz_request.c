@@ -1,0 +1,162 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a client writes to the agent socket, from bytes to answers: framing, JSON-RPC, the method
+ * table and its params, on a connection of a real loop. It is a tenant's that may open nothing, so
+ * no call begins and every answer is there at once. Each answer is one line of valid JSON-RPC, and
+ * how the bytes came in pieces makes no difference.
+ *
+ * Input: one byte for the length of the pieces, then what the client writes.
+ */
+#include "common/limits.h"
+#include "common/utf8.h"
+#include "supervisor/agent_conn.h"
+#include "supervisor/config.h"
+#include "supervisor/endpoint.h"
+#include "supervisor/jsonrpc.h"
+#include "supervisor/workspace.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct service service;
+
+static void on_idle(struct service *idle)
+{
+	(void)idle;
+}
+
+static void set_up(void)
+{
+	static const char *const own_paths[] = {NULL};
+	struct event_config *event_config = event_config_new();
+	struct tenant *tenant = tenant_new("t");
+
+	event_config_set_max_dispatch_interval(event_config, NULL, 1, LOOP_PRIORITY_BULK);
+	service.base = event_base_new_with_config(event_config);
+	event_config_free(event_config);
+	event_base_priority_init(service.base, LOOP_PRIORITIES);
+	service.workspaces = workspaces_new(service.base, NULL, own_paths, -1);
+	service.config = config_new();
+	service.idle = on_idle;
+	tenant->users.ids = malloc(sizeof(uint32_t));
+	tenant->users.ids[0] = getuid();
+	tenant->users.count = 1;
+	CHECK(config_add_tenant(service.config, tenant) == 0);
+}
+
+/* What comes back for @input that is sent in pieces of @piece bytes. */
+static struct evbuffer *talk(struct text input, size_t piece)
+{
+	struct evbuffer *answers = evbuffer_new();
+	struct peer_credentials peer = {.uid = getuid(), .gid = getgid()};
+	bool open = true, sent_all = false;
+	int sockets[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
+	CHECK(agent_conn_new(&service, &agent_endpoint, sockets[0], &peer) == 0);
+	while (open) {
+		size_t len = input.len < piece ? input.len : piece;
+		ssize_t n = 0;
+
+		if (len > 0)
+			n = send(sockets[1], input.data, len, MSG_NOSIGNAL);
+		if (n > 0)
+			input = (struct text){input.data + n, input.len - (size_t)n};
+		if (n < 0)
+			input.len = 0;
+		if (input.len == 0 && !sent_all) {
+			shutdown(sockets[1], SHUT_WR);
+			sent_all = true;
+		}
+		event_base_loop(service.base, EVLOOP_NONBLOCK);
+		do
+			n = evbuffer_read(answers, sockets[1], 65536);
+		while (n > 0);
+		open = service.connections > 0;
+	}
+	close(sockets[1]);
+	CHECK(service.pending_bytes == 0 && service.connections == 0);
+	return answers;
+}
+
+static void check_answer(struct text line)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH + 4);
+	struct json_object *answer, *value;
+
+	CHECK(utf8_is_valid(line));
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	answer = json_tokener_parse_ex(tokener, line.data, (int)line.len);
+	CHECK(answer && json_object_is_type(answer, json_type_object));
+	CHECK(json_object_object_get_ex(answer, "jsonrpc", &value));
+	CHECK(strcmp(json_object_get_string(value), "2.0") == 0);
+	CHECK(json_object_object_get_ex(answer, "id", NULL));
+	CHECK(json_object_object_get_ex(answer, "result", NULL) !=
+		json_object_object_get_ex(answer, "error", NULL));
+	json_object_put(answer);
+	json_tokener_free(tokener);
+}
+
+static size_t check_answers(struct text answers)
+{
+	size_t n = 0;
+
+	for (; answers.len > 0; n++) {
+		CHECK(memchr(answers.data, '\n', answers.len));
+		check_answer(text_take(&answers, '\n'));
+	}
+	return n;
+}
+
+/* How many answers are owed: one for each line but empty ones and good notifications. */
+static size_t owed(struct text input)
+{
+	size_t n = 0;
+
+	while (input.len > 0 && memchr(input.data, '\n', input.len)) {
+		struct text line = text_take(&input, '\n');
+		struct jsonrpc_request request;
+		struct jsonrpc_fault fault;
+
+		if (line.len == 0)
+			continue;
+		if (jsonrpc_parse(line, &request, &fault) == 0) {
+			n += !request.notification;
+			CHECK(request.notification == !request.id_text);
+			jsonrpc_request_free(&request);
+		} else {
+			n += !fault.notification;
+			jsonrpc_fault_free(&fault);
+		}
+	}
+	return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct text input = fuzz_text(data, size), first, second;
+	size_t piece = (size_t)fuzz_byte(&input) * 8 + 1;
+	struct evbuffer *whole, *pieces;
+	char *copy;
+
+	if (!service.base)
+		set_up();
+	copy = fuzz_copy(input);
+	input.data = copy;
+	whole = talk(input, SIZE_MAX);
+	pieces = talk(input, piece < input.len / 64 ? input.len / 64 : piece);
+	first = (struct text){(char *)evbuffer_pullup(whole, -1), evbuffer_get_length(whole)};
+	second = (struct text){(char *)evbuffer_pullup(pieces, -1), evbuffer_get_length(pieces)};
+	CHECK(text_equal(first, second));
+	CHECK(check_answers(first) == owed(input));
+	evbuffer_free(whole);
+	evbuffer_free(pieces);
+	free(copy);
+	return 0;
+}

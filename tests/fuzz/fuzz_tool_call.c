@@ -1,0 +1,114 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * tool.call from its params to a checked request: plain calls and those as models' APIs emit them
+ * (Ollama's object, OpenAI's string). What is accepted is within the bounds that common/tools.c and
+ * the path rules promise to all that comes after; what is refused leaves a sentence and no request.
+ *
+ * Input: the params, JSON.
+ */
+#include "common/limits.h"
+#include "common/path_rules.h"
+#include "supervisor/call_request.h"
+#include "supervisor/command_policy.h"
+#include "supervisor/tenant.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <json-c/json.h>
+
+#define ROOT "/home/agent/ws"
+
+static struct tenant *tenant;
+
+static void set_up(void)
+{
+	char *message;
+
+	tenant = tenant_new("t");
+	CHECK(tenant);
+	CHECK(command_policy_new(command_policy_default_patterns, command_policy_default_count,
+		      &tenant->policy, &message) == 0);
+}
+
+static void check_text(const struct tool_param *param, struct text text)
+{
+	if (!text.data)
+		return;
+	CHECK((int64_t)text.len <= param->max);
+	if (!param->nul_allowed)
+		CHECK(!text_has_nul(text));
+	/* Every byte is there to be read. */
+	for (size_t i = 0; i < text.len; i++)
+		(void)*(const volatile char *)(text.data + i);
+}
+
+static void check_args(const struct call_request *request)
+{
+	for (size_t i = 0; i < tool_param_count(request->tool); i++) {
+		const struct tool_param *param = &request->tool->params[i];
+		const void *field = (const char *)&request->args + param->offset;
+
+		if (param->type == PARAM_STRING)
+			check_text(param, *(const struct text *)field);
+		else if (param->type == PARAM_INTEGER && *(const int64_t *)field != 0)
+			CHECK(*(const int64_t *)field >= param->min &&
+				*(const int64_t *)field <= param->max);
+	}
+	CHECK(request->args.content.len <= LIMIT_CONTENT_BYTES);
+	CHECK(request->args.timeout_ms <= (int64_t)tenant->limits.command_timeout_max_ms);
+	CHECK(request->options.timeout_ms >= 0 && request->options.idle_timeout_ms >= 0);
+	CHECK(request->options.input.len <= LIMIT_STDIN_BYTES);
+}
+
+static void check_request(const struct call_request *request)
+{
+	CHECK(request->tool >= tools && request->tool < tools + TOOL_COUNT);
+	check_args(request);
+	CHECK((request->tool->id == TOOL_RUN_COMMAND) == (request->path == NULL));
+	if (request->path) {
+		struct text rest = text_from(request->path), first = path_rules_next(&rest);
+
+		CHECK(request->path[0] != '/' && request->path[0] != '\0');
+		CHECK(strlen(request->path) <= LIMIT_PATH_BYTES);
+		while (text_equal(first, TEXT_LITERAL(".")))
+			first = path_rules_next(&rest);
+		CHECK(!text_equal(first, TEXT_LITERAL("..")));
+	} else {
+		CHECK(request->args.command.len > 0);
+		CHECK(command_policy_match(
+			      tenant->policy, request->args.command, TEXT_LITERAL(ROOT)) == NULL);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
+	struct json_object *params;
+	struct call_request request;
+	struct call_refusal refusal;
+	int references;
+
+	if (!tenant)
+		set_up();
+	references = (int)tenant->references;
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	params = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
+	json_tokener_free(tokener);
+	if (!params || !json_object_is_type(params, json_type_object)) {
+		json_object_put(params);
+		return -1;
+	}
+	if (call_request_read(params, TEXT_LITERAL(ROOT), tenant, &request, &refusal) == 0) {
+		/* A request holds what it borrowed from. */
+		json_object_put(params);
+		check_request(&request);
+		CHECK((int)tenant->references == references + 1);
+		call_request_done(&request);
+	} else {
+		json_object_put(params);
+		CHECK(refusal.message && refusal.message[0]);
+		call_refusal_done(&refusal);
+	}
+	CHECK((int)tenant->references == references);
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* links: cloister-common */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every message of the three internal protocols, decoded as the receiving side does. What a decoder
+ * takes, its encoder must write again byte for byte: there is one form of each message, and nothing
+ * in a payload goes unread.
+ */
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "common/wire_spawner.h"
+#include "tests/fuzz/fuzz.h"
+
+static uint8_t again[WIRE_PAYLOAD_MAX];
+
+/* Decodes @payload as one type and encodes what came out. */
+#define ROUND_TRIP(type)                                                       \
+	static size_t type##_again(struct text payload)                        \
+	{                                                                      \
+		struct wire_writer writer = wire_writer(again, sizeof(again)); \
+		struct type message;                                           \
+                                                                               \
+		if (type##_get(payload, &message) < 0)                         \
+			return SIZE_MAX;                                       \
+		type##_put(&writer, &message);                                 \
+		CHECK(wire_writer_ok(&writer));                                \
+		return writer.len;                                             \
+	}
+
+ROUND_TRIP(command_run)
+ROUND_TRIP(command_ended)
+ROUND_TRIP(spawner_open)
+ROUND_TRIP(setup_failure)
+ROUND_TRIP(files_read)
+ROUND_TRIP(files_write)
+ROUND_TRIP(files_list)
+ROUND_TRIP(files_search)
+ROUND_TRIP(files_entry)
+ROUND_TRIP(files_match)
+ROUND_TRIP(files_end)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static size_t (*const messages[])(struct text payload) = {
+		command_run_again,
+		command_ended_again,
+		spawner_open_again,
+		setup_failure_again,
+		files_read_again,
+		files_write_again,
+		files_list_again,
+		files_search_again,
+		files_entry_again,
+		files_match_again,
+		files_end_again,
+	};
+	struct text rest = fuzz_text(data, size);
+	uint8_t type = fuzz_byte(&rest);
+	char *copy;
+	size_t len;
+
+	if (type >= sizeof(messages) / sizeof(*messages) || rest.len > sizeof(again))
+		return -1;
+	copy = fuzz_copy(rest);
+	len = messages[type]((struct text){copy, rest.len});
+	if (len != SIZE_MAX) {
+		CHECK(len == rest.len);
+		CHECK(memcmp(again, copy, len) == 0);
+		/* Exact length: neither less nor more is the same message. */
+		CHECK(messages[type]((struct text){copy, rest.len - 1}) == SIZE_MAX);
+	}
+	free(copy);
+	return 0;
+}
