@@ -4,6 +4,7 @@
 CLOISTER_SOAK=full or short sets how much the last test does; a sanitized build's default is short.
 """
 
+import json
 import os
 import random
 import signal
@@ -277,6 +278,64 @@ def test_a_worker_that_does_not_answer_is_killed(own_daemon, marker):
     observation = client.wait(call)["result"]
     assert observation["error"]["code"] in ("WORKER_LOST", "TIMEOUT")
     assert_gone([worker], marker, AT_ONCE)
+    assert client.run("echo well")["stdout"] == "well\n"
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to stop a process that is pid 1 of its namespace")
+def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    ((worker, files),) = own_daemon.cells()
+    command = client.begin("run_command", {"command": "while [ ! -e end ]; do sleep 0.05; done; echo went on",
+                                           "timeout_ms": 120000})
+    os.kill(files, signal.SIGSTOP)
+    call = client.begin("list_directory", {"path": "."}, {"timeout_ms": 200})
+    waiting = client.begin("list_directory", {"path": "."})
+    assert client.wait(call)["result"]["error"]["code"] == "WORKER_LOST"
+    assert not procfs.is_alive(files)
+    assert client.wait(waiting)["result"]["error"]["code"] == "WORKER_LOST"
+    assert client.use("list_directory", path=".")["count"] == 0
+    (path / "end").touch()
+    assert client.wait(command)["result"]["output"]["stdout"] == "went on\n"
+    ((same, _),) = own_daemon.cells()
+    assert same == worker
+    status = json.loads(own_daemon.ctl("--json", "status").stdout)
+    assert (status["files_processes_lost"], status["cells_lost"]) == (1, 0)
+
+
+# A workspace's rest
+
+
+def idle_config(account, time_text):
+    return (f"[cloister]\nworkspace_idle_time = {time_text}\n"
+            f"[tenant t]\nusers = {account.name}\nmanaged = yes\n")
+
+
+def test_an_idle_workspace_has_no_processes_and_gets_them_back(start_daemon, account):
+    daemon = start_daemon(config=idle_config(account, "300ms"))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    for i in range(3):
+        assert client.run(f"echo {i} > /tmp/kept; cat last 2>/dev/null; echo {i} > last; ls /tmp")["stdout"].endswith("kept\n")
+        client.use("write_file", path="last", content=f"{i}")
+        assert procfs.eventually(lambda: not procfs.children(daemon.spawner()), 20)
+        (listed,) = client.call("workspace.list")["workspaces"]
+        assert listed["workspace"] == "w" and not listed["open"]
+        assert client.use("read_file", {"line_numbers": False}, path="last")["content"] == f"{i}"
+    assert client.run("ls /tmp")["stdout"] == ""
+    # What runs is no idleness, however long.
+    assert client.run("sleep 1; echo well")["stdout"] == "well\n"
+
+
+def test_without_an_idle_time_the_processes_stay(start_daemon, account):
+    daemon = start_daemon(config=idle_config(account, "0s"))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    cells = daemon.cells()
+    time.sleep(1)
+    assert daemon.cells() == cells
+    assert daemon.reload(idle_config(account, "200ms"))
+    assert procfs.eventually(lambda: not procfs.children(daemon.spawner()), 20)
     assert client.run("echo well")["stdout"] == "well\n"
 
 

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever dies under load, no answer is wrong, none is another's, and nothing is left.
+
+Agents of two tenants work in workspaces of the same names while workers, files processes, spawner
+and cloisterd are killed and cloisterd is short of descriptors and memory. CLOISTER_SOAK=full makes
+it long; CLOISTER_SEED repeats a run's choices.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import time
+import traceback
+
+import procfs
+import pytest
+from cloister_client import Client, RpcError
+from daemon import Daemon, is_sanitized
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+
+SECONDS = 180 if os.environ.get("CLOISTER_SOAK") == "full" else 15
+RECOVERY = 10.0  # on a machine that is busy with other things too; what it took is printed
+# What may be said of a call in this weather. Each is typed; none of them is an answer.
+EXCUSES = {"WORKER_LOST", "BUSY", "SHUTTING_DOWN", "EXECUTION_ERROR", "PROCESS_LIMIT"}
+fork = multiprocessing.get_context("fork")
+
+
+def content_of(token, version):
+    """Every line says whose it is and of which writing."""
+    return f"{token} {version}\n" * (1 + version * 37 % 3000)
+
+
+class Agent:
+    """One client and its one workspace: what it asks, it can tell the right answer of."""
+
+    def __init__(self, path, account, name, token, seed):
+        self.path, self.account, self.name, self.token = path, account, name, token
+        self.random = random.Random(seed)
+        self.client = None
+        self.version = 0
+        self.possible = {None}  # versions that the file may have; None: there is no file
+        self.done, self.excused, self.slowest = 0, 0, 0.0
+
+    def connect(self):
+        self.client = Client(self.path, self.account.uid, self.account.gid)
+        opened = self.client.call("workspace.open", {"workspace": self.name})
+        assert opened["workspace"] == self.name
+
+    def call(self, tool, **arguments):
+        """The output, or None with an excuse."""
+        options = {"line_numbers": False} if tool == "read_file" else None
+        observation = self.client.observe(tool, arguments, options)
+        if observation["success"]:
+            self.done += 1
+            return observation["output"]
+        code = observation["error"]["code"]
+        if code == "NOT_FOUND" and None in self.possible:
+            return {"content": None}
+        assert code in EXCUSES, observation
+        self.excused += 1
+        return None
+
+    def saw(self, content):
+        """What the file has must be one of what was written, whole; it is settled then."""
+        for version in self.possible:
+            if content == (None if version is None else content_of(self.token, version)):
+                self.possible = {version}
+                return
+        raise AssertionError(f"{self.token}: not one of {self.possible}: {str(content)[:200]!r}")
+
+    def write(self):
+        self.version += 1
+        before, self.possible = self.possible, self.possible | {self.version}
+        output = self.call("write_file", path="data", content=content_of(self.token, self.version))
+        if output is not None:
+            self.possible = {self.version}
+        assert before
+
+    def read(self):
+        output = self.call("read_file", path="data")
+        if output is not None:
+            self.saw(output["content"])
+
+    def command(self):
+        word = f"{self.token}-{self.random.randrange(10 ** 9)}"
+        output = self.call("run_command", command=f"echo {word}; cat data 2>/dev/null; sleep 0.0{self.version % 9}")
+        if output is not None and output["ended_by"] == "exit":
+            first, rest = output["stdout"].split("\n", 1)
+            assert first == word
+            self.saw(rest or None)
+
+    def search(self):
+        output = self.call("search_files", pattern="[a-z]+-token-[0-9]+", path=".")
+        if output is not None:
+            for match in output["matches"]:
+                assert match["text"].startswith(self.token), match
+
+    def list(self):
+        output = self.call("list_directory", path=".")
+        if output is not None:
+            assert {entry["path"] for entry in output["entries"]} <= {"data"}, output
+
+    def step(self):
+        began = time.monotonic()
+        try:
+            if not self.client:
+                self.connect()
+            self.random.choice([self.write, self.read, self.command, self.search, self.list])()
+        except RpcError as error:
+            assert error.name in EXCUSES, error
+            self.excused += 1
+            self.client.close()
+            self.client = None
+            time.sleep(0.02)
+        except OSError:  # nobody listens, or cloisterd closed the connection
+            if self.client:
+                self.client.close()
+            self.client = None
+            time.sleep(0.02)
+        self.slowest = max(self.slowest, time.monotonic() - began)
+
+
+def work(agent, stop, results):
+    """A process of its own: acting as a user is a process's affair."""
+    try:
+        while not stop.is_set():
+            agent.step()
+        if agent.client:
+            agent.client.close()
+        results.put((agent.token, None, agent.possible, agent.version, agent.done, agent.excused, agent.slowest))
+    except BaseException:
+        results.put((agent.token, traceback.format_exc(), None, 0, 0, 0, 0))
+
+
+class Weather:
+    """What happens to the daemon."""
+
+    def __init__(self, daemon, chance):
+        self.daemon, self.random = daemon, chance
+        self.happened = {}
+
+    def kill_one(self, name):
+        found = [pid for pid in procfs.children(self.daemon.spawner()) if procfs.name(pid) == name]
+        if found:
+            os.kill(self.random.choice(found), signal.SIGKILL)
+
+    def worker(self):
+        self.kill_one("cloister-worker")
+
+    def files(self):
+        self.kill_one("cloister-files")
+
+    def spawner(self):
+        self.end(self.daemon.spawner())
+
+    def cloisterd(self):
+        self.end(self.daemon.pid)
+
+    def end(self, pid):
+        """The end of one of the two is the end of everything, and another cloisterd starts."""
+        processes = procfs.descendants(self.daemon.pid)
+        os.kill(pid, signal.SIGKILL)
+        self.daemon.process.wait(60)
+        assert procfs.vanish(processes, RECOVERY), [procfs.command_line(pid) for pid in processes]
+        self.daemon.check_log()
+        restart(self.daemon)
+
+    def squeeze(self, what, limit):
+        """For a moment; as the user itself, which needs no privilege for it."""
+        name = {"nofile": "Max open files", "data": "Max data size"}[what]
+        with open(f"/proc/{self.daemon.pid}/limits", encoding="ascii") as limits:
+            before = [line[26:].split()[0] for line in limits if line.startswith(name)][0]
+        for soft, pause in ((limit, self.random.uniform(0.05, 0.5)), (before, 0)):
+            subprocess.run(["prlimit", "--pid", str(self.daemon.pid), f"--{what}={soft}:"], check=True,
+                           **self.daemon.account.as_user())
+            time.sleep(pause)
+
+    def descriptors(self):
+        used = len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
+        self.squeeze("nofile", used + self.random.randrange(6))
+
+    def memory(self):
+        if not is_sanitized():
+            used = int(procfs.status(self.daemon.pid)["VmData"].split()[0]) << 10
+            self.squeeze("data", used + self.random.randrange(1 << 18))
+
+    def blow(self):
+        kinds = [self.worker] * 5 + [self.files] * 5 + [self.descriptors] * 3 + [self.memory] * 2 + \
+            [self.spawner, self.cloisterd]
+        kind = self.random.choice(kinds)
+        kind()
+        self.happened[kind.__name__] = self.happened.get(kind.__name__, 0) + 1
+
+
+def restart(daemon):
+    """Another cloisterd where one died, as a service manager would start it."""
+    with open(daemon.log_path, "wb") as log:
+        daemon.process = daemon.area.start(
+            ["cloisterd", "--agent-socket", str(daemon.socket), "--state-dir", str(daemon.state),
+             "--control-socket", str(daemon.control_socket), "--config", str(daemon.config)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+    daemon.pid = daemon.process.pid
+    assert procfs.eventually(lambda: "listening" in daemon.log() or daemon.process.poll() is not None, 30)
+    assert daemon.process.poll() is None, daemon.log()
+
+
+def recover(daemon, account):
+    """How long until a call is served, in a workspace that is new or was hit."""
+    began = time.monotonic()
+    while True:
+        try:
+            with Client(daemon.socket, account.uid, account.gid) as client:
+                client.call("workspace.open", {"workspace": "w0"})
+                if client.observe("list_directory", {"path": "."})["success"] and \
+                        client.observe("run_command", {"command": "true"})["success"]:
+                    return time.monotonic() - began
+        except (OSError, RpcError):
+            pass
+        assert time.monotonic() - began < RECOVERY
+        time.sleep(0.01)
+
+
+def config_of(tenants):
+    """Two tenants; who watches is the daemon's own user."""
+    text = "[cloister]\nagent_socket_mode = 0666\n"
+    for name, user in zip("ab", tenants):
+        text += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
+    return text
+
+
+def assert_settled(daemon):
+    """Nobody has anything open any more, and nothing says otherwise."""
+    assert procfs.eventually(lambda: not [
+        pid for pid in procfs.descendants(daemon.spawner()) if procfs.name(pid) in ("cloister-worker", "cloister-files")
+    ], 30)
+    assert procfs.eventually(lambda: not any(
+        text.startswith("anon_inode:[pidfd]") for text in procfs.fds(daemon.pid).values()), 30)
+
+
+def check_files(daemon, tenants, results):
+    """What each agent last knew is what its workspace has, and nothing else is there."""
+    for token, _, possible, _, _, _, _ in results:
+        tenant, name = token.split("-token-")[0], f"w{int(token.rsplit('-', 1)[1]) % 10}"
+        account = tenants["ab".index(tenant)]
+        with Client(daemon.socket, account.uid, account.gid) as client:
+            client.call("workspace.open", {"workspace": name})
+            client.run("true")
+            output = client.run("ls -A; cat data 2>/dev/null; true")["stdout"]
+            if possible == {None} or not output:
+                assert None in possible and output == ""
+                continue
+            names, content = output.split("\n", 1)
+            assert names == "data"
+            assert content in {content_of(token, version) for version in possible if version is not None}
+
+
+def swept(daemon):
+    return not [name for _, _, names in os.walk(daemon.state) for name in names if name.startswith(".cloister-")]
+
+
+@pytest.fixture
+def started(area, tenants):
+    daemon = Daemon(area, config=config_of(tenants))
+    yield daemon
+    daemon.stop()
+
+
+def test_chaos(started, tenants):
+    daemon = started
+    seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
+    print(f"CLOISTER_SEED={seed}")
+    weather = Weather(daemon, random.Random(seed))
+    stop, queue = fork.Event(), fork.Queue()
+    agents = [Agent(daemon.socket, tenants["ab".index(tenant)], f"w{i}", f"{tenant}-token-{10 + i}", f"{seed} {tenant} {i}")
+              for tenant in "ab" for i in range(3)]
+    processes = [fork.Process(target=work, args=(agent, stop, queue), daemon=True) for agent in agents]
+    for process in processes:
+        process.start()
+    slowest = 0.0
+    try:
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline and all(process.is_alive() for process in processes):
+            weather.blow()
+            slowest = max(slowest, recover(daemon, tenants[weather.random.randrange(2)]))
+            time.sleep(weather.random.uniform(0, 0.3))
+    finally:
+        stop.set()
+        results = [queue.get(timeout=120) for _ in processes]
+        for process in processes:
+            process.join(60)
+    done, excused = sum(result[4] for result in results), sum(result[5] for result in results)
+    print(f"{weather.happened}; {done} answers, {excused} excuses; recovered in {slowest:.2f} s at most")
+    assert not [result[1] for result in results if result[1]], "\n".join(r[1] for r in results if r[1])
+    assert done > 50
+    assert_settled(daemon)
+    check_files(daemon, tenants, results)
+    assert procfs.eventually(lambda: swept(daemon), 30)
+    assert_settled(daemon)
+    assert daemon.process.poll() is None
+    assert daemon.stop() == 0
+    assert procfs.eventually(lambda: not [pid for pid in daemon.account.processes() if procfs.is_alive(pid)], 10)
