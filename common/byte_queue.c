@@ -8,6 +8,46 @@
 
 #define SIZE_MIN        256 /* the first allocation */
 #define SIZE_KEPT_EMPTY 512 /* an empty queue gives back anything larger */
+#define SIZE_SPARE_MIN  32768
+#ifdef __SANITIZE_ADDRESS__
+#define SIZE_SPARE_MAX 0 /* who looks at a block that was given back is to be found out */
+#else
+#define SIZE_SPARE_MAX 262144
+#endif
+
+/*
+ * One block of those that reading takes and gives back in every turn, for all queues of the thread:
+ * a block of that size makes malloc put its free list in order each time, which costs more than
+ * reading a small file.
+ */
+static _Thread_local struct {
+	char *data;
+	size_t size;
+} spare;
+
+/* A block of @size or more, which is put into @size. */
+static char *take_block(size_t *size)
+{
+	char *data;
+
+	if (spare.data && *size >= SIZE_SPARE_MIN && *size <= spare.size) {
+		data = spare.data;
+		*size = spare.size;
+		spare.data = NULL;
+		return data;
+	}
+	return malloc(*size);
+}
+
+static void give_block(char *data, size_t size)
+{
+	if (data && size >= SIZE_SPARE_MIN && size <= SIZE_SPARE_MAX && !spare.data) {
+		spare.data = data;
+		spare.size = size;
+		return;
+	}
+	free(data);
+}
 
 int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 {
@@ -33,12 +73,12 @@ int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 	size = needed > 2 * queue->len ? needed : 2 * queue->len;
 	if (size < SIZE_MIN)
 		size = SIZE_MIN;
-	data = malloc(size);
+	data = take_block(&size);
 	if (!data)
 		return -ENOMEM;
 	if (queue->data)
 		memcpy(data, queue->data + queue->start, queue->len);
-	free(queue->data);
+	give_block(queue->data, queue->size);
 	queue->data = data;
 	queue->start = 0;
 	queue->size = size;
@@ -88,6 +128,6 @@ struct text byte_queue_peek(const struct byte_queue *queue)
 
 void byte_queue_free(struct byte_queue *queue)
 {
-	free(queue->data);
+	give_block(queue->data, queue->size);
 	*queue = (struct byte_queue){0};
 }

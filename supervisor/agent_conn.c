@@ -12,6 +12,7 @@
 #include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/session.h"
+#include "supervisor/turn.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -36,10 +37,11 @@ struct agent_conn {
 	size_t scanned; /* of input: no newline in there */
 	bool skipping;  /* in a line that is too long */
 	bool end_of_input;
-	bool ended;       /* by the session: what else came is not acted on */
-	size_t accounted; /* of input, in the service's sum */
-	bool full;        /* the client does not read its answers */
-	bool closing;     /* in close_soon */
+	bool ended;             /* by the session: what else came is not acted on */
+	size_t accounted;       /* of input, in the service's sum */
+	bool full;              /* the client does not read its answers */
+	bool closing;           /* in close_soon */
+	struct turn_task flush; /* of output */
 	struct event *readable, *writable;
 	struct event *resume; /* acts on what is buffered */
 	struct event *check;  /* after the end of input: is the client still there? */
@@ -61,6 +63,7 @@ static void conn_free(struct agent_conn *conn)
 
 	LIST_REMOVE(conn, entry);
 	session_free(conn->session);
+	turn_cancel(&conn->flush);
 	free_event(conn->readable);
 	free_event(conn->writable);
 	free_event(conn->resume);
@@ -94,6 +97,7 @@ static void close_soon(struct agent_conn *conn)
 	conn->closing = true;
 	event_del(conn->readable);
 	event_del(conn->writable);
+	turn_cancel(&conn->flush);
 	event_active(conn->end, EV_TIMEOUT, 0);
 }
 
@@ -148,13 +152,12 @@ static void account_input(struct agent_conn *conn)
 	conn->accounted = len;
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context)
+static void flush(void *context)
 {
 	struct agent_conn *conn = context;
 
-	(void)what;
 	while (evbuffer_get_length(conn->output) > 0)
-		if (evbuffer_write(conn->output, fd) < 0) {
+		if (evbuffer_write(conn->output, conn->fd) < 0) {
 			if (errno == EAGAIN || errno == EINTR) {
 				event_add(conn->writable, NULL);
 				break;
@@ -166,14 +169,21 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 	close_if_done(conn);
 }
 
-/* Answers are written when the loop comes round, all that have gathered in one go. */
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	flush(context);
+}
+
+/* Answers are written at the end of the turn, all that have gathered in one go. */
 static void on_wrote(void *context)
 {
 	struct agent_conn *conn = context;
 
 	if (conn->closing)
 		return;
-	event_active(conn->writable, EV_WRITE, 0);
+	turn_defer(&conn->flush);
 	update(conn);
 }
 
@@ -256,6 +266,7 @@ static void on_resume(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	act_on_input(conn);
 	close_if_done(conn);
+	turn_end();
 }
 
 /* Reads once into the input. As read(2). */
@@ -324,6 +335,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	act_on_input(conn);
 	if (n == 0 && !conn->closing)
 		end_input(conn);
+	turn_end();
 }
 
 /* Descriptors that a client passes must never be ours to close: closing one can block. */
@@ -350,6 +362,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	}
 	conn->service = service;
 	conn->fd = fd;
+	conn->flush = (struct turn_task){.act = flush, .context = conn};
 	LIST_INSERT_HEAD(&connections, conn, entry);
 	conn->count = (size_t *)((char *)service + endpoint->connections);
 	++*conn->count;

@@ -9,6 +9,7 @@
 #include "common/wire_files.h"
 #include "supervisor/peer.h"
 #include "supervisor/spawner_link.h"
+#include "supervisor/turn.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -64,7 +65,7 @@ struct cell {
 	uint64_t asked; /* of the spawner and not answered; 0: nothing */
 	struct process processes[PROCESSES];
 	struct event *deadline; /* of the state */
-	struct event *settle;
+	struct turn_task settle;
 	bool overdue, idle, failed;
 	bool had_opened;    /* ENDING: it had been OPEN */
 	bool swept;         /* of what dead writes left */
@@ -90,7 +91,7 @@ static const char *why(struct cell *cell)
 
 void cell_settle(struct cell *cell)
 {
-	event_active(cell->settle, EV_TIMEOUT, 0);
+	turn_defer(&cell->settle);
 }
 
 /* @process must go, because of @format. The first reason counts. */
@@ -421,12 +422,10 @@ static bool holds(struct cell *cell, enum cell_event event)
 }
 
 /* The events in their order: that of one act may make the next one's. */
-static void on_settle(evutil_socket_t fd, short what, void *context)
+static void on_settle(void *context)
 {
 	struct cell *cell = context;
 
-	(void)fd;
-	(void)what;
 	for (enum cell_event event = 0; event < EVENTS; event++)
 		if (acts[cell->state][event] && holds(cell, event))
 			acts[cell->state][event](cell);
@@ -460,8 +459,8 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 	for (int i = 0; i < PROCESSES; i++)
 		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
 	cell->deadline = event_new(base, -1, 0, on_deadline, cell);
-	cell->settle = event_new(base, -1, 0, on_settle, cell);
-	if (!cell->deadline || !cell->settle) {
+	cell->settle = (struct turn_task){.act = on_settle, .context = cell};
+	if (!cell->deadline) {
 		cell_free(cell);
 		return NULL;
 	}
@@ -477,8 +476,7 @@ void cell_free(struct cell *cell)
 	drop(files(cell));
 	if (cell->deadline)
 		event_free(cell->deadline);
-	if (cell->settle)
-		event_free(cell->settle);
+	turn_cancel(&cell->settle);
 	free(cell);
 }
 

@@ -22,6 +22,7 @@
 #include "supervisor/spawner_link.h"
 #include "supervisor/startup.h"
 #include "supervisor/stranger.h"
+#include "supervisor/turn.h"
 #include "supervisor/workspace.h"
 
 #include <event2/event.h>
@@ -269,6 +270,8 @@ static void start(struct daemon *daemon)
 	open_state(daemon);
 	bind_sockets(daemon);
 	daemon->service.base = make_loop();
+	if (turn_start(daemon->service.base) < 0)
+		die_with("out of memory");
 	daemon->service.workspaces = workspaces_new(
 		daemon->service.base, daemon->spawner, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
@@ -325,6 +328,7 @@ static void stop(struct daemon *daemon)
 	config_reload_free(daemon->config_reload);
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
+	turn_stop();
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);
 	for (size_t i = 0; daemon->own_paths[i]; i++)

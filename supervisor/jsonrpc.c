@@ -11,10 +11,32 @@
 #include <json-c/json.h>
 #include <limits.h>
 
-static void free_tokener(struct json_tokener **tokener)
+#define TOKENER_KEPT_BYTES (64 * KIB) /* it keeps as much memory as the longest string had */
+
+/* Of the last message, for the next: making one costs as much as reading a small message. */
+static struct json_tokener *kept_tokener;
+
+static struct json_tokener *take_tokener(void)
 {
-	if (*tokener)
-		json_tokener_free(*tokener);
+	struct json_tokener *tokener = kept_tokener;
+
+	kept_tokener = NULL;
+	if (!tokener)
+		tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
+	if (tokener)
+		json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	return tokener;
+}
+
+/* @tokener has read @len bytes. */
+static void give_tokener(struct json_tokener *tokener, size_t len)
+{
+	if (kept_tokener || len > TOKENER_KEPT_BYTES) {
+		json_tokener_free(tokener);
+		return;
+	}
+	json_tokener_reset(tokener);
+	kept_tokener = tokener;
 }
 
 /*
@@ -122,7 +144,8 @@ static const char *lexeme_fault(struct text text)
 /* 0 with a JSON value, of which null is NULL; -EBADMSG with a static message; or -ENOMEM. */
 static int parse_json(struct text line, struct json_object **ret_root, const char **ret_message)
 {
-	_cleanup_(free_tokener) struct json_tokener *tokener = NULL;
+	struct json_tokener *tokener;
+	enum json_tokener_error error;
 	struct json_object *root;
 	const char *message;
 
@@ -134,21 +157,21 @@ static int parse_json(struct text line, struct json_object **ret_root, const cha
 		*ret_message = message;
 		return -EBADMSG;
 	}
-	tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
+	tokener = take_tokener();
 	if (!tokener)
 		return -ENOMEM;
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
 	root = json_tokener_parse_ex(tokener, line.data, (int)line.len);
 	/* At the end of a number more digits could come: a space says that none do. */
 	if (json_tokener_get_error(tokener) == json_tokener_continue)
 		root = json_tokener_parse_ex(tokener, " ", 1);
-	if (json_tokener_get_error(tokener) == json_tokener_success) {
+	error = json_tokener_get_error(tokener);
+	give_tokener(tokener, line.len);
+	if (error == json_tokener_success) {
 		*ret_root = root;
 		return 0;
 	}
-	*ret_message = json_tokener_get_error(tokener) == json_tokener_error_depth
-			       ? "Parse error: nested too deeply"
-			       : "Parse error: not one JSON value";
+	*ret_message = error == json_tokener_error_depth ? "Parse error: nested too deeply"
+							 : "Parse error: not one JSON value";
 	return -EBADMSG;
 }
 

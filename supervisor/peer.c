@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "supervisor/service.h"
+#include "supervisor/turn.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -19,6 +20,7 @@ struct peer {
 	struct channel channel;
 	int pidfd;
 	bool lost, gone;
+	struct turn_task flush;
 	struct event *readable;
 	struct event *writable;
 	struct event *retry;
@@ -62,18 +64,16 @@ static void lose(struct peer *peer)
 	peer_kill(peer);
 	event_del(peer->readable);
 	event_del(peer->writable);
+	turn_cancel(&peer->flush);
 	peer->owner.lost(peer->owner.context);
 }
 
 /* One read a turn of the loop: a peer that floods gets its share and no more. */
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void take_frames(struct peer *peer)
 {
-	struct peer *peer = context;
 	struct channel_frame frame;
 	int filled, next;
 
-	(void)fd;
-	(void)what;
 	filled = channel_fill(&peer->channel, WIRE_FRAME_MAX);
 	while ((next = channel_next(&peer->channel, &frame)) > 0)
 		if (peer->owner.frame(peer->owner.context, &frame) < 0) {
@@ -84,13 +84,19 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 		lose(peer);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context)
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	take_frames(context);
+	turn_end();
+}
+
+static void flush(void *context)
 {
 	struct peer *peer = context;
 	int r = channel_flush(&peer->channel);
 
-	(void)fd;
-	(void)what;
 	if (r == -EAGAIN)
 		event_add(peer->writable, NULL);
 	else if (channel_is_short(r))
@@ -99,12 +105,21 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 		lose(peer);
 }
 
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	flush(context);
+}
+
 static void on_retry(evutil_socket_t fd, short what, void *context)
 {
 	struct peer *peer = context;
 
+	(void)fd;
+	(void)what;
 	if (!peer->lost)
-		on_writable(fd, what, peer);
+		flush(peer);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *context)
@@ -115,7 +130,7 @@ static void on_ended(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	/* What it wrote before it ended still counts. */
 	if (!peer->lost)
-		on_readable(fd, what, context);
+		take_frames(peer);
 	lose(peer);
 	peer->gone = true;
 	peer->owner.gone(peer->owner.context);
@@ -129,6 +144,7 @@ bool peer_is_gone(const struct peer *peer)
 int peer_started(struct peer *peer, int pidfd)
 {
 	peer->pidfd = pidfd;
+	peer->flush = (struct turn_task){.act = flush, .context = peer};
 	peer->readable =
 		event_new(peer->base, peer->channel.in, EV_READ | EV_PERSIST, on_readable, peer);
 	peer->writable = event_new(peer->base, peer->channel.out, EV_WRITE, on_writable, peer);
@@ -150,12 +166,12 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 
 	if (peer->lost)
 		return;
-	/* Sent when the loop comes round, with whatever else is queued until then; a failure is
+	/* Sent at the end of the turn, with whatever else is queued until then; a failure is
 	 * seen there too. */
 	if (r < 0)
 		peer_kill(peer);
 	else if (idle)
-		event_active(peer->writable, EV_WRITE, 0);
+		turn_defer(&peer->flush);
 }
 
 int peer_pidfd(const struct peer *peer)
@@ -184,6 +200,7 @@ void peer_free(struct peer *peer)
 	if (!peer)
 		return;
 	peer_kill(peer);
+	turn_cancel(&peer->flush);
 	if (peer->readable)
 		event_free(peer->readable);
 	if (peer->writable)
