@@ -52,6 +52,7 @@ struct workspace {
 	bool quarantined;       /* ENDING: the kernel holds a process of it beyond every bound */
 	bool removing;
 	bool swept;         /* of what dead writes left */
+	unsigned strays;    /* frames for nobody, since the last one for somebody */
 	unsigned fruitless; /* cells that ended one after the other without an answer to anybody */
 };
 
@@ -113,6 +114,7 @@ static void drop_cell(struct workspace *workspace)
 	peer_free(TAKE_PTR(workspace->worker));
 	peer_free(TAKE_PTR(workspace->files));
 	workspace->worker_ready = workspace->files_ready = false;
+	workspace->strays = 0;
 	workspace->quarantined = false;
 	workspace->state = WORKSPACE_CLOSED;
 	if (workspace->deadline)
@@ -343,12 +345,12 @@ static int handle_result(struct workspace *workspace, const struct channel_frame
 {
 	struct workspace_ticket *ticket = find_begun(workspace, frame->call);
 
-	if (!ticket)
-		return 0; /* cancelled and answered in the meantime */
+	if (!ticket) /* answered in the meantime, but nobody has so much to say about that */
+		return ++workspace->strays > LIMIT_STRAY_FRAMES ? -EBADMSG : 0;
 	/* A worker has nothing to say about a file call, nor the files process about a command. */
 	if (ticket->slot < from || ticket->slot > to)
 		return -EBADMSG;
-	workspace->fruitless = 0;
+	workspace->fruitless = workspace->strays = 0;
 	return ticket->owner->frame(ticket->context, frame);
 }
 
@@ -359,6 +361,8 @@ static int on_worker_frame(void *context, const struct channel_frame *frame)
 	if (!workspace->worker_ready)
 		return handle_first(
 			workspace, frame, &workspace->worker_ready, COMMAND_READY, COMMAND_FAILED);
+	if (frame->type != COMMAND_ENDED)
+		return -EBADMSG;
 	return handle_result(workspace, frame, WORKSPACE_SLOT_COMMAND, WORKSPACE_SLOT_COMMAND);
 }
 
@@ -369,6 +373,8 @@ static int on_files_frame(void *context, const struct channel_frame *frame)
 	if (!workspace->files_ready)
 		return handle_first(
 			workspace, frame, &workspace->files_ready, FILES_READY, FILES_FAILED);
+	if (frame->type < FILES_DATA || frame->type > FILES_END)
+		return -EBADMSG;
 	return handle_result(workspace, frame, WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB);
 }
 

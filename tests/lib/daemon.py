@@ -93,9 +93,18 @@ class Area:
 
     def take_openat2(self):
         """From now on the files processes that are started have no openat2(2)."""
-        program = self.bin / "cloister-files"
-        program.rename(self.bin / "cloister-files.real")
-        shutil.copy(BUILD / "tests" / "without_openat2", program)
+        self.put_in_place_of("cloister-files", "without_openat2")
+
+    def take_liars(self):
+        """From now on workers and files processes that are started lie where they are told to: liar.py."""
+        for program in ("cloister-worker", "cloister-files"):
+            self.put_in_place_of(program, "stand_in")
+            shutil.copy(ROOT / "tests" / "lib" / "liar.py", self.bin / f"{program}.py")
+        shutil.copy(ROOT / "tests" / "lib" / "wire.py", self.bin)
+
+    def put_in_place_of(self, program, other):
+        (self.bin / program).rename(self.bin / f"{program}.real")
+        shutil.copy(BUILD / "tests" / other, self.bin / program)
 
     def directory(self, name):
         path = self.path / name
