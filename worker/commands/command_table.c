@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum command_state {
@@ -183,13 +184,26 @@ static int launch(struct command_table *table, struct command *command)
 	return 0;
 }
 
+/* A command is given pipes. Anything else that is open could be a way to where it must not get. */
+static bool are_pipes(const int *fds, unsigned n_fds)
+{
+	for (unsigned i = 0; i < n_fds; i++) {
+		struct stat stat_buf;
+
+		if (fstat(fds[i], &stat_buf) < 0 || !S_ISFIFO(stat_buf.st_mode))
+			return false;
+	}
+	return true;
+}
+
 static int begin(struct command_table *table, struct channel_frame *frame)
 {
 	struct command *command = take_place(table);
 	struct command_run run;
 
 	if (!command || find(table, frame->call) || command_run_get(frame->payload, &run) < 0 ||
-		frame->n_fds != (run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1U))
+		frame->n_fds != (run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1U) ||
+		!are_pipes(frame->fds, frame->n_fds))
 		return -EBADMSG;
 	*command = (struct command){
 		.state = COMMAND_RECEIVING,
@@ -247,7 +261,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
-	if (frame->n_fds > 0)
+	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_KILL ||
+		(frame->type != COMMAND_BODY && frame->payload.len > 0))
 		return -EBADMSG;
 	command = find(table, frame->call);
 	if (!command)
@@ -257,10 +272,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 		return receive_body(table, command, frame->payload);
 	case COMMAND_TERMINATE:
 		return terminate(table, command, SIGTERM);
-	case COMMAND_KILL:
+	default: /* COMMAND_KILL */
 		return terminate(table, command, SIGKILL);
-	default:
-		return -EBADMSG;
 	}
 }
 
