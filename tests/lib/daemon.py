@@ -17,6 +17,7 @@ BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
             "cloisterctl")
 AM_ROOT = os.getuid() == 0
+WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
 
 
 def is_sanitized():
@@ -116,11 +117,13 @@ class Area:
         self.number += 1
         return self.directory(f"{prefix}{self.number}")
 
-    def start(self, words, launcher=None, **keywords):
-        """Starts a program of ours as the user, or by a launcher that makes it the user's."""
+    def start(self, words, launcher=None, without=None, **keywords):
+        """Starts a program of ours as the user, or by a launcher that makes it the user's, on a kernel that may lack something."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
         words = [self.bin / words[0], *words[1:]]
+        if without or WITHOUT:
+            words = [BUILD / "tests" / "without", without or WITHOUT, *words]
         if not launcher:
             keywords.update(self.account.as_user())
         with acting_as(os.getuid()):

@@ -12,6 +12,7 @@
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
+#include "worker/commands/worker_setup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +50,7 @@ struct command_table {
 	bool ended; /* a command has, since the inits ahead were last made */
 };
 
-int command_table_new(int report_fd, const char *home, uint64_t pass,
+int command_table_new(int report_fd, const struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
@@ -58,12 +59,12 @@ int command_table_new(int report_fd, const char *home, uint64_t pass,
 	if (!table)
 		return -ENOMEM;
 	table->report_fd = report_fd;
-	table->home = home;
+	table->home = setup->home;
 	table->cgroups = cgroups;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
-	r = command_pool_new(pass, &table->pool);
+	r = command_pool_new(setup->pass, &setup->wall, &table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);
