@@ -34,7 +34,8 @@
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
 #define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_WRITES               64        /* writes whose content is still coming */
+#define LIMIT_FILE_WRITES               64 /* writes whose content is still coming */
+#define LIMIT_STRAY_FRAMES              4096 /* of a workspace's processes in a row that are for no call */
 #define LIMIT_LONG_READ_BYTES           (4 * MIB) /* a range of a larger file is read by a job */
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */

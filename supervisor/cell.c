@@ -165,10 +165,16 @@ static int handle_first(struct process *process, const struct channel_frame *fra
 
 static int on_frame(void *context, const struct channel_frame *frame)
 {
+	static const struct {
+		uint8_t first, last;
+	} said[] = {[CELL_WORKER] = {COMMAND_ENDED, COMMAND_ENDED},
+		[CELL_FILES] = {FILES_DATA, FILES_END}};
 	struct process *process = context;
 
 	if (!process->ready)
 		return handle_first(process, frame);
+	if (frame->type < said[process->which].first || frame->type > said[process->which].last)
+		return -EBADMSG;
 	return process->cell->owner->frame(process->cell->context, process->which, frame);
 }
 

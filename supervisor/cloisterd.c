@@ -6,6 +6,7 @@
  * inside a workspace.
  */
 #include "common/cleanup.h"
+#include "common/landlock.h"
 #include "supervisor/agent_conn.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config_reload.h"
@@ -249,10 +250,51 @@ static void check_features(struct daemon *daemon)
 		die_with(message ? message : "out of memory");
 }
 
+/* Where the file or socket at @path lies; NULL for none. */
+static char *directory_of(const char *path)
+{
+	char *directory = path ? strdup(path) : NULL, *slash;
+
+	if (path && (path[0] == '\0' || !directory))
+		die_with("out of memory");
+	slash = directory ? strrchr(directory, '/') : NULL;
+	if (slash)
+		slash[slash == directory] = '\0';
+	else if (directory)
+		strcpy(directory, ".");
+	return directory;
+}
+
+/* All that is used by name from here on: the configuration and the names of users for a reload,
+ * which may be there by way of a link, the workspaces that are ours, and the sockets, to remove
+ * them. */
+static void lock_down(struct daemon *daemon)
+{
+	const struct options *options = &daemon->options;
+	_cleanup_free_ char *real = options->config ? canonical_path(options->config) : NULL;
+	_cleanup_free_ char *config = directory_of(options->config);
+	_cleanup_free_ char *real_config = directory_of(real);
+	_cleanup_free_ char *agent = directory_of(options->agent_socket);
+	_cleanup_free_ char *control = directory_of(options->control_socket);
+	const struct lockdown_place places[] = {
+		{config, WALL_READ},
+		{real_config, WALL_READ},
+		{config ? "/etc" : NULL, LANDLOCK_ACCESS_FS_READ_FILE},
+		{options->state_dir, LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR |
+					     LANDLOCK_ACCESS_FS_REMOVE_DIR},
+		{agent, LANDLOCK_ACCESS_FS_REMOVE_FILE},
+		{control, LANDLOCK_ACCESS_FS_REMOVE_FILE},
+	};
+	const char *step;
+	int r = lockdown(places, ARRAY_SIZE(places), &step);
+
+	if (r < 0)
+		die(step, r);
+}
+
 /* Everything that needs what lock-down takes away. */
 static void start(struct daemon *daemon)
 {
-	const char *step;
 	int r;
 
 	startup_raise_file_limit();
@@ -286,9 +328,7 @@ static void start(struct daemon *daemon)
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);
-	r = lockdown(&step);
-	if (r < 0)
-		die(step, r);
+	lock_down(daemon);
 }
 
 static void serve(struct daemon *daemon)

@@ -6,6 +6,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/control.h"
+#include "supervisor/features.h"
 
 #include <event2/buffer.h>
 #include <stdio.h>
@@ -85,6 +86,17 @@ static void put_limit(struct json_text *json, const struct cgroup *cgroup, const
 	put_keeper(json, what, by, why);
 }
 
+/* Of files and worker beside their namespaces; the former's for what writes alone. */
+static void put_landlock(struct json_text *json)
+{
+	if (feature_is_present("landlock"))
+		put_keeper(json, "landlock", "Landlock", NULL);
+	else
+		put_keeper(json, "landlock", "none",
+			"the kernel has no Landlock with renames (Linux 5.19), or it is turned "
+			"off");
+}
+
 static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 {
 	json_text_key(json, "enforcement");
@@ -96,9 +108,8 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 	put_keeper(json, "files", "mount namespace", NULL);
 	put_keeper(json, "network", "network namespace", NULL);
 	put_keeper(json, "processes of others", "pid namespace", NULL);
-	put_keeper(json, "landlock", "none", "this version of cloister does not use Landlock yet");
-	put_keeper(json, "system calls of commands", "none",
-		"this version of cloister has no system call filter for commands yet");
+	put_landlock(json);
+	put_keeper(json, "system calls of commands", "seccomp", NULL);
 	put_keeper(json, "system calls of cloisterd", "seccomp", NULL);
 	put_keeper(json, "a host id of each workspace's own", "none",
 		"user mode: on the host, everything in a workspace is of the user that cloisterd "

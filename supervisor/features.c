@@ -4,6 +4,7 @@
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "common/landlock.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/tenant.h"
@@ -43,6 +44,13 @@ static bool has_io(const struct cgroup *cgroup)
 	return strcmp(cgroup_keeper_of_io(cgroup), "cgroup") == 0;
 }
 
+/* For everybody, commands too. */
+static bool has_landlock(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return wall_abi() >= WALL_ABI_RENAMES;
+}
+
 /* openat2(2): what it answers for a path that leads out tells that it resolved it. */
 static bool resolves_beneath(const struct cgroup *cgroup)
 {
@@ -57,8 +65,7 @@ static bool resolves_beneath(const struct cgroup *cgroup)
 
 static const struct feature {
 	const char *name;
-	bool (*is_there)(const struct cgroup *cgroup); /* NULL: this version does not use it, so
-							  nobody has it */
+	bool (*is_there)(const struct cgroup *cgroup);
 	const char *remedy;
 	const char *cost;
 } features[] = {
@@ -73,8 +80,10 @@ static const struct feature {
 		"delegate the io controller to cloisterd's cgroup, on a kernel that has "
 		"io.weight: " DELEGATE,
 		"one workspace can slow down the disk for the others"},
-	{"landlock", NULL, "this version of cloister does not use Landlock yet",
-		"what a process may open is held by its mount namespace alone"},
+	{"landlock", has_landlock,
+		"run Linux 5.19 or later with landlock among the security modules of its "
+		"command line (lsm=), and do not forbid its system calls",
+		"what a process may open and make is held by its mount namespace alone"},
 	{"openat2", resolves_beneath,
 		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
 		"paths are resolved one component at a time, which is slower"},
@@ -89,7 +98,7 @@ static bool present[ARRAY_SIZE(features)];
 void features_probe(const struct cgroup *cgroup)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
-		present[i] = features[i].is_there && features[i].is_there(cgroup);
+		present[i] = features[i].is_there(cgroup);
 }
 
 void features_each(void (*each)(void *context, const struct feature_report *report), void *context)
@@ -113,6 +122,13 @@ static const struct feature *find(const char *name)
 bool feature_is_known(const char *name)
 {
 	return find(name) != NULL;
+}
+
+bool feature_is_present(const char *name)
+{
+	const struct feature *feature = find(name);
+
+	return feature && present[feature - features];
 }
 
 const char *feature_names(void)

@@ -24,6 +24,9 @@ void features_each(void (*each)(void *context, const struct feature_report *repo
 /** Whether there is a feature of this name, whether or not this host has it. */
 bool feature_is_known(const char *name);
 
+/** Whether features_probe() found it. */
+bool feature_is_present(const char *name);
+
 /** The known names, for a message. Static storage. */
 const char *feature_names(void);
 

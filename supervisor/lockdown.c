@@ -7,8 +7,10 @@
 #include "supervisor/lockdown.h"
 
 #include "common/cleanup.h"
+#include "common/landlock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/capability.h>
@@ -212,27 +214,43 @@ static int non_dumpable(void)
 	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-int lockdown(const char **ret_step)
+/*
+ * No signal scope: it would keep cloisterd from killing by pidfd what is in workspaces, and its
+ * death from killing the spawner. Opening a directory as O_PATH, which is what it does with a
+ * workspace's root, is nothing that Landlock knows of.
+ */
+int lockdown_wall(const struct lockdown_place *places, size_t n)
 {
-	static const struct {
-		const char *name;
-		int (*act)(void);
-	} steps[] = {
-		{"drop all capabilities", drop_capabilities},
-		{"no new privileges", no_new_privs},
-		{"become non-dumpable", non_dumpable},
-		/* Landlock belongs here: config, state and log; no signal scope, which would stop
-		   pidfd_send_signal. */
-		{"install the system call filter", lockdown_filter},
-	};
+	const struct wall_attr wanted = {
+		.files = WALL_ALL, .net = WALL_NET, .scoped = WALL_SCOPE_SOCKETS};
+	int wall, r = wall_new(wanted, &wall);
 
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		int r = steps[i].act();
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (places[i].path)
+			r = wall_allow(wall, wanted, AT_FDCWD, places[i].path, places[i].access);
+	return r < 0 ? r : wall_stand_behind(wall);
+}
 
-		if (r < 0) {
-			*ret_step = steps[i].name;
-			return r;
-		}
-	}
-	return 0;
+int lockdown(const struct lockdown_place *places, size_t n, const char **ret_step)
+{
+	int r;
+
+	*ret_step = "drop all capabilities";
+	r = drop_capabilities();
+	if (r < 0)
+		return r;
+	*ret_step = "gain no new privileges";
+	r = no_new_privs();
+	if (r < 0)
+		return r;
+	*ret_step = "become non-dumpable";
+	r = non_dumpable();
+	if (r < 0)
+		return r;
+	*ret_step = "stand behind Landlock";
+	r = lockdown_wall(places, n);
+	if (r < 0)
+		return r;
+	*ret_step = "install the system call filter";
+	return lockdown_filter();
 }

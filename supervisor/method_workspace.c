@@ -5,6 +5,7 @@
 #include "common/wire_files.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
+#include "supervisor/features.h"
 #include "supervisor/json_text.h"
 #include "supervisor/session_state.h"
 
@@ -49,7 +50,7 @@ static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
 	json_text_array_end(json);
 	put(json, "network", "none");
 	json_text_key(json, "landlock");
-	json_text_bool(json, false);
+	json_text_bool(json, feature_is_present("landlock"));
 	/* A worker that could not install it does not come up. */
 	json_text_key(json, "command_filter");
 	json_text_bool(json, true);

@@ -40,10 +40,11 @@ class Config:
         assert done.stdout == b""
         return done.returncode, done.stderr.decode().replace(f"{self.directory}/", "")
 
-    def start(self, *words):
+    def start(self, *words, **keywords):
         """cloisterd with this configuration, which must refuse: what it says."""
         done = self.area.run("cloisterd", "--config", str(self.path), "--agent-socket",
-                             str(self.directory / "s"), "--state-dir", str(self.directory / "state"), *words)
+                             str(self.directory / "s"), "--state-dir", str(self.directory / "state"), *words,
+                             **keywords)
         assert done.returncode == 1
         assert not (self.directory / "s").exists()
         return done.stderr.decode().replace(f"{self.directory}/", "")
@@ -150,11 +151,12 @@ def test_a_root_is_written_by_its_own_name(area):
                                  f'write "{directory}" instead\n')
 
 
-@pytest.mark.parametrize("feature", ["landlock", "cgroups"])
-def test_what_is_required_and_missing_stops_the_start(area, feature):
+@pytest.mark.parametrize("feature, without", [
+    ("landlock", "landlock"), ("landlock", "landlock-disabled"), ("openat2", "openat2"), ("cgroups", None)])
+def test_what_is_required_and_missing_stops_the_start(area, feature, without):
     config = Config(area, f"[cloister]\nrequire = {feature}\n")
     assert config.check() == (0, "")
-    assert f"the configuration requires {feature}: " in config.start()
+    assert f"the configuration requires {feature}: " in config.start(without=without)
 
 
 def test_what_has_no_effect_yet_is_said(start_daemon):

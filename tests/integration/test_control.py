@@ -277,8 +277,8 @@ def test_status_says_what_is_not_enforced(daemon, client):
         assert lines[what]["why"] == isolation["cgroup_missing"]
         assert lines[what]["enforced"] == (lines[what]["by"] != "none")
     assert not lines["memory"]["enforced"]
-    for what in ("landlock", "system calls of commands"):
-        assert not lines[what]["enforced"] and lines[what]["why"]
+    assert lines["landlock"]["enforced"] == isolation["landlock"] == (lines["landlock"]["why"] is None)
+    assert lines["system calls of commands"]["by"] == "seccomp"
     assert lines["network"]["by"] == "network namespace"
 
 

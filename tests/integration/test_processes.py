@@ -109,10 +109,13 @@ def test_descriptors_of_the_spawner(cell):
 
 @needs_root
 def test_descriptors_of_the_worker(cell):
-    """Also what the running command has as 1 and 2, until it is gone."""
-    assert kinds(cell.worker) == {
-        **standard(cell.daemon.log_path), 3: "socket", 4: "pipe", 5: "anon_inode:[signalfd]",
-        6: "/dev/null", 7: "pipe", 8: "pipe"}
+    """Also what the running command has as 1 and 2, until it is gone; and what Landlock's rules are made of."""
+    held = kinds(cell.worker)
+    assert {fd: held.pop(fd) for fd in range(5)} == {**standard(cell.daemon.log_path), 3: "socket", 4: "pipe"}
+    opened = cell.client.call("workspace.open", {"root": str(cell.path)})
+    rules = ["/", str(cell.path), "/tmp", "/run", "/home/agent", "/dev/shm", "/dev", "anon_inode:[landlock-ruleset]"]
+    assert sorted(held.values()) == sorted(["anon_inode:[signalfd]", "/dev/null", "pipe", "pipe"] +
+                                           (rules if opened["isolation"]["landlock"] else []))
 
 
 @needs_root

@@ -17,6 +17,7 @@ BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
             "cloisterctl")
 AM_ROOT = os.getuid() == 0
+WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
 
 
 def is_sanitized():
@@ -93,9 +94,18 @@ class Area:
 
     def take_openat2(self):
         """From now on the files processes that are started have no openat2(2)."""
-        program = self.bin / "cloister-files"
-        program.rename(self.bin / "cloister-files.real")
-        shutil.copy(BUILD / "tests" / "without_openat2", program)
+        self.put_in_place_of("cloister-files", "without_openat2")
+
+    def take_liars(self):
+        """From now on workers and files processes that are started lie where they are told to: liar.py."""
+        for program in ("cloister-worker", "cloister-files"):
+            self.put_in_place_of(program, "stand_in")
+            shutil.copy(ROOT / "tests" / "lib" / "liar.py", self.bin / f"{program}.py")
+        shutil.copy(ROOT / "tests" / "lib" / "wire.py", self.bin)
+
+    def put_in_place_of(self, program, other):
+        (self.bin / program).rename(self.bin / f"{program}.real")
+        shutil.copy(BUILD / "tests" / other, self.bin / program)
 
     def directory(self, name):
         path = self.path / name
@@ -107,11 +117,13 @@ class Area:
         self.number += 1
         return self.directory(f"{prefix}{self.number}")
 
-    def start(self, words, launcher=None, **keywords):
-        """Starts a program of ours as the user, or by a launcher that makes it the user's."""
+    def start(self, words, launcher=None, without=None, **keywords):
+        """Starts a program of ours as the user, or by a launcher that makes it the user's, on a kernel that may lack something."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
         words = [self.bin / words[0], *words[1:]]
+        if without or WITHOUT:
+            words = [BUILD / "tests" / "without", without or WITHOUT, *words]
         if not launcher:
             keywords.update(self.account.as_user())
         with acting_as(os.getuid()):

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	if (r == 0 && signal_fd < 0)
 		r = -errno;
 	if (r == 0)
-		r = command_table_new(channel.out, setup.home, setup.pass, &cgroups, &table);
+		r = command_table_new(channel.out, &setup, &cgroups, &table);
 	if (r < 0) {
 		setup_report_failure(&channel, COMMAND_FAILED, 0, step, r);
 		return 1;

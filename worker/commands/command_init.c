@@ -10,10 +10,11 @@
  *
  * It has the worker's memory and descriptors, which saves copying and returning them, and a stack
  * of its own. From its first line to its last it therefore makes raw system calls only, allocates
- * nothing, closes nothing, and writes nothing but its stack and its report.
+ * nothing, closes nothing that it has not opened, and writes nothing but its stack and its report.
  */
 #include "worker/commands/command_init.h"
 
+#include "worker/commands/command_wall.h"
 #include "worker/commands/raw_syscall.h"
 
 #include <assert.h>
@@ -52,7 +53,7 @@ static long drop_all_capabilities(void)
 	return RAW2(SYS_capset, &header, none);
 }
 
-static long confine_init(uint64_t pass)
+static long confine_init(const struct command_init *init)
 {
 	long r = RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 
@@ -60,9 +61,11 @@ static long confine_init(uint64_t pass)
 	 * no others. */
 	if (r == 0)
 		r = RAW6(SYS_mount, "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
-			pass);
+			init->pass);
 	if (r == 0)
 		r = drop_all_capabilities();
+	if (r == 0)
+		r = command_wall_make(init->wall, &init->report->wall);
 	/* no_new_privs, the system call filter, the empty bounding set and not being dumpable are
 	 * the worker's, and inherited. */
 	return r;
@@ -123,6 +126,8 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	kernel_sigset none = 0;
 	long r = enters ? enter_cgroup(init->start.cgroup_fd) : 0;
 
+	if (r >= 0 && init->report->wall >= 0)
+		r = RAW2(SYS_landlock_restrict_self, init->report->wall, 0);
 	if (r >= 0)
 		r = become_standard_fds(init->start.fds);
 	if (r >= 0)
@@ -293,7 +298,7 @@ static int command_init(void *context)
 {
 	const struct command_init *init = context;
 	struct command_report *report = init->report;
-	long r = confine_init(init->pass);
+	long r = confine_init(init);
 
 	if (r == 0)
 		r = wait_for_go(report);

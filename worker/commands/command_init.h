@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct command_wall;
+
 /* Whether an init can be made before it is known what it will start: only where it has the worker's
  * memory. AddressSanitizer's does not survive a second process in it. */
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_ADDRESS__)
@@ -33,6 +35,7 @@ struct command_report {
 	struct command_ended ended; /* valid once over is set */
 	_Atomic uint32_t over;      /* the shell has ended and nothing but the init is left */
 	_Atomic uint32_t reported;  /* and cloisterd has been told */
+	int wall;                   /* the init's, for whoever reaps it to close; -1: none */
 };
 
 /* What an init is to start. Whatever it points to stays until the init is reaped. */
@@ -49,8 +52,9 @@ struct command_init {
 	struct command_start start;
 	struct command_report *report; /* MAP_SHARED */
 	char *stack;                   /* COMMAND_INIT_STACK bytes of its own until it is reaped */
-	uint64_t pass;                 /* of the system call filter: command_filter.h */
-	pid_t pid;                     /* the caller's child */
+	const struct command_wall *wall;
+	uint64_t pass; /* of the system call filter: command_filter.h */
+	pid_t pid;     /* the caller's child */
 };
 
 /**

@@ -51,15 +51,17 @@ static int map_reports(struct command_pool *pool)
 	return 0;
 }
 
-int command_pool_new(uint64_t pass, struct command_pool **ret)
+int command_pool_new(uint64_t pass, const struct command_wall *wall, struct command_pool **ret)
 {
 	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
 	int r;
 
 	if (!pool)
 		return -ENOMEM;
-	for (size_t i = 0; i < PLACES; i++)
+	for (size_t i = 0; i < PLACES; i++) {
 		pool->places[i].init.pass = pass;
+		pool->places[i].init.wall = wall;
+	}
 	r = map_reports(pool);
 	if (r == 0)
 		r = map_stacks(pool);
@@ -88,7 +90,7 @@ static struct place *find_free(struct command_pool *pool)
 
 static int make(struct place *place, uint32_t go)
 {
-	*place->init.report = (struct command_report){.go = go};
+	*place->init.report = (struct command_report){.go = go, .wall = -1};
 	return command_init_make(&place->init);
 }
 
@@ -165,5 +167,6 @@ void command_pool_reaped(struct command_pool *pool, struct command_init *init)
 	for (size_t i = 0; i < PLACES; i++)
 		if (&pool->places[i].init == init)
 			pool->places[i].waiting = false;
+	close_fd(&init->report->wall);
 	init->pid = 0;
 }

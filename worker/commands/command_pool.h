@@ -11,8 +11,9 @@
 
 struct command_pool;
 
-/** A pool without inits; @pass is the system call filter's (command_filter.h). 0 or -errno. */
-int command_pool_new(uint64_t pass, struct command_pool **ret);
+/** A pool without inits; @pass is the system call filter's (command_filter.h), @wall is borrowed. 0
+ * or -errno. */
+int command_pool_new(uint64_t pass, const struct command_wall *wall, struct command_pool **ret);
 
 /** Starts a command in an init that waits, or in a new one. 0 and the init, which is the pool's;
  * -EBUSY until one is reaped; another -errno when there can be no new one. It may be over at once,

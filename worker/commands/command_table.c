@@ -12,11 +12,13 @@
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
+#include "worker/commands/worker_setup.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum command_state {
@@ -48,7 +50,7 @@ struct command_table {
 	bool ended; /* a command has, since the inits ahead were last made */
 };
 
-int command_table_new(int report_fd, const char *home, uint64_t pass,
+int command_table_new(int report_fd, const struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret)
 {
 	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
@@ -57,12 +59,12 @@ int command_table_new(int report_fd, const char *home, uint64_t pass,
 	if (!table)
 		return -ENOMEM;
 	table->report_fd = report_fd;
-	table->home = home;
+	table->home = setup->home;
 	table->cgroups = cgroups;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
-	r = command_pool_new(pass, &table->pool);
+	r = command_pool_new(setup->pass, &setup->wall, &table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);
@@ -183,13 +185,26 @@ static int launch(struct command_table *table, struct command *command)
 	return 0;
 }
 
+/* A command is given pipes. Anything else that is open could be a way to where it must not get. */
+static bool are_pipes(const int *fds, unsigned n_fds)
+{
+	for (unsigned i = 0; i < n_fds; i++) {
+		struct stat stat_buf;
+
+		if (fstat(fds[i], &stat_buf) < 0 || !S_ISFIFO(stat_buf.st_mode))
+			return false;
+	}
+	return true;
+}
+
 static int begin(struct command_table *table, struct channel_frame *frame)
 {
 	struct command *command = take_place(table);
 	struct command_run run;
 
 	if (!command || find(table, frame->call) || command_run_get(frame->payload, &run) < 0 ||
-		frame->n_fds != (run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1U))
+		frame->n_fds != (run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1U) ||
+		!are_pipes(frame->fds, frame->n_fds))
 		return -EBADMSG;
 	*command = (struct command){
 		.state = COMMAND_RECEIVING,
@@ -247,7 +262,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
-	if (frame->n_fds > 0)
+	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_KILL ||
+		(frame->type != COMMAND_BODY && frame->payload.len > 0))
 		return -EBADMSG;
 	command = find(table, frame->call);
 	if (!command)
@@ -257,10 +273,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 		return receive_body(table, command, frame->payload);
 	case COMMAND_TERMINATE:
 		return terminate(table, command, SIGTERM);
-	case COMMAND_KILL:
+	default: /* COMMAND_KILL */
 		return terminate(table, command, SIGKILL);
-	default:
-		return -EBADMSG;
 	}
 }
 

@@ -11,10 +11,11 @@
 
 struct command_cgroups;
 struct command_table;
+struct worker_setup;
 
-/** An empty table; reports go to the pipe @report_fd, HOME is @home and commands' groups are made
- * in @cgroups (all borrowed); @pass is the system call filter's (command_filter.h). 0 or -errno. */
-int command_table_new(int report_fd, const char *home, uint64_t pass,
+/** An empty table; reports go to the pipe @report_fd, HOME, the filter's pass and the wall are
+ * those of @setup, and commands' groups are made in @cgroups (all borrowed). 0 or -errno. */
+int command_table_new(int report_fd, const struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret);
 
 /** Acts on one frame from cloisterd, taking its descriptors. 0, or -EBADMSG when cloisterd broke

@@ -131,6 +131,13 @@ static int go_to_workspace(void *context)
 	return chdir(setup->visible) < 0 ? -errno : 0;
 }
 
+static int prepare_wall(void *context)
+{
+	struct worker_setup *setup = context;
+
+	return command_wall_prepare(setup->visible, setup->home, &setup->wall);
+}
+
 static int keep_sys_admin_only(void *context)
 {
 	static const cap_value_t keep[] = {CAP_SYS_ADMIN};
@@ -170,11 +177,12 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 		{"make the root read-only", root_make_read_only},
 		{"set resource limits", set_limits},
 		{"go to the workspace", go_to_workspace},
+		{"prepare the commands' Landlock rules", prepare_wall},
 		{"empty the bounding set", setup_empty_bounding_set},
 		{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock: none, it mounts. */
+		/* Landlock is each command's own: the worker mounts. */
 		{"install the commands' system call filter", filter_system_calls},
 	};
 	/* clang-format on */

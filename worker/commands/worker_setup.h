@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/wire_spawner.h"
+#include "worker/commands/command_wall.h"
 
 /* cloister-worker, while it builds its root and then for its life. */
 struct worker_setup {
@@ -9,7 +10,8 @@ struct worker_setup {
 	const char *visible; /* where the workspace is seen: "/workspace", its own path, or "/" */
 	const char *home;    /* chosen so that it does not lie in the workspace */
 	uint64_t pass;       /* of the system call filter: command_filter.h */
-	int root;            /* the new root's mount while it is built, then -1 */
+	struct command_wall wall;
+	int root; /* the new root's mount while it is built, then -1 */
 };
 
 /** Runs the worker's ordered set-up. 0, or -errno with the failed step's name in @ret_step. */

@@ -10,6 +10,7 @@
 #include "common/fixed_fds.h"
 #include "worker/confine.h"
 #include "worker/files/files_filter.h"
+#include "worker/files/files_wall.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
 
@@ -100,6 +101,13 @@ static int drop_capabilities(void *context)
 	return confine_keep_capabilities(NULL, 0);
 }
 
+static int stand_behind_wall(void *context)
+{
+	const struct root *root = context;
+
+	return files_wall(root->fd);
+}
+
 static int filter_system_calls(void *context)
 {
 	(void)context;
@@ -121,7 +129,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock belongs here. */
+		{"stand behind Landlock", stand_behind_wall},
 		{"install the system call filter", filter_system_calls},
 	};
 

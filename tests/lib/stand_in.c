@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stands in for a program of cloister's in the tests: becomes Python with the script that lies
+ * beside it, with ".py" at the end of its name. A script itself cannot be started as cloister
+ * starts its programs, by a descriptor that the exec closes. fexecve(3), "BUGS".
+ */
+#include <linux/limits.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	static char interpreter[] = "/usr/bin/python3", isolated[] = "-ISBu";
+	char self[PATH_MAX], script[PATH_MAX + sizeof(".py")];
+	char *words[] = {interpreter, isolated, script, self, NULL, NULL, NULL};
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (len < 0)
+		return 3;
+	self[len] = '\0';
+	memcpy(script, self, (size_t)len);
+	memcpy(script + len, ".py", sizeof(".py"));
+	for (int i = 1; i < argc && i <= 2; i++)
+		words[3 + i] = argv[i];
+	execv(interpreter, words);
+	return 5;
+}

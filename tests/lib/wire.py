@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cloister's processes say to each other, as common/wire*.h have it, and anything that is not quite it."""
+
+import array
+import os
+import socket
+import struct
+
+HEADER = struct.Struct("=BBHIQ")
+VERSION = 1
+PAYLOAD_MAX = 65536 - HEADER.size
+
+SPAWNER_OPEN, SPAWNER_READY, SPAWNER_FAILED, SPAWNER_OPENED, SPAWNER_OPEN_FAILED = 1, 32, 33, 34, 35
+COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL = 1, 2, 3, 4
+COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED = 32, 33, 34
+FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP = range(1, 9)
+FILES_READY, FILES_FAILED, FILES_DATA, FILES_ENTRY, FILES_MATCH, FILES_END = range(32, 38)
+READY, FAILED = 32, 33
+
+KIND_DIRECTORY = 2
+END_EXIT, END_TOLD, END_NOT_BEGUN = 0, 1, 2
+MIB = 1 << 20
+
+
+def frame(kind, call=0, payload=b"", fds=0, version=VERSION, length=None):
+    return HEADER.pack(version, kind, fds, len(payload) if length is None else length, call) + payload
+
+
+def text(data, length=None):
+    data = data.encode() if isinstance(data, str) else data
+    return struct.pack("=I", len(data) if length is None else length) + data
+
+
+def failure(step, error):
+    return text(step) + struct.pack("=I", error)
+
+
+def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, percent=0, io=100):
+    return struct.pack("=BQIIII", kind, memory, processes, cpu, percent, io)
+
+
+def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100):
+    return struct.pack("=IIBQI", command_len, env_len, has_stdin, memory, processes)
+
+
+def command_ended(end=END_EXIT, status=0, error=0, number=0, flag=0):
+    return struct.pack("=BIIQQQBBQQQQQ", end, status, error, *[number] * 3, flag, flag, *[number] * 5)
+
+
+def files_read(path, start=0, end=0, numbered=0, raw=0):
+    return text(path) + struct.pack("=QQBB", start, end, numbered, raw)
+
+
+def files_write(path, size, create_dirs=0, durable=0):
+    return text(path) + struct.pack("=QBB", size, create_dirs, durable)
+
+
+def files_list(path, pattern="", recursive=0, gitignore=0, entries=100):
+    return text(path) + text(pattern) + struct.pack("=BBI", recursive, gitignore, entries)
+
+
+def files_search(pattern, path=".", file_pattern="", gitignore=0, results=50):
+    return text(pattern) + text(path) + text(file_pattern) + struct.pack("=BI", gitignore, results)
+
+
+def files_entry(path, kind=1, number=0, target=""):
+    return text(path) + struct.pack("=BQQ", kind, number, number) + text(target)
+
+
+def files_match(path, line=1, found="", cut=0):
+    return text(path) + struct.pack("=Q", line) + text(found) + struct.pack("=B", cut)
+
+
+def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind=""):
+    return (struct.pack("=I", error) + text(message) + text(path) + struct.pack("=BBB", *flags) +
+            struct.pack("=QQQQQQ", *[number] * 6) + text(kind))
+
+
+def end_of(payload):
+    """The error's number, message and path of a FILES_END."""
+    error, = struct.unpack_from("=I", payload)
+    texts, at = [], 4
+    for _ in range(2):
+        size, = struct.unpack_from("=I", payload, at)
+        texts.append(payload[at + 4:at + 4 + size])
+        at += 4 + size
+    return error, *texts
+
+
+class Frames:
+    """Takes frames, and the descriptors that came with them, from what read() gives: bytes and descriptors."""
+
+    def __init__(self, read):
+        self.read, self.data, self.fds = read, b"", []
+
+    def next(self):
+        """(type, call, payload, descriptors), or None at the end."""
+        while len(self.data) < HEADER.size or len(self.data) - HEADER.size < self.header()[3]:
+            data, fds = self.read()
+            if not data:
+                return None
+            self.data += data
+            self.fds += fds
+        _, kind, n_fds, length, call = self.header()
+        payload = self.data[HEADER.size:HEADER.size + length]
+        fds, self.fds = self.fds[:n_fds], self.fds[n_fds:]
+        self.data = self.data[HEADER.size + length:]
+        return kind, call, payload, fds
+
+    def header(self):
+        return HEADER.unpack_from(self.data)
+
+
+def of_socket(made):
+    def read():
+        data, ancillary, _, _ = made.recvmsg(65536, socket.CMSG_SPACE(16 * 4))
+        fds = array.array("i")
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(content[:len(content) // 4 * 4])
+        return data, list(fds)
+    return Frames(read)
+
+
+def of_pipe(fd):
+    return Frames(lambda: (os.read(fd, 65536), []))

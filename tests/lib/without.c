@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * usage: without FEATURE PROGRAM [ARGUMENT...]
+ *
+ * Runs a program, and all that it starts, where the kernel has not got FEATURE: "landlock",
+ * "landlock-disabled" (built in and turned off when the machine was booted), "openat2" or
+ * "nothing", which refuses a call that nobody makes, for measuring against.
+ */
+#include <errno.h>
+#include <seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+	const char *name;
+	int number, error;
+} features[] = {
+	{"landlock", SCMP_SYS(landlock_create_ruleset), ENOSYS},
+	{"landlock-disabled", SCMP_SYS(landlock_create_ruleset), EOPNOTSUPP},
+	{"openat2", SCMP_SYS(openat2), ENOSYS},
+	{"nothing", SCMP_SYS(nfsservctl), ENOSYS},
+};
+
+int main(int argc, char **argv)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+	for (size_t i = 0; argc > 2 && filter && i < sizeof(features) / sizeof(*features); i++) {
+		if (strcmp(argv[1], features[i].name) != 0)
+			continue;
+		if (seccomp_rule_add(filter, SCMP_ACT_ERRNO((unsigned)features[i].error),
+			    features[i].number, 0) < 0 ||
+			seccomp_load(filter) < 0)
+			return 4;
+		execvp(argv[2], argv + 2);
+		return 5;
+	}
+	fprintf(stderr, "usage: without FEATURE PROGRAM [ARGUMENT...]\n");
+	return 2;
+}

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers and files processes that lie: cloisterd drops that one, gives its calls their one answer, and nobody else's
+changes. tests/lib/liar.py takes their places."""
+
+import contextlib
+import os
+
+import procfs
+import pytest
+from cloister_client import RpcError
+from cells import Cell
+from daemon import AM_ROOT, Area, Daemon, is_sanitized
+
+COMMAND, READ, LIST = ("run_command", {"command": "echo real"}), ("read_file", {"path": "x"}), ("list_directory", {"path": "."})
+SEARCH = ("search_files", {"pattern": "x"})
+WRITE = ("write_file", {"path": "y", "content": "new"})
+GROWTH_KIB = 65536  # of cloisterd, whatever a workspace's processes do; sanitizers keep what is freed
+LOST = {"WORKER_LOST"}
+
+
+@pytest.fixture(scope="module")
+def daemon(account):
+    place = Area(account)
+    place.take_liars()
+    running = Daemon(place)
+    yield running
+    assert running.stop() == 0
+    place.remove()
+
+
+class Liar:
+    """A workspace one of whose processes lies."""
+
+    def __init__(self, daemon, **lies):
+        self.daemon, self.lies = daemon, lies
+        self.path = daemon.area.new_directory()
+        self.put("x", "line 1\n")
+        for name, lie in lies.items():
+            self.put(f".lie-{name}", lie)
+        self.client = daemon.connect()
+
+    def put(self, name, content):
+        (self.path / name).write_text(content)
+        self.daemon.account.own(self.path / name)
+
+    def open(self):
+        self.client.call("workspace.open", {"root": str(self.path)})
+        return self
+
+    def notes(self):
+        found = "".join(file.read_text() for file in sorted(self.path.glob(".note-*")))
+        assert "the lie failed" not in found, found
+        return found.splitlines()
+
+    def observe(self, call, options=None):
+        return self.client.observe(call[0], call[1], options)
+
+    def close(self):
+        self.client.close()
+
+
+@contextlib.contextmanager
+def undisturbed(daemon):
+    """What goes on in another workspace meanwhile ends well, and cloisterd is afterwards as it was before."""
+    bystander = Cell(daemon)
+    running = bystander.client.begin(
+        "run_command", {"command": "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo undisturbed",
+                        "timeout_ms": 300000})
+    bystander.client.run("true")
+    descriptors = len(procfs.fds(daemon.pid)) if AM_ROOT else 0
+    before = procfs.rss_kib(daemon.pid)
+    yield bystander
+    assert procfs.rss_kib(daemon.pid) - before < GROWTH_KIB * (4 if is_sanitized() else 1)
+    bystander.client.use("write_file", path="go", content="")
+    output = bystander.client.result(running)["output"]
+    assert (output["stdout"], output["exit_code"]) == ("begun\nundisturbed\n", 0)
+    assert bystander.client.use("read_file", {"line_numbers": False}, path="go")["content"] == ""
+    assert not bystander.client.answers, "somebody else's answer"
+    assert daemon.process.poll() is None
+    if AM_ROOT:  # the command's two pipes are gone as well, and pipes made ahead may be there again
+        assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= descriptors + 8)
+    bystander.close()
+
+
+def is_only_answer(liar):
+    """Nothing but what was waited for has come, and the connection still serves."""
+    assert liar.client.call("tools.list", {"format": "mcp"})["tools"]
+    assert not liar.client.answers
+
+
+# Before they are ready. What the lie does, and what is in the refusal.
+
+FIRST_WORDS = {
+    "another type": "send(frame(COMMAND_ENDED, 0, command_ended())); wait()",
+    "a request's type": "send(frame(COMMAND_RUN, 0, command_run(0))); wait()",
+    "ready with a payload": "send(frame(READY, 0, b'x')); wait()",
+    "another version": "send(frame(READY, version=2)); wait()",
+    "a length beyond every frame": "send(frame(READY, length=PAYLOAD_MAX + 1)); wait()",
+    "the largest length": "send(frame(READY, length=2**32 - 1)); wait()",
+    "descriptors that a pipe has not": "send(frame(READY, fds=1)); wait()",
+    "more of them than any frame has": "send(frame(READY, fds=65535)); wait()",
+    "a failure of wrong length": "send(frame(FAILED, 0, failure('x', 1) + b'y')); wait()",
+    "a failure whose text ends elsewhere": "send(frame(FAILED, 0, text('x', 200))); wait()",
+    "a failure with a long text": "send(frame(FAILED, 0, failure(b'x' * 300, 1))); wait()",
+    "a failure with a strange text": "send(frame(FAILED, 0, failure(b'\\xff\\x00\\x1b[2J\"\\n', 2**32 - 1))); wait()",
+    "half a frame": "send(frame(READY)[:7])",
+    "nothing": "pass",
+    "a flood": "chunk = frame(COMMAND_ENDED, 7, command_ended()) * 1000\nwhile True: send(chunk)",
+    "noise": "import os\nwhile True: send(os.urandom(65536))",
+}
+
+
+@pytest.mark.parametrize("process", ["worker", "files"])
+@pytest.mark.parametrize("words", FIRST_WORDS)
+def test_first_words(daemon, process, words):
+    with undisturbed(daemon):
+        liar = Liar(daemon, **{process: FIRST_WORDS[words]})
+        with pytest.raises(RpcError) as caught:
+            liar.open()
+        assert caught.value.name == "EXECUTION_ERROR"
+        is_only_answer(liar)
+        assert not liar.notes()
+        liar.close()
+
+
+# Answers. What lies, what it says to the call, and what the call's answer may be: codes of errors, or "success".
+# In each lie, `call` is the request's number.
+
+def worker(lie):
+    return {"worker": f"be_ready(); kind, call, payload, fds = request(COMMAND_RUN)\n{lie}\nwait()"}
+
+
+def files(lie):
+    return {"files": f"be_ready(); kind, call, payload, fds = request(FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH)\n"
+            f"{lie}\nwait()"}
+
+
+GOOD_END = "send(frame(COMMAND_ENDED, call, command_ended()))"
+GOOD_FILES_END = "send(frame(FILES_END, call, files_end()))"
+ANSWERS = {
+    "worker: an end that is too short": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended()[:-1]))"), LOST),
+    "worker: an end that is too long": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended() + b'x'))"), LOST),
+    "worker: no end at all": (COMMAND, worker("send(frame(COMMAND_ENDED, call))"), LOST),
+    "worker: an end of no kind": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=3)))"), LOST),
+    "worker: a flag that is none": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(flag=2)))"), LOST),
+    "worker: a type of the other's": (COMMAND, worker("send(frame(FILES_END, call, files_end()))"), LOST),
+    "worker: a type of nobody's": (COMMAND, worker("send(frame(200, call))"), LOST),
+    "worker: a type of nobody's for nobody": (COMMAND, worker("send(frame(200, 1))"), LOST),
+    "worker: ready again": (COMMAND, worker("be_ready()"), LOST),
+    "worker: failed after all": (COMMAND, worker("send(frame(FAILED, 0, failure('x', 1)))"), LOST),
+    "worker: half an answer and its death": (
+        COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended())[:40]); sys.exit(0)"), LOST),
+    "worker: its death": (COMMAND, worker("os.abort()"), LOST),
+    "worker: hanging up": (COMMAND, worker("os.close(UP)"), LOST),
+    "worker: the largest numbers": (
+        COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(status=2**32-1, number=2**64-1, flag=1)))"),
+        {"success", "MEMORY_LIMIT", "PROCESS_LIMIT", "EXECUTION_ERROR"}),
+    "worker: not begun, with an error that is none": (
+        COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_NOT_BEGUN, error=2**32-1)))"),
+        {"EXECUTION_ERROR"}),
+    "worker: told, and was not": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_TOLD)))"), {"success"}),
+    "worker: an end twice": (COMMAND, worker(GOOD_END + "; " + GOOD_END), {"success"}),
+    "worker: no call's end first": (COMMAND, worker("send(frame(COMMAND_ENDED, 0, command_ended(status=256))); " + GOOD_END), {"success"}),
+    "worker: a flood of ends": (
+        COMMAND, worker("chunk = frame(COMMAND_ENDED, call - 1, command_ended()) * 1000\nwhile True: send(chunk)"), LOST),
+    "files: an end of a wrong length": (READ, files("send(frame(FILES_END, call, files_end() + b'x'))"), LOST),
+    "files: no end at all": (READ, files("send(frame(FILES_END, call))"), LOST),
+    "files: an error that is none": (READ, files("send(frame(FILES_END, call, files_end(error=10000)))"), LOST),
+    "files: a text that ends elsewhere": (READ, files("send(frame(FILES_END, call, struct.pack('=II', 0, 2**32-1)))"), LOST),
+    "files: a request's type": (READ, files("send(frame(FILES_READ, call, files_read('x')))"), LOST),
+    "files: a type of nobody's for nobody": (READ, files("send(frame(200, 1))"), LOST),
+    "files: entries to a read": (READ, files("send(frame(FILES_ENTRY, call, files_entry('x')))"), LOST),
+    "files: matches to a listing": (LIST, files("send(frame(FILES_MATCH, call, files_match('x')))"), LOST),
+    "files: content to a listing": (LIST, files("send(frame(FILES_DATA, call, b'x'))"), LOST),
+    "files: content to a write": (WRITE, files("send(frame(FILES_DATA, call, b'x'))"), LOST),
+    "files: an entry of no type": (LIST, files("send(frame(FILES_ENTRY, call, files_entry('x', kind=9)))"), LOST),
+    "files: a match with a long text": (SEARCH, files("send(frame(FILES_MATCH, call, files_match('x', 1, 'x' * 2001)))"), LOST),
+    "files: content without an end": (
+        READ, files("chunk = frame(FILES_DATA, call, b'x' * 60000)\nwhile True: send(chunk)"), LOST),
+    "files: too many entries": (
+        LIST, files("send(*[frame(FILES_ENTRY, call, files_entry('x' * 100))] * 50000); " + GOOD_FILES_END), {"success"}),
+    "files: too many long entries": (
+        LIST, files("send(*[frame(FILES_ENTRY, call, files_entry('x' * 60000))] * 2000); " + GOOD_FILES_END), {"success"}),
+    "files: too many matches": (
+        SEARCH, files("send(*[frame(FILES_MATCH, call, files_match('x', 2**64-1, 'x'))] * 5000); " + GOOD_FILES_END), {"success"}),
+    "files: the largest numbers": (
+        READ, files("send(frame(FILES_END, call, files_end(flags=(1, 0, 1), number=2**64-1)))"), {"success"}),
+    "files: strange texts": (
+        READ, files("send(frame(FILES_END, call, files_end(path=b'../\\xff\\x00\"\\n', flags=(0, 1, 0), kind=b'\\x1b[2J\"\\\\')))"),
+        {"success"}),
+    "files: a strange refusal": (
+        READ, files("send(frame(FILES_END, call, files_end(error=5, message=b'\\xff\\x00\"\\n\\x1b[2J')))"), None),
+    "files: cancelled, and was not": (READ, files("send(frame(FILES_END, call, files_end(error=18)))"), None),
+    "files: content after its end": (
+        READ, files(GOOD_FILES_END + "; send(frame(FILES_DATA, call, b'more')); " + GOOD_FILES_END), {"success"}),
+    "files: half an answer and its death": (
+        READ, files("send(frame(FILES_DATA, call, b'x' * 1000)[:500]); sys.exit(0)"), LOST),
+    "files: a flood for nobody": (
+        READ, files("chunk = frame(FILES_DATA, call - 1, b'x' * 60000)\nwhile True: send(chunk)"), LOST),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers(daemon, name):
+    call, lies, wanted = ANSWERS[name]
+    with undisturbed(daemon):
+        liar = Liar(daemon, **lies).open()
+        observation = liar.observe(call)
+        code = "success" if observation["success"] else observation["error"]["code"]
+        assert wanted is None and code != "success" or code in wanted, observation
+        if observation["success"] and call in (LIST, SEARCH):
+            assert len(observation["output"]["matches" if call is SEARCH else "entries"]) <= 10000
+            assert observation["output"]["truncated"]
+        is_only_answer(liar)
+        assert not liar.notes()
+        liar.close()
+
+
+def test_the_codes_are_those_that_are_meant(daemon):
+    """Numbers of errors in the lies above are read from where they are."""
+    liar = Liar(daemon, **ANSWERS["files: cancelled, and was not"][1]).open()
+    assert liar.observe(READ)["error"]["code"] == "CANCELLED"
+    liar.close()
+
+
+# Other calls: of the same workspace, of another, of another tenant.
+
+SPRAY = """
+for other in range(call - 300, call + 300):
+    if other != call:
+        send(frame(COMMAND_ENDED, other, command_ended(status=66 << 8)))
+""" + GOOD_END
+
+
+def test_answers_to_calls_of_another_workspace(daemon):
+    with undisturbed(daemon) as bystander:
+        others = [bystander.client.begin("run_command", {"command": "sleep 0.3; echo own"}) for _ in range(8)]
+        liar = Liar(daemon, **worker(SPRAY)).open()
+        assert liar.observe(COMMAND)["success"]
+        for number in others:
+            assert bystander.client.result(number)["output"]["stdout"] == "own\n"
+        is_only_answer(liar)
+        liar.close()
+
+
+def test_answers_to_file_calls_of_another_workspace(daemon):
+    lie = files("for other in range(call - 300, call + 300):\n    if other != call: send(frame(FILES_END, other, files_end(path='lie')))\n"
+                + GOOD_FILES_END)
+    with undisturbed(daemon) as bystander:
+        liar = Liar(daemon, **lie).open()
+        number = liar.client.begin(*READ)
+        for _ in range(50):
+            assert bystander.client.use("list_directory", path=".")["path"] == "."
+        assert liar.client.result(number)["success"]
+        is_only_answer(liar)
+        liar.close()
+
+
+def test_answers_to_calls_of_another_tenant(account, tenants):
+    config = "[cloister]\nagent_socket_mode = 0666\n" + "".join(
+        f"[tenant {user.name}]\nusers = {user.name}\nmanaged = yes\n" for user in tenants[:2])
+    place = Area(account)
+    place.take_liars()
+    running = Daemon(place, config=config)
+    victim, attacker = (running.connect(user) for user in tenants[:2])
+    for client in (victim, attacker):
+        client.call("workspace.open", {"workspace": "w"})
+    attacker.use("write_file", path=".lie-worker", content=worker(SPRAY)["worker"])
+    attacker.call("workspace.close", {"workspace": "w"})
+    assert procfs.eventually(lambda: len(running.cells()) == 1)
+    numbers = [victim.begin("run_command", {"command": "sleep 0.5; echo own"}) for _ in range(8)]
+    attacker.call("workspace.open", {"workspace": "w"})
+    assert attacker.observe(*COMMAND)["success"]
+    for number in numbers:
+        assert victim.result(number)["output"]["stdout"] == "own\n"
+    assert not victim.answers and not attacker.answers
+    assert running.stop() == 0
+    place.remove()
+
+
+@pytest.mark.parametrize("process", ["worker", "files"])
+def test_answers_to_the_other_processes_calls(daemon, process):
+    """A worker's word about a file call, and a files process's about a command."""
+    silent = "be_ready(); wait()"
+    lies = {"worker": silent, "files": silent}
+    kind, payload = {"worker": ("COMMAND_ENDED", "command_ended()"), "files": ("FILES_END", "files_end()")}[process]
+    lies[process] = (worker if process == "worker" else files)(
+        f"for other in range(call - 10, call): send(frame({kind}, other, {payload}))")[process]
+    first, second = (READ, COMMAND) if process == "worker" else (COMMAND, READ)
+    with undisturbed(daemon):
+        liar = Liar(daemon, **lies).open()
+        numbers = [liar.client.begin(*call) for call in (first, second)]
+        for number in numbers:
+            assert liar.client.result(number)["error"]["code"] == "WORKER_LOST"
+        is_only_answer(liar)
+        liar.close()
+
+
+def test_calls_that_are_not_made_yet(daemon):
+    """Answered before they come, they are answered when they come."""
+    with undisturbed(daemon):
+        liar = Liar(daemon, **worker(
+            "for other in range(call + 1, call + 100): send(frame(COMMAND_ENDED, other, command_ended(status=66 << 8)))\n" + GOOD_END +
+            "\nkind, call, payload, fds = request(COMMAND_RUN)\ntime.sleep(0.2)\n" + GOOD_END)).open()
+        assert [liar.observe(COMMAND)["output"]["exit_code"] for _ in range(2)] == [0, 0]
+        is_only_answer(liar)
+        liar.close()
+
+
+def test_the_output_of_a_call_that_is_over(daemon):
+    """A worker that kept a command's pipes writes into them during the next command."""
+    with undisturbed(daemon):
+        liar = Liar(daemon, **worker("""
+kept = fds
+os.write(kept[0], b'first'); """ + GOOD_END + """
+kind, call, payload, fds = request(COMMAND_RUN)
+import signal
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+for fd in kept:
+    try:
+        note(os.write(fd, b'stolen'))
+    except BrokenPipeError:
+        note('broken')
+""" + GOOD_END)).open()
+        outputs = [liar.observe(COMMAND)["output"] for _ in range(2)]
+        assert [output["stdout"] + output["stderr"] for output in outputs] == ["first", ""]
+        assert liar.notes() == ["broken", "broken"]
+        liar.close()
+
+
+def test_a_cancelled_call_is_answered_once(daemon):
+    lie = worker("note('begun'); request(COMMAND_TERMINATE)\n" + "; ".join(
+        f"send(frame(COMMAND_ENDED, call, command_ended(end={end})))" for end in ("END_EXIT", "END_TOLD", "END_NOT_BEGUN")))
+    with undisturbed(daemon):
+        liar = Liar(daemon, **lie).open()
+        number = liar.client.begin(*COMMAND)
+        assert procfs.eventually(liar.notes)
+        assert liar.client.cancel(number)
+        assert liar.client.result(number)["output"] is not None
+        is_only_answer(liar)
+        assert not liar.client.cancel(number)
+        liar.close()
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
+@pytest.mark.parametrize("process", ["worker", "files"])
+def test_descriptors_cannot_be_sent_up(daemon, process):
+    """Neither on the way down, which cloisterd does not read, nor up a pipe."""
+    lie = """
+import socket
+made = socket.socketpair()
+for target in (DOWN, UP):
+    try:
+        socket.socket(fileno=os.dup(target)).sendmsg(
+            [frame(READY)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack('=i', made[0].fileno()))])
+        note('sent')
+    except OSError as error:
+        note(error.errno)
+be_ready()
+wait()"""
+    with undisturbed(daemon):
+        before = procfs.fds(daemon.pid)
+        liar = Liar(daemon, **{process: lie}).open()
+        assert liar.notes() == ["32", "88"]  # EPIPE, ENOTSOCK
+        made = set(procfs.fds(daemon.pid).values()) - set(before.values())
+        assert sum("socket" in target for target in made) == 3  # the connection and two ways down
+        liar.close()
+
+
+# Silence, and what is not read. Each is waited for as long as cloisterd promises, all of them at once.
+
+SILENT = {
+    "no first word": ({"worker": "wait()"}, None),
+    "no first word of files": ({"files": "wait()"}, None),
+    "no end of a command": ({"worker": "be_ready(); wait()"}, COMMAND),
+    "half an end": ({"worker": "be_ready(); r = request(COMMAND_RUN)\nsend(frame(COMMAND_ENDED, r[1], command_ended())[:50]); wait()"}, COMMAND),
+    "no end of a file call": ({"files": "be_ready(); wait()"}, READ),
+    "half a file's": ({"files": "be_ready(); r = request(FILES_READ)\nsend(frame(FILES_DATA, r[1], b'xxxx')[:18]); wait()"}, READ),
+    "reads nothing": ({"files": "be_ready(); time.sleep(600)"}, ("write_file", {"path": "y", "content": "x" * (4 << 20)})),
+}
+
+
+def test_silence(daemon):
+    with undisturbed(daemon):
+        liars = {name: Liar(daemon, **lies) for name, (lies, _) in SILENT.items()}
+        waiting = {}
+        for name, (_, call) in SILENT.items():
+            liar = liars[name]
+            if not call:
+                waiting[name] = [liar.client.request("workspace.open", {"root": str(liar.path)})]
+                continue
+            liar.open()
+            waiting[name] = [liar.client.begin(*call, {"timeout_ms": 300}) for _ in range(4 if name == "reads nothing" else 1)]
+        for name, numbers in waiting.items():
+            for number in numbers:
+                answer = liars[name].client.wait(number, 120)
+                if SILENT[name][1]:
+                    assert answer["result"]["error"]["code"] == "WORKER_LOST", name
+                else:
+                    assert answer["error"]["data"]["code"] == "EXECUTION_ERROR", name
+            is_only_answer(liars[name])
+            liars[name].close()
+
+
+def test_they_end_with_cloisterd(account):
+    """Also those that never look."""
+    place = Area(account)
+    place.take_liars()
+    running = Daemon(place)
+    for process in ("worker", "files"):
+        Liar(running, **{process: "be_ready()\nimport signal\nsignal.pthread_sigmask(signal.SIG_SETMASK, range(1, 32))\n"
+                         "while True: time.sleep(600)"}).open()
+    everything = procfs.descendants(running.pid)
+    assert len(everything) == 5
+    assert running.stop() == 0
+    assert procfs.vanish(everything)
+    place.remove()
+
+
+def test_what_a_peer_says_reaches_no_terminal(daemon):
+    """The log is read on terminals."""
+    liar = Liar(daemon, worker=FIRST_WORDS["a failure with a strange text"])
+    with pytest.raises(RpcError):
+        liar.open()
+    assert "\x1b" not in daemon.log()
+    liar.close()
+    assert os.path.exists(daemon.log_path)

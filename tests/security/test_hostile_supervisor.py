@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloisterd that was taken over: this file speaks to the real spawner, worker and files process in its place. What is
+malformed ends the process that it is said to, and with it its workspace; what is well-formed gets no further than the workspace."""
+
+import os
+import select
+import socket
+import subprocess
+
+import procfs
+import pytest
+from daemon import AM_ROOT, environment
+from wire import *  # noqa: F403
+
+SOON = 30
+
+
+class Cell:
+    """A workspace's two processes, at whose channels we are."""
+
+    def __init__(self, supervisor, path):
+        self.supervisor, self.path = supervisor, path
+        root = os.open(path, os.O_PATH)
+        self.worker_down, worker_down = socket.socketpair()
+        self.files_down, files_down = socket.socketpair()
+        self.worker_up, worker_up = os.pipe()
+        self.files_up, files_up = os.pipe()
+        fds = [root, worker_down.fileno(), worker_up, files_down.fileno(), files_up]
+        socket.send_fds(supervisor.channel, [frame(SPAWNER_OPEN, 7, spawner_open(), fds=len(fds))], fds)
+        kind, call, payload, self.pidfds = supervisor.answers.next()
+        assert (kind, call, payload, len(self.pidfds)) == (SPAWNER_OPENED, 7, b"", 2), payload
+        for fd in (root, worker_up, files_up):
+            os.close(fd)
+        worker_down.close()
+        files_down.close()
+        self.from_worker, self.from_files = of_pipe(self.worker_up), of_pipe(self.files_up)
+        assert self.from_worker.next()[0] == READY and self.from_files.next()[0] == READY
+        self.pipes = [os.pipe(), os.pipe(), os.pipe()]
+
+    def run_fds(self, n=2):
+        return [self.pipes[0][1], self.pipes[1][1], self.pipes[2][0]][:n]
+
+    def to_worker(self, *data, fds=()):
+        send_fds(self.worker_down, b"".join(data), fds)
+
+    def to_files(self, *data, fds=()):
+        send_fds(self.files_down, b"".join(data), fds)
+
+    def run(self, command, call=1):
+        self.to_worker(frame(COMMAND_RUN, call, command_run(len(command)), fds=2), fds=self.run_fds())
+        self.to_worker(frame(COMMAND_BODY, call, command.encode()))
+
+    def ask_files(self, *data):
+        """Everything that comes up, to the first end."""
+        self.to_files(*data)
+        found = []
+        while not found or found[-1][0] != FILES_END:
+            found.append(self.from_files.next())
+        return found
+
+    def ends(self, which):
+        """Whether the worker (0) or the files process (1) has ended."""
+        return bool(select.select([self.pidfds[which]], [], [], SOON)[0])
+
+    def close(self):
+        for pidfd in self.pidfds:
+            try:
+                signal_of_kill(pidfd)
+            except ProcessLookupError:
+                pass
+            os.close(pidfd)
+        self.worker_down.close()
+        self.files_down.close()
+        for fd in (self.worker_up, self.files_up, *sum(self.pipes, ())):
+            os.close(fd)
+
+
+def signal_of_kill(pidfd):
+    import signal
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+def send_fds(channel, data, fds):
+    try:
+        if fds:
+            sent = socket.send_fds(channel, [data], list(fds))
+            data = data[sent:]
+        channel.sendall(data)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it had enough before the end
+
+
+class Supervisor:
+    def __init__(self, area):
+        self.area = area
+        self.channel, theirs = socket.socketpair()
+        number = theirs.fileno()
+        self.spawner = subprocess.Popen(
+            ["/bin/bash", "-c", f"exec {area.bin}/cloister-spawner 3<&{number}"], pass_fds=[number], cwd=area.path,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment(area.home), **area.account.as_user())
+        theirs.close()
+        self.channel.settimeout(SOON)
+        self.answers = of_socket(self.channel)
+        assert self.answers.next()[0] == SPAWNER_READY
+
+    def stop(self):
+        self.channel.close()
+        self.spawner.wait(SOON)
+
+
+@pytest.fixture(scope="module")
+def supervisor(area):
+    made = Supervisor(area)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def cell(supervisor):
+    path = supervisor.area.new_directory()
+    made = Cell(supervisor, path)
+    yield made
+    made.close()
+
+
+def test_it_is_spoken_to_as_cloisterd_would(cell):
+    """What the tests below rest on: without a fault, both do what they are told."""
+    cell.run("echo said; touch marker")
+    kind, call, payload, _ = cell.from_worker.next()
+    assert (kind, call, len(payload)) == (COMMAND_ENDED, 1, len(command_ended()))
+    assert os.read(cell.pipes[0][0], 100) == b"said\n" and (cell.path / "marker").exists()
+    assert [kind for kind, *_ in cell.ask_files(frame(FILES_READ, 2, files_read("marker")))] == [FILES_END]
+
+
+TOUCH = b"touch marker"
+RUN = frame(COMMAND_RUN, 1, command_run(len(TOUCH)), fds=2)
+BODY = frame(COMMAND_BODY, 1, TOUCH)
+
+
+def run(*arguments, fds=2, **keywords):
+    return frame(COMMAND_RUN, 1, command_run(*arguments, **keywords), fds=fds)
+
+
+# What is sent, and how many pipes with its first byte.
+TO_WORKER = {
+    "a type of nobody's": (frame(9), 0),
+    "no type": (frame(0), 0),
+    "an answer's type": (frame(COMMAND_ENDED, 1, command_ended()), 0),
+    "another version": (frame(COMMAND_KILL, 1, version=0), 0),
+    "a length beyond every frame": (frame(COMMAND_BODY, 1, length=PAYLOAD_MAX + 1), 0),
+    "too many descriptors": (frame(COMMAND_RUN, 1, command_run(1), fds=9), 3),
+    "descriptors that are not there": (RUN + BODY, 0),
+    "one descriptor": (run(len(TOUCH), fds=1) + BODY, 1),
+    "one too many": (run(len(TOUCH), fds=3) + BODY, 3),
+    "one that is not announced": (RUN + BODY, 3),
+    "descriptors with another type": (frame(COMMAND_KILL, 1, fds=1), 1),
+    "input that is not there": (run(len(TOUCH), has_stdin=1) + BODY, 2),
+    "half a yes": (run(len(TOUCH), has_stdin=2, fds=3) + BODY, 3),
+    "too long a command": (run(131072) + BODY, 2),
+    "too large an environment": (run(len(TOUCH), 1 << 20) + BODY, 2),
+    "no memory": (run(len(TOUCH), memory=0) + BODY, 2),
+    "no processes": (run(len(TOUCH), processes=0) + BODY, 2),
+    "a longer request": (frame(COMMAND_RUN, 1, command_run(len(TOUCH)) + b"x", fds=2) + BODY, 2),
+    "a shorter request": (frame(COMMAND_RUN, 1, command_run(len(TOUCH))[:-1], fds=2) + BODY, 2),
+    "a longer body": (RUN + frame(COMMAND_BODY, 1, TOUCH + b"x"), 2),
+    "an environment without an end": (run(len(TOUCH), 3) + frame(COMMAND_BODY, 1, TOUCH + b"A=1"), 2),
+    "a variable without a name": (run(len(TOUCH), 3) + frame(COMMAND_BODY, 1, TOUCH + b"=1\0"), 2),
+    "a variable without a value": (run(len(TOUCH), 2) + frame(COMMAND_BODY, 1, TOUCH + b"A\0"), 2),
+    "too many variables": (run(len(TOUCH), 4000) + frame(COMMAND_BODY, 1, TOUCH + b"A=1\0" * 1000), 2),
+    "a payload with an order to end": (frame(COMMAND_KILL, 1, b"x"), 0),
+}
+
+
+@pytest.mark.parametrize("name", TO_WORKER)
+def test_what_ends_a_worker(cell, name):
+    """And nothing of what was asked for happens, and what ran has ended."""
+    mark = f"600.{os.getpid()}{abs(hash(name)) % 10 ** 6:06}"
+    cell.run(f"sleep {mark}", call=77)
+    assert procfs.eventually(lambda: procfs.having(f"sleep {mark}"))
+    data, n_fds = TO_WORKER[name]
+    cell.to_worker(data, fds=cell.run_fds(n_fds))
+    assert cell.ends(0)
+    assert procfs.eventually(lambda: not procfs.having(f"sleep {mark}"))
+    assert not (cell.path / "marker").exists()
+
+
+@pytest.mark.parametrize("what", ["directory", "file", "socket", "device"])
+@pytest.mark.parametrize("place", range(3))
+def test_commands_are_given_pipes_only(cell, supervisor, what, place):
+    """A descriptor of the host's root would be a way out."""
+    pair = socket.socketpair()
+    opened = {"directory": lambda: os.open("/", os.O_PATH), "file": lambda: os.open(supervisor.area.bin / "cloisterd", os.O_RDONLY),
+              "socket": lambda: os.dup(pair[0].fileno()), "device": lambda: os.open("/dev/null", os.O_RDWR)}[what]()
+    fds = cell.run_fds(3)
+    fds[place] = opened
+    cell.to_worker(run(len(TOUCH), has_stdin=1, fds=3) + BODY, fds=fds)
+    os.close(opened)
+    assert cell.ends(0)
+    assert not (cell.path / "marker").exists()
+
+
+def test_one_number_for_two_commands(cell):
+    cell.run("sleep 600")
+    cell.to_worker(RUN, BODY, fds=cell.run_fds())
+    assert cell.ends(0)
+    assert not (cell.path / "marker").exists()
+
+
+def test_more_text_for_a_command_that_runs(cell):
+    cell.run("sleep 600")
+    cell.to_worker(BODY)
+    assert cell.ends(0)
+
+
+def test_more_commands_than_there_may_be(cell):
+    for call in range(1, 66):
+        assert call < 65 or not select.select([cell.pidfds[0]], [], [], 0.2)[0]
+        cell.to_worker(frame(COMMAND_RUN, call, command_run(1), fds=2), fds=cell.run_fds())
+    assert cell.ends(0)
+
+
+READ_X, WRITE_X = files_read("x"), files_write("x", 4)
+TO_FILES = {
+    "no type": frame(0),
+    "a type of nobody's": frame(9),
+    "an answer's type": frame(FILES_END, 1, files_end()),
+    "another version": frame(FILES_READ, 1, READ_X, version=2),
+    "a length beyond every frame": frame(FILES_BODY, 1, length=PAYLOAD_MAX + 1),
+    "descriptors": frame(FILES_READ, 1, READ_X, fds=1),
+    "a longer read": frame(FILES_READ, 1, READ_X + b"x"),
+    "a shorter read": frame(FILES_READ, 1, READ_X[:-1]),
+    "a path that ends elsewhere": frame(FILES_READ, 1, text("x", 2 ** 32 - 1) + b"\0" * 18),
+    "a path that is too long": frame(FILES_READ, 1, files_read("x" * 4097)),
+    "half a yes": frame(FILES_READ, 1, files_read("x", raw=2)),
+    "too much to write": frame(FILES_WRITE, 1, files_write("x", 2 ** 63)),
+    "more content than announced": frame(FILES_WRITE, 1, WRITE_X) + frame(FILES_BODY, 1, b"12345"),
+    "one number for two writes": frame(FILES_WRITE, 1, WRITE_X) * 2,
+    "a longer write": frame(FILES_WRITE, 1, WRITE_X + b"x"),
+    "a longer listing": frame(FILES_LIST, 1, files_list(".") + b"x"),
+    "a listing's pattern that is too long": frame(FILES_LIST, 1, files_list(".", "x" * 8193)),
+    "a longer search": frame(FILES_SEARCH, 1, files_search("x") + b"x"),
+    "a search's pattern that is too long": frame(FILES_SEARCH, 1, files_search("x" * 8193)),
+    "a cancel with a payload": frame(FILES_CANCEL, 1, b"x"),
+    "a clearing with a payload": frame(FILES_CLEAR, 1, b"x"),
+    "a sweep with a payload": frame(FILES_SWEEP, 1, b"x"),
+}
+
+
+@pytest.mark.parametrize("name", TO_FILES)
+def test_what_ends_a_files_process(cell, name):
+    cell.to_files(TO_FILES[name])
+    assert cell.ends(1)
+    assert sorted(os.listdir(cell.path)) == []
+
+
+@pytest.fixture
+def outside(cell):
+    """A file beside the workspace, and links to it and to others in it."""
+    target = cell.supervisor.area.new_directory("outside") / "secret"
+    target.write_text("cloister-secret")
+    for name, where in {"link": target, "up": "..", "root": "/", "proc": "/proc/self/root/etc/passwd"}.items():
+        (cell.path / name).symlink_to(where)
+    return target
+
+
+def paths_out(cell, target):
+    near = f"{target.parent.name}/secret"
+    return ["/etc/passwd", "../" + near, "a/../../" + near, "./../" + near, "link", "up/" + near, "root/etc/passwd", "proc",
+            "/../../etc/passwd", f"{cell.path}/../{near}", str(target), "/proc/self/environ", "/proc/1/root/etc/passwd",
+            "/dev/null", "", "x\0y", "../" * 1000 + "etc/passwd", "//etc/passwd"]
+
+
+def test_no_path_leads_out(cell, outside):
+    for path in paths_out(cell, outside):
+        for request in (frame(FILES_READ, 1, files_read(path, raw=1)), frame(FILES_LIST, 1, files_list(path, recursive=1)),
+                        frame(FILES_SEARCH, 1, files_search("cloister-secret|root", path)),
+                        frame(FILES_WRITE, 1, files_write(path, 4, 1)) + frame(FILES_BODY, 1, b"evil")):
+            *content, end = cell.ask_files(request)
+            error = end_of(end[2])[0]
+            assert error != 0 and not content, (path, request[:32], content)
+    assert outside.read_text() == "cloister-secret"
+    assert os.listdir(outside.parent) == ["secret"]
+
+
+def test_counts_without_a_bound(cell):
+    for i in range(20):
+        (cell.path / f"f{i}").write_text("needle\n")
+    listed = cell.ask_files(frame(FILES_LIST, 1, files_list(".", entries=2 ** 32 - 1)))
+    found = cell.ask_files(frame(FILES_SEARCH, 2, files_search("needle", results=2 ** 32 - 1)))
+    assert [len(listed), len(found)] == [21, 21]
+    assert end_of(cell.ask_files(frame(FILES_READ, 3, files_read("f1", 2 ** 64 - 1, 2 ** 64 - 1)))[-1][2])[0] in (0, 6)
+
+
+def test_more_writes_than_there_may_be(cell):
+    cell.to_files(*[frame(FILES_WRITE, call, WRITE_X) for call in range(1, 66)])
+    kind, call, payload, _ = cell.from_files.next()
+    assert (kind, call) == (FILES_END, 65) and end_of(payload)[0] != 0
+    assert not os.path.exists(cell.path / "x")
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
+def test_a_files_process_takes_no_descriptors(cell):
+    """Not even where a request comes with them."""
+    (cell.path / "x").write_text("text")
+    (pid,) = [pid for pid in procfs.children(cell.supervisor.spawner.pid) if procfs.name(pid) == "cloister-files"]
+    before = procfs.fds(pid)
+    root = os.open("/", os.O_PATH)
+    for call in range(20):
+        cell.to_files(frame(FILES_READ, call, files_read("x")), fds=[root] * 8)
+        assert [kind for kind, *_ in (cell.from_files.next(), cell.from_files.next())] == [FILES_DATA, FILES_END]
+    os.close(root)
+    assert procfs.fds(pid) == before

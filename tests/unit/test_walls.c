@@ -1,0 +1,366 @@
+/* links: cloister-supervisor cloister-worker-core cloister-files-core */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Landlock alone: each attempt is made behind one process's wall and no other, in a child that is
+ * whoever runs the test, root too. On a kernel without Landlock they are skipped.
+ */
+#include "common/cleanup.h"
+#include "common/landlock.h"
+#include "supervisor/lockdown.h"
+#include "worker/commands/command_wall.h"
+#include "worker/confine.h"
+#include "worker/files/files_wall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define NAMES_BYTES 64
+
+/* A directory with "in", where there may be more, and "out"; both hold "file" and "dir". */
+static char top[] = "/tmp/test_walls.XXXXXX";
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(top) || chdir(top) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		if (mkdir(i ? "out" : "in", 0755) < 0 || mkdir(i ? "out/dir" : "in/dir", 0755) < 0)
+			return -1;
+		close(open(i ? "out/file" : "in/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
+	}
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char command[NAMES_BYTES];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", top);
+	return system(command);
+}
+
+/* Attempts: 0 or -errno. */
+
+static int try_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+static int result(long r)
+{
+	return r < 0 ? -errno : 0;
+}
+
+static int read_in(void)
+{
+	return try_open("in/file", O_RDONLY);
+}
+
+static int read_out(void)
+{
+	return try_open("out/file", O_RDONLY);
+}
+
+static int list_out(void)
+{
+	return try_open("out", O_RDONLY | O_DIRECTORY);
+}
+
+static int hold_out(void)
+{
+	return try_open("out", O_PATH | O_DIRECTORY);
+}
+
+static int write_in(void)
+{
+	return try_open("in/file", O_WRONLY | O_TRUNC);
+}
+
+static int write_out(void)
+{
+	return try_open("out/file", O_WRONLY);
+}
+
+static int truncate_out(void)
+{
+	return result(truncate("out/file", 0));
+}
+
+static int make_in(void)
+{
+	int r = try_open("in/new", O_WRONLY | O_CREAT | O_EXCL);
+
+	return r < 0 ? r : result(unlink("in/new"));
+}
+
+static int make_out(void)
+{
+	return try_open("out/new", O_WRONLY | O_CREAT | O_EXCL);
+}
+
+static int make_directory_in(void)
+{
+	return mkdir("in/d", 0755) < 0 ? -errno : result(rmdir("in/d"));
+}
+
+static int make_directory_out(void)
+{
+	return result(mkdir("out/d", 0755));
+}
+
+static int remove_out(void)
+{
+	return result(unlink("out/file"));
+}
+
+static int move_out(void)
+{
+	return result(rename("in/file", "out/moved"));
+}
+
+static int move_in(void)
+{
+	return rename("in/file", "in/dir/file") < 0 ? -errno
+						    : result(rename("in/dir/file", "in/file"));
+}
+
+static int link_in(void)
+{
+	return symlink("x", "in/link") < 0 ? -errno : result(unlink("in/link"));
+}
+
+static int make_fifo_in(void)
+{
+	return mkfifo("in/fifo", 0644) < 0 ? -errno : result(unlink("in/fifo"));
+}
+
+/* A whiteout, the one that needs no privilege. */
+static int make_device_in(void)
+{
+	return mknod("in/node", S_IFCHR | 0644, 0) < 0 ? -errno : result(unlink("in/node"));
+}
+
+/* That it is not a program is said when it may be executed. */
+static int execute_in(void)
+{
+	static char *const none[] = {NULL};
+
+	return result(execve("in/file", none, none)) == -EACCES ? -EACCES : 0;
+}
+
+static int use_null(void)
+{
+	return try_open("/dev/null", O_WRONLY | O_TRUNC);
+}
+
+static int name_itself(void)
+{
+	return try_open("/proc/self/comm", O_WRONLY | O_TRUNC);
+}
+
+static int signal_parent(void)
+{
+	return result(kill(getppid(), 0));
+}
+
+/* The test listens at this name. */
+static struct sockaddr_un abstract = {.sun_family = AF_UNIX, .sun_path = "\0cloister test_walls"};
+
+static int connect_abstract(void)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return result(connect(fd, (struct sockaddr *)&abstract, sizeof(abstract)));
+}
+
+enum who {
+	COMMAND = 1,
+	FILES = 2,
+	CLOISTERD = 4,
+	ALL = COMMAND | FILES | CLOISTERD,
+};
+
+static const struct attempt {
+	const char *name;
+	int (*act)(void);
+	unsigned may; /* who */
+	int abi;      /* from which on the others may not; 0: any */
+	int error;    /* that they get; 0: EACCES */
+} attempts[] = {
+	{"read in it", read_in, COMMAND | FILES, 0, 0},
+	{"read beside it", read_out, COMMAND | FILES, 0, 0},
+	{"list beside it", list_out, COMMAND | FILES, 0, 0},
+	{"hold a directory beside it", hold_out, ALL, 0, 0},
+	{"write in it", write_in, COMMAND | FILES, 0, 0},
+	{"write beside it", write_out, 0, 0, 0},
+	{"truncate beside it", truncate_out, FILES, 3, 0},
+	{"make a file in it", make_in, COMMAND | FILES, 0, 0},
+	{"make a file beside it", make_out, 0, 0, 0},
+	{"make a directory in it", make_directory_in, ALL, 0, 0},
+	{"make a directory beside it", make_directory_out, 0, 0, 0},
+	{"remove a file beside it", remove_out, 0, 0, 0},
+	{"move a file out of it", move_out, 0, 2, EXDEV},
+	{"move a file in it", move_in, COMMAND | FILES, 2, EXDEV},
+	{"make a link in it", link_in, COMMAND, 0, 0},
+	{"make a fifo in it", make_fifo_in, COMMAND, 0, 0},
+	{"make a device in it", make_device_in, 0, 0, 0},
+	{"execute in it", execute_in, COMMAND, 0, 0},
+	{"use /dev/null", use_null, COMMAND, 0, 0},
+	{"write to its own proc", name_itself, COMMAND, 0, 0},
+	{"signal who is outside", signal_parent, CLOISTERD, 6, EPERM},
+	{"connect to who is outside", connect_abstract, 0, 6, EPERM},
+};
+
+static int stand(enum who who)
+{
+	const struct lockdown_place place = {"in", LANDLOCK_ACCESS_FS_READ_DIR |
+							   LANDLOCK_ACCESS_FS_MAKE_DIR |
+							   LANDLOCK_ACCESS_FS_REMOVE_DIR};
+	struct command_wall wall;
+	int fd = -1;
+	long r;
+
+	if (who == CLOISTERD)
+		return lockdown_wall(&place, 1);
+	if (who == FILES)
+		return files_wall(open("in", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	r = command_wall_prepare("in", "in", &wall);
+	/* /tmp is a place of commands', and here "out" lies in it. */
+	for (unsigned i = 0; i < wall.n_rules; i++) {
+		struct stat rule, tmp;
+
+		if (fstat(wall.rules[i].parent_fd, &rule) == 0 && stat("/tmp", &tmp) == 0 &&
+			rule.st_ino == tmp.st_ino && rule.st_dev == tmp.st_dev)
+			wall.rules[i].allowed_access = WALL_READ;
+	}
+	if (r == 0)
+		r = command_wall_make(&wall, &fd);
+	return r < 0 ? (int)r : wall_stand_behind(fd);
+}
+
+/* What an attempt gives behind the wall of @who, as a positive errno. */
+static int outcome(const struct attempt *attempt, enum who who)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		if (confine_no_new_privs() < 0 || stand(who) < 0)
+			_exit(255);
+		_exit(-attempt->act());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void try_all(enum who who)
+{
+	int abi = wall_abi();
+
+	if (abi < WALL_ABI_RENAMES)
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
+		const struct attempt *attempt = &attempts[i];
+		int wanted = attempt->may & who    ? 0
+			     : abi < attempt->abi  ? 0
+			     : attempt->error == 0 ? EACCES
+						   : attempt->error;
+		int got = outcome(attempt, who);
+
+		if (attempt->error == EXDEV && wanted != 0 && got == EACCES)
+			continue;
+		if (got != wanted)
+			fail_msg("%s: %s", attempt->name, strerror(got));
+	}
+}
+
+static void test_commands(void **state)
+{
+	(void)state;
+	try_all(COMMAND);
+}
+
+static void test_files_process(void **state)
+{
+	(void)state;
+	try_all(FILES);
+}
+
+static void test_cloisterd(void **state)
+{
+	(void)state;
+	try_all(CLOISTERD);
+}
+
+/* What is asked of a kernel of each ABI is what it knows; a newer one takes it as it stands. */
+static void test_every_abi(void **state)
+{
+	const struct wall_attr all = {WALL_ALL, WALL_NET, WALL_SCOPE_SOCKETS | WALL_SCOPE_SIGNALS};
+	static const struct {
+		uint64_t files;
+		uint64_t net, scoped;
+		size_t size;
+	} known[] = {
+		{0, 0, 0, 8},
+		{0x1fff, 0, 0, 8},
+		{0x3fff, 0, 0, 8},
+		{0x7fff, 0, 0, 8},
+		{0x7fff, 3, 0, 16},
+		{0xffff, 3, 0, 16},
+		{0xffff, 3, 3, 24},
+		{0xffff, 3, 3, 24},
+		{0xffff, 3, 3, 24},
+	};
+
+	(void)state;
+	for (int abi = 1; abi < (int)ARRAY_SIZE(known); abi++) {
+		size_t size;
+		struct wall_attr attr = wall_attr_of(abi, all, &size);
+
+		assert_int_equal(attr.files, known[abi].files);
+		assert_int_equal(attr.net, known[abi].net);
+		assert_int_equal(attr.scoped, known[abi].scoped);
+		assert_int_equal(size, known[abi].size);
+		if (abi <= wall_abi()) {
+			long fd = syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+
+			assert_true(fd >= 0);
+			close((int)fd);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_files_process),
+		cmocka_unit_test(test_cloisterd),
+		cmocka_unit_test(test_every_abi),
+	};
+	_cleanup_close_ int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (bind(listener, (struct sockaddr *)&abstract, sizeof(abstract)) < 0 ||
+		listen(listener, 64) < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister-worker; command_wall_make is the command inits'. */
+#include "worker/commands/command_wall.h"
+
+#include "common/cleanup.h"
+#include "worker/commands/raw_syscall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define PRIVATE (WALL_READ | WALL_WRITE | WALL_EXECUTE)
+
+static int add_rule(struct command_wall *wall, const char *path, uint64_t access)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+
+	/* A rootfs goes without what it does not have. */
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	wall->rules[wall->n_rules++] = (struct landlock_path_beneath_attr){
+		.allowed_access = access & wall->attr.files,
+		.parent_fd = fd,
+	};
+	return 0;
+}
+
+int command_wall_prepare(const char *visible, const char *home, struct command_wall *ret)
+{
+	const struct wall_attr wanted = {
+		.files = WALL_ALL, .scoped = WALL_SCOPE_SOCKETS | WALL_SCOPE_SIGNALS};
+	const struct {
+		const char *path;
+		uint64_t access;
+	} places[COMMAND_WALL_RULES] = {
+		{"/", WALL_READ | WALL_EXECUTE},
+		{visible, PRIVATE},
+		{"/tmp", PRIVATE},
+		{"/run", PRIVATE},
+		{home, PRIVATE},
+		{"/dev/shm", PRIVATE},
+		{"/dev",
+			WALL_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | WALL_TRUNCATE | WALL_IOCTL_DEV},
+	};
+	struct command_wall wall = {0};
+	int abi = wall_abi(), r = 0;
+
+	if (abi >= WALL_ABI_RENAMES) {
+		wall.attr = wall_attr_of(abi, wanted, &wall.attr_size);
+		wall.proc_access = (WALL_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | WALL_TRUNCATE) &
+				   wall.attr.files;
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places) && places[i].path; i++)
+			r = add_rule(&wall, places[i].path, places[i].access);
+	}
+	*ret = wall;
+	return r;
+}
+
+static long add_proc(long ruleset, const struct command_wall *wall)
+{
+	struct landlock_path_beneath_attr rule = {.allowed_access = wall->proc_access};
+	long fd = RAW4(SYS_openat, AT_FDCWD, "/proc", O_PATH | O_CLOEXEC, 0), r;
+
+	if (fd < 0)
+		return fd;
+	rule.parent_fd = (int)fd;
+	r = RAW4(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	RAW1(SYS_close, fd);
+	return r;
+}
+
+long command_wall_make(const struct command_wall *wall, int *ret_fd)
+{
+	long ruleset, r;
+
+	*ret_fd = -1;
+	if (wall->attr_size == 0)
+		return 0;
+	ruleset = RAW3(SYS_landlock_create_ruleset, &wall->attr, wall->attr_size, 0);
+	if (ruleset < 0)
+		return ruleset;
+	r = add_proc(ruleset, wall);
+	for (unsigned i = 0; r == 0 && i < wall->n_rules; i++)
+		r = RAW4(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH,
+			&wall->rules[i], 0);
+	if (r < 0)
+		RAW1(SYS_close, ruleset);
+	else
+		*ret_fd = (int)ruleset;
+	return r;
+}
