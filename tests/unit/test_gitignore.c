@@ -401,6 +401,20 @@ static void test_named_directory(void **state)
 	scratch_done(&scratch);
 }
 
+/* "**" and a slash may stand for nothing, and then the slash is no part of the name: as git has it.
+ */
+static void test_slash_that_is_nothing(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "x**//\n");
+	scratch_text(&scratch, "x/a", "");
+	scratch_text(&scratch, "y/a", "");
+	assert_visits(&scratch, ".", ".gitignore\ny\ny/a\n");
+	scratch_done(&scratch);
+}
+
 /* A repository in the workspace goes by its own rules, as git has it when it is run there. */
 static void test_nested_repository(void **state)
 {
@@ -455,6 +469,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_below_root),
 		cmocka_unit_test(test_named_directory),
+		cmocka_unit_test(test_slash_that_is_nothing),
 		cmocka_unit_test(test_nested_repository),
 		cmocka_unit_test(test_hostile_files),
 		cmocka_unit_test(test_against_git),

@@ -147,7 +147,8 @@ static void note_ends(struct rule *rule)
 
 	if (!rule->is_suffix && rule->literal.len > 0)
 		rule->first = rule->literal.data[0];
-	if (pattern.len > 0 && !memchr("*?]\\", pattern.data[pattern.len - 1], 4) &&
+	/* A slash that ends "**" and a slash may stand for nothing. */
+	if (pattern.len > 0 && !memchr("*?]\\/", pattern.data[pattern.len - 1], 5) &&
 		(pattern.len < 2 || pattern.data[pattern.len - 2] != '\\') &&
 		!memchr(pattern.data, '[', pattern.len))
 		rule->last = pattern.data[pattern.len - 1];
