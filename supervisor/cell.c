@@ -260,6 +260,7 @@ static void end_both(struct cell *cell)
 	cell->had_opened = cell->state != STATE_OPENING;
 	cell->counts->lost += cell->failed && cell->had_opened;
 	cell->counts->idle_ended += cell->idle && !cell->failed;
+	forget_request(cell); /* what is being started is killed when the spawner names it */
 	enter(cell, STATE_ENDING);
 	cell_kill(cell);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
