@@ -30,7 +30,9 @@
 
 extern char **environ;
 
-static struct bench_server servers[3]; /* cloister, the reference, the MCP server */
+enum { CLOISTER, REFERENCE, TWO_HOPS, MCP, SERVERS };
+
+static struct bench_server servers[SERVERS];
 static size_t n_servers;
 static const char *workspace;
 static int workspace_fd;
@@ -44,7 +46,7 @@ static struct bench_server *add_server(struct bench_server server)
 
 static bool is_cloister(const struct bench_server *server)
 {
-	return server == &servers[0];
+	return server == &servers[CLOISTER];
 }
 
 static struct bench_server *start(const char *name, char **argv)
@@ -193,47 +195,52 @@ static void print_times(const char *name, double *times, int n, double of)
 static void measure(const struct measurement *measurement, int n)
 {
 	const struct request *request = &measurement->request;
-	/* cloister, the reference, perhaps MCP; and how much longer the first took. */
-	enum { COLUMNS = 4 };
+	/* The servers, where there is one, or what is done instead; and how much longer the first
+	 * took. */
+	enum { LONGER = SERVERS, COLUMNS };
 	double *times[COLUMNS], median;
-	bool has_mcp = n_servers > 2 && request->mcp_tool;
-	size_t candidates = has_mcp ? 3 : 2;
+	size_t candidates[SERVERS] = {CLOISTER, REFERENCE}, n_candidates = 2;
 
+	if (!measurement->direct)
+		candidates[n_candidates++] = TWO_HOPS;
+	if (n_servers > MCP && request->mcp_tool)
+		candidates[n_candidates++] = MCP;
 	n /= measurement->divisor;
 	for (size_t c = 0; c < COLUMNS; c++)
 		times[c] = calloc((size_t)n, sizeof(double));
 	for (int i = -WARM_UP; i < n; i++) {
-		double taken[3] = {0};
+		double taken[SERVERS] = {0};
 
 		/* Who comes after whom changes: the one before leaves its traces in the caches. */
-		for (size_t turn = 0; turn < candidates; turn++) {
-			size_t c = (turn + (size_t)(i + WARM_UP)) % candidates;
+		for (size_t turn = 0; turn < n_candidates; turn++) {
+			size_t c = candidates[(turn + (size_t)(i + WARM_UP)) % n_candidates];
 
-			if (c == 1 && measurement->direct)
+			if (c == REFERENCE && measurement->direct)
 				taken[c] = time_direct(measurement->direct);
 			else
 				taken[c] = time_one(&servers[c], request);
 		}
 		if (i < 0)
 			continue;
-		for (size_t c = 0; c < candidates; c++)
+		for (size_t c = 0; c < SERVERS; c++)
 			times[c][i] = taken[c];
-		times[3][i] = taken[0] - taken[1];
+		times[LONGER][i] = taken[CLOISTER] - taken[REFERENCE];
 	}
 	printf("\n%s, one in flight, us", measurement->name);
 	if (measurement->target > 0)
 		printf(" (target: %.2f of the reference)", measurement->target);
 	printf("\n\n| | n | p10 | median | p90 | p99 | to the reference |\n"
 	       "|---|---|---|---|---|---|---|\n");
-	bench_sort(times[1], (size_t)n);
-	median = times[1][n / 2];
-	print_times(measurement->direct ? measurement->direct_name : servers[1].name, times[1], n,
-		median);
-	print_times(servers[0].name, times[0], n, median);
-	if (has_mcp)
-		print_times(servers[2].name, times[2], n, median);
-	bench_sort(times[3], (size_t)n);
-	printf("\nmedian of what cloister took longer in each pair: %.1f us\n", times[3][n / 2]);
+	bench_sort(times[REFERENCE], (size_t)n);
+	median = times[REFERENCE][n / 2];
+	if (measurement->direct)
+		print_times(measurement->direct_name, times[REFERENCE], n, median);
+	for (size_t i = 0; i < n_candidates; i++)
+		if (candidates[i] != REFERENCE || !measurement->direct)
+			print_times(servers[candidates[i]].name, times[candidates[i]], n, median);
+	bench_sort(times[LONGER], (size_t)n);
+	printf("\nmedian of what cloister took longer in each pair: %.1f us\n",
+		times[LONGER][n / 2]);
 	for (size_t c = 0; c < COLUMNS; c++)
 		free(times[c]);
 }
@@ -254,12 +261,12 @@ static double rate(struct bench_server *server, const struct request *request, i
 
 static void measure_rate(const struct measurement *measurement)
 {
-	double rates[3][ROUNDS];
+	double rates[SERVERS][ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++)
 		for (size_t s = 0; s < n_servers; s++)
 			rates[s][i] = rate(
-				&servers[s], &measurement->request, s == 2 ? BATCH / 10 : BATCH);
+				&servers[s], &measurement->request, s == MCP ? BATCH / 10 : BATCH);
 	printf("\n%s, %d in flight, calls a second, %d rounds of %d\n\n"
 	       "| | min | median | max | to the reference |\n|---|---|---|---|---|\n",
 		measurement->name, IN_FLIGHT, ROUNDS, BATCH);
@@ -268,7 +275,7 @@ static void measure_rate(const struct measurement *measurement)
 	for (size_t s = 0; s < n_servers; s++)
 		printf("| %s | %.0f | %.0f | %.0f | %.2f |\n", servers[s].name, rates[s][0],
 			rates[s][ROUNDS / 2], rates[s][ROUNDS - 1],
-			rates[s][ROUNDS / 2] / rates[1][ROUNDS / 2]);
+			rates[s][ROUNDS / 2] / rates[REFERENCE][ROUNDS / 2]);
 }
 
 static void make_file(const char *name, size_t size)
@@ -327,7 +334,8 @@ static const struct measurement measurements[] = {
 
 int main(int argc, char **argv)
 {
-	char beside[4096], *reference = NULL, *reference_argv[3], *mcp_argv[32];
+	char beside[4096], *reference = NULL, *reference_argv[4] = {NULL}, *mcp_argv[32];
+	char two[] = "two";
 	int n = 1000, option, words;
 
 	while ((option = getopt(argc, argv, "+n:r:")) != -1) {
@@ -349,8 +357,10 @@ int main(int argc, char **argv)
 	snprintf(beside, sizeof(beside), "%s/bench_one_hop", dirname(argv[0]));
 	reference_argv[0] = reference ? reference : beside;
 	reference_argv[1] = argv[optind + 1];
-	reference_argv[2] = NULL;
 	start(reference ? reference : "one hop, least server", reference_argv);
+	reference_argv[0] = beside;
+	reference_argv[2] = two;
+	start("the same behind a bare second hop", reference_argv);
 	if (words > 0) {
 		memcpy(mcp_argv, argv + optind + 2, (size_t)words * sizeof(char *));
 		mcp_argv[words] = argv[optind + 1];

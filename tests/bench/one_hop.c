@@ -3,6 +3,9 @@
  * The least that a file tool server could do, for bench_files to compare with: one process and one
  * hop, nothing confined, nothing checked but the path. Reads MCP's tools/call of read_text_file, a
  * message a line, from standard input and answers on standard output. usage: bench_one_hop ROOT
+ *
+ * With a second argument, any, it is what a second hop costs by itself: a process that passes on
+ * whatever comes, down a socket to this same server and up a pipe from it, as cloisterd does.
  */
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -12,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -82,16 +87,21 @@ static void put_escaped(const char *text, size_t len)
 	}
 }
 
-static void flush(void)
+static void flush_to(int fd)
 {
 	for (size_t at = 0; at < output_len;) {
-		ssize_t n = write(STDOUT_FILENO, output + at, output_len - at);
+		ssize_t n = write(fd, output + at, output_len - at);
 
 		if (n <= 0)
 			exit(0);
 		at += (size_t)n;
 	}
 	output_len = 0;
+}
+
+static void flush(void)
+{
+	flush_to(STDOUT_FILENO);
 }
 
 static bool put_file(const char *path)
@@ -160,15 +170,57 @@ static void answer_lines(struct json_tokener *tokener)
 	memmove(input, line, input_len);
 }
 
+static void pass_on(int from, int to)
+{
+	ssize_t n = read(from, output, sizeof(output));
+
+	if (n <= 0)
+		exit(0);
+	output_len = (size_t)n;
+	flush_to(to);
+}
+
+/* Forks the server and never returns in this process, which stands between it and the client. */
+static void stand_between(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int down[2], up[2], epoll = epoll_create1(EPOLL_CLOEXEC);
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, down) < 0 || pipe(up) < 0 || (pid = fork()) < 0)
+		exit(1);
+	if (pid == 0) {
+		dup2(down[1], STDIN_FILENO);
+		dup2(up[1], STDOUT_FILENO);
+		close(down[0]);
+		return;
+	}
+	close(down[1]);
+	close(up[1]);
+	event.data.fd = STDIN_FILENO;
+	epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, &event);
+	event.data.fd = up[0];
+	epoll_ctl(epoll, EPOLL_CTL_ADD, up[0], &event);
+	while (epoll_wait(epoll, &event, 1, -1) > 0) {
+		if (event.data.fd == STDIN_FILENO)
+			pass_on(STDIN_FILENO, down[0]);
+		else
+			pass_on(up[0], STDOUT_FILENO);
+	}
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct json_tokener *tokener = json_tokener_new();
 	ssize_t n;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: bench_one_hop ROOT\n");
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: bench_one_hop ROOT [two]\n");
 		return 2;
 	}
+	if (argc == 3)
+		stand_between();
 	root_len = strlen(argv[1]);
 	root_fd = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	while ((n = read(STDIN_FILENO, input + input_len, sizeof(input) - input_len)) > 0) {

@@ -7,6 +7,7 @@
  */
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/literal_find.h"
 #include "worker/files/pattern_scan.h"
 #include "worker/files/pattern_traits.h"
 
@@ -321,6 +322,68 @@ static void test_limits(void **state)
 	free(found.lines);
 }
 
+/* Few letters, so that a part of the literal is everywhere; characters in halves; ends of lines. */
+static size_t make_bytes(char *bytes, size_t max)
+{
+	static const char *const parts[] = {
+		"a", "b", "Q", "\xc3\xa9", "\xc3", "\xa9", "\n", "\r\n", "ab", "abQ"};
+	size_t len = 0, wanted = pick(max - 3);
+
+	while (len < wanted) {
+		const char *piece = parts[pick(ARRAY_SIZE(parts))];
+
+		memcpy(bytes + len, piece, strlen(piece));
+		len += strlen(piece);
+	}
+	return len;
+}
+
+static void test_literal_find(void **state)
+{
+	char bytes[400], wanted[20];
+
+	(void)state;
+	for (size_t i = 0; i < CASES; i++) {
+		size_t len = make_bytes(bytes, sizeof(bytes)), at = pick(len + 1);
+		size_t wanted_len = make_bytes(wanted, sizeof(wanted));
+		struct literal literal;
+		const char *expected;
+
+		if (wanted_len < 2)
+			continue;
+		literal = literal_of((struct text){wanted, wanted_len});
+		expected = memmem(bytes + at, len - at, wanted, wanted_len);
+		assert_int_equal(literal_find(&literal, (struct text){bytes, len}, at),
+			expected ? (size_t)(expected - bytes) : len);
+	}
+}
+
+/* Looking for the literal that a pattern begins with finds what PCRE2 finds without. */
+static void test_literal_start(void **state)
+{
+	static const char *const letters[] = {"a", "b", "Q", "\xc3\xa9"};
+	static const char *const ends[] = {"", "?", "*", "+", "{0,2}", "$", "\\b", "\\s", "[ab]",
+		"(?=a)", "(*COMMIT)b", "(?i)q", "(a)?b", "\\Kb", "\\n", "|b", "(a|b)"};
+
+	(void)state;
+	for (size_t i = 0; i < CASES; i++) {
+		char bytes[400], pattern[64] = "";
+		struct text text = {bytes, make_bytes(bytes, sizeof(bytes))};
+		struct found by_choice, by_pcre2;
+
+		for (size_t n = 2 + pick(4); n > 0; n--)
+			strcat(pattern, letters[pick(ARRAY_SIZE(letters))]);
+		strcat(pattern, ends[pick(ARRAY_SIZE(ends))]);
+		assert_true(scan_by(SCAN_BY_CHOICE, text_from(pattern), text, &by_choice));
+		assert_true(scan_by(SCAN_BY_PCRE2, text_from(pattern), text, &by_pcre2));
+		if (by_choice.result != by_pcre2.result ||
+			strcmp(by_choice.lines, by_pcre2.lines) != 0)
+			fail_on(text_from(pattern), text, by_pcre2.lines, by_choice.lines);
+		free(by_choice.lines);
+		free(by_pcre2.lines);
+	}
+}
+
 static void test_traits(void **state)
 {
 	static const char *const unknown[] = {"a(?=b)", "(a)\\1", "a++", "\\p{L}", "\\Qa\\E",
@@ -369,6 +432,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_traits),
+		cmocka_unit_test(test_literal_find),
+		cmocka_unit_test(test_literal_start),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_many_lines),
 		cmocka_unit_test(test_generated),

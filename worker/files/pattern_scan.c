@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/automaton.h"
+#include "worker/files/literal_find.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -32,6 +33,8 @@ struct scan_pattern {
 	char *source; /* NULL: no automaton can be made */
 	size_t source_len;
 	struct pattern_traits traits;
+	struct literal start; /* what every match begins with */
+	char *start_bytes;
 	enum scan_engine engine;
 	pthread_mutex_t mutex; /* held while the automaton is made */
 	_Atomic(struct automaton *) automaton;
@@ -55,6 +58,19 @@ static void free_compile_context(pcre2_compile_context **context)
 static void free_pattern(struct scan_pattern **pattern)
 {
 	scan_pattern_free(*pattern);
+}
+
+static int remember_start(struct scan_pattern *compiled, struct text pattern)
+{
+	struct text start = pattern_literal_start(pattern);
+
+	if (start.len == 0)
+		return 0;
+	compiled->start_bytes = strndup(start.data, start.len);
+	if (!compiled->start_bytes)
+		return -ENOMEM;
+	compiled->start = literal_of((struct text){compiled->start_bytes, start.len});
+	return 0;
 }
 
 /* Keeps @pattern for an automaton, if one may be made. */
@@ -99,7 +115,7 @@ int scan_pattern_new(
 	}
 	/* Without executable memory this fails, and pcre2_match interprets. */
 	(void)pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
-	if (remember_source(compiled, pattern) < 0)
+	if (remember_start(compiled, pattern) < 0 || remember_source(compiled, pattern) < 0)
 		return -ENOMEM;
 	*ret_pattern = TAKE_PTR(compiled);
 	return 0;
@@ -113,6 +129,7 @@ void scan_pattern_free(struct scan_pattern *pattern)
 	pcre2_code_free(pattern->code);
 	pthread_mutex_destroy(&pattern->mutex);
 	free(pattern->source);
+	free(pattern->start_bytes);
 	free(pattern);
 }
 
@@ -144,6 +161,8 @@ static const struct automaton *make_automaton(struct scan_pattern *pattern, bool
 bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine)
 {
 	pattern->engine = engine;
+	if (engine != SCAN_BY_CHOICE)
+		pattern->start = (struct literal){0};
 	return engine != SCAN_BY_AUTOMATON || make_automaton(pattern, true);
 }
 
@@ -340,17 +359,23 @@ static int report(struct scan *scan, const struct line *line, struct span match)
 	return scan->visit(&found, scan->context);
 }
 
-/* The rest of @scan by PCRE2 alone. */
+/* The rest of @scan by PCRE2, from one place to the next where a match could begin. */
 static int scan_matches(struct scan *scan)
 {
+	const struct literal *start = &scan->scanner->pattern->start;
 	struct text bytes = scan->bytes;
 
 	while (scan->at < bytes.len) {
 		struct span match;
 		struct line line;
 		size_t next;
-		int r = match_from(scan->scanner, bytes, scan->at, &match);
+		int r;
 
+		if (start->text.len > 0)
+			scan->at = literal_find(start, bytes, scan->at);
+		if (scan->at == bytes.len)
+			return 0;
+		r = match_from(scan->scanner, bytes, scan->at, &match);
 		if (r <= 0)
 			return r;
 		/* What follows the last newline is a line only if there is something. */

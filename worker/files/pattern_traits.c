@@ -277,16 +277,20 @@ static bool read_one(struct reader *reader)
 	}
 }
 
-/* Whether @pattern begins with a literal and has no other beginning. */
-static bool has_literal_start(struct text pattern)
+struct text pattern_literal_start(struct text pattern)
 {
 	size_t len = 0;
 
 	while (len < pattern.len && !memchr("\\[](){}|^$.*+?", pattern.data[len], 14))
 		len++;
-	if (len < pattern.len && memchr("{*?", pattern.data[len], 3))
-		len--; /* the last may be absent; if there was none, PCRE2 has refused it */
-	return len >= LITERAL_START_MIN && !memchr(pattern.data, '|', pattern.len);
+	/* The last character may be absent; if there was none, PCRE2 has refused it. */
+	if (len > 0 && len < pattern.len && memchr("{*?", pattern.data[len], 3))
+		do
+			len--;
+		while (len > 0 && ((unsigned char)pattern.data[len] & 0xc0) == 0x80);
+	if (len < LITERAL_START_MIN || memchr(pattern.data, '|', pattern.len))
+		len = 0;
+	return (struct text){pattern.data, len};
 }
 
 struct pattern_traits pattern_traits(struct text pattern)
@@ -306,7 +310,8 @@ struct pattern_traits pattern_traits(struct text pattern)
 		reader.at += strlen(prefix);
 	}
 	reader.traits.literal_start =
-		has_literal_start((struct text){reader.at, (size_t)(reader.end - reader.at)});
+		pattern_literal_start((struct text){reader.at, (size_t)(reader.end - reader.at)})
+			.len > 0;
 	while (reader.at < reader.end)
 		if (!read_one(&reader))
 			return (struct pattern_traits){0};

@@ -18,5 +18,11 @@ struct pattern_traits {
 	bool literal_start; /* begins with a literal worth looking for */
 };
 
+/**
+ * What every match of @pattern begins with, as it is: a part of @pattern, or nothing if that is not
+ * worth looking for.
+ */
+struct text pattern_literal_start(struct text pattern);
+
 /** Reads @pattern, which PCRE2 has found to be valid UTF-8 and a valid pattern. */
 struct pattern_traits pattern_traits(struct text pattern);
