@@ -34,6 +34,12 @@ def test_every_wall_holds(either_daemon):
     assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} <= FOREIGN
 
 
+def test_every_wall_holds_where_cgroups_are_delegated(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    status, report = run(daemon)
+    assert (status, wrong(report)) == (0, {})
+
+
 def test_what_is_said_of_it(own_daemon):
     with own_daemon.control() as control:
         before = control.call("status")["selftest"]
