@@ -42,6 +42,9 @@ static const struct subcommand {
 		OPERAND_TARGET},
 	{"drain", "takes no new calls; those in flight go on", print_draining, OPERAND_NONE},
 	{"resume", "takes calls again", print_draining, OPERAND_NONE},
+	{"selftest",
+		"tries the service's own walls in a canary workspace; exits with 1 if one fails",
+		print_selftest, OPERAND_NONE},
 	{"reload", "reads the configuration again, all of it or nothing", print_reloaded,
 		OPERAND_NONE},
 	{"metrics", "OpenMetrics text", print_metrics, OPERAND_NONE},
@@ -183,6 +186,9 @@ static int ask(const struct wish *wish, struct client *client)
 		puts(json_object_to_json_string_ext(reply_result(reply), PRINTED_JSON));
 	else
 		wish->subcommand->print(reply_result(reply));
+	if (status == STATUS_OK && wish->subcommand->print == print_selftest &&
+		!selftest_has_passed(reply_result(reply)))
+		status = STATUS_TOOL_FAILED;
 	json_object_put(reply);
 	return status;
 }

@@ -89,7 +89,9 @@ void print_status(struct json_object *result)
 		number(result, "calls"), number(result, "calls_waiting"),
 		number(result, "commands_running"));
 	print_states(member(result, "workspaces"));
-	printf("cells lost   %lld\n\n", number(result, "cells_lost"));
+	printf("cells lost   %lld\n", number(result, "cells_lost"));
+	print_text("self-test    ", member(result, "selftest"), "result");
+	putchar('\n');
 	table(result, "enforcement", columns);
 }
 
@@ -199,4 +201,28 @@ void print_draining(struct json_object *result)
 void print_reloaded(struct json_object *result)
 {
 	printf("the configuration is reloaded: %lld tenants\n", number(result, "tenants"));
+}
+
+bool selftest_has_passed(struct json_object *result)
+{
+	const char *word = json_object_get_string(member(result, "result"));
+
+	return word && strcmp(word, "passed") == 0;
+}
+
+void print_selftest(struct json_object *result)
+{
+	static const struct ctl_column columns[] = {
+		{"row", "ROW", CTL_TEXT},
+		{"probe", "PROBE", CTL_TEXT},
+		{"result", "RESULT", CTL_TEXT},
+		{"wanted", "WANTED", CTL_TEXT},
+		{"answer", "ANSWER", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
+
+	table(result, "probes", columns);
+	printf("\n%lld passed, %lld failed, %lld skipped, in %lld ms\n", number(result, "passed"),
+		number(result, "failed"), number(result, "skipped"), number(result, "duration_ms"));
+	print_text("the walls: ", result, "result");
 }

@@ -3,6 +3,8 @@
 
 /* The results of the control socket's methods as people read them, on stdout. */
 
+#include <stdbool.h>
+
 struct json_object;
 
 void print_status(struct json_object *result);
@@ -15,3 +17,6 @@ void print_metrics(struct json_object *result);
 void print_killed(struct json_object *result);
 void print_draining(struct json_object *result);
 void print_reloaded(struct json_object *result);
+void print_selftest(struct json_object *result);
+
+bool selftest_has_passed(struct json_object *result);

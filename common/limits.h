@@ -26,6 +26,7 @@
 #define LIMIT_STRANGERS                 16         /* peers of no tenant that wait to be told so */
 #define LIMIT_STRANGER_LINE_BYTES       (64 * KIB) /* of their one request */
 #define LIMIT_CONTROL_CONNECTIONS       64 /* to the control socket; observers have half of them */
+#define LIMIT_SELFTEST_INTERVAL_MAX_MS  (30ULL * 24 * 3600 * 1000)
 #define LIMIT_CONTROL_LINE_BYTES        (64 * KIB) /* one message to it */
 #define LIMIT_CONTROL_TEXT_BYTES        160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES       4096       /* of a command that is asked for */

@@ -18,6 +18,7 @@
 #include "supervisor/options.h"
 #include "supervisor/peer_auth.h"
 #include "supervisor/pipe_stock.h"
+#include "supervisor/selftest.h"
 #include "supervisor/service.h"
 #include "supervisor/shutdown.h"
 #include "supervisor/spawner_link.h"
@@ -321,8 +322,11 @@ static void start(struct daemon *daemon)
 	if (daemon->config_source)
 		daemon->config_reload = daemon->service.config_reload =
 			config_reload_new(&daemon->service, daemon->config_source);
+	if (daemon->options.connection_fd < 0)
+		daemon->service.selftest = selftest_new(&daemon->service);
 	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
-		(daemon->config_source && !daemon->config_reload))
+		(daemon->config_source && !daemon->config_reload) ||
+		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
 		die_with("out of memory");
 	workspaces_reload(daemon->service.workspaces, daemon->service.config);
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
@@ -347,6 +351,7 @@ static void serve(struct daemon *daemon)
 		if (r == 0 && daemon->control)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
 		log_info("listening on %s", daemon->options.agent_socket);
+		selftest_start(daemon->service.selftest);
 	}
 	if (r < 0)
 		die("cannot serve", r);
@@ -361,6 +366,7 @@ static void stop(struct daemon *daemon)
 	listener_free(daemon->control);
 	agent_conns_close();
 	strangers_close();
+	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);

@@ -20,6 +20,8 @@ struct config_host {
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t workspace_idle_ms;
+	uint64_t selftest; /* enum selftest_mode */
+	uint64_t selftest_interval_ms;
 	struct string_list require;
 };
 

@@ -10,6 +10,7 @@
 #include "common/limits.h"
 #include "supervisor/config.h"
 #include "supervisor/control_events.h"
+#include "supervisor/control_selftest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -176,6 +177,12 @@ static int judge(struct session *session)
 	return 0;
 }
 
+static void leave(struct session *session)
+{
+	control_events_leave(session);
+	control_selftest_leave(session);
+}
+
 static const struct endpoint_method methods[] = {
 	{"status", control_status, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"workspaces", control_workspaces, {NULL}, .role = CONTROL_ROLE_OBSERVER},
@@ -188,6 +195,7 @@ static const struct endpoint_method methods[] = {
 	{"kill", control_kill, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_ADMIN},
 	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"selftest", control_selftest, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"reload", control_reload, {NULL}, .role = CONTROL_ROLE_ADMIN},
 };
 
@@ -195,7 +203,7 @@ const struct endpoint control_endpoint = {
 	.knows = knows,
 	.has_room = has_room,
 	.judge = judge,
-	.leave = control_events_leave,
+	.leave = leave,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, control_connections),

@@ -74,3 +74,4 @@ void control_reload(struct session *session, struct jsonrpc_request *request);
 void control_doctor(struct session *session, struct jsonrpc_request *request);
 void control_metrics(struct session *session, struct jsonrpc_request *request);
 void control_events(struct session *session, struct jsonrpc_request *request);
+void control_selftest(struct session *session, struct jsonrpc_request *request);

@@ -51,15 +51,15 @@ static bool may_hear(const struct control_watcher *watcher)
 	return peer_auth_role(session->service->config, &session->peer) > CONTROL_ROLE_NONE;
 }
 
-static void tell(struct control_watcher *watcher, const struct call_view *view,
-	const struct observation *observation)
+/* Whether it gets the next event; then it is told first what it missed before. */
+static bool hears(struct control_watcher *watcher)
 {
 	struct session *session = watcher->session;
 	struct json_text json;
 
 	if (session->paused) {
 		watcher->missed++;
-		return;
+		return false;
 	}
 	if (watcher->missed > 0) {
 		begin(session, &json, "missed");
@@ -67,6 +67,17 @@ static void tell(struct control_watcher *watcher, const struct call_view *view,
 		watcher->missed = 0;
 		end(session, &json);
 	}
+	return true;
+}
+
+static void tell(struct control_watcher *watcher, const struct call_view *view,
+	const struct observation *observation)
+{
+	struct session *session = watcher->session;
+	struct json_text json;
+
+	if (!hears(watcher))
+		return;
 	begin(session, &json, observation ? "call_end" : "call_begin");
 	control_put_call(&json, view, LIMIT_CONTROL_TEXT_BYTES);
 	if (observation) {
@@ -93,6 +104,20 @@ static void tell_all(const struct call *call, const struct observation *observat
 	LIST_FOREACH (watcher, &watchers, entry)
 		if (may_hear(watcher))
 			tell(watcher, &view, observation);
+}
+
+void control_events_tell(
+	const char *event, void (*put)(void *context, struct json_text *json), void *context)
+{
+	struct control_watcher *watcher;
+	struct json_text json;
+
+	LIST_FOREACH (watcher, &watchers, entry)
+		if (may_hear(watcher) && hears(watcher)) {
+			begin(watcher->session, &json, event);
+			put(context, &json);
+			end(watcher->session, &json);
+		}
 }
 
 void control_events_begun(const struct call *call)

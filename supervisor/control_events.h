@@ -4,11 +4,16 @@
 /* Tells who asked for it at the control socket when a call begins and when it has ended. */
 
 struct call;
+struct json_text;
 struct observation;
 struct session;
 
 void control_events_begun(const struct call *call);
 void control_events_ended(const struct call *call, const struct observation *observation);
+
+/** Tells everybody who watches of @event; @put writes its members. */
+void control_events_tell(
+	const char *event, void (*put)(void *context, struct json_text *json), void *context);
 
 /** The client is gone. */
 void control_events_leave(struct session *session);

@@ -6,6 +6,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/control.h"
+#include "supervisor/control_selftest.h"
 #include "supervisor/features.h"
 
 #include <event2/buffer.h>
@@ -163,6 +164,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 		control_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
 	json_text_object_end(&look.json);
 	put_enforcement(&look.json, service->cgroup);
+	control_selftest_put(&look.json, service->selftest);
 	end(session, &look);
 }
 

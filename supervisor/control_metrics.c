@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "supervisor/config.h"
 #include "supervisor/control.h"
+#include "supervisor/control_selftest.h"
 
 #include <event2/buffer.h>
 
@@ -186,6 +187,7 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_gauges(out, service);
 	put_cells(out, workspaces_counts(service->workspaces));
 	put_tenants(out, service->config);
+	control_selftest_metrics(out, service->selftest);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);
 	text.data = (char *)evbuffer_pullup(out, -1);

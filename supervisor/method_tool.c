@@ -245,7 +245,7 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 		refusal.tool = strdup(call_request.tool->name);
 		refusal.error = TOOL_BUSY;
 		if (service_takes_nothing(session->service)) {
-			refusal.error = TOOL_SHUTTING_DOWN;
+			refusal.error = service_refusal(session->service);
 			refusal.message = strdup(service_takes_nothing(session->service));
 		}
 		call_request_done(&call_request);

@@ -201,7 +201,7 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	enum tool_error error;
 
 	if (service_takes_nothing(session->service)) {
-		error = TOOL_SHUTTING_DOWN;
+		error = service_refusal(session->service);
 		message = strdup(service_takes_nothing(session->service));
 	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
 		   session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {

@@ -2,6 +2,7 @@
 #include "supervisor/service.h"
 
 #include "common/limits.h"
+#include "supervisor/selftest.h"
 
 #include <malloc.h>
 
@@ -19,12 +20,28 @@ void service_account(struct service *service, int64_t bytes)
 	}
 }
 
-const char *service_takes_nothing(const struct service *service)
+/* @ret_error is set where the result is. */
+static const char *reason(const struct service *service, enum tool_error *ret_error)
 {
+	*ret_error = TOOL_SHUTTING_DOWN;
 	if (service->shutting_down)
 		return "The service is shutting down";
 	if (service->draining)
 		return "An administrator has stopped the service from taking new calls; try again "
 		       "later";
-	return NULL;
+	return service->selftest ? selftest_refuses(service->selftest, ret_error) : NULL;
+}
+
+const char *service_takes_nothing(const struct service *service)
+{
+	enum tool_error error;
+
+	return reason(service, &error);
+}
+
+enum tool_error service_refusal(const struct service *service)
+{
+	enum tool_error error;
+
+	return reason(service, &error) ? error : TOOL_OK;
 }

@@ -3,6 +3,7 @@
 
 /* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
 
+#include "common/errors.h"
 #include "supervisor/call_stats.h"
 
 #include <stdbool.h>
@@ -15,6 +16,7 @@ struct config;
 struct config_reload;
 struct event_base;
 struct pipe_stock;
+struct selftest;
 struct workspaces;
 
 /* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
@@ -34,6 +36,7 @@ struct service {
 	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
 	struct pipe_stock *pipes;
 	const struct cgroup *cgroup;
+	struct selftest *selftest;           /* NULL: a private instance has none */
 	struct config_reload *config_reload; /* NULL: there is no file to read again */
 	struct call_stats stats;
 	struct timespec started;    /* CLOCK_MONOTONIC */
@@ -51,6 +54,9 @@ struct service {
 
 /** Why nothing new is begun, a sentence with static storage; NULL: it is. */
 const char *service_takes_nothing(const struct service *service);
+
+/** The code to answer with where nothing is. */
+enum tool_error service_refusal(const struct service *service);
 
 /** Counts @bytes of requests in, or out if negative. */
 void service_account(struct service *service, int64_t bytes);

@@ -103,6 +103,8 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
 	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},
 	{CONFIG_SECTION_HOST, "workspace_idle_time", "90s", "90s", "90"},
+	{CONFIG_SECTION_HOST, "selftest", "required", "2", "yes"},
+	{CONFIG_SECTION_HOST, "selftest_interval", "1h", "1h", "721h"},
 	{CONFIG_SECTION_HOST, "admin_group", "root", NULL, "no-such-group"},
 	{CONFIG_SECTION_HOST, "observer_group", "12, root", NULL, "4294967295"},
 	{CONFIG_SECTION_HOST, "require", "passrights landlock", NULL, "passrights magic"},

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * In a command, as an agent's program: system calls that reach for the kernel. The arguments are
+ * such that the call would fail some other way, or do no harm, where nothing refuses it first.
+ */
+#include "probe/probe.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdint.h>
+
+#define TIOCSTI_NUMBER   0x5412
+#define TIOCLINUX_NUMBER 0x541c
+
+/* A probe that makes one system call. */
+#define CALL(function, number, a, b, c, d, e, f)                     \
+	static const char *call_##function(void)                     \
+	{                                                            \
+		return probe_answer(RAW6(number, a, b, c, d, e, f)); \
+	}
+#define NOT_HERE(function)                       \
+	static const char *call_##function(void) \
+	{                                        \
+		return PROBE_SKIPPED;            \
+	}
+
+/* clang-format off */
+/* mounts and namespaces */
+CALL(mount_tmpfs, SYS_mount, "none", "/tmp", "tmpfs", 0, 0, 0)
+CALL(mount_bind, SYS_mount, "/usr", "/tmp", 0, 4096, 0, 0)
+CALL(mount_remount, SYS_mount, 0, "/usr", 0, 32 | 4096, 0, 0)
+CALL(mount_proc, SYS_mount, "proc", "/tmp", "proc", 0, 0, 0)
+CALL(mount_cgroup, SYS_mount, "cgroup", "/tmp", "cgroup", 0, "memory", 0)
+CALL(mount_cgroup2, SYS_mount, "cgroup2", "/tmp", "cgroup2", 0, 0, 0)
+CALL(mount_overlay, SYS_mount, "overlay", "/tmp", "overlay", 0, "lowerdir=/usr:/bin", 0)
+CALL(umount_proc, SYS_umount2, "/proc", 2, 0, 0, 0, 0)
+CALL(pivot_root, SYS_pivot_root, "/tmp", "/tmp", 0, 0, 0, 0)
+CALL(chroot, SYS_chroot, "/tmp", 0, 0, 0, 0, 0)
+CALL(open_tree, 428, AT_FDCWD, "/", 1, 0, 0, 0)
+CALL(move_mount, 429, AT_FDCWD, "/usr", AT_FDCWD, "/tmp", 0, 0)
+CALL(fsopen, 430, "tmpfs", 0, 0, 0, 0, 0)
+CALL(fspick, 433, AT_FDCWD, "/", 0, 0, 0, 0)
+CALL(mount_setattr, 442, AT_FDCWD, "/", 0, 0, 0, 0)
+CALL(unshare_user, SYS_unshare, CLONE_NEWUSER, 0, 0, 0, 0, 0)
+CALL(unshare_mount, SYS_unshare, CLONE_NEWNS, 0, 0, 0, 0, 0)
+CALL(unshare_net, SYS_unshare, CLONE_NEWNET, 0, 0, 0, 0, 0)
+CALL(unshare_pid, SYS_unshare, CLONE_NEWPID, 0, 0, 0, 0, 0)
+CALL(unshare_cgroup, SYS_unshare, CLONE_NEWCGROUP, 0, 0, 0, 0, 0)
+CALL(clone_user, SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0, 0)
+CALL(clone_mount, SYS_clone, CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0, 0)
+CALL(clone_three, 435, 0, 0, 0, 0, 0, 0)
+CALL(sethostname, SYS_sethostname, "probe", 5, 0, 0, 0, 0)
+
+/* keyrings */
+CALL(keyctl, SYS_keyctl, 0, -3, 0, 0, 0, 0)
+CALL(add_key, SYS_add_key, "user", "probe", "x", 1, -3, 0)
+CALL(request_key, SYS_request_key, "user", "probe", 0, -3, 0, 0)
+
+/* io_uring, file handles, userfaultfd and others' memory */
+CALL(io_uring_setup, 425, 1, 0, 0, 0, 0, 0)
+CALL(io_uring_enter, 426, 0, 0, 0, 0, 0, 0)
+CALL(io_uring_register, 427, 0, 0, 0, 0, 0, 0)
+CALL(open_by_handle, SYS_open_by_handle_at, AT_FDCWD, 0, O_RDONLY, 0, 0, 0)
+CALL(userfaultfd, SYS_userfaultfd, 0, 0, 0, 0, 0, 0)
+CALL(kcmp, SYS_kcmp, 1, 1, 0, 0, 0, 0)
+CALL(pidfd_getfd, 438, 0, 0, 0, 0, 0, 0)
+CALL(process_madvise, 440, 0, 0, 0, 0, 0, 0)
+
+/* the rest of the kernel */
+CALL(bpf, SYS_bpf, 0, 0, 0, 0, 0, 0)
+CALL(perf_event_open, SYS_perf_event_open, 0, 0, -1, -1, 0, 0)
+CALL(init_module, SYS_init_module, 0, 0, "", 0, 0, 0)
+CALL(finit_module, SYS_finit_module, 0, "", 0, 0, 0, 0)
+CALL(delete_module, SYS_delete_module, "probe", 0, 0, 0, 0, 0)
+CALL(kexec_load, SYS_kexec_load, 0, 0, 0, 0, 0, 0)
+CALL(reboot, SYS_reboot, 0, 0, 0, 0, 0, 0)
+CALL(swapon, SYS_swapon, "/probe", 0, 0, 0, 0, 0)
+CALL(acct, SYS_acct, 0, 0, 0, 0, 0, 0)
+CALL(syslog, SYS_syslog, 10, 0, 0, 0, 0, 0)
+CALL(quotactl, SYS_quotactl, 0, 0, 0, 0, 0, 0)
+CALL(clock_settime, SYS_clock_settime, 0, 0, 0, 0, 0, 0)
+CALL(adjtimex, SYS_adjtimex, 0, 0, 0, 0, 0, 0)
+CALL(fanotify_init, SYS_fanotify_init, 0, 0, 0, 0, 0, 0)
+CALL(personality, SYS_personality, 0x0100000, 0, 0, 0, 0, 0) /* MMAP_PAGE_ZERO */
+CALL(unknown_call, 5000, 0, 0, 0, 0, 0, 0)
+#ifdef SYS_iopl
+CALL(iopl, SYS_iopl, 3, 0, 0, 0, 0, 0)
+CALL(modify_ldt, SYS_modify_ldt, 0, 0, 0, 0, 0, 0)
+#else
+NOT_HERE(iopl)
+NOT_HERE(modify_ldt)
+#endif
+
+/* terminals */
+CALL(tiocsti, SYS_ioctl, 0, TIOCSTI_NUMBER, "x", 0, 0, 0)
+CALL(tiocsti_high, SYS_ioctl, 0, TIOCSTI_NUMBER | (uint64_t)1 << 32, "x", 0, 0, 0)
+CALL(tioclinux, SYS_ioctl, 0, TIOCLINUX_NUMBER, "\003", 0, 0, 0)
+/* clang-format on */
+
+#if defined(__x86_64__)
+/* getpid(2) as an i386 program calls it. */
+static const char *call_int80(void)
+{
+	long result;
+
+	__asm__ volatile("int $0x80" : "=a"(result) : "a"(20) : "memory");
+	return probe_answer(result);
+}
+
+/* getpid(2) as an x32 program calls it. */
+static const char *call_x32(void)
+{
+	return probe_answer(RAW0(0x40000000 | SYS_getpid));
+}
+#else
+NOT_HERE(int80)
+NOT_HERE(x32)
+#endif
+
+const struct probe probes_of_calls[] = {
+	{"mount-tmpfs", call_mount_tmpfs},
+	{"mount-bind", call_mount_bind},
+	{"mount-remount", call_mount_remount},
+	{"mount-proc", call_mount_proc},
+	{"mount-cgroup", call_mount_cgroup},
+	{"mount-cgroup2", call_mount_cgroup2},
+	{"mount-overlay", call_mount_overlay},
+	{"umount", call_umount_proc},
+	{"pivot-root", call_pivot_root},
+	{"chroot", call_chroot},
+	{"open-tree", call_open_tree},
+	{"move-mount", call_move_mount},
+	{"fsopen", call_fsopen},
+	{"fspick", call_fspick},
+	{"mount-setattr", call_mount_setattr},
+	{"unshare-user", call_unshare_user},
+	{"unshare-mount", call_unshare_mount},
+	{"unshare-net", call_unshare_net},
+	{"unshare-pid", call_unshare_pid},
+	{"unshare-cgroup", call_unshare_cgroup},
+	{"clone-user", call_clone_user},
+	{"clone-mount", call_clone_mount},
+	{"clone3", call_clone_three},
+	{"sethostname", call_sethostname},
+	{"keyctl", call_keyctl},
+	{"add-key", call_add_key},
+	{"request-key", call_request_key},
+	{"io-uring-setup", call_io_uring_setup},
+	{"io-uring-enter", call_io_uring_enter},
+	{"io-uring-register", call_io_uring_register},
+	{"open-by-handle", call_open_by_handle},
+	{"userfaultfd", call_userfaultfd},
+	{"kcmp", call_kcmp},
+	{"pidfd-getfd", call_pidfd_getfd},
+	{"process-madvise", call_process_madvise},
+	{"bpf", call_bpf},
+	{"perf-event-open", call_perf_event_open},
+	{"init-module", call_init_module},
+	{"finit-module", call_finit_module},
+	{"delete-module", call_delete_module},
+	{"kexec-load", call_kexec_load},
+	{"reboot", call_reboot},
+	{"swapon", call_swapon},
+	{"acct", call_acct},
+	{"syslog", call_syslog},
+	{"quotactl", call_quotactl},
+	{"clock-settime", call_clock_settime},
+	{"adjtimex", call_adjtimex},
+	{"fanotify-init", call_fanotify_init},
+	{"personality", call_personality},
+	{"unknown-call", call_unknown_call},
+	{"iopl", call_iopl},
+	{"modify-ldt", call_modify_ldt},
+	{"tiocsti", call_tiocsti},
+	{"tiocsti-high", call_tiocsti_high},
+	{"tioclinux", call_tioclinux},
+	{"int80", call_int80},
+	{"x32", call_x32},
+	{NULL, NULL},
+};

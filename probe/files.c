@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/* In a command, as an agent's program: files, devices, mounts and sockets that are not its own. */
+#include "probe/probe.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+
+#define MOUNT_NOSUID   0x0002 /* statfs(2) */
+#define MOUNT_NODEV    0x0004
+#define MOUNT_READONLY 0x0001
+
+#define OPEN(function, path, flags)                 \
+	static const char *function(void)           \
+	{                                           \
+		return probe_open((path), (flags)); \
+	}
+
+/* clang-format off */
+/* kernel settings that lead to a program of host root's */
+OPEN(core_pattern, "/proc/sys/kernel/core_pattern", O_WRONLY)
+OPEN(modprobe, "/proc/sys/kernel/modprobe", O_WRONLY)
+OPEN(binfmt, "/proc/sys/fs/binfmt_misc/register", O_WRONLY)
+OPEN(sysrq, "/proc/sysrq-trigger", O_WRONLY)
+OPEN(uevent_helper, "/sys/kernel/uevent_helper", O_WRONLY)
+OPEN(release_agent, "/sys/fs/cgroup/release_agent", O_WRONLY)
+OPEN(cgroup_procs, "/sys/fs/cgroup/cgroup.procs", O_WRONLY)
+OPEN(max_namespaces_write, "/proc/sys/user/max_user_namespaces", O_WRONLY)
+OPEN(kcore, "/proc/kcore", O_RDONLY)
+OPEN(kmsg, "/proc/kmsg", O_RDONLY)
+OPEN(timer_list, "/proc/timer_list", O_RDONLY)
+
+/* devices */
+OPEN(dev_mem, "/dev/mem", O_RDONLY)
+OPEN(dev_kmsg, "/dev/kmsg", O_RDONLY)
+OPEN(dev_kvm, "/dev/kvm", O_RDWR)
+OPEN(dev_fuse, "/dev/fuse", O_RDWR)
+OPEN(dev_tun, "/dev/net/tun", O_RDWR)
+OPEN(dev_console, "/dev/console", O_RDWR)
+OPEN(dev_tty, "/dev/tty", O_RDWR | O_NOCTTY)
+OPEN(dev_create, "/dev/probe", O_WRONLY | O_CREAT)
+
+/* the system, and what of the host is not it */
+OPEN(usr_write, "/usr/bin/env", O_WRONLY)
+OPEN(usr_create, "/usr/probe", O_WRONLY | O_CREAT)
+OPEN(etc_create, "/etc/probe", O_WRONLY | O_CREAT)
+OPEN(root_create, "/probe", O_WRONLY | O_CREAT)
+OPEN(preload_file, "/etc/ld.so.preload", O_WRONLY | O_CREAT)
+OPEN(shadow, "/etc/shadow", O_RDONLY)
+OPEN(host_root_home, "/root", O_RDONLY)
+OPEN(host_var, "/var/lib", O_RDONLY)
+OPEN(host_sys, "/sys", O_RDONLY)
+OPEN(host_boot, "/boot", O_RDONLY)
+OPEN(docker_socket, "/run/docker.sock", O_RDWR)
+OPEN(dbus_socket, "/run/dbus/system_bus_socket", O_RDWR)
+/* clang-format on */
+
+static const char *mknod_device(void)
+{
+	return probe_answer(RAW4(SYS_mknodat, AT_FDCWD, "device", S_IFCHR | 0600, 1 << 8 | 1));
+}
+
+static const char *null_replace(void)
+{
+	return probe_answer(RAW3(SYS_unlinkat, AT_FDCWD, "/dev/null", 0));
+}
+
+static const char *usr_unlink(void)
+{
+	return probe_answer(RAW3(SYS_unlinkat, AT_FDCWD, "/usr/bin/env", 0));
+}
+
+static const char *visible_root_rename(void)
+{
+	return probe_answer(
+		RAW5(SYS_renameat2, AT_FDCWD, "/workspace", AT_FDCWD, "/tmp/elsewhere", 0));
+}
+
+static const char *chown_root(void)
+{
+	return probe_answer(RAW5(SYS_fchownat, AT_FDCWD, ".", 0, 0, 0));
+}
+
+/* Whether every place has all of @flags. */
+static const char *mounts_have(const char *const *places, long flags)
+{
+	for (; *places; places++) {
+		struct statfs file_system = {0};
+		long r = RAW2(SYS_statfs, *places, &file_system);
+
+		if (r < 0)
+			return probe_answer(r);
+		if ((file_system.f_flags & flags) != flags)
+			return *places;
+	}
+	return "all";
+}
+
+static const char *mounts_nosuid(void)
+{
+	static const char *const places[] = {
+		"/", "/usr", "/workspace", "/tmp", "/run", "/dev", NULL};
+
+	return mounts_have(places, MOUNT_NOSUID);
+}
+
+static const char *mounts_nodev(void)
+{
+	static const char *const places[] = {"/", "/usr", "/workspace", "/tmp", "/run", NULL};
+
+	return mounts_have(places, MOUNT_NODEV);
+}
+
+static const char *mounts_readonly(void)
+{
+	static const char *const places[] = {"/", "/usr", "/dev", NULL};
+
+	return mounts_have(places, MOUNT_READONLY);
+}
+
+/* How many lines of @path there are after @headers of them. */
+static const char *entries(const char *path, long headers)
+{
+	const char *text = probe_read(path);
+	long lines = *text ? 1 : 0;
+
+	if (*text == 'E')
+		return text;
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines <= headers ? "none" : probe_number(lines - headers);
+}
+
+static const char *abstract_list(void)
+{
+	return entries("/proc/net/unix", 1);
+}
+
+static const char *shm_segments(void)
+{
+	return entries("/proc/sysvipc/shm", 1);
+}
+
+static const char *message_queues(void)
+{
+	return entries("/proc/sysvipc/msg", 1);
+}
+
+static const char *semaphores(void)
+{
+	return entries("/proc/sysvipc/sem", 1);
+}
+
+static const char *connect_abstract(void)
+{
+	static const struct sockaddr_un address = {
+		.sun_family = AF_UNIX, .sun_path = "\0/tmp/.X11-unix/X0"};
+	long fd = RAW3(SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+
+	if (fd < 0)
+		return probe_answer(fd);
+	return probe_answer(RAW3(SYS_connect, fd, &address, sizeof(sa_family_t) + 18));
+}
+
+static const char *connect_to(int type, uint32_t address, uint16_t port)
+{
+	struct sockaddr_in internet = {.sin_family = AF_INET};
+	long fd = RAW3(SYS_socket, AF_INET, type | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return probe_answer(fd);
+	internet.sin_addr.s_addr = __builtin_bswap32(address);
+	internet.sin_port = __builtin_bswap16(port);
+	return probe_answer(RAW3(SYS_connect, fd, &internet, sizeof(internet)));
+}
+
+static const char *connect_metadata(void)
+{
+	return connect_to(SOCK_STREAM, 0xa9fea9fe, 80);
+}
+
+static const char *connect_world(void)
+{
+	return connect_to(SOCK_DGRAM, 0x08080808, 53);
+}
+
+static const char *connect_gateway(void)
+{
+	return connect_to(SOCK_STREAM, 0xac110001, 2375);
+}
+
+#define SOCKET(function, family, type, protocol)                               \
+	static const char *function(void)                                      \
+	{                                                                      \
+		return probe_answer(RAW3(SYS_socket, family, type, protocol)); \
+	}
+
+SOCKET(socket_packet, AF_PACKET, SOCK_RAW, 0)
+SOCKET(socket_netlink, AF_NETLINK, SOCK_RAW, 0)
+SOCKET(socket_vsock, AF_VSOCK, SOCK_STREAM, 0)
+SOCKET(socket_alg, AF_ALG, SOCK_SEQPACKET, 0)
+SOCKET(socket_raw, AF_INET, SOCK_RAW, IPPROTO_ICMP)
+
+const struct probe probes_of_files[] = {
+	{"core-pattern", core_pattern},
+	{"modprobe", modprobe},
+	{"binfmt-misc", binfmt},
+	{"sysrq-trigger", sysrq},
+	{"uevent-helper", uevent_helper},
+	{"release-agent", release_agent},
+	{"cgroup-procs", cgroup_procs},
+	{"max-user-namespaces-write", max_namespaces_write},
+	{"kcore", kcore},
+	{"kmsg", kmsg},
+	{"timer-list", timer_list},
+	{"dev-mem", dev_mem},
+	{"dev-kmsg", dev_kmsg},
+	{"dev-kvm", dev_kvm},
+	{"dev-fuse", dev_fuse},
+	{"dev-net-tun", dev_tun},
+	{"dev-console", dev_console},
+	{"dev-tty", dev_tty},
+	{"dev-create", dev_create},
+	{"mknod", mknod_device},
+	{"dev-null-replace", null_replace},
+	{"usr-write", usr_write},
+	{"usr-create", usr_create},
+	{"usr-unlink", usr_unlink},
+	{"etc-create", etc_create},
+	{"root-create", root_create},
+	{"ld-so-preload", preload_file},
+	{"shadow", shadow},
+	{"host-root-home", host_root_home},
+	{"host-var", host_var},
+	{"host-sys", host_sys},
+	{"host-boot", host_boot},
+	{"docker-socket", docker_socket},
+	{"dbus-socket", dbus_socket},
+	{"visible-root-rename", visible_root_rename},
+	{"chown-root", chown_root},
+	{"mounts-nosuid", mounts_nosuid},
+	{"mounts-nodev", mounts_nodev},
+	{"mounts-readonly", mounts_readonly},
+	{"abstract-list", abstract_list},
+	{"abstract-connect", connect_abstract},
+	{"sysv-shm", shm_segments},
+	{"sysv-msg", message_queues},
+	{"sysv-sem", semaphores},
+	{"net-metadata", connect_metadata},
+	{"net-world", connect_world},
+	{"net-gateway", connect_gateway},
+	{"socket-packet", socket_packet},
+	{"socket-netlink", socket_netlink},
+	{"socket-vsock", socket_vsock},
+	{"socket-alg", socket_alg},
+	{"socket-raw", socket_raw},
+	{NULL, NULL},
+};

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cloisterd tests its own walls: what it tries, what it says of it, and what a wall that is missing brings."""
+
+import json
+import re
+import shutil
+
+import procfs
+import pytest
+from cloister_client import RpcError
+from daemon import BUILD, Area, Daemon
+
+FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}  # of x86 alone
+
+
+def run(daemon):
+    """The self-test by cloisterctl: its exit status and its report."""
+    done = daemon.ctl("--json", "selftest")
+    assert done.returncode in (0, 1), done
+    return done.returncode, json.loads(done.stdout)
+
+
+def wrong(report):
+    return {probe["probe"]: (probe["wanted"], probe["answer"])
+            for probe in report["probes"] if probe["result"] == "failed"}
+
+
+def test_every_wall_holds(either_daemon):
+    status, report = run(either_daemon)
+    assert wrong(report) == {}
+    assert (status, report["result"]) == (0, "passed")
+    assert report["passed"] + report["skipped"] == len(report["probes"])
+    assert report["passed"] >= 100
+    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} <= FOREIGN
+
+
+def test_every_wall_holds_where_cgroups_are_delegated(delegation, start_daemon):
+    daemon = start_daemon(launcher=delegation.launcher())
+    status, report = run(daemon)
+    assert (status, wrong(report)) == (0, {})
+
+
+def test_what_is_said_of_it(own_daemon):
+    with own_daemon.control() as control:
+        before = control.call("status")["selftest"]
+        assert (before["result"], before["running"], before["passed"]) == ("never", False, 0)
+        control.call("events")
+        report = control.call("selftest")
+        status = control.call("status")["selftest"]
+        metrics = control.call("metrics")["text"]
+    for key in ("passed", "failed", "skipped", "duration_ms", "result"):
+        assert status[key] == report[key]
+    assert status["ended_ms"] > 0 and not status["running"]
+    assert f'cloister_selftest_probes{{result="passed"}} {report["passed"]}\n' in metrics
+    assert 'cloister_selftest_probes{result="failed"} 0\n' in metrics
+    assert float(re.search(r"^cloister_selftest_last_run_timestamp_seconds (\S+)", metrics, re.MULTILINE)[1]) > 0
+    (event,) = [note["params"] for note in control.notifications
+                if note["params"]["event"] == "selftest"]
+    assert (event["result"], event["passed"]) == ("passed", report["passed"])
+    shown = own_daemon.ctl("selftest")
+    assert shown.returncode == 0
+    for probe in report["probes"]:
+        assert re.search(rf"^{probe['row']} +{probe['probe']} +{probe['result']} ",
+                         shown.stdout.decode(), re.MULTILINE), probe
+
+
+def test_it_leaves_nothing_and_is_nobodys(own_daemon):
+    for _ in range(2):
+        status, report = run(own_daemon)
+        assert (status, wrong(report)) == (0, {})
+    place = own_daemon.state / "workspaces" / ".selftest" / "canary"
+    assert list(place.iterdir()) == []
+    assert procfs.eventually(lambda: own_daemon.cells() == [])
+    with own_daemon.connect() as client:
+        assert client.call("workspace.list")["workspaces"] == []
+        for name in (".selftest", "canary/..", ".selftest/canary"):
+            with pytest.raises(RpcError):
+                client.call("workspace.open", {"workspace": name})
+        assert client.call_error("workspace.open", {"root": str(place)}) == "FORBIDDEN"
+
+
+def test_two_who_ask_get_one_run(own_daemon):
+    with own_daemon.control() as one, own_daemon.control() as other, own_daemon.control() as gone:
+        gone.request("selftest")
+        numbers = one.request("selftest"), other.request("selftest")
+        gone.close()
+        reports = one.result(numbers[0]), other.result(numbers[1])
+    assert reports[0] == reports[1]
+    assert own_daemon.log().count("self-test:") == 1
+
+
+def test_others_are_served_meanwhile(own_daemon):
+    with own_daemon.control() as control, own_daemon.connect() as client:
+        own_daemon.new_workspace(client)
+        number = control.request("selftest")
+        for i in range(20):
+            assert client.run(f"echo {i}")["stdout"] == f"{i}\n"
+        assert wrong(control.result(number)) == {}
+
+
+def config(account, **settings):
+    lines = [f"{key} = {value}\n" for key, value in settings.items()]
+    return f"[cloister]\nadmin_group = {account.gid}\n{''.join(lines)}" \
+           f"[tenant t]\nusers = {account.uid}\nmanaged = yes\n"
+
+
+def refusal(client):
+    """The code of what a client may not have, or None."""
+    try:
+        client.call("workspace.open", {"workspace": "w"})
+    except RpcError as error:
+        return error.name
+    return None
+
+
+def test_at_start_and_again(start_daemon, account):
+    daemon = start_daemon(config=config(account, selftest="start", selftest_interval="1ms"))
+    assert procfs.eventually(lambda: daemon.log().count("probes passed") >= 3, 60)
+    with daemon.connect() as client:
+        assert refusal(client) is None
+
+
+def test_off_is_off(own_daemon):
+    with own_daemon.connect() as client:
+        assert refusal(client) is None
+    assert "self-test" not in own_daemon.log()
+
+
+def test_required_and_passed(start_daemon, account):
+    daemon = start_daemon(config=config(account, selftest="required"))
+    with daemon.connect() as client:
+        codes = []
+
+        def served():
+            codes.append(refusal(client))
+            return codes[-1] is None
+        assert procfs.eventually(served, 60)
+        assert set(codes[:-1]) <= {"BUSY"}
+        assert client.run("echo hello")["stdout"] == "hello\n"
+
+
+@pytest.fixture
+def start_holed(account):
+    """Starts daemons whose workers install no system call filter: a wall is missing."""
+    area = Area(account)
+    shutil.copy(BUILD / "tests" / "worker_without_filter", area.bin / "cloister-worker")
+    started = []
+
+    def start(**keywords):
+        started.append(Daemon(area, **keywords))
+        return started[-1]
+
+    yield start
+    statuses = [running.stop() for running in started]
+    area.remove()
+    assert set(statuses) == {0}
+
+
+def test_a_missing_wall_is_named(start_holed):
+    daemon = start_holed()
+    status, report = run(daemon)
+    assert (status, report["result"]) == (1, "failed")
+    failed = wrong(report)
+    assert report["failed"] == len(failed)
+    # Only what the filter alone refuses: the other walls still stand.
+    assert {"tiocsti", "keyctl", "clone3", "socket-netlink"} <= set(failed)
+    assert not {"capabilities", "become-root", "read-link", "extra-descriptors",
+                "net-world", "mount-tmpfs", "survivor-gone"} & set(failed)
+    wanted, got = failed["keyctl"]
+    assert f"self-test: keyctl (keyring): wanted {wanted}, got {got}" in daemon.log()
+    assert f"self-test: FAILED: {len(failed)} of {len(report['probes'])} probes" in daemon.log()
+    with daemon.connect() as client:  # not required: it is said, and nobody is refused
+        assert refusal(client) is None
+
+
+def test_required_and_failed(start_holed, account):
+    daemon = start_holed(config=config(account, selftest="required"))
+    assert procfs.eventually(lambda: "self-test: FAILED" in daemon.log(), 60)
+    with daemon.connect() as client, daemon.control(groups=(account.gid,)) as control:
+        assert refusal(client) == "FORBIDDEN"
+        assert control.call("status")["selftest"]["required"]
+        assert control.call("selftest")["result"] == "failed"
+        assert refusal(client) == "FORBIDDEN"
+        # The wall is put up again: the next test passes, and service begins.
+        # Written in place, because the spawner holds the program open, and it cannot be while it runs.
+        assert procfs.eventually(lambda: daemon.cells() == [])
+        shutil.copy(BUILD / "bin" / "cloister-worker", daemon.area.bin / "cloister-worker")
+        assert control.call("selftest")["result"] == "passed"
+        assert refusal(client) is None
+
+
+def test_a_canary_that_cannot_be_had_is_a_failure(own_daemon):
+    (own_daemon.state / "workspaces" / ".selftest").write_text("")
+    status, report = run(own_daemon)
+    assert (status, report["passed"]) == (1, 0)
+    assert all(probe["answer"].startswith("no canary: ") for probe in report["probes"])
+
+
+def test_observers_may_not_run_it(start_daemon, tenants, account):
+    text = f"[cloister]\nadmin_group = {account.gid}\nobserver_group = {tenants[0].gid}\n"
+    daemon = start_daemon(config=text)
+    with daemon.control(tenants[0], groups=(tenants[0].gid,)) as observer:
+        assert observer.call_error("selftest") == "FORBIDDEN"
+        assert observer.call("status")["selftest"]["result"] == "never"
