@@ -20,6 +20,7 @@ struct config_host {
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t workspace_idle_ms;
+	uint64_t spare_cells;
 	struct string_list require;
 };
 

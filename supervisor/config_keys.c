@@ -30,6 +30,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Connections of all tenants."},
 	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = LIMIT_WORKSPACE_IDLE_MS,
 	 .doc = "The processes of an open workspace without calls are ended after so long, and with them what is in its /tmp; the next call makes new ones. 0s: they stay."},
+	{"spare_cells", HOST(spare_cells), .type = CONFIG_NUMBER, .max = LIMIT_SPARE_CELLS_MAX, .fallback = LIMIT_SPARE_CELLS,
+	 .doc = "How many workspaces' processes are started before they are needed, so that opening is quick."},
 	{"admin_group", HOST(admin_groups), .type = CONFIG_GROUPS,
 	 .doc = "Groups whose members act through the control socket."},
 	{"observer_group", HOST(observer_groups), .type = CONFIG_GROUPS,

@@ -158,7 +158,8 @@ _Static_assert(SPAWNER_OPENED_FILES == SPAWNER_OPENED_FDS - 1, "the last of the 
 
 static bool is_opened(const struct channel_frame *frame)
 {
-	return (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
+	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds == 0) ||
+	       (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
 	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
 }
 
@@ -300,12 +301,18 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
 	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
 {
-	bool both = type == SPAWNER_OPEN;
-	const struct pending_cell who = {.opened = both ? SPAWNER_OPENED : SPAWNER_FILES_OPENED,
-		.answer = answer,
-		.context = context};
-	struct channel_frame frame = {
-		.type = type, .n_fds = both ? SPAWNER_OPEN_FDS : SPAWNER_OPEN_FILES_FDS};
+	static const struct {
+		unsigned n_fds;
+		uint8_t opened;
+	} types[] = {
+		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED},
+		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED},
+		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED},
+		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED},
+	};
+	const struct pending_cell who = {
+		.opened = types[type].opened, .answer = answer, .context = context};
+	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
 	uint8_t payload[64];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
