@@ -368,7 +368,8 @@ static void end_files(struct cell *cell)
 	cell->counts->files_lost++;
 	forget_request(cell);
 	enter(cell, STATE_FILES_ENDING);
-	peer_kill(files(cell)->peer);
+	if (files(cell)->peer)
+		peer_kill(files(cell)->peer);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
 }
 

@@ -185,6 +185,8 @@ class Weather:
         for soft, pause in ((limit, self.random.uniform(0.05, 0.5)), (before, 0)):
             subprocess.run(["prlimit", "--pid", str(self.daemon.pid), f"--{what}={soft}:"], check=True,
                            **self.daemon.account.as_user())
+            if pause and self.random.randrange(2):
+                self.kill_one("cloister-files")
             time.sleep(pause)
 
     def descriptors(self):
@@ -230,6 +232,7 @@ def recover(daemon, account):
                     return time.monotonic() - began
         except (OSError, RpcError) as error:
             answers.append(error)
+        assert daemon.process.poll() is None, daemon.log()
         assert time.monotonic() - began < RECOVERY, answers[-3:]
         time.sleep(0.01)
 
