@@ -190,7 +190,7 @@ class Weather:
             time.sleep(pause)
 
     def descriptors(self):
-        used = len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
+        used = 1 + max(map(int, os.listdir(f"/proc/{self.daemon.pid}/fd")))
         self.squeeze("nofile", used + self.random.randrange(6))
 
     def memory(self):
