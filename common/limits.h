@@ -32,6 +32,8 @@
 #define LIMIT_CONTROL_SHOWN_BYTES       4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB)  /* freed, and not given back to the kernel */
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
+#define LIMIT_SPARE_CELLS               2 /* made before a workspace needs them */
+#define LIMIT_SPARE_CELLS_MAX           64
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
 #define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */
@@ -70,11 +72,12 @@
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
-#define LIMIT_REST_MIN_MS       20
-#define LIMIT_REST_MAX_MS       1000
-#define LIMIT_HEALTHY_MS        10000 /* after so long its next death counts as the first */
-#define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
-#define LIMIT_STRANGER_MS       5000  /* for the request of a peer of no tenant */
+#define LIMIT_REST_MIN_MS    20
+#define LIMIT_REST_MAX_MS    1000
+#define LIMIT_HEALTHY_MS     10000  /* after so long its next death counts as the first */
+#define LIMIT_SPARE_CELLS_MS 600000 /* without an opening, cells that are made ahead are ended */
+#define LIMIT_INITS_AHEAD_MS 10000  /* after so long without anything to do they are ended */
+#define LIMIT_STRANGER_MS    5000   /* for the request of a peer of no tenant */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)

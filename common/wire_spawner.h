@@ -12,13 +12,16 @@
 #include "common/wire.h"
 
 enum spawner_message {
-	SPAWNER_OPEN = 1,     /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
-	SPAWNER_OPEN_FILES,   /* down: the same for a cell that has lost its own,
-				 SPAWNER_OPEN_FILES_FDS */
+	SPAWNER_OPEN = 1,   /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
+	SPAWNER_OPEN_FILES, /* down: the same for a cell that has lost its own,
+			       SPAWNER_OPEN_FILES_FDS */
+	SPAWNER_PREPARE, /* down: a cell that waits; the limits may change. SPAWNER_PREPARE_FDS */
+	SPAWNER_ASSIGN,  /* down: what a waiting one is for; SPAWNER_ASSIGN_FDS */
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: it could not get there */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
+	SPAWNER_ASSIGNED,     /* up: no payload */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 };
 
@@ -39,6 +42,22 @@ enum {
 	SPAWNER_OPEN_FILES_DOWN_AGAIN,
 	SPAWNER_OPEN_FILES_UP_AGAIN,
 	SPAWNER_OPEN_FILES_FDS,
+};
+
+/* The order of the descriptors in SPAWNER_PREPARE, whose answer is SPAWNER_OPENED. */
+enum {
+	SPAWNER_PREPARE_WORKER_DOWN,
+	SPAWNER_PREPARE_WORKER_UP,
+	SPAWNER_PREPARE_FILES_DOWN,
+	SPAWNER_PREPARE_FILES_UP,
+	SPAWNER_PREPARE_FDS,
+};
+
+/* The order of the descriptors in SPAWNER_ASSIGN. */
+enum {
+	SPAWNER_ASSIGN_ROOT,   /* as SPAWNER_OPEN_ROOT */
+	SPAWNER_ASSIGN_WORKER, /* pidfd: the waiting cell's */
+	SPAWNER_ASSIGN_FDS,
 };
 
 /* The order of the descriptors in SPAWNER_OPENED. */

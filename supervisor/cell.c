@@ -8,6 +8,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/peer.h"
+#include "supervisor/spare_cells.h"
 #include "supervisor/spawner_link.h"
 #include "supervisor/turn.h"
 
@@ -58,6 +59,7 @@ struct process {
 struct cell {
 	struct event_base *base;
 	struct spawner_link *spawner;
+	struct spare_cells *spares;
 	const struct cell_owner *owner;
 	void *context;
 	struct cell_counts *counts;
@@ -195,6 +197,14 @@ static int make_peer(struct process *process, int child_fds[2])
 	return peer_new(process->cell->base, &owner, &process->peer, child_fds);
 }
 
+static void adopt_peer(struct process *process, struct peer *peer)
+{
+	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
+
+	peer_adopt(peer, &owner);
+	process->peer = peer;
+}
+
 static void on_opened(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
 {
 	struct cell *cell = context;
@@ -216,28 +226,56 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 
 /* The acts, each of a state and an event of the table below. */
 
-static void open_both(struct cell *cell)
+/* One that was made ahead becomes this workspace's. */
+static int assign(struct cell *cell, const struct spawner_open *request, int root,
+	struct peer *peers[SPAWNER_OPENED_FDS])
+{
+	int fds[SPAWNER_ASSIGN_FDS];
+
+	adopt_peer(worker(cell), peers[SPAWNER_OPENED_WORKER]);
+	adopt_peer(files(cell), peers[SPAWNER_OPENED_FILES]);
+	fds[SPAWNER_ASSIGN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_ASSIGN_WORKER] = fcntl(peer_pidfd(worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	if (fds[SPAWNER_ASSIGN_ROOT] >= 0 && fds[SPAWNER_ASSIGN_WORKER] >= 0)
+		return spawner_link_open(
+			cell->spawner, SPAWNER_ASSIGN, request, fds, on_opened, cell, &cell->asked);
+	close_fd(&fds[SPAWNER_ASSIGN_ROOT]);
+	close_fd(&fds[SPAWNER_ASSIGN_WORKER]);
+	return -EMFILE;
+}
+
+static int make_both(struct cell *cell, const struct spawner_open *request, int root)
 {
 	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
-	struct spawner_open request;
-	int r, root;
+	int r;
 
-	enter(cell, STATE_OPENING);
-	cell->failed = cell->idle = false;
-	cell->owner->describe(cell->context, &request, &root);
 	fds[SPAWNER_OPEN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : 0;
 	if (r == 0)
 		r = make_peer(worker(cell), &fds[SPAWNER_OPEN_WORKER_DOWN]);
 	if (r == 0)
 		r = make_peer(files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
-	if (r == 0) {
-		r = spawner_link_open(
-			cell->spawner, SPAWNER_OPEN, &request, fds, on_opened, cell, &cell->asked);
-	} else {
-		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-			close_fd(&fds[i]);
-	}
+	if (r == 0)
+		return spawner_link_open(
+			cell->spawner, SPAWNER_OPEN, request, fds, on_opened, cell, &cell->asked);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close_fd(&fds[i]);
+	return r;
+}
+
+static void open_both(struct cell *cell)
+{
+	struct peer *peers[SPAWNER_OPENED_FDS];
+	struct spawner_open request;
+	int r, root;
+
+	enter(cell, STATE_OPENING);
+	cell->failed = cell->idle = false;
+	cell->owner->describe(cell->context, &request, &root);
+	if (spare_cells_take(cell->spares, &request, peers))
+		r = assign(cell, &request, root, peers);
+	else
+		r = make_both(cell, &request, root);
 	if (r < 0)
 		fail(worker(cell), "The workspace could not be opened: %s", strerror(-r));
 }
@@ -330,7 +368,8 @@ static void end_files(struct cell *cell)
 	cell->counts->files_lost++;
 	forget_request(cell);
 	enter(cell, STATE_FILES_ENDING);
-	peer_kill(files(cell)->peer);
+	if (files(cell)->peer)
+		peer_kill(files(cell)->peer);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
 }
 
@@ -452,7 +491,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
 }
 
 struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
-	const struct cell_owner *owner, void *context, struct cell_counts *counts)
+	struct spare_cells *spares, const struct cell_owner *owner, void *context,
+	struct cell_counts *counts)
 {
 	struct cell *cell = calloc(1, sizeof(*cell));
 
@@ -460,6 +500,7 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 		return NULL;
 	cell->base = base;
 	cell->spawner = spawner;
+	cell->spares = spares;
 	cell->owner = owner;
 	cell->context = context;
 	cell->counts = counts;

@@ -23,6 +23,7 @@
 struct cell;
 struct channel_frame;
 struct event_base;
+struct spare_cells;
 struct spawner_link;
 
 enum cell_process {
@@ -67,9 +68,10 @@ struct cell_counts {
 	uint64_t idle_ended; /* ended for want of calls */
 };
 
-/** A closed cell. @counts is borrowed. NULL: out of memory. */
+/** A closed cell. @spares and @counts are borrowed. NULL: out of memory. */
 struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
-	const struct cell_owner *owner, void *context, struct cell_counts *counts);
+	struct spare_cells *spares, const struct cell_owner *owner, void *context,
+	struct cell_counts *counts);
 
 /** Kills its processes, without callbacks. Not from inside a callback but settled. NULL is fine. */
 void cell_free(struct cell *cell);

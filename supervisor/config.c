@@ -43,6 +43,8 @@ struct config *config_user_mode(const char *name, uid_t uid)
 
 	if (!config || !tenant)
 		goto fail;
+	/* One user, who seldom opens a workspace. */
+	config->host.spare_cells = 0;
 	tenant->managed = true;
 	tenant->any_root = true;
 	/* Nobody else is there to share with. */

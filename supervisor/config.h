@@ -22,6 +22,7 @@ struct config_host {
 	uint64_t workspace_idle_ms;
 	uint64_t selftest; /* enum selftest_mode */
 	uint64_t selftest_interval_ms;
+	uint64_t spare_cells;
 	struct string_list require;
 };
 

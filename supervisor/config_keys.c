@@ -34,6 +34,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Whether cloisterd tests its own walls at start; required: and serves nobody unless the last test passed."},
 	{"selftest_interval", HOST(selftest_interval_ms), .type = CONFIG_TIME, .max = LIMIT_SELFTEST_INTERVAL_MAX_MS, .at_start = true,
 	 .doc = "How long after a self-test the next one comes; 0s: when an administrator asks for it."},
+	{"spare_cells", HOST(spare_cells), .type = CONFIG_NUMBER, .max = LIMIT_SPARE_CELLS_MAX, .fallback = LIMIT_SPARE_CELLS,
+	 .doc = "How many workspaces' processes are started before they are needed, so that opening is quick."},
 	{"admin_group", HOST(admin_groups), .type = CONFIG_GROUPS,
 	 .doc = "Groups whose members act through the control socket."},
 	{"observer_group", HOST(observer_groups), .type = CONFIG_GROUPS,

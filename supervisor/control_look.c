@@ -8,6 +8,7 @@
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
 #include "supervisor/features.h"
+#include "supervisor/spare_cells.h"
 
 #include <event2/buffer.h>
 #include <stdio.h>
@@ -138,6 +139,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
 	const struct cell_counts *counts = workspaces_counts(service->workspaces);
+	struct spare_cells_view spares;
 	struct look look = {0};
 
 	if (!begin(session, request, &look))
@@ -158,6 +160,9 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	control_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
 	control_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
 	control_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
+	spare_cells_look(workspaces_spares(service->workspaces), &spares);
+	control_put_number(&look.json, "spare_cells", (int64_t)spares.ready);
+	control_put_number(&look.json, "spare_cells_used", (int64_t)spares.used);
 	json_text_key(&look.json, "workspaces");
 	json_text_object_begin(&look.json);
 	for (size_t i = 0; i < CELL_STATE_NAMES; i++)

@@ -4,6 +4,7 @@
 #include "supervisor/config.h"
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
+#include "supervisor/spare_cells.h"
 
 #include <event2/buffer.h>
 
@@ -121,7 +122,8 @@ static void put_gauges(struct evbuffer *out, const struct service *service)
 			cell_state_names[i], gauges.workspaces[i]);
 }
 
-static void put_cells(struct evbuffer *out, const struct cell_counts *counts)
+static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
+	const struct spare_cells_view *spares)
 {
 	const struct {
 		const char *name, *help;
@@ -133,6 +135,10 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts)
 			"Files processes that died or had to be killed, and were replaced alone.",
 			counts->files_lost},
 		{"cells_ended_idle", "Cells ended for want of calls.", counts->idle_ended},
+		{"spare_cells_made", "Cells made ahead.", spares->made},
+		{"spare_cells_used", "Workspaces opened with a cell made ahead.", spares->used},
+		{"spare_cells_lost", "Cells made ahead that died before they were needed.",
+			spares->lost},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -140,6 +146,8 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts)
 		evbuffer_add_printf(out, "cloister_%s_total %llu\n", rows[i].name,
 			(unsigned long long)rows[i].value);
 	}
+	family(out, "spare_cells", "gauge", "Cells made ahead and not used.");
+	evbuffer_add_printf(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
 static void put_tenants(struct evbuffer *out, const struct config *config)
@@ -173,6 +181,7 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 {
 	struct evbuffer *out = request->notification ? NULL : evbuffer_new();
 	const struct service *service = session->service;
+	struct spare_cells_view spares;
 	struct json_text json;
 	struct text text;
 
@@ -185,7 +194,8 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		put_histogram(out, &service->stats, tool);
 	put_gauges(out, service);
-	put_cells(out, workspaces_counts(service->workspaces));
+	spare_cells_look(workspaces_spares(service->workspaces), &spares);
+	put_cells(out, workspaces_counts(service->workspaces), &spares);
 	put_tenants(out, service->config);
 	control_selftest_metrics(out, service->selftest);
 	evbuffer_add_printf(out, "# EOF\n");

@@ -174,6 +174,11 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 		turn_defer(&peer->flush);
 }
 
+void peer_adopt(struct peer *peer, const struct peer_owner *owner)
+{
+	peer->owner = *owner;
+}
+
 int peer_pidfd(const struct peer *peer)
 {
 	return peer->pidfd;

@@ -43,6 +43,9 @@ int peer_started(struct peer *peer, int pidfd);
 void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text payload, const int *fds,
 	unsigned n_fds);
 
+/** From now on another is told. */
+void peer_adopt(struct peer *peer, const struct peer_owner *owner);
+
 /** Borrowed; -1 before peer_started. */
 int peer_pidfd(const struct peer *peer);
 

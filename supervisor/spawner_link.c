@@ -37,6 +37,7 @@ struct spawner_link {
 	struct event *readable;
 	struct event *writable;
 	struct event *retry;
+	struct event *resume;            /* reading, when there was no memory for it */
 	int reserve[SPAWNER_OPENED_FDS]; /* places for an answer's descriptors when there are no
 					    others */
 	void (*lost)(void *context);
@@ -158,7 +159,8 @@ _Static_assert(SPAWNER_OPENED_FILES == SPAWNER_OPENED_FDS - 1, "the last of the 
 
 static bool is_opened(const struct channel_frame *frame)
 {
-	return (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
+	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds == 0) ||
+	       (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
 	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
 }
 
@@ -195,6 +197,7 @@ static void lose(struct spawner_link *link)
 	event_del(link->readable);
 	event_del(link->writable);
 	event_del(link->retry);
+	event_del(link->resume);
 	link->lost(link->context);
 }
 
@@ -236,8 +239,22 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 		channel_frame_done(&frame);
 	}
 	(void)keep_reserve(link);
+	if (filled == -ENOMEM) {
+		event_del(link->readable);
+		event_add(link->resume, &channel_short_pause);
+		filled = 0;
+	}
 	if (r < 0 || next < 0 || (filled < 0 && filled != -EAGAIN))
 		lose(link);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+
+	(void)fd;
+	(void)what;
+	event_add(link->readable, NULL);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context)
@@ -265,7 +282,8 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
 	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
 	link->retry = event_new(base, -1, 0, on_writable, link);
-	if (!link->readable || !link->writable || !link->retry ||
+	link->resume = event_new(base, -1, 0, on_resume, link);
+	if (!link->readable || !link->writable || !link->retry || !link->resume ||
 		event_add(link->readable, NULL) < 0)
 		return -ENOMEM;
 	return keep_reserve(link);
@@ -300,12 +318,18 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
 	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
 {
-	bool both = type == SPAWNER_OPEN;
-	const struct pending_cell who = {.opened = both ? SPAWNER_OPENED : SPAWNER_FILES_OPENED,
-		.answer = answer,
-		.context = context};
-	struct channel_frame frame = {
-		.type = type, .n_fds = both ? SPAWNER_OPEN_FDS : SPAWNER_OPEN_FILES_FDS};
+	static const struct {
+		unsigned n_fds;
+		uint8_t opened;
+	} types[] = {
+		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED},
+		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED},
+		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED},
+		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED},
+	};
+	const struct pending_cell who = {
+		.opened = types[type].opened, .answer = answer, .context = context};
+	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
 	uint8_t payload[64];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
@@ -352,6 +376,8 @@ void spawner_link_free(struct spawner_link *link)
 		event_free(link->writable);
 	if (link->retry)
 		event_free(link->retry);
+	if (link->resume)
+		event_free(link->resume);
 	drop_reserve(link);
 	channel_done(&link->channel);
 	if (link->pid > 0)

@@ -27,8 +27,9 @@ typedef void (*spawner_answer)(
 	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS]);
 
 /**
- * Asks for a cell (@type SPAWNER_OPEN) or for a new files process of one (SPAWNER_OPEN_FILES; the
- * worker's pidfd in the answer is -1). @fds, as many as belong to the type, are taken. @answer is
+ * Asks for a cell (@type SPAWNER_OPEN, or SPAWNER_PREPARE for one that waits), a new files process
+ * of one (SPAWNER_OPEN_FILES; the worker's pidfd in the answer is -1) or what a waiting one is for
+ * (SPAWNER_ASSIGN; both are). @fds, as many as belong to the type, are taken. @answer is
  * called exactly once, later, unless spawner_link_forget(@cell) came before. 0 and a number in
  * @ret_cell, or -errno.
  */

@@ -9,6 +9,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/managed.h"
+#include "supervisor/spare_cells.h"
 #include "supervisor/tenant.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ struct workspace {
 struct workspaces {
 	struct event_base *base;
 	struct spawner_link *spawner;
+	struct spare_cells *spares;
 	const char *const *own_directories;
 	int managed_fd;
 	size_t count;
@@ -74,6 +76,11 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 		return NULL;
 	workspaces->base = base;
 	workspaces->spawner = spawner;
+	workspaces->spares = spare_cells_new(base, spawner);
+	if (!workspaces->spares) {
+		free(workspaces);
+		return NULL;
+	}
 	workspaces->own_directories = own_directories;
 	workspaces->managed_fd = managed_fd;
 	LIST_INIT(&workspaces->list);
@@ -107,6 +114,7 @@ void workspaces_free(struct workspaces *workspaces)
 		cell_wait(workspace->cell, END_WAIT_MS);
 	while (!LIST_EMPTY(&workspaces->list))
 		workspace_free(LIST_FIRST(&workspaces->list));
+	spare_cells_free(workspaces->spares);
 	free(workspaces);
 }
 
@@ -251,8 +259,8 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace->name = strdup(name);
 	workspace_tickets_init(&workspace->tickets);
 	workspace->idle = event_new(workspaces->base, -1, 0, on_idle, workspace);
-	workspace->cell = cell_new(
-		workspaces->base, workspaces->spawner, &cell_owner, workspace, &workspaces->counts);
+	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
+		&cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
 	workspaces->count++;
 	if (!workspace->name || !workspace->idle || !workspace->cell) {
@@ -338,6 +346,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	struct workspace *workspace;
 
 	workspaces->idle_ms = config->host.workspace_idle_ms;
+	spare_cells_limit(workspaces->spares, config->host.spare_cells);
 	LIST_FOREACH (workspace, &workspaces->list, entry) {
 		struct tenant *tenant = config_find_tenant(config, workspace->tenant->name);
 
@@ -462,4 +471,9 @@ void workspace_look(const struct workspace *workspace, struct workspace_view *re
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
 {
 	return &workspaces->counts;
+}
+
+const struct spare_cells *workspaces_spares(const struct workspaces *workspaces)
+{
+	return workspaces->spares;
 }

@@ -12,6 +12,7 @@
 #include "supervisor/workspace_tickets.h"
 
 struct config;
+struct spare_cells;
 struct tenant;
 struct workspace;
 struct workspaces;
@@ -90,6 +91,9 @@ void workspace_look(const struct workspace *workspace, struct workspace_view *re
 
 /** What became of cells since the start. */
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces);
+
+/** What is made ahead. */
+const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);
 
 /** Queues @ticket, whose fields but entry and begun the caller has set; begins it when there is a
  * cell and a free slot. */

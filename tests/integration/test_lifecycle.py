@@ -307,7 +307,7 @@ def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
 
 
 def idle_config(account, time_text):
-    return (f"[cloister]\nworkspace_idle_time = {time_text}\n"
+    return (f"[cloister]\nworkspace_idle_time = {time_text}\nspare_cells = 0\n"
             f"[tenant t]\nusers = {account.name}\nmanaged = yes\n")
 
 
@@ -337,6 +337,64 @@ def test_without_an_idle_time_the_processes_stay(start_daemon, account):
     assert daemon.reload(idle_config(account, "200ms"))
     assert procfs.eventually(lambda: not procfs.children(daemon.spawner()), 20)
     assert client.run("echo well")["stdout"] == "well\n"
+
+
+# What is made ahead
+
+
+def spares_of(daemon):
+    return [pid for pid in procfs.children(daemon.spawner())
+            if procfs.name(pid) == "cloister-spare" and procfs.is_alive(pid)]
+
+
+def spare_config(account, count):
+    return f"[cloister]\nspare_cells = {count}\nadmin_group = {account.name}\n[tenant t]\nusers = {account.name}\nmanaged = yes\n"
+
+
+def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
+    daemon = start_daemon(config=spare_config(account, 2))
+    client = daemon.connect()
+    assert not spares_of(daemon)
+    client.call("workspace.open", {"workspace": "first"})
+    client.use("write_file", path="secret", content="of the first")
+    client.run("echo secret > /tmp/secret")
+    used = set(daemon.cells()[0])
+    for i in range(6):
+        assert procfs.eventually(lambda: len(spares_of(daemon)) == 4, 20)
+        spares = set(spares_of(daemon))
+        for pid in spares if AM_ROOT else ():
+            # Nobody yet, and with nothing of any workspace.
+            assert (procfs.PROC / str(pid) / "uid_map").read_text() == ""
+            assert not any(str(daemon.state) in text for text in procfs.fds(pid).values())
+        client.call("workspace.open", {"workspace": f"w{i}"})
+        name = {"workspace": f"w{i}"}
+        assert client.observe("run_command", {"command": "id -u; ls -A . /tmp"}, **name)["output"]["stdout"] == \
+            "1000\n.:\n\n/tmp:\n"
+        assert client.observe("list_directory", {"path": "."}, **name)["output"]["count"] == 0
+        new = {pid for pair in daemon.cells() for pid in pair} - used
+        assert new <= spares and len(new) == 2
+        used |= new
+        assert len(spares_of(daemon)) <= 4
+    status = json.loads(daemon.ctl("--json", "status").stdout)
+    assert status["spare_cells_used"] == 6
+
+
+def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
+    daemon = start_daemon(config=spare_config(account, 2))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    assert procfs.eventually(lambda: len(spares_of(daemon)) == 4, 20)
+    victim, *_ = spares_of(daemon)
+    kill(daemon, victim)  # and its sibling is of no use any more
+    for i in range(3):
+        client.call("workspace.open", {"workspace": f"w{i}"})
+        assert client.observe("run_command", {"command": "echo well"}, workspace=f"w{i}")["success"]
+    assert procfs.eventually(lambda: len(spares_of(daemon)) == 4, 20)
+    assert daemon.reload(spare_config(account, 0))
+    assert procfs.eventually(lambda: not spares_of(daemon), 20)
+    client.call("workspace.open", {"workspace": "last"})
+    time.sleep(0.5)
+    assert not spares_of(daemon)
 
 
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):

@@ -217,7 +217,7 @@ class Daemon:
         def both():
             names = {"cloister-worker": [], "cloister-files": []}
             for pid in procfs.children(self.spawner()):
-                if procfs.is_alive(pid):
+                if procfs.is_alive(pid) and procfs.name(pid) != "cloister-spare":
                     names.setdefault(procfs.name(pid), []).append(pid)
             pairs = list(zip(names["cloister-worker"], names["cloister-files"]))
             # One of a pair may be just going, or the other just coming.

@@ -12,6 +12,7 @@
 #include "worker/commands/command_table.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/setup.h"
+#include "worker/spare.h"
 
 #include "common/wire_commands.h"
 
@@ -98,18 +99,20 @@ int main(int argc, char **argv)
 	struct command_cgroups cgroups = command_cgroups_inherited();
 	struct command_table *table = NULL;
 	struct channel channel;
-	const char *step = "start";
+	const char *step = "start", *path;
 	int signal_fd, r;
 
 	/* The default, which commands inherit: a worker whose cloisterd is gone has nothing to live
 	 * for either. */
 	signal(SIGPIPE, SIG_DFL);
-	prctl(PR_SET_NAME, "cloister-worker");
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
 	if (argc != 3)
 		return 2;
-	setup.kind = workspace_kind_by_name(text_from(argv[1]));
-	setup.visible = workspace_visible_root(setup.kind, argv[2]);
+	r = setup_for_workspace(argv, FD_WORKER_TREE, &setup.kind, &path);
+	if (r < 0)
+		return r == -EPIPE ? 0 : 1;
+	prctl(PR_SET_NAME, "cloister-worker");
+	setup.visible = workspace_visible_root(setup.kind, path);
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0 && signal_fd < 0)

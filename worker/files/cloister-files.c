@@ -12,7 +12,9 @@
 #include "worker/files/files_serve.h"
 #include "worker/files/files_setup.h"
 #include "worker/setup.h"
+#include "worker/spare.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -20,6 +22,7 @@ int main(int argc, char **argv)
 {
 	struct root root = {.fd = -1, .proc_self_fd = -1};
 	enum workspace_kind kind;
+	const char *path;
 	struct channel channel;
 	const char *step = "start";
 	sigset_t none;
@@ -29,12 +32,14 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an answer: FILE_TOO_LARGE */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	prctl(PR_SET_NAME, "cloister-files");
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
 	if (argc != 3)
 		return 2;
-	kind = workspace_kind_by_name(text_from(argv[1]));
-	root.visible = text_from(workspace_visible_root(kind, argv[2]));
+	r = setup_for_workspace(argv, FD_FILES_TREE, &kind, &path);
+	if (r < 0)
+		return r == -EPIPE ? 0 : 1;
+	prctl(PR_SET_NAME, "cloister-files");
+	root.visible = text_from(workspace_visible_root(kind, path));
 	r = files_setup(&root, &step);
 	if (r < 0) {
 		setup_report_failure(&channel, FILES_FAILED, 0, step, r);

@@ -12,6 +12,7 @@
 #include "common/program.h"
 #include "worker/confine.h"
 #include "worker/mounts.h"
+#include "worker/spare.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 #include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,9 +37,14 @@
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
 
-static const cap_value_t worker_capabilities[] = {
-	CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP, CAP_SYS_RESOURCE};
-static const cap_value_t files_capabilities[] = {CAP_SYS_ADMIN, CAP_SETPCAP};
+static const cap_value_t worker_capabilities[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP,
+	CAP_SYS_RESOURCE,
+	/* Only one that is made ahead: it becomes its user later. */
+	CAP_SETUID, CAP_SETGID};
+static const cap_value_t files_capabilities[] = {
+	CAP_SYS_ADMIN, CAP_SETPCAP, CAP_SETUID, CAP_SETGID};
+
+#define SPARE_CAPABILITIES 2 /* the last of them */
 
 /* What a child under construction tells the spawner, over a pipe that its exec closes. */
 struct child_report {
@@ -54,13 +61,15 @@ struct cell {
 	uint64_t number;
 	const struct spawner_open *request;
 	const int *fds;
-	const int *files_fds; /* of them: the files process's channel */
+	const int *worker_fds, *files_fds; /* of them: the channels */
 	char visible[PATH_MAX];
 	int root;     /* the checked directory, in this mount namespace */
 	int trees[2]; /* detached clones for worker and files */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
+	bool spare;                 /* made ahead: trees are the sockets it waits at */
+	int sockets[2];             /* their other ends */
 };
 
 /* @cgroup: to begin in; -1: the caller's. */
@@ -94,7 +103,11 @@ static int receive_report(int fd, struct child_report *ret)
 	return n == sizeof(*ret) ? 1 : 0;
 }
 
-_Static_assert((int)SPAWNER_OPEN_ROOT == (int)SPAWNER_OPEN_FILES_ROOT, "open_root takes both");
+_Static_assert((int)SPAWNER_OPEN_ROOT == (int)SPAWNER_OPEN_FILES_ROOT &&
+		       (int)SPAWNER_OPEN_ROOT == (int)SPAWNER_ASSIGN_ROOT,
+	"open_root takes all");
+_Static_assert(
+	(int)SPAWNER_OPEN_FILES_WORKER == (int)SPAWNER_ASSIGN_WORKER, "find_worker takes both");
 
 /* The directory that cloisterd checked, opened anew in this mount namespace by the path that it
  * has, links refused. */
@@ -168,12 +181,14 @@ static int become_agent(void)
 static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
 	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
 {
-	char *const argv[] = {
-		name, (char *)workspace_kind_name(cell->request->kind), cell->visible, NULL};
-	int r = become_agent();
+	char *const argv[] = {name,
+		cell->spare ? (char *)SPARE_KIND : (char *)workspace_kind_name(cell->request->kind),
+		cell->visible, NULL};
+	int r = cell->spare ? confine_die_with_parent() : become_agent();
 
 	if (r == 0)
-		r = confine_pass_on_capabilities(capabilities, n_capabilities);
+		r = confine_pass_on_capabilities(
+			capabilities, n_capabilities - (cell->spare ? 0 : SPARE_CAPABILITIES));
 	if (r == 0)
 		r = program_execute(program, argv, fds, n_fds);
 	send_report(report, REPORT_FAILED, -r);
@@ -188,8 +203,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 
 static _Noreturn void worker_child(struct cell *cell, int report, int go)
 {
-	int fds[] = {-1, -1, CHILD_STDERR, cell->fds[SPAWNER_OPEN_WORKER_DOWN],
-		cell->fds[SPAWNER_OPEN_WORKER_UP], cell->trees[0], -1};
+	int fds[] = {
+		-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0], -1};
 	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
 	char byte;
 	int r = 0;
@@ -307,13 +322,18 @@ static int report_pipe(int *ret_read, int *ret_write)
 	return 0;
 }
 
-/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
-static int map_and_release(const struct cell *cell, pid_t pid, int go)
+static int write_maps(const struct cell *cell, pid_t pid)
 {
 	int r = write_map(pid, "uid_map", cell->maker->uid);
 
-	if (r == 0)
-		r = write_map(pid, "gid_map", cell->maker->gid);
+	return r < 0 ? r : write_map(pid, "gid_map", cell->maker->gid);
+}
+
+/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
+static int map_and_release(const struct cell *cell, pid_t pid, int go)
+{
+	int r = cell->spare ? 0 : write_maps(cell, pid);
+
 	if (r < 0)
 		return r;
 	return write(go, "g", 1) == 1 ? 0 : -errno;
@@ -429,6 +449,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.number = number,
 		.request = request,
 		.fds = fds,
+		.worker_fds = &fds[SPAWNER_OPEN_WORKER_DOWN],
 		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN],
 		.root = -1,
 		.trees = {-1, -1},
@@ -472,4 +493,103 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	}
 	*ret_pidfd = cell.pidfds[SPAWNER_OPENED_FILES];
 	return 0;
+}
+
+/* Where the two will wait; each has its socket in the place of its mount. */
+static int make_sockets(struct cell *cell)
+{
+	for (int i = 0; i < 2; i++) {
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+			return -errno;
+		cell->sockets[i] = pair[0];
+		cell->trees[i] = pair[1];
+	}
+	return 0;
+}
+
+static int remember(struct cell *cell)
+{
+	return cell_spares_add(cell->maker->spares, cell->pids, cell->sockets);
+}
+
+int cell_prepare(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_open *request, const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS],
+	const char **ret_step)
+{
+	static const struct cell_step steps[] = {
+		{"make sockets", make_sockets},
+		{"make a cgroup", make_cgroup},
+		{"start cloister-worker", start_worker},
+		{"start cloister-files", start_files},
+		{"remember the cell", remember},
+	};
+	struct cell cell = {.maker = maker,
+		.number = number,
+		.request = request,
+		.fds = fds,
+		.worker_fds = &fds[SPAWNER_PREPARE_WORKER_DOWN],
+		.files_fds = &fds[SPAWNER_PREPARE_FILES_DOWN],
+		.root = -1,
+		.trees = {-1, -1},
+		.pidfds = {-1, -1},
+		.spare = true,
+		.sockets = {-1, -1}};
+	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+
+	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
+	close_fd(&cell.sockets[0]);
+	close_fd(&cell.sockets[1]);
+	if (r < 0) {
+		cell_abandon(&cell);
+		return r;
+	}
+	memcpy(ret_pidfds, cell.pidfds, sizeof(cell.pidfds));
+	return 0;
+}
+
+static int limit_cgroup(struct cell *cell)
+{
+	return cell_cgroup_limit(
+		cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER], &cell->request->limits);
+}
+
+static int map_ids(struct cell *cell)
+{
+	return write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
+}
+
+static int tell_spare(struct cell *cell)
+{
+	struct cell_spare *spare =
+		cell_spares_take(cell->maker->spares, cell->pids[SPAWNER_OPENED_WORKER]);
+	int r = spare ? 0 : -ESRCH;
+
+	for (int i = 0; r == 0 && i < 2; i++)
+		r = spare_assign(
+			spare->sockets[i], cell->request->kind, cell->visible, cell->trees[i]);
+	cell_spare_free(spare);
+	return r;
+}
+
+int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
+	const char **ret_step)
+{
+	static const struct cell_step steps[] = {
+		{"find the waiting cell", find_worker},
+		{"open the workspace's root", open_root},
+		{"clone the workspace's mounts", clone_trees},
+		{"limit the workspace's cgroup", limit_cgroup},
+		{"map the workspace's ids", map_ids},
+		{"tell the waiting cell", tell_spare},
+	};
+	struct cell cell = {.maker = maker,
+		.request = request,
+		.fds = fds,
+		.root = -1,
+		.trees = {-1, -1},
+		.pidfds = {-1, -1}};
+
+	return take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 }

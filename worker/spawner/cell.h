@@ -9,6 +9,7 @@
 
 #include "common/wire_spawner.h"
 #include "worker/spawner/cell_cgroup.h"
+#include "worker/spawner/cell_spares.h"
 
 #include <sys/types.h>
 
@@ -20,6 +21,7 @@ struct cell_maker {
 		      mapped to */
 	gid_t gid;
 	struct cell_cgroups *cgroups;
+	struct cell_spares *spares;
 };
 
 /**
@@ -36,3 +38,16 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
  */
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
 	const int *fds, int *ret_pidfd, const char **ret_step);
+
+/**
+ * Makes cell @number ahead: its processes wait to be told by cell_assign for what, and their ids
+ * are not mapped before. @fds are SPAWNER_PREPARE_FDS, otherwise as cell_make.
+ */
+int cell_prepare(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_open *request, const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS],
+	const char **ret_step);
+
+/** Makes a waiting cell that of the workspace in @fds (SPAWNER_ASSIGN_FDS, borrowed). 0 or -errno;
+ * then it is of no use any more. */
+int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
+	const char **ret_step);

@@ -187,17 +187,37 @@ void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct c
 		forget(cgroup, all);
 }
 
-int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret)
+static struct cell_cgroup *group_of(struct cell_cgroups *all, pid_t worker)
 {
 	struct cell_cgroup *cgroup;
+
+	LIST_FOREACH (cgroup, &all->list, entry)
+		if (cgroup->pids[0] == worker)
+			return cgroup;
+	return NULL;
+}
+
+int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits)
+{
+	const struct cell_cgroup *cgroup = group_of(all, worker);
+	_cleanup_close_ int fd = -1;
+
+	if (all->root < 0)
+		return 0;
+	if (!cgroup)
+		return -ESRCH;
+	fd = openat(all->root, cgroup->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : set_limits(all->controllers, fd, limits);
+}
+
+int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret)
+{
+	struct cell_cgroup *cgroup = group_of(all, worker);
 	char name[64];
 
 	*ret = NULL;
 	if (all->root < 0)
 		return 0;
-	LIST_FOREACH (cgroup, &all->list, entry)
-		if (cgroup->pids[0] == worker)
-			break;
 	if (!cgroup)
 		return -ESRCH;
 	snprintf(name, sizeof(name), "%s/cell", cgroup->name);

@@ -47,6 +47,10 @@ void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct c
  * and NULL without delegation, or -errno. */
 int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret);
 
+/** The group that @worker is in gets @limits. 0, also without delegation, or -errno. */
+int cell_cgroup_limit(
+	struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits);
+
 /** Another files process is in its group. */
 void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cell_cgroups *all);
 

@@ -26,29 +26,51 @@ static _Noreturn void die(const char *what, int error)
 	exit(1);
 }
 
-/* Either request: a cell, or another files process for one. */
-static void open_cell(
+/* What can be asked, and what is said when it is done. */
+static const struct request {
+	unsigned n_fds, n_pidfds;
+	uint8_t answer;
+} requests[] = {
+	[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED_FDS, SPAWNER_OPENED},
+	[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, 1, SPAWNER_FILES_OPENED},
+	[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED_FDS, SPAWNER_OPENED},
+	[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, 0, SPAWNER_ASSIGNED},
+};
+
+static int act(const struct cell_maker *maker, const struct channel_frame *frame,
+	const struct spawner_open *request, int *ret_pidfds, const char **ret_step)
+{
+	switch (frame->type) {
+	case SPAWNER_OPEN:
+		return cell_make(maker, frame->call, request, frame->fds, ret_pidfds, ret_step);
+	case SPAWNER_OPEN_FILES:
+		return cell_make_files(maker, request, frame->fds, ret_pidfds, ret_step);
+	case SPAWNER_PREPARE:
+		return cell_prepare(maker, frame->call, request, frame->fds, ret_pidfds, ret_step);
+	default:
+		return cell_assign(maker, request, frame->fds, ret_step);
+	}
+}
+
+static void handle(
 	struct channel *channel, const struct cell_maker *maker, const struct channel_frame *frame)
 {
-	bool both = frame->type == SPAWNER_OPEN;
-	unsigned n_fds = both ? SPAWNER_OPEN_FDS : SPAWNER_OPEN_FILES_FDS;
-	unsigned n_pidfds = both ? SPAWNER_OPENED_FDS : 1;
-	uint8_t answer = both ? SPAWNER_OPENED : SPAWNER_FILES_OPENED;
+	const struct request *kind =
+		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
 	struct spawner_open request;
 	int pidfds[SPAWNER_OPENED_FDS], r;
 	const char *step;
 
-	if ((!both && frame->type != SPAWNER_OPEN_FILES) || frame->n_fds != n_fds ||
+	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
 		spawner_open_get(frame->payload, &request) < 0)
 		die("request", EBADMSG);
-	r = both ? cell_make(maker, frame->call, &request, frame->fds, pidfds, &step)
-		 : cell_make_files(maker, &request, frame->fds, pidfds, &step);
+	r = act(maker, frame, &request, pidfds, &step);
 	if (r < 0) {
 		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
 		return;
 	}
-	if (channel_send(channel, answer, frame->call, (struct text){NULL, 0}, pidfds, n_pidfds) <
-			0 ||
+	if (channel_send(channel, kind->answer, frame->call, (struct text){NULL, 0}, pidfds,
+		    kind->n_pidfds) < 0 ||
 		channel_flush(channel) < 0)
 		die("answer", errno);
 }
@@ -65,7 +87,7 @@ static void serve_requests(struct channel *channel, const struct cell_maker *mak
 	if (r < 0 && r != -EAGAIN)
 		die("read", r);
 	while ((r = channel_next(channel, &frame)) > 0) {
-		open_cell(channel, maker, &frame);
+		handle(channel, maker, &frame);
 		channel_frame_done(&frame);
 	}
 	if (r < 0)
@@ -73,14 +95,16 @@ static void serve_requests(struct channel *channel, const struct cell_maker *mak
 }
 
 /* The cells' processes are our children; who watches them holds their pidfds. */
-static void reap(int signal_fd, struct cell_cgroups *cgroups)
+static void reap(int signal_fd, const struct cell_maker *maker)
 {
 	struct signalfd_siginfo info;
 	pid_t pid;
 
 	(void)!read(signal_fd, &info, sizeof(info));
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		cell_cgroups_reaped(cgroups, pid);
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		cell_cgroups_reaped(maker->cgroups, pid);
+		cell_spares_reaped(maker->spares, pid);
+	}
 }
 
 /*
@@ -110,7 +134,9 @@ int main(void)
 {
 	struct spawner_setup setup = {.uid = geteuid(), .gid = getegid()};
 	struct cell_cgroups cgroups;
-	struct cell_maker maker = {.uid = setup.uid, .gid = setup.gid, .cgroups = &cgroups};
+	struct cell_spares spares = LIST_HEAD_INITIALIZER(spares);
+	struct cell_maker maker = {
+		.uid = setup.uid, .gid = setup.gid, .cgroups = &cgroups, .spares = &spares};
 	struct channel channel;
 	const char *step;
 	struct pollfd poll_fds[2];
@@ -143,7 +169,7 @@ int main(void)
 		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
 			die("poll", errno);
 		if (poll_fds[1].revents)
-			reap(poll_fds[1].fd, &cgroups);
+			reap(poll_fds[1].fd, &maker);
 		if (poll_fds[0].revents)
 			serve_requests(&channel, &maker);
 	}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* In spawner, worker and files process. Each trusts the other here: no workspace has been in it. */
+#include "worker/spare.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define AGENT_ID 1000 /* as in worker/spawner/cell.c */
+
+union control {
+	struct cmsghdr header;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+int spare_assign(int socket, enum workspace_kind kind, const char *path, int tree)
+{
+	struct spare_assignment assignment = {.kind = (uint8_t)kind};
+	struct iovec data = {&assignment, sizeof(assignment)};
+	union control control = {0};
+	struct msghdr message = {.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.space)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	size_t len = strlen(path);
+
+	if (len >= sizeof(assignment.path))
+		return -ENAMETOOLONG;
+	memcpy(assignment.path, path, len);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &tree, sizeof(tree));
+	/* No more of the path than there is. */
+	data.iov_len = offsetof(struct spare_assignment, path) + len;
+	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
+{
+	/* One byte less: the path has its end. */
+	struct iovec data = {ret, sizeof(*ret) - 1};
+	union control control = {0};
+	struct msghdr message = {.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.space)};
+	struct cmsghdr *header;
+	ssize_t n;
+
+	memset(ret, 0, sizeof(*ret));
+	do
+		n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n < 0 ? -errno : -EPIPE;
+	header = CMSG_FIRSTHDR(&message);
+	if (!header || header->cmsg_type != SCM_RIGHTS ||
+		header->cmsg_len != CMSG_LEN(sizeof(int)) || !workspace_kind_name(ret->kind) ||
+		ret->path[0] != '/')
+		return -EBADMSG;
+	memcpy(ret_tree, CMSG_DATA(header), sizeof(*ret_tree));
+	return 0;
+}
+
+int spare_wait(int fd, struct spare_assignment *ret)
+{
+	_cleanup_close_ int tree = -1;
+	int r = receive(fd, ret, &tree);
+
+	if (r < 0)
+		return r;
+	if (dup3(tree, fd, O_CLOEXEC) < 0)
+		return -errno;
+	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
+	if (setgroups(0, NULL) < 0 && errno != EPERM)
+		return -errno;
+	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
+		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
+		return -errno;
+	return 0;
+}
+
+int setup_for_workspace(char **argv, int fd, enum workspace_kind *ret_kind, const char **ret_path)
+{
+	static struct spare_assignment assignment;
+	int r;
+
+	if (strcmp(argv[1], SPARE_KIND) != 0) {
+		*ret_kind = workspace_kind_by_name(text_from(argv[1]));
+		*ret_path = argv[2];
+		return 0;
+	}
+	prctl(PR_SET_NAME, "cloister-spare");
+	r = spare_wait(fd, &assignment);
+	*ret_kind = assignment.kind;
+	*ret_path = assignment.path;
+	return r;
+}

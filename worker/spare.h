@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A worker or files process that was started before it is known for which workspace: in its
+ * namespaces, whose ids are not mapped, with nothing of any workspace, it waits for the spawner to
+ * say. It becomes one workspace's and never another's. user_namespaces(7), unix(7).
+ */
+
+#include "common/wire_spawner.h"
+
+#include <limits.h>
+
+/* What its command line says in place of a kind. */
+#define SPARE_KIND "spare"
+
+struct spare_assignment {
+	uint8_t kind; /* enum workspace_kind */
+	char path[PATH_MAX];
+};
+
+/** The spawner's side: sends the assignment and the workspace's mount @tree. 0 or -errno. */
+int spare_assign(int socket, enum workspace_kind kind, const char *path, int tree);
+
+/**
+ * The process's: waits at @fd, where the mount then is in place of the socket, and becomes the
+ * namespace's one user. 0 or -errno; -EPIPE: it is not needed any more.
+ */
+int spare_wait(int fd, struct spare_assignment *ret);
+
+/**
+ * For which workspace a program is: what its command line @argv says, or, for one that was made
+ * ahead, what comes at @fd, which is waited for under another name. @ret_path is argv's or static.
+ * As spare_wait.
+ */
+int setup_for_workspace(char **argv, int fd, enum workspace_kind *ret_kind, const char **ret_path);
