@@ -297,6 +297,7 @@ static void start(struct daemon *daemon)
 {
 	int r;
 
+	tzset(); /* reads a file, which the log would do later */
 	startup_raise_file_limit();
 	startup_keep_memory();
 	settle_config(daemon);

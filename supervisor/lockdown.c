@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/capability.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -29,7 +30,6 @@ static const int allowed[] = {
 	SCMP_SYS(pipe2),
 	SCMP_SYS(dup),
 	SCMP_SYS(lseek),
-	SCMP_SYS(ioctl),
 	SCMP_SYS(fstat),
 	SCMP_SYS(newfstatat),
 	SCMP_SYS(statx),
@@ -39,7 +39,6 @@ static const int allowed[] = {
 	SCMP_SYS(readlink),
 	SCMP_SYS(readlinkat),
 	SCMP_SYS(mkdirat),
-	SCMP_SYS(mkdir),
 	SCMP_SYS(unlinkat),
 	SCMP_SYS(unlink),
 	SCMP_SYS(umask),
@@ -74,10 +73,8 @@ static const int allowed[] = {
 	SCMP_SYS(tgkill),
 	/* memory, signals, threads, ends */
 	SCMP_SYS(brk),
-	SCMP_SYS(mmap),
 	SCMP_SYS(munmap),
 	SCMP_SYS(mremap),
-	SCMP_SYS(mprotect),
 	SCMP_SYS(madvise),
 	SCMP_SYS(futex),
 	SCMP_SYS(rt_sigaction),
@@ -155,6 +152,7 @@ static void release_filter(scmp_filter_ctx *filter)
  */
 static int add_conditional_rules(scmp_filter_ctx filter)
 {
+	static const int mapping[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 		SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
 
@@ -168,6 +166,14 @@ static int add_conditional_rules(scmp_filter_ctx filter)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
 			SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+	/* Memory is never executable, neither at once nor later. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mapping); i++) {
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, mapping[i], 1,
+			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+		if (r == 0)
+			r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, mapping[i], 1,
+				SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+	}
 	/* Turning dumpable, or anything else that was given up, back on is no business of its. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
