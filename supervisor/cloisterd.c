@@ -261,7 +261,7 @@ static char *directory_of(const char *path)
 	if (slash)
 		slash[slash == directory] = '\0';
 	else if (directory)
-		strcpy(directory, ".");
+		memcpy(directory, ".", sizeof("."));
 	return directory;
 }
 

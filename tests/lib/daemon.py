@@ -135,7 +135,9 @@ class Area:
         if without:
             words = [BUILD / "tests" / "without", without, *words]
         if DELEGATED and not launcher and program == "cloisterd":
-            self.delegations.append(delegated.Delegation(self.account, f"{self.path.name}-{len(self.delegations)}"))
+            with acting_as(os.getuid()):
+                made = delegated.Delegation(self.account, f"{self.path.name}-{len(self.delegations)}")
+            self.delegations.append(made)
             launcher = self.delegations[-1].launcher()
         if not launcher:
             keywords.update(self.account.as_user())
