@@ -262,7 +262,7 @@ static char *directory_of(const char *path)
 	if (slash)
 		slash[slash == directory] = '\0';
 	else if (directory)
-		strcpy(directory, ".");
+		memcpy(directory, ".", sizeof("."));
 	return directory;
 }
 
@@ -298,6 +298,7 @@ static void start(struct daemon *daemon)
 {
 	int r;
 
+	tzset(); /* reads a file, which the log would do later */
 	startup_raise_file_limit();
 	startup_keep_memory();
 	settle_config(daemon);

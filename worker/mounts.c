@@ -76,6 +76,13 @@ int mount_new_cgroup(int *ret_fd)
 	return fs < 0 ? -errno : create_and_mount(fs, NEVER_EXECUTED, ret_fd);
 }
 
+int mount_new_mqueue(int *ret_fd)
+{
+	_cleanup_close_ int fs = fsopen("mqueue", FSOPEN_CLOEXEC);
+
+	return fs < 0 ? -errno : create_and_mount(fs, NEVER_EXECUTED, ret_fd);
+}
+
 int mount_new_devpts(int *ret_fd)
 {
 	_cleanup_close_ int fs = fsopen("devpts", FSOPEN_CLOEXEC);

@@ -25,6 +25,9 @@ int mount_new_proc(bool subset_pid, int *ret_fd);
 /** A detached cgroup2 whose root is that of the caller's cgroup namespace. */
 int mount_new_cgroup(int *ret_fd);
 
+/** Makes a detached mount of the POSIX message queues of this IPC namespace. mq_overview(7) */
+int mount_new_mqueue(int *ret_fd);
+
 /** A detached devpts instance of its own. */
 int mount_new_devpts(int *ret_fd);
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 
+import delegation as delegated
 import procfs
 from cloister_client import Client, acting_as
 
@@ -17,6 +18,8 @@ BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
             "cloisterctl")
 AM_ROOT = os.getuid() == 0
+# Every cloisterd gets a cgroup of its own, where there can be one.
+DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
 
 
@@ -90,11 +93,15 @@ class Area:
         for program in PROGRAMS:
             shutil.copy(BUILD / "bin" / program, self.bin)
         self.home = self.directory("home")
+        if WITHOUT == "openat2":  # the spawner needs it
+            self.take_openat2()
         self.number = 0
+        self.delegations = []
 
     def take_openat2(self):
         """From now on the files processes that are started have no openat2(2)."""
-        self.put_in_place_of("cloister-files", "without_openat2")
+        if not (self.bin / "cloister-files.real").exists():
+            self.put_in_place_of("cloister-files", "without_openat2")
 
     def take_liars(self):
         """From now on workers and files processes that are started lie where they are told to: liar.py."""
@@ -121,9 +128,17 @@ class Area:
         """Starts a program of ours as the user, or by a launcher that makes it the user's, on a kernel that may lack something."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
-        words = [self.bin / words[0], *words[1:]]
-        if without or WITHOUT:
-            words = [BUILD / "tests" / "without", without or WITHOUT, *words]
+        program, *rest = words
+        words = [self.bin / program, *rest]
+        if not without and WITHOUT != "openat2":
+            without = WITHOUT
+        if without:
+            words = [BUILD / "tests" / "without", without, *words]
+        if DELEGATED and not launcher and program == "cloisterd":
+            with acting_as(os.getuid()):
+                made = delegated.Delegation(self.account, f"{self.path.name}-{len(self.delegations)}")
+            self.delegations.append(made)
+            launcher = self.delegations[-1].launcher()
         if not launcher:
             keywords.update(self.account.as_user())
         with acting_as(os.getuid()):
@@ -141,6 +156,8 @@ class Area:
         return self.run("cloister", "--private", "--workspace", str(workspace), *words, **keywords)
 
     def remove(self):
+        for delegation in self.delegations:
+            delegation.remove()
         shutil.rmtree(self.path)
 
 

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -93,6 +94,18 @@ static void try_setuid(void)
 	syscall(SYS_setuid, 0);
 }
 
+static void try_executable_memory(void)
+{
+	(void)!mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void try_making_memory_executable(void)
+{
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mprotect(memory, 4096, PROT_READ | PROT_EXEC);
+}
+
 /* Runs @attempt behind the filter in a child and returns how the child ended. */
 static int run(void (*attempt)(void))
 {
@@ -129,6 +142,8 @@ static void test_forbidden_calls_kill(void **state)
 		{"socket(AF_UNIX)", try_unix_socket},
 		{"setns", try_setns},
 		{"setuid", try_setuid},
+		{"mmap(PROT_EXEC)", try_executable_memory},
+		{"mprotect(PROT_EXEC)", try_making_memory_executable},
 	};
 
 	(void)state;

@@ -242,7 +242,7 @@ static int stand(enum who who)
 		return lockdown_wall(&place, 1);
 	if (who == FILES)
 		return files_wall(open("in", O_PATH | O_DIRECTORY | O_CLOEXEC));
-	r = command_wall_prepare("in", "in", &wall);
+	r = command_wall_prepare("in", "in", -1, &wall);
 	/* /tmp is a place of commands', and here "out" lies in it. */
 	for (unsigned i = 0; i < wall.n_rules; i++) {
 		struct stat rule, tmp;

@@ -5,33 +5,40 @@
 #include "common/cleanup.h"
 #include "worker/commands/raw_syscall.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 
 #define PRIVATE (WALL_READ | WALL_WRITE | WALL_EXECUTE)
 
-static int add_rule(struct command_wall *wall, const char *path, uint64_t access)
+static void add_rule(struct command_wall *wall, int fd, uint64_t access)
+{
+	wall->rules[wall->n_rules++] = (struct landlock_path_beneath_attr){
+		.allowed_access = access & wall->attr.files,
+		.parent_fd = fd,
+	};
+}
+
+static int add_place(struct command_wall *wall, const char *path, uint64_t access)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
 
 	/* A rootfs goes without what it does not have. */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	wall->rules[wall->n_rules++] = (struct landlock_path_beneath_attr){
-		.allowed_access = access & wall->attr.files,
-		.parent_fd = fd,
-	};
+	add_rule(wall, fd, access);
 	return 0;
 }
 
-int command_wall_prepare(const char *visible, const char *home, struct command_wall *ret)
+int command_wall_prepare(
+	const char *visible, const char *home, int queues, struct command_wall *ret)
 {
 	const struct wall_attr wanted = {
 		.files = WALL_ALL, .scoped = WALL_SCOPE_SOCKETS | WALL_SCOPE_SIGNALS};
 	const struct {
 		const char *path;
 		uint64_t access;
-	} places[COMMAND_WALL_RULES] = {
+	} places[] = {
 		{"/", WALL_READ | WALL_EXECUTE},
 		{visible, PRIVATE},
 		{"/tmp", PRIVATE},
@@ -48,9 +55,15 @@ int command_wall_prepare(const char *visible, const char *home, struct command_w
 		wall.attr = wall_attr_of(abi, wanted, &wall.attr_size);
 		wall.proc_access = (WALL_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | WALL_TRUNCATE) &
 				   wall.attr.files;
-		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places) && places[i].path; i++)
-			r = add_rule(&wall, places[i].path, places[i].access);
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++)
+			r = add_place(&wall, places[i].path, places[i].access);
 	}
+	/* They are files of no place: Landlock finds nothing above them. */
+	if (wall.attr_size > 0 && queues >= 0)
+		add_rule(&wall, queues, PRIVATE);
+	else
+		close_fd(&queues);
+	static_assert(ARRAY_SIZE(places) + 1 <= COMMAND_WALL_RULES, "every rule has its place");
 	*ret = wall;
 	return r;
 }

@@ -25,10 +25,12 @@ struct command_wall {
 
 /**
  * Prepares the rules in the root that commands see: their workspace is at @visible, "/" if it is
- * all, and @home is of the private tmpfs. Without Landlock that knows renames the wall is none. 0
- * or -errno.
+ * all, and @home is of the private tmpfs; @queues is a mount of the message queues, which belongs
+ * to the wall from here on, or -1. Without Landlock that knows renames the wall is none. 0 or
+ * -errno.
  */
-int command_wall_prepare(const char *visible, const char *home, struct command_wall *ret);
+int command_wall_prepare(
+	const char *visible, const char *home, int queues, struct command_wall *ret);
 
 /** Raw system calls only. A command's wall, for the proc that is at /proc now: a descriptor for
  * landlock_restrict_self(2) in @ret_fd, or -1 where there is none. 0 or -errno. */

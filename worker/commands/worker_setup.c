@@ -12,6 +12,7 @@
 #include "worker/commands/command_filter.h"
 #include "worker/commands/worker_root.h"
 #include "worker/confine.h"
+#include "worker/mounts.h"
 #include "worker/setup.h"
 
 #include <errno.h>
@@ -135,7 +136,11 @@ static int prepare_wall(void *context)
 {
 	struct worker_setup *setup = context;
 
-	return command_wall_prepare(setup->visible, setup->home, &setup->wall);
+	int queues = -1, r = mount_new_mqueue(&queues);
+
+	if (r < 0 && r != -ENODEV) /* a kernel without them */
+		return r;
+	return command_wall_prepare(setup->visible, setup->home, queues, &setup->wall);
 }
 
 static int keep_sys_admin_only(void *context)

@@ -203,7 +203,7 @@ static int refuse(scmp_filter_ctx filter)
 	int r = keep_core_limit(filter);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
+		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));
 	return r;
 }
@@ -221,7 +221,7 @@ static int know(scmp_filter_ctx filter)
 }
 
 static const struct filter_source sources[] = {
-	{"commands_allowed", SCMP_ACT_ERRNO(EPERM), allow},
+	{"commands_allowed", FILTER_REFUSE, allow},
 	{"commands_refused", SCMP_ACT_ALLOW, refuse},
 	{"commands_known", SCMP_ACT_ERRNO(ENOSYS), know},
 };

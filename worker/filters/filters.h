@@ -8,9 +8,14 @@
  * wrong by a process that has met a workspace. seccomp(2), seccomp_rule_add(3).
  */
 
+#include <errno.h>
 #include <seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* What is forbidden. The tests have a build whose filters kill there, in which nothing of
+ * cloister's own may die: it never relies on being refused. */
+#define FILTER_REFUSE (CLOISTER_FILTER_KILL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(EPERM))
 
 struct filter_source {
 	const char *name; /* of the compiled array */

@@ -26,7 +26,7 @@ static const int refused[] = {
 
 static int refuse(scmp_filter_ctx filter)
 {
-	return filter_add(filter, SCMP_ACT_ERRNO(EPERM), refused, ARRAY_SIZE(refused));
+	return filter_add(filter, FILTER_REFUSE, refused, ARRAY_SIZE(refused));
 }
 
 static const struct filter_source sources[] = {{"spawner_refused", SCMP_ACT_ALLOW, refuse}};
