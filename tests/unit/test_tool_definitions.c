@@ -106,7 +106,7 @@ static void check_function(struct json_object *definition, size_t i, int schema_
 
 static void test_ollama(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA);
+	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -117,7 +117,7 @@ static void test_ollama(void **state)
 
 static void test_openai(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OPENAI);
+	struct json_object *array = tool_definitions(TOOL_FORMAT_OPENAI, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -133,7 +133,7 @@ static void test_openai(void **state)
 
 static void test_mcp(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_MCP);
+	struct json_object *array = tool_definitions(TOOL_FORMAT_MCP, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));

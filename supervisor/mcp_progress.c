@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/mcp_progress.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
+#include "supervisor/json_text.h"
+#include "supervisor/session_state.h"
+
+#include <event2/event.h>
+#include <time.h>
+
+struct mcp_progress {
+	struct session_call *call;
+	char *token;
+	struct event *timer;
+	struct timespec started;
+	uint64_t told_ms; /* the progress that was told last; 0: nothing yet */
+	char line[LIMIT_PROGRESS_LINE_BYTES];
+	size_t len;
+	bool line_ended; /* what comes begins another one */
+};
+
+struct mcp_progress *mcp_progress_new(const char *token)
+{
+	struct mcp_progress *progress = calloc(1, sizeof(*progress));
+
+	if (!progress)
+		return NULL;
+	progress->token = token ? strdup(token) : NULL;
+	if (!progress->token)
+		free(TAKE_PTR(progress));
+	return progress;
+}
+
+void mcp_progress_free(struct mcp_progress *progress)
+{
+	if (!progress)
+		return;
+	if (progress->timer)
+		event_free(progress->timer);
+	free(progress->token);
+	free(progress);
+}
+
+static uint64_t elapsed_ms(const struct mcp_progress *progress)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)((now.tv_sec - progress->started.tv_sec) * 1000 +
+			  (now.tv_nsec - progress->started.tv_nsec) / 1000000);
+}
+
+static void put_message(struct json_text *json, const struct mcp_progress *progress)
+{
+	struct text line = {progress->line, progress->len};
+
+	/* A character of which the other half is gone, or is still to come. */
+	while (line.len > 0 && (line.data[0] & 0xC0) == 0x80) {
+		line.data++;
+		line.len--;
+	}
+	line.len -= utf8_incomplete_tail(line);
+	json_text_key(json, "message");
+	json_text_string(json, line.len > 0 ? line : TEXT_LITERAL("running"));
+}
+
+/* A client that does not read is told later. */
+static void tell(struct mcp_progress *progress)
+{
+	struct session *session = progress->call->session;
+	uint64_t now = elapsed_ms(progress);
+	struct json_text json;
+
+	if (session->paused)
+		return;
+	progress->told_ms = now > progress->told_ms ? now : progress->told_ms + 1;
+	json = json_text(session->connection.output);
+	jsonrpc_notification_begin(&json, "notifications/progress");
+	json_text_object_begin(&json);
+	json_text_key(&json, "progressToken");
+	json_text_raw(&json, text_from(progress->token));
+	json_text_key(&json, "progress");
+	json_text_uint64(&json, progress->told_ms);
+	put_message(&json, progress);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	tell(context);
+}
+
+void mcp_progress_start(struct mcp_progress *progress, struct session_call *call)
+{
+	static const struct timeval interval = {
+		.tv_sec = LIMIT_PROGRESS_MS / 1000, .tv_usec = LIMIT_PROGRESS_MS % 1000 * 1000L};
+
+	progress->call = call;
+	clock_gettime(CLOCK_MONOTONIC, &progress->started);
+	/* Without memory for it, only output is told of. */
+	progress->timer =
+		event_new(call->session->service->base, -1, EV_PERSIST, on_timer, progress);
+	if (progress->timer)
+		event_add(progress->timer, &interval);
+}
+
+static bool ends_line(char c)
+{
+	return c == '\n' || c == '\r';
+}
+
+/* Keeps the last line that is not empty, of a long one the end. */
+static void keep_line(struct mcp_progress *progress, struct text data)
+{
+	size_t end = data.len, begin, keep;
+
+	while (end > 0 && ends_line(data.data[end - 1]))
+		end--;
+	begin = end;
+	while (begin > 0 && !ends_line(data.data[begin - 1]))
+		begin--;
+	if (begin == end) {
+		progress->line_ended = true;
+		return;
+	}
+	if (begin > 0 || progress->line_ended)
+		progress->len = 0;
+	progress->line_ended = end < data.len;
+	if (end - begin > sizeof(progress->line))
+		begin = end - sizeof(progress->line);
+	keep = sizeof(progress->line) - (end - begin);
+	if (progress->len > keep) {
+		memmove(progress->line, progress->line + progress->len - keep, keep);
+		progress->len = keep;
+	}
+	memcpy(progress->line + progress->len, data.data + begin, end - begin);
+	progress->len += end - begin;
+}
+
+void mcp_progress_output(struct mcp_progress *progress, struct text data)
+{
+	keep_line(progress, data);
+	if (progress->told_ms == 0 ||
+		elapsed_ms(progress) >= progress->told_ms + LIMIT_PROGRESS_OUTPUT_MS)
+		tell(progress);
+}
