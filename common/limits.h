@@ -82,6 +82,7 @@
 /* MCP (supervisor/mcp_progress.c, client/cmd_mcp.c). */
 #define LIMIT_PROGRESS_MS         1000 /* how often progress is told */
 #define LIMIT_PROGRESS_OUTPUT_MS  200  /* and at most, when a command writes much */
+#define LIMIT_PROGRESS_DELAY_MS   50   /* from output to the progress that tells of it */
 #define LIMIT_PROGRESS_LINE_BYTES 160  /* of the command's last line in it */
 #define LIMIT_MCP_LEFT_MS         1000 /* for answers after the end of `cloister mcp`'s input */
 

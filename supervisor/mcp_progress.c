@@ -20,6 +20,7 @@ struct mcp_progress {
 	char line[LIMIT_PROGRESS_LINE_BYTES];
 	size_t len;
 	bool line_ended; /* what comes begins another one */
+	bool soon;       /* the timer is set for output */
 };
 
 struct mcp_progress *mcp_progress_new(const char *token)
@@ -89,25 +90,34 @@ static void tell(struct mcp_progress *progress)
 	session_answer_end(session, &json);
 }
 
+static void set_timer(struct mcp_progress *progress, uint64_t milliseconds)
+{
+	struct timeval time = {
+		.tv_sec = (time_t)(milliseconds / 1000),
+		.tv_usec = (suseconds_t)(milliseconds % 1000 * 1000),
+	};
+
+	if (progress->timer)
+		event_add(progress->timer, &time);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *context)
 {
+	struct mcp_progress *progress = context;
+
 	(void)fd;
 	(void)what;
-	tell(context);
+	tell(progress);
+	progress->soon = false;
+	set_timer(progress, LIMIT_PROGRESS_MS);
 }
 
 void mcp_progress_start(struct mcp_progress *progress, struct session_call *call)
 {
-	static const struct timeval interval = {
-		.tv_sec = LIMIT_PROGRESS_MS / 1000, .tv_usec = LIMIT_PROGRESS_MS % 1000 * 1000L};
-
 	progress->call = call;
 	clock_gettime(CLOCK_MONOTONIC, &progress->started);
-	/* Without memory for it, only output is told of. */
-	progress->timer =
-		event_new(call->session->service->base, -1, EV_PERSIST, on_timer, progress);
-	if (progress->timer)
-		event_add(progress->timer, &interval);
+	progress->timer = event_new(call->session->service->base, -1, 0, on_timer, progress);
+	set_timer(progress, LIMIT_PROGRESS_MS);
 }
 
 static bool ends_line(char c)
@@ -143,10 +153,16 @@ static void keep_line(struct mcp_progress *progress, struct text data)
 	progress->len += end - begin;
 }
 
+/* Not at once: of a command that is over by then the answer says more, and a client may take what
+ * comes with the answer for what comes after it. */
 void mcp_progress_output(struct mcp_progress *progress, struct text data)
 {
+	uint64_t now = elapsed_ms(progress), next = progress->told_ms + LIMIT_PROGRESS_OUTPUT_MS;
+
 	keep_line(progress, data);
-	if (progress->told_ms == 0 ||
-		elapsed_ms(progress) >= progress->told_ms + LIMIT_PROGRESS_OUTPUT_MS)
-		tell(progress);
+	if (progress->soon)
+		return;
+	progress->soon = true;
+	set_timer(progress,
+		next > now + LIMIT_PROGRESS_DELAY_MS ? next - now : LIMIT_PROGRESS_DELAY_MS);
 }
