@@ -3,8 +3,8 @@
 
 /*
  * MCP's notifications/progress for a call whose request brought a progressToken: the milliseconds
- * that it has taken, once a second and soon after its command writes, with the last line that it wrote.
- * cloisterd; what a command wrote is hostile.
+ * that it has taken, once a second and soon after its command writes, with the last line that it
+ * wrote. cloisterd; what a command wrote is hostile.
  */
 
 #include "common/text.h"
