@@ -82,6 +82,11 @@ void client_free(struct client *client)
 	free(client);
 }
 
+int client_socket(const struct client *client)
+{
+	return client->fd;
+}
+
 /* Makes room for @more bytes after the end. */
 static int buffer_reserve(struct buffer *buffer, size_t more)
 {

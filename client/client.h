@@ -27,6 +27,10 @@ static inline void client_freep(struct client **client)
 }
 #define _cleanup_client_ _cleanup_(client_freep)
 
+/** The connected socket, borrowed, for bytes that pass it as they are; what has been received
+ * already is none of them. */
+int client_socket(const struct client *client);
+
 /** Queues a request; @params is taken, also on failure. 0 with the request's id, or -errno. */
 int client_send(
 	struct client *client, const char *method, struct json_object *params, int64_t *ret_id);

@@ -18,12 +18,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_tools, &command_call, &command_exec};
+static const struct command *const commands[] = {
+	&command_tools, &command_call, &command_exec, &command_mcp};
 
 static const struct option global_options[] = {CLOISTER_OPTIONS, {0}};
 
 static const struct command no_command = {
-	.usage = "tools|call|exec ...",
+	.usage = "tools|call|exec|mcp ...",
 	.short_options = "+",
 	.options = global_options,
 	.usage_status = STATUS_USAGE,
@@ -78,6 +79,9 @@ static int take_option(int option, struct invocation *invocation)
 		return 0;
 	case 'i':
 		invocation->use_stdin = true;
+		return 0;
+	case 'l':
+		invocation->limits = true;
 		return 0;
 	case 't':
 		if (duration_parse(optarg, &invocation->timeout_ms) == 0)

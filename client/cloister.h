@@ -30,6 +30,7 @@ struct invocation {
 	struct json_object *options; /* call --option, exec --env: tool.call's options */
 	bool private_only;           /* --private */
 	bool use_stdin;              /* exec --stdin */
+	bool limits;                 /* tools --limits */
 	int argc;                    /* operands, after the subcommand and its options */
 	char **argv;
 };
@@ -57,6 +58,7 @@ struct command {
 extern const struct command command_tools;
 extern const struct command command_call;
 extern const struct command command_exec;
+extern const struct command command_mcp;
 
 /** Prints "cloister: ", the message and a newline on stderr. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);

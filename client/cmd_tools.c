@@ -31,12 +31,14 @@ static int run_tools(const struct invocation *invocation)
 		complain("tools takes no operand such as '%s'", invocation->argv[0]);
 		return STATUS_USAGE;
 	}
-	r = session_open(invocation, false, &session);
+	r = session_open(invocation, invocation->limits, &session);
 	if (r < 0)
 		return STATUS_NO_SERVICE;
 	params = json_object_new_object();
 	if (invocation->format)
 		json_put(params, "format", json_object_new_string(invocation->format));
+	if (invocation->limits)
+		json_put(params, "limits", json_object_new_boolean(true));
 	r = client_request(session.client, "tools.list", params, &reply);
 	if (r < 0) {
 		client_complain(r);
@@ -47,12 +49,12 @@ static int run_tools(const struct invocation *invocation)
 	return status;
 }
 
-static const struct option options[] = {
-	{"format", required_argument, NULL, 'f'}, CLOISTER_OPTIONS, {0}};
+static const struct option options[] = {{"format", required_argument, NULL, 'f'},
+	{"limits", no_argument, NULL, 'l'}, CLOISTER_OPTIONS, {0}};
 
 const struct command command_tools = {
 	.name = "tools",
-	.usage = "tools [--format=ollama|openai|mcp]",
+	.usage = "tools [--format=ollama|openai|mcp] [--limits]",
 	.short_options = "",
 	.options = options,
 	.usage_status = STATUS_USAGE,

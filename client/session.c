@@ -97,6 +97,8 @@ static int open_workspace(struct session *session, const char *name, const char 
 		json_put(params, "root", json_object_new_string(directory));
 		json_put(params, "kind", json_object_new_string("directory"));
 	}
+	if (session->speaks_mcp)
+		json_put(params, "protocol", json_object_new_string("mcp"));
 	r = client_request(session->client, "workspace.open", params, &reply);
 	if (r < 0) {
 		client_complain(r);

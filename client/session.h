@@ -12,6 +12,7 @@ struct private_instance;
 struct session {
 	struct client *client;
 	struct private_instance *instance; /* NULL: the service answered */
+	bool speaks_mcp; /* set beforehand: once the workspace is open, MCP and nothing else */
 };
 
 /**

@@ -79,6 +79,13 @@
 #define LIMIT_INITS_AHEAD_MS 10000  /* after so long without anything to do they are ended */
 #define LIMIT_STRANGER_MS    5000   /* for the request of a peer of no tenant */
 
+/* MCP (supervisor/mcp_progress.c, client/cmd_mcp.c). */
+#define LIMIT_PROGRESS_MS         1000 /* how often progress is told */
+#define LIMIT_PROGRESS_OUTPUT_MS  200  /* and at most, when a command writes much */
+#define LIMIT_PROGRESS_DELAY_MS   50   /* from output to the progress that tells of it */
+#define LIMIT_PROGRESS_LINE_BYTES 160  /* of the command's last line in it */
+#define LIMIT_MCP_LEFT_MS         1000 /* for answers after the end of `cloister mcp`'s input */
+
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)
 #define LIMIT_TMP_INODES      200000

@@ -73,6 +73,7 @@ const struct tool tools[TOOL_COUNT] = {
 						.required = true,
 						.nul_allowed = true,
 						.max = LIMIT_CONTENT_TEXT_BYTES,
+						.max_plain = LIMIT_CONTENT_BYTES,
 						.too_long = TOOL_FILE_TOO_LARGE,
 						FIELD(content),
 					},

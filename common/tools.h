@@ -53,10 +53,12 @@ struct tool_param {
 	enum param_type type;
 	bool required;
 	bool has_default;
-	bool nul_allowed; /* strings: may hold a NUL byte */
-	const char *text; /* the default of a string */
-	int64_t number;   /* the default of an integer or boolean */
-	int64_t min, max; /* integers: the value; strings: the length in bytes; both inclusive */
+	bool nul_allowed;  /* strings: may hold a NUL byte */
+	const char *text;  /* the default of a string */
+	int64_t number;    /* the default of an integer or boolean */
+	int64_t min, max;  /* integers: the value; strings: the length in bytes; both inclusive */
+	int64_t max_plain; /* strings that may come as base64: their bound when they do not; 0: max
+			    */
 	enum tool_error too_long; /* strings: the code for one longer than max */
 	size_t offset;            /* of the field in struct tool_args */
 };

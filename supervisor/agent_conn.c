@@ -196,12 +196,7 @@ static bool refuse_line(struct agent_conn *conn, size_t len)
 	if (!too_long && (len <= LIMIT_LARGE_LINE_BYTES ||
 				 conn->service->pending_bytes <= LIMIT_PENDING_TOTAL_BYTES))
 		return false;
-	(void)jsonrpc_error(conn->output, NULL,
-		too_long ? JSONRPC_INVALID_REQUEST : JSONRPC_SERVER_ERROR,
-		too_long ? "The message is longer than this service accepts"
-			 : "The service has too many large requests in flight; try again later",
-		too_long ? NULL : "BUSY");
-	on_wrote(conn);
+	session_refuse_line(conn->session, too_long);
 	return true;
 }
 

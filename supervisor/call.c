@@ -165,7 +165,7 @@ static const char *cause_sentence(const struct call *call, char *buffer, size_t 
 		snprintf(buffer, size,
 			is_command(call) ? "The command was ended after %lld ms, at its deadline; "
 					   "output has what "
-					   "it wrote until then. Give a larger timeout_ms or a "
+					   "it wrote until then; give a larger timeout_ms or a "
 					   "faster command"
 					 : "The call was ended after %lld ms, at its deadline; ask "
 					   "for less at once",

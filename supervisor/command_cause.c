@@ -27,15 +27,17 @@ const char *command_cause_sentence(
 	case ENDED_BY_MEMORY:
 		snprintf(buffer, size,
 			"The command was killed because it needed too much memory: a command may "
-			"use %llu MiB, all of a workspace together %llu MiB. Handle less data at a "
-			"time or run fewer jobs at once; output has what it wrote until then",
+			"use %llu MiB, all of a workspace together %llu MiB; handle less data at a "
+			"time or run fewer jobs at once, and see output for what it wrote until "
+			"then",
 			(unsigned long long)(cgroup_command_limits(limits).memory_bytes / MIB),
 			(unsigned long long)(cgroup_workspace_limits(limits).memory_bytes / MIB));
 		return buffer;
 	case ENDED_BY_PIDS:
 		snprintf(buffer, size,
 			"The command failed after it had reached the limit of %u processes and "
-			"threads. Run fewer jobs at once; output has what it wrote until then",
+			"threads; run fewer jobs at once, and see output for what it wrote until "
+			"then",
 			cgroup_command_limits(limits).processes);
 		return buffer;
 	case ENDED_BY_SECCOMP:

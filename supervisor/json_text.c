@@ -2,6 +2,7 @@
 #include "supervisor/json_text.h"
 
 #include "common/base64.h"
+#include "common/cleanup.h"
 #include "supervisor/json_escape.h"
 
 #include <errno.h>
@@ -276,6 +277,38 @@ void json_text_string_end(struct json_text *json)
 	put_escaped(json, (struct text){json->pending, json->pending_len});
 	json->pending_len = 0;
 	put(json, TEXT_LITERAL("\""));
+}
+
+void json_text_string_of(struct json_text *json, struct evbuffer *buffer)
+{
+	struct evbuffer_iovec vectors[16];
+	struct evbuffer_ptr at;
+	size_t left = evbuffer_get_length(buffer);
+
+	json_text_string_begin(json);
+	while (left > 0 && !json->failed) {
+		int n;
+
+		evbuffer_ptr_set(buffer, &at, evbuffer_get_length(buffer) - left, EVBUFFER_PTR_SET);
+		n = evbuffer_peek(buffer, -1, &at, vectors, ARRAY_SIZE(vectors));
+		if (n > (int)ARRAY_SIZE(vectors))
+			n = ARRAY_SIZE(vectors);
+		for (int i = 0; i < n; i++) {
+			struct text part = {vectors[i].iov_base, vectors[i].iov_len};
+
+			json_text_string_part(json, part);
+			left -= part.len;
+		}
+		json->failed |= n <= 0;
+	}
+	json_text_string_end(json);
+}
+
+void json_text_take(struct json_text *json, struct evbuffer *buffer)
+{
+	begin(json);
+	if (json_text_flush(json) == 0 && evbuffer_add_buffer(json->out, buffer) < 0)
+		json->failed = true;
 }
 
 static void put_base64(struct json_text *json, struct text text)

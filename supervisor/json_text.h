@@ -56,6 +56,10 @@ void json_text_int64(struct json_text *json, int64_t value);
 void json_text_uint64(struct json_text *json, uint64_t value);
 void json_text_bool(struct json_text *json, bool value);
 void json_text_null(struct json_text *json);
+/** One string: the bytes that @buffer, another evbuffer, holds. They stay there. */
+void json_text_string_of(struct json_text *json, struct evbuffer *buffer);
+/** One value: the JSON that @buffer, another evbuffer, holds. It moves, nothing is copied. */
+void json_text_take(struct json_text *json, struct evbuffer *buffer);
 /** @text is one JSON value, trusted to be one and to hold no newline. */
 void json_text_raw(struct json_text *json, struct text text);
 /** A newline: the end of a message. The next value begins a new one. */

@@ -194,7 +194,7 @@ static struct text string_of(struct json_object *string)
 		json_object_get_string(string), (size_t)json_object_get_string_len(string)};
 }
 
-static bool id_is_acceptable(struct json_object *id)
+bool jsonrpc_id_is_acceptable(struct json_object *id)
 {
 	if (json_object_is_type(id, json_type_string))
 		return json_object_get_string_len(id) <= LIMIT_REQUEST_ID_BYTES;
@@ -217,7 +217,7 @@ static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 	request->notification = !member(request->root, "id", &id);
 	if (request->notification)
 		return 0;
-	if (!id_is_acceptable(id))
+	if (!jsonrpc_id_is_acceptable(id))
 		return refuse(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: id must be a short string or a 64-bit integer");
 	text = jsonrpc_id_text(id);
@@ -384,8 +384,12 @@ static void message_begin(struct json_text *json)
 	json_text_string(json, TEXT_LITERAL("2.0"));
 }
 
+const char jsonrpc_no_id[] = "";
+
 static void write_id(struct json_text *json, const char *id_text)
 {
+	if (id_text == jsonrpc_no_id)
+		return;
 	json_text_key(json, "id");
 	json_text_raw(json, id_text ? text_from(id_text) : TEXT_LITERAL("null"));
 }

@@ -24,6 +24,10 @@ enum jsonrpc_code {
 	JSONRPC_SERVER_ERROR = -32000, /* data.code names it */
 };
 
+/** In place of an error's id: the answer has none, as MCP wants it where the request could not be
+ * read. (JSON-RPC wants null there.) */
+extern const char jsonrpc_no_id[];
+
 struct jsonrpc_request {
 	struct json_object *root;   /* owns method and params */
 	struct text method;         /* may hold any character */
@@ -54,6 +58,9 @@ int jsonrpc_parse(
 /** As jsonrpc_parse(), and answers what is no request to @out itself. 0 with *ret_request to be
  * freed, or -EBADMSG or -ENOMEM: something may have been appended to @out. */
 int jsonrpc_read(struct evbuffer *out, struct text line, struct jsonrpc_request *ret_request);
+
+/** Whether @id may be a request's: a string or an integer, within bounds. */
+bool jsonrpc_id_is_acceptable(struct json_object *id);
 
 /** The name of a member of @params that is not among @names, which end with NULL; or NULL. */
 const char *jsonrpc_unknown_param(struct json_object *params, const char *const *names);

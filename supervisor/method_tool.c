@@ -5,6 +5,7 @@
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
+#include "supervisor/mcp_progress.h"
 #include "supervisor/observation.h"
 #include "supervisor/session_state.h"
 #include "supervisor/tool_definitions.h"
@@ -13,32 +14,69 @@
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
 
-void method_tools_list(struct session *session, struct jsonrpc_request *request)
+/* The limits of the workspace that @params name or that is the default, or of the tenant. */
+static const struct tenant_limits *find_limits(struct session *session, struct text name)
 {
-	enum tool_format tool_format = TOOL_FORMAT_OLLAMA;
-	struct text format;
-	bool wrong = !session_string_param(request->params, "format", &format);
-	struct json_object *definitions;
-	struct json_text json;
-	const char *text;
+	struct workspace *workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+	struct tenant *tenant = session_tenant(session, (struct text){NULL, 0});
 
-	if (request->notification)
-		return;
-	if (wrong || (format.data && tool_format_by_name(format, &tool_format) < 0)) {
-		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
-			"format must be \"ollama\", \"openai\" or \"mcp\"", NULL);
-		return;
-	}
-	definitions = tool_definitions(tool_format);
-	text = definitions ? json_object_to_json_string_ext(definitions, JSON_C_TO_STRING_PLAIN)
-			   : NULL;
-	session_answer_begin(session, &json, request->id_text);
+	if (workspace)
+		return &workspace_tenant(workspace)->limits;
+	return tenant && !name.data ? &tenant->limits : NULL;
+}
+
+static void answer_tools(struct session *session, const char *id_text, enum tool_format format,
+	const struct tenant_limits *limits)
+{
+	struct json_object *definitions = tool_definitions(format, limits);
+	const char *text =
+		definitions ? json_object_to_json_string_ext(definitions, JSON_C_TO_STRING_PLAIN)
+			    : NULL;
+	struct json_text json;
+
+	session_answer_begin(session, &json, id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "tools");
 	json_text_raw(&json, text_from(text ? text : "[]"));
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 	json_object_put(definitions);
+}
+
+void method_tools_list(struct session *session, struct jsonrpc_request *request)
+{
+	enum tool_format tool_format = TOOL_FORMAT_OLLAMA;
+	const struct tenant_limits *limits = NULL;
+	struct json_object *with_limits = NULL;
+	struct text format, workspace;
+	const char *message = NULL;
+
+	if (request->notification)
+		return;
+	json_object_object_get_ex(request->params, "limits", &with_limits);
+	if (!session_string_param(request->params, "format", &format) ||
+		(format.data && tool_format_by_name(format, &tool_format) < 0))
+		message = "format must be \"ollama\", \"openai\" or \"mcp\"";
+	else if (with_limits && !json_object_is_type(with_limits, json_type_boolean))
+		message = "limits must be true or false";
+	else if (!session_string_param(request->params, "workspace", &workspace))
+		message = "workspace must be a string";
+	if (message) {
+		session_answer_error(
+			session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
+		return;
+	}
+	if (json_object_get_boolean(with_limits)) {
+		limits = find_limits(session, workspace);
+		if (!limits) {
+			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+				"This connection has no workspace of this name open; open it with "
+				"workspace.open",
+				tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+			return;
+		}
+	}
+	answer_tools(session, request->id_text, tool_format, limits);
 }
 
 /* What the reply is to be, from the options and from the id that the model's API gave its call. */
@@ -65,7 +103,6 @@ static void write_message(struct json_text *json, const struct session_reply *re
 {
 	struct evbuffer *buffer = evbuffer_new();
 	struct json_text content = json_text(buffer);
-	struct text text;
 
 	json_text_object_begin(json);
 	json_text_key(json, "role");
@@ -81,9 +118,8 @@ static void write_message(struct json_text *json, const struct session_reply *re
 		observation_write(&content, observation);
 	if (!buffer || json_text_flush(&content) < 0)
 		json->failed = true;
-	text.len = buffer ? evbuffer_get_length(buffer) : 0;
-	text.data = buffer ? (char *)evbuffer_pullup(buffer, -1) : NULL;
-	json_text_string(json, text);
+	else
+		json_text_string_of(json, buffer);
 	json_text_object_end(json);
 	if (buffer)
 		evbuffer_free(buffer);
@@ -95,7 +131,9 @@ static void answer_observation(struct session *session, const char *id_text,
 	struct json_text json;
 
 	session_answer_begin(session, &json, id_text);
-	if (reply->message)
+	if (reply->mcp != MCP_NONE)
+		mcp_write_call_result(&json, reply->mcp, observation);
+	else if (reply->message)
 		write_message(&json, reply, observation);
 	else
 		observation_write(&json, observation);
@@ -106,8 +144,9 @@ static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
 
-	tool_output_flush(call);
-	if (call->id_text)
+	if (call->reply.mcp == MCP_NONE)
+		tool_output_flush(call);
+	if (call->id_text && !call->silent)
 		answer_observation(call->session, call->id_text, &call->reply, observation);
 	else /* nothing to write, but room for more requests */
 		call->session->connection.wrote(call->session->connection.context);
@@ -116,14 +155,18 @@ static void on_done(void *context, const struct observation *observation)
 
 static void on_output(void *context, enum command_stream stream, struct text data)
 {
-	tool_output_send(context, stream, data);
+	struct session_call *call = context;
+
+	if (call->reply.mcp == MCP_NONE)
+		tool_output_send(call, stream, data);
+	else if (call->reply.progress)
+		mcp_progress_output(call->reply.progress, data);
 }
 
 /* An observation of what never became a call. */
 static void answer_refused(struct session *session, const struct jsonrpc_request *request,
-	const struct call_refusal *refusal)
+	const struct session_reply *reply, const struct call_refusal *refusal)
 {
-	struct session_reply reply = read_reply(request->params);
 	struct observation observation = {
 		.tool = text_from(refusal->tool ? refusal->tool : ""),
 		.error = refusal->error,
@@ -131,12 +174,11 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 	};
 
 	call_stats_refused(&session->service->stats, refusal->error);
-	answer_observation(session, request->id_text, &reply, &observation);
-	free(reply.tool_call_id);
+	answer_observation(session, request->id_text, reply, &observation);
 }
 
 static void refuse(struct session *session, const struct jsonrpc_request *request,
-	struct call_refusal *refusal)
+	const struct session_reply *reply, struct call_refusal *refusal)
 {
 	if (request->notification)
 		;
@@ -144,19 +186,50 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
 			refusal->message ? refusal->message : "Out of memory", NULL);
 	else
-		answer_refused(session, request, refusal);
+		answer_refused(session, request, reply, refusal);
 	call_refusal_done(refusal);
+}
+
+/* No workspace: the program's mistake, which MCP shows to its model. */
+static void refuse_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named)
+{
+	const char *sentence =
+		named ? "This connection has no workspace of this name open; open it "
+			"with workspace.open"
+		      : "No workspace is open on this connection; open one with "
+			"workspace.open";
+	struct call_refusal refusal = {.error = TOOL_WORKSPACE_NOT_FOUND};
+	struct text tool;
+
+	if (request->notification)
+		return;
+	if (reply->mcp == MCP_NONE) {
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR, sentence,
+			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+		return;
+	}
+	if (session_string_param(params, "tool", &tool) && tool.data)
+		refusal.tool = strdup(tool.data);
+	refusal.message =
+		strdup(named ? "There is no workspace of the name in "
+			       "_meta[\"cloister/workspace\"]"
+			     : "No workspace is open: start `cloister mcp --workspace W`, "
+			       "or name one in _meta[\"cloister/workspace\"]");
+	refuse(session, request, reply, &refusal);
 }
 
 /* The workspace that the call names or that is the default; held by its session, or for a managed
  * one by name for now. */
-static struct workspace *find_workspace(struct session *session, struct jsonrpc_request *request)
+static struct workspace *find_workspace(struct session *session,
+	const struct jsonrpc_request *request, const struct session_reply *reply,
+	struct json_object *params)
 {
 	_cleanup_free_ char *message = NULL;
 	struct workspace *workspace;
 	struct tenant *tenant;
 	struct text name;
-	bool wrong = !session_string_param(request->params, "workspace", &name);
+	bool wrong = !session_string_param(params, "workspace", &name);
 
 	if (wrong) {
 		if (!request->notification)
@@ -172,14 +245,7 @@ static struct workspace *find_workspace(struct session *session, struct jsonrpc_
 		workspaces_get_managed(session->service->workspaces, tenant, name, false,
 			&workspace, &message) == TOOL_OK)
 		return workspace;
-	if (!request->notification)
-		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-			name.data ? "This connection has no workspace of this name open; open it "
-				    "with "
-				    "workspace.open"
-				  : "No workspace is open on this connection; open one with "
-				    "workspace.open",
-			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	refuse_workspace(session, request, reply, params, name.data != NULL);
 	return NULL;
 }
 
@@ -190,8 +256,9 @@ static void answer_busy(struct session *session, const char *id_text)
 			session, id_text, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
 }
 
+/* Takes @call_request and @reply. */
 static void start(struct session *session, struct jsonrpc_request *request,
-	struct workspace *workspace, struct call_request *call_request)
+	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
 {
 	struct session_call *call = calloc(1, sizeof(*call));
 	struct call_owner owner = {on_done, on_output, call};
@@ -204,7 +271,12 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call->session = session;
 	call->stream_base64 = call_request->options.base64;
 	call->id_text = TAKE_PTR(request->id_text);
-	call->reply = read_reply(request->params);
+	call->reply = *reply;
+	*reply = (struct session_reply){0};
+	if (call->reply.mcp != MCP_NONE)
+		call_request->options.stream = call->reply.progress != NULL;
+	if (call->reply.progress)
+		mcp_progress_start(call->reply.progress, call);
 	session_add_call(session, call);
 	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
 		answer_busy(session, call->id_text);
@@ -223,23 +295,23 @@ static bool has_too_many_calls(const struct session *session, const struct works
 	       tenant->usage->calls >= tenant->limits.calls;
 }
 
-void method_tool_call(struct session *session, struct jsonrpc_request *request)
+void tool_call_begin(struct session *session, struct jsonrpc_request *request,
+	struct json_object *params, struct session_reply *reply)
 {
 	struct call_refusal refusal = {0};
 	struct call_request call_request;
-	struct workspace *workspace;
+	struct workspace *workspace = NULL;
 
-	if (request->id_text && session_find_call(session, request->id_text)) {
+	if (request->id_text && session_find_call(session, request->id_text))
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
 			"A call with this id is in flight on this connection", NULL);
-		return;
-	}
-	workspace = find_workspace(session, request);
+	else
+		workspace = find_workspace(session, request, reply, params);
 	if (!workspace)
-		return;
-	if (call_request_read(request->params, workspace_visible(workspace),
-		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
-		refuse(session, request, &refusal);
+		goto out;
+	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),
+		    &call_request, &refusal) < 0) {
+		refuse(session, request, reply, &refusal);
 	} else if (service_takes_nothing(session->service) ||
 		   has_too_many_calls(session, workspace)) {
 		refusal.tool = strdup(call_request.tool->name);
@@ -249,11 +321,20 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 			refusal.message = strdup(service_takes_nothing(session->service));
 		}
 		call_request_done(&call_request);
-		refuse(session, request, &refusal);
+		refuse(session, request, reply, &refusal);
 	} else {
-		start(session, request, workspace, &call_request);
+		start(session, request, workspace, &call_request, reply);
 	}
 	workspace_release(workspace);
+out:
+	session_reply_done(reply);
+}
+
+void method_tool_call(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_reply reply = read_reply(request->params);
+
+	tool_call_begin(session, request, request->params, &reply);
 }
 
 void method_tool_cancel(struct session *session, struct jsonrpc_request *request)

@@ -193,6 +193,23 @@ static enum tool_error get_workspace(struct session *session, struct json_object
 		session->service->workspaces, tenant, root, kind, ret, ret_message);
 }
 
+/* protocol, for a client that only passes bytes on: what it speaks from this request on, and then
+ * nothing else. */
+static bool take_protocol(struct session *session, struct json_object *params)
+{
+	struct text protocol;
+
+	if (!session_string_param(params, "protocol", &protocol))
+		return false;
+	if (!protocol.data)
+		return true;
+	if (!text_equal(protocol, TEXT_LITERAL("mcp")))
+		return false;
+	session->endpoint = &mcp_endpoint;
+	session->speaks_mcp = true;
+	return true;
+}
+
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
 	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
@@ -206,6 +223,9 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
 		   session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
 		error = TOOL_BUSY;
+	} else if (!take_protocol(session, request->params)) {
+		error = TOOL_INVALID_ARGUMENTS;
+		message = strdup("protocol must be \"mcp\" or left out");
 	} else {
 		error = get_workspace(session, request->params, &workspace, &message);
 	}

@@ -123,9 +123,7 @@ static void put_items(
 	struct json_text *json, const char *key, const struct observation *observation)
 {
 	json_text_key(json, key);
-	json->comma = true;
-	if (json_text_flush(json) == 0 && evbuffer_add_buffer(json->out, observation->items) < 0)
-		json->failed = true;
+	json_text_take(json, observation->items);
 }
 
 static void write_read_file(struct json_text *json, const struct observation *observation)

@@ -8,6 +8,7 @@
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
+#include "supervisor/mcp_progress.h"
 #include "supervisor/session_state.h"
 #include "supervisor/stranger.h"
 #include "supervisor/workspace.h"
@@ -140,7 +141,7 @@ void session_free_call(struct session_call *call)
 	session->bytes -= call->bytes;
 	service_account(session->service, -(int64_t)call->bytes);
 	free(call->id_text);
-	free(call->reply.tool_call_id);
+	session_reply_done(&call->reply);
 	free(call);
 }
 
@@ -188,9 +189,21 @@ void session_answer_end(struct session *session, struct json_text *json)
 	session->connection.wrote(session->connection.context);
 }
 
+void session_reply_done(struct session_reply *reply)
+{
+	free(reply->tool_call_id);
+	mcp_progress_free(reply->progress);
+	*reply = (struct session_reply){0};
+}
+
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code)
 {
+	if (session->speaks_mcp && !id_text)
+		id_text = jsonrpc_no_id;
+	/* MCP 2026-07-28 takes back the codes that JSON-RPC leaves to servers. */
+	if (session->speaks_mcp && code == JSONRPC_SERVER_ERROR)
+		code = JSONRPC_INTERNAL_ERROR;
 	(void)jsonrpc_error(session->connection.output, id_text, code, message, data_code);
 	session->connection.wrote(session->connection.context);
 }
@@ -322,15 +335,30 @@ static void act(struct session *session, struct jsonrpc_request *request)
 void session_line(struct session *session, struct text line)
 {
 	struct jsonrpc_request request;
-	int r = jsonrpc_read(session->connection.output, line, &request);
+	struct jsonrpc_fault fault;
+	int r = jsonrpc_parse(line, &request, &fault);
 
 	session->line_bytes = line.len;
-	if (r < 0) {
-		session->connection.wrote(session->connection.context);
-		return;
+	if (r == 0) {
+		act(session, &request);
+		jsonrpc_request_free(&request);
+	} else if (r == -EBADMSG) {
+		if (!fault.notification)
+			session_answer_error(
+				session, fault.id_text, fault.code, fault.message, NULL);
+		jsonrpc_fault_free(&fault);
+	} else {
+		session_answer_error(session, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
 	}
-	act(session, &request);
-	jsonrpc_request_free(&request);
+}
+
+void session_refuse_line(struct session *session, bool too_long)
+{
+	session_answer_error(session, NULL,
+		too_long ? JSONRPC_INVALID_REQUEST : JSONRPC_SERVER_ERROR,
+		too_long ? "The message is longer than this service accepts"
+			 : "The service has too many large requests in flight; try again later",
+		too_long ? NULL : "BUSY");
 }
 
 void session_shut_down(struct session *session)
@@ -383,13 +411,16 @@ static bool has_room(const struct service *service, const struct peer_credential
 static const struct endpoint_method methods[] = {
 	{"tool.call", method_tool_call, .own_params = true},
 	{"tool.cancel", method_tool_cancel, .params = {"id"}},
-	{"tools.list", method_tools_list, .params = {"format"}},
+	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"workspace.open", method_workspace_open,
-		.params = {"workspace", "root", "kind", "tenant"}},
+		.params = {"workspace", "root", "kind", "tenant", "protocol"}},
 	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
 	{"workspace.list", method_workspace_list, .params = {"workspace"}},
 	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
+	MCP_METHODS,
 };
+
+static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
 
 const struct endpoint agent_endpoint = {
 	.knows = knows,
@@ -397,6 +428,16 @@ const struct endpoint agent_endpoint = {
 	.judge = judge,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
+	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
+};
+
+const struct endpoint mcp_endpoint = {
+	.knows = knows,
+	.has_room = has_room,
+	.judge = judge,
+	.methods = mcp_methods,
+	.n_methods = ARRAY_SIZE(mcp_methods),
 	.connections = offsetof(struct service, connections),
 	.line_bytes = LIMIT_LINE_BYTES,
 };

@@ -43,6 +43,9 @@ void session_free(struct session *session);
  * output. */
 void session_line(struct session *session, struct text line);
 
+/** Refuses what came and is no line that can be kept: an error without a request's id. */
+void session_refuse_line(struct session *session, bool too_long);
+
 /** Ends the calls in flight because the service stops; they are answered. */
 void session_shut_down(struct session *session);
 

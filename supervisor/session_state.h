@@ -6,12 +6,14 @@
 #include "common/utf8.h"
 #include "supervisor/command_io.h"
 #include "supervisor/endpoint.h"
+#include "supervisor/mcp.h"
 #include "supervisor/session.h"
 #include "supervisor/workspace.h"
 
 struct config;
 struct control_watcher;
 struct json_text;
+struct mcp_progress;
 struct tenant;
 
 /* A workspace that the client has opened. */
@@ -35,10 +37,13 @@ struct session_carry {
 	size_t len;
 };
 
-/* In which form a call is answered: the observation, or the message that goes back to a model. */
+/* In which form a call is answered: the observation, the message that goes back to a model, or the
+ * result of MCP's tools/call. */
 struct session_reply {
 	bool message;
-	char *tool_call_id; /* as JSON text; NULL: the model's call had none */
+	char *tool_call_id;            /* as JSON text; NULL: the model's call had none */
+	enum mcp_revision mcp;         /* MCP_NONE: one of the other two */
+	struct mcp_progress *progress; /* NULL: nobody asked to be told */
 };
 
 struct session_call {
@@ -49,6 +54,7 @@ struct session_call {
 	uint64_t seq;  /* of tool.output */
 	size_t bytes;  /* of the request */
 	bool stream_base64;
+	bool silent; /* cancelled as MCP has it: nothing more is said about it */
 	struct session_reply reply;
 	struct session_carry carry[COMMAND_STREAMS];
 };
@@ -73,6 +79,8 @@ struct session {
 	size_t bytes;      /* of the requests of calls */
 	size_t line_bytes; /* of the request at hand */
 	bool paused;
+	bool speaks_mcp;              /* an error that belongs to no request is in MCP's form */
+	enum mcp_revision mcp_agreed; /* by initialize */
 };
 
 /** Holds the configuration as it is now in place of the one that it was judged by. */
@@ -118,6 +126,16 @@ void session_free_call(struct session_call *call);
 
 /** The call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);
+
+/**
+ * Begins the call that @params, as of tool.call, describe, for @request. It is answered in the form
+ * of @reply, which is taken.
+ */
+void tool_call_begin(struct session *session, struct jsonrpc_request *request,
+	struct json_object *params, struct session_reply *reply);
+
+/** Frees what @reply holds. */
+void session_reply_done(struct session_reply *reply);
 
 /* Methods: each answers @request, now or later. */
 void method_workspace_open(struct session *session, struct jsonrpc_request *request);

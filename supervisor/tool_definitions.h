@@ -9,6 +9,7 @@
 #include "common/text.h"
 
 struct json_object;
+struct tenant_limits;
 
 enum tool_format {
 	TOOL_FORMAT_OLLAMA, /* the seed documents' form, field for field */
@@ -19,5 +20,7 @@ enum tool_format {
 /** Stores the format called @name ("ollama", "openai", "mcp"). 0, or -EINVAL. */
 int tool_format_by_name(struct text name, enum tool_format *ret_format);
 
-/** A new JSON array of the tools' definitions, for json_object_put(3). NULL when out of memory. */
-struct json_object *tool_definitions(enum tool_format format);
+/** A new JSON array of the tools' definitions, for json_object_put(3). With @limits the parameters'
+ * schemas have the bounds that a tenant's calls are held to; NULL: they have none, as the seed's.
+ * NULL when out of memory. */
+struct json_object *tool_definitions(enum tool_format format, const struct tenant_limits *limits);

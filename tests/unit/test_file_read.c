@@ -44,18 +44,18 @@ static const struct range_case cases[] = {
 	{"a\nb\nc\n", 3, 99, false, TOOL_OK, "c\n", 1, 3},
 	{"a\nb\nc\n", 1, UINT64_MAX, false, TOOL_OK, "a\nb\nc\n", 3, 3},
 	{"a\nb\nc\n", 4, 0, false, TOOL_INVALID_ARGUMENTS,
-		"start_line 4 is past the end: the file has 3 lines", 0, 0},
+		"start_line 4 is past the end; give a smaller one, the file has 3 lines", 0, 0},
 	{"a", UINT64_MAX, UINT64_MAX, false, TOOL_INVALID_ARGUMENTS,
 		"start_line 18446744073709551615 is greater than end_line 18446744073709551615", 0,
 		0},
 	{"a", 2, 0, false, TOOL_INVALID_ARGUMENTS,
-		"start_line 2 is past the end: the file has 1 line", 0, 0},
+		"start_line 2 is past the end; give a smaller one, the file has 1 line", 0, 0},
 	{"a\n", 3, 2, false, TOOL_INVALID_ARGUMENTS, "start_line 3 is greater than end_line 2", 0,
 		0},
 	{"", 0, 0, true, TOOL_OK, "", 0, 0},
 	{"", 1, 100, true, TOOL_OK, "", 0, 0},
 	{"", 2, 0, false, TOOL_INVALID_ARGUMENTS,
-		"start_line 2 is past the end: the file has 0 lines", 0, 0},
+		"start_line 2 is past the end; give a smaller one, the file has 0 lines", 0, 0},
 	{"\n", 0, 0, true, TOOL_OK, "     1\t\n", 1, 1},
 	{"\n\n\n", 2, 3, true, TOOL_OK, "     2\t\n     3\t\n", 2, 3},
 	{"a\r\nb\r\n", 0, 0, false, TOOL_OK, "a\r\nb\r\n", 2, 2},
@@ -233,8 +233,8 @@ static void test_large_ranges(void **state)
 	answer_done(&answer);
 	run(fixture, &(struct files_read){TEXT_LITERAL("many"), 300001, 0, true, false}, &answer);
 	assert_error(&answer, TOOL_INVALID_ARGUMENTS);
-	assert_text(
-		answer.end.message, "start_line 300001 is past the end: the file has 300000 lines");
+	assert_text(answer.end.message,
+		"start_line 300001 is past the end; give a smaller one, the file has 300000 lines");
 	answer_done(&answer);
 }
 

@@ -309,14 +309,17 @@ static void test_refused(void **state)
 	(void)state;
 	assert_int_equal(mkfifoat(scratch.fd, "pipe", 0666), 0);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a(b")}, TOOL_INVALID_PATTERN,
-		"The pattern is not valid at offset 3: missing closing parenthesis");
+		"The pattern is not valid at offset 3: missing closing parenthesis; correct it "
+		"there");
 	assert_refused(
 		(struct files_search){.pattern = TEXT_LITERAL("\xff")}, TOOL_INVALID_PATTERN, NULL);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a\\Cb")},
 		TOOL_INVALID_PATTERN, NULL);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a"),
 			       .file_pattern = TEXT_LITERAL("*.{c,h")},
-		TOOL_INVALID_PATTERN, "file_pattern: The pattern is not valid");
+		TOOL_INVALID_PATTERN,
+		"file_pattern: The pattern is not valid; write a backslash before characters that "
+		"stand for themselves");
 	assert_refused(
 		(struct files_search){.pattern = TEXT_LITERAL("a"), .path = TEXT_LITERAL("x")},
 		TOOL_NOT_FOUND, NULL);

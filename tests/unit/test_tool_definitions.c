@@ -3,6 +3,9 @@
 
 #include "supervisor/tool_definitions.h"
 
+#include "common/tools.h"
+#include "supervisor/tenant.h"
+
 #include "common/cleanup.h"
 
 #include <errno.h>
@@ -106,7 +109,7 @@ static void check_function(struct json_object *definition, size_t i, int schema_
 
 static void test_ollama(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA);
+	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -117,7 +120,7 @@ static void test_ollama(void **state)
 
 static void test_openai(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OPENAI);
+	struct json_object *array = tool_definitions(TOOL_FORMAT_OPENAI, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -133,7 +136,7 @@ static void test_openai(void **state)
 
 static void test_mcp(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_MCP);
+	struct json_object *array = tool_definitions(TOOL_FORMAT_MCP, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -146,6 +149,34 @@ static void test_mcp(void **state)
 			member(member(definition, "inputSchema"), "additionalProperties"), "false");
 		check_schema(member(definition, "inputSchema"), i);
 	}
+	json_object_put(array);
+}
+
+static struct json_object *property_of(struct json_object *array, size_t tool, const char *name)
+{
+	struct json_object *function = member(json_object_array_get_idx(array, tool), "function");
+
+	return member(member(member(function, "parameters"), "properties"), name);
+}
+
+static void test_limits(void **state)
+{
+	const struct tenant_limits limits = {
+		.command_timeout_ms = 5000, .command_timeout_max_ms = 60000};
+	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA, &limits);
+	struct json_object *timeout = property_of(array, TOOL_RUN_COMMAND, "timeout_ms");
+	struct json_object *content = property_of(array, TOOL_WRITE_FILE, "content");
+
+	(void)state;
+	assert_json_equal(member(timeout, "minimum"), "1");
+	assert_json_equal(member(timeout, "maximum"), "60000");
+	assert_json_equal(member(timeout, "default"), "5000");
+	assert_json_equal(member(content, "maxLength"), "16777216");
+	assert_false(json_object_object_get_ex(content, "minLength", NULL));
+	assert_json_equal(
+		member(property_of(array, TOOL_SEARCH_FILES, "max_results"), "maximum"), "50");
+	assert_false(json_object_object_get_ex(
+		property_of(array, TOOL_READ_FILE, "end_line"), "maximum", NULL));
 	json_object_put(array);
 }
 
@@ -172,6 +203,7 @@ int main(void)
 		cmocka_unit_test(test_ollama),
 		cmocka_unit_test(test_openai),
 		cmocka_unit_test(test_mcp),
+		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_format_by_name),
 	};
 

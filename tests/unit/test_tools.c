@@ -54,6 +54,23 @@ static void test_rows_are_whole(void **state)
 	}
 }
 
+/* What a model reads of a failure: what is wrong and what to do, in one sentence. The sentence for
+ * paths outside is the seed's. */
+static void test_errors_say_what_to_do(void **state)
+{
+	(void)state;
+	for (int i = TOOL_OK + 1; i < TOOL_ERROR_COUNT; i++) {
+		const char *sentence = tool_error_sentence(i);
+
+		assert_null(strstr(sentence, ". "));
+		assert_int_not_equal(sentence[strlen(sentence) - 1], '.');
+		assert_null(strchr(sentence, '\n'));
+		if (i != TOOL_PATH_OUTSIDE_WORKSPACE && !strstr(sentence, "; "))
+			fail_msg(
+				"%s: \"%s\" does not say what to do", tool_error_name(i), sentence);
+	}
+}
+
 static void test_only_content_may_hold_nul(void **state)
 {
 	(void)state;
@@ -92,6 +109,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_rows_are_whole),
+		cmocka_unit_test(test_errors_say_what_to_do),
 		cmocka_unit_test(test_only_content_may_hold_nul),
 		cmocka_unit_test(test_defaults),
 	};

@@ -256,7 +256,8 @@ static void end_text(
 
 	if (counted && scan->first > 1 && scan->first > total) {
 		reply_error(reply, TOOL_INVALID_ARGUMENTS,
-			"start_line %" PRIu64 " is past the end: the file has %" PRIu64 " line%s",
+			"start_line %" PRIu64
+			" is past the end; give a smaller one, the file has %" PRIu64 " line%s",
 			scan->first, total, total == 1 ? "" : "s");
 		return;
 	}

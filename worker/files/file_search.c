@@ -61,7 +61,8 @@ static bool prepare_search(
 	r = scan_pattern_new(request->pattern, &search->pattern, &error);
 	if (r == -EINVAL) {
 		reply_error(reply, TOOL_INVALID_PATTERN,
-			"The pattern is not valid at offset %zu: %s", error.offset, error.message);
+			"The pattern is not valid at offset %zu: %s; correct it there",
+			error.offset, error.message);
 		return false;
 	}
 	if (r == 0)

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister mcp: an MCP server on stdio. It opens the workspace and passes bytes on, one thread for
+ * each direction, so that neither waits for the other; MCP itself is spoken by cloisterd. Only
+ * messages of cloisterd's go to stdout.
+ */
+#include "client/client.h"
+#include "client/cloister.h"
+#include "client/session.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PASS_BYTES (64 * KIB)
+
+struct input {
+	int socket;
+	int end; /* closed when no more comes */
+};
+
+/* As read(2), but once more if a signal came. */
+static ssize_t read_some(int fd, char *buffer, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, buffer, size);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* Writes all of it. False: the reader is gone. */
+static bool write_all(int fd, const char *buffer, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, buffer, len);
+
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd room = {.fd = fd, .events = POLLOUT};
+
+			(void)poll(&room, 1, -1);
+			continue;
+		}
+		if (n < 0 && errno != EINTR)
+			return false;
+		buffer += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static void *pass_input(void *context)
+{
+	struct input *input = context;
+	static char buffer[PASS_BYTES];
+	ssize_t n;
+
+	for (;;) {
+		n = read_some(STDIN_FILENO, buffer, sizeof(buffer));
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd readable = {.fd = STDIN_FILENO, .events = POLLIN};
+
+			(void)poll(&readable, 1, -1);
+			continue;
+		}
+		if (n <= 0 || !write_all(input->socket, buffer, (size_t)n))
+			break;
+	}
+	/* In this order: cloisterd may close the connection at once. */
+	close(input->end);
+	shutdown(input->socket, SHUT_WR);
+	return NULL;
+}
+
+/*
+ * Until cloisterd closes the connection, which it does when all is answered, or a little after the
+ * end of our input: what still runs then is ended by our leaving.
+ */
+static int pass_output(int socket, int end)
+{
+	static char buffer[PASS_BYTES];
+	struct pollfd fds[] = {
+		{.fd = socket, .events = POLLIN},
+		{.fd = end, .events = POLLIN},
+	};
+	int64_t left_ms = -1;
+
+	for (;;) {
+		int n = poll(fds, ARRAY_SIZE(fds), (int)left_ms);
+		ssize_t len;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return STATUS_OK;
+		if (fds[1].fd >= 0 && fds[1].revents) {
+			fds[1].fd = -1;
+			left_ms = LIMIT_MCP_LEFT_MS;
+		}
+		if (!fds[0].revents)
+			continue;
+		len = read_some(socket, buffer, sizeof(buffer));
+		if (len > 0 && write_all(STDOUT_FILENO, buffer, (size_t)len))
+			continue;
+		if (len <= 0 && left_ms < 0 && poll(&fds[1], 1, 0) == 0) {
+			complain("cloisterd closed the connection");
+			return STATUS_NO_SERVICE;
+		}
+		return STATUS_OK;
+	}
+}
+
+static int run_mcp(const struct invocation *invocation)
+{
+	/* The thread that reads stdin is never joined: nothing interrupts its read(2). */
+	static struct input input;
+	struct session session = {.speaks_mcp = true};
+	_cleanup_close_ int end = -1;
+	pthread_t thread;
+	int status = STATUS_NO_SERVICE;
+	int pair[2];
+
+	if (invocation->argc > 0) {
+		complain("mcp takes no operand such as '%s'", invocation->argv[0]);
+		return STATUS_USAGE;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (session_open(invocation, true, &session) < 0)
+		goto out;
+	if (pipe2(pair, O_CLOEXEC) < 0) {
+		complain("cannot make a pipe: %s", strerror(errno));
+		goto out;
+	}
+	end = pair[0];
+	input = (struct input){client_socket(session.client), pair[1]};
+	if (pthread_create(&thread, NULL, pass_input, &input) != 0) {
+		complain("cannot start a thread");
+		close(pair[1]);
+		goto out;
+	}
+	pthread_detach(thread);
+	status = pass_output(client_socket(session.client), end);
+	/* The thread may be about to write: the socket stays open for it, but nothing comes. */
+	shutdown(client_socket(session.client), SHUT_RDWR);
+out:
+	session_close(&session);
+	return status;
+}
+
+static const struct option options[] = {CLOISTER_OPTIONS, {0}};
+
+const struct command command_mcp = {
+	.name = "mcp",
+	.usage = "mcp",
+	.short_options = "",
+	.options = options,
+	.usage_status = STATUS_USAGE,
+	.run = run_mcp,
+};

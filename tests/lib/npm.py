@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages of the npm registry for tests: pinned, installed once a run in a directory of their own."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+
+import pytest
+
+from daemon import environment
+
+# What needs a newer Node than Debian 12 has brings it along.
+NODE = "22.12.0"
+ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
+
+
+def unavailable(reason):
+    """A reason to skip on a developer's machine, and a failure in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def major(node):
+    return int(subprocess.check_output([node, "--version"], text=True).lstrip("v").split(".")[0])
+
+
+class Packages:
+    """@wanted (name: version) in a directory that everybody may read, and a Node of at least @least."""
+
+    def __init__(self, path, wanted, least):
+        self.path = path
+        if not shutil.which("node") or not shutil.which("npm"):
+            unavailable("nodejs and npm are not installed")
+        self.node = shutil.which("node")
+        if major(self.node) < least:
+            machine = ARCHITECTURES.get(platform.machine(), platform.machine())
+            wanted = {**wanted, f"node-linux-{machine}": NODE}
+            self.node = str(path / "node_modules" / f"node-linux-{machine}" / "bin" / "node")
+        (path / "package.json").write_text(json.dumps(
+            {"private": True, "type": "module", "dependencies": wanted}))
+        done = subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"],
+            cwd=path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode != 0:
+            unavailable(f"npm cannot install {wanted}: {done.stderr[-500:]}")
+        subprocess.run(["chmod", "-R", "a+rX", path], check=True)
+
+    def command(self, script, *words):
+        """The words that run a script of ours, beside the packages so that it finds them."""
+        copied = self.path / os.path.basename(script)
+        shutil.copy(script, copied)
+        return [self.node, str(copied), *map(str, words)]
+
+    def run(self, account, home, script, *words, **keywords):
+        """Runs it as the user to its end."""
+        env = {**environment(home), **keywords.pop("env", {})}
+        return subprocess.run(
+            self.command(script, *words), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=300, check=False, cwd=self.path, env=env, **account.as_user(), **keywords)
