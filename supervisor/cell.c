@@ -472,9 +472,12 @@ static void on_settle(void *context)
 {
 	struct cell *cell = context;
 
-	for (enum cell_event event = 0; event < EVENTS; event++)
-		if (acts[cell->state][event] && holds(cell, event))
-			acts[cell->state][event](cell);
+	for (enum cell_event event = 0; event < EVENTS; event++) {
+		act next = acts[cell->state][event];
+
+		if (next && holds(cell, event))
+			next(cell);
+	}
 	cell->owner->settled(cell->context);
 }
 
