@@ -24,7 +24,7 @@ DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
 SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # every daemon without a configuration of its own
 user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
-IDS = 3000  # of an account's subordinate range
+IDS = 1000  # of an account's subordinate range
 
 
 def is_sanitized():
@@ -46,16 +46,19 @@ class Account:
         entry = pwd.getpwnam(self.name)
         self.uid, self.gid = entry.pw_uid, entry.pw_gid
 
-    def give_ids(self):
+    ranges = 0
+
+    def give_ids(self, count=IDS):
         """A subordinate range of ids that nobody else has; the user's removal takes it back."""
         if getattr(self, "first", None):
             return
-        self.first = 1_000_000_000 + os.getpid() * IDS * 2
+        self.first = 1_000_000_000 + (os.getpid() * 8 + Account.ranges) * IDS * 2
         self.first_gid = self.first + IDS
+        self.given, self.count = 0, count
+        Account.ranges += 1
         subprocess.run(
-            ["usermod", "--add-subuids", f"{self.first}-{self.first + IDS - 1}",
-             "--add-subgids", f"{self.first_gid}-{self.first_gid + IDS - 1}", self.name], check=True)
-        self.given = 0
+            ["usermod", "--add-subuids", f"{self.first}-{self.first + count - 1}", "--add-subgids",
+             f"{self.first_gid}-{self.first_gid + count - 1}", self.name], check=True)
 
     def give_away(self, path):
         """The directory's owner becomes an id of the range that no other directory has: that id."""
@@ -199,14 +202,15 @@ class Daemon:
     """A running cloisterd with its own socket and state; config is the text of its file, or none. In
     system mode the file is in a directory of root's."""
 
-    def __init__(self, area, config=None, system=None, **keywords):
+    def __init__(self, area, config=None, system=None, state=None, as_root=False,
+                 launcher=None, **keywords):
         self.area = area
         self.system = SYSTEM and config is None if system is None else system
         self.account = area.account
         self.path = area.new_directory("daemon")
         self.socket = self.path / "agent.sock"
         self.control_socket = self.path / "control.sock"
-        self.state = self.path / "state"
+        self.state = state or self.path / "state"
         self.log_path = self.path / "log"
         self.config = self.path / "cloister.conf"
         self.roots_own = None
@@ -225,7 +229,7 @@ class Daemon:
             words += ["--config", str(self.config)]
         with open(self.log_path, "wb") as log:
             self.process = area.start(
-                words,
+                words, launcher=["env"] if as_root else launcher,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, **keywords)
         self.pid = self.process.pid
         self.clients = []

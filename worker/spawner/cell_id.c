@@ -272,6 +272,9 @@ int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat
 		*ret_reason = "the directory's id is that of a managed workspace";
 	if (*ret_reason)
 		return -SPAWNER_REFUSAL;
+	/* One that was put back from a copy may not have been there when they were read. */
+	if (is_managed)
+		take(ids, uid);
 	*ret = (struct cell_id){uid, uid};
 	return 0;
 }
