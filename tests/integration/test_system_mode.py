@@ -463,3 +463,53 @@ def test_a_reload_reaches_the_spawner(start_system, area, tenants):
     assert daemon.reload(config_of(area, tenants[:1], roots={"a": roots["b"]}))
     client.call("workspace.open", {"root": str(path)})
     assert client.run("id -u")["stdout"] == "1000\n"
+
+
+# The host's own
+
+
+def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
+    """The limits stay cloister's; what is below is the workspace's id's, so the next spawner clears it."""
+    area.account.give_ids()
+    daemon = Daemon(area, system=True, launcher=delegation.launcher())
+    client = daemon.connect()
+    isolation = client.call("workspace.open", {"workspace": "grouped"})["isolation"]
+    assert isolation["cgroup"] is True
+    client.run("true")
+    owner = (daemon.state / "workspaces" / area.account.name / "grouped").stat().st_uid
+    group = delegation.path / "ws-1"
+    assert group.stat().st_uid == (group / "cgroup.procs").stat().st_uid == owner
+    limits = [*group.glob("*.max"), *group.glob("*.weight"), group / "cgroup.max.descendants"]
+    assert {path.stat().st_uid for path in limits} == {area.account.uid}
+    everybody = procfs.descendants(daemon.pid)
+    daemon.process.kill()
+    daemon.process.wait()
+    assert procfs.vanish(everybody, 20)
+    assert group.exists()
+    daemon.stop()
+    following = Daemon(area, system=True, launcher=delegation.launcher("supervisor"), state=daemon.state)
+    assert delegation.groups() == ["supervisor"]
+    assert "cannot be removed" not in following.log()
+    following.connect().call("workspace.remove", {"workspace": "grouped"})
+    assert following.stop() == 0
+
+
+def test_doctor_says_what_system_mode_lacks(start_daemon, tenants, area):
+    """Of a user that has no range, where no helper is installed."""
+    place = Area(tenants[2])
+    try:
+        daemon = Daemon(place, system=False, launcher=[
+            "unshare", "-m", "sh", "-c",
+            'mount --bind /dev/null /usr/bin/newuidmap && exec "$0" "$@"', "setpriv",
+            f"--reuid={tenants[2].uid}", f"--regid={tenants[2].gid}", "--clear-groups", "--"])
+        missing = {feature["feature"]: feature["fix"]
+                   for feature in daemon.control().call("doctor")["features"] if not feature["present"]}
+        daemon.stop()
+    finally:
+        place.remove()
+    assert "usermod" in missing["subordinate_ids"]
+    assert "install uidmap" in missing["uidmap"]
+    area.account.give_ids()
+    present = {feature["feature"] for feature in start_daemon(system=False).control().call("doctor")["features"]
+               if feature["present"]}
+    assert {"subordinate_ids", "uidmap"} <= present
