@@ -148,6 +148,7 @@ def test_a_range_that_holds_root_or_the_user_is_none(area):
                 file.write(f"{strange.name}:{first}:10\n")
             subprocess.run(["usermod", "--add-subgids", "1999990000-1999990009", strange.name], check=True)
             assert "without root" in start_and_fail(place, strange, "[cloister]\nmode = system\n")
+            assert procfs.eventually(lambda: not strange.processes())
             subprocess.run(["usermod", "--del-subuids", f"{first}-{first + 9}", strange.name], check=True)
     finally:
         place.remove()
@@ -482,6 +483,7 @@ def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
     limits = [*group.glob("*.max"), *group.glob("*.weight"), group / "cgroup.max.descendants"]
     assert {path.stat().st_uid for path in limits} == {area.account.uid}
     everybody = procfs.descendants(daemon.pid)
+    os.kill(daemon.spawner(), signal.SIGSTOP)  # it would clear up; now it can only be killed
     daemon.process.kill()
     daemon.process.wait()
     assert procfs.vanish(everybody, 20)

@@ -102,7 +102,7 @@ class Spawner:
         self.cell += 1
         payload = struct.pack("<BQIIII", kind, *limits.values())
         self.send(OPEN, self.cell, payload, fds)
-        kind, cell, said = self.receive()
+        answer = self.answer(2)
         for pair in pairs:
             pair[1].close()
         for pipe in pipes:
@@ -110,14 +110,31 @@ class Spawner:
         if not isinstance(root, int):
             os.close(opened)
         self.kept = getattr(self, "kept", []) + [pairs, pipes]
+        return answer
+
+    def answer(self, n_pidfds):
+        kind, cell, said = self.receive()
         assert cell == self.cell
-        if kind == OPENED:
-            assert len(self.fds) == 2
+        if kind in (OPENED, FILES_OPENED):
+            assert len(self.fds) == n_pidfds
             return "opened"
         assert kind == OPEN_FAILED and not self.fds
         length, = struct.unpack_from("<I", said)
         error, = struct.unpack_from("<I", said, 4 + length)
         return error, said[4:4 + length].decode()
+
+    def ask_files(self, root, worker):
+        """Asks for another files process at @root for the cell of the pidfd @worker."""
+        pair, pipe, opened = socket.socketpair(), os.pipe(), os.open(root, os.O_PATH)
+        self.cell += 1
+        payload = struct.pack("<BQIIII", DIRECTORY, *{**LIMITS, **UNLIMITED}.values())
+        self.send(OPEN_FILES, self.cell, payload, [opened, worker, pair[1].fileno(), pipe[1]])
+        answer = self.answer(1)
+        pair[1].close()
+        os.close(pipe[1])
+        os.close(opened)
+        self.kept += [pair, pipe]
+        return answer
 
     def refuses(self, *arguments, **keywords):
         """The reason, having checked that it is a refusal, that it is logged and that nothing runs."""
@@ -238,6 +255,23 @@ def test_what_is_allowed_is_opened(place, spawner):
     managed = place.directory("state/workspaces/m/w")
     spawner.opens(managed, MANAGED)
     assert managed.stat().st_uid >= place.account.first + place.account.count // 2
+
+
+def test_a_files_process_goes_where_its_worker_is(place, spawner):
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    spawner.opens(own, **UNLIMITED)
+    worker, files = spawner.pidfds
+    spawner.opens(other, **UNLIMITED)
+    signal.pidfd_send_signal(files, signal.SIGKILL)
+    for path in (other, place.roots["a"], "/etc"):
+        error, reason = spawner.ask_files(path, worker)
+        assert error == REFUSED and "worker" in reason
+    assert spawner.ask_files(own, worker) == "opened"
+    spawner.fds = []
+    # Nor after a reload that takes the directory away.
+    place.write(roots=("b",))
+    spawner.send(RELOAD)
+    assert spawner.ask_files(own, worker)[0] == REFUSED
 
 
 def test_foreign_roots_are_refused(place, spawner):
