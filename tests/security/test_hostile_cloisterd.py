@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, MAPPED, RELOAD = 1, 2, 3, 4
-READY, FAILED, OPENED, OPEN_FAILED, FILES_OPENED, UNSHARED = 32, 33, 34, 35, 36, 37
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD = 1, 2, 3, 4, 5, 6
+READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 MIB = 1 << 20
