@@ -136,19 +136,19 @@
 #define LIMIT_AUTOMATON_REPEATS       1000        /* as are those whose {n,m} multiply to more */
 
 /* Reading the configuration (supervisor/config_file.c, config_load.c). */
-#define LIMIT_CONFIG_FILE_BYTES (1 * MIB)
-#define LIMIT_CONFIG_LINE_BYTES 4096
-#define LIMIT_CONFIG_DROP_INS   256
-#define LIMIT_CONFIG_LIST       256 /* values of one key */
-#define LIMIT_CONFIG_TENANTS    1024
-#define LIMIT_CONFIG_NAME_BYTES 40   /* of a tenant */
-#define LIMIT_CONFIG_LOGGED     100  /* mistakes of one reload that are logged; all are counted */
-#define LIMIT_ROOT_PARENTS      2048 /* directories above a root that is asked for */
-#define LIMIT_IDS               60000 /* of a subordinate range: below 65534, which stands for unmapped */
-#define LIMIT_REFUSALS_LOGGED                                               \
-	1000 /* of a cloisterd that asks for what the configuration forbids \
-	      */
+#define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
+#define LIMIT_CONFIG_LINE_BYTES   4096
+#define LIMIT_CONFIG_DROP_INS     256
+#define LIMIT_CONFIG_LIST         256 /* values of one key */
+#define LIMIT_CONFIG_TENANTS      1024
+#define LIMIT_CONFIG_NAME_BYTES   40   /* of a tenant */
+#define LIMIT_CONFIG_LOGGED       100  /* mistakes of one reload that are logged; all are counted */
+#define LIMIT_ROOT_PARENTS        2048 /* directories above a root that is asked for */
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
+
+/* System mode (supervisor/id_range.c, worker/spawner/). 65534 stands for what is not mapped. */
+#define LIMIT_IDS             60000 /* of a subordinate range */
+#define LIMIT_REFUSALS_LOGGED 1000  /* of a cloisterd that asks for what must not be */
 
 /*
  * What a tenant's configuration may set (supervisor/config_keys.c): what holds where it says
