@@ -215,7 +215,7 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
 	cell->refused = error == -SPAWNER_REFUSAL;
 	if (cell->refused)
-		fail(files(cell), "The workspace may not be opened: %.*s", (int)step.len,
+		fail(worker(cell), "The workspace may not be opened: %.*s", (int)step.len,
 			step.data);
 	else if (error < 0)
 		fail(files(cell), "The workspace could not be opened: %.*s: %s", (int)step.len,

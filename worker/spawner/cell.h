@@ -9,8 +9,8 @@
 
 #include "common/wire_spawner.h"
 #include "worker/spawner/cell_cgroup.h"
-#include "worker/spawner/cell_spares.h"
 #include "worker/spawner/cell_id.h"
+#include "worker/spawner/cell_spares.h"
 #include "worker/spawner/policy.h"
 
 #include <sys/types.h>

@@ -233,8 +233,8 @@ static struct cell_cgroup *group_of(struct cell_cgroups *all, pid_t worker)
 	return NULL;
 }
 
-int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker,
-	const struct workspace_limits *limits, const struct cell_id *id)
+int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits,
+	const struct cell_id *id)
 {
 	const struct cell_cgroup *cgroup = group_of(all, worker);
 	_cleanup_close_ int fd = -1, cell = -1;

@@ -52,8 +52,8 @@ int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup 
 
 /** The group that @worker is in gets @limits and becomes @id's. 0, also without delegation, or
  * -errno. */
-int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker,
-	const struct workspace_limits *limits, const struct cell_id *id);
+int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits,
+	const struct cell_id *id);
 
 /** Another files process is in its group. */
 void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cell_cgroups *all);
