@@ -8,7 +8,8 @@
  */
 
 #define FD_SPAWNER_CHANNEL 3 /* socketpair with cloisterd, both ways */
-#define FD_SPAWNER_CGROUP  4 /* the delegated cgroup's directory, only where there is one */
+#define FD_SPAWNER_MANAGED 4 /* O_PATH: where managed workspaces lie; /dev/null: nowhere */
+#define FD_SPAWNER_CGROUP  5 /* the delegated cgroup's directory, only where there is one */
 
 #define FD_WORKER_DOWN 3 /* socketpair: requests and descriptors from cloisterd */
 #define FD_WORKER_UP   4 /* pipe: reports to cloisterd */

@@ -153,6 +153,10 @@
 #define LIMIT_ROOT_PARENTS        2048 /* directories above a root that is asked for */
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
 
+/* System mode (supervisor/id_range.c, worker/spawner/). 65534 stands for what is not mapped. */
+#define LIMIT_IDS             60000 /* of a subordinate range */
+#define LIMIT_REFUSALS_LOGGED 1000  /* of a cloisterd that asks for what must not be */
+
 /*
  * What a tenant's configuration may set (supervisor/config_keys.c): what holds where it says
  * nothing, and the hard maximum where that is not a limit above.

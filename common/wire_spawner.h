@@ -11,18 +11,23 @@
 #include "common/text.h"
 #include "common/wire.h"
 
+#include <errno.h>
+
 enum spawner_message {
 	SPAWNER_OPEN = 1,   /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
 	SPAWNER_OPEN_FILES, /* down: the same for a cell that has lost its own,
 			       SPAWNER_OPEN_FILES_FDS */
 	SPAWNER_PREPARE, /* down: a cell that waits; the limits may change. SPAWNER_PREPARE_FDS */
 	SPAWNER_ASSIGN,  /* down: what a waiting one is for; SPAWNER_ASSIGN_FDS */
+	SPAWNER_MAPPED,  /* down, system mode, once: its ids are mapped; no payload */
+	SPAWNER_RELOAD,  /* down: the configuration has changed; no payload, no answer */
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: it could not get there */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
 	SPAWNER_ASSIGNED,     /* up: no payload */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
+	SPAWNER_UNSHARED,     /* up, system mode: it waits for its ids; no payload */
 };
 
 /* The order of the descriptors in SPAWNER_OPEN. */
@@ -78,6 +83,10 @@ struct spawner_open {
 	uint8_t kind; /* enum workspace_kind */
 	struct workspace_limits limits;
 };
+
+/* The error of a cell that the spawner refuses because the configuration or the ids of others
+ * forbid it: the step is the reason. No system call on its way fails with this one. */
+#define SPAWNER_REFUSAL EKEYREJECTED
 
 /* A set-up step that failed, in the spawner, worker or files process. */
 struct setup_failure {

@@ -70,6 +70,7 @@ struct cell {
 	struct turn_task settle;
 	bool overdue, idle, failed;
 	bool had_opened;    /* ENDING: it had been OPEN */
+	bool refused;       /* by the spawner, for policy's sake */
 	bool swept;         /* of what dead writes left */
 	unsigned fruitless; /* deaths one after the other without a result to anybody */
 	unsigned losses;    /* deaths one after the other that came soon */
@@ -212,7 +213,11 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	cell->asked = 0;
 	/* From here on: how many others the spawner had to serve before is not this one's fault. */
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
-	if (error < 0)
+	cell->refused = error == -SPAWNER_REFUSAL;
+	if (cell->refused)
+		fail(worker(cell), "The workspace may not be opened: %.*s", (int)step.len,
+			step.data);
+	else if (error < 0)
 		fail(files(cell), "The workspace could not be opened: %.*s: %s", (int)step.len,
 			step.data, strerror(-error));
 	/* Each takes its pidfd, whatever becomes of the other. */
@@ -270,7 +275,7 @@ static void open_both(struct cell *cell)
 	int r, root;
 
 	enter(cell, STATE_OPENING);
-	cell->failed = cell->idle = false;
+	cell->failed = cell->idle = cell->refused = false;
 	cell->owner->describe(cell->context, &request, &root);
 	if (spare_cells_take(cell->spares, &request, peers))
 		r = assign(cell, &request, root, peers);
@@ -332,7 +337,8 @@ static void close_both(struct cell *cell)
 		cell->owner->lost(cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, why(cell));
 		rest = rest_after_loss(cell);
 	} else if (cell->failed) {
-		cell->owner->lost(cell->context, CELL_NOT_MADE, why(cell));
+		cell->owner->lost(
+			cell->context, cell->refused ? CELL_REFUSED : CELL_NOT_MADE, why(cell));
 	}
 	drop(worker(cell));
 	drop(files(cell));

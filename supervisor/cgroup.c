@@ -172,40 +172,6 @@ static int move_to_supervisor(int root)
 	return cgroup_write(group, "cgroup.procs", "0");
 }
 
-static bool is_left_over(const struct dirent *entry)
-{
-	const char *number = entry->d_name + 3;
-
-	return entry->d_type == DT_DIR && strncmp(entry->d_name, "ws-", 3) == 0 &&
-	       number[0] != '\0' && number[strspn(number, "0123456789")] == '\0';
-}
-
-static void remove_left_over(int root, const char *name)
-{
-	int r = cgroup_remove(root, name, LEFT_OVER_WAIT_MS);
-
-	if (r < 0)
-		log_error("the cgroup %s of an earlier cloisterd cannot be removed: %s", name,
-			strerror(-r));
-}
-
-/* A cloisterd that was killed could not: its workspaces' groups are still there, empty or soon so.
- */
-static void remove_left_overs(int root)
-{
-	_cleanup_close_ int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-
-	if (!directory)
-		return;
-	TAKE_FD(fd);
-	while ((entry = readdir(directory)))
-		if (is_left_over(entry))
-			remove_left_over(root, entry->d_name);
-	closedir(directory);
-}
-
 /* cloisterd's own share, and whether the kernel has what io.weight needs: it shows here. */
 static void weigh_supervisor(struct cgroup *cgroup)
 {
@@ -234,7 +200,6 @@ void cgroup_take(struct cgroup *ret)
 	}
 	ret->controllers = cgroup_enable_below(ret->root, wanted);
 	weigh_supervisor(ret);
-	remove_left_overs(ret->root);
 	log_info("cgroups: memory %s, processes %s, cpu %s, io %s", cgroup_keeper_of_memory(ret),
 		cgroup_keeper_of_processes(ret), cgroup_keeper_of_cpu(ret),
 		cgroup_keeper_of_io(ret));

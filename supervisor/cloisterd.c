@@ -12,12 +12,14 @@
 #include "supervisor/config_reload.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/features.h"
+#include "supervisor/id_range.h"
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
 #include "supervisor/options.h"
 #include "supervisor/peer_auth.h"
 #include "supervisor/pipe_stock.h"
+#include "supervisor/removal.h"
 #include "supervisor/selftest.h"
 #include "supervisor/service.h"
 #include "supervisor/shutdown.h"
@@ -43,6 +45,7 @@ struct daemon {
 	struct spawner_link *spawner;
 	struct listener *listener, *control;
 	struct shutdown *shutdown;
+	struct removal *removal;
 	const char *own_paths[6]; /* of which no workspace may be a parent; ended by NULL */
 	int managed_fd;
 	bool failed; /* the exit status: the service manager starts it again */
@@ -170,10 +173,25 @@ static void bind_sockets(struct daemon *daemon)
 		&daemon->control);
 }
 
+static bool is_system_mode(const struct daemon *daemon)
+{
+	return daemon->service.config->host.mode == CONFIG_MODE_SYSTEM;
+}
+
 static void start_spawner(struct daemon *daemon)
 {
 	_cleanup_free_ char *message = NULL;
-	int r = spawner_link_start(daemon->cgroup.root, &daemon->spawner, &message);
+	struct id_range range = {0};
+	bool system = is_system_mode(daemon);
+	const struct spawner_start start = {daemon->cgroup.root, daemon->managed_fd,
+		daemon->config_source ? daemon->options.config : NULL, system ? &range : NULL};
+	int r = system ? id_range_find("/etc", &range) : 0;
+
+	if (r < 0)
+		die_with("system mode needs a range in /etc/subuid and one in /etc/subgid for the "
+			 "user that cloisterd runs as, without root and that user in them: usermod "
+			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
+	r = spawner_link_start(&start, &daemon->spawner, &message);
 
 	if (r < 0 && message)
 		die_with(message);
@@ -308,10 +326,10 @@ static void start(struct daemon *daemon)
 	daemon->service.cgroup = &daemon->cgroup;
 	features_probe(&daemon->cgroup);
 	check_features(daemon);
-	start_spawner(daemon);
-	cgroup_done(&daemon->cgroup);
 	own_config(daemon);
 	open_state(daemon);
+	start_spawner(daemon);
+	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
 	daemon->service.base = make_loop();
 	if (turn_start(daemon->service.base) < 0)
@@ -322,7 +340,7 @@ static void start(struct daemon *daemon)
 	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
 		daemon->config_reload = daemon->service.config_reload =
-			config_reload_new(&daemon->service, daemon->config_source);
+			config_reload_new(&daemon->service, daemon->config_source, daemon->spawner);
 	if (daemon->options.connection_fd < 0)
 		daemon->service.selftest = selftest_new(&daemon->service);
 	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
@@ -333,6 +351,9 @@ static void start(struct daemon *daemon)
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);
+	daemon->removal = removal_new(&daemon->service);
+	if (!daemon->removal)
+		die_with("out of memory");
 	lock_down(daemon);
 }
 
@@ -369,6 +390,7 @@ static void stop(struct daemon *daemon)
 	strangers_close();
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
+	removal_free(daemon->removal);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);
@@ -397,7 +419,8 @@ int main(int argc, char **argv)
 	if (daemon.options.check)
 		return check_config(daemon.options.config);
 	read_config(&daemon);
-	if (startup_leave_root(daemon.options.user, &message) < 0)
+	if (startup_leave_root(daemon.options.user,
+		    daemon.service.config && is_system_mode(&daemon), &message) < 0)
 		die_with(message);
 	start(&daemon);
 	serve(&daemon);

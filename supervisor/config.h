@@ -10,13 +10,17 @@
 
 struct config_source;
 
+/* Whose ids workspaces have: all cloisterd's own, or each one of its user's subordinate ids. */
+enum config_mode { CONFIG_MODE_USER, CONFIG_MODE_SYSTEM };
+
 /* The section [cloister]. Strings are NULL where it says nothing. */
 struct config_host {
 	char *agent_socket;
 	uint64_t agent_socket_mode;
 	char *control_socket;
 	char *state_dir;
-	char *user; /* to become when started as root */
+	char *user;    /* to become when started as root */
+	uint64_t mode; /* enum config_mode */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t workspace_idle_ms;

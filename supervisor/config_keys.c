@@ -26,6 +26,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Where managed workspaces lie."},
 	{"user", HOST(user), .type = CONFIG_USER, .at_start = true,
 	 .doc = "The user to become when started as root."},
+	{"mode", HOST(mode), .type = CONFIG_CHOICE, .choices = {"user", "system"}, .at_start = true,
+	 .doc = "Whose id workspaces run as: in user mode all as the user that cloisterd runs as; in system mode each as one of its own, of that user's range in /etc/subuid and /etc/subgid."},
 	{"connections", HOST(connections), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = LIMIT_CONNECTIONS,
 	 .doc = "Connections of all tenants."},
 	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = LIMIT_WORKSPACE_IDLE_MS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of reading a configuration, for config_load.c (files), config_file.c (lines),
+/* The inside of reading a configuration, for config_files.c (files), config_file.c (lines),
  * config_parts.c (sections and settings) and config_value.c (a setting to its field). */
 
 #include "common/text.h"
@@ -30,6 +30,8 @@ struct config_reader {
 	uint64_t mistakes;
 	const char *file; /* at hand; the string lives as long as the reader */
 	unsigned line;
+	uid_t root;               /* as whose host root's files are seen */
+	bool not_roots;           /* a file or a directory is not root's */
 	struct config_part *part; /* that the line belongs to; NULL: of none, or of a wrong one */
 	bool in_wrong_section;    /* already complained about, and so not what is in it */
 	struct config_part host;

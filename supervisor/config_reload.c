@@ -8,6 +8,7 @@
 #include "supervisor/config_keys.h"
 #include "supervisor/log.h"
 #include "supervisor/service.h"
+#include "supervisor/spawner_link.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@
 struct config_reload {
 	struct service *service;
 	struct config_source *source;
+	struct spawner_link *spawner;
 	struct event *hang_up;
 };
 
@@ -115,6 +117,7 @@ int config_reload_now(struct config_reload *reload, char **ret_first)
 	}
 	service->config = new;
 	workspaces_reload(service->workspaces, new);
+	spawner_link_reload(reload->spawner);
 	config_release(old);
 	log_info("the configuration is reloaded: %zu tenants", new->n_tenants);
 	return 0;
@@ -129,7 +132,8 @@ static void on_hang_up(evutil_socket_t number, short what, void *context)
 	(void)config_reload_now(context, &first);
 }
 
-struct config_reload *config_reload_new(struct service *service, struct config_source *source)
+struct config_reload *config_reload_new(
+	struct service *service, struct config_source *source, struct spawner_link *spawner)
 {
 	struct config_reload *reload = calloc(1, sizeof(*reload));
 
@@ -137,6 +141,7 @@ struct config_reload *config_reload_new(struct service *service, struct config_s
 		return NULL;
 	reload->service = service;
 	reload->source = source;
+	reload->spawner = spawner;
 	reload->hang_up = evsignal_new(service->base, SIGHUP, on_hang_up, reload);
 	if (!reload->hang_up || event_add(reload->hang_up, NULL) < 0) {
 		config_reload_free(reload);

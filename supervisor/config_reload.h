@@ -11,12 +11,15 @@
 
 struct config_reload;
 struct service;
+struct spawner_link;
 
 /** The configuration of @source, every mistake logged; NULL when there is one. Before lock-down. */
 struct config *config_reload_first(const struct config_source *source);
 
-/** Begins to listen for SIGHUP. @source is borrowed. NULL: out of memory. */
-struct config_reload *config_reload_new(struct service *service, struct config_source *source);
+/** Begins to listen for SIGHUP. @source and @spawner, which is told, are borrowed. NULL: out of
+ * memory. */
+struct config_reload *config_reload_new(
+	struct service *service, struct config_source *source, struct spawner_link *spawner);
 
 /** Reads the configuration again. 0; -EINVAL: it has mistakes, which are logged, or changes what
  * cannot change; or another -errno. Then the old one stays, and the first of the mistakes is in

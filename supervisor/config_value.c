@@ -4,6 +4,7 @@
 #include "common/limits.h"
 #include "supervisor/accounts.h"
 #include "supervisor/command_policy.h"
+#include "supervisor/config_number.h"
 #include "supervisor/config_reader.h"
 #include "supervisor/features.h"
 #include "supervisor/workspace_root.h"
@@ -95,43 +96,12 @@ static void add_string_once(struct config_reader *reader, const struct config_ke
 	add_string(reader, key, list, value);
 }
 
-/* A number with one of @units, each ended by its name's NUL. */
-struct value_unit {
-	const char *name;
-	uint64_t size;
-};
-
-/* 0; -EINVAL: no number with one of @units; -ERANGE: more than 64 bits. */
-static int read_number(
-	const char *value, const struct value_unit *units, unsigned base, uint64_t *ret)
-{
-	const char *digits = base == 8 ? "01234567" : "0123456789";
-	size_t n_digits = strspn(value, digits);
-	uint64_t number = 0;
-	bool overflow = false;
-
-	if (n_digits == 0)
-		return -EINVAL;
-	while (units->name && strcmp(units->name, value + n_digits) != 0)
-		units++;
-	if (!units->name)
-		return -EINVAL;
-	for (size_t i = 0; i < n_digits; i++)
-		overflow |= __builtin_mul_overflow(number, base, &number) ||
-			    __builtin_add_overflow(number, (unsigned)(value[i] - '0'), &number);
-	overflow |= __builtin_mul_overflow(number, units->size, &number);
-	if (overflow)
-		return -ERANGE;
-	*ret = number;
-	return 0;
-}
-
-static void set_units(struct config_reader *reader, const struct config_key *key, void *field,
-	const char *value, const struct value_unit *units)
+static void set_number(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
 	char min[32], max[32];
 	uint64_t number = 0;
-	int r = read_number(value, units, key->type == CONFIG_MODE ? 8 : 10, &number);
+	int r = config_number(key->type, value, &number);
 
 	if (r == -EINVAL) {
 		wrong_form(reader, key, value);
@@ -145,40 +115,6 @@ static void set_units(struct config_reader *reader, const struct config_key *key
 		return;
 	}
 	*(uint64_t *)field = number;
-}
-
-static void set_bytes(
-	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
-{
-	static const struct value_unit units[] = {
-		{"", 1}, {"K", KIB}, {"M", MIB}, {"G", GIB}, {"T", 1024 * GIB}, {NULL, 0}};
-
-	set_units(reader, key, field, value, units);
-}
-
-static void set_time(
-	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
-{
-	static const struct value_unit units[] = {
-		{"ms", 1}, {"s", 1000}, {"min", 60000}, {"h", 3600000}, {NULL, 0}};
-
-	set_units(reader, key, field, value, units);
-}
-
-static void set_number(
-	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
-{
-	static const struct value_unit units[] = {{"", 1}, {NULL, 0}};
-
-	set_units(reader, key, field, value, units);
-}
-
-static void set_percent(
-	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
-{
-	static const struct value_unit units[] = {{"%", 1}, {NULL, 0}};
-
-	set_units(reader, key, field, value, units);
 }
 
 static void set_choice(
@@ -433,10 +369,10 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 	static value_setter *const setters[CONFIG_TYPES] = {
 		[CONFIG_PATH] = set_path,
 		[CONFIG_USER] = set_user,
-		[CONFIG_BYTES] = set_bytes,
-		[CONFIG_TIME] = set_time,
+		[CONFIG_BYTES] = set_number,
+		[CONFIG_TIME] = set_number,
 		[CONFIG_NUMBER] = set_number,
-		[CONFIG_PERCENT] = set_percent,
+		[CONFIG_PERCENT] = set_number,
 		[CONFIG_MODE] = set_number,
 		[CONFIG_CHOICE] = set_choice,
 		[CONFIG_YES_NO] = set_yes_no,

@@ -7,6 +7,7 @@
 #include "common/landlock.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/fd_closer.h"
+#include "supervisor/id_range.h"
 #include "supervisor/tenant.h"
 
 #include <errno.h>
@@ -61,6 +62,20 @@ static bool resolves_beneath(const struct cgroup *cgroup)
 	return syscall(SYS_openat2, root, "..", &how, sizeof(how)) < 0 && errno == EXDEV;
 }
 
+static bool has_subordinate_ids(const struct cgroup *cgroup)
+{
+	struct id_range range;
+
+	(void)cgroup;
+	return id_range_find("/etc", &range) == 0;
+}
+
+static bool has_uidmap(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return id_range_can_map() || id_range_has_helpers();
+}
+
 #define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
 
 static const struct feature {
@@ -87,6 +102,16 @@ static const struct feature {
 	{"openat2", resolves_beneath,
 		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
 		"paths are resolved one component at a time, which is slower"},
+	{"subordinate_ids", has_subordinate_ids,
+		"the user that cloisterd runs as has no range of its own in /etc/subuid and "
+		"/etc/subgid: usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER",
+		"there is no system mode: workspaces have no ids of their own, and are apart by "
+		"their namespaces alone"},
+	{"uidmap", has_uidmap,
+		"neither has cloisterd CAP_SETUID and CAP_SETGID at its start "
+		"(AmbientCapabilities= in its unit) nor are newuidmap and newgidmap installed: "
+		"apt install uidmap",
+		"subordinate ids cannot be mapped, so there is no system mode"},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
@@ -133,7 +158,7 @@ bool feature_is_present(const char *name)
 
 const char *feature_names(void)
 {
-	static char names[128];
+	static char names[192];
 	size_t len = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(features) && len < sizeof(names); i++)

@@ -8,9 +8,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #define NAME_BYTES_MAX 64
+#define MARK           ".removing-" /* no name of a workspace begins with a '.' */
+#define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
 
 static bool is_name(struct text name)
 {
@@ -89,9 +92,12 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 	return r < 0 ? tool_error_from_errno(-r) : TOOL_OK;
 }
 
-int managed_each(int managed_fd, const struct tenant *tenant,
+/* Gives the names in the tenant's directory to @each: of workspaces, or of those that are marked.
+ */
+static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 	void (*each)(void *context, const char *name), void *context)
 {
+	size_t skip = marked ? strlen(MARK) : 0;
 	_cleanup_close_ int tenant_fd = -1;
 	struct dirent *entry;
 	DIR *directory;
@@ -111,10 +117,23 @@ int managed_each(int managed_fd, const struct tenant *tenant,
 		return r;
 	}
 	while ((entry = readdir(directory)))
-		if (is_name(text_from(entry->d_name)))
-			each(context, entry->d_name);
+		if (strncmp(entry->d_name, MARK, skip) == 0 &&
+			is_name(text_from(entry->d_name + skip)))
+			each(context, entry->d_name + skip);
 	closedir(directory);
 	return 0;
+}
+
+int managed_each(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return each_name(managed_fd, tenant, false, each, context);
+}
+
+int managed_each_marked(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return each_name(managed_fd, tenant, true, each, context);
 }
 
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name)
@@ -124,4 +143,39 @@ int managed_remove(int managed_fd, const struct tenant *tenant, const char *name
 	if (directory < 0)
 		return directory;
 	return unlinkat(directory, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+static const char *mark_of(const char *name, char buffer[MARK_BYTES])
+{
+	snprintf(buffer, MARK_BYTES, MARK "%s", name);
+	return buffer;
+}
+
+void managed_mark(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char buffer[MARK_BYTES];
+
+	/* A full disk must not stand against making room on it. */
+	if (directory >= 0)
+		(void)!mkdirat(directory, mark_of(name, buffer), 0700);
+}
+
+void managed_unmark(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char buffer[MARK_BYTES];
+
+	if (directory >= 0)
+		(void)!unlinkat(directory, mark_of(name, buffer), AT_REMOVEDIR);
+}
+
+bool managed_is_marked(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char buffer[MARK_BYTES];
+	struct stat stat_buf;
+
+	return directory >= 0 &&
+	       fstatat(directory, mark_of(name, buffer), &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
 }

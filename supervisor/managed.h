@@ -28,3 +28,15 @@ int managed_each(int managed_fd, const struct tenant *tenant,
 
 /** Removes the empty directory of a workspace. 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);
+
+/*
+ * The mark of a workspace that is being removed: an empty directory beside it. Whatever ends
+ * cloisterd meanwhile, the next one finds it and finishes (removal.h).
+ */
+void managed_mark(int managed_fd, const struct tenant *tenant, const char *name);
+void managed_unmark(int managed_fd, const struct tenant *tenant, const char *name);
+bool managed_is_marked(int managed_fd, const struct tenant *tenant, const char *name);
+
+/** Gives the name of each of the tenant's workspaces that are marked to @each. 0 or -errno. */
+int managed_each_marked(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context);

@@ -6,6 +6,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/features.h"
+#include "supervisor/id_range.h"
 #include "supervisor/json_text.h"
 #include "supervisor/session_state.h"
 
@@ -42,7 +43,7 @@ static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
 
 	json_text_key(json, "isolation");
 	json_text_object_begin(json);
-	put(json, "mode", "user");
+	put(json, "mode", id_range() ? "system" : "user");
 	json_text_key(json, "namespaces");
 	json_text_array_begin(json);
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
@@ -357,12 +358,12 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
 		return -EBADMSG;
 	workspace_leave(pending->workspace, &pending->ticket);
-	workspace_set_removing(pending->workspace, false);
 	if (end.error == TOOL_OK) {
 		r = workspace_remove_directory(pending->workspace);
 		if (r < 0)
 			end.error = tool_error_from_errno(-r);
 	}
+	workspace_set_removing(pending->workspace, false);
 	if (pending->session && end.error == TOOL_OK)
 		answer_empty(pending->session, pending->id_text);
 	else if (pending->session)

@@ -6,6 +6,8 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/program.h"
+#include "supervisor/id_range.h"
+#include "supervisor/log.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -13,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/capability.h>
 #include <sys/pidfd.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -44,9 +47,10 @@ struct spawner_link {
 	void *context;
 };
 
-static int start_process(struct spawner_link *link, int cgroup_fd)
+static int start_process(struct spawner_link *link, const struct spawner_start *start)
 {
-	static char *const argv[] = {(char *)"cloister-spawner", NULL};
+	char *const argv[] = {(char *)"cloister-spawner",
+		(char *)(start->range ? "system" : "user"), (char *)start->config, NULL};
 	_cleanup_close_ int program = -1, ours = -1, theirs = -1;
 	int pair[2], r;
 
@@ -61,10 +65,13 @@ static int start_process(struct spawner_link *link, int cgroup_fd)
 	if (link->pid < 0)
 		return -errno;
 	if (link->pid == 0) {
-		const int fds[] = {-1, -1, STDERR_FILENO, theirs, cgroup_fd};
+		const int fds[] = {
+			-1, -1, STDERR_FILENO, theirs, start->managed_fd, start->cgroup_fd};
 
+		/* Its capabilities are those of its own user namespace. */
+		(void)cap_reset_ambient();
 		program_execute(program, argv, fds,
-			cgroup_fd < 0 ? FD_SPAWNER_CGROUP : FD_SPAWNER_CGROUP + 1);
+			start->cgroup_fd < 0 ? FD_SPAWNER_CGROUP : FD_SPAWNER_CGROUP + 1);
 		_exit(127);
 	}
 	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
@@ -88,23 +95,51 @@ static const char *remedy(int error)
 	}
 }
 
-/* The first answer: in its namespaces, or why not. */
-static int wait_until_ready(struct spawner_link *link, char **ret_message)
+static int next_frame(struct spawner_link *link, struct channel_frame *ret)
 {
 	struct pollfd poll_fd = {.fd = link->channel.in, .events = POLLIN};
-	struct setup_failure failure;
-	struct channel_frame frame;
 	int r;
 
-	while ((r = channel_next(&link->channel, &frame)) == 0) {
+	while ((r = channel_next(&link->channel, ret)) == 0) {
 		if (poll(&poll_fd, 1, READY_TIMEOUT_MS) <= 0)
 			return -ETIMEDOUT;
 		r = channel_fill(&link->channel, WIRE_FRAME_MAX);
 		if (r < 0)
 			return r;
 	}
-	if (r < 0 || frame.type == SPAWNER_READY)
-		return r < 0 ? r : 0;
+	return r < 0 ? r : 0;
+}
+
+static int tell(struct spawner_link *link, uint8_t type)
+{
+	return channel_send(&link->channel, type, 0, (struct text){NULL, 0}, NULL, 0);
+}
+
+static int give_ids(struct spawner_link *link, const struct id_range *range, char **ret_message)
+{
+	int r = range ? id_range_map(range, link->pid, ret_message) : -EBADMSG;
+
+	if (r == 0)
+		r = tell(link, SPAWNER_MAPPED);
+	return r < 0 ? r : channel_flush(&link->channel);
+}
+
+/* Its first words: in its namespaces, or why not; in system mode it asks for its ids before. */
+static int wait_until_ready(
+	struct spawner_link *link, const struct id_range *range, char **ret_message)
+{
+	struct setup_failure failure;
+	struct channel_frame frame;
+	int r = next_frame(link, &frame);
+
+	if (r == 0 && frame.type == SPAWNER_UNSHARED) {
+		r = give_ids(link, range, ret_message);
+		range = NULL;
+		if (r == 0)
+			r = next_frame(link, &frame);
+	}
+	if (r < 0 || (frame.type == SPAWNER_READY && !range))
+		return r;
 	if (frame.type != SPAWNER_FAILED || setup_failure_get(frame.payload, &failure) < 0)
 		return -EBADMSG;
 	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s", (int)failure.step.len,
@@ -114,7 +149,8 @@ static int wait_until_ready(struct spawner_link *link, char **ret_message)
 	return -(int)failure.error;
 }
 
-int spawner_link_start(int cgroup_fd, struct spawner_link **ret, char **ret_message)
+int spawner_link_start(
+	const struct spawner_start *start, struct spawner_link **ret, char **ret_message)
 {
 	struct spawner_link *link = calloc(1, sizeof(*link));
 	int r;
@@ -126,9 +162,9 @@ int spawner_link_start(int cgroup_fd, struct spawner_link **ret, char **ret_mess
 	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
 		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
-	r = start_process(link, cgroup_fd);
+	r = start_process(link, start);
 	if (r == 0)
-		r = wait_until_ready(link, ret_message);
+		r = wait_until_ready(link, start->range, ret_message);
 	if (r < 0) {
 		spawner_link_free(link);
 		return r;
@@ -136,6 +172,13 @@ int spawner_link_start(int cgroup_fd, struct spawner_link **ret, char **ret_mess
 	fcntl(link->channel.in, F_SETFL, O_NONBLOCK);
 	*ret = link;
 	return 0;
+}
+
+void spawner_link_reload(struct spawner_link *link)
+{
+	/* Without memory for sixteen bytes the next request would fail as well, and say so. */
+	if (tell(link, SPAWNER_RELOAD) == 0)
+		event_active(link->writable, EV_WRITE, 0);
 }
 
 static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)

@@ -9,14 +9,29 @@
 #include "common/wire_spawner.h"
 
 struct event_base;
+struct id_range;
 struct spawner_link;
+
+/* What a spawner is started with. All borrowed. */
+struct spawner_start {
+	int cgroup_fd;                /* the delegated cgroup, or -1 */
+	int managed_fd;               /* where managed workspaces lie, or -1 */
+	const char *config;           /* the configuration's path; NULL: there is none */
+	const struct id_range *range; /* system mode; NULL: user mode */
+};
 
 /**
  * Starts the spawner and waits until it is in its namespaces. Before lock-down: this is the one
  * fork and exec of cloisterd. 0, or -errno with a sentence in @ret_message (malloc'ed, may be NULL)
- * that says which step failed and what to do. @cgroup_fd: the delegated cgroup (borrowed), or -1.
+ * that says which step failed and what to do. In system mode the capabilities that its ids are
+ * mapped with are gone afterwards.
  */
-int spawner_link_start(int cgroup_fd, struct spawner_link **ret, char **ret_message);
+int spawner_link_start(
+	const struct spawner_start *start, struct spawner_link **ret, char **ret_message);
+
+/** The configuration that cloisterd goes by from now on is another: the spawner reads it too,
+ * before any cell that is asked for later. */
+void spawner_link_reload(struct spawner_link *link);
 
 /** Serves the link from @base. @lost is called once if the spawner is gone. 0 or -errno. */
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,

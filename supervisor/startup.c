@@ -15,15 +15,37 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-static int become(const struct passwd *entry)
+/* What the maps of the spawner are written with; the rest goes with the user's change. */
+static int keep_mapping_capabilities(void)
 {
-	if (initgroups(entry->pw_name, entry->pw_gid) < 0 ||
+	static const cap_value_t keep[] = {CAP_SETUID, CAP_SETGID};
+	cap_t kept = cap_init();
+	int r = !kept || cap_set_flag(kept, CAP_PERMITTED, ARRAY_SIZE(keep), keep, CAP_SET) < 0 ||
+				cap_set_flag(kept, CAP_EFFECTIVE, ARRAY_SIZE(keep), keep, CAP_SET) <
+					0 ||
+				cap_set_proc(kept) < 0
+			? -errno
+			: 0;
+
+	if (kept)
+		cap_free(kept);
+	return r;
+}
+
+static int become(const struct passwd *entry, bool keep_mapping)
+{
+	if (prctl(PR_SET_KEEPCAPS, keep_mapping, 0, 0, 0) < 0 ||
+		initgroups(entry->pw_name, entry->pw_gid) < 0 ||
 		setresgid(entry->pw_gid, entry->pw_gid, entry->pw_gid) < 0 ||
 		setresuid(entry->pw_uid, entry->pw_uid, entry->pw_uid) < 0)
 		return -errno;
+	if (keep_mapping && keep_mapping_capabilities() < 0)
+		return -EPERM;
 	/* What was root's is not for this user. */
 	setenv("HOME", entry->pw_dir, 1);
 	unsetenv("XDG_RUNTIME_DIR");
@@ -31,7 +53,7 @@ static int become(const struct passwd *entry)
 	return 0;
 }
 
-int startup_leave_root(const char *user, const char **ret_message)
+int startup_leave_root(const char *user, bool keep_mapping, const char **ret_message)
 {
 	const struct passwd *entry;
 
@@ -50,7 +72,7 @@ int startup_leave_root(const char *user, const char **ret_message)
 		return -EINVAL;
 	}
 	*ret_message = "cannot become the user";
-	return become(entry);
+	return become(entry, keep_mapping);
 }
 
 void startup_reset_signals(void)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 /* What cloisterd does once, before lock-down: who it runs as, and the directories that are its own.
  */
 
 /**
  * Refuses to run as the host's root, or becomes @user (NULL: none named) if it is. 0, or -errno
- * with a sentence in @ret_message (static) that says what to do. credentials(7).
+ * with a sentence in @ret_message (static) that says what to do. With @keep_mapping CAP_SETUID and
+ * CAP_SETGID are kept, for id_range_map(). credentials(7).
  */
-int startup_leave_root(const char *user, const char **ret_message);
+int startup_leave_root(const char *user, bool keep_mapping, const char **ret_message);
 
 /**
  * Every signal's disposition becomes the default and none is blocked, whatever the launcher had: an

@@ -3,12 +3,11 @@
 #include "supervisor/tenant.h"
 
 #include "common/cleanup.h"
-#include "common/limits.h"
+#include "common/directory_parents.h"
 #include "supervisor/command_policy.h"
 #include "supervisor/config_keys.h"
 #include "supervisor/peer_auth.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -94,8 +93,10 @@ bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *p
 	return false;
 }
 
-static bool is_root(const struct tenant *tenant, const struct stat *directory)
+static bool is_root(const void *context, const struct stat *directory)
 {
+	const struct tenant *tenant = context;
+
 	for (size_t i = 0; i < tenant->roots.count; i++)
 		if (tenant->roots.roots[i].dev == directory->st_dev &&
 			tenant->roots.roots[i].ino == directory->st_ino)
@@ -105,27 +106,5 @@ static bool is_root(const struct tenant *tenant, const struct stat *directory)
 
 bool tenant_allows_root(const struct tenant *tenant, int fd)
 {
-	struct stat below = {0}, stat_buf;
-	_cleanup_close_ int at = -1;
-
-	if (tenant->any_root)
-		return true;
-	if (fstat(fd, &stat_buf) < 0)
-		return false;
-	/* The parent of "/" is "/". */
-	for (int i = 0; i < LIMIT_ROOT_PARENTS; i++) {
-		int parent;
-
-		if (is_root(tenant, &stat_buf))
-			return true;
-		if (i > 0 && stat_buf.st_dev == below.st_dev && stat_buf.st_ino == below.st_ino)
-			return false;
-		below = stat_buf;
-		parent = openat(at >= 0 ? at : fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		close_fd(&at);
-		at = parent;
-		if (at < 0 || fstat(at, &stat_buf) < 0)
-			return false;
-	}
-	return false;
+	return tenant->any_root || directory_parents_any(fd, is_root, tenant);
 }

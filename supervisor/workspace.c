@@ -8,12 +8,14 @@
 #include "supervisor/cell.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
+#include "supervisor/id_range.h"
 #include "supervisor/managed.h"
 #include "supervisor/spare_cells.h"
 #include "supervisor/tenant.h"
 
 #include <errno.h>
 #include <event2/event.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define END_WAIT_MS 1000 /* for one process, when everything ends */
@@ -165,6 +167,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 		[CELL_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, false, TOOL_WORKER_LOST},
 		[CELL_GIVEN_UP] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_EXECUTION_ERROR},
+		[CELL_REFUSED] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_FORBIDDEN},
 		[CELL_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_BUSY},
 		[CELL_FILES_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, false, TOOL_WORKER_LOST},
 		[CELL_FILES_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, true, TOOL_BUSY},
@@ -273,6 +276,26 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	return TOOL_OK;
 }
 
+struct id_search {
+	const struct workspaces *workspaces;
+	const struct workspace_root *root;
+};
+
+/* Whether a workspace at another directory than the one at hand has the id. */
+static bool is_id_used(const void *context, uid_t id)
+{
+	const struct id_search *search = context;
+	const struct workspace *workspace;
+	struct stat stat_buf;
+
+	LIST_FOREACH (workspace, &search->workspaces->list, entry)
+		if ((workspace->root.dev != search->root->dev ||
+			    workspace->root.ino != search->root->ino) &&
+			fstat(workspace->root.fd, &stat_buf) == 0 && stat_buf.st_uid == id)
+			return true;
+	return false;
+}
+
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
 	struct text root_path, enum workspace_kind kind, struct workspace **ret, char **ret_message)
 {
@@ -289,6 +312,9 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 		*ret_message = strdup(
 			"The directory is not there, or not among those that this tenant may open");
 	}
+	if (error == TOOL_OK)
+		error = id_range_check_owner(
+			&root, is_id_used, &(struct id_search){workspaces, &root}, ret_message);
 	if (error != TOOL_OK) {
 		workspace_root_done(&root);
 		return error;
@@ -309,10 +335,34 @@ enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct ten
 
 	if (error != TOOL_OK)
 		return error;
-	if (name_string)
+	if (name_string && !managed_is_marked(workspaces->managed_fd, tenant, name_string))
 		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret);
+	if (name_string)
+		*ret_message = strdup("The workspace is being removed");
 	workspace_root_done(&root);
 	return TOOL_BUSY;
+}
+
+enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
+	const char *name, struct workspace **ret)
+{
+	_cleanup_free_ char *message = NULL;
+	struct workspace_root root;
+	enum tool_error error = managed_open(
+		workspaces->managed_fd, tenant, text_from(name), false, &root, &message);
+
+	if (error == TOOL_OK)
+		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret);
+	/* Its directory had gone, and only the mark had not. */
+	if (error == TOOL_WORKSPACE_NOT_FOUND)
+		managed_unmark(workspaces->managed_fd, tenant, name);
+	return error;
+}
+
+int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
 }
 
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
@@ -333,6 +383,12 @@ void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
 
 void workspace_set_removing(struct workspace *workspace, bool removing)
 {
+	int fd = workspace->all->managed_fd;
+
+	if (removing)
+		managed_mark(fd, workspace->tenant, workspace->name);
+	else if (workspace->removing)
+		managed_unmark(fd, workspace->tenant, workspace->name);
 	workspace->removing = removing;
 }
 

@@ -46,6 +46,14 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
 	struct text name, bool create, struct workspace **ret, char **ret_message);
 
+/** The tenant's managed workspaces whose removal an earlier cloisterd began: the names, each given
+ * to
+ * @each, and one of them, for whoever goes on with it. As workspaces_get_managed. */
+int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context);
+enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
+	const char *name, struct workspace **ret);
+
 /** The names of the tenant's managed workspaces that exist, each given to @each. 0 or -errno. */
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
@@ -112,7 +120,8 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
  * alone, or the worker and with it the cell. */
 void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket);
 
-/** Whether it is being removed: nobody new gets it meanwhile (BUSY). */
+/** Whether it is being removed: nobody new gets it meanwhile (BUSY), and should cloisterd end, the
+ * next one goes on with it. */
 void workspace_set_removing(struct workspace *workspace, bool removing);
 
 /** Removes the directory of a managed workspace that has been cleared. 0 or -errno. */

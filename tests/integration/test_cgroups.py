@@ -228,7 +228,7 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     client = daemon.connect()
     path, _ = opened(daemon, client)
     ((worker, files),) = daemon.cells()
-    assert procfs.fds(daemon.spawner())[4] == str(delegation.path)
+    assert procfs.fds(daemon.spawner())[5] == str(delegation.path)
     # The worker's is a mount of its own whose root is the workspace's group: no way up.
     assert procfs.fds(worker)[6] == "/"
     up = f"/proc/{worker}/fd/6"

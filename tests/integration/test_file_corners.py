@@ -13,7 +13,7 @@ import procfs
 import pytest
 from cells import Cell
 from cloister_client import acting_as
-from daemon import is_sanitized
+from daemon import is_sanitized, user_mode_only
 
 pytestmark = pytest.mark.usefixtures("as_user")
 
@@ -215,6 +215,7 @@ def read_only_mount(area):
         subprocess.run(["umount", "--lazy", path / "ro"], check=True)
 
 
+@user_mode_only
 def test_a_read_only_file_system(read_only_mount, start_daemon):
     client = start_daemon().connect()
     client.call("workspace.open", {"root": str(read_only_mount)})

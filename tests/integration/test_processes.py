@@ -103,8 +103,9 @@ def test_descriptors_of_the_spawner(cell):
     directory = cell.daemon.area.bin
     assert kinds(cell.spawner) == {
         0: "/dev/null", 1: "/dev/null", 2: str(cell.daemon.log_path), 3: "socket",
-        4: str(directory / "cloister-worker"), 5: str(directory / "cloister-files"),
-        6: "anon_inode:[signalfd]"}
+        4: str(cell.daemon.state / "workspaces"),
+        5: str(directory / "cloister-worker"), 6: str(directory / "cloister-files"),
+        7: "anon_inode:[signalfd]"}
 
 
 @needs_root

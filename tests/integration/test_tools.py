@@ -14,6 +14,7 @@ import time
 import procfs
 import pytest
 from cloister_client import acting_as
+from daemon import user_mode_only
 
 pytestmark = pytest.mark.usefixtures("as_user")
 
@@ -309,6 +310,7 @@ def test_directories_are_made_or_not(client, workspace):
     assert client.use("write_file", path="a/b/g", content="x", create_dirs=False)["created"]
 
 
+@user_mode_only
 def test_the_mode_is_kept(daemon, client, workspace):
     for mode in (0o755, 0o600, 0o664, 0o200, 0o777):
         file = workspace / f"{mode:o}"
@@ -367,6 +369,7 @@ def small_directory(area):
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@user_mode_only
 def test_a_full_disk_leaves_the_old_content(small_directory, start_daemon):
     client = start_daemon().connect()
     client.call("workspace.open", {"root": str(small_directory)})
@@ -547,6 +550,7 @@ def threads_of(pid):
         return 0
 
 
+@user_mode_only
 def test_cancelling_a_search_ends_all_its_threads(own_daemon):
     """Threads are in the job alone, and it takes them with it."""
     client = own_daemon.connect()
@@ -599,6 +603,7 @@ def test_at_the_host_root_nothing_is_writable_that_was_not(area):
     assert (status, path.exists()) in ((0, True), (1, False))
 
 
+@user_mode_only
 def test_a_rootfs_without_proc_and_dev_is_named(daemon, client):
     path = daemon.area.new_directory("rootfs")
     client.send({"jsonrpc": "2.0", "id": 1, "method": "workspace.open",

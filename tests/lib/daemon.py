@@ -11,6 +11,7 @@ import tempfile
 
 import delegation as delegated
 import procfs
+import pytest
 from cloister_client import Client, acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,6 +22,9 @@ AM_ROOT = os.getuid() == 0
 # Every cloisterd gets a cgroup of its own, where there can be one.
 DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
+SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # every daemon without a configuration of its own
+user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
+IDS = 1000  # of an account's subordinate range
 
 
 def is_sanitized():
@@ -41,6 +45,27 @@ class Account:
                  "--shell", "/usr/sbin/nologin", self.name], check=True)
         entry = pwd.getpwnam(self.name)
         self.uid, self.gid = entry.pw_uid, entry.pw_gid
+
+    ranges = 0
+
+    def give_ids(self, count=IDS):
+        """A subordinate range of ids that nobody else has; the user's removal takes it back."""
+        if getattr(self, "first", None):
+            return
+        self.first = 1_000_000_000 + (os.getpid() * 8 + Account.ranges) * IDS * 2
+        self.first_gid = self.first + IDS
+        self.given, self.count = 0, count
+        Account.ranges += 1
+        subprocess.run(
+            ["usermod", "--add-subuids", f"{self.first}-{self.first + count - 1}", "--add-subgids",
+             f"{self.first_gid}-{self.first_gid + count - 1}", self.name], check=True)
+
+    def give_away(self, path):
+        """The directory's owner becomes an id of the range that no other directory has: that id."""
+        self.given += 1
+        with acting_as(os.getuid()):
+            os.lchown(path, self.first + self.given, self.first_gid + self.given)
+        return self.given
 
     def as_user(self):
         """Arguments for subprocess, to start a program as this user and nothing more."""
@@ -116,13 +141,19 @@ class Area:
 
     def directory(self, name):
         path = self.path / name
-        path.mkdir()
-        self.account.own(path)
+        with acting_as(os.getuid()):
+            path.mkdir()
+            self.account.own(path)
         return path
 
     def new_directory(self, prefix="ws"):
         self.number += 1
-        return self.directory(f"{prefix}{self.number}")
+        path = self.directory(f"{prefix}{self.number}")
+        if SYSTEM:
+            # The tests act as the workspaces' ids.
+            with acting_as(os.getuid()):
+                path.chmod(0o777)
+        return path
 
     def start(self, words, launcher=None, without=None, **keywords):
         """Starts a program of ours as the user, or by a launcher that makes it the user's, on a kernel that may lack something."""
@@ -161,26 +192,44 @@ class Area:
         shutil.rmtree(self.path)
 
 
-class Daemon:
-    """A running cloisterd with its own socket and state; config is the text of its file, or none."""
+def system_config(area, *lines):
+    """What is for the area's user in system mode what user mode is without a file."""
+    return "\n".join(["[cloister]", "mode = system", *lines, f"[tenant {area.account.name}]",
+                      f"users = {area.account.name}", "managed = yes", f"roots = {area.path}", ""])
 
-    def __init__(self, area, config=None, **keywords):
+
+class Daemon:
+    """A running cloisterd with its own socket and state; config is the text of its file, or none. In
+    system mode the file is in a directory of root's."""
+
+    def __init__(self, area, config=None, system=None, state=None, as_root=False,
+                 launcher=None, **keywords):
         self.area = area
+        self.system = SYSTEM and config is None if system is None else system
         self.account = area.account
         self.path = area.new_directory("daemon")
         self.socket = self.path / "agent.sock"
         self.control_socket = self.path / "control.sock"
-        self.state = self.path / "state"
+        self.state = state or self.path / "state"
         self.log_path = self.path / "log"
         self.config = self.path / "cloister.conf"
+        self.roots_own = None
+        if self.system:
+            self.account.give_ids()
+            config = config or system_config(area)
+            with acting_as(os.getuid()):
+                self.roots_own = pathlib.Path(tempfile.mkdtemp(prefix="cloister-test."))
+                self.roots_own.chmod(0o755)
+            self.config = self.roots_own / "cloister.conf"
         words = ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state),
                  "--control-socket", str(self.control_socket)]
         if config is not None:
-            self.config.write_text(config)
+            with acting_as(os.getuid()):
+                self.config.write_text(config)
             words += ["--config", str(self.config)]
         with open(self.log_path, "wb") as log:
             self.process = area.start(
-                words,
+                words, launcher=["env"] if as_root else launcher,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, **keywords)
         self.pid = self.process.pid
         self.clients = []
@@ -212,7 +261,8 @@ class Daemon:
     def reload(self, config):
         """Changes the configuration and sends SIGHUP: whether it was taken."""
         before = self.log()
-        self.config.write_text(config)
+        with acting_as(os.getuid()):
+            self.config.write_text(config)
         self.process.send_signal(signal.SIGHUP)
         said = procfs.eventually(lambda: [
             line for line in self.log()[len(before):].splitlines() if "reloaded" in line], 20)
@@ -222,6 +272,8 @@ class Daemon:
     def new_workspace(self, client, **params):
         """Makes a directory, opens it as the client's workspace, and returns its path."""
         path = self.area.new_directory()
+        if self.system:
+            self.account.give_away(path)
         client.call("workspace.open", {"root": str(path), **params})
         return path
 
@@ -258,5 +310,8 @@ class Daemon:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
+            if self.roots_own:
+                with acting_as(os.getuid()):
+                    shutil.rmtree(self.roots_own, ignore_errors=True)
         self.check_log()
         return returncode

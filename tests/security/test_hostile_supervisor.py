@@ -96,7 +96,7 @@ class Supervisor:
         self.channel, theirs = socket.socketpair()
         number = theirs.fileno()
         self.spawner = subprocess.Popen(
-            ["/bin/bash", "-c", f"exec {area.bin}/cloister-spawner 3<&{number}"], pass_fds=[number], cwd=area.path,
+            ["/bin/bash", "-c", f"exec {area.bin}/cloister-spawner user 3<&{number}"], pass_fds=[number], cwd=area.path,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment(area.home), **area.account.as_user())
         theirs.close()
         self.channel.settimeout(SOON)

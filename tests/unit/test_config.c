@@ -101,6 +101,7 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
 	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
+	{CONFIG_SECTION_HOST, "mode", "user", "0", "root"},
 	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},
 	{CONFIG_SECTION_HOST, "workspace_idle_time", "90s", "90s", "90"},
 	{CONFIG_SECTION_HOST, "selftest", "required", "2", "yes"},

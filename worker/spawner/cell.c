@@ -8,6 +8,7 @@
 #include "worker/spawner/cell.h"
 
 #include "common/cleanup.h"
+#include "common/directory_parents.h"
 #include "common/fixed_fds.h"
 #include "common/program.h"
 #include "worker/confine.h"
@@ -16,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <linux/nsfs.h>
 #include <linux/openat2.h>
@@ -70,6 +72,9 @@ struct cell {
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
 	bool spare;                 /* made ahead: trees are the sockets it waits at */
 	int sockets[2];             /* their other ends */
+	struct cell_id id;          /* what 1000 inside is mapped to */
+	struct live_cell *live;
+	const char *reason; /* of a refusal */
 };
 
 /* @cgroup: to begin in; -1: the caller's. */
@@ -136,6 +141,111 @@ static int open_root(struct cell *cell)
 	return checked.st_dev == opened.st_dev && checked.st_ino == opened.st_ino ? 0 : -ESTALE;
 }
 
+static int check_channel(int down, int up)
+{
+	struct stat down_stat, up_stat;
+
+	if (fstat(down, &down_stat) < 0 || fstat(up, &up_stat) < 0)
+		return -errno;
+	return S_ISSOCK(down_stat.st_mode) && S_ISFIFO(up_stat.st_mode) ? 0 : -EBADF;
+}
+
+/* Descriptors that go to the workspace's processes are the channels that they should be. */
+static int check_files_channel(struct cell *cell)
+{
+	return check_channel(cell->files_fds[0], cell->files_fds[1]);
+}
+
+static int check_channels(struct cell *cell)
+{
+	int r = check_channel(
+		cell->fds[SPAWNER_OPEN_WORKER_DOWN], cell->fds[SPAWNER_OPEN_WORKER_UP]);
+
+	return r < 0 ? r : check_files_channel(cell);
+}
+
+struct same {
+	const struct stat *as;
+};
+
+static bool is_same_directory(const void *context, const struct stat *directory)
+{
+	const struct same *same = context;
+
+	return same->as->st_dev == directory->st_dev && same->as->st_ino == directory->st_ino;
+}
+
+/* Neither a part of where managed workspaces lie, but as one of them, nor what contains it. */
+static bool is_apart_from_state(const struct cell *cell, const struct stat *root)
+{
+	int managed = cell->maker->ids->managed;
+	struct stat state;
+
+	if (managed < 0)
+		return true;
+	return fstat(managed, &state) == 0 &&
+	       !directory_parents_any(cell->root, is_same_directory, &(struct same){&state}) &&
+	       !directory_parents_any(managed, is_same_directory, &(struct same){root});
+}
+
+/* A command may have taken its owner's own permissions from a managed workspace's directory. */
+static int open_up(const struct cell *cell, const struct stat *root)
+{
+	char link[64];
+
+	if ((root->st_mode & S_IRWXU) == S_IRWXU)
+		return 0;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", cell->root);
+	return chmod(link, (root->st_mode & 07777) | S_IRWXU) < 0 ? -errno : 0;
+}
+
+/* May it be at all? */
+static int check_policy(struct cell *cell)
+{
+	const struct cell_maker *maker = cell->maker;
+	bool is_managed = cell->request->kind == WORKSPACE_MANAGED;
+	char tenant[NAME_MAX + 1];
+	struct stat root;
+
+	if (fstat(cell->root, &root) < 0)
+		return -errno;
+	if (maker->policy && (is_managed ? !cell_ids_managed_of(maker->ids, cell->root, tenant)
+					 : !is_apart_from_state(cell, &root))) {
+		cell->reason = is_managed ? "it is not where managed workspaces lie"
+					  : "the directory is part of cloister's own state";
+		return -SPAWNER_REFUSAL;
+	}
+	return policy_check(maker->policy, cell->root, is_managed ? tenant : NULL, cell->request,
+		&cell->reason);
+}
+
+static int choose_id(struct cell *cell)
+{
+	struct cell_ids *ids = cell->maker->ids;
+	bool is_managed = cell->request->kind == WORKSPACE_MANAGED;
+	struct stat root;
+	int r;
+
+	if (fstat(cell->root, &root) < 0)
+		return -errno;
+	r = cell_ids_choose(ids, cell->root, &root, is_managed, &cell->id, &cell->reason);
+	if (r == 0)
+		r = cell_ids_reserve(ids, cell->id, &root, &cell->live);
+	return r == 0 && is_managed ? open_up(cell, &root) : r;
+}
+
+/* A files process goes to the directory that its worker has, and no other. */
+static int check_same_root(struct cell *cell)
+{
+	struct stat root;
+
+	if (fstat(cell->root, &root) < 0)
+		return -errno;
+	cell->live = cell_ids_find(cell->maker->ids, cell->pids[SPAWNER_OPENED_WORKER], &root);
+	cell->reason = "the directory is not that of the workspace's worker";
+	return cell->live ? 0 : -SPAWNER_REFUSAL;
+}
+
 static int clone_trees(struct cell *cell)
 {
 	for (int i = 0; i < 2; i++) {
@@ -167,9 +277,11 @@ static int write_map(pid_t pid, const char *name, unsigned outside)
 	return write(fd, map, (size_t)n) == n ? 0 : -errno;
 }
 
-static int become_agent(void)
+static int become_agent(const struct cell *cell)
 {
 	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
+	if (cell->maker->ids->count > 0 && setgroups(0, NULL) < 0)
+		return -errno;
 	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
 		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
 		return -errno;
@@ -184,7 +296,7 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	char *const argv[] = {name,
 		cell->spare ? (char *)SPARE_KIND : (char *)workspace_kind_name(cell->request->kind),
 		cell->visible, NULL};
-	int r = cell->spare ? confine_die_with_parent() : become_agent();
+	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
 
 	if (r == 0)
 		r = confine_pass_on_capabilities(
@@ -324,9 +436,9 @@ static int report_pipe(int *ret_read, int *ret_write)
 
 static int write_maps(const struct cell *cell, pid_t pid)
 {
-	int r = write_map(pid, "uid_map", cell->maker->uid);
+	int r = write_map(pid, "uid_map", cell->id.uid);
 
-	return r < 0 ? r : write_map(pid, "gid_map", cell->maker->gid);
+	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
 }
 
 /* Lets the worker's child, which waits, become uid 1000 of its namespace. */
@@ -365,7 +477,7 @@ static int start_worker(struct cell *cell)
 		return -EIO;
 	if (message.what == REPORT_FAILED)
 		return -message.value;
-	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid);
+	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
 	if (r == 0)
 		r = map_and_release(cell, (pid_t)pid, go_write);
 	if (r == 0 && receive_report(report, &message) == 1)
@@ -427,7 +539,7 @@ static int take_steps(
 	for (size_t i = 0; r == 0 && i < n_steps; i++) {
 		r = steps[i].act(cell);
 		if (r < 0)
-			*ret_step = steps[i].name;
+			*ret_step = r == -SPAWNER_REFUSAL ? cell->reason : steps[i].name;
 	}
 	close_fd(&cell->root);
 	close_fd(&cell->trees[0]);
@@ -439,7 +551,10 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step)
 {
 	static const struct cell_step steps[] = {
+		{"take its channels", check_channels},
 		{"open the workspace's root", open_root},
+		{"find out whether the workspace may be", check_policy},
+		{"choose the workspace's id", choose_id},
 		{"clone the workspace's mounts", clone_trees},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", start_worker},
@@ -457,6 +572,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
+	cell_ids_holds(cell.live, cell.pids);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;
@@ -469,9 +585,12 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	const int *fds, int *ret_pidfd, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
+		{"take its channels", check_files_channel},
 		{"find the workspace's worker", find_worker},
 		{"check the worker's user namespace", check_namespace},
 		{"open the workspace's root", open_root},
+		{"find out whether it is the worker's", check_same_root},
+		{"find out whether the workspace may be", check_policy},
 		{"clone the workspace's mounts", clone_trees},
 		{"find the workspace's cgroup", find_cgroup},
 		{"start cloister-files", start_files},
@@ -486,6 +605,8 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
+	if (cell.pids[SPAWNER_OPENED_FILES] > 0)
+		cell_ids_holds(cell.live, cell.pids);
 	cell.pidfds[SPAWNER_OPENED_WORKER] = -1; /* borrowed, and it goes on */
 	if (r < 0) {
 		cell_abandon(&cell);
@@ -534,6 +655,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.root = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
+		.id = maker->ids->own,
 		.spare = true,
 		.sockets = {-1, -1}};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -551,8 +673,8 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 
 static int limit_cgroup(struct cell *cell)
 {
-	return cell_cgroup_limit(
-		cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER], &cell->request->limits);
+	return cell_cgroup_limit(cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER],
+		&cell->request->limits, &cell->id);
 }
 
 static int map_ids(struct cell *cell)
@@ -566,6 +688,8 @@ static int tell_spare(struct cell *cell)
 		cell_spares_take(cell->maker->spares, cell->pids[SPAWNER_OPENED_WORKER]);
 	int r = spare ? 0 : -ESRCH;
 
+	if (spare)
+		cell->pids[SPAWNER_OPENED_FILES] = spare->pids[SPAWNER_OPENED_FILES];
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = spare_assign(
 			spare->sockets[i], cell->request->kind, cell->visible, cell->trees[i]);
@@ -580,6 +704,8 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"find the waiting cell", find_worker},
 		{"open the workspace's root", open_root},
 		{"clone the workspace's mounts", clone_trees},
+		{"find out whether the workspace may be", check_policy},
+		{"choose the workspace's id", choose_id},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
 		{"tell the waiting cell", tell_spare},
@@ -590,6 +716,10 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.root = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
+	int r;
 
-	return take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	/* Also where it failed: what has been mapped lives until cloisterd kills it. */
+	cell_ids_holds(cell.live, cell.pids);
+	return r;
 }

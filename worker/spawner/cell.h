@@ -9,7 +9,9 @@
 
 #include "common/wire_spawner.h"
 #include "worker/spawner/cell_cgroup.h"
+#include "worker/spawner/cell_id.h"
 #include "worker/spawner/cell_spares.h"
+#include "worker/spawner/policy.h"
 
 #include <sys/types.h>
 
@@ -17,17 +19,17 @@
 struct cell_maker {
 	int worker_program; /* O_PATH */
 	int files_program;
-	uid_t uid; /* of the workspace's files, in the spawner's user namespace: what 1000 inside is
-		      mapped to */
-	gid_t gid;
+	struct cell_ids *ids;
 	struct cell_cgroups *cgroups;
 	struct cell_spares *spares;
+	const struct policy *policy; /* NULL: user mode without a configuration */
 };
 
 /**
  * Makes cell @number as @request says, for the checked directory and channels in @fds
  * (SPAWNER_OPEN_FDS of them, borrowed). 0 and the pidfds of worker and files process, or -errno
  * with the step that failed in @ret_step (static storage) and nothing left running.
+ * -SPAWNER_REFUSAL and the reason in @ret_step: it must not be.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);

@@ -10,14 +10,16 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define CPU_PERIOD_US  100000 /* cpu.max */
-#define REMOVE_WAIT_MS 20
+#define CPU_PERIOD_US     100000 /* cpu.max */
+#define REMOVE_WAIT_MS    20
+#define LEFT_OVER_WAIT_MS 1000
 
 struct cell_cgroup {
 	LIST_ENTRY(cell_cgroup) entry;
@@ -27,15 +29,49 @@ struct cell_cgroup {
 	pid_t pids[2]; /* of its processes, 0 once reaped */
 };
 
-void cell_cgroups_init(struct cell_cgroups *all, int root, uid_t uid, gid_t gid)
+void cell_cgroups_init(struct cell_cgroups *all, int root)
 {
 	char buffer[CGROUP_FILE_BYTES];
 	struct text text;
 
-	*all = (struct cell_cgroups){.root = root, .uid = uid, .gid = gid};
+	*all = (struct cell_cgroups){.root = root};
 	LIST_INIT(&all->list);
 	if (root >= 0 && cgroup_read(root, "cgroup.subtree_control", buffer, &text) == 0)
 		all->controllers = cgroup_controllers(text);
+}
+
+static bool is_left_over(const struct dirent *entry)
+{
+	const char *number = entry->d_name + 3;
+
+	return entry->d_type == DT_DIR && strncmp(entry->d_name, "ws-", 3) == 0 &&
+	       number[0] != '\0' && number[strspn(number, "0123456789")] == '\0';
+}
+
+static void remove_left_over(int root, const char *name)
+{
+	int r = cgroup_remove(root, name, LEFT_OVER_WAIT_MS);
+
+	if (r < 0)
+		fprintf(stderr,
+			"cloister-spawner: the cgroup %s of an earlier cloisterd cannot be "
+			"removed: %s\n",
+			name, strerror(-r));
+}
+
+void cell_cgroups_clear(struct cell_cgroups *all)
+{
+	_cleanup_close_ int fd = openat(all->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!directory)
+		return;
+	TAKE_FD(fd);
+	while ((entry = readdir(directory)))
+		if (is_left_over(entry))
+			remove_left_over(all->root, entry->d_name);
+	closedir(directory);
 }
 
 static int make_group(int parent, const char *name, int *ret_fd)
@@ -147,19 +183,19 @@ int cell_cgroup_cell_fd(const struct cell_cgroup *cgroup)
 }
 
 /* What delegation gives, and no more: limits are in other files. */
-static int hand_over(const struct cell_cgroups *all, int group)
+static int hand_over(int group, const struct cell_id *id)
 {
 	static const char *const names[] = {
 		".", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (fchownat(group, names[i], all->uid, all->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		if (fchownat(group, names[i], id->uid, id->gid, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	return 0;
 }
 
-int cell_cgroup_settle(
-	const struct cell_cgroups *all, const struct cell_cgroup *cgroup, pid_t worker)
+int cell_cgroup_settle(const struct cell_cgroups *all, const struct cell_cgroup *cgroup,
+	pid_t worker, const struct cell_id *id)
 {
 	int r;
 
@@ -171,8 +207,8 @@ int cell_cgroup_settle(
 	/* A group that passes controllers on has no processes of its own: hence the order. */
 	if (cgroup_enable_below(cgroup->group, all->controllers) != all->controllers)
 		return -EBUSY;
-	r = hand_over(all, cgroup->cell);
-	return r < 0 ? r : hand_over(all, cgroup->group);
+	r = hand_over(cgroup->cell, id);
+	return r < 0 ? r : hand_over(cgroup->group, id);
 }
 
 void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct cell_cgroups *all)
@@ -197,17 +233,25 @@ static struct cell_cgroup *group_of(struct cell_cgroups *all, pid_t worker)
 	return NULL;
 }
 
-int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits)
+int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits,
+	const struct cell_id *id)
 {
 	const struct cell_cgroup *cgroup = group_of(all, worker);
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = -1, cell = -1;
+	int r;
 
 	if (all->root < 0)
 		return 0;
 	if (!cgroup)
 		return -ESRCH;
 	fd = openat(all->root, cgroup->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : set_limits(all->controllers, fd, limits);
+	if (fd < 0)
+		return -errno;
+	cell = openat(fd, "cell", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = cell < 0 ? -errno : set_limits(all->controllers, fd, limits);
+	if (r == 0)
+		r = hand_over(cell, id);
+	return r < 0 ? r : hand_over(fd, id);
 }
 
 int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret)

@@ -9,6 +9,7 @@
  */
 
 #include "common/cell_limits.h"
+#include "worker/spawner/cell_id.h"
 
 #include <sys/queue.h>
 #include <sys/types.h>
@@ -18,13 +19,15 @@ struct cell_cgroup;
 struct cell_cgroups {
 	int root;             /* the delegated directory; -1: there is none */
 	unsigned controllers; /* CGROUP_*: available below it */
-	uid_t uid;            /* whose the groups become */
-	gid_t gid;
 	LIST_HEAD(, cell_cgroup) list;
 };
 
 /** Begins with the delegated directory @root, taken; -1: there is none. */
-void cell_cgroups_init(struct cell_cgroups *all, int root, uid_t uid, gid_t gid);
+void cell_cgroups_init(struct cell_cgroups *all, int root);
+
+/** Removes what a cloisterd left that was killed and could not: workspaces' groups, empty or soon
+ * so. They belong to ids that only the spawner has. */
+void cell_cgroups_clear(struct cell_cgroups *all);
 
 /** Makes the group of cell @number with @limits. 0 and NULL without delegation, or -errno. */
 int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
@@ -36,9 +39,9 @@ int cell_cgroup_fd(const struct cell_cgroup *cgroup);
 int cell_cgroup_cell_fd(const struct cell_cgroup *cgroup);
 
 /** Once @worker has made itself a cgroup namespace: moves it into the cell, passes the controllers
- * on to commands and hands the group over. 0 or -errno. */
-int cell_cgroup_settle(
-	const struct cell_cgroups *all, const struct cell_cgroup *cgroup, pid_t worker);
+ * on to commands and hands the group over to @id. 0 or -errno. */
+int cell_cgroup_settle(const struct cell_cgroups *all, const struct cell_cgroup *cgroup,
+	pid_t worker, const struct cell_id *id);
 
 /** The cell is made, or has failed: @pids are the children that are in its group, 0 for none. */
 void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct cell_cgroups *all);
@@ -47,9 +50,10 @@ void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct c
  * and NULL without delegation, or -errno. */
 int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret);
 
-/** The group that @worker is in gets @limits. 0, also without delegation, or -errno. */
-int cell_cgroup_limit(
-	struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits);
+/** The group that @worker is in gets @limits and becomes @id's. 0, also without delegation, or
+ * -errno. */
+int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct workspace_limits *limits,
+	const struct cell_id *id);
 
 /** Another files process is in its group. */
 void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cell_cgroups *all);

@@ -7,13 +7,16 @@
 #include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/limits.h"
 #include "common/program.h"
 #include "worker/setup.h"
 #include "worker/spawner/cell.h"
+#include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +27,26 @@ static _Noreturn void die(const char *what, int error)
 {
 	fprintf(stderr, "cloister-spawner: %s: %s\n", what, strerror(error < 0 ? -error : error));
 	exit(1);
+}
+
+/* Everything that lives as long as the process. */
+struct spawner {
+	struct channel channel;
+	struct spawner_setup setup;
+	struct cell_cgroups cgroups;
+	struct cell_ids ids;
+	struct cell_spares spares;
+	struct policy *policy; /* NULL: there is no configuration */
+	struct cell_maker maker;
+};
+
+/* Only a cloisterd that is not what it was asks for what is refused; it must not fill the log. */
+static void log_refusal(uint64_t cell, const char *reason)
+{
+	static unsigned logged;
+
+	if (logged++ < LIMIT_REFUSALS_LOGGED)
+		fprintf(stderr, "cloister-spawner: refused cell %" PRIu64 ": %s\n", cell, reason);
 }
 
 /* What can be asked, and what is said when it is done. */
@@ -65,6 +88,8 @@ static void handle(
 		spawner_open_get(frame->payload, &request) < 0)
 		die("request", EBADMSG);
 	r = act(maker, frame, &request, pidfds, &step);
+	if (r == -SPAWNER_REFUSAL)
+		log_refusal(frame->call, step);
 	if (r < 0) {
 		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
 		return;
@@ -75,19 +100,32 @@ static void handle(
 		die("answer", errno);
 }
 
-static void serve_requests(struct channel *channel, const struct cell_maker *maker)
+static void read_policy(struct spawner *spawner, const struct channel_frame *frame)
 {
+	if (frame->n_fds != 0 || frame->payload.len != 0)
+		die("request", EBADMSG);
+	if (spawner->policy && policy_read(spawner->policy, spawner->setup.system) < 0)
+		fprintf(stderr, "cloister-spawner: the configuration is not reloaded here: the old "
+				"one stays\n");
+}
+
+static void serve_requests(struct spawner *spawner)
+{
+	struct channel *channel = &spawner->channel;
 	struct channel_frame frame;
 	int r = channel_fill(channel, WIRE_FRAME_MAX);
 
 	if (r == -EPIPE) {
-		cell_cgroups_done(maker->cgroups);
+		cell_cgroups_done(&spawner->cgroups);
 		exit(0);
 	}
 	if (r < 0 && r != -EAGAIN)
 		die("read", r);
 	while ((r = channel_next(channel, &frame)) > 0) {
-		handle(channel, maker, &frame);
+		if (frame.type == SPAWNER_RELOAD)
+			read_policy(spawner, &frame);
+		else
+			handle(channel, &spawner->maker, &frame);
 		channel_frame_done(&frame);
 	}
 	if (r < 0)
@@ -95,15 +133,16 @@ static void serve_requests(struct channel *channel, const struct cell_maker *mak
 }
 
 /* The cells' processes are our children; who watches them holds their pidfds. */
-static void reap(int signal_fd, const struct cell_maker *maker)
+static void reap(int signal_fd, struct spawner *spawner)
 {
 	struct signalfd_siginfo info;
 	pid_t pid;
 
 	(void)!read(signal_fd, &info, sizeof(info));
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		cell_cgroups_reaped(maker->cgroups, pid);
-		cell_spares_reaped(maker->spares, pid);
+		cell_cgroups_reaped(&spawner->cgroups, pid);
+		cell_ids_reaped(&spawner->ids, pid);
+		cell_spares_reaped(&spawner->spares, pid);
 	}
 }
 
@@ -130,38 +169,82 @@ static int watch_children(void)
 	return fd;
 }
 
-int main(void)
+/* As cloisterd started it, before it had heard of anybody: the mode, and the configuration if there
+ * is one. */
+static void read_arguments(struct spawner *spawner, int argc, char **argv)
 {
-	struct spawner_setup setup = {.uid = geteuid(), .gid = getegid()};
-	struct cell_cgroups cgroups;
-	struct cell_spares spares = LIST_HEAD_INITIALIZER(spares);
-	struct cell_maker maker = {
-		.uid = setup.uid, .gid = setup.gid, .cgroups = &cgroups, .spares = &spares};
-	struct channel channel;
+	int r;
+
+	if (argc < 2 || argc > 3)
+		die("arguments", EINVAL);
+	spawner->setup.system = strcmp(argv[1], "system") == 0;
+	r = argc > 2 ? policy_open(argv[2], &spawner->policy) : 0;
+	if (r < 0)
+		die(argv[2], r);
+	if (spawner->setup.system && !spawner->policy)
+		die("system mode without a configuration", EINVAL);
+}
+
+/* In its namespaces, with the maps that it has there. */
+static int learn_ids(struct spawner *spawner, const char **ret_step)
+{
+	int r = 0;
+
+	*ret_step = "read the configuration";
+	if (spawner->policy)
+		r = policy_read(spawner->policy, spawner->setup.system);
+	if (r < 0 || !spawner->setup.system)
+		return r;
+	*ret_step = "find out which ids are mapped and taken";
+	return cell_ids_read(&spawner->ids);
+}
+
+static void set_up(struct spawner *spawner)
+{
 	const char *step;
+	int r = spawner_setup(&spawner->setup, &step);
+
+	if (r == 0)
+		r = learn_ids(spawner, &step);
+	if (r < 0) {
+		setup_report_failure(&spawner->channel, SPAWNER_FAILED, 0, step, r);
+		die(step, r);
+	}
+	cell_cgroups_clear(&spawner->cgroups);
+	if (channel_send(&spawner->channel, SPAWNER_READY, 0, (struct text){NULL, 0}, NULL, 0) <
+			0 ||
+		channel_flush(&spawner->channel) < 0)
+		die("answer", errno);
+}
+
+int main(int argc, char **argv)
+{
+	static struct spawner spawner;
 	struct pollfd poll_fds[2];
-	int r, signal_fd;
+	int signal_fd;
 
 	/* Before anything is opened, which might be given that number. */
-	cell_cgroups_init(&cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP,
-		setup.uid, setup.gid);
+	cell_cgroups_init(
+		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
+	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	signal(SIGPIPE, SIG_IGN);
 	/* Away from the terminal that cloisterd may have been started on: no workspace's process is
 	 * to have it. */
 	setsid();
-	channel_init(&channel, FD_SPAWNER_CHANNEL, FD_SPAWNER_CHANNEL, CHANNEL_TAKES_FDS);
-	if (program_open("cloister-worker", &maker.worker_program) < 0 ||
-		program_open("cloister-files", &maker.files_program) < 0)
+	channel_init(&spawner.channel, FD_SPAWNER_CHANNEL, FD_SPAWNER_CHANNEL, CHANNEL_TAKES_FDS);
+	spawner.setup = (struct spawner_setup){
+		.channel = &spawner.channel, .uid = geteuid(), .gid = getegid()};
+	read_arguments(&spawner, argc, argv);
+	if (program_open("cloister-worker", &spawner.maker.worker_program) < 0 ||
+		program_open("cloister-files", &spawner.maker.files_program) < 0)
 		die("cannot find cloister-worker and cloister-files beside the executable", ENOENT);
 	signal_fd = watch_children();
-	r = spawner_setup(&setup, &step);
-	if (r < 0) {
-		setup_report_failure(&channel, SPAWNER_FAILED, 0, step, r);
-		die(step, r);
-	}
-	if (channel_send(&channel, SPAWNER_READY, 0, (struct text){NULL, 0}, NULL, 0) < 0 ||
-		channel_flush(&channel) < 0)
-		die("answer", errno);
+	set_up(&spawner);
+	spawner.maker.ids = &spawner.ids;
+	spawner.maker.cgroups = &spawner.cgroups;
+	LIST_INIT(&spawner.spares);
+	spawner.maker.spares = &spawner.spares;
+	spawner.maker.policy = spawner.policy;
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
 	poll_fds[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
@@ -169,8 +252,8 @@ int main(void)
 		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
 			die("poll", errno);
 		if (poll_fds[1].revents)
-			reap(poll_fds[1].fd, &maker);
+			reap(poll_fds[1].fd, &spawner);
 		if (poll_fds[0].revents)
-			serve_requests(&channel, &maker);
+			serve_requests(&spawner);
 	}
 }

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/wire_spawner.h"
 #include "spawner_filters.h"
 #include "worker/confine.h"
 #include "worker/filter.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 
 static int check_cloisterd_alive(void *context)
 {
@@ -42,9 +44,8 @@ static int write_file(const char *path, const char *text)
 
 /* User mode: one id, the caller's, and no setgroups(2), which is what lets an unprivileged user
  * write the maps. */
-static int map_own_ids(void *context)
+static int map_own_ids(const struct spawner_setup *setup)
 {
-	const struct spawner_setup *setup = context;
 	char map[64];
 	int r;
 
@@ -57,6 +58,35 @@ static int map_own_ids(void *context)
 		return r;
 	snprintf(map, sizeof(map), "%u %u 1\n", setup->gid, setup->gid);
 	return write_file("/proc/self/gid_map", map);
+}
+
+/* System mode: the subordinate ids are not ours to map. Until this process is dumpable its maps
+ * belong to root. */
+static int ask_for_ids(struct spawner_setup *setup)
+{
+	struct channel_frame frame;
+	int r = prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = channel_send(
+			setup->channel, SPAWNER_UNSHARED, 0, (struct text){NULL, 0}, NULL, 0);
+	if (r == 0)
+		r = channel_flush(setup->channel);
+	while (r == 0 && (r = channel_next(setup->channel, &frame)) == 0) {
+		r = channel_fill(setup->channel, WIRE_FRAME_MAX);
+		r = r < 0 ? r : 0;
+	}
+	if (r < 0)
+		return r;
+	channel_frame_done(&frame);
+	return frame.type == SPAWNER_MAPPED && frame.payload.len == 0 ? 0 : -EBADMSG;
+}
+
+static int map_ids(void *context)
+{
+	struct spawner_setup *setup = context;
+
+	return setup->system ? ask_for_ids(setup) : map_own_ids(setup);
 }
 
 /* Slave, not private: what the host mounts or unmounts later is seen, and what is mounted here is
@@ -79,7 +109,7 @@ int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 		{"die with cloisterd", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"unshare user and mount namespaces", enter_namespaces},
-		{"map the caller's ids", map_own_ids},
+		{"map its ids", map_ids},
 		{"follow the host's mounts", follow_host_mounts},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},

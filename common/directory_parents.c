@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd and cloister-spawner. open(2) with O_PATH, proc_pid_fd(5). */
+#include "common/directory_parents.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Of a directory that we may not search: by its name, and only if what has that name there is it.
+ */
+static int parent_by_name(int fd)
+{
+	char link[64], path[PATH_MAX], *slash;
+	_cleanup_close_ int parent = -1;
+	struct stat below, named;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0 || path[0] != '/')
+		return -EACCES;
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	if (slash[1] == '\0')
+		return -EACCES;
+	*slash = '\0';
+	parent = open(slash == path ? "/" : path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0 || fstat(fd, &below) < 0 ||
+		fstatat(parent, slash + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return is_same(&below, &named) ? TAKE_FD(parent) : -ESTALE;
+}
+
+int directory_parent(int fd)
+{
+	int parent = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (parent >= 0)
+		return parent;
+	return errno == EACCES ? parent_by_name(fd) : -errno;
+}
+
+bool directory_parents_any(int fd,
+	bool (*is_wanted)(const void *context, const struct stat *directory), const void *context)
+{
+	struct stat below = {0}, stat_buf;
+	_cleanup_close_ int at = -1;
+
+	if (fstat(fd, &stat_buf) < 0)
+		return false;
+	/* The parent of "/" is "/". */
+	for (int i = 0; i < LIMIT_ROOT_PARENTS; i++) {
+		int parent;
+
+		if (is_wanted(context, &stat_buf))
+			return true;
+		if (i > 0 && is_same(&stat_buf, &below))
+			return false;
+		below = stat_buf;
+		parent = directory_parent(at >= 0 ? at : fd);
+		close_fd(&at);
+		at = parent;
+		if (at < 0 || fstat(at, &stat_buf) < 0)
+			return false;
+	}
+	return false;
+}

@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System mode: a host id for each workspace, whose it is, and what goes with the workspace."""
+
+import ctypes
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import RpcError, acting_as
+from daemon import Account, Area, Daemon, system_config
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and give them ids")
+
+HELD = ["--inh-caps", "+setuid,+setgid", "--ambient-caps", "+setuid,+setgid"]
+
+
+def config_of(area, tenants, *lines, roots=None):
+    text = "\n".join(["[cloister]", "mode = system", "agent_socket_mode = 0666", *lines, ""])
+    for name, user in zip("abc", tenants):
+        text += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
+        text += f"roots = {roots[name]}\n" if roots else ""
+    return text
+
+
+def refused(client, method, params):
+    with pytest.raises(RpcError) as caught:
+        client.call(method, params)
+    return caught.value
+
+
+def opened(client, params):
+    """The answer, or None while it is refused."""
+    try:
+        return client.call("workspace.open", params)
+    except RpcError as error:
+        assert error.name == "FORBIDDEN"
+        return None
+
+
+def start(area, way, **keywords):
+    """A daemon in system mode, started in one of the three ways."""
+    area.account.give_ids()
+    if way == "root":
+        return Daemon(area, system=True, as_root=True, **keywords)
+    if way == "capabilities":  # as systemd does, no_new_privs included
+        words = ["setpriv", "--reuid", area.account.name, "--regid", area.account.name,
+                 "--clear-groups", *HELD, "--no-new-privs", "--"]
+        return Daemon(area, system=True, launcher=words, **keywords)
+    return Daemon(area, system=True, **keywords)
+
+
+@pytest.fixture
+def start_system(area):
+    started = []
+
+    def begin(way="helpers", **keywords):
+        started.append(start(area, way, **keywords))
+        return started[-1]
+
+    yield begin
+    for running in started:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def host(area, tenants):
+    """Three tenants, each with a directory of roots that all users can reach: daemon, clients, roots."""
+    area.account.give_ids()
+    roots = {name: area.new_directory("roots-" + name) for name in "abc"}
+    running = Daemon(area, system=True, config=config_of(area, tenants, roots=roots))
+    yield running, [running.connect(user) for user in tenants], roots
+    assert running.stop() == 0
+
+
+def new_root(daemon, directory, name, mode=0o700):
+    """A directory with an id of its own: its path, and which id of the range."""
+    path = directory / name
+    path.mkdir(mode=mode)
+    return path, daemon.account.give_away(path)
+
+
+# The ways to the maps
+
+
+@pytest.mark.parametrize("way", ["root", "capabilities", "helpers"])
+def test_every_way_of_starting_ends_in_the_same_place(start_system, area, way):
+    extra = [f"user = {area.account.name}"] if way == "root" else []
+    daemon = start_system(way, config=system_config(area, *extra))
+    account = daemon.account
+    client = daemon.connect()
+    answer = client.call("workspace.open", {"workspace": f"of-{way}"})
+    assert answer["isolation"]["mode"] == "system"
+    status = procfs.status(daemon.pid)
+    assert procfs.uids(daemon.pid) == [account.uid] * 4
+    assert [int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")] == [0] * 4
+    assert status["NoNewPrivs"] == "1"
+    spawner = f"/proc/{daemon.spawner()}/"
+    for kind, own, first in (("uid_map", account.uid, account.first),
+                             ("gid_map", account.gid, account.first_gid)):
+        lines = [[int(word) for word in line.split()] for line in open(spawner + kind)]
+        assert lines == [[0, own, 1], [1, first, account.count]]
+    ((worker, files),) = daemon.cells()
+    owner = (daemon.state / "workspaces" / account.name / f"of-{way}").stat()
+    assert account.first <= owner.st_uid < account.first + account.count
+    assert owner.st_gid - account.first_gid == owner.st_uid - account.first
+    for pid in (worker, files):
+        assert procfs.uids(pid) == [owner.st_uid] * 4
+        assert procfs.status(pid)["Groups"].strip() == ""
+    assert client.run("id -u; id -g; id -G")["stdout"].split() == ["1000"] * 3
+    client.call("workspace.remove", {"workspace": f"of-{way}"})
+
+
+def start_and_fail(area, account, config, directory=None):
+    """What cloisterd says that does not start."""
+    directory = directory or area.path
+    file = directory / f"wrong-{area.number}.conf"
+    area.number += 1
+    file.write_text(config)
+    words = [area.bin / "cloisterd", "--config", file, "--agent-socket", area.path / "wrong.sock",
+             "--state-dir", area.home / "wrong"]
+    ended = subprocess.run(words, **account.as_user(), capture_output=True, text=True, timeout=60)
+    file.unlink()
+    assert ended.returncode == 1
+    return ended.stderr
+
+
+def test_without_a_range_it_says_what_to_do(tenants):
+    place = Area(tenants[0])
+    os.chown(place.path, 0, 0)
+    said = start_and_fail(place, tenants[0], "[cloister]\nmode = system\n")
+    place.remove()
+    assert "usermod --add-subuids" in said
+
+
+def test_a_range_that_holds_root_or_the_user_is_none(area):
+    strange = Account("strange")
+    place = Area(strange)
+    os.chown(place.path, 0, 0)
+    try:
+        for first in (0, strange.uid - 1):
+            with open("/etc/subuid", "a") as file:
+                file.write(f"{strange.name}:{first}:10\n")
+            subprocess.run(["usermod", "--add-subgids", "1999990000-1999990009", strange.name], check=True)
+            assert "without root" in start_and_fail(place, strange, "[cloister]\nmode = system\n")
+            assert procfs.eventually(lambda: not strange.processes())
+            # Not while a process of the user's is about to end.
+            remove = ["usermod", "--del-subuids", f"{first}-{first + 9}", strange.name]
+            assert procfs.eventually(lambda: subprocess.run(remove, check=False).returncode == 0)
+    finally:
+        place.remove()
+        strange.remove()
+
+
+def test_a_configuration_that_others_can_replace_is_refused(area):
+    area.account.give_ids()
+    assert "must belong to root" in start_and_fail(area, area.account, "[cloister]\nmode = system\n")
+
+
+def test_no_new_privs_without_capabilities_is_said(area):
+    area.account.give_ids()
+    place = area.new_directory("no-new-privs")
+    os.chown(place, 0, 0)
+    file = place / "c.conf"
+    file.write_text("[cloister]\nmode = system\n")
+    ended = subprocess.run(
+        ["setpriv", "--no-new-privs", area.bin / "cloisterd", "--config", file, "--agent-socket",
+         area.path / "nnp.sock", "--state-dir", area.path / "nnp"],
+        **area.account.as_user(), capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "AmbientCapabilities" in ended.stderr
+
+
+# Whose is what
+
+
+def test_three_tenants_see_their_own_and_nothing_else(host, tenants):
+    daemon, clients, roots = host
+    for name, client in zip("abc", clients):
+        client.call("workspace.open", {"workspace": "w"})
+        client.use("write_file", path="whose", content=name)
+        assert client.run("touch made; chmod 666 whose; cat whose")["stdout"] == name
+        path, _ = new_root(daemon, roots[name], "tree")
+        client.call("workspace.open", {"root": str(path)})
+        client.use("write_file", path="whose", content=name)
+        listed = client.call("workspace.list")["workspaces"]
+        assert {entry["workspace"] for entry in listed} == {"w", str(path)}
+        assert {entry["tenant"] for entry in listed} == {name}
+    owners = []
+    for name in "abc":
+        for top in (daemon.state / "workspaces" / name / "w", roots[name] / "tree"):
+            ids = {path.stat().st_uid for path in (top, *top.iterdir())}
+            assert len(ids) == 1
+            owners += ids
+            assert (top / "whose").read_text() == name
+        assert (daemon.state / "workspaces" / name / "w").stat().st_mode & 0o777 == 0o700
+    assert len(set(owners)) == 6
+    assert not set(owners) & {0, daemon.account.uid, *(user.uid for user in tenants)}
+    for other in "bc":
+        error = refused(clients[0], "workspace.open", {"root": str(roots[other] / "tree")})
+        assert error.name == "FORBIDDEN" and "chown" not in error.message
+        assert refused(clients[0], "workspace.open", {"workspace": "w", "tenant": other}).name == "FORBIDDEN"
+
+
+class UserCap(ctypes.Structure):
+    _fields_ = [("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32),
+                ("inheritable", ctypes.c_uint32)]
+
+
+def as_broken_out(worker, attempt):
+    """Calls attempt in a process with every capability of the worker's user namespace and its id, but
+    in the host's mount and pid namespaces. What attempt returned, as text."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    read_end, write_end = os.pipe()
+    namespace = os.open(f"/proc/{worker}/ns/user", os.O_RDONLY)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            assert libc.setns(namespace, 0) == 0
+            os.setgroups([])
+            assert libc.prctl(8, 1, 0, 0, 0) == 0  # PR_SET_KEEPCAPS
+            os.setresgid(1000, 1000, 1000)
+            os.setresuid(1000, 1000, 1000)
+            header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+            caps = (UserCap * 2)()
+            assert libc.capget(header, caps) == 0
+            for cap in caps:
+                cap.effective = cap.permitted
+            assert libc.capset(header, caps) == 0
+            said = attempt()
+        except BaseException as error:  # pylint: disable=broad-except
+            said = f"failed: {error!r}"
+        os.write(write_end, said.encode()[:4000])
+        os._exit(0)
+    os.close(write_end)
+    os.close(namespace)
+    os.waitpid(pid, 0)
+    with os.fdopen(read_end) as pipe:
+        return pipe.read()
+
+
+def outcome(act, *arguments):
+    try:
+        act(*arguments)
+    except PermissionError:
+        return "denied"
+    return "done"
+
+
+def test_who_breaks_out_reaches_neither_others_nor_cloister(host):
+    daemon, clients, roots = host
+    own, n = new_root(daemon, roots["a"], "attacker")
+    victim, _ = new_root(daemon, roots["b"], "victim", 0o700)
+    clients[0].call("workspace.open", {"root": str(own)})
+    clients[0].use("write_file", path="mine", content="own")
+    clients[1].call("workspace.open", {"root": str(victim)})
+    clients[1].use("write_file", path="secret", content="secret")
+    cells = {procfs.uids(worker)[0]: worker for worker, _ in daemon.cells()}
+    attacker = cells[daemon.account.first + n]
+    other = cells[victim.stat().st_uid]
+    workspaces = daemon.state / "workspaces"
+
+    def attempt():
+        with open("/proc/self/status") as file:
+            caps = int(re.search(r"CapEff:\s*(\w+)", file.read()).group(1), 16)
+        said = [f"caps {caps:x}", "own " + outcome(open, own / "mine")]
+        for name, act, *arguments in (
+                ("read", open, victim / "secret"), ("list", os.listdir, victim),
+                ("chmod", os.chmod, victim, 0o777), ("chown", os.chown, victim, 1000, 1000),
+                ("rename", os.rename, victim, roots["b"] / "gone"),
+                ("into", open, victim / "new", "w"),
+                ("managed", open, workspaces / "b" / "w" / "whose"),
+                ("own managed", open, workspaces / "a" / "w" / "whose"),
+                ("state", os.listdir, workspaces), ("mkdir", os.mkdir, daemon.state / "x"),
+                ("log", open, daemon.log_path, "a"), ("config", open, daemon.config, "a"),
+                ("memory", open, f"/proc/{daemon.pid}/mem", "rb"),
+                ("kill daemon", os.kill, daemon.pid, signal.SIGTERM),
+                ("kill spawner", os.kill, daemon.spawner(), signal.SIGKILL),
+                ("kill worker", os.kill, other, signal.SIGKILL),
+                ("root of worker", os.listdir, f"/proc/{other}/root/"),
+                ("cwd of worker", os.listdir, f"/proc/{other}/cwd/")):
+            said.append(f"{name} {outcome(act, *arguments)}")
+        return "\n".join(said)
+
+    said = as_broken_out(attacker, attempt).splitlines()
+    assert said[0].startswith("caps ") and int(said[0].split()[1], 16) & (1 << 1) and said[1] == "own done"
+    assert len(said) == 20
+    assert [line for line in said[2:] if not line.endswith(" denied")] == []
+    # And by the socket it is a stranger.
+    def knock():
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(daemon.socket))
+            connection.sendall(b'{"jsonrpc":"2.0","id":1,"method":"workspace.list"}\n')
+            return connection.makefile().readline()
+    assert "FORBIDDEN" in as_broken_out(attacker, knock)
+
+
+# A directory's id
+
+
+def test_the_chown_that_is_named_is_the_remedy(host):
+    daemon, clients, roots = host
+    for name in ("plain", "it's a name"):
+        path = roots["c"] / name
+        path.mkdir()
+        (path / "f").write_text("text")
+        error = refused(clients[2], "workspace.open", {"root": str(path)})
+        assert error.name == "FORBIDDEN"
+        command = re.search(r"chown -R \d+:\d+ .*", error.message).group(0)
+        subprocess.run(shlex.split(command), check=True)
+        clients[2].call("workspace.open", {"root": str(path)})
+        assert clients[2].run("cat f; touch g; stat -c %u f g .")["stdout"].split() == ["text1000", "1000", "1000"]
+
+
+@pytest.mark.parametrize("owner", ["root", "supervisor", "tenant", "before", "behind"])
+def test_a_directory_of_anybody_else_is_refused(host, tenants, owner):
+    daemon, clients, roots = host
+    account = daemon.account
+    path = roots["a"] / f"of-{owner}"
+    path.mkdir(mode=0o777)
+    uid = {"root": 0, "supervisor": account.uid, "tenant": tenants[0].uid,
+           "before": account.first - 1, "behind": account.first + account.count}[owner]
+    os.chown(path, uid, -1)
+    assert refused(clients[0], "workspace.open", {"root": str(path)}).name == "FORBIDDEN"
+
+
+def test_two_directories_of_one_id_are_not_open_together(host):
+    daemon, clients, roots = host
+    first, n = new_root(daemon, roots["a"], "first")
+    second = roots["b"] / "second"
+    second.mkdir()
+    os.chown(second, first.stat().st_uid, first.stat().st_gid)
+    clients[0].call("workspace.open", {"root": str(first)})
+    error = refused(clients[1], "workspace.open", {"root": str(second)})
+    assert error.name == "FORBIDDEN" and "chown" in error.message
+    clients[0].call("workspace.close", {"workspace": str(first)})
+    assert procfs.eventually(lambda: opened(clients[1], {"root": str(second)}))
+    assert clients[1].run("id -u")["stdout"] == "1000\n"
+
+
+def test_neither_the_id_nor_the_group_of_a_managed_workspace(host):
+    daemon, clients, roots = host
+    clients[0].call("workspace.open", {"workspace": "keeps-its-id"})
+    clients[0].call("workspace.close", {"workspace": "keeps-its-id"})
+    managed = (daemon.state / "workspaces" / "a" / "keeps-its-id").stat()
+    path = roots["a"] / "of-managed"
+    path.mkdir()
+    os.chown(path, managed.st_uid, managed.st_gid)
+    error = procfs.eventually(lambda: refused(clients[0], "workspace.open", {"root": str(path)}))
+    assert error.name == "FORBIDDEN"
+    _, n = new_root(daemon, roots["a"], "grouped")
+    os.chown(roots["a"] / "grouped", -1, managed.st_gid)
+    error = refused(clients[0], "workspace.open", {"root": str(roots["a"] / "grouped")})
+    assert error.name == "FORBIDDEN" and "group" in error.message
+
+
+def test_an_id_is_used_again_only_when_its_directory_is_gone():
+    small = Account("small")
+    small.give_ids(4)
+    place = Area(small)
+    daemon = Daemon(place, system=True)
+    try:
+        client = daemon.connect()
+        top = daemon.state / "workspaces" / small.name
+        for name in ("one", "two"):
+            client.call("workspace.open", {"workspace": name})
+        ids = {name: (top / name).stat().st_uid for name in ("one", "two")}
+        assert set(ids.values()) == {small.first + 2, small.first + 3}
+        client.call("workspace.close", {"workspace": "one"})
+        error = refused(client, "workspace.open", {"workspace": "three"})
+        assert error.name == "FORBIDDEN" and "in use" in error.message
+        client.call("workspace.remove", {"workspace": "one"})
+        # Nor is it given before the last process that had it is gone.
+        assert procfs.eventually(lambda: opened(client, {"workspace": "three"}))
+        assert (top / "three").stat().st_uid == ids["one"]
+        # What is on disk counts, whoever is running.
+        client.close()
+        assert daemon.stop() == 0
+        daemon = Daemon(place, system=True, state=daemon.state)
+        client = daemon.connect()
+        assert refused(client, "workspace.open", {"workspace": "four"}).name == "FORBIDDEN"
+        client.call("workspace.open", {"workspace": "two"})
+        assert (top / "two").stat().st_uid == ids["two"]
+    finally:
+        daemon.stop()
+        place.remove()
+        small.remove()
+
+
+def test_what_user_mode_left_is_not_given_away(start_system, area):
+    daemon = start_system()
+    old = daemon.state / "workspaces" / daemon.account.name / "old"
+    with acting_as(daemon.account.uid, daemon.account.gid):
+        old.mkdir(parents=True)
+        (old / "f").write_text("kept")
+    error = refused(daemon.connect(), "workspace.open", {"workspace": "old"})
+    assert error.name == "FORBIDDEN" and "user mode" in error.message
+    assert old.stat().st_uid == daemon.account.uid
+
+
+# Removal
+
+
+def test_everything_that_a_workspace_made_goes(start_system):
+    daemon = start_system()
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    made = client.run("mkdir -p a/b/c && touch a/b/c/f && chmod 0 a/b/c a/b a && ln -s / link && mkfifo p && "
+                      "i=0; while [ $i -lt 300 ]; do mkdir d && cd d && i=$((i+1)); done; touch deep; "
+                      "mkdir /workspace/sticky && chmod 1000 /workspace/sticky; chmod 0 /workspace")
+    assert made["exit_code"] == 0, made
+    top = daemon.state / "workspaces" / daemon.account.name
+    assert (top / "w").stat().st_mode & 0o777 == 0
+    # Another opens it first: its own permissions are not its owner's to keep from cloister.
+    client.close()
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    client.call("workspace.remove", {"workspace": "w"})
+    assert list(top.iterdir()) == []
+
+
+@pytest.mark.parametrize("system", [True, False], ids=["system", "user"])
+def test_a_removal_that_was_cut_off_is_finished_at_the_next_start(area, system):
+    if system:
+        area.account.give_ids()
+    daemon = Daemon(area, system=system)
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    client.call("workspace.open", {"workspace": "stays"})
+    client.call("tool.call", {"workspace": "w", "tool": "run_command",
+                              "arguments": {"command": "mkdir -p d/e; touch d/e/f g; chmod 0 d"}})
+    top = daemon.state / "workspaces"
+    top = top / area.account.name if system else top
+    # The one process that can remove anything stands still: so nothing is gone when all are killed.
+    for _, files in daemon.cells():
+        os.kill(files, signal.SIGSTOP)
+    client.send({"jsonrpc": "2.0", "id": 99, "method": "workspace.remove", "params": {"workspace": "w"}})
+    assert procfs.eventually(lambda: len(list(top.iterdir())) == 3)
+    everybody = procfs.descendants(daemon.pid)
+    daemon.process.kill()
+    daemon.process.wait()
+    assert procfs.vanish(everybody, 20)
+    assert (top / "w" / "d").exists()
+    daemon.stop()
+    following = Daemon(area, system=system, state=daemon.state)
+    try:
+        assert procfs.eventually(lambda: [path.name for path in top.iterdir()] == ["stays"])
+        assert procfs.eventually(lambda: "is finished" in following.log())
+        client = following.connect()
+        client.call("workspace.open", {"workspace": "w"})
+        assert client.run("ls -A")["stdout"] == ""
+    finally:
+        assert following.stop() == 0
+
+
+def test_a_reload_reaches_the_spawner(start_system, area, tenants):
+    roots = {name: area.new_directory("reloaded") for name in "ab"}
+    daemon = start_system(config=config_of(area, tenants[:1], roots=roots))
+    client = daemon.connect(tenants[0])
+    path, _ = new_root(daemon, roots["b"], "later")
+    assert refused(client, "workspace.open", {"root": str(path)}).name == "FORBIDDEN"
+    assert daemon.reload(config_of(area, tenants[:1], roots={"a": roots["b"]}))
+    client.call("workspace.open", {"root": str(path)})
+    assert client.run("id -u")["stdout"] == "1000\n"
+
+
+# The host's own
+
+
+def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
+    """The limits stay cloister's; what is below is the workspace's id's, so the next spawner clears it."""
+    area.account.give_ids()
+    daemon = Daemon(area, system=True, launcher=delegation.launcher())
+    client = daemon.connect()
+    isolation = client.call("workspace.open", {"workspace": "grouped"})["isolation"]
+    assert isolation["cgroup"] is True
+    client.run("true")
+    owner = (daemon.state / "workspaces" / area.account.name / "grouped").stat().st_uid
+    group = delegation.path / "ws-1"
+    assert group.stat().st_uid == (group / "cgroup.procs").stat().st_uid == owner
+    limits = [*group.glob("*.max"), *group.glob("*.weight"), group / "cgroup.max.descendants"]
+    assert {path.stat().st_uid for path in limits} == {area.account.uid}
+    everybody = procfs.descendants(daemon.pid)
+    os.kill(daemon.spawner(), signal.SIGSTOP)  # it would clear up; now it can only be killed
+    daemon.process.kill()
+    daemon.process.wait()
+    assert procfs.vanish(everybody, 20)
+    assert group.exists()
+    daemon.stop()
+    following = Daemon(area, system=True, launcher=delegation.launcher("supervisor"), state=daemon.state)
+    assert delegation.groups() == ["supervisor"]
+    assert "cannot be removed" not in following.log()
+    following.connect().call("workspace.remove", {"workspace": "grouped"})
+    assert following.stop() == 0
+
+
+def test_doctor_says_what_system_mode_lacks(start_daemon, tenants, area):
+    """Of a user that has no range, where no helper is installed."""
+    place = Area(tenants[2])
+    try:
+        daemon = Daemon(place, system=False, launcher=[
+            "unshare", "-m", "sh", "-c",
+            'mount --bind /dev/null /usr/bin/newuidmap && exec "$0" "$@"', "setpriv",
+            f"--reuid={tenants[2].uid}", f"--regid={tenants[2].gid}", "--clear-groups", "--"])
+        missing = {feature["feature"]: feature["fix"]
+                   for feature in daemon.control().call("doctor")["features"] if not feature["present"]}
+        daemon.stop()
+    finally:
+        place.remove()
+    assert "usermod" in missing["subordinate_ids"]
+    assert "install uidmap" in missing["uidmap"]
+    area.account.give_ids()
+    present = {feature["feature"] for feature in start_daemon(system=False).control().call("doctor")["features"]
+               if feature["present"]}
+    assert {"subordinate_ids", "uidmap"} <= present

@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloisterd that was taken over: what the spawner does when it is asked for what nobody may have. The
+test is that cloisterd; the spawner is the real one, with real maps."""
+
+import array
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+
+import procfs
+from daemon import environment
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and map ids")
+
+# common/wire.h and common/wire_spawner.h
+HEADER = struct.Struct("<BBHIQ")
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD = 1, 2, 3, 4, 5, 6
+READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
+MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
+REFUSED = 129  # EKEYREJECTED
+MIB = 1 << 20
+LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100}
+
+
+class Spawner:
+    """The real program under a cloisterd that is us."""
+
+    def __init__(self, area, config, managed):
+        self.account = account = area.account
+        self.path = area.new_directory("spawner")
+        self.socket, theirs = socket.socketpair()
+        self.socket.settimeout(60)
+        self.log_path = self.path / "log"
+        top = os.open(managed, os.O_PATH)
+        kept = (theirs.fileno(), top)
+
+        def place_descriptors():
+            os.dup2(kept[0], 3)
+            os.dup2(kept[1], 4)
+
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                [area.bin / "cloister-spawner", "system", config], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=log, env=environment("/"), pass_fds=(3, 4),
+                preexec_fn=place_descriptors, **account.as_user())
+        theirs.close()
+        os.close(top)
+        self.cell = 0
+        self.buffer, self.fds = b"", []
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def send(self, kind, cell=0, payload=b"", fds=(), version=1, n_fds=None):
+        n_fds = len(fds) if n_fds is None else n_fds
+        frame = HEADER.pack(version, kind, n_fds, len(payload), cell) + payload
+        if fds:
+            socket.send_fds(self.socket, [frame], fds)
+        else:
+            self.socket.sendall(frame)
+
+    def take(self, n):
+        while len(self.buffer) < n:
+            data, ancillary, _, _ = self.socket.recvmsg(65536, socket.CMSG_SPACE(32))
+            if not data:
+                raise EOFError(self.log())
+            for _, _, words in ancillary:
+                received = array.array("i")
+                received.frombytes(words)
+                self.fds += received
+            self.buffer += data
+        taken, self.buffer = self.buffer[:n], self.buffer[n:]
+        return taken
+
+    def receive(self):
+        _, kind, _, length, cell = HEADER.unpack(self.take(HEADER.size))
+        return kind, cell, self.take(length)
+
+    def map_ids(self, count=None):
+        """What an honest start does, as root."""
+        account = self.account
+        for name, own, first in (("uid_map", account.uid, account.first),
+                                 ("gid_map", account.gid, account.first_gid)):
+            with open(f"/proc/{self.process.pid}/{name}", "w") as file:
+                file.write(f"0 {own} 1\n1 {first} {count or account.count}\n")
+        self.send(MAPPED)
+
+    def ask(self, root, kind=DIRECTORY, swap=None, **limits):
+        """Asks for a cell at @root, a path or a descriptor. "opened", or (errno, step)."""
+        limits = {**LIMITS, **limits}
+        pairs = [socket.socketpair() for _ in range(2)]
+        pipes = [os.pipe() for _ in range(2)]
+        opened = root if isinstance(root, int) else os.open(root, os.O_PATH)
+        fds = [opened, pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]]
+        for place, fd in (swap or {}).items():
+            fds[place] = fd
+        self.cell += 1
+        payload = struct.pack("<BQIIII", kind, *limits.values())
+        self.send(OPEN, self.cell, payload, fds)
+        answer = self.answer(2)
+        for pair in pairs:
+            pair[1].close()
+        for pipe in pipes:
+            os.close(pipe[1])
+        if not isinstance(root, int):
+            os.close(opened)
+        self.kept = getattr(self, "kept", []) + [pairs, pipes]
+        return answer
+
+    def answer(self, n_pidfds):
+        kind, cell, said = self.receive()
+        assert cell == self.cell
+        if kind in (OPENED, FILES_OPENED):
+            assert len(self.fds) == n_pidfds
+            return "opened"
+        assert kind == OPEN_FAILED and not self.fds
+        length, = struct.unpack_from("<I", said)
+        error, = struct.unpack_from("<I", said, 4 + length)
+        return error, said[4:4 + length].decode()
+
+    def ask_files(self, root, worker):
+        """Asks for another files process at @root for the cell of the pidfd @worker."""
+        pair, pipe, opened = socket.socketpair(), os.pipe(), os.open(root, os.O_PATH)
+        self.cell += 1
+        payload = struct.pack("<BQIIII", DIRECTORY, *{**LIMITS, **UNLIMITED}.values())
+        self.send(OPEN_FILES, self.cell, payload, [opened, worker, pair[1].fileno(), pipe[1]])
+        answer = self.answer(1)
+        pair[1].close()
+        os.close(pipe[1])
+        os.close(opened)
+        self.kept += [pair, pipe]
+        return answer
+
+    def refuses(self, *arguments, **keywords):
+        """The reason, having checked that it is a refusal, that it is logged and that nothing runs."""
+        before = procfs.children(self.process.pid)
+        answer = self.ask(*arguments, **keywords)
+        assert answer != "opened", arguments
+        error, reason = answer
+        assert error == REFUSED, reason
+        assert f"refused cell {self.cell}: {reason}" in self.log()
+        assert procfs.children(self.process.pid) == before
+        return reason
+
+    def opens(self, *arguments, **keywords):
+        """The worker's pid."""
+        known = set(procfs.children(self.process.pid))
+        answer = self.ask(*arguments, **keywords)
+        assert answer == "opened", answer
+        new = set(procfs.children(self.process.pid)) - known
+        self.pidfds = self.fds
+        self.fds = []
+        return next(pid for pid in new if "worker" in procfs.command_line(pid))
+
+    def ends(self):
+        """Whether it hangs up and ends, with an error."""
+        with contextlib.suppress(EOFError, ConnectionResetError):
+            while True:
+                self.receive()
+        return self.process.wait(30) != 0
+
+    def stop(self):
+        self.socket.close()
+        self.process.wait(30)
+        for complaint in ("Sanitizer", "runtime error:"):
+            assert complaint not in self.log(), self.log()
+
+
+class Place:
+    """What a host has: a root-owned configuration, state with managed workspaces, roots of two tenants."""
+
+    def __init__(self, area):
+        self.area, self.account = area, area.account
+        self.account.give_ids()
+        self.top = area.new_directory("host")
+        self.state = self.directory("state/workspaces")
+        self.roots = {name: self.directory("roots-" + name) for name in "ab"}
+        for path in (self.top, *self.roots.values()):
+            os.chown(path, 0, 0)
+        self.config = self.directory("etc") / "cloister.conf"
+        os.chown(self.config.parent, 0, 0)
+        self.write()
+
+    def write(self, roots=("a", "b"), memory="1G"):
+        text = "[cloister]\nmode = system\n"
+        for name in roots:
+            text += (f"[tenant {name}]\nusers = 1\nroots = {self.roots[name]}\nworkspace_memory = {memory}\n"
+                     "workspace_processes = 200\ncpu_max = 150%\n")
+        text += "[tenant m]\nusers = 1\nmanaged = yes\n"
+        self.config.write_text(text)
+
+    def directory(self, name):
+        path = self.top / name
+        path.mkdir(parents=True, mode=0o755)
+        os.chown(path, self.account.uid, self.account.gid)
+        return path
+
+    def owned(self, path, uid=None, gid=None):
+        path.mkdir(mode=0o700)
+        if uid is None:
+            self.account.give_away(path)
+        else:
+            os.chown(path, uid, uid if gid is None else gid)
+        return path
+
+    def numbered(self, path, n):
+        """With the id @n of the range."""
+        return self.owned(path, self.account.first + n, self.account.first_gid + n)
+
+
+@pytest.fixture
+def place(area):
+    return Place(area)
+
+
+@pytest.fixture
+def begin(place):
+    started = []
+
+    def run():
+        started.append(Spawner(place.area, str(place.config), place.state))
+        return started[-1]
+
+    yield run
+    for spawner in started:
+        spawner.stop()
+
+
+@pytest.fixture
+def spawner(begin):
+    made = begin()
+    assert made.receive()[0] == UNSHARED
+    made.map_ids()
+    assert made.receive()[0] == READY, made.log()
+    return made
+
+
+UNLIMITED = {"cpu": 150}  # where cpu_max is set, as much as there is is beyond it
+
+
+def test_what_is_allowed_is_opened(place, spawner):
+    """So that the refusals below are for what they say."""
+    path = place.owned(place.roots["a"] / "w")
+    worker = spawner.opens(path, **UNLIMITED)
+    n = path.stat().st_uid - place.account.first + 1
+    with open(f"/proc/{worker}/uid_map") as file:
+        assert file.read().split() == ["1000", str(path.stat().st_uid), "1"]
+    assert procfs.uids(worker) == [place.account.first + n - 1] * 4
+    place.directory("state/workspaces/m")
+    managed = place.directory("state/workspaces/m/w")
+    spawner.opens(managed, MANAGED)
+    assert managed.stat().st_uid >= place.account.first + place.account.count // 2
+
+
+def test_a_files_process_goes_where_its_worker_is(place, spawner):
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    spawner.opens(own, **UNLIMITED)
+    worker, files = spawner.pidfds
+    spawner.opens(other, **UNLIMITED)
+    signal.pidfd_send_signal(files, signal.SIGKILL)
+    for path in (other, place.roots["a"], "/etc"):
+        error, reason = spawner.ask_files(path, worker)
+        assert error == REFUSED and "worker" in reason
+    assert spawner.ask_files(own, worker) == "opened"
+    spawner.fds = []
+    # Nor after a reload that takes the directory away.
+    place.write(roots=("b",))
+    spawner.send(RELOAD)
+    assert spawner.ask_files(own, worker)[0] == REFUSED
+
+
+def test_foreign_roots_are_refused(place, spawner):
+    outside = place.owned(place.top / "outside")
+    for path in ("/", "/etc", "/proc/self/fd", "/root", outside, place.roots["a"].parent):
+        for kind in (DIRECTORY, ROOTFS):
+            spawner.refuses(path, kind, **UNLIMITED)
+    # Moved to where it is not allowed, while it is open.
+    inside = place.owned(place.roots["a"] / "inside")
+    fd = os.open(inside, os.O_PATH)
+    inside.rename(place.top / "elsewhere")
+    assert "no tenant" in spawner.refuses(fd, **UNLIMITED)
+    os.close(fd)
+
+
+def test_foreign_ids_are_refused(place, spawner):
+    account = place.account
+    for name, uid in (("root", 0), ("supervisor", account.uid), ("nobody", 65534),
+                      ("before", account.first - 1), ("behind", account.first + account.count)):
+        path = place.owned(place.roots["a"] / name, uid, 0)
+        assert "does not belong to an id" in spawner.refuses(path, **UNLIMITED)
+        assert path.stat().st_uid == uid
+
+
+def test_state_is_no_directory_and_directories_are_not_managed(place, spawner):
+    account = place.account
+    tenant = place.directory("state/workspaces/m")
+    place.directory("state/workspaces/a")
+    of_a = place.directory("state/workspaces/a/w")
+    workspace = place.numbered(tenant / "w", 700)
+    below = place.numbered(workspace / "below", 700)
+    for path in (place.state, tenant, workspace, place.state.parent, below):
+        spawner.refuses(path, DIRECTORY, **UNLIMITED)
+    directory = place.owned(place.roots["a"] / "d")
+    empty = place.owned(place.roots["a"] / "empty", account.uid, account.gid)
+    for path in (directory, empty, place.state, tenant, below, "/etc", of_a):
+        spawner.refuses(path, MANAGED, **UNLIMITED)
+    assert of_a.stat().st_uid == empty.stat().st_uid == account.uid
+    # A managed workspace that holds the supervisor's files, or is of somebody outside.
+    full = place.directory("state/workspaces/m/full")
+    place.directory("state/workspaces/m/full/x")
+    assert "user mode" in spawner.refuses(full, MANAGED)
+    for uid in (0, account.first - 1):
+        spawner.refuses(place.owned(tenant / f"of-{uid}", uid), MANAGED)
+    assert full.stat().st_uid == account.uid
+
+
+def test_an_id_is_one_workspaces(place, spawner):
+    account = place.account
+    first = place.owned(place.roots["a"] / "first")
+    second = place.owned(place.roots["b"] / "second", first.stat().st_uid)
+    worker = spawner.opens(first, **UNLIMITED)
+    assert "another workspace that is open" in spawner.refuses(second, **UNLIMITED)
+    spawner.opens(first, **UNLIMITED)  # the same directory: for a second tenant
+    tenant = place.directory("state/workspaces/m")
+    known = set(procfs.children(spawner.process.pid))
+    managed = spawner.opens(place.numbered(tenant / "w", 800), MANAGED)
+    for pid in set(procfs.children(spawner.process.pid)) - known:
+        os.kill(pid, signal.SIGKILL)
+    assert procfs.vanish([managed], 20)
+    stolen = place.numbered(place.roots["a"] / "stolen", 800)
+    assert procfs.eventually(lambda: len(procfs.children(spawner.process.pid)) == len(known))
+    assert "managed" in spawner.refuses(stolen, **UNLIMITED)
+    # Also of one that the spawner gave its id, and whose name cloisterd has since taken away.
+    new = place.directory("state/workspaces/m/new")
+    spawner.opens(new, MANAGED)
+    uid = new.stat().st_uid
+    new.rmdir()
+    again = place.owned(place.roots["a"] / "again", uid)
+    assert "another workspace" in spawner.refuses(again, **UNLIMITED)
+    assert procfs.is_alive(worker)
+
+
+@pytest.mark.parametrize("limits", [
+    {"memory": (1 << 30) + 1}, {"processes": 201}, {"cpu": 0}, {"cpu": 151}, {"cpu_weight": 101},
+    {"io_weight": 101}], ids=str)
+def test_limits_above_the_tenants_are_refused(place, spawner, limits):
+    path = place.owned(place.roots["a"] / "w")
+    assert "limits" in spawner.refuses(path, **{**UNLIMITED, **limits})
+
+
+def test_descriptors_of_the_wrong_type(place, spawner):
+    path = place.owned(place.roots["a"] / "w")
+    file = place.roots["a"] / "file"
+    file.touch()
+    os.chown(file, path.stat().st_uid, path.stat().st_gid)
+    pipe = os.pipe()
+    directory, plain = os.open(place.state, os.O_PATH), os.open(file, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as unconnected:
+        for root in (plain, pipe[0], unconnected.fileno()):
+            error, _ = spawner.ask(root, **UNLIMITED)
+            assert error != REFUSED
+        for position in (1, 2, 3, 4):
+            for fd in (directory, plain, pipe[0] if position % 2 else unconnected.fileno()):
+                assert spawner.ask(path, swap={position: fd}, **UNLIMITED)[1] == "take its channels"
+    for fd in (*pipe, directory, plain):
+        os.close(fd)
+    assert not [pid for pid in procfs.children(spawner.process.pid) if procfs.is_alive(pid)]
+    spawner.opens(path, **UNLIMITED)
+
+
+@pytest.mark.parametrize("frame", [
+    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": struct.pack("<BQIIII", 2, *LIMITS.values())},
+    {"kind": OPEN, "payload": struct.pack("<BQIIII", 9, *LIMITS.values())},
+    {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
+    {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
+def test_garbage_ends_it_and_all_it_started(place, spawner, frame):
+    worker = spawner.opens(place.owned(place.roots["a"] / "w"), **UNLIMITED)
+    spawner.send(**frame)
+    # A frame whose descriptors never come leaves it waiting: then the channel's end is its own.
+    if frame.get("n_fds"):
+        spawner.socket.shutdown(socket.SHUT_WR)
+    assert spawner.ends() or frame.get("n_fds")
+    assert procfs.vanish([worker], 20)
+
+
+@pytest.mark.parametrize("maps", ["none", "count", "order"])
+def test_maps_that_are_not_what_they_must_be(place, begin, maps):
+    spawner, account = begin(), place.account
+    assert spawner.receive()[0] == UNSHARED
+    if maps == "count":
+        spawner.map_ids(65535)
+    elif maps == "order":
+        for name in ("uid_map", "gid_map"):
+            with open(f"/proc/{spawner.process.pid}/{name}", "w") as file:
+                file.write(f"0 {account.first} 2\n2 0 1\n")
+        spawner.send(MAPPED)
+    else:
+        spawner.send(MAPPED)
+    assert spawner.receive()[0] == FAILED
+    assert spawner.ends()
+
+
+def test_it_goes_by_the_files_and_not_by_what_it_is_told(place, spawner):
+    path = place.owned(place.roots["b"] / "w")
+    place.write(roots=("a",))
+    spawner.opens(path, **UNLIMITED)
+    spawner.send(RELOAD)
+    other = place.owned(place.roots["b"] / "x")
+    assert "no tenant" in spawner.refuses(other, **UNLIMITED)
+    # A file that is not root's, or has a mistake, is not taken.
+    place.write(memory="2G")
+    for spoil in (lambda: os.chown(place.config, place.account.uid, 0),
+                  lambda: place.config.write_text("[tenant b]\nroots = /no/such/directory\n")):
+        spoil()
+        spawner.send(RELOAD)
+        spawner.refuses(other, **UNLIMITED)
+        assert "the old one stays" in spawner.log()
+        os.chown(place.config, 0, 0)
+    place.write(memory="2G")
+    spawner.send(RELOAD)
+    spawner.opens(other, memory=2 << 30, **UNLIMITED)
+
+
+def test_drop_ins_are_read_as_cloisterd_reads_them(place, begin):
+    """What a later file says of a key replaces what earlier ones said; within a file lists go on."""
+    drop_ins = place.config.parent / "cloister.conf.d"
+    drop_ins.mkdir()
+    third = place.directory("roots-c")
+    os.chown(third, 0, 0)
+    (drop_ins / "10.conf").write_text(
+        f"# roots = /\n[tenant a]\r\nroots = {place.roots['b']}\r\n   {third}\nworkspace_memory=2G\n"
+        "[tenant b]\nworkspace_memory = 2G\n")
+    (drop_ins / "ignored.txt").write_text("[tenant a]\nroots = /\n")
+    paths = {top: place.owned(top / "w") for top in (*place.roots.values(), third)}
+    spawner = begin()
+    assert spawner.receive()[0] == UNSHARED
+    spawner.map_ids()
+    assert spawner.receive()[0] == READY, spawner.log()
+    spawner.refuses(paths[place.roots["a"]], **UNLIMITED)
+    for top in (place.roots["b"], third):
+        spawner.opens(paths[top], memory=2 << 30, **UNLIMITED)

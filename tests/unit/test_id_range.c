@@ -1,0 +1,134 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* Which subordinate ids are ours, as subuid(5) and subgid(5) say. */
+#include "common/limits.h"
+#include "supervisor/id_range.h"
+#include "tests/lib/scratch.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct id_range range;
+
+/* In both files @ is our name and # our uid. */
+static void put(const struct scratch *scratch, const char *file, const char *lines)
+{
+	const struct passwd *entry = getpwuid(geteuid());
+	char text[1024] = "", uid[16];
+	size_t len = 0;
+
+	snprintf(uid, sizeof(uid), "%u", geteuid());
+	for (; *lines; lines++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%.*s",
+			*lines == '@' || *lines == '#' ? 64 : 1,
+			*lines == '@'   ? entry->pw_name
+			: *lines == '#' ? uid
+					: lines);
+	scratch_text(scratch, file, text);
+}
+
+static int find(const char *subuid, const char *subgid)
+{
+	struct scratch scratch = scratch_new();
+	int r;
+
+	put(&scratch, "subuid", subuid);
+	put(&scratch, "subgid", subgid);
+	r = id_range_find(scratch.path, &range);
+	scratch_done(&scratch);
+	return r;
+}
+
+static void check(unsigned uid, unsigned gid, unsigned count)
+{
+	assert_int_equal(range.uid_first, uid);
+	assert_int_equal(range.gid_first, gid);
+	assert_int_equal(range.count, count);
+}
+
+static void test_ours_by_name_and_by_number(void **state)
+{
+	(void)state;
+	assert_int_equal(find("someone:1000000:9999\n@:2000000:10\n", "@:3000000:10\n"), 0);
+	check(2000000, 3000000, 10);
+	assert_int_equal(find("#:2000000:10\n", "x:1:1\n#:3000000:10"), 0);
+	check(2000000, 3000000, 10);
+}
+
+static void test_the_largest_as_far_as_both_reach(void **state)
+{
+	(void)state;
+	assert_int_equal(find("@:2000000:10\n@:4000000:500\n#:5000000:20\n", "@:3000000:300\n"), 0);
+	check(4000000, 3000000, 300);
+	assert_int_equal(find("@:2000000:1000000\n", "@:2000000:1000000\n"), 0);
+	check(2000000, 2000000, LIMIT_IDS);
+}
+
+static void test_none(void **state)
+{
+	(void)state;
+	assert_int_equal(find("", ""), -ENOENT);
+	assert_int_equal(find("@:2000000:10\n", ""), -ENOENT);
+	assert_int_equal(find("@2:2000000:10\nx@:1000000:5\n", "@:2000000:10\n"), -ENOENT);
+	assert_int_equal(id_range_find("/no/such/directory", &range), -ENOENT);
+	/* No lines of the file at all. */
+	assert_int_equal(
+		find("@:-5:10\n@:2000000\n@:2000000:\n@::10\n@\n\n", "@:2000000:10\n"), -ENOENT);
+	assert_int_equal(find("@:2000000:ten\n@:0x20:10\n@: 20:10\n", "@:1:10\n"), -ENOENT);
+}
+
+static void test_neither_root_nor_us_nor_what_is_no_id(void **state)
+{
+	(void)state;
+	assert_int_equal(find("@:0:10\n", "@:2000000:10\n"), -EINVAL);
+	assert_int_equal(find("@:2000000:0\n", "@:2000000:10\n"), -EINVAL);
+	assert_int_equal(find("@:4294967290:10\n", "@:2000000:10\n"), -EINVAL);
+	assert_int_equal(find("@:2000000:18446744073709551615\n", "@:2000000:10\n"), -ENOENT);
+	assert_int_equal(find("@:#:10\n", "@:2000000:10\n"), -EINVAL);
+	/* One that can be used is. */
+	assert_int_equal(find("@:0:1000\n@:2000000:10\n", "@:2000000:10\n"), 0);
+	check(2000000, 2000000, 10);
+}
+
+static void test_files_that_others_can_write_count_for_nothing(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, "subuid", "root:2000000:10\n");
+	scratch_text(&scratch, "subgid", "root:2000000:10\n");
+	assert_int_equal(fchmodat(scratch.fd, "subuid", 0666, 0), 0);
+	assert_int_equal(id_range_find(scratch.path, &range), -EPERM);
+	scratch_done(&scratch);
+}
+
+static void test_without_a_range_in_use_everything_is_as_it_was(void **state)
+{
+	char *message = NULL;
+
+	(void)state;
+	assert_null(id_range());
+	assert_int_equal(
+		id_range_check_owner(&(struct workspace_root){.fd = -1}, NULL, NULL, &message),
+		TOOL_OK);
+	assert_null(message);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ours_by_name_and_by_number),
+		cmocka_unit_test(test_the_largest_as_far_as_both_reach),
+		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_neither_root_nor_us_nor_what_is_no_id),
+		cmocka_unit_test(test_files_that_others_can_write_count_for_nothing),
+		cmocka_unit_test(test_without_a_range_in_use_everything_is_as_it_was),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner. Looks into cloister's own state directory, and into a new workspace's only
+ * while it still is cloister's own. user_namespaces(7), chown(2).
+ */
+#include "worker/spawner/cell_id.h"
+
+#include "common/cleanup.h"
+#include "common/directory_parents.h"
+#include "common/limits.h"
+#include "common/wire_spawner.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+
+struct live_cell {
+	LIST_ENTRY(live_cell) entry;
+	uid_t uid;
+	dev_t dev;
+	ino_t ino;
+	pid_t pids[2]; /* 0 once reaped */
+};
+
+void cell_ids_init(struct cell_ids *ids, struct cell_id own, int managed)
+{
+	struct stat stat_buf;
+
+	*ids = (struct cell_ids){.own = own, .managed = -1};
+	LIST_INIT(&ids->live);
+	if (managed >= 0 && fstat(managed, &stat_buf) == 0 && S_ISDIR(stat_buf.st_mode))
+		ids->managed = managed;
+}
+
+/* Two lines: one id to 0, and a range from 1, whose length is the result. */
+static int read_map(const char *path, uint32_t *ret_count)
+{
+	unsigned long inside[2], outside[2], count[2], more;
+	FILE *map = fopen(path, "re");
+	int n;
+
+	if (!map)
+		return -errno;
+	n = fscanf(map, "%lu %lu %lu %lu %lu %lu %lu", &inside[0], &outside[0], &count[0],
+		&inside[1], &outside[1], &count[1], &more);
+	fclose(map);
+	if (n != 6 || inside[0] != 0 || count[0] != 1 || inside[1] != 1 || outside[0] == 0 ||
+		outside[1] == 0 || count[1] == 0 || count[1] > LIMIT_IDS)
+		return -EPERM;
+	*ret_count = (uint32_t)count[1];
+	return 0;
+}
+
+static bool is_of_range(const struct cell_ids *ids, uid_t uid)
+{
+	return uid >= 1 && uid <= ids->count;
+}
+
+static void take(struct cell_ids *ids, uid_t uid)
+{
+	if (is_of_range(ids, uid))
+		ids->taken[uid / 8] |= (uint8_t)(1U << uid % 8);
+}
+
+static bool is_taken(const struct cell_ids *ids, uid_t uid)
+{
+	return ids->taken[uid / 8] >> uid % 8 & 1;
+}
+
+static DIR *open_directory(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!directory)
+		close_fd(&fd);
+	return directory;
+}
+
+/* The owners of one tenant's managed workspaces. */
+static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
+{
+	const struct dirent *entry;
+	struct stat stat_buf;
+
+	while ((errno = 0, entry = readdir(tenant))) {
+		if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
+			continue;
+		if (fstatat(dirfd(tenant), entry->d_name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+			take(ids, stat_buf.st_uid);
+		else if (errno != ENOENT)
+			return -errno;
+	}
+	return -errno;
+}
+
+/* Which ids managed workspaces have, as their directories say. */
+static int read_taken(struct cell_ids *ids)
+{
+	const struct live_cell *live;
+	const struct dirent *entry;
+	DIR *all, *tenant;
+	int r = 0;
+
+	memset(ids->taken, 0, ids->count / 8 + 1);
+	if (ids->managed < 0)
+		return 0;
+	all = open_directory(ids->managed, ".");
+	if (!all)
+		return -errno;
+	while (r == 0 && (errno = 0, entry = readdir(all))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		tenant = open_directory(dirfd(all), entry->d_name);
+		r = tenant ? take_of_tenant(ids, tenant) : errno == ENOTDIR ? 0 : -errno;
+		if (tenant)
+			closedir(tenant);
+	}
+	if (r == 0)
+		r = -errno;
+	closedir(all);
+	/* A directory that is gone may have processes yet. */
+	LIST_FOREACH (live, &ids->live, entry)
+		take(ids, live->uid);
+	return r;
+}
+
+int cell_ids_read(struct cell_ids *ids)
+{
+	uint32_t gids = 0;
+	int r = read_map("/proc/self/uid_map", &ids->count);
+
+	if (r == 0)
+		r = read_map("/proc/self/gid_map", &gids);
+	if (r == 0 && (gids != ids->count || geteuid() != 0 || getegid() != 0))
+		r = -EPERM;
+	if (r < 0)
+		return r;
+	ids->own = (struct cell_id){0, 0};
+	ids->taken = calloc(1, ids->count / 8 + 1);
+	ids->last = ids->count / 2;
+	return ids->taken ? read_taken(ids) : -ENOMEM;
+}
+
+static bool is_same(const struct stat *a, int fd)
+{
+	struct stat b;
+
+	return fstat(fd, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+bool cell_ids_managed_of(const struct cell_ids *ids, int root, char *ret_tenant)
+{
+	_cleanup_close_ int tenant = directory_parent(root), all = -1;
+	char link[64], path[PATH_MAX];
+	struct stat stat_buf;
+	ssize_t n;
+
+	if (ids->managed < 0 || tenant < 0)
+		return false;
+	all = directory_parent(tenant);
+	if (all < 0 || fstat(all, &stat_buf) < 0 || !is_same(&stat_buf, ids->managed))
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", tenant);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0 || path[0] != '/')
+		return false;
+	path[n] = '\0';
+	snprintf(ret_tenant, NAME_MAX + 1, "%s", strrchr(path, '/') + 1);
+	return true;
+}
+
+static bool is_live_elsewhere(const struct cell_ids *ids, uid_t uid, const struct stat *root_stat)
+{
+	const struct live_cell *live;
+
+	LIST_FOREACH (live, &ids->live, entry)
+		if (live->uid == uid &&
+			(live->dev != root_stat->st_dev || live->ino != root_stat->st_ino))
+			return true;
+	return false;
+}
+
+/* The next of the upper half that nobody has, so that one is used again as late as possible. */
+static uid_t find_free(struct cell_ids *ids)
+{
+	uint32_t first = ids->count / 2 + 1, n = ids->count - first + 1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uid_t uid = first + (ids->last + 1 - first + i) % n;
+
+		if (!is_taken(ids, uid) && !is_live_elsewhere(ids, uid, &(struct stat){0}))
+			return uid;
+	}
+	return 0;
+}
+
+/* What is in it belongs to the supervisor, and would stay so. */
+static int check_empty(int root)
+{
+	DIR *directory = open_directory(root, ".");
+	const struct dirent *entry;
+	int r = 0;
+
+	if (!directory)
+		return -errno;
+	while (r == 0 && (errno = 0, entry = readdir(directory)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			r = -ENOTEMPTY;
+	if (r == 0)
+		r = -errno;
+	closedir(directory);
+	return r;
+}
+
+static int assign(struct cell_ids *ids, int root, struct cell_id *ret, const char **ret_reason)
+{
+	uid_t uid;
+	int r = check_empty(root);
+
+	if (r == -ENOTEMPTY) {
+		*ret_reason = "the managed workspace has files and no id of its own: it was made "
+			      "in user mode";
+		return -SPAWNER_REFUSAL;
+	}
+	uid = r == 0 ? find_free(ids) : 0;
+	/* Those of removed workspaces are free again. */
+	if (r == 0 && uid == 0) {
+		r = read_taken(ids);
+		uid = r == 0 ? find_free(ids) : 0;
+	}
+	if (r == 0 && uid == 0) {
+		*ret_reason = "every id of the range for managed workspaces is in use: enlarge "
+			      "the range, or remove workspaces";
+		return -SPAWNER_REFUSAL;
+	}
+	if (r == 0 && fchownat(root, "", uid, uid, AT_EMPTY_PATH) < 0)
+		r = -errno;
+	if (r < 0)
+		return r;
+	take(ids, uid);
+	ids->last = uid;
+	*ret = (struct cell_id){uid, uid};
+	return 0;
+}
+
+/* Not taken, as far as is known now; read anew before it counts against anybody. */
+static bool is_managed_ones(struct cell_ids *ids, uid_t uid)
+{
+	return is_taken(ids, uid) && (read_taken(ids) < 0 || is_taken(ids, uid));
+}
+
+int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat, bool is_managed,
+	struct cell_id *ret, const char **ret_reason)
+{
+	uid_t uid = root_stat->st_uid;
+
+	if (ids->count == 0) {
+		*ret = ids->own;
+		return 0;
+	}
+	if (is_managed && uid == 0)
+		return assign(ids, root, ret, ret_reason);
+	*ret_reason = NULL;
+	if (!is_of_range(ids, uid))
+		*ret_reason = "the directory does not belong to an id of the range";
+	else if (is_live_elsewhere(ids, uid, root_stat))
+		*ret_reason = "the directory's id is that of another workspace that is open";
+	else if (!is_managed && is_managed_ones(ids, uid))
+		*ret_reason = "the directory's id is that of a managed workspace";
+	if (*ret_reason)
+		return -SPAWNER_REFUSAL;
+	/* One that was put back from a copy may not have been there when they were read. */
+	if (is_managed)
+		take(ids, uid);
+	*ret = (struct cell_id){uid, uid};
+	return 0;
+}
+
+int cell_ids_reserve(struct cell_ids *ids, struct cell_id id, const struct stat *root_stat,
+	struct live_cell **ret)
+{
+	struct live_cell *live = calloc(1, sizeof(*live));
+
+	if (!live)
+		return -ENOMEM;
+	*live = (struct live_cell){
+		.uid = id.uid, .dev = root_stat->st_dev, .ino = root_stat->st_ino};
+	LIST_INSERT_HEAD(&ids->live, live, entry);
+	*ret = live;
+	return 0;
+}
+
+struct live_cell *cell_ids_find(
+	const struct cell_ids *ids, pid_t worker, const struct stat *root_stat)
+{
+	struct live_cell *live;
+
+	LIST_FOREACH (live, &ids->live, entry)
+		if (live->pids[0] == worker && live->dev == root_stat->st_dev &&
+			live->ino == root_stat->st_ino)
+			return live;
+	return NULL;
+}
+
+static void forget_if_gone(struct live_cell *live)
+{
+	if (live->pids[0] != 0 || live->pids[1] != 0)
+		return;
+	LIST_REMOVE(live, entry);
+	free(live);
+}
+
+void cell_ids_holds(struct live_cell *live, const pid_t pids[2])
+{
+	if (!live)
+		return;
+	live->pids[0] = pids[0];
+	live->pids[1] = pids[1];
+	forget_if_gone(live);
+}
+
+void cell_ids_reaped(struct cell_ids *ids, pid_t pid)
+{
+	struct live_cell *live;
+
+	LIST_FOREACH (live, &ids->live, entry) {
+		if (live->pids[0] != pid && live->pids[1] != pid)
+			continue;
+		live->pids[live->pids[0] == pid ? 0 : 1] = 0;
+		forget_if_gone(live);
+		return;
+	}
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner. Defines config_section_begin() and config_setting(), by which the files' lines
+ * come from the same two parts that read them for cloisterd; what is not enforced here is passed
+ * over, cloisterd having checked it. Trusts the files if nobody but root could have written them.
+ */
+#include "worker/spawner/policy.h"
+
+#include "common/cleanup.h"
+#include "common/directory_parents.h"
+#include "common/limits.h"
+#include "supervisor/config_files.h"
+#include "supervisor/config_number.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+struct policy_tenant {
+	char name[LIMIT_CONFIG_NAME_BYTES + 1];
+	bool managed;
+	struct root_list roots;
+	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
+	const char *roots_file; /* that said it last */
+};
+
+struct policy {
+	struct config_files files;
+	struct policy_tenant *tenants;
+	size_t n_tenants;
+};
+
+/* What a reading fills; the reader's host part points here. */
+struct draft {
+	struct policy_tenant *tenants, *current;
+	size_t n_tenants;
+};
+
+static const struct {
+	const char *name;
+	enum config_type type;
+	size_t offset;
+} numbers[] = {
+	{"workspace_memory", CONFIG_BYTES, offsetof(struct policy_tenant, memory_bytes)},
+	{"workspace_processes", CONFIG_NUMBER, offsetof(struct policy_tenant, processes)},
+	{"cpu_weight", CONFIG_NUMBER, offsetof(struct policy_tenant, cpu_weight)},
+	{"cpu_max", CONFIG_PERCENT, offsetof(struct policy_tenant, cpu_percent)},
+	{"io_weight", CONFIG_NUMBER, offsetof(struct policy_tenant, io_weight)},
+};
+
+static void release_roots(struct root_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		close_fd(&list->roots[i].fd);
+	free(list->roots);
+	*list = (struct root_list){0};
+}
+
+static void release_tenants(struct policy_tenant *tenants, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		release_roots(&tenants[i].roots);
+	free(tenants);
+}
+
+static void release_draft(struct draft *draft)
+{
+	release_tenants(draft->tenants, draft->n_tenants);
+}
+
+static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
+{
+	struct policy_tenant *grown, *tenant;
+
+	if (draft->n_tenants >= LIMIT_CONFIG_TENANTS)
+		return NULL;
+	grown = reallocarray(draft->tenants, draft->n_tenants + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	draft->tenants = grown;
+	tenant = &grown[draft->n_tenants++];
+	*tenant = (struct policy_tenant){
+		.memory_bytes = LIMIT_WORKSPACE_MEMORY_BYTES,
+		.processes = LIMIT_WORKSPACE_PROCESSES,
+		.cpu_weight = LIMIT_TENANT_WEIGHT,
+		.cpu_percent = LIMIT_CPU_MAX_PERCENT,
+		.io_weight = LIMIT_TENANT_WEIGHT,
+	};
+	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	return tenant;
+}
+
+void config_section_begin(struct config_reader *reader, const char *name)
+{
+	static const char prefix[] = "tenant ";
+	struct draft *draft = reader->host.object;
+
+	draft->current = NULL;
+	if (strncmp(name, prefix, strlen(prefix)) != 0)
+		return;
+	name += strlen(prefix);
+	for (size_t i = 0; i < draft->n_tenants; i++)
+		if (strcmp(draft->tenants[i].name, name) == 0)
+			draft->current = &draft->tenants[i];
+	if (!draft->current && strlen(name) <= LIMIT_CONFIG_NAME_BYTES)
+		draft->current = add_tenant(draft, name);
+	if (!draft->current)
+		config_wrong(reader, "no place for this tenant");
+}
+
+/* By its plain name alone: cloisterd has refused one that leads through a link. */
+static void add_root(struct config_reader *reader, struct root_list *list, const char *value)
+{
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+	_cleanup_close_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, value, &how, sizeof(how));
+	struct tenant_root *grown;
+	struct stat stat_buf;
+
+	if (value[0] != '/' || fd < 0 || fstat(fd, &stat_buf) < 0) {
+		config_wrong(reader, "roots: \"%s\": %s", value, strerror(errno));
+		return;
+	}
+	grown = list->count < LIMIT_CONFIG_LIST
+			? reallocarray(list->roots, list->count + 1, sizeof(*grown))
+			: NULL;
+	if (!grown) {
+		config_wrong(reader, "roots: no place for so many");
+		return;
+	}
+	list->roots = grown;
+	grown[list->count++] = (struct tenant_root){TAKE_FD(fd), stat_buf.st_dev, stat_buf.st_ino};
+}
+
+static void set_number(
+	struct config_reader *reader, struct policy_tenant *tenant, size_t i, const char *value)
+{
+	uint64_t *field = (uint64_t *)((char *)tenant + numbers[i].offset);
+
+	if (config_number(numbers[i].type, value, field) < 0)
+		config_wrong(reader, "%s: not a number that fits", numbers[i].name);
+}
+
+/* What a later file says of a key replaces what earlier ones said. */
+void config_setting(struct config_reader *reader, const char *name, const char *value)
+{
+	struct policy_tenant *tenant = ((struct draft *)reader->host.object)->current;
+
+	if (!tenant)
+		return;
+	if (strcmp(name, "managed") == 0)
+		tenant->managed = strcmp(value, "yes") == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (strcmp(name, numbers[i].name) == 0)
+			set_number(reader, tenant, i, value);
+	if (strcmp(name, "roots") != 0)
+		return;
+	if (tenant->roots_file != reader->file)
+		release_roots(&tenant->roots);
+	tenant->roots_file = reader->file;
+	add_root(reader, &tenant->roots, value);
+}
+
+int policy_open(const char *path, struct policy **ret)
+{
+	struct policy *policy = calloc(1, sizeof(*policy));
+	int r;
+
+	if (!policy)
+		return -ENOMEM;
+	r = config_files_open(path, &policy->files);
+	if (r < 0) {
+		free(policy);
+		return r;
+	}
+	*ret = policy;
+	return 0;
+}
+
+static void log_mistake(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	fprintf(stderr, "cloister-spawner: %s:%u: %s\n", file, line, message);
+}
+
+/* What host root's files look like from here: in a user namespace without it, nobody's. */
+static uid_t root_as_seen(void)
+{
+	struct stat stat_buf;
+
+	return stat("/etc", &stat_buf) < 0 ? (uid_t)-1 : stat_buf.st_uid;
+}
+
+int policy_read(struct policy *policy, bool only_roots)
+{
+	static const struct config_complaints complaints = {log_mistake, NULL};
+	_cleanup_(config_file_names_done) struct config_file_names names = {0};
+	_cleanup_(release_draft) struct draft draft = {0};
+	struct config_reader reader = {
+		.complaints = &complaints, .host.object = &draft, .root = root_as_seen()};
+	int r = config_files_read(&policy->files, &reader, &names);
+
+	if (r == 0 && only_roots && reader.not_roots) {
+		fprintf(stderr, "cloister-spawner: the configuration is not root's alone\n");
+		r = -EPERM;
+	}
+	if (r == 0 && reader.mistakes > 0)
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	release_tenants(policy->tenants, policy->n_tenants);
+	policy->tenants = TAKE_PTR(draft.tenants);
+	policy->n_tenants = draft.n_tenants;
+	draft.n_tenants = 0;
+	return 0;
+}
+
+static bool is_root(const void *context, const struct stat *directory)
+{
+	const struct policy_tenant *tenant = context;
+
+	for (size_t i = 0; i < tenant->roots.count; i++)
+		if (tenant->roots.roots[i].dev == directory->st_dev &&
+			tenant->roots.roots[i].ino == directory->st_ino)
+			return true;
+	return false;
+}
+
+static bool may_have(const struct policy_tenant *tenant, int root, const char *managed_of)
+{
+	if (managed_of)
+		return tenant->managed && strcmp(tenant->name, managed_of) == 0;
+	return directory_parents_any(root, is_root, tenant);
+}
+
+static bool may_use(const struct policy_tenant *tenant, const struct workspace_limits *limits)
+{
+	/* 0 is all there is. */
+	bool cpu = tenant->cpu_percent == 0 ||
+		   (limits->cpu_percent > 0 && limits->cpu_percent <= tenant->cpu_percent);
+
+	return cpu && limits->memory_bytes <= tenant->memory_bytes &&
+	       limits->processes <= tenant->processes && limits->cpu_weight <= tenant->cpu_weight &&
+	       limits->io_weight <= tenant->io_weight;
+}
+
+int policy_check(const struct policy *policy, int root, const char *managed_of,
+	const struct spawner_open *request, const char **ret_reason)
+{
+	if (!policy)
+		return 0;
+	*ret_reason = "no tenant of the configuration has this directory";
+	for (size_t i = 0; i < policy->n_tenants; i++) {
+		if (!may_have(&policy->tenants[i], root, managed_of))
+			continue;
+		if (may_use(&policy->tenants[i], &request->limits))
+			return 0;
+		*ret_reason = "its tenant's configuration allows no limits as high as these";
+	}
+	return -SPAWNER_REFUSAL;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloister-spawner: what the configuration allows workspaces to be, read by the spawner itself from
+ * the files that root owns. cloisterd decides by the same files; should it be taken over, what it
+ * asks beyond them is refused here: other directories than below a tenant's roots, managed
+ * workspaces of tenants that have none, more of the host than the tenant may use.
+ */
+
+#include "common/wire_spawner.h"
+
+struct policy;
+
+/** Opens where the configuration at @path lies, before the spawner leaves the namespaces in which
+ * that name holds. 0 or -errno. */
+int policy_open(const char *path, struct policy **ret);
+
+/**
+ * Reads the files, all of them or, on any mistake in what is enforced here, none: what held before
+ * then holds further. With @only_roots a file or directory that is not host root's is a mistake.
+ * 0, or -errno, the mistakes having been logged.
+ */
+int policy_read(struct policy *policy, bool only_roots);
+
+/**
+ * Whether a tenant may have the directory @root (O_PATH) as a workspace with the limits of
+ * @request. @managed_of: the tenant whose managed workspace it is by its place, or NULL. 0, or
+ * -SPAWNER_REFUSAL and why in @ret_reason (static storage). Without a policy (NULL), 0.
+ */
+int policy_check(const struct policy *policy, int root, const char *managed_of,
+	const struct spawner_open *request, const char **ret_reason);
