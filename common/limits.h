@@ -30,6 +30,14 @@
 #define LIMIT_CONTROL_TEXT_BYTES        160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES       4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB)  /* freed, and not given back to the kernel */
+#define LIMIT_CONNECTIONS_PER_USER      128
+#define LIMIT_DESCRIPTORS_KEPT          64 /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_RETRY_MIN_MS              50 /* retry_after_ms, whatever was measured */
+#define LIMIT_RETRY_MAX_MS              60000
+#define LIMIT_COMMANDS                  256 /* running at once, of all tenants */
+#define LIMIT_COMMANDS_MAX              4096
+#define LIMIT_JOBS                      64 /* of files processes at once, of all tenants */
+#define LIMIT_JOBS_MAX                  4096
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
@@ -154,6 +162,7 @@
 #define LIMIT_TENANT_COMMANDS_MAX    4096
 #define LIMIT_TENANT_QUEUE           256
 #define LIMIT_TENANT_QUEUE_MAX       65536
+#define LIMIT_TENANT_QUEUE_MS        60000
 #define LIMIT_TENANT_WORKSPACES      1024
 #define LIMIT_TENANT_WEIGHT          100
 #define LIMIT_WORKSPACE_IDLE_MS      (3600000ULL)

@@ -196,11 +196,13 @@ static bool refuse_line(struct agent_conn *conn, size_t len)
 	if (!too_long && (len <= LIMIT_LARGE_LINE_BYTES ||
 				 conn->service->pending_bytes <= LIMIT_PENDING_TOTAL_BYTES))
 		return false;
-	(void)jsonrpc_error(conn->output, NULL,
-		too_long ? JSONRPC_INVALID_REQUEST : JSONRPC_SERVER_ERROR,
-		too_long ? "The message is longer than this service accepts"
-			 : "The service has too many large requests in flight; try again later",
-		too_long ? NULL : "BUSY");
+	if (too_long)
+		(void)jsonrpc_error(conn->output, NULL, JSONRPC_INVALID_REQUEST,
+			"The message is longer than this service accepts", NULL);
+	else
+		(void)jsonrpc_busy(conn->output, NULL,
+			"The service has too many large requests in flight; try again later",
+			admission_shortage(conn->service, NULL));
 	on_wrote(conn);
 	return true;
 }
@@ -388,6 +390,16 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	if (r < 0)
 		conn_free(conn);
 	return r;
+}
+
+size_t agent_conns_of_user(const struct endpoint *endpoint, uid_t uid)
+{
+	const struct agent_conn *conn;
+	size_t n = 0;
+
+	LIST_FOREACH (conn, &connections, entry)
+		n += session_is_of(conn->session, endpoint, uid);
+	return n;
 }
 
 void agent_conns_shut_down(void)

@@ -24,6 +24,7 @@
 #include "supervisor/startup.h"
 #include "supervisor/stranger.h"
 #include "supervisor/turn.h"
+#include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 
 #include <event2/event.h>
@@ -314,15 +315,16 @@ static void start(struct daemon *daemon)
 	daemon->service.base = make_loop();
 	if (turn_start(daemon->service.base) < 0)
 		die_with("out of memory");
-	daemon->service.workspaces = workspaces_new(
-		daemon->service.base, daemon->spawner, daemon->own_paths, daemon->managed_fd);
+	daemon->service.turns = turns_new(daemon->service.base, &daemon->service.config->host);
+	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
+		daemon->service.turns, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
 		daemon->config_reload = daemon->service.config_reload =
 			config_reload_new(&daemon->service, daemon->config_source);
-	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
-		(daemon->config_source && !daemon->config_reload))
+	if (!daemon->service.pipes || !daemon->service.turns || !daemon->service.workspaces ||
+		!daemon->shutdown || (daemon->config_source && !daemon->config_reload))
 		die_with("out of memory");
 	workspaces_reload(daemon->service.workspaces, daemon->service.config);
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
@@ -362,6 +364,7 @@ static void stop(struct daemon *daemon)
 	agent_conns_close();
 	strangers_close();
 	workspaces_free(daemon->service.workspaces);
+	turns_free(daemon->service.turns);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);

@@ -19,6 +19,9 @@ struct config_host {
 	char *user; /* to become when started as root */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
+	uint64_t connections_per_user;
+	uint64_t commands;  /* at once, of all tenants */
+	uint64_t file_jobs; /* likewise */
 	uint64_t workspace_idle_ms;
 	struct string_list require;
 };

@@ -8,6 +8,7 @@
 #include "supervisor/config_keys.h"
 #include "supervisor/log.h"
 #include "supervisor/service.h"
+#include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -114,6 +115,7 @@ int config_reload_now(struct config_reload *reload, char **ret_first)
 			tenant_follow(new->tenants[i], former);
 	}
 	service->config = new;
+	turns_set_host(service->turns, &new->host);
 	workspaces_reload(service->workspaces, new);
 	config_release(old);
 	log_info("the configuration is reloaded: %zu tenants", new->n_tenants);
