@@ -83,6 +83,8 @@
 #define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
 #define LIMIT_STRANGER_MS       5000  /* for the request of a peer of no tenant */
 
+#define LIMIT_SLICE_NS          100000 /* of the CPU at a time, for what passes calls on */
+
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)
 #define LIMIT_TMP_INODES      200000

@@ -7,6 +7,7 @@
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
+#include "common/short_slice.h"
 #include "supervisor/agent_conn.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config_reload.h"
@@ -330,6 +331,7 @@ static void start(struct daemon *daemon)
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);
+	(void)short_slice();
 	lock_down(daemon);
 }
 

@@ -2,11 +2,14 @@
 """Who waits, for whom and how long: limits, queues and weights, and a neighbour that floods."""
 
 import os
+import select
+import signal
 import threading
 
 import pytest
 
 import procfs
+from cloister_client import Client
 
 needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 
@@ -331,3 +334,66 @@ def test_connections_of_one_user_are_limited(start_daemon, tenants):
             except (ConnectionError, BrokenPipeError):
                 return None
     assert procfs.eventually(let_in, 20)
+
+
+# A neighbour that floods
+
+
+FLOOD = [("run_command", {"command": "head -c 100000 /dev/zero | wc -c"}),
+         ("search_files", {"pattern": "x.*y"}), ("read_file", {"path": "big"}),
+         ("list_directory", {"path": ".", "recursive": True})]
+
+
+def flood(daemon, user):
+    """All of it at once, on as many of 500 connections as are to be had; what is answered is asked
+    again."""
+    poll, by_fd = select.epoll(), {}
+    clients = [Client(daemon.socket, user.uid, user.gid) for _ in range(500)]
+    for client in clients:
+        try:
+            client.call("workspace.open", {"workspace": "w"})
+        except (OSError, AssertionError, KeyError, TypeError):
+            continue  # the connection is over the limit
+        for call in FLOOD:
+            client.begin(*call)
+        client.socket.setblocking(False)
+        by_fd[client.socket.fileno()] = client
+        poll.register(client.socket, select.EPOLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            try:
+                for _ in range(by_fd[fd].socket.recv(1 << 20).count(b"\n")):
+                    by_fd[fd].begin(*FLOOD[by_fd[fd].last_id % len(FLOOD)])
+            except BlockingIOError:
+                pass
+
+
+@needs_users
+def test_a_neighbour_that_floods_takes_nothing_away(neighbours, tenants):
+    daemon, a, b = neighbours("commands = 4\nfile_jobs = 4", queue_length=64)
+    a.run("for i in $(seq 13000); do printf '%079d\\n' $i; done > big", timeout_ms=60000)
+    b.use("write_file", path="f", content="mine")
+    flooding = os.fork()
+    if flooding == 0:
+        try:
+            flood(daemon, tenants[0])
+        finally:
+            os._exit(1)
+    try:
+        # Queues and connections are full, and stay so.
+        assert procfs.eventually(lambda: refused(daemon, "queue_length") > 50, 60)
+        assert refused(daemon, "tenant_connections") + refused(daemon, "user_connections") > 300
+        for i in range(5):
+            read(b)
+            assert b.run(f"echo {i}")["stdout"] == f"{i}\n"
+            assert b.use("search_files", pattern="mine")["count"] == 1
+            b.use("write_file", path="g", content=str(i))
+        with daemon.connect(tenants[1]) as second:
+            second.call("workspace.open", {"workspace": "v"})
+            assert second.run("echo $HOME")["exit_code"] == 0
+        assert tenant(daemon, "a")["waiting"] >= 16
+    finally:
+        os.kill(flooding, signal.SIGKILL)
+        os.waitpid(flooding, 0)
+    # What was queued is over with its connections.
+    wait_for(daemon, "a", commands=0, file_jobs=0, waiting=0, calls=0)
