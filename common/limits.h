@@ -77,13 +77,13 @@
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
-#define LIMIT_REST_MIN_MS       20
-#define LIMIT_REST_MAX_MS       1000
-#define LIMIT_HEALTHY_MS        10000 /* after so long its next death counts as the first */
-#define LIMIT_INITS_AHEAD_MS    10000 /* after so long without anything to do they are ended */
-#define LIMIT_STRANGER_MS       5000  /* for the request of a peer of no tenant */
+#define LIMIT_REST_MIN_MS    20
+#define LIMIT_REST_MAX_MS    1000
+#define LIMIT_HEALTHY_MS     10000 /* after so long its next death counts as the first */
+#define LIMIT_INITS_AHEAD_MS 10000 /* after so long without anything to do they are ended */
+#define LIMIT_STRANGER_MS    5000  /* for the request of a peer of no tenant */
 
-#define LIMIT_SLICE_NS          100000 /* of the CPU at a time, for what passes calls on */
+#define LIMIT_SLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)

@@ -4,9 +4,13 @@
 
 #include "supervisor/config.h"
 
+#include "supervisor/service.h"
+
 #include <event2/event.h>
 #include <stdlib.h>
 #include <time.h>
+
+#define BEGUN_A_TURN 4 /* of the loop */
 
 struct turns {
 	struct call_queue queues[TURN_KINDS];
@@ -21,11 +25,32 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+static bool give_one(struct turns *turns)
+{
+	for (size_t i = 0; i < TURN_KINDS; i++) {
+		struct queue_place *place = call_queue_next(&turns->queues[i], now_us());
+		struct turn *turn;
+
+		if (!place)
+			continue;
+		turn = (struct turn *)((char *)place - offsetof(struct turn, place));
+		turn->begin(turn);
+		return true;
+	}
+	return false;
+}
+
 static void on_give(evutil_socket_t fd, short what, void *context)
 {
+	struct turns *turns = context;
+	int begun = 0;
+
 	(void)fd;
 	(void)what;
-	turns_give(context);
+	while (begun < BEGUN_A_TURN && give_one(turns))
+		begun++;
+	if (begun == BEGUN_A_TURN)
+		event_active(turns->give, EV_TIMEOUT, 0);
 }
 
 struct turns *turns_new(struct event_base *base, const struct config_host *host)
@@ -35,7 +60,9 @@ struct turns *turns_new(struct event_base *base, const struct config_host *host)
 	if (!turns)
 		return NULL;
 	turns->give = event_new(base, -1, 0, on_give, turns);
-	if (!turns->give) {
+	if (!turns->give || event_priority_set(turns->give, LOOP_PRIORITY_BULK) < 0) {
+		if (turns->give)
+			event_free(turns->give);
 		free(turns);
 		return NULL;
 	}
@@ -128,15 +155,8 @@ void turns_leave(struct turns *turns, struct turn *turn)
 
 void turns_give(struct turns *turns)
 {
-	struct queue_place *place;
-
-	for (size_t i = 0; i < TURN_KINDS; i++)
-		while ((place = call_queue_next(&turns->queues[i], now_us()))) {
-			struct turn *turn =
-				(struct turn *)((char *)place - offsetof(struct turn, place));
-
-			turn->begin(turn);
-		}
+	while (give_one(turns))
+		;
 }
 
 uint64_t turns_wait_us(const struct turns *turns, const struct tenant *tenant)
