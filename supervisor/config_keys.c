@@ -104,9 +104,9 @@ const struct config_key config_keys[] = {
 	 .doc = "How much CPU a workspace uses at most, 150% being one and a half; 0% for as much as there is."},
 	{"io_weight", LIMIT(io_weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
 	 .doc = "A workspace's share of the disks against others'."},
-	{"tmp_size", LIMIT(tmp_bytes), .type = CONFIG_BYTES, .min = MIB, .max = LIMIT_TMP_MAX_BYTES, .fallback = LIMIT_TMP_BYTES, .later = true,
+	{"tmp_size", LIMIT(tmp_bytes), .type = CONFIG_BYTES, .min = LIMIT_ROOM_MIN_BYTES, .max = LIMIT_TMP_MAX_BYTES, .fallback = LIMIT_TMP_BYTES,
 	 .doc = "What commands of a workspace may write outside it, to /tmp, /run, /dev/shm and HOME."},
-	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = MIB, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES, .later = true,
+	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_ROOM_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES,
 	 .doc = "The largest file that a command may write."},
 };
 /* clang-format on */

@@ -309,6 +309,22 @@ def test_commands_run_in_proportion_to_weights(neighbours, weights):
     assert of_b / of_a == pytest.approx(weights[1] / weights[0], rel=0.2)
 
 
+# Room
+
+
+def test_what_commands_may_write_is_the_tenants(limited):
+    _, client = limited(tmp_size="3M", file_size="2M")
+    assert client.run("df -B1 --output=size /tmp | tail -1")["stdout"].strip() == str(3 << 20)
+    full = client.run("head -c 4000000 /dev/zero | split -b 1M - /tmp/x 2>&1; du -sm /tmp | cut -f1")
+    assert "No space left" in full["stdout"] and full["stdout"].split()[-1] == "3"
+    # A file of the workspace, by one byte; and the limit cannot be raised.
+    fits = client.run("head -c 2097152 /dev/zero > fits && stat -c %s fits")
+    assert fits["stdout"].strip() == str(2 << 20)
+    over = client.run("ulimit -f unlimited; head -c 2097153 /dev/zero > over; echo $?; stat -c %s over")
+    assert over["stdout"].split() == [str(128 + signal.SIGXFSZ), str(2 << 20)]
+    assert "Operation not permitted" in over["stderr"] or "ulimit" in over["stderr"]
+
+
 # Connections
 
 

@@ -106,10 +106,12 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_DFL);
 	prctl(PR_SET_NAME, "cloister-worker");
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 3)
+	if (argc != 5)
 		return 2;
 	setup.kind = workspace_kind_by_name(text_from(argv[1]));
 	setup.visible = workspace_visible_root(setup.kind, argv[2]);
+	setup.tmp_bytes = strtoull(argv[3], NULL, 10);
+	setup.file_size_bytes = strtoull(argv[4], NULL, 10);
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0 && signal_fd < 0)

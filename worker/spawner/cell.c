@@ -168,9 +168,15 @@ static int become_agent(void)
 static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
 	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
 {
-	char *const argv[] = {
-		name, (char *)workspace_kind_name(cell->request->kind), cell->visible, NULL};
+	const struct workspace_limits *limits = &cell->request->limits;
+	bool worker = program == cell->maker->worker_program;
+	char tmp[24], file_size[24];
+	char *const argv[] = {name, (char *)workspace_kind_name(cell->request->kind), cell->visible,
+		worker ? tmp : NULL, file_size, NULL};
 	int r = become_agent();
+
+	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
+	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
 
 	if (r == 0)
 		r = confine_pass_on_capabilities(capabilities, n_capabilities);
