@@ -88,6 +88,7 @@ void print_status(struct json_object *result)
 	printf("calls        %lld, of them %lld waiting and %lld commands running\n",
 		number(result, "calls"), number(result, "calls_waiting"),
 		number(result, "commands_running"));
+	printf("refused      %lld as too many\n", number(result, "refused"));
 	print_states(member(result, "workspaces"));
 	printf("cells lost   %lld\n", number(result, "cells_lost"));
 	print_text("self-test    ", member(result, "selftest"), "result");
@@ -138,6 +139,10 @@ void print_tenants(struct json_object *result)
 	static const struct ctl_column columns[] = {
 		{"connections", "CONNECTIONS", CTL_NUMBER},
 		{"calls", "CALLS", CTL_NUMBER},
+		{"commands", "COMMANDS", CTL_NUMBER},
+		{"file_jobs", "FILE JOBS", CTL_NUMBER},
+		{"waiting", "WAITING", CTL_NUMBER},
+		{"weight", "WEIGHT", CTL_NUMBER},
 		{"workspaces", "WORKSPACES", CTL_NUMBER},
 		{"managed", "MANAGED", CTL_YES_NO},
 		{"tenant", "TENANT", CTL_TEXT},

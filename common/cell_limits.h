@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What cgroups hold a workspace and a command to. cloisterd decides, the spawner and the worker
- * write it where there is a cgroup to write it to.
+ * What a workspace and a command are held to. cloisterd decides; the spawner and the worker write
+ * what cgroups hold them to where there is one to write it to, and the worker does the rest.
  */
 
 #include <stdint.h>
@@ -14,6 +14,10 @@ struct workspace_limits {
 	uint32_t cpu_weight;   /* 1 to 10000, of all workspaces' sum */
 	uint32_t cpu_percent;  /* of one CPU; 0: no maximum */
 	uint32_t io_weight;    /* as cpu_weight */
+	/* Of the worker's root, and of any file that a command writes; at least
+	 * LIMIT_ROOM_MIN_BYTES each. */
+	uint64_t tmp_bytes;
+	uint64_t file_size_bytes;
 };
 
 struct command_limits {

@@ -31,6 +31,14 @@
 #define LIMIT_CONTROL_TEXT_BYTES        160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES       4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB)  /* freed, and not given back to the kernel */
+#define LIMIT_CONNECTIONS_PER_USER      128
+#define LIMIT_DESCRIPTORS_KEPT          64 /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_RETRY_MIN_MS              50 /* retry_after_ms, whatever was measured */
+#define LIMIT_RETRY_MAX_MS              60000
+#define LIMIT_COMMANDS                  256 /* running at once, of all tenants */
+#define LIMIT_COMMANDS_MAX              4096
+#define LIMIT_JOBS                      64 /* of files processes at once, of all tenants */
+#define LIMIT_JOBS_MAX                  4096
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_SPARE_CELLS               2 /* made before a workspace needs them */
 #define LIMIT_SPARE_CELLS_MAX           64
@@ -85,6 +93,8 @@
 #define LIMIT_PROGRESS_DELAY_MS   50   /* from output to the progress that tells of it */
 #define LIMIT_PROGRESS_LINE_BYTES 160  /* of the command's last line in it */
 #define LIMIT_MCP_LEFT_MS         1000 /* for answers after the end of `cloister mcp`'s input */
+
+#define LIMIT_SLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)
@@ -169,6 +179,7 @@
 #define LIMIT_TENANT_COMMANDS_MAX    4096
 #define LIMIT_TENANT_QUEUE           256
 #define LIMIT_TENANT_QUEUE_MAX       65536
+#define LIMIT_TENANT_QUEUE_MS        60000
 #define LIMIT_TENANT_WORKSPACES      1024
 #define LIMIT_TENANT_WEIGHT          100
 #define LIMIT_WORKSPACE_IDLE_MS      (3600000ULL)
@@ -183,5 +194,6 @@
 #define LIMIT_PROCESSES_MAX          1048576
 #define LIMIT_CPU_MAX_PERCENT        0 /* of one CPU; 0: as much as there is */
 #define LIMIT_CPU_MAX_MAX_PERCENT    1000000
+#define LIMIT_ROOM_MIN_BYTES         (1 * MIB) /* of tmp_size and file_size */
 #define LIMIT_TMP_MAX_BYTES          (1024 * GIB)
 #define LIMIT_FILE_SIZE_MAX_BYTES    (16384 * GIB)

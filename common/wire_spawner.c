@@ -45,11 +45,18 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_u32(writer, message->limits.cpu_weight);
 	wire_put_u32(writer, message->limits.cpu_percent);
 	wire_put_u32(writer, message->limits.io_weight);
+	wire_put_u64(writer, message->limits.tmp_bytes);
+	wire_put_u64(writer, message->limits.file_size_bytes);
 }
 
 static bool is_weight(uint32_t weight)
 {
 	return weight >= 1 && weight <= LIMIT_WEIGHT_MAX;
+}
+
+static bool is_room(uint64_t bytes)
+{
+	return bytes >= LIMIT_ROOM_MIN_BYTES && bytes <= LIMIT_FILE_SIZE_MAX_BYTES;
 }
 
 int spawner_open_get(struct text payload, struct spawner_open *ret)
@@ -63,10 +70,13 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.limits.cpu_weight = wire_get_u32(&reader);
 	message.limits.cpu_percent = wire_get_u32(&reader);
 	message.limits.io_weight = wire_get_u32(&reader);
+	message.limits.tmp_bytes = wire_get_u64(&reader);
+	message.limits.file_size_bytes = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind) ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
-		!is_weight(message.limits.io_weight))
+		!is_weight(message.limits.io_weight) || !is_room(message.limits.tmp_bytes) ||
+		!is_room(message.limits.file_size_bytes))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

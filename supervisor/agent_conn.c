@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 
 #define READ_BYTES       (64 * KIB) /* one turn of the loop's share */
+#define LINES_A_TURN     16         /* likewise */
 #define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
 
 struct agent_conn {
@@ -244,10 +245,15 @@ static bool take_line(struct agent_conn *conn)
 	return true;
 }
 
+/* Some lines, then others' turn: what is left in the input is resumed. */
 static void act_on_input(struct agent_conn *conn)
 {
-	while (may_act(conn) && take_line(conn))
-		;
+	int lines = 0;
+
+	while (may_act(conn) && lines < LINES_A_TURN && take_line(conn))
+		lines++;
+	if (lines == LINES_A_TURN)
+		event_active(conn->resume, EV_TIMEOUT, 0);
 	account_input(conn);
 	if (!may_act(conn))
 		event_del(conn->readable);
@@ -383,6 +389,16 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	if (r < 0)
 		conn_free(conn);
 	return r;
+}
+
+size_t agent_conns_of_user(const struct endpoint *endpoint, uid_t uid)
+{
+	const struct agent_conn *conn;
+	size_t n = 0;
+
+	LIST_FOREACH (conn, &connections, entry)
+		n += session_is_of(conn->session, endpoint, uid);
+	return n;
 }
 
 void agent_conns_shut_down(void)

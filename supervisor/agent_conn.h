@@ -19,6 +19,9 @@ struct endpoint;
 int agent_conn_new(struct service *service, const struct endpoint *endpoint, int fd,
 	struct peer_credentials *peer);
 
+/** How many connections the user @uid has at @endpoint. */
+size_t agent_conns_of_user(const struct endpoint *endpoint, uid_t uid);
+
 /** Ends the calls in flight of every connection, because the service stops. */
 void agent_conns_shut_down(void);
 

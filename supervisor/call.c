@@ -121,6 +121,13 @@ static enum workspace_slot slot_of(const struct call_request *request)
 	}
 }
 
+bool call_takes_turn(const struct call_request *request)
+{
+	enum workspace_slot slot = slot_of(request);
+
+	return slot == WORKSPACE_SLOT_COMMAND || slot == WORKSPACE_SLOT_JOB;
+}
+
 static void call_free(struct call *call)
 {
 	TAILQ_REMOVE(&calls, call, entry);
@@ -148,6 +155,10 @@ static void answer(struct call *call, struct observation *observation)
 	observation->wall_us = elapsed_us(call);
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;
+	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
+		observation->retry_after_ms =
+			admission_shortage(call->service, call->request.tenant);
+	admission_call_ended(call->request.tenant, observation->wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
 	control_events_ended(call, observation);
 	if (call->owner.done)
@@ -162,6 +173,13 @@ static const char *cause_sentence(const struct call *call, char *buffer, size_t 
 
 	switch (call->cause) {
 	case ENDED_BY_TIMEOUT:
+		if (call->state == CALL_WAITING) {
+			snprintf(buffer, size,
+				"The call waited %lld ms for its turn, until its deadline, and was "
+				"not begun; try again later",
+				after);
+			return buffer;
+		}
 		snprintf(buffer, size,
 			is_command(call) ? "The command was ended after %lld ms, at its deadline; "
 					   "output has what "
@@ -274,6 +292,29 @@ static void deadline_passed(struct call *call)
 	call_tell(call, ENDED_BY_TIMEOUT);
 }
 
+/* Of waiting: its deadline, or its tenant's bound on how long a turn is waited for. */
+static void waited(struct call *call)
+{
+	int64_t queue_us = (int64_t)call->request.tenant->limits.queue_ms * 1000;
+	int64_t age_us = (int64_t)elapsed_us(call);
+	struct observation observation = {.error = TOOL_BUSY};
+	struct admission_refusal refusal;
+
+	if (!call_takes_turn(&call->request) || queue_us >= deadline_ms(&call->request) * 1000) {
+		deadline_passed(call);
+		return;
+	}
+	if (age_us < queue_us) {
+		set_timer(call->timer, (queue_us - age_us) / 1000 + 1);
+		return;
+	}
+	workspace_leave(call->workspace, &call->ticket);
+	admission_waited_too_long(call->service, call->request.tenant, &refusal);
+	observation.message = text_from(refusal.message);
+	observation.retry_after_ms = refusal.retry_after_ms;
+	answer(call, &observation);
+}
+
 static void grace_over(struct call *call)
 {
 	call->state = CALL_KILLED;
@@ -295,7 +336,7 @@ static void report_overdue(struct call *call)
 static void on_timer(evutil_socket_t fd, short what, void *context)
 {
 	static void (*const overdue[CALL_STATES])(struct call * call) = {
-		[CALL_WAITING] = deadline_passed,
+		[CALL_WAITING] = waited,
 		[CALL_RUNNING] = deadline_passed,
 		[CALL_TOLD] = grace_over,
 		[CALL_KILLED] = report_overdue,
@@ -472,7 +513,11 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		call_free(call);
 		return -ENOMEM;
 	}
-	set_timer(call->timer, deadline_ms(request));
+	set_timer(call->timer,
+		call_takes_turn(request) &&
+				(int64_t)request->tenant->limits.queue_ms < deadline_ms(request)
+			? (int64_t)request->tenant->limits.queue_ms
+			: deadline_ms(request));
 	call->ticket = (struct workspace_ticket){
 		.call = next_call(),
 		.slot = slot_of(request),

@@ -25,9 +25,10 @@ struct call_request {
 
 /* What is wrong with a request. */
 struct call_refusal {
-	enum tool_error error; /* TOOL_OK: the params are wrong, a protocol error */
-	char *tool;            /* as it was named, or NULL */
-	char *message;         /* may be NULL */
+	enum tool_error error;  /* TOOL_OK: the params are wrong, a protocol error */
+	char *tool;             /* as it was named, or NULL */
+	char *message;          /* may be NULL */
+	int64_t retry_after_ms; /* 0: not said */
 };
 
 /**

@@ -260,6 +260,8 @@ struct workspace_limits cgroup_workspace_limits(const struct tenant_limits *limi
 		.cpu_weight = (uint32_t)limits->cpu_weight,
 		.cpu_percent = (uint32_t)limits->cpu_max_percent,
 		.io_weight = (uint32_t)limits->io_weight,
+		.tmp_bytes = limits->tmp_bytes,
+		.file_size_bytes = limits->file_size_bytes,
 	};
 }
 

@@ -7,6 +7,7 @@
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
+#include "common/short_slice.h"
 #include "supervisor/agent_conn.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config_reload.h"
@@ -27,6 +28,7 @@
 #include "supervisor/startup.h"
 #include "supervisor/stranger.h"
 #include "supervisor/turn.h"
+#include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 
 #include <event2/event.h>
@@ -334,8 +336,9 @@ static void start(struct daemon *daemon)
 	daemon->service.base = make_loop();
 	if (turn_start(daemon->service.base) < 0)
 		die_with("out of memory");
-	daemon->service.workspaces = workspaces_new(
-		daemon->service.base, daemon->spawner, daemon->own_paths, daemon->managed_fd);
+	daemon->service.turns = turns_new(daemon->service.base, &daemon->service.config->host);
+	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
+		daemon->service.turns, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
@@ -343,8 +346,8 @@ static void start(struct daemon *daemon)
 			config_reload_new(&daemon->service, daemon->config_source, daemon->spawner);
 	if (daemon->options.connection_fd < 0)
 		daemon->service.selftest = selftest_new(&daemon->service);
-	if (!daemon->service.pipes || !daemon->service.workspaces || !daemon->shutdown ||
-		(daemon->config_source && !daemon->config_reload) ||
+	if (!daemon->service.pipes || !daemon->service.turns || !daemon->service.workspaces ||
+		!daemon->shutdown || (daemon->config_source && !daemon->config_reload) ||
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
 		die_with("out of memory");
 	workspaces_reload(daemon->service.workspaces, daemon->service.config);
@@ -354,6 +357,7 @@ static void start(struct daemon *daemon)
 	daemon->removal = removal_new(&daemon->service);
 	if (!daemon->removal)
 		die_with("out of memory");
+	(void)short_slice();
 	lock_down(daemon);
 }
 
@@ -391,6 +395,7 @@ static void stop(struct daemon *daemon)
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
 	removal_free(daemon->removal);
+	turns_free(daemon->service.turns);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);

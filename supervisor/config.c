@@ -48,7 +48,10 @@ struct config *config_user_mode(const char *name, uid_t uid)
 	tenant->managed = true;
 	tenant->any_root = true;
 	/* Nobody else is there to share with. */
+	config->host.connections_per_user = config->host.connections;
 	tenant->limits.connections = config->host.connections;
+	tenant->limits.commands = config->host.commands;
+	tenant->limits.queue_length = LIMIT_TENANT_QUEUE_MAX;
 	tenant->limits.calls = tenant->limits.calls_per_connection * config->host.connections;
 	tenant->limits.workspaces = LIMIT_WORKSPACES;
 	tenant->users.ids = malloc(sizeof(*tenant->users.ids));

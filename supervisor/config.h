@@ -23,6 +23,9 @@ struct config_host {
 	uint64_t mode; /* enum config_mode */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
+	uint64_t connections_per_user;
+	uint64_t commands;  /* at once, of all tenants */
+	uint64_t file_jobs; /* likewise */
 	uint64_t workspace_idle_ms;
 	uint64_t selftest; /* enum selftest_mode */
 	uint64_t selftest_interval_ms;

@@ -9,6 +9,7 @@
 #include "supervisor/log.h"
 #include "supervisor/service.h"
 #include "supervisor/spawner_link.h"
+#include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 
 #include <errno.h>
@@ -116,6 +117,7 @@ int config_reload_now(struct config_reload *reload, char **ret_first)
 			tenant_follow(new->tenants[i], former);
 	}
 	service->config = new;
+	turns_set_host(service->turns, &new->host);
 	workspaces_reload(service->workspaces, new);
 	spawner_link_reload(reload->spawner);
 	config_release(old);

@@ -161,11 +161,16 @@ static bool knows(const struct config *config, const struct peer_credentials *pe
 }
 
 /* However many observers there are, an administrator gets in. */
-static bool has_room(const struct service *service, const struct peer_credentials *peer)
+static bool refuses(struct service *service, const struct peer_credentials *peer,
+	struct admission_refusal *ret_refusal)
 {
 	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN;
 
-	return service->control_connections <
+	*ret_refusal = (struct admission_refusal){
+		.message = "Too many connections; try again later",
+		.retry_after_ms = LIMIT_RETRY_MIN_MS,
+	};
+	return service->control_connections >=
 	       (acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2);
 }
 
@@ -201,7 +206,7 @@ static const struct endpoint_method methods[] = {
 
 const struct endpoint control_endpoint = {
 	.knows = knows,
-	.has_room = has_room,
+	.refuses = refuses,
 	.judge = judge,
 	.leave = leave,
 	.methods = methods,

@@ -135,6 +135,16 @@ static const char *state_of(const struct service *service)
 	return service->draining ? "draining" : "serving";
 }
 
+static void put_refused(struct json_text *json, const struct service *service)
+{
+	uint64_t refused = 0;
+
+	for (size_t i = 0; i < ADMISSION_REASONS; i++)
+		refused += service->refused[i];
+	control_put_number(json, "refused", (int64_t)refused);
+	control_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
+}
+
 void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
@@ -157,6 +167,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	control_put_number(&look.json, "calls", look.calls);
 	control_put_number(&look.json, "calls_waiting", look.waiting);
 	control_put_number(&look.json, "commands_running", look.commands);
+	put_refused(&look.json, service);
 	control_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
 	control_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
 	control_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
@@ -256,7 +267,21 @@ static void put_limits(struct json_text *json, const struct tenant_limits *limit
 	control_put_number(json, "connections", (int64_t)limits->connections);
 	control_put_number(json, "calls", (int64_t)limits->calls);
 	control_put_number(json, "workspaces", (int64_t)limits->workspaces);
+	control_put_number(json, "commands", (int64_t)limits->commands);
+	control_put_number(json, "queue_length", (int64_t)limits->queue_length);
+	control_put_number(json, "queue_time_ms", (int64_t)limits->queue_ms);
 	json_text_object_end(json);
+}
+
+/* What has its turn and what waits for it, of commands and of files processes' jobs. */
+static void put_turns(struct json_text *json, const struct tenant *tenant)
+{
+	const struct queue_flow *flows = tenant->usage->flows;
+
+	control_put_number(json, "weight", (int64_t)tenant->weight);
+	control_put_number(json, "commands", (int64_t)flows[TURN_COMMAND].n_running);
+	control_put_number(json, "file_jobs", (int64_t)flows[TURN_JOB].n_running);
+	control_put_number(json, "waiting", (int64_t)tenant_waiting(tenant));
 }
 
 void control_tenants(struct session *session, struct jsonrpc_request *request)
@@ -277,6 +302,7 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 		control_put_number(&look.json, "connections", (int64_t)tenant->usage->connections);
 		control_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
 		control_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
+		put_turns(&look.json, tenant);
 		put_limits(&look.json, &tenant->limits);
 		json_text_object_end(&look.json);
 	}

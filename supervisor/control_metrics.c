@@ -150,6 +150,36 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 	evbuffer_add_printf(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
+/* The numbers at @offset in a flow of each tenant, by kind. */
+static void put_turns(struct evbuffer *out, const struct config *config, const char *name,
+	const char *help, size_t offset)
+{
+	static const char *const kinds[TURN_KINDS] = {
+		[TURN_JOB] = "file_job",
+		[TURN_COMMAND] = "command",
+	};
+
+	family(out, name, "gauge", help);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		for (size_t kind = 0; kind < TURN_KINDS; kind++) {
+			const char *flow = (const char *)&config->tenants[i]->usage->flows[kind];
+
+			evbuffer_add_printf(out, "cloister_%s{tenant=", name);
+			put_label(out, config->tenants[i]->name);
+			evbuffer_add_printf(out, ",kind=\"%s\"} %zu\n", kinds[kind],
+				*(const size_t *)(flow + offset));
+		}
+}
+
+static void put_refused(struct evbuffer *out, const struct service *service)
+{
+	family(out, "refused", "counter", "Calls and connections that were too many, by limit.");
+	for (size_t i = 0; i < ADMISSION_REASONS; i++)
+		evbuffer_add_printf(out, "cloister_refused_total{limit=\"%s\"} %llu\n",
+			admission_reason_name((enum admission_reason)i),
+			(unsigned long long)service->refused[i]);
+}
+
 static void put_tenants(struct evbuffer *out, const struct config *config)
 {
 	static const struct {
@@ -194,9 +224,15 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		put_histogram(out, &service->stats, tool);
 	put_gauges(out, service);
+	put_refused(out, service);
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
 	put_cells(out, workspaces_counts(service->workspaces), &spares);
 	put_tenants(out, service->config);
+	put_turns(out, service->config, "tenant_turns_waiting",
+		"Calls of a tenant that wait for their turn.",
+		offsetof(struct queue_flow, n_waiting));
+	put_turns(out, service->config, "tenant_turns_running",
+		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
 	control_selftest_metrics(out, service->selftest);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);

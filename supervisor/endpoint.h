@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct admission_refusal;
 struct jsonrpc_request;
 struct service;
 struct session;
@@ -29,8 +30,9 @@ struct endpoint_method {
 struct endpoint {
 	/* Whether @peer is let in at all; otherwise it is a stranger. */
 	bool (*knows)(const struct config *config, const struct peer_credentials *peer);
-	/* Whether one more connection of @peer, who is known, may be had. */
-	bool (*has_room)(const struct service *service, const struct peer_credentials *peer);
+	/* Whether one more connection of @peer, who is known, is refused for now. */
+	bool (*refuses)(struct service *service, const struct peer_credentials *peer,
+		struct admission_refusal *ret_refusal);
 	/* Decides what the client may do as the service is configured now, and whether it is
 	 * admitted: at first, and after every reload. 0 or -ENOMEM. */
 	int (*judge)(struct session *session);

@@ -450,3 +450,19 @@ int jsonrpc_error(struct evbuffer *out, const char *id_text, enum jsonrpc_code c
 	}
 	return jsonrpc_error_end(&json);
 }
+
+int jsonrpc_busy(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,
+	const char *message, int64_t retry_after_ms)
+{
+	struct json_text json = json_text(out);
+
+	jsonrpc_error_begin(&json, id_text, code, message);
+	json_text_key(&json, "data");
+	json_text_object_begin(&json);
+	json_text_key(&json, "code");
+	json_text_string(&json, TEXT_LITERAL("BUSY"));
+	json_text_key(&json, "retry_after_ms");
+	json_text_int64(&json, retry_after_ms);
+	json_text_object_end(&json);
+	return jsonrpc_error_end(&json);
+}

@@ -10,6 +10,7 @@
 #include "common/text.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct evbuffer;
 struct json_object;
@@ -101,6 +102,10 @@ void jsonrpc_error_begin(
 
 /** As jsonrpc_end(). */
 int jsonrpc_error_end(struct json_text *json);
+
+/** A whole error answer that says BUSY and when to try again. As jsonrpc_end(). */
+int jsonrpc_busy(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,
+	const char *message, int64_t retry_after_ms);
 
 /** A whole error answer. @data_code becomes data.code unless it is NULL. As jsonrpc_end(). */
 int jsonrpc_error(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,

@@ -18,6 +18,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -32,6 +33,7 @@ struct listener {
 	int fd;
 	char *path;
 	bool takes_fds; /* the kernel cannot refuse what clients pass */
+	bool short_of;  /* of descriptors or memory, and it has been said */
 	struct event *readable;
 	struct event *resume;
 };
@@ -90,13 +92,19 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret)
 	return 0;
 }
 
-/* Says why, once, without waiting for anything: the socket is new and its buffer empty. */
-static void refuse(const struct listener *listener, int fd, const char *message, const char *code)
+/* Says why, once, without waiting for anything: the socket is new and its buffer empty. With
+ * @retry_after_ms it is BUSY, otherwise @code. */
+static void refuse(const struct listener *listener, int fd, const char *message, const char *code,
+	int64_t retry_after_ms)
 {
 	struct evbuffer *output = evbuffer_new();
 
 	if (output) {
-		(void)jsonrpc_error(output, NULL, JSONRPC_SERVER_ERROR, message, code);
+		if (retry_after_ms > 0)
+			(void)jsonrpc_busy(
+				output, NULL, JSONRPC_SERVER_ERROR, message, retry_after_ms);
+		else
+			(void)jsonrpc_error(output, NULL, JSONRPC_SERVER_ERROR, message, code);
 		fcntl(fd, F_SETFL, O_NONBLOCK);
 		(void)evbuffer_write(output, fd);
 		evbuffer_free(output);
@@ -111,43 +119,68 @@ static void admit(const struct listener *listener, int fd)
 {
 	struct service *service = listener->service;
 	struct peer_credentials peer = {0};
+	struct admission_refusal refusal;
 	int r = peer_auth_read(fd, &peer);
 	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
 
 	if (!known && (service->strangers >= LIMIT_STRANGERS ||
 			      stranger_new(service, fd, listener->takes_fds) < 0))
-		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN");
+		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN", 0);
 	else if (!known)
 		; /* is told so when it has asked */
 	else if (service->shutting_down)
-		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN");
-	else if (!listener->endpoint->has_room(service, &peer))
-		refuse(listener, fd, "Too many connections; try again later", "BUSY");
+		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);
+	else if (listener->endpoint->refuses(service, &peer, &refusal))
+		refuse(listener, fd, refusal.message, NULL, refusal.retry_after_ms);
 	else
 		(void)agent_conn_new(service, listener->endpoint, fd, &peer);
 	peer_credentials_done(&peer);
 }
 
-static void on_readable(evutil_socket_t listening, short what, void *context)
+/* The connections that wait stay in the queue: a pause, not a busy loop. */
+static void pause_accepting(struct listener *listener, const char *why)
 {
 	static const struct timeval pause = {.tv_usec = PAUSE_MS * 1000L};
+
+	if (!listener->short_of)
+		log_warning("accepting connections pauses: %s", why);
+	listener->short_of = true;
+	event_del(listener->readable);
+	event_add(listener->resume, &pause);
+}
+
+/* Descriptors are given from the lowest: one of the last says that connections leave too few for
+ * workspaces and commands. */
+static bool is_one_of_the_last(int fd)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	       (rlim_t)fd + LIMIT_DESCRIPTORS_KEPT >= limit.rlim_cur;
+}
+
+static void on_readable(evutil_socket_t listening, short what, void *context)
+{
 	struct listener *listener = context;
 
 	(void)what;
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
 		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 
-		if (fd >= 0) {
-			admit(listener, fd);
-			continue;
-		}
-		if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+		if (fd >= 0 && is_one_of_the_last(fd)) {
+			refuse(listener, fd, "The service is short of descriptors", NULL,
+				admission_shortage(listener->service, NULL));
+			pause_accepting(listener, "few descriptors are left");
 			return;
-		/* The connection stays in the queue: a pause, not a busy loop. */
-		log_warning("accepting connections pauses: %s", strerror(errno));
-		event_del(listener->readable);
-		event_add(listener->resume, &pause);
-		return;
+		}
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+				errno == ENOBUFS)
+				pause_accepting(listener, strerror(errno));
+			return;
+		}
+		listener->short_of = false;
+		admit(listener, fd);
 	}
 }
 

@@ -171,8 +171,11 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 		.tool = text_from(refusal->tool ? refusal->tool : ""),
 		.error = refusal->error,
 		.message = text_from(refusal->message),
+		.retry_after_ms = refusal->retry_after_ms,
 	};
 
+	if (refusal->error == TOOL_BUSY && refusal->retry_after_ms == 0)
+		observation.retry_after_ms = admission_shortage(session->service, NULL);
 	call_stats_refused(&session->service->stats, refusal->error);
 	answer_observation(session, request->id_text, reply, &observation);
 }
@@ -252,8 +255,7 @@ static struct workspace *find_workspace(struct session *session,
 static void answer_busy(struct session *session, const char *id_text)
 {
 	if (id_text)
-		session_answer_error(
-			session, id_text, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
+		session_answer_busy(session, id_text, "Out of memory");
 }
 
 /* Takes @call_request and @reply. */
@@ -287,12 +289,26 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		call_pause_output(call->call);
 }
 
-static bool has_too_many_calls(const struct session *session, const struct workspace *workspace)
+/* Why the call, which is fine in itself, is not begun now. False: it is. */
+static bool is_refused(
+	struct session *session, const struct call_request *request, struct call_refusal *refusal)
 {
-	const struct tenant *tenant = workspace_tenant(workspace);
+	const char *nothing = service_takes_nothing(session->service);
+	struct admission_refusal admission;
 
-	return session_calls(session) >= tenant->limits.calls_per_connection ||
-	       tenant->usage->calls >= tenant->limits.calls;
+	if (nothing) {
+		refusal->error = service_refusal(session->service);
+		refusal->message = strdup(nothing);
+	} else if (admission_refuses_call(session->service, request->tenant, session_calls(session),
+			   call_takes_turn(request), &admission)) {
+		refusal->error = TOOL_BUSY;
+		refusal->message = strdup(admission.message);
+		refusal->retry_after_ms = admission.retry_after_ms;
+	} else {
+		return false;
+	}
+	refusal->tool = strdup(request->tool->name);
+	return true;
 }
 
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
@@ -312,14 +328,7 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),
 		    &call_request, &refusal) < 0) {
 		refuse(session, request, reply, &refusal);
-	} else if (service_takes_nothing(session->service) ||
-		   has_too_many_calls(session, workspace)) {
-		refusal.tool = strdup(call_request.tool->name);
-		refusal.error = TOOL_BUSY;
-		if (service_takes_nothing(session->service)) {
-			refusal.error = service_refusal(session->service);
-			refusal.message = strdup(service_takes_nothing(session->service));
-		}
+	} else if (is_refused(session, &call_request, &refusal)) {
 		call_request_done(&call_request);
 		refuse(session, request, reply, &refusal);
 	} else {

@@ -75,6 +75,11 @@ static void answer_refusal(
 
 	if (!id_text)
 		return;
+	if (error == TOOL_BUSY) {
+		session_answer_busy(
+			session, id_text, message ? message : tool_error_sentence(error));
+		return;
+	}
 	session_answer_error(session, id_text,
 		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR,
 		message ? message : tool_error_sentence(error),

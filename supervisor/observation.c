@@ -269,6 +269,8 @@ static void write_error(struct json_text *json, const struct observation *observ
 	put_string(json, "message",
 		observation->message.len > 0 ? observation->message
 					     : text_from(tool_error_sentence(observation->error)));
+	if (observation->retry_after_ms > 0)
+		put_number(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
 	json_text_object_end(json);
 }
 

@@ -20,6 +20,7 @@ struct observation {
 	struct text tool; /* as the caller named it */
 	enum tool_error error;
 	struct text message;          /* of a failure; empty: the code's own sentence */
+	int64_t retry_after_ms;       /* of a failure: when to try again; 0: not said */
 	const struct tool_args *args; /* NULL when they could not be decoded */
 	uint64_t wall_us;
 	/* A file tool that succeeded. */

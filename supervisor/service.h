@@ -4,6 +4,7 @@
 /* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
 
 #include "common/errors.h"
+#include "supervisor/admission.h"
 #include "supervisor/call_stats.h"
 
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct config_reload;
 struct event_base;
 struct pipe_stock;
 struct selftest;
+struct turns;
 struct workspaces;
 
 /* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
@@ -35,10 +37,12 @@ struct service {
 	struct workspaces *workspaces;
 	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
 	struct pipe_stock *pipes;
+	struct turns *turns;
 	const struct cgroup *cgroup;
 	struct selftest *selftest;           /* NULL: a private instance has none */
 	struct config_reload *config_reload; /* NULL: there is no file to read again */
 	struct call_stats stats;
+	uint64_t refused[ADMISSION_REASONS];
 	struct timespec started;    /* CLOCK_MONOTONIC */
 	size_t connections;         /* of agents */
 	size_t control_connections; /* and of administrators and observers */

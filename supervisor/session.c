@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/agent_conn.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
@@ -112,6 +113,7 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	*peer = (struct peer_credentials){0};
 	session->service = service;
 	session->endpoint = endpoint;
+	clock_gettime(CLOCK_MONOTONIC, &session->began);
 	session->connection = *connection;
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
@@ -145,6 +147,18 @@ void session_free_call(struct session_call *call)
 	free(call);
 }
 
+static void count_time(const struct session *session)
+{
+	struct timespec now;
+
+	if (!session->counted)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	admission_connection_ended(
+		session->counted, (uint64_t)((now.tv_sec - session->began.tv_sec) * 1000000 +
+					     (now.tv_nsec - session->began.tv_nsec) / 1000));
+}
+
 void session_free(struct session *session)
 {
 	struct session_pending *pending;
@@ -168,6 +182,7 @@ void session_free(struct session *session)
 		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
 	if (session->endpoint->leave)
 		session->endpoint->leave(session);
+	count_time(session);
 	count_for(session, NULL);
 	free(session->tenants);
 	config_release(session->config);
@@ -196,15 +211,31 @@ void session_reply_done(struct session_reply *reply)
 	*reply = (struct session_reply){0};
 }
 
+/* MCP has no answers to nobody, */
+static const char *answer_id(const struct session *session, const char *id_text)
+{
+	return session->speaks_mcp && !id_text ? jsonrpc_no_id : id_text;
+}
+
+/* and 2026-07-28 takes back the codes that JSON-RPC leaves to servers. */
+static enum jsonrpc_code answer_code(const struct session *session, enum jsonrpc_code code)
+{
+	return session->speaks_mcp && code == JSONRPC_SERVER_ERROR ? JSONRPC_INTERNAL_ERROR : code;
+}
+
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code)
 {
-	if (session->speaks_mcp && !id_text)
-		id_text = jsonrpc_no_id;
-	/* MCP 2026-07-28 takes back the codes that JSON-RPC leaves to servers. */
-	if (session->speaks_mcp && code == JSONRPC_SERVER_ERROR)
-		code = JSONRPC_INTERNAL_ERROR;
-	(void)jsonrpc_error(session->connection.output, id_text, code, message, data_code);
+	(void)jsonrpc_error(session->connection.output, answer_id(session, id_text),
+		answer_code(session, code), message, data_code);
+	session->connection.wrote(session->connection.context);
+}
+
+void session_answer_busy(struct session *session, const char *id_text, const char *message)
+{
+	(void)jsonrpc_busy(session->connection.output, answer_id(session, id_text),
+		answer_code(session, JSONRPC_SERVER_ERROR), message,
+		admission_shortage(session->service, session->counted));
 	session->connection.wrote(session->connection.context);
 }
 
@@ -280,10 +311,11 @@ static bool is_admitted(struct session *session, const struct jsonrpc_request *r
 
 	if (!out_of_memory && session->admitted)
 		return true;
-	if (!request->notification)
+	if (!request->notification && out_of_memory)
+		session_answer_busy(session, request->id_text, "Out of memory");
+	else if (!request->notification)
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-			out_of_memory ? "Out of memory" : STRANGER_SENTENCE,
-			tool_error_name(out_of_memory ? TOOL_BUSY : TOOL_FORBIDDEN));
+			STRANGER_SENTENCE, tool_error_name(TOOL_FORBIDDEN));
 	if (!out_of_memory)
 		session->connection.end(session->connection.context);
 	return false;
@@ -354,11 +386,12 @@ void session_line(struct session *session, struct text line)
 
 void session_refuse_line(struct session *session, bool too_long)
 {
-	session_answer_error(session, NULL,
-		too_long ? JSONRPC_INVALID_REQUEST : JSONRPC_SERVER_ERROR,
-		too_long ? "The message is longer than this service accepts"
-			 : "The service has too many large requests in flight; try again later",
-		too_long ? NULL : "BUSY");
+	if (too_long)
+		session_answer_error(session, NULL, JSONRPC_INVALID_REQUEST,
+			"The message is longer than this service accepts", NULL);
+	else
+		session_answer_busy(session, NULL,
+			"The service has too many large requests in flight; try again later");
 }
 
 void session_shut_down(struct session *session)
@@ -370,6 +403,11 @@ void session_shut_down(struct session *session)
 		next = LIST_NEXT(call, entry);
 		call_tell(call->call, ENDED_BY_SHUTDOWN);
 	}
+}
+
+bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid)
+{
+	return session->endpoint == endpoint && session->peer.uid == uid;
 }
 
 size_t session_bytes(const struct session *session)
@@ -400,12 +438,11 @@ static bool knows(const struct config *config, const struct peer_credentials *pe
 	return peer_auth_first(config, peer) != NULL;
 }
 
-static bool has_room(const struct service *service, const struct peer_credentials *peer)
+static bool refuses(struct service *service, const struct peer_credentials *peer,
+	struct admission_refusal *ret_refusal)
 {
-	const struct tenant *tenant = peer_auth_first(service->config, peer);
-
-	return service->connections < service->config->host.connections &&
-	       tenant->usage->connections < tenant->limits.connections;
+	return admission_refuses_connection(service, peer_auth_first(service->config, peer),
+		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
 }
 
 static const struct endpoint_method methods[] = {
@@ -424,7 +461,7 @@ static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
 
 const struct endpoint agent_endpoint = {
 	.knows = knows,
-	.has_room = has_room,
+	.refuses = refuses,
 	.judge = judge,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
@@ -434,7 +471,7 @@ const struct endpoint agent_endpoint = {
 
 const struct endpoint mcp_endpoint = {
 	.knows = knows,
-	.has_room = has_room,
+	.refuses = refuses,
 	.judge = judge,
 	.methods = mcp_methods,
 	.n_methods = ARRAY_SIZE(mcp_methods),

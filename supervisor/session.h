@@ -49,6 +49,9 @@ void session_refuse_line(struct session *session, bool too_long);
 /** Ends the calls in flight because the service stops; they are answered. */
 void session_shut_down(struct session *session);
 
+/** Whether it is one of the user @uid at @endpoint. */
+bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid);
+
 /** Bytes of the requests whose calls are in flight. */
 size_t session_bytes(const struct session *session);
 

@@ -70,6 +70,7 @@ struct session {
 	struct config *config;   /* held: the one that the tenants below are of */
 	struct tenant **tenants; /* that the peer may act for, in the configuration's order */
 	size_t n_tenants;
+	struct timespec began;  /* CLOCK_MONOTONIC */
 	struct tenant *counted; /* held: the tenant that the connection counts for, or NULL */
 	struct workspace *default_workspace; /* one of workspaces, or NULL */
 	LIST_HEAD(, session_workspace) workspaces;
@@ -91,6 +92,8 @@ void session_answer_begin(struct session *session, struct json_text *ret_json, c
 void session_answer_end(struct session *session, struct json_text *json);
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code);
+/* Something ran out for a moment. */
+void session_answer_busy(struct session *session, const char *id_text, const char *message);
 
 /**
  * The tenant called @name that the client may act for; data NULL: that of its default workspace, or

@@ -75,6 +75,15 @@ void tenant_follow(struct tenant *tenant, const struct tenant *former)
 	tenant->usage->references++;
 }
 
+size_t tenant_waiting(const struct tenant *tenant)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < TURN_KINDS; i++)
+		n += tenant->usage->flows[i].n_waiting;
+	return n;
+}
+
 static bool has_id(const struct id_list *list, uint32_t id)
 {
 	for (size_t i = 0; i < list->count; i++)

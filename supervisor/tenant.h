@@ -8,6 +8,8 @@
  * without users and groups may be used by nobody, one without roots opens no directory.
  */
 
+#include "supervisor/turns.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +55,7 @@ struct tenant_limits {
 	uint64_t commands;   /* at once, in all workspaces */
 	uint64_t commands_per_workspace;
 	uint64_t queue_length; /* calls that wait for their turn */
+	uint64_t queue_ms;     /* and how long each does */
 	/* Of one command, and of a workspace with all that runs in it. */
 	uint64_t command_memory_bytes;
 	uint64_t workspace_memory_bytes;
@@ -69,6 +72,9 @@ struct tenant_limits {
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
+	struct queue_flow flows[TURN_KINDS];
+	/* What the last ones took, about; 0: there were none. */
+	uint64_t call_us, connection_us;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
@@ -111,6 +117,9 @@ bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *p
  * another name for a directory matters. Never looks into @fd.
  */
 bool tenant_allows_root(const struct tenant *tenant, int fd);
+
+/** Calls of the tenant that wait for their turn, of all kinds. */
+size_t tenant_waiting(const struct tenant *tenant);
 
 void string_list_done(struct string_list *list);
 void root_list_done(struct root_list *list);

@@ -40,6 +40,7 @@ struct workspaces {
 	struct event_base *base;
 	struct spawner_link *spawner;
 	struct spare_cells *spares;
+	struct turns *turns;
 	const char *const *own_directories;
 	int managed_fd;
 	size_t count;
@@ -51,26 +52,53 @@ struct workspaces {
 static const struct {
 	unsigned limit;
 	enum cell_process process;
+	enum turn_kind turn;
 } slots[WORKSPACE_SLOTS] = {
-	[WORKSPACE_SLOT_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES},
-	[WORKSPACE_SLOT_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES},
-	[WORKSPACE_SLOT_JOB] = {LIMIT_FILE_JOBS, CELL_FILES},
+	[WORKSPACE_SLOT_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, TURN_NONE},
+	[WORKSPACE_SLOT_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, TURN_NONE},
+	[WORKSPACE_SLOT_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, TURN_JOB},
 	/* And what the tenant allows. */
-	[WORKSPACE_SLOT_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER},
+	[WORKSPACE_SLOT_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, TURN_COMMAND},
 };
 
 static bool may_begin(void *context, enum workspace_slot slot)
 {
 	const struct workspace *workspace = context;
-	unsigned running = workspace->tickets.running[slot];
 
-	return cell_serves(workspace->cell, slots[slot].process) && running < slots[slot].limit &&
-	       (slot != WORKSPACE_SLOT_COMMAND ||
-		       running < workspace->tenant->limits.commands_per_workspace);
+	return cell_serves(workspace->cell, slots[slot].process) &&
+	       workspace->tickets.running[slot] < slots[slot].limit;
+}
+
+/* After anything that decides whether jobs and commands can begin here. */
+static void update_turns(struct workspace *workspace)
+{
+	const struct cell *cell = workspace->cell;
+	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
+	const size_t limits[TURN_KINDS] = {
+		[TURN_JOB] = cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
+		[TURN_COMMAND] = cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
+	};
+
+	turns_groups_set(workspace->all->turns, &workspace->tickets.groups, limits);
+}
+
+static void on_turn(struct turn *turn)
+{
+	struct workspace_ticket *ticket =
+		(struct workspace_ticket *)((char *)turn - offsetof(struct workspace_ticket, turn));
+	struct workspace *workspace = turn->context;
+
+	if (cell_serves(workspace->cell, slots[ticket->slot].process)) {
+		workspace_tickets_begin_one(&workspace->tickets, ticket);
+		return;
+	}
+	/* The cell has failed, and has not come to say so yet. */
+	update_turns(workspace);
+	turns_return(workspace->all->turns, turn);
 }
 
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
-	const char *const *own_directories, int managed_fd)
+	struct turns *turns, const char *const *own_directories, int managed_fd)
 {
 	struct workspaces *workspaces = calloc(1, sizeof(*workspaces));
 
@@ -78,6 +106,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 		return NULL;
 	workspaces->base = base;
 	workspaces->spawner = spawner;
+	workspaces->turns = turns;
 	workspaces->spares = spare_cells_new(base, spawner);
 	if (!workspaces->spares) {
 		free(workspaces);
@@ -184,6 +213,7 @@ static void on_settled(void *context)
 {
 	struct workspace *workspace = context;
 
+	update_turns(workspace);
 	workspace_tickets_begin(&workspace->tickets, may_begin, workspace);
 	if (need(workspace) == CELL_UNUSED && strcmp(cell_state(workspace->cell), "closed") == 0)
 		workspace_free(workspace);
@@ -260,7 +290,7 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
-	workspace_tickets_init(&workspace->tickets);
+	workspace_tickets_init(&workspace->tickets, workspaces->turns, tenant);
 	workspace->idle = event_new(workspaces->base, -1, 0, on_idle, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
@@ -409,6 +439,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 		await_idleness(workspace, workspaces->idle_ms);
 		if (!tenant)
 			continue;
+		turns_groups_move(workspaces->turns, &workspace->tickets.groups, tenant);
 		workspace->tenant->usage->workspaces--;
 		tenant_release(workspace->tenant);
 		workspace->tenant = tenant_hold(tenant);
@@ -470,6 +501,8 @@ bool workspace_is_open(const struct workspace *workspace)
 
 void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket)
 {
+	ticket->turn = (struct turn){
+		.kind = slots[ticket->slot].turn, .begin = on_turn, .context = workspace};
 	workspace_tickets_enter(&workspace->tickets, ticket);
 	cell_settle(workspace->cell);
 }

@@ -17,10 +17,10 @@ struct tenant;
 struct workspace;
 struct workspaces;
 
-/** @own_directories as in workspace_root.h (borrowed). @managed_fd: where managed workspaces lie,
- * or -1. NULL: out of memory. */
+/** @turns is borrowed. @own_directories as in workspace_root.h (borrowed). @managed_fd: where
+ * managed workspaces lie, or -1. NULL: out of memory. */
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
-	const char *const *own_directories, int managed_fd);
+	struct turns *turns, const char *const *own_directories, int managed_fd);
 
 /** Ends every cell; no callbacks. */
 void workspaces_free(struct workspaces *workspaces);
@@ -103,8 +103,8 @@ const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
 /** What is made ahead. */
 const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);
 
-/** Queues @ticket, whose fields but entry and begun the caller has set; begins it when there is a
- * cell and a free slot. */
+/** Queues @ticket, of which the caller has set call, slot, owner and context; begins it when there
+ * is a cell and a free slot. */
 void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket);
 
 /** The ticket's call is over, whichever way. Not to be called for one that was lost. */

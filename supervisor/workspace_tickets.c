@@ -2,10 +2,13 @@
 /* cloisterd. Trusts its callers in cloisterd; what comes from a cell has only a call's number. */
 #include "supervisor/workspace_tickets.h"
 
-void workspace_tickets_init(struct workspace_tickets *tickets)
+void workspace_tickets_init(
+	struct workspace_tickets *tickets, struct turns *turns, struct tenant *tenant)
 {
 	*tickets = (struct workspace_tickets){0};
 	TAILQ_INIT(&tickets->list);
+	tickets->turns = turns;
+	turns_groups_init(turns, &tickets->groups, tenant);
 }
 
 bool workspace_tickets_empty(const struct workspace_tickets *tickets)
@@ -17,6 +20,7 @@ void workspace_tickets_enter(struct workspace_tickets *tickets, struct workspace
 {
 	ticket->begun = false;
 	TAILQ_INSERT_TAIL(&tickets->list, ticket, entry);
+	turns_wait(tickets->turns, &ticket->turn, &tickets->groups);
 }
 
 void workspace_tickets_leave(struct workspace_tickets *tickets, struct workspace_ticket *ticket)
@@ -24,6 +28,14 @@ void workspace_tickets_leave(struct workspace_tickets *tickets, struct workspace
 	TAILQ_REMOVE(&tickets->list, ticket, entry);
 	if (ticket->begun)
 		tickets->running[ticket->slot]--;
+	turns_leave(tickets->turns, &ticket->turn);
+}
+
+void workspace_tickets_begin_one(struct workspace_tickets *tickets, struct workspace_ticket *ticket)
+{
+	ticket->begun = true;
+	tickets->running[ticket->slot]++;
+	ticket->owner->begin(ticket->context);
 }
 
 void workspace_tickets_begin(struct workspace_tickets *tickets,
@@ -33,11 +45,8 @@ void workspace_tickets_begin(struct workspace_tickets *tickets,
 
 	for (ticket = TAILQ_FIRST(&tickets->list); ticket; ticket = next) {
 		next = TAILQ_NEXT(ticket, entry);
-		if (ticket->begun || !may(context, ticket->slot))
-			continue;
-		ticket->begun = true;
-		tickets->running[ticket->slot]++;
-		ticket->owner->begin(ticket->context);
+		if (!ticket->begun && ticket->turn.kind == TURN_NONE && may(context, ticket->slot))
+			workspace_tickets_begin_one(tickets, ticket);
 	}
 }
 

@@ -8,11 +8,13 @@
 
 #include "common/channel.h"
 #include "common/errors.h"
+#include "supervisor/turns.h"
 
 #include <stdbool.h>
 #include <sys/queue.h>
 
-/* How many of each kind may run at once in a workspace; the others wait in the order they came. */
+/* How many of each kind may run at once in a workspace; the others wait in the order they came,
+ * jobs and commands also for their tenant's turn. */
 enum workspace_slot {
 	WORKSPACE_SLOT_SHORT,   /* answered at once: reads and flat listings */
 	WORKSPACE_SLOT_WRITE,   /* LIMIT_FILE_WRITES */
@@ -25,7 +27,8 @@ enum workspace_slot {
  * workspace_enter. */
 struct workspace_ticket {
 	TAILQ_ENTRY(workspace_ticket) entry;
-	uint64_t call; /* its number on the wire, unique in this process */
+	struct turn turn; /* the workspace's concern */
+	uint64_t call;    /* its number on the wire, unique in this process */
 	enum workspace_slot slot;
 	bool begun;
 	const struct workspace_ticket_owner *owner;
@@ -47,15 +50,25 @@ TAILQ_HEAD(workspace_ticket_list, workspace_ticket);
 struct workspace_tickets {
 	struct workspace_ticket_list list;
 	unsigned running[WORKSPACE_SLOTS];
+	struct turns *turns;
+	struct turn_groups groups;
 };
 
-void workspace_tickets_init(struct workspace_tickets *tickets);
+/** As turns_groups_init. @turns is borrowed. */
+void workspace_tickets_init(
+	struct workspace_tickets *tickets, struct turns *turns, struct tenant *tenant);
 bool workspace_tickets_empty(const struct workspace_tickets *tickets);
 
+/** The ticket waits, and for its turn, which is set, where it takes one. */
 void workspace_tickets_enter(struct workspace_tickets *tickets, struct workspace_ticket *ticket);
 void workspace_tickets_leave(struct workspace_tickets *tickets, struct workspace_ticket *ticket);
 
-/** Begins, in their order, those that wait and for whose slot @may, asked anew for each, says yes.
+/** Begins @ticket, which waits. */
+void workspace_tickets_begin_one(
+	struct workspace_tickets *tickets, struct workspace_ticket *ticket);
+
+/** Begins, in their order, those that wait, take no turn and for whose slot @may, asked anew for
+ * each, says yes.
  */
 void workspace_tickets_begin(struct workspace_tickets *tickets,
 	bool (*may)(void *context, enum workspace_slot slot), void *context);

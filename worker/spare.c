@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -19,9 +20,11 @@ union control {
 	char space[CMSG_SPACE(sizeof(int))];
 };
 
-int spare_assign(int socket, enum workspace_kind kind, const char *path, int tree)
+int spare_assign(int socket, const struct spawner_open *request, const char *path, int tree)
 {
-	struct spare_assignment assignment = {.kind = (uint8_t)kind};
+	struct spare_assignment assignment = {.kind = request->kind,
+		.tmp_bytes = request->limits.tmp_bytes,
+		.file_size_bytes = request->limits.file_size_bytes};
 	struct iovec data = {&assignment, sizeof(assignment)};
 	union control control = {0};
 	struct msghdr message = {.msg_iov = &data,
@@ -88,19 +91,26 @@ int spare_wait(int fd, struct spare_assignment *ret)
 	return 0;
 }
 
-int setup_for_workspace(char **argv, int fd, enum workspace_kind *ret_kind, const char **ret_path)
+static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
+{
+	if (strlen(argv[2]) >= sizeof(ret->path))
+		return -ENAMETOOLONG;
+	ret->kind = (uint8_t)workspace_kind_by_name(text_from(argv[1]));
+	strcpy(ret->path, argv[2]);
+	if (argc > 4) {
+		ret->tmp_bytes = strtoull(argv[3], NULL, 10);
+		ret->file_size_bytes = strtoull(argv[4], NULL, 10);
+	}
+	return 0;
+}
+
+int setup_for_workspace(int argc, char **argv, int fd, const struct spare_assignment **ret)
 {
 	static struct spare_assignment assignment;
-	int r;
 
-	if (strcmp(argv[1], SPARE_KIND) != 0) {
-		*ret_kind = workspace_kind_by_name(text_from(argv[1]));
-		*ret_path = argv[2];
-		return 0;
-	}
+	*ret = &assignment;
+	if (strcmp(argv[1], SPARE_KIND) != 0)
+		return read_arguments(argc, argv, &assignment);
 	prctl(PR_SET_NAME, "cloister-spare");
-	r = spare_wait(fd, &assignment);
-	*ret_kind = assignment.kind;
-	*ret_path = assignment.path;
-	return r;
+	return spare_wait(fd, &assignment);
 }

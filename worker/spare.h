@@ -15,12 +15,14 @@
 #define SPARE_KIND "spare"
 
 struct spare_assignment {
-	uint8_t kind; /* enum workspace_kind */
+	uint8_t kind;                        /* enum workspace_kind */
+	uint64_t tmp_bytes, file_size_bytes; /* struct workspace_limits; the worker's */
 	char path[PATH_MAX];
 };
 
-/** The spawner's side: sends the assignment and the workspace's mount @tree. 0 or -errno. */
-int spare_assign(int socket, enum workspace_kind kind, const char *path, int tree);
+/** The spawner's side: sends what @request asks for, the workspace's @path and its mount @tree.
+ * 0 or -errno. */
+int spare_assign(int socket, const struct spawner_open *request, const char *path, int tree);
 
 /**
  * The process's: waits at @fd, where the mount then is in place of the socket, and becomes the
@@ -29,8 +31,8 @@ int spare_assign(int socket, enum workspace_kind kind, const char *path, int tre
 int spare_wait(int fd, struct spare_assignment *ret);
 
 /**
- * For which workspace a program is: what its command line @argv says, or, for one that was made
- * ahead, what comes at @fd, which is waited for under another name. @ret_path is argv's or static.
- * As spare_wait.
+ * For which workspace a program is: what its command line says (kind, path and, for a worker, the
+ * two limits), or, for one that was made ahead, what comes at @fd, which is waited for under
+ * another name. @ret is static. As spare_wait.
  */
-int setup_for_workspace(char **argv, int fd, enum workspace_kind *ret_kind, const char **ret_path);
+int setup_for_workspace(int argc, char **argv, int fd, const struct spare_assignment **ret);

@@ -160,8 +160,8 @@ def test_what_is_required_and_missing_stops_the_start(area, feature, without):
 
 
 def test_what_has_no_effect_yet_is_said(start_daemon):
-    daemon = start_daemon(config="[tenant a]\nweight = 5\n")
-    assert f"{daemon.config}:2: weight is checked, but this version does not act on it yet" in daemon.log()
+    daemon = start_daemon(config="[tenant a]\nreadonly_paths = /usr\n")
+    assert f"{daemon.config}:2: readonly_paths is checked, but this version does not act on it yet" in daemon.log()
 
 
 def test_the_configuration_says_where_socket_and_state_are(area):

@@ -184,5 +184,8 @@ def check_observation(observation, tool):
         assert observation["error"] is None
         assert isinstance(observation["output"], dict)
     else:
-        assert set(observation["error"]) == {"code", "message"}
+        assert set(observation["error"]) - {"retry_after_ms"} == {"code", "message"}
+        # Whoever is told that it was too much is told when to come again, and nobody else.
+        busy = observation["error"]["code"] == "BUSY"
+        assert busy == ("retry_after_ms" in observation["error"]), observation
         assert observation["error"]["message"]

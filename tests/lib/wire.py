@@ -35,8 +35,9 @@ def failure(step, error):
     return text(step) + struct.pack("=I", error)
 
 
-def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, percent=0, io=100):
-    return struct.pack("=BQIIII", kind, memory, processes, cpu, percent, io)
+def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, percent=0, io=100,
+                 tmp=1 << 30, file_size=1 << 34):
+    return struct.pack("=BQIIIIQQ", kind, memory, processes, cpu, percent, io, tmp, file_size)
 
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100):

@@ -132,12 +132,21 @@ static void test_command_ended(void **state)
 static void check_limits_refused(void)
 {
 	const struct workspace_limits bad[] = {
-		{LIMIT_MEMORY_MIN_BYTES - 1, 1, 1, 0, 1},
-		{LIMIT_MEMORY_MIN_BYTES, 0, 1, 0, 1},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 0, 0, 1},
-		{LIMIT_MEMORY_MIN_BYTES, 1, LIMIT_WEIGHT_MAX + 1, 0, 1},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 0},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, LIMIT_WEIGHT_MAX + 1},
+		{LIMIT_MEMORY_MIN_BYTES - 1, 1, 1, 0, 1, LIMIT_ROOM_MIN_BYTES,
+			LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 0, 1, 0, 1, LIMIT_ROOM_MIN_BYTES, LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 0, 0, 1, LIMIT_ROOM_MIN_BYTES, LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 1, LIMIT_WEIGHT_MAX + 1, 0, 1, LIMIT_ROOM_MIN_BYTES,
+			LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 0, LIMIT_ROOM_MIN_BYTES, LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, LIMIT_WEIGHT_MAX + 1, LIMIT_ROOM_MIN_BYTES,
+			LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 1, LIMIT_ROOM_MIN_BYTES - 1,
+			LIMIT_ROOM_MIN_BYTES},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 1, LIMIT_ROOM_MIN_BYTES,
+			LIMIT_ROOM_MIN_BYTES - 1},
+		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 1, LIMIT_ROOM_MIN_BYTES,
+			LIMIT_FILE_SIZE_MAX_BYTES + 1},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -152,8 +161,8 @@ static void check_limits_refused(void)
 static void test_spawner(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct spawner_open open = {
-		.kind = WORKSPACE_ROOTFS, .limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5}};
+	struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
+		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB}};
 	struct spawner_open opened;
 	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
 
@@ -165,6 +174,8 @@ static void test_spawner(void **state)
 	assert_int_equal(opened.limits.cpu_weight, 3);
 	assert_int_equal(opened.limits.cpu_percent, 4);
 	assert_int_equal(opened.limits.io_weight, 5);
+	assert_int_equal(opened.limits.tmp_bytes, 6 * MIB);
+	assert_int_equal(opened.limits.file_size_bytes, 7 * MIB);
 	check_exact(written(&writer), get_open);
 	check_limits_refused();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);

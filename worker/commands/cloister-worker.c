@@ -99,20 +99,24 @@ int main(int argc, char **argv)
 	struct command_cgroups cgroups = command_cgroups_inherited();
 	struct command_table *table = NULL;
 	struct channel channel;
-	const char *step = "start", *path;
+	const struct spare_assignment *assignment;
+	const char *step = "start";
 	int signal_fd, r;
 
 	/* The default, which commands inherit: a worker whose cloisterd is gone has nothing to live
 	 * for either. */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 3)
+	if (argc != 5)
 		return 2;
-	r = setup_for_workspace(argv, FD_WORKER_TREE, &setup.kind, &path);
+	r = setup_for_workspace(argc, argv, FD_WORKER_TREE, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	prctl(PR_SET_NAME, "cloister-worker");
-	setup.visible = workspace_visible_root(setup.kind, path);
+	setup.kind = assignment->kind;
+	setup.visible = workspace_visible_root(setup.kind, assignment->path);
+	setup.tmp_bytes = assignment->tmp_bytes;
+	setup.file_size_bytes = assignment->file_size_bytes;
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0 && signal_fd < 0)

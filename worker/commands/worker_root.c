@@ -204,7 +204,7 @@ int root_make_private(void *context)
 	struct worker_setup *setup = context;
 	_cleanup_close_ int private = -1, dev = -1;
 	int r = mount_new_tmpfs(
-		0755, LIMIT_TMP_BYTES, LIMIT_TMP_INODES, PRIVATE_ATTRIBUTES, &private);
+		0755, setup->tmp_bytes, LIMIT_TMP_INODES, PRIVATE_ATTRIBUTES, &private);
 
 	if (r == 0)
 		r = open_directory(setup, "/dev", &dev);

@@ -81,7 +81,8 @@ static int forbid_user_namespaces(void *context)
 
 static int set_limits(void *context)
 {
-	static const struct {
+	const struct worker_setup *setup = context;
+	const struct {
 		rlim_t value;
 		int resource;
 		bool soft; /* a command may raise it again */
@@ -89,7 +90,7 @@ static int set_limits(void *context)
 		/* Counted per user namespace and id: this workspace's own. */
 		{LIMIT_PROCESSES, RLIMIT_NPROC, false},
 		{LIMIT_OPEN_FILES, RLIMIT_NOFILE, false},
-		{LIMIT_FILE_SIZE_BYTES, RLIMIT_FSIZE, false},
+		{setup->file_size_bytes, RLIMIT_FSIZE, false},
 		/* 0 would still feed a core_pattern that is a pipe to a program of host root. */
 		{1, RLIMIT_CORE, false},
 		{8 * MIB, RLIMIT_MEMLOCK, false},
@@ -103,7 +104,6 @@ static int set_limits(void *context)
 #endif
 	};
 
-	(void)context;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		struct rlimit limit;
 

@@ -9,7 +9,8 @@ struct worker_setup {
 	enum workspace_kind kind;
 	const char *visible; /* where the workspace is seen: "/workspace", its own path, or "/" */
 	const char *home;    /* chosen so that it does not lie in the workspace */
-	uint64_t pass;       /* of the system call filter: command_filter.h */
+	uint64_t tmp_bytes, file_size_bytes;
+	uint64_t pass; /* of the system call filter: command_filter.h */
 	struct command_wall wall;
 	int root; /* the new root's mount while it is built, then -1 */
 };

@@ -21,8 +21,7 @@
 int main(int argc, char **argv)
 {
 	struct root root = {.fd = -1, .proc_self_fd = -1};
-	enum workspace_kind kind;
-	const char *path;
+	const struct spare_assignment *assignment;
 	struct channel channel;
 	const char *step = "start";
 	sigset_t none;
@@ -35,11 +34,11 @@ int main(int argc, char **argv)
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
 	if (argc != 3)
 		return 2;
-	r = setup_for_workspace(argv, FD_FILES_TREE, &kind, &path);
+	r = setup_for_workspace(argc, argv, FD_FILES_TREE, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	prctl(PR_SET_NAME, "cloister-files");
-	root.visible = text_from(workspace_visible_root(kind, path));
+	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));
 	r = files_setup(&root, &step);
 	if (r < 0) {
 		setup_report_failure(&channel, FILES_FAILED, 0, step, r);

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/short_slice.h"
 #include "worker/confine.h"
 #include "worker/files/files_filter.h"
 #include "worker/files/files_wall.h"
@@ -95,6 +96,13 @@ static int enter_root(void *context)
 	return root->fd < 0 ? -errno : 0;
 }
 
+static int ask_for_short_slices(void *context)
+{
+	(void)context;
+	(void)short_slice();
+	return 0;
+}
+
 static int drop_capabilities(void *context)
 {
 	(void)context;
@@ -125,6 +133,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
+		{"ask for short slices of the CPU", ask_for_short_slices},
 		{"empty the bounding set", setup_empty_bounding_set},
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},

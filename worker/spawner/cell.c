@@ -293,10 +293,16 @@ static int become_agent(const struct cell *cell)
 static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
 	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
 {
-	char *const argv[] = {name,
-		cell->spare ? (char *)SPARE_KIND : (char *)workspace_kind_name(cell->request->kind),
-		cell->visible, NULL};
+	const struct workspace_limits *limits = &cell->request->limits;
+	bool worker = program == cell->maker->worker_program;
+	const char *kind = cell->spare ? SPARE_KIND : workspace_kind_name(cell->request->kind);
+	char tmp[24], file_size[24];
+	char *const argv[] = {
+		name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size, NULL};
 	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
+
+	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
+	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
 
 	if (r == 0)
 		r = confine_pass_on_capabilities(
@@ -691,8 +697,7 @@ static int tell_spare(struct cell *cell)
 	if (spare)
 		cell->pids[SPAWNER_OPENED_FILES] = spare->pids[SPAWNER_OPENED_FILES];
 	for (int i = 0; r == 0 && i < 2; i++)
-		r = spare_assign(
-			spare->sockets[i], cell->request->kind, cell->visible, cell->trees[i]);
+		r = spare_assign(spare->sockets[i], cell->request, cell->visible, cell->trees[i]);
 	cell_spare_free(spare);
 	return r;
 }

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits, for whom and how long: limits, queues and weights, and a neighbour that floods."""
+
+import os
+import select
+import signal
+import threading
+
+import pytest
+
+import procfs
+from cloister_client import Client
+
+needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+
+LONG = "sleep 100"
+ADMIN = 64321  # a group that need not have a name
+
+
+def config_for(users, host="", **settings):
+    """A section for each user, called a, b, c; a value of settings is of all or one for each."""
+    text = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\n{host}\n"
+    for i, user in enumerate(users):
+        text += f"[tenant {'abc'[i]}]\nusers = {user.name}\nmanaged = yes\n"
+        for key, value in settings.items():
+            text += f"{key} = {value[i] if isinstance(value, tuple) else value}\n"
+    return text
+
+
+@pytest.fixture
+def limited(start_daemon, account):
+    """Starts a daemon of one tenant with these settings; the daemon and a client in a workspace."""
+    def start(host="", **settings):
+        daemon = start_daemon(config=config_for([account], host, **settings))
+        client = daemon.connect()
+        client.call("workspace.open", {"workspace": "w"})
+        return daemon, client
+    return start
+
+
+def admin(daemon):
+    return daemon.control(groups=[ADMIN]) if os.getuid() == 0 else daemon.control()
+
+
+def tenant(daemon, name="a"):
+    with admin(daemon) as control:
+        return next(t for t in control.call("tenants")["tenants"] if t["tenant"] == name)
+
+
+def wait_for(daemon, name="a", **counts):
+    def there():
+        now = tenant(daemon, name)
+        return all(now[key] == count for key, count in counts.items())
+    assert procfs.eventually(there, 30), tenant(daemon, name)
+
+
+def metric(daemon, name):
+    with admin(daemon) as control:
+        for line in control.call("metrics")["text"].splitlines():
+            if line.startswith(f"cloister_{name} "):
+                return float(line.split()[-1])
+    return None
+
+
+def refused(daemon, limit):
+    return metric(daemon, f'refused_total{{limit="{limit}"}}')
+
+
+def begin(client, command, workspace=None, **options):
+    return client.begin("run_command", {"command": command}, options or None, workspace)
+
+
+def check_busy(observation):
+    assert observation["error"]["code"] == "BUSY", observation
+    assert 50 <= observation["error"]["retry_after_ms"] <= 60000, observation
+
+
+# Queues
+
+
+def test_a_full_queue_says_when_to_come_again(limited):
+    daemon, client = limited(commands=1, queue_length=3)
+    # What is known of how long its commands take is what the tenant is told by.
+    client.run("sleep 0.4")
+    first = begin(client, LONG)
+    wait_for(daemon, commands=1, waiting=0)
+    waiting = [begin(client, "true") for _ in range(3)]
+    wait_for(daemon, commands=1, waiting=3)
+    observation = client.observe("run_command", {"command": "true"})
+    check_busy(observation)
+    # Half of three that each took 0.4 s or a little more.
+    assert 600 <= observation["error"]["retry_after_ms"] < 30000
+    assert "wait" in observation["error"]["message"]
+    assert refused(daemon, "queue_length") == 1
+    # What takes no turn is taken all the same.
+    client.use("write_file", path="f", content="x")
+    assert client.use("read_file", path="f", options={"line_numbers": False})["content"] == "x"
+    # Searches wait in the same queue.
+    check_busy(client.observe("search_files", {"pattern": "x"}))
+    assert client.cancel(first)
+    assert [client.result(number)["success"] for number in waiting] == [True] * 3
+    assert client.run("true")["exit_code"] == 0
+
+
+def test_what_comes_at_once_is_not_refused_while_there_are_slots(limited):
+    daemon, client = limited(commands=8, queue_length=2)
+    numbers = [begin(client, LONG) for _ in range(11)]
+    check_busy(client.result(numbers[-1]))
+    wait_for(daemon, commands=8, waiting=2)
+    for number in numbers[:-1]:
+        client.cancel(number)
+        assert client.result(number)["error"]["code"] == "CANCELLED"
+    wait_for(daemon, commands=0, waiting=0, calls=0)
+
+
+def test_a_call_waits_no_longer_than_its_tenant_allows(limited):
+    daemon, client = limited(commands=1, queue_time="300ms")
+    first = begin(client, LONG)
+    wait_for(daemon, commands=1)
+    observation = client.observe("run_command", {"command": "true"})
+    check_busy(observation)
+    assert "was not begun" in observation["error"]["message"]
+    assert observation["usage"]["wall_us"] >= 300000
+    assert refused(daemon, "queue_time") == 1
+    # A deadline that is earlier counts from the call's coming, waiting included.
+    observation = client.observe("run_command", {"command": "touch ran", "timeout_ms": 100})
+    assert observation["error"]["code"] == "TIMEOUT" and "not begun" in observation["error"]["message"]
+    assert observation["usage"]["wall_us"] >= 100000
+    assert client.cancel(first)
+    client.result(first)
+    assert client.fail("read_file", path="ran")["code"] == "NOT_FOUND"
+
+
+def test_time_in_the_queue_counts_for_the_deadline_of_what_runs(limited):
+    daemon, client = limited(commands=1)
+    first = begin(client, LONG)
+    wait_for(daemon, commands=1)
+    second = client.begin("run_command", {"command": LONG, "timeout_ms": 3000})
+    wait_for(daemon, commands=1, waiting=1)
+    client.cancel(first)
+    client.result(first)
+    observation = client.result(second)
+    assert observation["error"]["code"] == "TIMEOUT"
+    assert observation["usage"]["wall_us"] >= 3000000
+
+
+def test_what_waits_can_be_ended_by_everybody_who_may(limited):
+    daemon, client = limited(commands=1)
+    first = begin(client, LONG)
+    wait_for(daemon, commands=1)
+    cancelled, killed, kept = (begin(client, f"touch ran{i}") for i in range(3))
+    wait_for(daemon, waiting=3)
+    with daemon.connect() as leaver:
+        leaver.call("workspace.open", {"workspace": "w"})
+        begin(leaver, "touch ran-of-leaver")
+        wait_for(daemon, waiting=4)
+    wait_for(daemon, waiting=3)
+    assert client.cancel(cancelled)
+    assert client.result(cancelled)["error"]["code"] == "CANCELLED"
+    with admin(daemon) as control:
+        calls = control.call("commands")["calls"]
+        assert [call["state"] for call in calls] == ["running", "waiting", "waiting"]
+        control.call("kill", {"call": calls[1]["call"]})
+    assert "administrator" in client.result(killed)["error"]["message"]
+    client.cancel(first)
+    client.result(first)
+    assert client.result(kept)["success"]
+    assert [entry["path"] for entry in client.use("list_directory", path=".")["entries"]] == ["ran2"]
+    wait_for(daemon, commands=0, waiting=0, calls=0)
+
+
+def test_a_workspace_at_its_limit_holds_up_no_other(limited):
+    daemon, client = limited(commands=4, commands_per_workspace=1)
+    first = begin(client, LONG)
+    behind = [begin(client, LONG) for _ in range(3)]
+    wait_for(daemon, commands=1, waiting=3)
+    client.call("workspace.open", {"workspace": "v"})
+    assert client.run("echo here")["stdout"] == "here\n"
+    wait_for(daemon, commands=1, waiting=3)
+    for number in [first, *behind]:
+        client.cancel(number)
+        client.result(number)
+
+
+def test_a_reload_moves_the_limits_of_what_waits(limited, account):
+    daemon, client = limited(commands=1)
+    numbers = [begin(client, LONG) for _ in range(4)]
+    wait_for(daemon, commands=1, waiting=3)
+    assert daemon.reload(config_for([account], commands=3))
+    wait_for(daemon, commands=3, waiting=1)
+    assert daemon.reload(config_for([account], host="commands = 4", commands=64))
+    wait_for(daemon, commands=4, waiting=0)
+    # Fewer than run: they go on, and nothing begins before.
+    assert daemon.reload(config_for([account], host="commands = 2", commands=64))
+    last = begin(client, "true")
+    wait_for(daemon, commands=4, waiting=1)
+    client.cancel(numbers[0])
+    wait_for(daemon, commands=3, waiting=1)
+    for number in numbers[1:]:
+        client.cancel(number)
+    assert client.result(last)["success"]
+
+
+def test_what_waits_of_a_tenant_that_a_reload_removes_is_answered(start_daemon, account):
+    daemon = start_daemon(config=config_for([account], commands=1))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    first, second = begin(client, LONG), begin(client, "true")
+    wait_for(daemon, commands=1, waiting=1)
+    assert daemon.reload(config_for([], "[tenant other]\nusers = 65533"))
+    # Made anew by the same name: what waited before and what comes now share one limit.
+    assert daemon.reload(config_for([account], commands=1))
+    assert tenant(daemon)["commands"] == 1 and tenant(daemon)["waiting"] == 1
+    third = begin(client, "true", workspace="w")
+    wait_for(daemon, commands=1, waiting=2)
+    with admin(daemon) as control:
+        control.call("kill", {"call": control.call("commands")["calls"][0]["call"]})
+    for number in (second, third):
+        assert client.result(number)["success"]
+    assert "administrator" in client.result(first)["error"]["message"]
+    wait_for(daemon, commands=0, waiting=0)
+
+
+# Tenants
+
+
+@pytest.fixture
+def neighbours(start_daemon, tenants):
+    """Starts a daemon of two tenants with these settings, and a client in a workspace of each."""
+    def start(host="", **settings):
+        daemon = start_daemon(config=config_for(tenants[:2], host, **settings))
+        clients = [daemon.connect(user) for user in tenants[:2]]
+        for client in clients:
+            client.call("workspace.open", {"workspace": "w"})
+        return daemon, *clients
+    return start
+
+
+def read(client):
+    assert client.use("read_file", path="f", options={"line_numbers": False})["content"] == "mine"
+
+
+@needs_users
+def test_small_file_calls_wait_for_no_command(neighbours):
+    daemon, a, b = neighbours("commands = 2")
+    for client in (a, b):
+        client.use("write_file", path="f", content="mine")
+    numbers = [begin(a, LONG) for _ in range(20)]
+    wait_for(daemon, "a", commands=2, waiting=18)
+    waits = begin(b, "true")
+    wait_for(daemon, "b", commands=0, waiting=1)
+    for client in (a, b):
+        read(client)
+        client.use("write_file", path="g", content="x")
+        client.use("list_directory", path=".")
+    # The tenant that has nothing is the next, before eighteen that came earlier.
+    a.cancel(numbers[0])
+    assert b.result(waits)["success"]
+    for number in numbers[1:]:
+        a.cancel(number)
+
+
+@needs_users
+def test_jobs_wait_for_jobs_and_not_for_commands(neighbours):
+    daemon, a, b = neighbours("commands = 1\nfile_jobs = 1")
+    a.run("for i in $(seq 2000); do echo line $i > f$i; done", timeout_ms=60000)
+    b.use("write_file", path="f", content="mine")
+    numbers = [a.begin("search_files", {"pattern": "e [0-9]*7$"})
+               for _ in range(40)]
+    assert b.use("search_files", pattern="mine")["count"] == 1
+    assert b.run("cat f")["stdout"] == "mine"
+    # Not all of what was there first has been answered by now; but all of it is.
+    for number in numbers:
+        assert a.result(number)["success"]
+    wait_for(daemon, "a", file_jobs=0, waiting=0)
+
+
+def keep_running(client, command, counts, name, stop, at_once):
+    """So many at once, always; counts what ended."""
+    for _ in range(at_once):
+        begin(client, command)
+    while not stop.is_set():
+        answer = client.receive_any()
+        assert answer["result"]["success"], answer
+        counts[name] += 1
+        begin(client, command)
+
+
+@needs_users
+@pytest.mark.parametrize("weights", [(100, 300), (100, 100)])
+def test_commands_run_in_proportion_to_weights(neighbours, weights):
+    """Counted until the one has so many: nothing here is timed."""
+    daemon, a, b = neighbours("commands = 4", weight=weights)
+    counts, stop = {"a": 0, "b": 0}, threading.Event()
+    crowd = [threading.Thread(target=keep_running, args=(client, "sleep 0.1", counts, name, stop, 16))
+             for client, name in ((a, "a"), (b, "b"))]
+    for thread in crowd:
+        thread.start()
+    try:
+        # From where both have begun.
+        assert procfs.eventually(lambda: counts["a"] >= 4 and counts["b"] >= 4, 60)
+        before = dict(counts)
+        assert procfs.eventually(lambda: counts["b"] - before["b"] >= 120, 120, 0.001)
+        of_a, of_b = (counts[name] - before[name] for name in "ab")
+    finally:
+        stop.set()
+        for thread in crowd:
+            thread.join()
+    assert of_b / of_a == pytest.approx(weights[1] / weights[0], rel=0.2)
+
+
+# Room
+
+
+def test_what_commands_may_write_is_the_tenants(limited):
+    _, client = limited(tmp_size="3M", file_size="2M")
+    assert client.run("df -B1 --output=size /tmp | tail -1")["stdout"].strip() == str(3 << 20)
+    full = client.run("head -c 4000000 /dev/zero | split -b 1M - /tmp/x 2>&1; du -sm /tmp | cut -f1")
+    assert "No space left" in full["stdout"] and full["stdout"].split()[-1] == "3"
+    # A file of the workspace, by one byte; and the limit cannot be raised.
+    fits = client.run("head -c 2097152 /dev/zero > fits && stat -c %s fits")
+    assert fits["stdout"].strip() == str(2 << 20)
+    over = client.run("ulimit -f unlimited; head -c 2097153 /dev/zero > over; echo $?; stat -c %s over")
+    assert over["stdout"].split() == [str(128 + signal.SIGXFSZ), str(2 << 20)]
+    assert "Operation not permitted" in over["stderr"] or "ulimit" in over["stderr"]
+
+
+# Connections
+
+
+@needs_users
+def test_connections_of_one_user_are_limited(start_daemon, tenants):
+    daemon = start_daemon(config=config_for(
+        tenants[:2], "connections_per_user = 3", connections=10))
+    mine = [daemon.connect(tenants[0]) for _ in range(3)]
+    for client in mine:
+        client.call("tools.list")
+    told = daemon.connect(tenants[0]).receive()["error"]
+    assert told["data"]["code"] == "BUSY" and "user" in told["message"]
+    assert 50 <= told["data"]["retry_after_ms"] <= 60000
+    assert refused(daemon, "user_connections") == 1
+    # Nobody else's.
+    daemon.connect(tenants[1]).call("tools.list")
+    mine[0].close()
+
+    def let_in():
+        with daemon.connect(tenants[0]) as again:
+            try:
+                return again.call("tools.list")
+            except (ConnectionError, BrokenPipeError):
+                return None
+    assert procfs.eventually(let_in, 20)
+
+
+# A neighbour that floods
+
+
+FLOOD = [("run_command", {"command": "head -c 100000 /dev/zero | wc -c"}),
+         ("search_files", {"pattern": "x.*y"}), ("read_file", {"path": "big"}),
+         ("list_directory", {"path": ".", "recursive": True})]
+
+
+def flood(daemon, user):
+    """All of it at once, on as many of 500 connections as are to be had; what is answered is asked
+    again."""
+    poll, by_fd = select.epoll(), {}
+    clients = [Client(daemon.socket, user.uid, user.gid) for _ in range(500)]
+    for client in clients:
+        try:
+            client.call("workspace.open", {"workspace": "w"})
+        except (OSError, AssertionError, KeyError, TypeError):
+            continue  # the connection is over the limit
+        for call in FLOOD:
+            client.begin(*call)
+        client.socket.setblocking(False)
+        by_fd[client.socket.fileno()] = client
+        poll.register(client.socket, select.EPOLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            try:
+                for _ in range(by_fd[fd].socket.recv(1 << 20).count(b"\n")):
+                    by_fd[fd].begin(*FLOOD[by_fd[fd].last_id % len(FLOOD)])
+            except BlockingIOError:
+                pass
+
+
+@needs_users
+def test_a_neighbour_that_floods_takes_nothing_away(neighbours, tenants):
+    daemon, a, b = neighbours("commands = 4\nfile_jobs = 4", queue_length=64)
+    a.run("for i in $(seq 13000); do printf '%079d\\n' $i; done > big", timeout_ms=60000)
+    b.use("write_file", path="f", content="mine")
+    flooding = os.fork()
+    if flooding == 0:
+        try:
+            flood(daemon, tenants[0])
+        finally:
+            os._exit(1)
+    try:
+        # Queues and connections are full, and stay so.
+        assert procfs.eventually(lambda: refused(daemon, "queue_length") > 50, 60)
+        assert refused(daemon, "tenant_connections") + refused(daemon, "user_connections") > 300
+        for i in range(5):
+            read(b)
+            assert b.run(f"echo {i}")["stdout"] == f"{i}\n"
+            assert b.use("search_files", pattern="mine")["count"] == 1
+            b.use("write_file", path="g", content=str(i))
+        with daemon.connect(tenants[1]) as second:
+            second.call("workspace.open", {"workspace": "v"})
+            assert second.run("echo $HOME")["exit_code"] == 0
+        assert tenant(daemon, "a")["waiting"] >= 16
+    finally:
+        os.kill(flooding, signal.SIGKILL)
+        os.waitpid(flooding, 0)
+    # What was queued is over with its connections.
+    wait_for(daemon, "a", commands=0, file_jobs=0, waiting=0, calls=0)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptors, processes and memory run out, are given back, and everything is as before."""
+
+import json
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import RpcError
+from daemon import BUILD
+
+asan = pytest.mark.skipif("asan" in str(BUILD), reason="the sanitizers' own memory is without a limit")
+
+
+class Squeezed:
+    """The process's soft limit is lower meanwhile. Who it belongs to may do that, also without
+    privilege."""
+
+    def __init__(self, daemon, pid, kind, limit):
+        self.daemon, self.pid, self.kind, self.limit = daemon, pid, kind, limit
+
+    def prlimit(self, *words):
+        return subprocess.run(["prlimit", "--pid", str(self.pid), *words], check=True, text=True,
+                              stdout=subprocess.PIPE, **self.daemon.account.as_user()).stdout
+
+    def __enter__(self):
+        self.before = self.prlimit("--raw", "--noheadings", "-o", "SOFT", f"--{self.kind}").strip()
+        self.prlimit(f"--{self.kind}={self.limit}:")
+
+    def __exit__(self, *_):
+        self.prlimit(f"--{self.kind}={self.before}:")
+
+
+def count_fds(daemon):
+    return len(procfs.fds(daemon.pid))
+
+
+def settled_fds(daemon):
+    """Once what is made ahead is there."""
+    last = [None]
+
+    def same():
+        before, last[0] = last[0], count_fds(daemon)
+        return before == last[0]
+    assert procfs.eventually(same, 20, 0.3)
+    return last[0]
+
+
+def check_works(daemon, client):
+    assert client.run("echo fine")["stdout"] == "fine\n"
+    client.use("write_file", path="f", content="x")
+    with daemon.connect() as another:
+        daemon.new_workspace(another)
+        assert another.run("echo too")["stdout"] == "too\n"
+
+
+def check_busy(error):
+    assert error["code"] == "BUSY" and error["retry_after_ms"] >= 50, error
+
+
+def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    check_works(own_daemon, client)
+    before = settled_fds(own_daemon)
+    highest = max(procfs.fds(own_daemon.pid))
+    with Squeezed(own_daemon, own_daemon.pid, "nofile", highest + 1):
+        # Pipes that were made ahead still serve a few commands at once; then there are none.
+        numbers = [client.begin("run_command", {"command": "sleep 1"}) for _ in range(24)]
+        # A call that needs no descriptor of cloisterd's is served.
+        client.use("write_file", path="g", content="x")
+        waiting = [own_daemon.connect() for _ in range(3)]
+        for one in waiting:
+            try:
+                one.request("tools.list")
+            except OSError:
+                pass  # it has been told BUSY already
+        observations = [client.result(number) for number in numbers]
+        failed = [o["error"] for o in observations if not o["success"]]
+        assert failed
+        for error in failed:
+            check_busy(error)
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
+        assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
+        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log(), 20)
+    for one in waiting:
+        answer = one.receive()
+        assert "result" in answer or answer["error"]["data"]["code"] == "BUSY", answer
+        one.close()
+    check_works(own_daemon, client)
+    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30), procfs.fds(own_daemon.pid)
+
+
+def test_connections_leave_descriptors_for_work(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    client.run("true")
+    before = settled_fds(own_daemon)
+    with Squeezed(own_daemon, own_daemon.pid, "nofile", before + 64 + 20):
+        crowd = [own_daemon.connect() for _ in range(60)]
+        told = []
+        for one in crowd:
+            try:
+                one.call("tools.list", timeout=0.3)
+            except RpcError as error:
+                told.append(error.name)
+            except (OSError, ConnectionError):
+                told.append("BUSY" if b"BUSY" in one.buffer else "waits")
+        assert told and set(told) <= {"BUSY", "waits"}, told
+        # With every connection taken that is to be had, workspaces open and commands run.
+        own_daemon.new_workspace(client)
+        assert client.run("echo works")["stdout"] == "works\n"
+        for one in crowd:
+            one.close()
+    check_works(own_daemon, client)
+
+
+def test_a_spawner_that_cannot_fork_says_so_and_goes_on(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    before = settled_fds(own_daemon)
+    spawner_fds = len(procfs.fds(own_daemon.spawner()))
+    with Squeezed(own_daemon, own_daemon.spawner(), "nproc", 0):
+        for _ in range(3):
+            with own_daemon.connect() as another:
+                with pytest.raises(RpcError) as caught:
+                    own_daemon.new_workspace(another)
+                assert caught.value.name in ("EXECUTION_ERROR", "BUSY"), caught.value
+                assert "temporarily unavailable" in caught.value.message
+        assert client.run("echo unharmed")["stdout"] == "unharmed\n"
+    check_works(own_daemon, client)
+    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30)
+    assert procfs.eventually(lambda: len(procfs.fds(own_daemon.spawner())) == spawner_fds, 20)
+
+
+def test_a_worker_that_cannot_fork_says_so_and_goes_on(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    ((worker, files),) = own_daemon.cells()
+    check_works(own_daemon, client)
+    with Squeezed(own_daemon, worker, "nproc", 0):
+        # Inits that were made ahead may serve some.
+        observations = [client.result(number) for number in [
+            client.begin("run_command", {"command": "true"}) for _ in range(8)]]
+        failed = [o["error"]["code"] for o in observations if not o["success"]]
+        assert failed and set(failed) == {"PROCESS_LIMIT"}, observations
+        client.use("read_file", path="f")
+    check_works(own_daemon, client)
+    assert own_daemon.cells()[0] == (worker, files)
+
+
+def test_a_files_process_that_cannot_fork_says_so_and_goes_on(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    client.use("write_file", path="f", content="needle")
+    ((worker, files),) = own_daemon.cells()
+    with Squeezed(own_daemon, files, "nproc", 0):
+        error = client.fail("search_files", pattern="needle")
+        assert error["code"] in ("BUSY", "PROCESS_LIMIT", "EXECUTION_ERROR"), error
+        assert client.use("read_file", path="f")["lines"] == 1
+    assert client.use("search_files", pattern="needle")["count"] == 1
+    assert own_daemon.cells()[0] == (worker, files)
+
+
+@asan
+def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    check_works(own_daemon, client)
+    before = settled_fds(own_daemon)
+    size = int(procfs.status(own_daemon.pid)["VmSize"].split()[0]) * 1024
+    with Squeezed(own_daemon, own_daemon.pid, "as", size + (2 << 20)):
+        for _ in range(4):
+            with own_daemon.connect() as large:
+                large.socket.settimeout(30)
+                try:
+                    large.request("tool.call", {"tool": "write_file", "arguments": {
+                        "path": "f", "content": "x" * (12 << 20)}})
+                    answer = large.receive(30)
+                except OSError:  # not enough to answer with: the connection is closed
+                    answer = None
+                if answer is not None:
+                    assert "BUSY" in json.dumps(answer), answer
+        # What is small goes on meanwhile, or is told; nothing dies.
+        assert own_daemon.process.poll() is None
+        client.request("tools.list")
+        client.receive_any()
+    check_works(own_daemon, client)
+    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30)

@@ -1,0 +1,511 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* Whose turn it is: shares within the bound that call_queue.h promises, for random weights, limits,
+ * lengths and arrivals; nobody starves, nothing idles that could run, and places leave from
+ * anywhere. */
+#include "supervisor/call_queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define FLOWS  6
+#define GROUPS 3 /* of a flow */
+#define PLACES 4000
+
+struct world {
+	struct call_queue queue;
+	struct queue_flow flows[FLOWS];
+	struct queue_group groups[FLOWS][GROUPS];
+	uint64_t now;
+	struct job {
+		struct queue_place place;
+		uint64_t takes;
+		int flow;
+		bool runs;
+	} jobs[PLACES];
+	size_t n_jobs;
+	double got[FLOWS]; /* slot time of what ended */
+	size_t ended[FLOWS];
+};
+
+static uint32_t seed;
+
+/* Marsaglia's xorshift: the same numbers everywhere. */
+static uint32_t any(uint32_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 17;
+	seed ^= seed << 5;
+	return seed % below;
+}
+
+static struct world *new_world(size_t slots, uint64_t now)
+{
+	struct world *world = calloc(1, sizeof(*world));
+
+	assert_non_null(world);
+	call_queue_init(&world->queue, slots);
+	world->now = now;
+	for (int i = 0; i < FLOWS; i++) {
+		queue_flow_set(&world->queue, &world->flows[i], 100, SIZE_MAX, now);
+		for (int j = 0; j < GROUPS; j++) {
+			queue_group_init(&world->groups[i][j], &world->flows[i]);
+			queue_group_set(
+				&world->queue, &world->groups[i][j], true, SIZE_MAX, world->now);
+		}
+	}
+	return world;
+}
+
+static struct job *add(struct world *world, int flow, int group, uint64_t takes)
+{
+	struct job *job = &world->jobs[world->n_jobs++];
+
+	assert_true(world->n_jobs <= PLACES);
+	*job = (struct job){.takes = takes, .flow = flow};
+	call_queue_add(&world->queue, &job->place, &world->groups[flow][group], world->now);
+	return job;
+}
+
+static struct job *next(struct world *world)
+{
+	struct queue_place *place = call_queue_next(&world->queue, world->now);
+	struct job *job = (struct job *)place;
+
+	if (job)
+		job->runs = true;
+	return job;
+}
+
+static void end(struct world *world, struct job *job)
+{
+	call_queue_remove(&world->queue, &job->place, world->now);
+	job->runs = false;
+	world->got[job->flow] += (double)job->takes;
+	world->ended[job->flow]++;
+}
+
+/* The one that ends first, and time goes on to there. NULL: nothing runs. */
+static struct job *run_on(struct world *world)
+{
+	struct job *first = NULL;
+	uint64_t ends = 0;
+
+	for (size_t i = 0; i < world->n_jobs; i++) {
+		struct job *job = &world->jobs[i];
+		uint64_t at = job->place.since_us + job->takes;
+
+		if (job->runs && (!first || at < ends)) {
+			first = job;
+			ends = at;
+		}
+	}
+	if (first) {
+		world->now = ends;
+		end(world, first);
+	}
+	return first;
+}
+
+static void check_counts(const struct world *world)
+{
+	size_t running = 0;
+
+	for (int i = 0; i < FLOWS; i++) {
+		size_t of_groups = 0, waiting = 0;
+
+		for (int j = 0; j < GROUPS; j++) {
+			const struct queue_group *group = &world->groups[i][j];
+
+			assert_true(group->n_running <= group->limit);
+			of_groups += group->n_running;
+			waiting += group->n_waiting;
+		}
+		assert_int_equal(of_groups, world->flows[i].n_running);
+		assert_int_equal(waiting, world->flows[i].n_waiting);
+		assert_true(world->flows[i].n_running <= world->flows[i].limit);
+		running += of_groups;
+	}
+	assert_int_equal(running, world->queue.n_running);
+	assert_true(running <= world->queue.limit);
+}
+
+static double with_running(const struct world *world, int flow)
+{
+	double got = world->got[flow];
+
+	for (size_t i = 0; i < world->n_jobs; i++)
+		if (world->jobs[i].runs && world->jobs[i].flow == flow)
+			got += (double)(world->now - world->jobs[i].place.since_us);
+	return got;
+}
+
+/* All always want more: at every moment any two are within the bound of each other. */
+static void check_shares(size_t slots, uint64_t longest, const uint64_t weights[FLOWS])
+{
+	struct world *world = new_world(slots, any(1000000));
+	double quantum = longest > CALL_QUEUE_QUANTUM_US ? (double)longest : CALL_QUEUE_QUANTUM_US;
+
+	for (int i = 0; i < FLOWS; i++)
+		queue_flow_set(&world->queue, &world->flows[i], weights[i], SIZE_MAX, world->now);
+	for (int i = 0; i < FLOWS; i++)
+		for (int j = 0; j < PLACES / FLOWS; j++)
+			add(world, i, (int)any(GROUPS), 1 + any((uint32_t)longest));
+	for (;;) {
+		bool all_wait = true;
+
+		while (next(world))
+			;
+		check_counts(world);
+		for (int i = 0; i < FLOWS; i++)
+			all_wait &= world->flows[i].n_waiting > 0;
+		if (!all_wait)
+			break;
+		assert_int_equal(world->queue.n_running, slots);
+		for (int i = 1; i < FLOWS; i++) {
+			double difference = with_running(world, i) / (double)weights[i] -
+					    with_running(world, 0) / (double)weights[0];
+			double bound = (double)slots * quantum *
+				       (1.0 / (double)weights[i] + 1.0 / (double)weights[0]);
+
+			assert_true(difference <= bound + 1);
+			assert_true(-difference <= bound + 1);
+		}
+		run_on(world);
+	}
+	free(world);
+}
+
+static void test_shares_are_within_the_bound(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 12; round++) {
+		uint64_t weights[FLOWS];
+
+		seed = 77 + (uint32_t)round;
+		for (int i = 0; i < FLOWS; i++)
+			weights[i] = round % 3 == 0 ? 100 : 1 + any(10000);
+		check_shares(1 + any(20), round % 2 == 0 ? 5000 : 3000000, weights);
+	}
+}
+
+/* With calls of one length the numbers that ran are as the weights, to one call. */
+static void test_equal_calls_are_counted_by_weight(void **state)
+{
+	static const uint64_t weights[FLOWS] = {100, 300, 0, 0, 0, 0};
+	struct world *world = new_world(4, 5);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		queue_flow_set(&world->queue, &world->flows[i], weights[i], SIZE_MAX, world->now);
+		for (int j = 0; j < 1000; j++)
+			add(world, i, 0, 250000);
+	}
+	do
+		while (next(world))
+			;
+	while (run_on(world)->flow != 1 || world->ended[1] < 900);
+	assert_in_range(world->ended[0], 298, 302);
+	free(world);
+}
+
+/* Half the slots' time each, however long one's calls are: three short ones of the one for each
+ * long one of the other. */
+static void test_long_calls_cost_more_turns(void **state)
+{
+	struct world *world = new_world(2, 5);
+
+	(void)state;
+	for (int j = 0; j < 300; j++)
+		add(world, 0, 0, 3000000);
+	for (int j = 0; j < 900; j++)
+		add(world, 1, 0, 1000000);
+	while (world->ended[1] < 600) {
+		while (next(world))
+			;
+		run_on(world);
+	}
+	assert_in_range(world->ended[0], 196, 204);
+	free(world);
+}
+
+/* Whoever comes to a host that another has filled has the next free slot, and no debts are
+ * collected from the time before. */
+static void test_who_was_away_gets_its_share_and_no_more(void **state)
+{
+	struct world *world = new_world(4, 5);
+	size_t of_first;
+
+	(void)state;
+	for (int j = 0; j < 1000; j++)
+		add(world, 0, 0, 1000000);
+	while (world->ended[0] < 400) {
+		while (next(world))
+			;
+		run_on(world);
+	}
+	for (int j = 0; j < 1000; j++)
+		add(world, 1, 0, 1000000);
+	assert_int_equal(next(world)->flow, 1);
+	of_first = world->ended[0];
+	while (world->ended[1] < 200) {
+		while (next(world))
+			;
+		run_on(world);
+	}
+	assert_in_range(world->ended[0] - of_first, 190, 210);
+	free(world);
+}
+
+static void test_nobody_starves_beside_endless_others(void **state)
+{
+	struct world *world = new_world(2, 5);
+	struct job *poor;
+
+	(void)state;
+	for (int i = 1; i < FLOWS; i++)
+		queue_flow_set(&world->queue, &world->flows[i], 10000, SIZE_MAX, world->now);
+	queue_flow_set(&world->queue, &world->flows[0], 1, SIZE_MAX, world->now);
+	for (int i = 1; i < FLOWS; i++)
+		for (int j = 0; j < 700; j++)
+			add(world, i, 0, 400000);
+	while (world->ended[1] < 100) {
+		while (next(world))
+			;
+		run_on(world);
+	}
+	poor = add(world, 0, 0, 1000);
+	for (int turns = 0; !poor->runs; turns++) {
+		assert_true(turns < FLOWS);
+		while (next(world))
+			;
+		run_on(world);
+		if (poor->place.group == NULL)
+			break;
+	}
+	free(world);
+}
+
+static void test_a_group_at_its_limit_holds_up_no_other(void **state)
+{
+	struct world *world = new_world(10, 5);
+	struct job *jobs[4], *other;
+
+	(void)state;
+	queue_group_set(&world->queue, &world->groups[0][0], true, 2, world->now);
+	for (size_t i = 0; i < 4; i++)
+		jobs[i] = add(world, 0, 0, 1000);
+	other = add(world, 0, 1, 1000);
+	assert_ptr_equal(next(world), jobs[0]);
+	assert_ptr_equal(next(world), jobs[1]);
+	assert_ptr_equal(next(world), other);
+	assert_null(next(world));
+	end(world, jobs[1]);
+	assert_ptr_equal(next(world), jobs[2]);
+	queue_group_set(&world->queue, &world->groups[0][0], false, 2, world->now);
+	end(world, jobs[0]);
+	assert_null(next(world));
+	queue_group_set(&world->queue, &world->groups[0][0], true, 2, world->now);
+	assert_ptr_equal(next(world), jobs[3]);
+	check_counts(world);
+	free(world);
+}
+
+static void test_places_leave_from_anywhere(void **state)
+{
+	struct world *world = new_world(1, 5);
+	struct job *jobs[5];
+
+	(void)state;
+	for (size_t i = 0; i < 5; i++)
+		jobs[i] = add(world, 0, 0, 1000);
+	assert_ptr_equal(next(world), jobs[0]);
+	call_queue_remove(&world->queue, &jobs[2]->place, world->now);
+	call_queue_remove(&world->queue, &jobs[2]->place, world->now); /* is out already */
+	call_queue_remove(&world->queue, &jobs[1]->place, world->now);
+	assert_null(next(world));
+	end(world, jobs[0]);
+	assert_ptr_equal(next(world), jobs[3]);
+	call_queue_remove(&world->queue, &jobs[4]->place, world->now);
+	end(world, jobs[3]);
+	assert_null(next(world));
+	check_counts(world);
+	assert_true(LIST_EMPTY(&world->queue.flows));
+	free(world);
+}
+
+/* A tenant is removed and made anew while its calls wait and run: they go on, as the new one's. */
+static void test_a_group_moves_with_all_that_is_in_it(void **state)
+{
+	struct world *world = new_world(2, 5);
+	struct job *first, *second, *third;
+
+	(void)state;
+	first = add(world, 0, 0, 1000000);
+	second = add(world, 0, 0, 1000);
+	third = add(world, 0, 0, 1000);
+	assert_ptr_equal(next(world), first);
+	queue_group_move(&world->queue, &world->groups[0][0], &world->flows[1], world->now);
+	assert_int_equal(world->flows[0].n_running + world->flows[0].n_waiting, 0);
+	assert_int_equal(world->flows[1].n_running, 1);
+	assert_int_equal(world->flows[1].n_waiting, 2);
+	queue_flow_set(&world->queue, &world->flows[1], 100, 1, world->now);
+	memset(&world->flows[0], 0x5a, sizeof(world->flows[0])); /* gone with its tenant */
+	assert_null(next(world));
+	end(world, first);
+	assert_ptr_equal(next(world), second);
+	end(world, second);
+	assert_ptr_equal(next(world), third);
+	free(world);
+}
+
+/* Arrivals, ends, limits, weights, closings and moves in any order: whatever could run, runs, and
+ * the counts are right. */
+static void random_step(struct world *world)
+{
+	int flow = (int)any(FLOWS), group = (int)any(GROUPS);
+	struct queue_group *moved = &world->groups[flow][group];
+	struct job *job = world->n_jobs > 0 ? &world->jobs[any((uint32_t)world->n_jobs)] : NULL;
+
+	world->now += any(50000);
+	switch (any(8)) {
+	case 0:
+		queue_group_set(&world->queue, moved, any(3) > 0, any(5), world->now);
+		break;
+	case 1:
+		queue_flow_set(
+			&world->queue, &world->flows[flow], 1 + any(10000), any(9), world->now);
+		break;
+	case 2:
+		world->queue.limit = any(12);
+		break;
+	case 3:
+	case 4:
+		if (job && job->place.group)
+			call_queue_remove(&world->queue, &job->place, world->now);
+		break;
+	default:
+		if (world->n_jobs < PLACES)
+			add(world, flow, group, 1000);
+	}
+}
+
+static bool could_begin(const struct world *world, int flow)
+{
+	if (world->flows[flow].n_running >= world->flows[flow].limit ||
+		world->queue.n_running >= world->queue.limit)
+		return false;
+	for (int j = 0; j < GROUPS; j++) {
+		const struct queue_group *group = &world->groups[flow][j];
+
+		if (group->open && group->n_waiting > 0 && group->n_running < group->limit)
+			return true;
+	}
+	return false;
+}
+
+static void test_nothing_idles_that_could_run(void **state)
+{
+	struct world *world = new_world(4, 5);
+
+	(void)state;
+	seed = 4242;
+	for (int step = 0; step < 30000; step++) {
+		struct queue_place *place;
+
+		random_step(world);
+		while ((place = call_queue_next(&world->queue, world->now)))
+			assert_true(place->running);
+		for (int i = 0; i < FLOWS; i++)
+			assert_false(could_begin(world, i));
+		if (world->n_jobs == PLACES)
+			for (size_t i = world->n_jobs = 0; i < PLACES; i++)
+				call_queue_remove(&world->queue, &world->jobs[i].place, world->now);
+	}
+	for (size_t i = 0; i < PLACES; i++)
+		call_queue_remove(&world->queue, &world->jobs[i].place, world->now);
+	check_counts(world);
+	assert_int_equal(world->queue.n_running, 0);
+	assert_true(LIST_EMPTY(&world->queue.flows));
+	free(world);
+}
+
+/* Years of use do not overflow: all is lowered together, also of who is away at that time. */
+static void test_what_is_used_is_lowered_together(void **state)
+{
+	struct world *world = new_world(1, 5);
+	uint64_t month = UINT64_C(30) * 24 * 3600 * 1000000;
+
+	(void)state;
+	queue_flow_set(&world->queue, &world->flows[0], 1, SIZE_MAX, world->now);
+	queue_flow_set(&world->queue, &world->flows[1], 1, SIZE_MAX, world->now);
+	for (int i = 0; i < 1500; i++) {
+		struct job *job;
+
+		add(world, 0, 0, month);
+		job = next(world);
+		assert_non_null(job);
+		world->now += month;
+		end(world, job);
+		assert_true(world->flows[0].used >= 0);
+	}
+	assert_true(world->queue.epoch > 5);
+	/* The one that was away all the time takes its turns with the other from now on. */
+	for (int i = 0; i < 200; i++) {
+		add(world, 0, 0, 1000000);
+		add(world, 1, 0, 1000000);
+	}
+	world->ended[0] = world->ended[1] = 0;
+	while (world->ended[0] < 100) {
+		while (next(world))
+			;
+		run_on(world);
+	}
+	assert_in_range(world->ended[1], 98, 103);
+	free(world);
+}
+
+static void test_the_wait_is_computed_from_what_ran(void **state)
+{
+	struct world *world = new_world(2, 5);
+	struct job *job;
+
+	(void)state;
+	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[0]), 0);
+	job = add(world, 0, 0, 400000);
+	assert_ptr_equal(next(world), job);
+	run_on(world);
+	for (int i = 0; i < 10; i++)
+		add(world, 0, 0, 400000);
+	next(world);
+	next(world);
+	/* Eight wait, two run at once, 0.4 s each. */
+	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[0]), 1600000);
+	/* Of a tenant that has run nothing yet, what others' took is the guess. */
+	add(world, 1, 0, 1);
+	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[1]), 400000);
+	free(world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shares_are_within_the_bound),
+		cmocka_unit_test(test_equal_calls_are_counted_by_weight),
+		cmocka_unit_test(test_long_calls_cost_more_turns),
+		cmocka_unit_test(test_who_was_away_gets_its_share_and_no_more),
+		cmocka_unit_test(test_nobody_starves_beside_endless_others),
+		cmocka_unit_test(test_a_group_at_its_limit_holds_up_no_other),
+		cmocka_unit_test(test_places_leave_from_anywhere),
+		cmocka_unit_test(test_a_group_moves_with_all_that_is_in_it),
+		cmocka_unit_test(test_nothing_idles_that_could_run),
+		cmocka_unit_test(test_what_is_used_is_lowered_together),
+		cmocka_unit_test(test_the_wait_is_computed_from_what_ran),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
