@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/landlock.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/audit.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config_reload.h"
 #include "supervisor/endpoint.h"
@@ -26,6 +27,7 @@
 #include "supervisor/turn.h"
 #include "supervisor/workspace.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,7 +44,7 @@ struct daemon {
 	struct spawner_link *spawner;
 	struct listener *listener, *control;
 	struct shutdown *shutdown;
-	const char *own_paths[6]; /* of which no workspace may be a parent; ended by NULL */
+	const char *own_paths[7]; /* of which no workspace may be a parent; ended by NULL */
 	int managed_fd;
 	bool failed; /* the exit status: the service manager starts it again */
 };
@@ -142,6 +144,39 @@ static void open_state(struct daemon *daemon)
 	if (r < 0)
 		die(managed, r);
 	add_own_path(daemon, canonical_path(daemon->options.state_dir));
+}
+
+/* Where the audit log is, malloc'ed; NULL: there is none. */
+static char *audit_path(const struct daemon *daemon)
+{
+	const struct config_host *host = &daemon->service.config->host;
+	char *path;
+
+	if (host->audit == AUDIT_OFF)
+		return NULL;
+	if (host->audit_file)
+		path = strdup(host->audit_file);
+	else if (asprintf(&path, "%s/audit.log", daemon->options.state_dir) < 0)
+		path = NULL;
+	if (!path)
+		die_with("out of memory");
+	return path;
+}
+
+static void open_audit(struct daemon *daemon)
+{
+	_cleanup_free_ char *path = audit_path(daemon);
+	int r;
+
+	if (!path)
+		return;
+	r = audit_new(
+		path, daemon->service.config->host.audit == AUDIT_REQUIRED, &daemon->service.audit);
+	if (r == -EAGAIN)
+		die_with("another cloisterd writes the audit log");
+	if (r < 0)
+		die(path, r);
+	add_own_path(daemon, canonical_path(path));
 }
 
 static void bind_socket(struct daemon *daemon, const char *path, mode_t mode, struct listener **ret)
@@ -266,8 +301,8 @@ static char *directory_of(const char *path)
 }
 
 /* All that is used by name from here on: the configuration and the names of users for a reload,
- * which may be there by way of a link, the workspaces that are ours, and the sockets, to remove
- * them. */
+ * which may be there by way of a link, the workspaces that are ours, the sockets, to remove
+ * them, and the audit log, to open it again. */
 static void lock_down(struct daemon *daemon)
 {
 	const struct options *options = &daemon->options;
@@ -276,6 +311,7 @@ static void lock_down(struct daemon *daemon)
 	_cleanup_free_ char *real_config = directory_of(real);
 	_cleanup_free_ char *agent = directory_of(options->agent_socket);
 	_cleanup_free_ char *control = directory_of(options->control_socket);
+	_cleanup_free_ char *log = audit_path(daemon), *audit = directory_of(log);
 	const struct lockdown_place places[] = {
 		{config, WALL_READ},
 		{real_config, WALL_READ},
@@ -284,6 +320,8 @@ static void lock_down(struct daemon *daemon)
 					     LANDLOCK_ACCESS_FS_REMOVE_DIR},
 		{agent, LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{control, LANDLOCK_ACCESS_FS_REMOVE_FILE},
+		{audit, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+				LANDLOCK_ACCESS_FS_MAKE_REG},
 	};
 	const char *step;
 	int r = lockdown(places, ARRAY_SIZE(places), &step);
@@ -310,6 +348,7 @@ static void start(struct daemon *daemon)
 	cgroup_done(&daemon->cgroup);
 	own_config(daemon);
 	open_state(daemon);
+	open_audit(daemon);
 	bind_sockets(daemon);
 	daemon->service.base = make_loop();
 	if (turn_start(daemon->service.base) < 0)
@@ -329,6 +368,9 @@ static void start(struct daemon *daemon)
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);
 	lock_down(daemon);
+	r = audit_start(daemon->service.audit);
+	if (r < 0)
+		die("cannot start the audit log's thread", r);
 }
 
 static void serve(struct daemon *daemon)
@@ -366,6 +408,7 @@ static void stop(struct daemon *daemon)
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);
 	config_reload_free(daemon->config_reload);
+	audit_free(daemon->service.audit);
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
 	turn_stop();

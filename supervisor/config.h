@@ -16,7 +16,9 @@ struct config_host {
 	uint64_t agent_socket_mode;
 	char *control_socket;
 	char *state_dir;
-	char *user; /* to become when started as root */
+	uint64_t audit;   /* enum audit_mode */
+	char *audit_file; /* NULL: audit.log in the state directory */
+	char *user;       /* to become when started as root */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t workspace_idle_ms;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: metrics, for observers and administrators: OpenMetrics 1.0 text. */
 #include "common/cleanup.h"
+#include "supervisor/audit.h"
 #include "supervisor/config.h"
 #include "supervisor/control.h"
 
@@ -168,6 +169,25 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 	}
 }
 
+static void put_audit(struct evbuffer *out, const struct audit *audit)
+{
+	struct audit_state state;
+
+	if (!audit_look(audit, &state))
+		return;
+	family(out, "audit_lines", "counter", "Lines of the audit log's chain.");
+	evbuffer_add_printf(
+		out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
+	family(out, "audit_lines_lost", "counter", "Lines that the audit log had no room for.");
+	evbuffer_add_printf(
+		out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
+	family(out, "audit_queue_bytes", "gauge", "What waits to be written to the audit log.");
+	evbuffer_add_printf(
+		out, "cloister_audit_queue_bytes %llu\n", (unsigned long long)state.queued_bytes);
+	family(out, "audit_writable", "gauge", "Whether the last write to the audit log worked.");
+	evbuffer_add_printf(out, "cloister_audit_writable %d\n", state.error == 0);
+}
+
 void control_metrics(struct session *session, struct jsonrpc_request *request)
 {
 	struct evbuffer *out = request->notification ? NULL : evbuffer_new();
@@ -186,6 +206,7 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_gauges(out, service);
 	put_cells(out, workspaces_counts(service->workspaces));
 	put_tenants(out, service->config);
+	put_audit(out, service->audit);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);
 	text.data = (char *)evbuffer_pullup(out, -1);

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/audit.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/jsonrpc.h"
@@ -114,6 +115,9 @@ static void admit(const struct listener *listener, int fd)
 	int r = peer_auth_read(fd, &peer);
 	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
 
+	if (!known)
+		audit_stranger(service->audit, &peer,
+			listener->endpoint == &agent_endpoint ? "agent" : "control");
 	if (!known && (service->strangers >= LIMIT_STRANGERS ||
 			      stranger_new(service, fd, listener->takes_fds) < 0))
 		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN");

@@ -2,6 +2,7 @@
 /* cloisterd: tools.list, tool.call and tool.cancel. */
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/audit.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
@@ -136,8 +137,10 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 }
 
 static void refuse(struct session *session, const struct jsonrpc_request *request,
-	struct call_refusal *refusal)
+	const struct workspace *workspace, struct call_refusal *refusal)
 {
+	audit_call_refused(session->service->audit, session, workspace, refusal->tool,
+		refusal->error == TOOL_OK ? "INVALID_PARAMS" : tool_error_name(refusal->error));
 	if (request->notification)
 		;
 	else if (refusal->error == TOOL_OK)
@@ -172,6 +175,8 @@ static struct workspace *find_workspace(struct session *session, struct jsonrpc_
 		workspaces_get_managed(session->service->workspaces, tenant, name, false,
 			&workspace, &message) == TOOL_OK)
 		return workspace;
+	audit_call_refused(session->service->audit, session, NULL, NULL,
+		tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
 	if (!request->notification)
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
 			name.data ? "This connection has no workspace of this name open; open it "
@@ -201,6 +206,9 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		answer_busy(session, request->id_text);
 		return;
 	}
+	call_request->uid = session->peer.uid;
+	call_request->gid = session->peer.gid;
+	call_request->pid = session->peer.pid;
 	call->session = session;
 	call->stream_base64 = call_request->options.base64;
 	call->id_text = TAKE_PTR(request->id_text);
@@ -239,17 +247,20 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 		return;
 	if (call_request_read(request->params, workspace_visible(workspace),
 		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
-		refuse(session, request, &refusal);
+		refuse(session, request, workspace, &refusal);
 	} else if (service_takes_nothing(session->service) ||
+		   audit_forbids(session->service->audit) ||
 		   has_too_many_calls(session, workspace)) {
 		refusal.tool = strdup(call_request.tool->name);
 		refusal.error = TOOL_BUSY;
 		if (service_takes_nothing(session->service)) {
 			refusal.error = TOOL_SHUTTING_DOWN;
 			refusal.message = strdup(service_takes_nothing(session->service));
+		} else if (audit_forbids(session->service->audit)) {
+			refusal.message = strdup(audit_forbids(session->service->audit));
 		}
 		call_request_done(&call_request);
-		refuse(session, request, &refusal);
+		refuse(session, request, workspace, &refusal);
 	} else {
 		start(session, request, workspace, &call_request);
 	}

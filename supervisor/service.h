@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
+struct audit;
 struct cgroup;
 struct config;
 struct config_reload;
@@ -35,6 +36,7 @@ struct service {
 	struct pipe_stock *pipes;
 	const struct cgroup *cgroup;
 	struct config_reload *config_reload; /* NULL: there is no file to read again */
+	struct audit *audit;                 /* NULL: it is off */
 	struct call_stats stats;
 	struct timespec started;    /* CLOCK_MONOTONIC */
 	size_t connections;         /* of agents */
