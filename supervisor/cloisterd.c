@@ -13,9 +13,11 @@
 #include "supervisor/config_reload.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/features.h"
+#include "supervisor/listen_fds.h"
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
+#include "supervisor/notify.h"
 #include "supervisor/options.h"
 #include "supervisor/peer_auth.h"
 #include "supervisor/pipe_stock.h"
@@ -179,11 +181,27 @@ static void open_audit(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(path));
 }
 
-static void bind_socket(struct daemon *daemon, const char *path, mode_t mode, struct listener **ret)
+/* A socket that the service manager listens on goes before one of our own. */
+static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
+{
+	char *path;
+	int r = listener_adopt(fd, ret, &path);
+
+	if (r < 0)
+		die("cannot take the socket that was passed", r);
+	if (path)
+		add_own_path(daemon, canonical_path(path));
+	free(path);
+}
+
+static void bind_socket(
+	struct daemon *daemon, int fd, const char *path, mode_t mode, struct listener **ret)
 {
 	int r;
 
-	if (!path)
+	if (fd >= 0)
+		adopt_socket(daemon, fd, ret);
+	if (fd >= 0 || !path)
 		return;
 	r = startup_make_parent(path);
 	if (r == 0)
@@ -197,11 +215,11 @@ static void bind_sockets(struct daemon *daemon)
 {
 	const struct config *config = daemon->service.config;
 
-	bind_socket(daemon, daemon->options.agent_socket, (mode_t)config->host.agent_socket_mode,
-		&daemon->listener);
+	bind_socket(daemon, daemon->options.agent_fd, daemon->options.agent_socket,
+		(mode_t)config->host.agent_socket_mode, &daemon->listener);
 	/* Credentials decide; in user mode nobody else's can do. */
-	bind_socket(daemon, daemon->options.control_socket, config->from_file ? 0666 : 0600,
-		&daemon->control);
+	bind_socket(daemon, daemon->options.control_fd, daemon->options.control_socket,
+		config->from_file ? 0666 : 0600, &daemon->control);
 }
 
 static void start_spawner(struct daemon *daemon)
@@ -388,8 +406,12 @@ static void serve(struct daemon *daemon)
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
 		if (r == 0 && daemon->control)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
-		log_info("listening on %s", daemon->options.agent_socket);
+		log_info("listening on %s", daemon->options.agent_fd >= 0
+						    ? "the socket that was passed"
+						    : daemon->options.agent_socket);
 	}
+	if (r == 0)
+		r = notify_start(&daemon->service);
 	if (r < 0)
 		die("cannot serve", r);
 	event_base_dispatch(daemon->service.base);
@@ -409,6 +431,7 @@ static void stop(struct daemon *daemon)
 	pipe_stock_free(daemon->service.pipes);
 	config_reload_free(daemon->config_reload);
 	audit_free(daemon->service.audit);
+	notify_close();
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
 	turn_stop();
@@ -422,14 +445,24 @@ static void stop(struct daemon *daemon)
 int main(int argc, char **argv)
 {
 	static struct daemon daemon;
+	struct listen_fds passed;
 	const char *message = NULL;
+	int r;
 
 	startup_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(false);
 	options_read(argc, argv, &daemon.options);
-	startup_close_inherited(daemon.options.connection_fd);
+	if (listen_fds_take(&passed, &message) < 0)
+		die_with(message);
+	daemon.options.agent_fd = passed.agent;
+	daemon.options.control_fd = passed.control;
+	startup_close_inherited(daemon.options.connection_fd >= 0 ? 1 : passed.count);
 	log_init(daemon.options.connection_fd >= 0);
+	r = notify_open();
+	if (r < 0)
+		log_warning("the service manager cannot be told anything: $NOTIFY_SOCKET: %s",
+			strerror(-r));
 	if (daemon.options.check)
 		return check_config(daemon.options.config);
 	read_config(&daemon);

@@ -8,6 +8,7 @@
 #include "supervisor/audit.h"
 #include "supervisor/config_keys.h"
 #include "supervisor/log.h"
+#include "supervisor/notify.h"
 #include "supervisor/service.h"
 #include "supervisor/workspace.h"
 
@@ -93,7 +94,7 @@ static bool changes_only_what_can(struct config *old, struct config *new, char *
 	return fine;
 }
 
-int config_reload_now(struct config_reload *reload, char **ret_first)
+static int reload_now(struct config_reload *reload, char **ret_first)
 {
 	_cleanup_free_ char *first = NULL;
 	struct service *service = reload->service;
@@ -123,6 +124,16 @@ int config_reload_now(struct config_reload *reload, char **ret_first)
 	config_release(old);
 	log_info("the configuration is reloaded: %zu tenants", new->n_tenants);
 	return 0;
+}
+
+int config_reload_now(struct config_reload *reload, char **ret_first)
+{
+	int r;
+
+	notify_reloading();
+	r = reload_now(reload, ret_first);
+	notify_ready();
+	return r;
 }
 
 static void on_hang_up(evutil_socket_t number, short what, void *context)

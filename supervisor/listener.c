@@ -91,6 +91,30 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret)
 	return 0;
 }
 
+int listener_adopt(int fd, struct listener **ret, char **ret_path)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address) - 1; /* its NUL is not always there */
+	char *path = NULL;
+
+	if (!listener)
+		return -ENOMEM;
+	if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+		address.sun_path[0] == '/') {
+		path = strdup(address.sun_path);
+		if (!path) {
+			free(listener);
+			return -ENOMEM;
+		}
+	}
+	listener->fd = fd;
+	listener->takes_fds = !fd_closer_refuse_instead(fd);
+	*ret = listener;
+	*ret_path = path;
+	return 0;
+}
+
 /* Says why, once, without waiting for anything: the socket is new and its buffer empty. */
 static void refuse(const struct listener *listener, int fd, const char *message, const char *code)
 {
