@@ -9,6 +9,7 @@
 #include "client/cloister.h"
 #include "client/ctl_audit.h"
 #include "client/ctl_print.h"
+#include "client/ctl_top.h"
 #include "common/cleanup.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define CALL_NAME_LENGTH 16
 
 /* What the operand names. */
-enum operand { OPERAND_NONE, OPERAND_TARGET };
+enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN };
 
 static const struct subcommand {
 	const char *name;
@@ -47,6 +48,7 @@ static const struct subcommand {
 		OPERAND_NONE},
 	{"metrics", "OpenMetrics text", print_metrics, OPERAND_NONE},
 	{"events", "each call's beginning and end as it happens, JSON lines", NULL, OPERAND_NONE},
+	{"top", "what runs, live: sort it, filter it, end it", NULL, OPERAND_SCREEN},
 };
 
 struct wish {
@@ -175,9 +177,11 @@ static int print_events(struct client *client)
 static int ask(const struct wish *wish, struct client *client)
 {
 	struct json_object *reply;
-	int status = STATUS_OK;
-	int r = client_request(client, wish->subcommand->name, params_of(wish), &reply);
+	int status = STATUS_OK, r;
 
+	if (wish->subcommand->operand == OPERAND_SCREEN)
+		return top_run(client);
+	r = client_request(client, wish->subcommand->name, params_of(wish), &reply);
 	if (r < 0) {
 		client_complain(r);
 		return STATUS_NO_SERVICE;
