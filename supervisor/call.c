@@ -150,6 +150,7 @@ static void answer(struct call *call, struct observation *observation)
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;
 	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
+	call_stats_tenant(call->request.tenant->usage, observation);
 	audit_call_ended(call->service->audit, call, observation);
 	control_events_ended(call, observation);
 	if (call->owner.done)

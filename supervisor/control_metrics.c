@@ -169,6 +169,44 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 	}
 }
 
+/* Of each tenant, since cloisterd started. */
+static void put_tenant_totals(struct evbuffer *out, const struct config *config)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+		double unit;
+	} totals[] = {
+		{"tenant_calls_ended", "Tool calls of a tenant that ended.",
+			offsetof(struct tenant_usage, calls_ended), 1},
+		{"tenant_call_seconds", "Time of a tenant's calls, from admission to answer.",
+			offsetof(struct tenant_usage, call_us), 1e6},
+		{"tenant_command_cpu_seconds", "CPU time of a tenant's commands.",
+			offsetof(struct tenant_usage, command_cpu_us), 1e6},
+		{"tenant_io_read_bytes",
+			"What a tenant's commands read from devices, where measured.",
+			offsetof(struct tenant_usage, io_read_bytes), 1},
+		{"tenant_io_written_bytes", "What they wrote to devices, where measured.",
+			offsetof(struct tenant_usage, io_write_bytes), 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
+		family(out, totals[i].name, "counter", totals[i].help);
+		for (size_t j = 0; j < config->n_tenants; j++) {
+			const char *usage = (const char *)config->tenants[j]->usage;
+			uint64_t value = *(const uint64_t *)(usage + totals[i].offset);
+
+			evbuffer_add_printf(out, "cloister_%s_total{tenant=", totals[i].name);
+			put_label(out, config->tenants[j]->name);
+			if (totals[i].unit == 1)
+				evbuffer_add_printf(out, "} %llu\n", (unsigned long long)value);
+			else
+				evbuffer_add_printf(
+					out, "} %.6f\n", (double)value / totals[i].unit);
+		}
+	}
+}
+
 static void put_audit(struct evbuffer *out, const struct audit *audit)
 {
 	struct audit_state state;
@@ -206,6 +244,7 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_gauges(out, service);
 	put_cells(out, workspaces_counts(service->workspaces));
 	put_tenants(out, service->config);
+	put_tenant_totals(out, service->config);
 	put_audit(out, service->audit);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);

@@ -69,6 +69,8 @@ struct tenant_limits {
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
+	/* And what has been, since cloisterd started. */
+	uint64_t calls_ended, call_us, command_cpu_us, io_read_bytes, io_write_bytes;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
