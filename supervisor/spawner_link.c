@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/program.h"
+#include "supervisor/namespaces_probe.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -71,20 +72,9 @@ static int start_process(struct spawner_link *link, int cgroup_fd)
 	return 0;
 }
 
-static const char *remedy(int error)
+static bool is_policy(uint32_t error)
 {
-	switch (error) {
-	case EPERM:
-	case EACCES:
-		return " (unprivileged user namespaces may be disabled here: see "
-		       "kernel.unprivileged_userns_clone, "
-		       "kernel.apparmor_restrict_unprivileged_userns "
-		       "and the container's seccomp profile)";
-	case ENOSPC:
-		return " (user.max_user_namespaces is too low)";
-	default:
-		return "";
-	}
+	return error == EPERM || error == EACCES || error == ENOSPC;
 }
 
 /* The first answer: in its namespaces, or why not. */
@@ -106,9 +96,11 @@ static int wait_until_ready(struct spawner_link *link, char **ret_message)
 		return r < 0 ? r : 0;
 	if (frame.type != SPAWNER_FAILED || setup_failure_get(frame.payload, &failure) < 0)
 		return -EBADMSG;
-	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s", (int)failure.step.len,
+	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s%s", (int)failure.step.len,
 		    failure.step.data, strerror((int)failure.error),
-		    remedy((int)failure.error)) < 0)
+		    is_policy(failure.error) ? ": " : "",
+		    is_policy(failure.error) ? namespaces_remedy("/proc/sys", (int)failure.error)
+					     : "") < 0)
 		*ret_message = NULL;
 	return -(int)failure.error;
 }
