@@ -123,7 +123,7 @@ static bool follow_former(int directory_fd, const char *name, struct audit_file 
 	_cleanup_free_ char *former = NULL;
 	_cleanup_close_ int fd = -1;
 	struct audit_file found = *file;
-	struct stat stat_buf;
+	struct stat stat_buf = {0};
 	bool is_there = false;
 
 	if (asprintf(&former, "%s.1", name) < 0)
@@ -142,7 +142,7 @@ static bool follow_former(int directory_fd, const char *name, struct audit_file 
 int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)
 {
 	struct audit_file file = {.fd = -1, .last = audit_chain_new()};
-	struct stat stat_buf;
+	struct stat stat_buf = {0};
 	bool found;
 	int r;
 
@@ -165,7 +165,7 @@ int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)
 
 int audit_file_reopen(struct audit_file *file, int directory_fd, const char *name)
 {
-	struct stat stat_buf;
+	struct stat stat_buf = {0};
 	struct audit_file found = {0};
 	bool is_there = false;
 	int fd, r = 0;

@@ -20,7 +20,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define STACK_BYTES (256 * 1024)
+#define STACK_BYTES (256UL * 1024)
 
 /* What comes before each line in the queue. */
 struct record {
