@@ -100,6 +100,8 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "agent_socket_mode", "0666", "0666", "0888"},
 	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
+	{CONFIG_SECTION_HOST, "audit", "required", "2", "yes"},
+	{CONFIG_SECTION_HOST, "audit_file", "/var/log/x/audit.log", NULL, "audit.log"},
 	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
 	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},
 	{CONFIG_SECTION_HOST, "workspace_idle_time", "90s", "90s", "90"},
