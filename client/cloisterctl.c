@@ -7,7 +7,9 @@
 #include "client/arguments.h"
 #include "client/client.h"
 #include "client/cloister.h"
+#include "client/ctl_audit.h"
 #include "client/ctl_print.h"
+#include "client/ctl_top.h"
 #include "common/cleanup.h"
 
 #include <errno.h>
@@ -21,7 +23,7 @@
 #define CALL_NAME_LENGTH 16
 
 /* What the operand names. */
-enum operand { OPERAND_NONE, OPERAND_TARGET };
+enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN };
 
 static const struct subcommand {
 	const char *name;
@@ -49,11 +51,12 @@ static const struct subcommand {
 		OPERAND_NONE},
 	{"metrics", "OpenMetrics text", print_metrics, OPERAND_NONE},
 	{"events", "each call's beginning and end as it happens, JSON lines", NULL, OPERAND_NONE},
+	{"top", "what runs, live: sort it, filter it, end it", NULL, OPERAND_SCREEN},
 };
 
 struct wish {
 	const struct subcommand *subcommand;
-	const char *socket_path, *tenant, *target;
+	const char *socket_path, *tenant, *target, *contains;
 	bool json;
 };
 
@@ -75,8 +78,14 @@ static void print_usage(FILE *stream)
 		stream);
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		fprintf(stream, "  %-11s %s\n", subcommands[i].name, subcommands[i].doc);
+	fprintf(stream, "  %-11s %s\n", "audit",
+		"verify [--contains HASH] FILE...: whether the audit log is whole");
 	fputs("\nA CALL is its 16 digits, as `commands` lists them; anything else is a WORKSPACE, "
 	      "as is\neverything with --tenant, which tells workspaces of one name apart.\n"
+	      "audit verify needs no service; it takes the files in the order in which they were\n"
+	      "written. It ends with 0: whole; 1: not; 3: a file cannot be read; 4: whole, but "
+	      "the\n"
+	      "last line was not finished.\n"
 	      "PATH: default $CLOISTER_CONTROL_SOCKET, $XDG_RUNTIME_DIR/cloister/control.sock,\n"
 	      "/run/cloister/control.sock.\n",
 		stream);
@@ -171,9 +180,11 @@ static int print_events(struct client *client)
 static int ask(const struct wish *wish, struct client *client)
 {
 	struct json_object *reply;
-	int status = STATUS_OK;
-	int r = client_request(client, wish->subcommand->name, params_of(wish), &reply);
+	int status = STATUS_OK, r;
 
+	if (wish->subcommand->operand == OPERAND_SCREEN)
+		return top_run(client);
+	r = client_request(client, wish->subcommand->name, params_of(wish), &reply);
 	if (r < 0) {
 		client_complain(r);
 		return STATUS_NO_SERVICE;
@@ -200,6 +211,7 @@ static int read_options(int argc, char **argv, struct wish *wish)
 		{"socket", required_argument, NULL, 's'},
 		{"tenant", required_argument, NULL, 't'},
 		{"json", no_argument, NULL, 'j'},
+		{"contains", required_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -211,6 +223,8 @@ static int read_options(int argc, char **argv, struct wish *wish)
 			wish->socket_path = optarg;
 		else if (option == 't')
 			wish->tenant = optarg;
+		else if (option == 'c')
+			wish->contains = optarg;
 		else if (option == 'j')
 			wish->json = true;
 		else if (option == 'h')
@@ -225,6 +239,23 @@ static int read_options(int argc, char **argv, struct wish *wish)
 	return 0;
 }
 
+/* audit verify FILE...: no service is asked. */
+static bool is_audit(int argc, char **argv)
+{
+	return argc > 0 && strcmp(argv[0], "audit") == 0;
+}
+
+static int verify(int argc, char **argv, const struct wish *wish)
+{
+	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant ||
+		wish->json) {
+		complain("audit takes: verify [--contains HASH] FILE...");
+		print_usage(stderr);
+		return STATUS_USAGE;
+	}
+	return audit_verify(argc - 2, argv + 2, wish->contains);
+}
+
 static int read_words(int argc, char **argv, struct wish *wish)
 {
 	for (size_t i = 0; argc > 0 && i < ARRAY_SIZE(subcommands); i++)
@@ -233,6 +264,10 @@ static int read_words(int argc, char **argv, struct wish *wish)
 	if (!wish->subcommand) {
 		if (argc > 0)
 			complain("there is no command '%s'", argv[0]);
+		return -EINVAL;
+	}
+	if (wish->contains) {
+		complain("--contains goes with audit verify");
 		return -EINVAL;
 	}
 	if (wish->subcommand->operand == OPERAND_TARGET && argc > 1)
@@ -256,6 +291,8 @@ int main(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_IGN);
 	r = read_options(argc, argv, &wish);
+	if (r == 0 && is_audit(argc - optind, argv + optind))
+		return verify(argc - optind, argv + optind, &wish);
 	if (r == 0)
 		r = read_words(argc - optind, argv + optind, &wish);
 	if (r == -EINVAL)

@@ -67,6 +67,20 @@ static void print_states(struct json_object *states)
 	putchar('\n');
 }
 
+static void print_audit(struct json_object *audit)
+{
+	if (!audit) {
+		puts("audit log    off");
+		return;
+	}
+	printf("audit log    %lld lines, %lld lost%s\n", number(audit, "lines"),
+		number(audit, "lost"),
+		json_object_get_boolean(member(audit, "required")) ? ", required" : "");
+	if (member(audit, "error"))
+		print_text("             cannot be written: ", audit, "error");
+	print_text("             last hash ", audit, "hash");
+}
+
 void print_status(struct json_object *result)
 {
 	static const struct ctl_column columns[] = {
@@ -90,6 +104,7 @@ void print_status(struct json_object *result)
 		number(result, "commands_running"));
 	printf("refused      %lld as too many\n", number(result, "refused"));
 	print_states(member(result, "workspaces"));
+	print_audit(member(result, "audit"));
 	printf("cells lost   %lld\n", number(result, "cells_lost"));
 	print_text("self-test    ", member(result, "selftest"), "result");
 	putchar('\n');

@@ -152,6 +152,18 @@
 #define LIMIT_AUTOMATON_PATTERN_BYTES 2048        /* longer patterns are PCRE2's alone */
 #define LIMIT_AUTOMATON_REPEATS       1000        /* as are those whose {n,m} multiply to more */
 
+/* The audit log (supervisor/audit.c, supervisor/audit_writer.c). */
+#define LIMIT_AUDIT_QUEUE_BYTES                                          \
+	(8 * MIB) /* lines that wait for the disk; further ones are lost \
+		   */
+#define LIMIT_AUDIT_LINE_BYTES    (32 * KIB)  /* of one line's own members */
+#define LIMIT_AUDIT_TEXT_BYTES    4096        /* of a name in a line */
+#define LIMIT_AUDIT_RESERVE_BYTES (4 * KIB)   /* what a call's end takes of the queue, at most */
+#define LIMIT_AUDIT_TAIL_BYTES    (256 * KIB) /* looked at for the last whole line */
+#define LIMIT_AUDIT_STRANGERS     16          /* lines a second; further ones are counted in one */
+#define LIMIT_AUDIT_RETRY_MS      100         /* after a write that failed */
+#define LIMIT_AUDIT_END_MS        3000        /* for what is queued when cloisterd ends */
+
 /* Reading the configuration (supervisor/config_file.c, config_load.c). */
 #define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
 #define LIMIT_CONFIG_LINE_BYTES   4096

@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/audit.h"
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
 #include "supervisor/command_cause.h"
@@ -160,6 +161,8 @@ static void answer(struct call *call, struct observation *observation)
 			admission_shortage(call->service, call->request.tenant);
 	admission_call_ended(call->request.tenant, observation->wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
+	call_stats_tenant(call->request.tenant->usage, observation);
+	audit_call_ended(call->service->audit, call, observation);
 	control_events_ended(call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);
@@ -525,6 +528,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		.context = call,
 	};
 	*ret = call;
+	audit_call_admitted(service->audit, call);
 	workspace_enter(workspace, &call->ticket);
 	control_events_begun(call);
 	return 0;
@@ -589,6 +593,7 @@ void call_look(const struct call *call, struct call_view *ret)
 		.subject = subject_of(&call->request),
 		.workspace = call->workspace,
 		.tenant = call->request.tenant,
+		.request = &call->request,
 		.age_ms = (int64_t)(elapsed_us(call) / 1000),
 		.deadline_ms = deadline_ms(&call->request),
 		.is_command = is_command(call),

@@ -26,8 +26,9 @@ struct call_view {
 	const char *tool;
 	const char *state;   /* "waiting", "running", "ending" or "killed" */
 	struct text subject; /* borrowed: its command, or the path or pattern that it is about */
-	const struct workspace *workspace; /* borrowed */
-	const struct tenant *tenant;       /* borrowed: as it was when the call came */
+	const struct workspace *workspace;  /* borrowed */
+	const struct tenant *tenant;        /* borrowed: as it was when the call came */
+	const struct call_request *request; /* borrowed */
 	int64_t age_ms;
 	int64_t deadline_ms; /* after its beginning */
 	bool is_command;

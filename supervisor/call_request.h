@@ -10,6 +10,8 @@
 #include "common/errors.h"
 #include "supervisor/args_decode.h"
 
+#include <sys/types.h>
+
 struct json_object;
 struct tenant;
 
@@ -21,6 +23,9 @@ struct call_request {
 	char *decoded; /* what came as base64 */
 	struct json_object *json; /* a reference */
 	struct tenant *tenant;    /* as it was configured when the call came: held */
+	uid_t uid;                /* whose it is, for the audit log */
+	gid_t gid;
+	pid_t pid;
 };
 
 /* What is wrong with a request. */

@@ -3,6 +3,7 @@
 #include "supervisor/call_stats.h"
 
 #include "supervisor/observation.h"
+#include "supervisor/tenant.h"
 
 const uint64_t call_stats_bounds_us[CALL_STATS_BOUNDS] = {
 	100,
@@ -31,6 +32,22 @@ void call_stats_ended(
 	stats->sum_us[tool] += observation->wall_us;
 	if (tool == TOOL_RUN_COMMAND && observation->io)
 		stats->commands[observation->ended_by]++;
+}
+
+void call_stats_tenant(struct tenant_usage *usage, const struct observation *observation)
+{
+	const struct command_ended *command = observation->command;
+
+	usage->calls_ended++;
+	usage->calls_us += observation->wall_us;
+	if (!command)
+		return;
+	usage->command_cpu_us += command->user_us + command->system_us;
+	/* Nothing where it was not measured. */
+	if (command->cgroup.has_io) {
+		usage->io_read_bytes += command->cgroup.io_read_bytes;
+		usage->io_write_bytes += command->cgroup.io_write_bytes;
+	}
 }
 
 void call_stats_refused(struct call_stats *stats, enum tool_error error)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct observation;
+struct tenant_usage;
 
 /* Upper bounds of the histogram, in microseconds; one more bucket has what is above. */
 #define CALL_STATS_BOUNDS 12
@@ -26,5 +27,8 @@ struct call_stats {
 /** Counts a call of @tool that came to @observation. */
 void call_stats_ended(
 	struct call_stats *stats, enum tool_id tool, const struct observation *observation);
+
+/** Counts it for its tenant. */
+void call_stats_tenant(struct tenant_usage *usage, const struct observation *observation);
 
 void call_stats_refused(struct call_stats *stats, enum tool_error error);

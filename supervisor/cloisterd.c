@@ -9,14 +9,17 @@
 #include "common/landlock.h"
 #include "common/short_slice.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/audit.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config_reload.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/features.h"
 #include "supervisor/id_range.h"
+#include "supervisor/listen_fds.h"
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
+#include "supervisor/notify.h"
 #include "supervisor/options.h"
 #include "supervisor/peer_auth.h"
 #include "supervisor/pipe_stock.h"
@@ -31,6 +34,7 @@
 #include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -48,7 +52,7 @@ struct daemon {
 	struct listener *listener, *control;
 	struct shutdown *shutdown;
 	struct removal *removal;
-	const char *own_paths[6]; /* of which no workspace may be a parent; ended by NULL */
+	const char *own_paths[7]; /* of which no workspace may be a parent; ended by NULL */
 	int managed_fd;
 	bool failed; /* the exit status: the service manager starts it again */
 };
@@ -150,11 +154,60 @@ static void open_state(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
-static void bind_socket(struct daemon *daemon, const char *path, mode_t mode, struct listener **ret)
+/* Where the audit log is, malloc'ed; NULL: there is none. */
+static char *audit_path(const struct daemon *daemon)
 {
+	const struct config_host *host = &daemon->service.config->host;
+	char *path;
+
+	if (host->audit == AUDIT_OFF)
+		return NULL;
+	if (host->audit_file)
+		path = strdup(host->audit_file);
+	else if (asprintf(&path, "%s/audit.log", daemon->options.state_dir) < 0)
+		path = NULL;
+	if (!path)
+		die_with("out of memory");
+	return path;
+}
+
+static void open_audit(struct daemon *daemon)
+{
+	_cleanup_free_ char *path = audit_path(daemon);
 	int r;
 
 	if (!path)
+		return;
+	r = audit_new(
+		path, daemon->service.config->host.audit == AUDIT_REQUIRED, &daemon->service.audit);
+	if (r == -EAGAIN)
+		die_with("another cloisterd writes the audit log");
+	if (r < 0)
+		die(path, r);
+	add_own_path(daemon, canonical_path(path));
+}
+
+/* A socket that the service manager listens on goes before one of our own. */
+static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
+{
+	char *path;
+	int r = listener_adopt(fd, ret, &path);
+
+	if (r < 0)
+		die("cannot take the socket that was passed", r);
+	if (path)
+		add_own_path(daemon, canonical_path(path));
+	free(path);
+}
+
+static void bind_socket(
+	struct daemon *daemon, int fd, const char *path, mode_t mode, struct listener **ret)
+{
+	int r;
+
+	if (fd >= 0)
+		adopt_socket(daemon, fd, ret);
+	if (fd >= 0 || !path)
 		return;
 	r = startup_make_parent(path);
 	if (r == 0)
@@ -168,11 +221,11 @@ static void bind_sockets(struct daemon *daemon)
 {
 	const struct config *config = daemon->service.config;
 
-	bind_socket(daemon, daemon->options.agent_socket, (mode_t)config->host.agent_socket_mode,
-		&daemon->listener);
+	bind_socket(daemon, daemon->options.agent_fd, daemon->options.agent_socket,
+		(mode_t)config->host.agent_socket_mode, &daemon->listener);
 	/* Credentials decide; in user mode nobody else's can do. */
-	bind_socket(daemon, daemon->options.control_socket, config->from_file ? 0666 : 0600,
-		&daemon->control);
+	bind_socket(daemon, daemon->options.control_fd, daemon->options.control_socket,
+		config->from_file ? 0666 : 0600, &daemon->control);
 }
 
 static bool is_system_mode(const struct daemon *daemon)
@@ -287,8 +340,8 @@ static char *directory_of(const char *path)
 }
 
 /* All that is used by name from here on: the configuration and the names of users for a reload,
- * which may be there by way of a link, the workspaces that are ours, and the sockets, to remove
- * them. */
+ * which may be there by way of a link, the workspaces that are ours, the sockets, to remove
+ * them, and the audit log, to open it again. */
 static void lock_down(struct daemon *daemon)
 {
 	const struct options *options = &daemon->options;
@@ -297,6 +350,7 @@ static void lock_down(struct daemon *daemon)
 	_cleanup_free_ char *real_config = directory_of(real);
 	_cleanup_free_ char *agent = directory_of(options->agent_socket);
 	_cleanup_free_ char *control = directory_of(options->control_socket);
+	_cleanup_free_ char *log = audit_path(daemon), *audit = directory_of(log);
 	const struct lockdown_place places[] = {
 		{config, WALL_READ},
 		{real_config, WALL_READ},
@@ -305,6 +359,8 @@ static void lock_down(struct daemon *daemon)
 					     LANDLOCK_ACCESS_FS_REMOVE_DIR},
 		{agent, LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{control, LANDLOCK_ACCESS_FS_REMOVE_FILE},
+		{audit, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+				LANDLOCK_ACCESS_FS_MAKE_REG},
 	};
 	const char *step;
 	int r = lockdown(places, ARRAY_SIZE(places), &step);
@@ -330,6 +386,7 @@ static void start(struct daemon *daemon)
 	check_features(daemon);
 	own_config(daemon);
 	open_state(daemon);
+	open_audit(daemon);
 	start_spawner(daemon);
 	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
@@ -359,6 +416,9 @@ static void start(struct daemon *daemon)
 		die_with("out of memory");
 	(void)short_slice();
 	lock_down(daemon);
+	r = audit_start(daemon->service.audit);
+	if (r < 0)
+		die("cannot start the audit log's thread", r);
 }
 
 static void serve(struct daemon *daemon)
@@ -376,9 +436,13 @@ static void serve(struct daemon *daemon)
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
 		if (r == 0 && daemon->control)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
-		log_info("listening on %s", daemon->options.agent_socket);
+		log_info("listening on %s", daemon->options.agent_fd >= 0
+						    ? "the socket that was passed"
+						    : daemon->options.agent_socket);
 		selftest_start(daemon->service.selftest);
 	}
+	if (r == 0)
+		r = notify_start(&daemon->service);
 	if (r < 0)
 		die("cannot serve", r);
 	event_base_dispatch(daemon->service.base);
@@ -400,6 +464,8 @@ static void stop(struct daemon *daemon)
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);
 	config_reload_free(daemon->config_reload);
+	audit_free(daemon->service.audit);
+	notify_close();
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
 	turn_stop();
@@ -413,14 +479,24 @@ static void stop(struct daemon *daemon)
 int main(int argc, char **argv)
 {
 	static struct daemon daemon;
+	struct listen_fds passed;
 	const char *message = NULL;
+	int r;
 
 	startup_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(false);
 	options_read(argc, argv, &daemon.options);
-	startup_close_inherited(daemon.options.connection_fd);
+	if (listen_fds_take(&passed, &message) < 0)
+		die_with(message);
+	daemon.options.agent_fd = passed.agent;
+	daemon.options.control_fd = passed.control;
+	startup_close_inherited(daemon.options.connection_fd >= 0 ? 1 : passed.count);
 	log_init(daemon.options.connection_fd >= 0);
+	r = notify_open();
+	if (r < 0)
+		log_warning("the service manager cannot be told anything: $NOTIFY_SOCKET: %s",
+			strerror(-r));
 	if (daemon.options.check)
 		return check_config(daemon.options.config);
 	read_config(&daemon);

@@ -19,8 +19,10 @@ struct config_host {
 	uint64_t agent_socket_mode;
 	char *control_socket;
 	char *state_dir;
-	char *user;    /* to become when started as root */
-	uint64_t mode; /* enum config_mode */
+	uint64_t audit;   /* enum audit_mode */
+	char *audit_file; /* NULL: audit.log in the state directory */
+	char *user;       /* to become when started as root */
+	uint64_t mode;    /* enum config_mode */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t connections_per_user;

@@ -5,8 +5,10 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/audit.h"
 #include "supervisor/config_keys.h"
 #include "supervisor/log.h"
+#include "supervisor/notify.h"
 #include "supervisor/service.h"
 #include "supervisor/spawner_link.h"
 #include "supervisor/turns.h"
@@ -95,12 +97,16 @@ static bool changes_only_what_can(struct config *old, struct config *new, char *
 	return fine;
 }
 
-int config_reload_now(struct config_reload *reload, char **ret_first)
+static int reload_now(struct config_reload *reload, char **ret_first)
 {
 	_cleanup_free_ char *first = NULL;
 	struct service *service = reload->service;
 	struct config *old = service->config, *new = NULL;
-	int r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
+	int r;
+
+	/* Whoever renames the log need not have a configuration without mistakes. */
+	audit_reopen(service->audit);
+	r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
 
 	if (r == 0 && !changes_only_what_can(old, new, &first))
 		r = -EINVAL;
@@ -125,13 +131,27 @@ int config_reload_now(struct config_reload *reload, char **ret_first)
 	return 0;
 }
 
+int config_reload_now(struct config_reload *reload, char **ret_first)
+{
+	int r;
+
+	notify_reloading();
+	r = reload_now(reload, ret_first);
+	notify_ready();
+	return r;
+}
+
 static void on_hang_up(evutil_socket_t number, short what, void *context)
 {
 	_cleanup_free_ char *first = NULL;
+	struct config_reload *reload = context;
+	int r;
 
 	(void)number;
 	(void)what;
-	(void)config_reload_now(context, &first);
+	r = config_reload_now(reload, &first);
+	audit_act(reload->service->audit, NULL, "reload", (struct text){NULL, 0},
+		r < 0 ? tool_error_name(TOOL_EXECUTION_ERROR) : "done");
 }
 
 struct config_reload *config_reload_new(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: kill, drain, resume and reload, for administrators. */
 #include "common/cleanup.h"
+#include "supervisor/audit.h"
 #include "supervisor/config_reload.h"
 #include "supervisor/control.h"
 #include "supervisor/log.h"
@@ -37,6 +38,8 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 	if (control_find(session, request, &target) < 0)
 		return;
 	calls_each(kill_call, &killing);
+	audit_act(session->service->audit, session, "kill",
+		target.call.data ? target.call : target.workspace, "done");
 	log_info("uid %u ended %lld calls", (unsigned)session->peer.uid, (long long)killing.told);
 	if (request->notification)
 		return;
@@ -64,6 +67,8 @@ static void set_draining(
 		log_info("uid %u: %s", (unsigned)session->peer.uid,
 			draining ? "no new calls are taken" : "calls are taken again");
 	session->service->draining = draining;
+	audit_act(session->service->audit, session, draining ? "drain" : "resume",
+		(struct text){NULL, 0}, "done");
 	if (request->notification)
 		return;
 	calls_each(count_call, &calls);
@@ -90,13 +95,17 @@ void control_reload(struct session *session, struct jsonrpc_request *request)
 	_cleanup_free_ char *first = NULL, *message = NULL;
 	struct service *service = session->service;
 	struct json_text json;
+	int r;
 
 	if (!service->config_reload) {
 		control_refuse(session, request, TOOL_NOT_FOUND,
 			"There is no configuration file: cloisterd was started without --config");
 		return;
 	}
-	if (config_reload_now(service->config_reload, &first) < 0) {
+	r = config_reload_now(service->config_reload, &first);
+	audit_act(service->audit, session, "reload", (struct text){NULL, 0},
+		r < 0 ? tool_error_name(TOOL_EXECUTION_ERROR) : "done");
+	if (r < 0) {
 		if (asprintf(&message,
 			    "The configuration was not reloaded and the old one stays: "
 			    "%s; the log has all that is wrong",

@@ -3,6 +3,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/audit.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/control.h"
@@ -145,6 +146,25 @@ static void put_refused(struct json_text *json, const struct service *service)
 	control_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
 }
 
+static void put_audit(struct json_text *json, const struct audit *audit)
+{
+	struct audit_state state;
+
+	json_text_key(json, "audit");
+	if (!audit_look(audit, &state)) {
+		json_text_null(json);
+		return;
+	}
+	json_text_object_begin(json);
+	control_put_bool(json, "required", state.required);
+	control_put(json, "error", state.error != 0 ? strerror(state.error) : NULL);
+	control_put_number(json, "lines", (int64_t)state.lines);
+	control_put(json, "hash", state.hash);
+	control_put_number(json, "lost", (int64_t)state.lost);
+	control_put_number(json, "queued_bytes", (int64_t)state.queued_bytes);
+	json_text_object_end(json);
+}
+
 void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
@@ -179,6 +199,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
 		control_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
 	json_text_object_end(&look.json);
+	put_audit(&look.json, service->audit);
 	put_enforcement(&look.json, service->cgroup);
 	control_selftest_put(&look.json, service->selftest);
 	end(session, &look);

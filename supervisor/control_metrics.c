@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: metrics, for observers and administrators: OpenMetrics 1.0 text. */
 #include "common/cleanup.h"
+#include "supervisor/audit.h"
 #include "supervisor/config.h"
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
@@ -207,6 +208,63 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 	}
 }
 
+/* Of each tenant, since cloisterd started. */
+static void put_tenant_totals(struct evbuffer *out, const struct config *config)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+		double unit;
+	} totals[] = {
+		{"tenant_calls_ended", "Tool calls of a tenant that ended.",
+			offsetof(struct tenant_usage, calls_ended), 1},
+		{"tenant_call_seconds", "Time of a tenant's calls, from admission to answer.",
+			offsetof(struct tenant_usage, calls_us), 1e6},
+		{"tenant_command_cpu_seconds", "CPU time of a tenant's commands.",
+			offsetof(struct tenant_usage, command_cpu_us), 1e6},
+		{"tenant_io_read_bytes",
+			"What a tenant's commands read from devices, where measured.",
+			offsetof(struct tenant_usage, io_read_bytes), 1},
+		{"tenant_io_written_bytes", "What they wrote to devices, where measured.",
+			offsetof(struct tenant_usage, io_write_bytes), 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
+		family(out, totals[i].name, "counter", totals[i].help);
+		for (size_t j = 0; j < config->n_tenants; j++) {
+			const char *usage = (const char *)config->tenants[j]->usage;
+			uint64_t value = *(const uint64_t *)(usage + totals[i].offset);
+
+			evbuffer_add_printf(out, "cloister_%s_total{tenant=", totals[i].name);
+			put_label(out, config->tenants[j]->name);
+			if (totals[i].unit == 1)
+				evbuffer_add_printf(out, "} %llu\n", (unsigned long long)value);
+			else
+				evbuffer_add_printf(
+					out, "} %.6f\n", (double)value / totals[i].unit);
+		}
+	}
+}
+
+static void put_audit(struct evbuffer *out, const struct audit *audit)
+{
+	struct audit_state state;
+
+	if (!audit_look(audit, &state))
+		return;
+	family(out, "audit_lines", "counter", "Lines of the audit log's chain.");
+	evbuffer_add_printf(
+		out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
+	family(out, "audit_lines_lost", "counter", "Lines that the audit log had no room for.");
+	evbuffer_add_printf(
+		out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
+	family(out, "audit_queue_bytes", "gauge", "What waits to be written to the audit log.");
+	evbuffer_add_printf(
+		out, "cloister_audit_queue_bytes %llu\n", (unsigned long long)state.queued_bytes);
+	family(out, "audit_writable", "gauge", "Whether the last write to the audit log worked.");
+	evbuffer_add_printf(out, "cloister_audit_writable %d\n", state.error == 0);
+}
+
 void control_metrics(struct session *session, struct jsonrpc_request *request)
 {
 	struct evbuffer *out = request->notification ? NULL : evbuffer_new();
@@ -228,11 +286,13 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
 	put_cells(out, workspaces_counts(service->workspaces), &spares);
 	put_tenants(out, service->config);
+	put_tenant_totals(out, service->config);
 	put_turns(out, service->config, "tenant_turns_waiting",
 		"Calls of a tenant that wait for their turn.",
 		offsetof(struct queue_flow, n_waiting));
 	put_turns(out, service->config, "tenant_turns_running",
 		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
+	put_audit(out, service->audit);
 	control_selftest_metrics(out, service->selftest);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);

@@ -8,6 +8,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/id_range.h"
+#include "supervisor/namespaces_probe.h"
 #include "supervisor/tenant.h"
 
 #include <errno.h>
@@ -76,12 +77,26 @@ static bool has_uidmap(const struct cgroup *cgroup)
 	return id_range_can_map() || id_range_has_helpers();
 }
 
+static struct namespaces_probe namespaces;
+
+static bool makes_namespaces(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return namespaces_probe(&namespaces) == 0 && namespaces.error == 0;
+}
+
+static bool mounts_proc(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return namespaces.fresh_proc;
+}
+
 #define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
 
 static const struct feature {
 	const char *name;
 	bool (*is_there)(const struct cgroup *cgroup);
-	const char *remedy;
+	const char *remedy; /* NULL: namespaces_remedy says */
 	const char *cost;
 } features[] = {
 	{"cgroups", has_cgroup,
@@ -112,25 +127,40 @@ static const struct feature {
 		"(AmbientCapabilities= in its unit) nor are newuidmap and newgidmap installed: "
 		"apt install uidmap",
 		"subordinate ids cannot be mapped, so there is no system mode"},
+	{"namespaces", makes_namespaces, NULL,
+		"no workspace can be opened, if cloisterd starts at all"},
+	{"fresh_proc", mounts_proc,
+		"/proc has parts masked here, as containers have: run the container with "
+		"--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
+		"(docker) or procMount: Unmasked (Kubernetes), and without ProtectKernelTunables= "
+		"and the like in cloisterd's unit",
+		"no workspace can be opened"},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
 		"descriptors that clients pass are received and closed by a thread of their own"},
 };
 
+static const char *namespaces_fix;
 static bool present[ARRAY_SIZE(features)];
 
 void features_probe(const struct cgroup *cgroup)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		present[i] = features[i].is_there(cgroup);
+	namespaces_fix = namespaces_remedy("/proc/sys", namespaces.error);
+}
+
+static const char *remedy_of(const struct feature *feature)
+{
+	return feature->remedy ? feature->remedy : namespaces_fix;
 }
 
 void features_each(void (*each)(void *context, const struct feature_report *report), void *context)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
 		struct feature_report report = {
-			features[i].name, features[i].cost, features[i].remedy, present[i]};
+			features[i].name, features[i].cost, remedy_of(&features[i]), present[i]};
 
 		each(context, &report);
 	}
@@ -158,7 +188,7 @@ bool feature_is_present(const char *name)
 
 const char *feature_names(void)
 {
-	static char names[192];
+	static char names[256];
 	size_t len = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(features) && len < sizeof(names); i++)
@@ -175,7 +205,7 @@ int features_check(const struct string_list *required, char **ret_message)
 		if (feature && present[feature - features])
 			continue;
 		if (asprintf(ret_message, "the configuration requires %s: %s", required->strings[i],
-			    feature ? feature->remedy : "there is no such feature") < 0)
+			    feature ? remedy_of(feature) : "there is no such feature") < 0)
 			*ret_message = NULL;
 		return -ENOTSUP;
 	}

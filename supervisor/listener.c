@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/audit.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/jsonrpc.h"
@@ -92,6 +93,30 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret)
 	return 0;
 }
 
+int listener_adopt(int fd, struct listener **ret, char **ret_path)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address) - 1; /* its NUL is not always there */
+	char *path = NULL;
+
+	if (!listener)
+		return -ENOMEM;
+	if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+		address.sun_path[0] == '/') {
+		path = strdup(address.sun_path);
+		if (!path) {
+			free(listener);
+			return -ENOMEM;
+		}
+	}
+	listener->fd = fd;
+	listener->takes_fds = !fd_closer_refuse_instead(fd);
+	*ret = listener;
+	*ret_path = path;
+	return 0;
+}
+
 /* Says why, once, without waiting for anything: the socket is new and its buffer empty. With
  * @retry_after_ms it is BUSY, otherwise @code. */
 static void refuse(const struct listener *listener, int fd, const char *message, const char *code,
@@ -123,6 +148,9 @@ static void admit(const struct listener *listener, int fd)
 	int r = peer_auth_read(fd, &peer);
 	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
 
+	if (!known)
+		audit_stranger(service->audit, &peer,
+			listener->endpoint == &agent_endpoint ? "agent" : "control");
 	if (!known && (service->strangers >= LIMIT_STRANGERS ||
 			      stranger_new(service, fd, listener->takes_fds) < 0))
 		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN", 0);

@@ -17,6 +17,10 @@ struct listener;
  */
 int listener_bind(const char *path, mode_t mode, struct listener **ret);
 
+/** A listener on the socket @fd, taken on success, which listens already. Its name, which it stays
+ * with, is in *ret_path (malloc'ed; NULL: it has none). Before lock-down. 0 or -ENOMEM. */
+int listener_adopt(int fd, struct listener **ret, char **ret_path);
+
 /** Begins to accept, for @endpoint. 0 or -errno. */
 int listener_start(
 	struct listener *listener, struct service *service, const struct endpoint *endpoint);

@@ -4,14 +4,32 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
+#include <unistd.h>
 
 static bool quiet_log, journal;
+
+/* systemd.exec(5): the variable says which file the journal reads. What was started by a service
+ * with its errors going elsewhere has it, too. */
+static bool is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	struct stat stat_buf;
+	char ours[64];
+
+	if (!stream || fstat(STDERR_FILENO, &stat_buf) < 0)
+		return false;
+	snprintf(ours, sizeof(ours), "%llu:%llu", (unsigned long long)stat_buf.st_dev,
+		(unsigned long long)stat_buf.st_ino);
+	return strcmp(stream, ours) == 0;
+}
 
 void log_init(bool quiet)
 {
 	quiet_log = quiet;
-	journal = getenv("JOURNAL_STREAM") != NULL;
+	journal = is_journal();
 }
 
 static void write_line(int priority, const char *format, va_list arguments)

@@ -2,6 +2,7 @@
 /* cloisterd: tools.list, tool.call and tool.cancel. */
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/audit.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
@@ -181,8 +182,11 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 }
 
 static void refuse(struct session *session, const struct jsonrpc_request *request,
-	const struct session_reply *reply, struct call_refusal *refusal)
+	const struct workspace *workspace, const struct session_reply *reply,
+	struct call_refusal *refusal)
 {
+	audit_call_refused(session->service->audit, session, workspace, refusal->tool,
+		refusal->error == TOOL_OK ? "INVALID_PARAMS" : tool_error_name(refusal->error));
 	if (request->notification)
 		;
 	else if (refusal->error == TOOL_OK)
@@ -205,11 +209,12 @@ static void refuse_workspace(struct session *session, const struct jsonrpc_reque
 	struct call_refusal refusal = {.error = TOOL_WORKSPACE_NOT_FOUND};
 	struct text tool;
 
-	if (request->notification)
-		return;
 	if (reply->mcp == MCP_NONE) {
-		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR, sentence,
+		audit_call_refused(session->service->audit, session, NULL, NULL,
 			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+				sentence, tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
 		return;
 	}
 	if (session_string_param(params, "tool", &tool) && tool.data)
@@ -219,7 +224,7 @@ static void refuse_workspace(struct session *session, const struct jsonrpc_reque
 			       "_meta[\"cloister/workspace\"]"
 			     : "No workspace is open: start `cloister mcp --workspace W`, "
 			       "or name one in _meta[\"cloister/workspace\"]");
-	refuse(session, request, reply, &refusal);
+	refuse(session, request, NULL, reply, &refusal);
 }
 
 /* The workspace that the call names or that is the default; held by its session, or for a managed
@@ -270,6 +275,9 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		answer_busy(session, request->id_text);
 		return;
 	}
+	call_request->uid = session->peer.uid;
+	call_request->gid = session->peer.gid;
+	call_request->pid = session->peer.pid;
 	call->session = session;
 	call->stream_base64 = call_request->options.base64;
 	call->id_text = TAKE_PTR(request->id_text);
@@ -294,11 +302,15 @@ static bool is_refused(
 	struct session *session, const struct call_request *request, struct call_refusal *refusal)
 {
 	const char *nothing = service_takes_nothing(session->service);
+	const char *unheard = audit_forbids(session->service->audit);
 	struct admission_refusal admission;
 
 	if (nothing) {
 		refusal->error = service_refusal(session->service);
 		refusal->message = strdup(nothing);
+	} else if (unheard) {
+		refusal->error = TOOL_BUSY;
+		refusal->message = strdup(unheard);
 	} else if (admission_refuses_call(session->service, request->tenant, session_calls(session),
 			   call_takes_turn(request), &admission)) {
 		refusal->error = TOOL_BUSY;
@@ -327,10 +339,10 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 		goto out;
 	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),
 		    &call_request, &refusal) < 0) {
-		refuse(session, request, reply, &refusal);
+		refuse(session, request, workspace, reply, &refusal);
 	} else if (is_refused(session, &call_request, &refusal)) {
 		call_request_done(&call_request);
-		refuse(session, request, reply, &refusal);
+		refuse(session, request, workspace, reply, &refusal);
 	} else {
 		start(session, request, workspace, &call_request, reply);
 	}

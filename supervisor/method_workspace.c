@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+#include "supervisor/audit.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/config.h"
 #include "supervisor/features.h"
@@ -114,6 +115,7 @@ static void wait_for(struct session *session, struct jsonrpc_request *request,
 	pending->session = session;
 	pending->id_text = TAKE_PTR(request->id_text);
 	pending->workspace = workspace;
+	pending->audit = session->service->audit;
 	pending->ticket = (struct workspace_ticket){
 		.call = last--, .slot = slot, .owner = owner, .context = pending};
 	LIST_INSERT_HEAD(&session->pending, pending, entry);
@@ -138,6 +140,15 @@ static int no_frame(void *context, const struct channel_frame *frame)
 	return -EBADMSG;
 }
 
+static int open_for(struct session *session, struct workspace *workspace)
+{
+	int r = session_add_workspace(session, workspace_hold(workspace));
+
+	if (r == 0)
+		audit_workspace(session->service->audit, "workspace.opened", session, workspace);
+	return r;
+}
+
 /* Its turn has come: the workspace is open. */
 static void on_opened(void *context)
 {
@@ -149,9 +160,7 @@ static void on_opened(void *context)
 	/* A reload may have come in between. */
 	if (session && !session_may_use(session, pending->workspace))
 		answer_refusal(session, pending->id_text, TOOL_FORBIDDEN, NULL);
-	else if (session &&
-		 session_add_workspace(session, workspace_hold(pending->workspace)) == 0 &&
-		 pending->id_text) {
+	else if (session && open_for(session, pending->workspace) == 0 && pending->id_text) {
 		session_answer_begin(session, &json, pending->id_text);
 		json_text_object_begin(&json);
 		put_workspace(&json, pending->workspace);
@@ -216,6 +225,18 @@ static bool take_protocol(struct session *session, struct json_object *params)
 	return true;
 }
 
+/* A refusal of what the audit log tells of. */
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	const char *event, enum tool_error error, const char *message)
+{
+	struct text name = {NULL, 0};
+
+	if (session_string_param(request->params, "workspace", &name) && !name.data)
+		(void)session_string_param(request->params, "root", &name);
+	audit_workspace_refused(session->service->audit, event, session, name, error);
+	answer_refusal(session, request->id_text, error, message);
+}
+
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
 	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
@@ -226,6 +247,9 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	if (service_takes_nothing(session->service)) {
 		error = service_refusal(session->service);
 		message = strdup(service_takes_nothing(session->service));
+	} else if (audit_forbids(session->service->audit)) {
+		error = TOOL_BUSY;
+		message = strdup(audit_forbids(session->service->audit));
 	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
 		   session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
 		error = TOOL_BUSY;
@@ -236,7 +260,7 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 		error = get_workspace(session, request->params, &workspace, &message);
 	}
 	if (error != TOOL_OK)
-		answer_refusal(session, request->id_text, error, message);
+		refuse(session, request, "workspace.open", error, message);
 	else
 		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &owner);
 }
@@ -369,6 +393,9 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 			end.error = tool_error_from_errno(-r);
 	}
 	workspace_set_removing(pending->workspace, false);
+	if (end.error == TOOL_OK)
+		audit_workspace(
+			pending->audit, "workspace.removed", pending->session, pending->workspace);
 	if (pending->session && end.error == TOOL_OK)
 		answer_empty(pending->session, pending->id_text);
 	else if (pending->session)
@@ -394,11 +421,12 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		return;
 	}
 	tenant = session_tenant(session, tenant_name);
-	error = tenant ? workspaces_get_managed(session->service->workspaces, tenant, name, false,
-				 &workspace, &message)
-		       : TOOL_FORBIDDEN;
+	error = audit_forbids(session->service->audit) ? TOOL_BUSY
+		: tenant ? workspaces_get_managed(session->service->workspaces, tenant, name, false,
+				   &workspace, &message)
+			 : TOOL_FORBIDDEN;
 	if (error != TOOL_OK) {
-		answer_refusal(session, request->id_text, error, message);
+		refuse(session, request, "workspace.remove", error, message);
 		return;
 	}
 	/* Our own use of it ends here; anybody else's, and calls in flight, stand against it. */

@@ -285,7 +285,7 @@ static void write_cgroup_usage(struct json_text *json, const struct command_cgro
 	}
 }
 
-static void write_usage(struct json_text *json, const struct observation *observation)
+void observation_write_usage(struct json_text *json, const struct observation *observation)
 {
 	json_text_key(json, "usage");
 	json_text_object_begin(json);
@@ -306,6 +306,6 @@ void observation_write(struct json_text *json, const struct observation *observa
 	put_string(json, "tool", observation->tool);
 	write_output(json, observation);
 	write_error(json, observation);
-	write_usage(json, observation);
+	observation_write_usage(json, observation);
 	json_text_object_end(json);
 }

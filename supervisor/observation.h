@@ -38,6 +38,9 @@ struct observation {
 /** Appends @observation as one JSON object. Failures show at the writer's flush. */
 void observation_write(struct json_text *json, const struct observation *observation);
 
+/** Its member "usage". */
+void observation_write_usage(struct json_text *json, const struct observation *observation);
+
 /* The JSON of one entry or match, for observation.items. */
 void observation_write_entry(struct json_text *json, const struct files_entry *entry);
 void observation_write_match(struct json_text *json, const struct files_match *match);

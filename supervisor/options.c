@@ -77,13 +77,13 @@ int options_complete(
 	take_from(&options->control_socket, host->control_socket);
 	take_from(&options->state_dir, host->state_dir);
 	/* A second instance that has its own agent socket must not take the first one's other. */
-	if (!options->agent_socket && !options->control_socket)
+	if (!options->agent_socket && !options->control_socket && options->agent_fd < 0)
 		options->control_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/control.sock");
-	if (!options->agent_socket)
+	if (!options->agent_socket && options->agent_fd < 0)
 		options->agent_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
-	if (!options->agent_socket) {
+	if (!options->agent_socket && options->agent_fd < 0) {
 		*ret_message = "XDG_RUNTIME_DIR is not set: say --agent-socket PATH";
 		return -EINVAL;
 	}
@@ -151,7 +151,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"version", no_argument, NULL, 'V'},
 		{0},
 	};
-	struct options options = {.connection_fd = -1};
+	struct options options = {.connection_fd = -1, .agent_fd = -1, .control_fd = -1};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)

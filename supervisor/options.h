@@ -8,13 +8,14 @@
 struct config_host;
 
 struct options {
-	const char *config;   /* the file; NULL: user mode */
-	bool check;           /* only look at it */
-	char *agent_socket;   /* NULL: a private instance has none */
-	char *state_dir;      /* likewise */
-	char *control_socket; /* NULL: nobody administers */
-	char *user;           /* to become, when started as root; NULL: none */
-	int connection_fd;    /* of a private instance's one client, or -1 */
+	const char *config;       /* the file; NULL: user mode */
+	bool check;               /* only look at it */
+	char *agent_socket;       /* NULL: a private instance has none */
+	char *state_dir;          /* likewise */
+	char *control_socket;     /* NULL: nobody administers */
+	char *user;               /* to become, when started as root; NULL: none */
+	int connection_fd;        /* of a private instance's one client, or -1 */
+	int agent_fd, control_fd; /* sockets that the service manager passed, or -1 */
 };
 
 /** Reads @argv. On --help, --version or a mistake prints and exits, with 0 or 2. */

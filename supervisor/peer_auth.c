@@ -41,6 +41,7 @@ int peer_auth_read(int fd, struct peer_credentials *ret)
 		return -EPROTO;
 	peer.uid = ids.uid;
 	peer.gid = ids.gid;
+	peer.pid = ids.pid;
 	r = read_groups(fd, &peer);
 	if (r < 0)
 		return r;

@@ -21,6 +21,7 @@ enum control_role {
 struct peer_credentials {
 	uid_t uid;
 	gid_t gid;
+	pid_t pid;     /* in our pid namespace, or 0; may be another process's by now */
 	gid_t *groups; /* supplementary */
 	size_t n_groups;
 };

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <time.h>
 
+struct audit;
 struct cgroup;
 struct config;
 struct config_reload;
@@ -41,6 +42,7 @@ struct service {
 	const struct cgroup *cgroup;
 	struct selftest *selftest;           /* NULL: a private instance has none */
 	struct config_reload *config_reload; /* NULL: there is no file to read again */
+	struct audit *audit;                 /* NULL: it is off */
 	struct call_stats stats;
 	uint64_t refused[ADMISSION_REASONS];
 	struct timespec started;    /* CLOCK_MONOTONIC */

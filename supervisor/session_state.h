@@ -10,6 +10,7 @@
 #include "supervisor/session.h"
 #include "supervisor/workspace.h"
 
+struct audit;
 struct config;
 struct control_watcher;
 struct json_text;
@@ -26,6 +27,7 @@ struct session_workspace {
 struct session_pending {
 	LIST_ENTRY(session_pending) entry;
 	struct session *session; /* NULL: the client is gone */
+	struct audit *audit;
 	char *id_text;
 	struct workspace_ticket ticket;
 	struct workspace *workspace; /* held */

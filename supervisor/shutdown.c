@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
 #include "supervisor/log.h"
+#include "supervisor/notify.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -64,6 +65,7 @@ void shutdown_begin(struct shutdown *shutdown)
 		return;
 	log_info("shutting down");
 	shutdown->service->shutting_down = true;
+	notify_stopping();
 	agent_conns_shut_down();
 	event_add(shutdown->check, &interval);
 }

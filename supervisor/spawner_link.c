@@ -8,6 +8,7 @@
 #include "common/program.h"
 #include "supervisor/id_range.h"
 #include "supervisor/log.h"
+#include "supervisor/namespaces_probe.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -79,20 +80,9 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 	return 0;
 }
 
-static const char *remedy(int error)
+static bool is_policy(uint32_t error)
 {
-	switch (error) {
-	case EPERM:
-	case EACCES:
-		return " (unprivileged user namespaces may be disabled here: see "
-		       "kernel.unprivileged_userns_clone, "
-		       "kernel.apparmor_restrict_unprivileged_userns "
-		       "and the container's seccomp profile)";
-	case ENOSPC:
-		return " (user.max_user_namespaces is too low)";
-	default:
-		return "";
-	}
+	return error == EPERM || error == EACCES || error == ENOSPC;
 }
 
 static int next_frame(struct spawner_link *link, struct channel_frame *ret)
@@ -142,9 +132,11 @@ static int wait_until_ready(
 		return r;
 	if (frame.type != SPAWNER_FAILED || setup_failure_get(frame.payload, &failure) < 0)
 		return -EBADMSG;
-	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s", (int)failure.step.len,
+	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s%s", (int)failure.step.len,
 		    failure.step.data, strerror((int)failure.error),
-		    remedy((int)failure.error)) < 0)
+		    is_policy(failure.error) ? ": " : "",
+		    is_policy(failure.error) ? namespaces_remedy("/proc/sys", (int)failure.error)
+					     : "") < 0)
 		*ret_message = NULL;
 	return -(int)failure.error;
 }

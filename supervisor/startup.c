@@ -85,17 +85,15 @@ void startup_reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-void startup_close_inherited(int keep)
+void startup_close_inherited(unsigned keep)
 {
 	int fd = 0;
 
 	while (fd >= 0 && fd <= STDERR_FILENO)
 		fd = open("/dev/null", O_RDWR);
-	if (fd > STDERR_FILENO && fd != keep)
+	if (fd > STDERR_FILENO)
 		close(fd);
-	if (keep > STDERR_FILENO + 1)
-		close_range(STDERR_FILENO + 1, (unsigned)keep - 1, 0);
-	close_range((unsigned)(keep > STDERR_FILENO ? keep : STDERR_FILENO) + 1, ~0U, 0);
+	close_range(STDERR_FILENO + 1 + keep, ~0U, 0);
 }
 
 void startup_raise_file_limit(void)

@@ -20,9 +20,9 @@ int startup_leave_root(const char *user, bool keep_mapping, const char **ret_mes
  */
 void startup_reset_signals(void);
 
-/** Closes what the launcher left open but 0, 1, 2 and @keep (-1: none), and opens /dev/null where
- * one of the three is missing. */
-void startup_close_inherited(int keep);
+/** Closes what the launcher left open but 0, 1, 2 and @keep descriptors from 3 on, and opens
+ * /dev/null where one of the three is missing. */
+void startup_close_inherited(unsigned keep);
 
 /** Raises RLIMIT_NOFILE to what is allowed: each workspace takes six descriptors. */
 void startup_raise_file_limit(void);

@@ -75,6 +75,8 @@ struct tenant_usage {
 	struct queue_flow flows[TURN_KINDS];
 	/* What the last ones took, about; 0: there were none. */
 	uint64_t call_us, connection_us;
+	/* And what has been, since cloisterd started. */
+	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };

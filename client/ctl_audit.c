@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterctl, perhaps as root and on another machine. Trusts nothing in the files: what of
+ * them is printed are numbers and hashes.
+ */
+#include "client/ctl_audit.h"
+
+#include "client/cloister.h"
+#include "common/chain/audit_chain.h"
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a broken chain does not say and a whole one need not: its last line was not finished. */
+#define STATUS_TORN 4
+
+struct verification {
+	const char *file;
+	unsigned long line;
+	struct audit_chain last; /* the last line that was whole */
+	bool any;                /* there was one */
+	/* What stands between whole lines: harmless where the next line says how much of it was
+	 * torn, and nothing is missing. */
+	unsigned fragments;
+	uint64_t torn; /* bytes of them */
+	const char *torn_file;
+	unsigned long torn_line;
+	const char *contains;
+	bool found;
+	uint64_t lines, wrong, torn_told, lost;
+};
+
+static void wrong(struct verification *run, const char *file, unsigned long line, const char *what)
+{
+	run->wrong++;
+	printf("%s:%lu: %s\n", file, line, what);
+}
+
+/* A member of a line whose hash is right; json-c reads it. */
+static uint64_t number_in(struct json_object *object, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(object, name, &value) ? json_object_get_uint64(value) : 0;
+}
+
+static bool says(struct json_object *object, const char *name, const char *expected)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(object, name, &value) &&
+	       strcmp(json_object_get_string(value), expected) == 0;
+}
+
+static void torn_is_over(struct verification *run, uint64_t told)
+{
+	if (run->fragments == 0 && told == 0)
+		return;
+	if (told > 0 && run->torn == told) {
+		run->torn_told++;
+		printf("%s:%lu: %" PRIu64
+		       " bytes of a line that was not finished, as the line after it says\n",
+			run->torn_file, run->torn_line, told);
+	} else if (run->fragments > 0) {
+		wrong(run, run->torn_file, run->torn_line,
+			"no line of an audit log: changed, or added");
+	} else {
+		wrong(run, run->file, run->line,
+			"tells of a line that was not finished, which is not there");
+	}
+	run->torn = 0;
+	run->fragments = 0;
+}
+
+/* Between what was whole last and @link. */
+static void check_place(struct verification *run, const struct audit_link *link, bool new_chain)
+{
+	bool follows =
+		strcmp(link->prev, run->last.hash) == 0 && link->self.seq == run->last.seq + 1;
+	char what[160];
+
+	if (!run->any || follows)
+		return;
+	if (new_chain)
+		snprintf(what, sizeof(what),
+			"a new chain begins: nothing shows what was between it and line %" PRIu64
+			" of the one before",
+			run->last.seq);
+	else if (link->self.seq > run->last.seq + 1)
+		snprintf(what, sizeof(what),
+			"%" PRIu64 " lines are missing before this one (%" PRIu64 " to %" PRIu64
+			")",
+			link->self.seq - run->last.seq - 1, run->last.seq + 1, link->self.seq - 1);
+	else if (link->self.seq == run->last.seq && strcmp(link->self.hash, run->last.hash) == 0)
+		snprintf(what, sizeof(what), "the line before it once more (%" PRIu64 ")",
+			link->self.seq);
+	else if (link->self.seq <= run->last.seq)
+		snprintf(what, sizeof(what),
+			"out of order: line %" PRIu64 " of the chain comes after line %" PRIu64,
+			link->self.seq, run->last.seq);
+	else
+		snprintf(what, sizeof(what),
+			"does not go on from the line before it: one of the two was written anew");
+	wrong(run, run->file, run->line, what);
+}
+
+static void whole_line(struct verification *run, const struct audit_link *link, const char *line)
+{
+	struct json_object *object = json_tokener_parse(line);
+	bool opened = says(object, "event", "audit.opened");
+
+	if (!json_object_is_type(object, json_type_object))
+		wrong(run, run->file, run->line, "is no JSON");
+	torn_is_over(run, opened ? number_in(object, "torn_bytes") : 0);
+	check_place(run, link, opened && says(object, "chain", "new"));
+	if (says(object, "event", "audit.lost")) {
+		run->lost += number_in(object, "lines");
+		printf("%s:%lu: says that %" PRIu64 " lines could not be written\n", run->file,
+			run->line, number_in(object, "lines"));
+	}
+	run->last = link->self;
+	run->any = true;
+	run->lines++;
+	run->found |= run->contains && strcmp(run->contains, link->self.hash) == 0;
+	json_object_put(object);
+}
+
+/* Of a line that wants nothing but its end of line nothing is missing. */
+static void check_line(struct verification *run, const char *line, size_t len, bool ended)
+{
+	struct audit_link link;
+	int r = audit_link_read((struct text){line, len}, &link);
+
+	run->line++;
+	if (r == 0) {
+		whole_line(run, &link, line);
+		return;
+	}
+	if (r == -EILSEQ && ended) {
+		torn_is_over(run, 0);
+		wrong(run, run->file, run->line, "changed: its hash is not that of what it says");
+		/* What it claims to be is where the next one goes on, so that one change is told
+		 * once. */
+		run->last = link.self;
+		run->any = true;
+		return;
+	}
+	if (run->fragments == 0) {
+		run->torn_file = run->file;
+		run->torn_line = run->line;
+	}
+	run->torn += len + (run->fragments > 0);
+	run->fragments++;
+}
+
+static int check_file(struct verification *run, const char *path)
+{
+	FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	char *line = NULL;
+	size_t size = 0;
+	ssize_t len;
+	int r;
+
+	run->file = path;
+	run->line = 0;
+	if (!file) {
+		complain("%s: %s", path, strerror(errno));
+		return -EIO;
+	}
+	errno = 0;
+	while ((len = getline(&line, &size, file)) >= 0) {
+		bool ended = len > 0 && line[len - 1] == '\n';
+
+		if (ended)
+			line[--len] = '\0';
+		check_line(run, line, (size_t)len, ended);
+	}
+	r = ferror(file) || !feof(file) ? -EIO : 0;
+	if (r < 0)
+		complain("%s: %s", path, strerror(errno));
+	free(line);
+	if (file != stdin)
+		fclose(file);
+	return r;
+}
+
+static int conclude(struct verification *run)
+{
+	bool torn = run->fragments > 0;
+
+	if (torn)
+		printf("%s:%lu: the last line is torn: %" PRIu64 " bytes of it are there\n",
+			run->torn_file, run->torn_line, run->torn);
+	if (run->contains && !run->found) {
+		run->wrong++;
+		printf("no line has the hash %s\n", run->contains);
+	}
+	printf("%" PRIu64 " lines, %" PRIu64 " mistakes, %" PRIu64
+	       " torn lines accounted for, %" PRIu64
+	       " lines lost by its own account; last line %" PRIu64 ", hash %s\n",
+		run->lines, run->wrong, run->torn_told, run->lost, run->last.seq, run->last.hash);
+	if (run->wrong > 0)
+		return STATUS_TOOL_FAILED;
+	return torn ? STATUS_TORN : STATUS_OK;
+}
+
+int audit_verify(int argc, char **argv, const char *contains)
+{
+	struct verification run = {.contains = contains, .last = audit_chain_new()};
+
+	for (int i = 0; i < argc; i++)
+		if (check_file(&run, argv[i]) < 0)
+			return STATUS_NO_SERVICE;
+	if (run.lines == 0 && run.wrong == 0 && run.fragments == 0)
+		puts("the files are empty");
+	return conclude(&run);
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterctl. Trusts its keyboard and the cloisterd it talks to, but not the names in what
+ * that tells. */
+#include "client/ctl_top.h"
+
+#include "client/client.h"
+#include "client/cloister.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVERY_MS 1000
+#define KEY_ESC  27
+
+static void say(struct top *top, const char *text)
+{
+	free(top->message);
+	top->message = text ? terminal_text(text) : NULL;
+}
+
+/* The result of @method, owned, or NULL; why is said. */
+static struct json_object *ask(struct client *client, const char *method,
+	struct json_object *params, struct top *top, int *ret)
+{
+	struct json_object *reply, *result, *error = NULL, *message = NULL;
+
+	*ret = client_request(client, method, params, &reply);
+	if (*ret < 0)
+		return NULL;
+	result = json_object_get(reply_result(reply));
+	if (!result && json_object_object_get_ex(reply, "error", &error) &&
+		json_object_object_get_ex(error, "message", &message))
+		say(top, json_object_get_string(message));
+	json_object_put(reply);
+	return result;
+}
+
+static void replace(struct json_object **place, struct json_object *result)
+{
+	if (!result)
+		return;
+	json_object_put(*place);
+	*place = result;
+}
+
+/* What the service has now. 0 or the error of the connection. */
+static int refresh_all(struct client *client, struct top *top)
+{
+	struct json_object *calls;
+	int r;
+
+	replace(&top->status, ask(client, "status", json_object_new_object(), top, &r));
+	if (r == 0)
+		replace(&top->tenants, ask(client, "tenants", json_object_new_object(), top, &r));
+	if (r < 0)
+		return r;
+	calls = ask(client, "commands", json_object_new_object(), top, &r);
+	if (r == 0 && calls)
+		r = top_take_calls(top, calls);
+	json_object_put(calls);
+	return r;
+}
+
+static void move_selection(struct top *top, long by)
+{
+	long row = top_selected(top);
+
+	if (row < 0)
+		return;
+	row += by;
+	if (row < 0)
+		row = 0;
+	if (row >= (long)top->n_rows)
+		row = (long)top->n_rows - 1;
+	memcpy(top->selected, top->rows[row].id, sizeof(top->selected));
+}
+
+/* A line from the keyboard, from what @text has. Escape gives it back empty. */
+static void read_filter(struct top *top)
+{
+	char prompt[TOP_FILTER_BYTES + 32];
+	size_t len;
+	int key;
+
+	timeout(-1);
+	for (;;) {
+		snprintf(prompt, sizeof(prompt), "only with: %s_", top->filter);
+		top_draw(top, prompt);
+		key = getch();
+		len = strlen(top->filter);
+		if (key == '\n' || key == '\r' || key == KEY_ENTER || key == ERR)
+			break;
+		if (key == KEY_ESC) {
+			top->filter[0] = '\0';
+			break;
+		}
+		if ((key == KEY_BACKSPACE || key == 127 || key == 8) && len > 0)
+			top->filter[len - 1] = '\0';
+		else if (key >= ' ' && key < 127 && len + 1 < sizeof(top->filter))
+			snprintf(top->filter + len, sizeof(top->filter) - len, "%c", key);
+	}
+	timeout(EVERY_MS);
+}
+
+/* 0 or the error of the connection. */
+static int kill_selected(struct client *client, struct top *top)
+{
+	struct json_object *params, *result;
+	char prompt[256], id[TOP_ID_BYTES];
+	long row = top_selected(top);
+	int key, r;
+
+	if (row < 0)
+		return 0;
+	/* Meanwhile nothing is asked for, so that nothing moves under the hand. */
+	memcpy(id, top->rows[row].id, sizeof(id));
+	snprintf(prompt, sizeof(prompt), "end %s of %.64s, %.64s? y/n", id, top->rows[row].tenant,
+		top->rows[row].workspace);
+	timeout(-1);
+	do {
+		top_draw(top, prompt);
+		key = getch();
+	} while (key == KEY_RESIZE);
+	timeout(EVERY_MS);
+	if (key != 'y' && key != 'Y') {
+		say(top, "nothing was ended");
+		return 0;
+	}
+	params = json_object_new_object();
+	json_object_object_add(params, "call", json_object_new_string(id));
+	say(top, NULL);
+	result = ask(client, "kill", params, top, &r);
+	if (result)
+		say(top, top_number(result, "told") > 0 ? "it was told to end"
+							: "it was ending already");
+	json_object_put(result);
+	return r;
+}
+
+/* 1: enough; 0; or the error of the connection. */
+static int act(struct client *client, struct top *top, int key)
+{
+	static const struct {
+		int key;
+		enum top_order order;
+	} orders[] = {
+		{'a', TOP_BY_AGE},
+		{'t', TOP_BY_TENANT},
+		{'w', TOP_BY_WORKSPACE},
+		{'o', TOP_BY_TOOL},
+	};
+
+	if (key != ERR && key != KEY_RESIZE)
+		say(top, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		if (key == orders[i].key)
+			top->order = orders[i].order;
+	switch (key) {
+	case 'q':
+		return 1;
+	case 'r':
+		top->reverse = !top->reverse;
+		break;
+	case KEY_DOWN:
+		move_selection(top, 1);
+		break;
+	case KEY_UP:
+		move_selection(top, -1);
+		break;
+	case KEY_NPAGE:
+		move_selection(top, LINES / 2);
+		break;
+	case KEY_PPAGE:
+		move_selection(top, -LINES / 2);
+		break;
+	case '/':
+		read_filter(top);
+		break;
+	case 'k':
+		return kill_selected(client, top);
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int loop(struct client *client, struct top *top)
+{
+	int r = 0;
+
+	while (r == 0) {
+		r = refresh_all(client, top);
+		if (r < 0)
+			break;
+		top_draw(top, NULL);
+		r = act(client, top, getch());
+	}
+	return r;
+}
+
+int top_run(struct client *client)
+{
+	const char *terminal = getenv("TERM");
+	struct top top = {0};
+	SCREEN *screen;
+	int r;
+
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+		complain("top needs a terminal; for a list: cloisterctl commands");
+		return STATUS_USAGE;
+	}
+	setlocale(LC_CTYPE, "");
+	/* Unlike initscr(3X) it comes back when it cannot. */
+	screen = newterm(terminal, stdout, stdin);
+	if (!screen) {
+		complain("top cannot use this terminal (TERM=%s); for a list: cloisterctl commands",
+			terminal ? terminal : "");
+		return STATUS_USAGE;
+	}
+	cbreak();
+	noecho();
+	keypad(stdscr, true);
+	set_escdelay(100);
+	curs_set(0);
+	timeout(EVERY_MS);
+	r = loop(client, &top);
+	endwin();
+	delscreen(screen);
+	top_free_rows(&top);
+	json_object_put(top.status);
+	json_object_put(top.tenants);
+	free(top.message);
+	if (r >= 0)
+		return STATUS_OK;
+	client_complain(r);
+	return STATUS_NO_SERVICE;
+}

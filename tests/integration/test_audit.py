@@ -1,0 +1,699 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log: what is in it, that its chain tells of any change, and that no disk stops a call."""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import resource
+import signal
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import RpcError
+from daemon import BUILD
+
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount, to trace, or to act as others")
+GENESIS = "0" * 64
+
+
+def digest(arguments):
+    """The digest of a call's arguments, as audit.h describes it."""
+    sha256 = hashlib.sha256()
+    for name in sorted(arguments, key=str.encode):
+        value = arguments[name]
+        kind = "s" if isinstance(value, str) else "j"
+        data = (value if kind == "s" else json.dumps(value, separators=(",", ":"))).encode()
+        sha256.update(name.encode() + b"\0" + f"{kind}{len(data)}".encode() + b"\0" + data)
+    return sha256.hexdigest()
+
+
+def config(area, mode="on", path=None):
+    where = f"audit_file = {path}\n" if path else ""
+    return (f"[cloister]\naudit = {mode}\n{where}admin_group = {area.account.gid}\n"
+            f"[tenant t]\nusers = {area.account.uid}\nmanaged = yes\nroots = {area.path}\n")
+
+
+def read(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_bytes().splitlines()]
+
+
+def verify(area, *words):
+    """(exit status, lines of what is said)"""
+    done = area.run("cloisterctl", "audit", "verify", *map(str, words))
+    assert done.stderr == b"" or done.returncode == 3, done.stderr
+    return done.returncode, done.stdout.decode().splitlines()
+
+
+class Audited:
+    """A daemon with an audit log, and its client with a workspace."""
+
+    def __init__(self, start_daemon, area, mode="on", path=None, **keywords):
+        self.area = area
+        self.daemon = start_daemon(config=config(area, mode, path), **keywords)
+        self.log = pathlib.Path(path or self.daemon.state / "audit.log")
+        self.client = self.daemon.connect()
+        self.client.call("workspace.open", {"workspace": "w"})
+
+    def observe(self, command):
+        return self.client.observe("run_command", {"command": command})
+
+    def status(self):
+        with self.daemon.control() as control:
+            return control.call("status")["audit"]
+
+    def written(self):
+        """The lines, once all of them are written."""
+        self.settle()
+        return read(self.log)
+
+    def settle(self):
+        assert procfs.eventually(lambda: self.status()["queued_bytes"] == 0 and not self.status()["error"])
+
+    def events(self, name):
+        return [line for line in self.written() if line["event"] == name]
+
+    def verify(self, *files):
+        self.settle()
+        return verify(self.area, *(files or [self.log]))
+
+    def thread(self):
+        (found,) = [int(task.name) for task in pathlib.Path(f"/proc/{self.daemon.pid}/task").iterdir()
+                    if (task / "comm").read_text() == "audit\n"]
+        return found
+
+
+@pytest.fixture
+def audited(start_daemon, area):
+    return Audited(start_daemon, area)
+
+
+# What is in it
+
+
+def test_a_call_and_its_end(audited):
+    arguments = {"command": "echo hällo; exit 3", "timeout_ms": 20000}
+    audited.client.call("tool.call", {"tool": "run_command", "arguments": arguments})
+    (begun,), (ended,) = audited.events("call.admitted"), audited.events("call.ended")
+    account = audited.area.account
+    for line in begun, ended:
+        assert (line["uid"], line["gid"], line["pid"]) == (account.uid, account.gid, os.getpid())
+        assert (line["tenant"], line["workspace"], line["tool"]) == ("t", "w", "run_command")
+        assert line["call"] == begun["call"]
+    assert (begun["decision"], begun["arguments"], begun["deadline_ms"]) == ("allow", digest(arguments), 20000)
+    assert (ended["success"], ended["code"], ended["cause"]) == (True, None, "exit")
+    assert ended["wait_status"] == 3 << 8
+    assert ended["usage"]["wall_us"] > 0 and ended["usage"]["max_rss_bytes"] > 0
+    assert begun["time"] <= ended["time"]
+
+
+def test_the_digest_does_not_depend_on_the_form(audited):
+    same = [
+        {"tool": "write_file", "arguments": {"path": "a", "content": "ü/\n", "create_dirs": True}},
+        {"tool_call": {"function": {"name": "write_file", "arguments":
+                                    '{ "create_dirs":true,"content":"\\u00fc\\/\\n", "path":"\\u0061"}'}}},
+    ]
+    for params in same:
+        assert audited.client.call("tool.call", params)["success"]
+    other = {"path": "a", "content": "ü/\n", "create_dirs": False}
+    audited.client.call("tool.call", {"tool": "write_file", "arguments": other})
+    audited.client.call("tool.call", {"tool": "read_file", "arguments": {},
+                                      "options": {"path_base64": "YQ=="}})
+    found = [line["arguments"] for line in audited.events("call.admitted")]
+    expected = digest({"path": "a", "content": "ü/\n", "create_dirs": True})
+    assert found == [expected, expected, digest(other), digest({"path_base64": "YQ=="})]
+    # What was written is not in the log.
+    assert "ü" not in audited.log.read_text() and "u00fc" not in audited.log.read_text()
+
+
+def test_what_is_refused(audited):
+    client = audited.client
+    client.call("tool.call", {"tool": "no_such_tool", "arguments": {}})
+    client.call("tool.call", {"tool": "read_file", "arguments": {"path": "../x"}})
+    with pytest.raises(RpcError):
+        client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "nonsense": 1})
+    with pytest.raises(RpcError):
+        client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "workspace": "other"})
+    # Nobody waits for an answer to these, and they are refused all the same.
+    client.notify("tool.call", {"tool": "no_such_tool", "arguments": {}})
+    with pytest.raises(RpcError):
+        client.call("workspace.open", {"root": "/"})
+    refused = audited.events("call.refused")
+    assert [line["code"] for line in refused] == [
+        "UNKNOWN_TOOL", "PATH_OUTSIDE_WORKSPACE", "INVALID_PARAMS", "WORKSPACE_NOT_FOUND", "UNKNOWN_TOOL"]
+    assert refused[0]["tool"] == "no_such_tool" and refused[1]["workspace"] == "w"
+    assert all(line["decision"] == "refuse" and line["uid"] == audited.area.account.uid for line in refused)
+    (opening,) = audited.events("workspace.open")
+    assert (opening["workspace"], opening["code"]) == ("/", "FORBIDDEN")
+    assert not audited.events("call.admitted")
+    assert audited.verify()[0] == 0
+
+
+def test_workspaces_and_admins(audited):
+    client, daemon = audited.client, audited.daemon
+    begun = client.begin("run_command", {"command": "sleep 600"})
+    with daemon.control() as control:
+        (call,) = procfs.eventually(lambda: [c for c in control.call("commands")["calls"] if c["state"] == "running"])
+        control.call("kill", {"call": call["call"]})
+        assert client.result(begun)["output"]["ended_by"] == "admin"
+        for act in "drain", "resume", "reload":
+            control.call(act)
+    client.call("workspace.remove", {"workspace": "w"})
+    acts = [(line["act"], line.get("target"), line["outcome"]) for line in audited.events("admin.act")]
+    assert acts == [("kill", call["call"], "done"), ("drain", None, "done"), ("resume", None, "done"),
+                    ("reload", None, "done")]
+    assert all(line["uid"] == audited.area.account.uid for line in audited.events("admin.act"))
+    assert audited.events("call.ended")[0]["cause"] == "admin"
+    names = [line["event"] for line in audited.written() if line["event"].startswith("workspace.")]
+    assert names == ["workspace.opened", "workspace.closed", "workspace.removed"]
+    assert not daemon.reload(config(audited.area) + "nonsense = 1\n")
+    by_signal = audited.events("admin.act")[-1]
+    assert (by_signal["by"], by_signal["outcome"]) == ("signal", "EXECUTION_ERROR")
+
+
+@as_root
+def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tenants):
+    daemon = start_daemon(config=config(area).replace("audit = on\n", "audit = on\nagent_socket_mode = 0666\n"))
+    for _ in range(200):
+        daemon.connect(tenants[0]).close()
+    log = daemon.state / "audit.log"
+
+    def strangers():
+        return [line for line in read(log) if line["event"] == "stranger.refused"]
+
+    def accounted():
+        with daemon.control() as control:
+            queued = control.call("status")["audit"]["queued_bytes"]
+        return queued == 0 and len(strangers()) + sum(s.get("strangers_before", 0) for s in strangers())
+
+    assert procfs.eventually(lambda: accounted() and strangers())
+    assert strangers()[0]["uid"] == tenants[0].uid and strangers()[0]["socket"] == "agent"
+    assert len(strangers()) < 150
+    # One more in a later second tells of those that have no line of their own.
+    assert procfs.eventually(lambda: [daemon.connect(tenants[0]).close()] and accounted() >= 200, 20)
+    with daemon.control(tenants[1]) as other:
+        other.request("status")
+        other.receive()
+    assert procfs.eventually(lambda: strangers()[-1]["socket"] == "control" or
+                             [daemon.control(tenants[1]).close()] and False, 20)
+
+
+# The chain
+
+
+@pytest.fixture(scope="module")
+def long_log(area, tmp_path_factory):
+    """A log of some lines."""
+    started = []
+    from daemon import Daemon
+
+    def start(**keywords):
+        started.append(Daemon(area, **keywords))
+        return started[-1]
+
+    audited = Audited(start, area)
+    for i in range(8):
+        audited.client.call("tool.call", {"tool": "write_file", "arguments": {"path": f"f{i}", "content": "x"}})
+    audited.written()
+    started[0].stop()
+    return audited.log.read_bytes().splitlines(keepends=True)
+
+
+def test_each_line_has_the_hash_of_the_one_before(long_log):
+    before = GENESIS
+    for number, line in enumerate(long_log, 1):
+        fields = json.loads(line)
+        assert (fields["seq"], fields["prev"]) == (number, before)
+        body = line[:line.rindex(b',"hash":"')]
+        assert fields["hash"] == hashlib.sha256(body).hexdigest()
+        before = fields["hash"]
+    assert len(long_log) > 16
+
+
+def damaged(lines, kind):
+    lines = list(lines)
+    if kind == "changed":
+        lines[6] = lines[6].replace(b'"tenant":"t"', b'"tenant":"u"')
+    elif kind == "missing":
+        del lines[6:9]
+    elif kind == "swapped":
+        lines[6], lines[7] = lines[7], lines[6]
+    elif kind == "twice":
+        lines.insert(7, lines[6])
+    elif kind == "added":
+        lines.insert(6, b"what a nice day\n")
+    elif kind == "written anew":
+        body = lines[6][:lines[6].rindex(b',"hash":"')].replace(b'"tenant":"t"', b'"tenant":"u"')
+        lines[6] = body + b',"hash":"' + hashlib.sha256(body).hexdigest().encode() + b'"}\n'
+    elif kind == "blank":
+        lines.insert(6, b"\n")
+    elif kind == "NUL":
+        lines[6] = lines[6][:20] + b"\0" + lines[6][21:]
+    return lines
+
+
+@pytest.mark.parametrize("kind, where, what", [
+    ("changed", 7, "changed"), ("missing", 7, "3 lines are missing"), ("swapped", 7, "1 lines are missing"),
+    ("twice", 8, "once more"), ("added", 7, "no line of an audit log"), ("written anew", 8, "written anew"),
+    ("blank", 7, "no line of an audit log"), ("NUL", 7, "no line of an audit log")])
+def test_what_was_done_to_a_line_is_named(long_log, area, kind, where, what):
+    path = area.new_directory("audit") / "log"
+    path.write_bytes(b"".join(damaged(long_log, kind)))
+    status, said = verify(area, path)
+    assert status == 1
+    assert said[0].startswith(f"{path}:{where}: ") and what in said[0], said
+    path.write_bytes(b"".join(long_log))
+    assert verify(area, path)[0] == 0
+
+
+def test_files_in_their_order(long_log, area):
+    directory = area.new_directory("audit")
+    first, second, third = (directory / name for name in ("1", "2", "3"))
+    first.write_bytes(b"".join(long_log[:5]))
+    second.write_bytes(b"".join(long_log[5:9]))
+    third.write_bytes(b"".join(long_log[9:]))
+    assert verify(area, first, second, third)[0] == 0
+    assert verify(area, second, third)[0] == 0
+    status, said = verify(area, first, third)
+    assert status == 1 and said[0] == f"{third}:1: 4 lines are missing before this one (6 to 9)"
+    status, said = verify(area, first, third, second)
+    assert status == 1 and said[1].startswith(f"{second}:1: out of order")
+    second.write_bytes(b"".join(long_log[5:8]))
+    status, said = verify(area, first, second, third)
+    assert status == 1 and said[0].startswith(f"{third}:1: 1 lines are missing")
+    # An end that was cut off shows only to who knows the hash of the end.
+    last = json.loads(long_log[-1])["hash"]
+    third.write_bytes(b"".join(long_log[9:-1]))
+    second.write_bytes(b"".join(long_log[5:9]))
+    assert verify(area, first, second, third)[0] == 0
+    assert verify(area, "--contains", last, first, second, third)[0] == 1
+    third.write_bytes(b"".join(long_log[9:]))
+    assert verify(area, "--contains", last, first, second, third)[0] == 0
+
+
+def test_verify_says_what_it_cannot_do(area):
+    assert verify(area, "/no/such/file")[0] == 3
+    assert verify(area, area.path)[0] == 3
+    assert area.run("cloisterctl", "audit", "verify").returncode == 2
+    assert area.run("cloisterctl", "audit", "burn", "x").returncode == 2
+    assert area.run("cloisterctl", "--contains", "x", "status").returncode == 2
+
+
+# Ends, restarts, rotation
+
+
+def restart(audited, start_daemon):
+    """Another daemon on the same log."""
+    return Audited(start_daemon, audited.area, path=audited.log)
+
+
+def test_the_chain_goes_on_after_a_restart(audited, start_daemon):
+    audited.client.run("true")
+    assert audited.daemon.stop() == 0
+    assert read(audited.log)[-1]["event"] in ("workspace.closed", "call.ended")
+    again = restart(audited, start_daemon)
+    opened = again.events("audit.opened")
+    assert [(line["reason"], line["chain"]) for line in opened] == [("start", "new"), ("start", "continued")]
+    assert again.verify()[0] == 0
+
+
+@pytest.mark.parametrize("cut", [2, 30, 200])
+def test_a_torn_last_line_is_kept_and_told(audited, start_daemon, area, cut):
+    audited.client.run("true")
+    audited.written()
+    audited.daemon.process.kill()
+    audited.daemon.process.wait()
+    whole = audited.log.read_bytes()
+    torn = whole.splitlines(keepends=True)[-1][:-cut]
+    audited.log.write_bytes(whole[:-cut])
+    status, said = verify(area, audited.log)
+    assert status == 4 and "the last line is torn" in said[0]
+    again = restart(audited, start_daemon)
+    again.client.run("true")
+    status, said = again.verify()
+    assert status == 0, said
+    assert f"{len(torn)} bytes of a line that was not finished" in said[0]
+    assert torn + b"\n" in audited.log.read_bytes()
+    # A torn line that nobody told of is a change.
+    lines = audited.log.read_bytes().splitlines(keepends=True)
+    lines[lines.index(torn + b"\n")] = torn[:-1] + b"\n"
+    audited.log.write_bytes(b"".join(lines))
+    assert verify(area, audited.log)[0] == 1
+
+
+def test_a_line_without_its_end_of_line_is_whole(audited, start_daemon, area):
+    audited.client.run("true")
+    audited.written()
+    audited.daemon.process.kill()
+    audited.daemon.process.wait()
+    audited.log.write_bytes(audited.log.read_bytes()[:-1])
+    assert verify(area, audited.log)[0] == 0
+    again = restart(audited, start_daemon)
+    status, said = again.verify()
+    assert status == 0 and len(said) == 1 and said[0].startswith(f"{again.status()['lines']} lines")
+
+
+def rotate(audited, number):
+    former = audited.log.with_name(f"rotated.{number}")
+    audited.log.rename(former)
+    return former
+
+
+@pytest.mark.parametrize("how", ["SIGHUP", "reload"])
+def test_rotation(audited, how):
+    files = []
+    for number in range(3):
+        audited.client.run(f"true {number}")
+        audited.written()
+        files.append(rotate(audited, number))
+        if how == "SIGHUP":
+            audited.daemon.process.send_signal(signal.SIGHUP)
+        else:
+            with audited.daemon.control() as control:
+                control.call("reload")
+        assert procfs.eventually(audited.log.exists)
+    audited.client.run("true")
+    status, said = audited.verify(*files, audited.log)
+    assert status == 0, said
+    rotations = [line for path in files[1:] + [audited.log] for line in read(path)
+                 if line.get("reason") == "rotation"]
+    assert len(rotations) == 3 and all(line["chain"] == "continued" for line in rotations)
+    commands = [line for path in files + [audited.log] for line in read(path) if line["event"] == "call.ended"]
+    assert len(commands) == 4
+    # Nothing was renamed: nothing happens.
+    audited.daemon.process.send_signal(signal.SIGHUP)
+    audited.client.run("true")
+    assert procfs.eventually(lambda: audited.events("admin.act")[-1]["outcome"] == "done")
+    assert len([line for line in audited.written() if line["event"] == "audit.opened"]) == 1
+
+
+def test_rotation_while_nothing_runs(audited, start_daemon):
+    audited.client.run("true")
+    audited.daemon.stop()
+    former = audited.log.with_name(audited.log.name + ".1")
+    audited.log.rename(former)
+    again = restart(audited, start_daemon)
+    assert again.verify(former, audited.log)[0] == 0
+    again.daemon.stop()
+    # Where the former file is gone, too, that is said and not glossed over.
+    audited.log.rename(former.with_suffix(".2"))
+    former.unlink()
+    third = restart(audited, start_daemon)
+    assert third.events("audit.opened")[0]["chain"] == "new"
+    status, said = third.verify(former.with_suffix(".2"), audited.log)
+    assert status == 1 and "a new chain begins" in said[0]
+
+
+def test_a_directory_that_is_gone_costs_no_line(audited):
+    """A new file cannot be opened: the old one is written until it can."""
+    audited.client.run("true")
+    audited.written()
+    former = rotate(audited, 1)
+    audited.log.symlink_to("/nonexistent/x")
+    audited.daemon.process.send_signal(signal.SIGHUP)
+    assert procfs.eventually(lambda: "goes on in the old file" in audited.daemon.log())
+    audited.client.run("true")
+    assert procfs.eventually(lambda: len([x for x in read(former) if x["event"] == "call.ended"]) == 2)
+    audited.log.unlink()
+    assert procfs.eventually(audited.log.exists)
+    audited.client.run("true")
+    assert audited.verify(former, audited.log)[0] == 0
+
+
+def refused(area, text):
+    directory = area.new_directory("refused")
+    (directory / "cloister.conf").write_text(text)
+    done = area.run("cloisterd", "--config", str(directory / "cloister.conf"), "--agent-socket",
+                    str(directory / "s"), "--state-dir", str(directory / "state"))
+    assert done.returncode == 1
+    return done.stderr.decode()
+
+
+def test_what_cannot_be_a_log_refuses_to_start(audited, area):
+    assert "another cloisterd writes the audit log" in refused(area, config(area, path=audited.log))
+    fifo = area.new_directory("fifo") / "log"
+    os.mkfifo(fifo)
+    area.account.own(fifo)
+    assert f"{fifo}: Invalid argument" in refused(area, config(area, path=fifo))
+    assert "/proc/sys/log: No such file" in refused(area, config(area, path="/proc/sys/log"))
+    assert '"maybe" is not one of off, on, required' in refused(area, config(area, mode="maybe"))
+
+
+def test_it_cannot_be_opened_as_a_workspace(audited):
+    with pytest.raises(RpcError) as caught:
+        audited.client.call("workspace.open", {"root": str(audited.log.parent)})
+    assert caught.value.name == "FORBIDDEN"
+
+
+def test_without_one_there_is_none(start_daemon, area):
+    daemon = start_daemon(config=config(area, mode="off"))
+    with daemon.control() as control:
+        assert control.call("status")["audit"] is None
+        assert "audit" not in control.call("metrics")["text"]
+    assert b"audit log    off" in daemon.ctl("status").stdout
+    assert not (daemon.state / "audit.log").exists()
+
+
+# Disks
+
+
+@contextlib.contextmanager
+def held(audited):
+    """The thread that writes stands still in its next write, as one does whose disk hangs."""
+    numbers = {"x86_64": 1, "aarch64": 64}
+    holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(audited.thread()),
+                               str(numbers[platform.machine()])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"ready\n"
+    audited.client.run("true")
+    assert holder.stdout.readline() == b"held\n"
+    try:
+        yield
+    finally:
+        holder.stdin.close()
+        assert holder.wait(30) == 0
+
+
+def flood(audited, count):
+    """So many refused calls, each with a line, without waiting for answers to each."""
+    line = json.dumps({"jsonrpc": "2.0", "method": "tool.call", "params":
+                       {"tool": "x" * 64, "arguments": {}}}).encode() + b"\n"
+    for _ in range(count // 100):
+        audited.client.send_raw(line * 100)
+    audited.client.call("tools.list")
+
+
+def losses(lines):
+    return sum(line["lines"] for line in lines if line["event"] == "audit.lost")
+
+
+@as_root
+def test_a_slow_disk_stops_nobody_and_loses_nothing_silently(audited):
+    with held(audited):
+        for i in range(50):
+            assert audited.client.run(f"echo {i}")["stdout"] == f"{i}\n"
+        assert audited.status()["queued_bytes"] > 0 and audited.status()["lost"] == 0
+        flood(audited, 40000)
+        lost = audited.status()["lost"]
+        assert lost > 0
+        assert audited.client.run("echo still")
+    written = audited.written()
+    assert losses(written) == audited.status()["lost"] >= lost
+    assert len([line for line in written if line["event"] == "call.refused"]) + losses(written) >= 40000
+    assert audited.verify()[0] == 0
+    assert any("lines could not be written" in line for line in audited.verify()[1])
+    with audited.daemon.control() as control:
+        assert f"cloister_audit_lines_lost_total {losses(written)}\n" in control.call("metrics")["text"]
+
+
+@as_root
+def test_required_stops_admission_before_a_line_is_lost(start_daemon, area):
+    audited = Audited(start_daemon, area, mode="required")
+    running = audited.client.begin("run_command", {"command": "sleep 600"})
+    with held(audited):
+        def busy():
+            flood(audited, 2000)
+            return audited.observe("true")["error"]
+        error = procfs.eventually(busy)
+        assert error["code"] == "BUSY" and "audit log" in error["message"]
+        with pytest.raises(RpcError) as caught:
+            audited.client.call("workspace.open", {"workspace": "other"})
+        assert caught.value.name == "BUSY"
+        assert audited.status()["lost"] == 0
+        # What runs ends, and finds room for its line, whatever else is refused meanwhile.
+        flood(audited, 40000)
+        assert audited.status()["lost"] > 0
+        audited.client.call("tool.cancel", {"id": running})
+        audited.client.wait(running)
+    assert procfs.eventually(lambda: audited.observe("true")["success"])
+    begun, ended = ([line["call"] for line in audited.events(f"call.{what}")] for what in ("admitted", "ended"))
+    assert sorted(begun) == sorted(ended) and len(begun) >= 3
+    assert losses(audited.written()) == audited.status()["lost"]
+    assert audited.verify()[0] == 0
+
+
+@as_root
+def test_the_end_does_not_wait_for_a_disk_for_ever(audited):
+    with held(audited):
+        audited.daemon.process.send_signal(signal.SIGTERM)
+        assert procfs.eventually(lambda: "lines of the audit log could not be written" in audited.daemon.log(), 30)
+    # It waited for nothing but its own thread's tracer.
+    assert audited.daemon.process.wait(30) == 0
+
+
+@pytest.fixture
+def small_disk(area):
+    place = area.new_directory("disk")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256k,uid={area.account.uid},mode=0700", "tmpfs", place],
+                   check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(place):
+    filler = place / "filler"
+    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    return filler
+
+
+@as_root
+@pytest.mark.parametrize("mode", ["on", "required"])
+def test_a_full_disk(start_daemon, area, small_disk, mode):
+    audited = Audited(start_daemon, area, mode=mode, path=small_disk / "audit.log")
+    running = audited.client.begin("run_command", {"command": "sleep 600"})
+    filler = fill(small_disk)
+
+    def is_full():
+        flood(audited, 100)
+        return audited.status()["error"]
+
+    assert procfs.eventually(is_full) == "No space left on device"
+    assert "cannot be written: No space left on device" in audited.daemon.ctl("status").stdout.decode()
+    answer = audited.observe("echo x")
+    if mode == "on":
+        assert answer["output"]["stdout"] == "x\n"
+    else:
+        assert answer["error"]["code"] == "BUSY"
+    audited.client.call("tool.cancel", {"id": running})
+    assert audited.client.wait(running)["result"]["output"]["ended_by"] == "cancel"
+    with audited.daemon.control() as control:
+        assert "cloister_audit_writable 0\n" in control.call("metrics")["text"]
+    filler.unlink()
+    assert procfs.eventually(lambda: not audited.status()["error"])
+    assert audited.client.run("echo y")
+    written = audited.written()
+    begun, ended = ({line["call"] for line in written if line["event"] == f"call.{what}"}
+                    for what in ("admitted", "ended"))
+    assert begun == ended and len(begun) == (3 if mode == "on" else 2)
+    assert not losses(written)
+    assert audited.verify()[0] == 0
+    assert "is written again" in audited.daemon.log()
+
+
+def test_rotating_away_from_a_file_that_takes_no_more(start_daemon, area):
+    """A line of which a part fitted stays in the old file, and is whole in the new one."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100001, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    audited = Audited(start_daemon, area, preexec_fn=limit)
+    assert procfs.eventually(lambda: [flood(audited, 100)] and audited.status()["error"]) == "File too large"
+    former = rotate(audited, 1)
+    data = former.read_bytes()
+    torn = data[data.rindex(b"\n") + 1:]
+    assert len(data) == 100001 and torn
+    audited.daemon.process.send_signal(signal.SIGHUP)
+    assert procfs.eventually(lambda: not audited.status()["error"])
+    status, said = audited.verify(former, audited.log)
+    assert status == 0 and f"{len(torn)} bytes of a line that was not finished" in said[0], said
+    assert audited.events("audit.opened")[0]["torn_bytes"] == len(torn)
+    assert not losses(audited.written())
+
+
+@as_root
+def test_the_thread_is_confined_as_the_loop_is(audited):
+    status = procfs.status(audited.thread())
+    assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1" and int(status["CapEff"], 16) == 0
+
+
+def test_the_hash_in_status_is_in_the_log(audited, area):
+    audited.client.run("true")
+    audited.written()
+    assert verify(area, "--contains", audited.status()["hash"], audited.log)[0] == 0
+
+
+# Metrics, as OpenMetrics 1.0 wants them
+
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABELS = r'(?:\{(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"(?:,(?!\}))?)+\})?'
+SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
+def families(text):
+    """{name: (type, [(suffix, labels, value)])}, of nothing but valid OpenMetrics text."""
+    assert text.endswith("# EOF\n") and "# EOF" not in text[:-6]
+    found, name, kind = {}, None, None
+    for line in text.splitlines()[:-1]:
+        if line.startswith("# TYPE "):
+            match = re.fullmatch(rf"# TYPE ({NAME}) (\w+)", line)
+            name, kind = match[1], match[2]
+            # Each once, and no name that a suffix makes another's.
+            assert name not in found and kind in SUFFIXES and not name.endswith(("_total", "_bucket", "_count"))
+            found[name] = kind, []
+        elif line.startswith("# HELP "):
+            assert re.fullmatch(rf"# HELP {name} [^\n]+", line) and not found[name][1], line
+        else:
+            match = re.fullmatch(rf"({NAME})({LABELS}) (\+Inf|[0-9.e+-]+)", line)
+            assert match and match[1].startswith(name), line
+            suffix = match[1][len(name):]
+            assert suffix in SUFFIXES[kind], line
+            sample = suffix, match[2], float(match[3])
+            assert sample[:2] not in [other[:2] for other in found[name][1]], line
+            assert sample[2] >= 0 and (suffix != "_count" or sample[2].is_integer())
+            found[name][1].append(sample)
+    for name, (kind, samples) in found.items():
+        if kind == "histogram":
+            check_histogram(samples)
+    return found
+
+
+def check_histogram(samples):
+    """Buckets go up in their order to +Inf, which is the count; none is without its sum."""
+    series = {}
+    for suffix, labels, value in samples:
+        bound = re.search(r',?le="([^"]+)"', labels)
+        assert (bound is not None) == (suffix == "_bucket")
+        key = labels.replace(bound[0], "") if bound else labels
+        series.setdefault(key, {}).setdefault(suffix, []).append((float(bound[1]) if bound else None, value))
+    for parts in series.values():
+        assert parts["_bucket"] == sorted(parts["_bucket"]) and parts["_bucket"][-1][0] == float("inf")
+        values = [value for _, value in parts["_bucket"]]
+        assert values == sorted(values) and values[-1] == parts["_count"][0][1] and len(parts["_sum"]) == 1
+
+
+def test_metrics_are_openmetrics_and_tell_of_each_tenant(audited):
+    def total(name):
+        with audited.daemon.control() as control:
+            kind, samples = families(control.call("metrics")["text"])[f"cloister_{name}"]
+        ((_, labels, value),) = [sample for sample in samples if 'tenant="t"' in sample[1]]
+        assert kind == "counter" and labels == '{tenant="t"}'
+        return value
+
+    assert total("tenant_calls_ended") == 0
+    audited.client.run("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+    audited.client.use("list_directory", path=".")
+    audited.client.observe("read_file", {"path": "nothing"})
+    assert total("tenant_calls_ended") == 3
+    usage = [line["usage"] for line in audited.events("call.ended")]
+    cpu = sum(one.get("user_us", 0) + one.get("system_us", 0) for one in usage)
+    assert cpu > 0 and total("tenant_command_cpu_seconds") == pytest.approx(cpu / 1e6)
+    assert total("tenant_call_seconds") == pytest.approx(sum(one["wall_us"] for one in usage) / 1e6)
+    # A reload goes on counting.
+    assert audited.daemon.reload(config(audited.area))
+    assert total("tenant_calls_ended") == 3

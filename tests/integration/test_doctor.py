@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What doctor and cloisterd itself say on hosts that lack what workspaces are made of."""
+
+import os
+
+import pytest
+
+from cloister_client import RpcError
+
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make such a host")
+
+
+def as_account(account):
+    return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"] if account.made else []
+
+
+def without(account, name):
+    """A launcher into a user namespace in which there may be none of the namespaces so called."""
+    script = f'echo 0 > /proc/sys/user/max_{name}_namespaces; exec "$@"'
+    return [*as_account(account), "unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
+
+
+def feature(daemon, name):
+    with daemon.control() as control:
+        (found,) = [row for row in control.call("doctor")["features"] if row["feature"] == name]
+    return found
+
+
+def test_a_host_that_has_them(daemon, client, workspace):
+    for name in "namespaces", "fresh_proc":
+        assert feature(daemon, name) == {"feature": name, "present": True, "cost": None, "fix": None}
+    client.run("true")
+
+
+def test_no_user_namespaces(area, account):
+    """cloisterd cannot start, and says what to do."""
+    place = area.new_directory()
+    done = area.run("cloisterd", "--agent-socket", str(place / "s"), "--state-dir", str(place / "state"),
+                    launcher=without(account, "user"))
+    assert done.returncode == 1
+    assert b"sysctl -w user.max_user_namespaces=15000" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["net", "pid"])
+def test_no_namespaces_for_workspaces(start_daemon, area, account, name):
+    daemon = start_daemon(launcher=without(account, name))
+    found = feature(daemon, "namespaces")
+    assert not found["present"] and f"sysctl -w user.max_{name}_namespaces=15000" in found["fix"]
+    assert "no workspace can be opened" in found["cost"]
+    with pytest.raises(RpcError):
+        daemon.new_workspace(daemon.connect())
+
+
+@as_root
+def test_a_masked_proc(start_daemon, account):
+    """As in most containers: what it costs is true, and so is that it is for want of a whole /proc."""
+    masked = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc/irq && exec "$@"', "sh"]
+    daemon = start_daemon(launcher=[*masked, *as_account(account)])
+    assert feature(daemon, "namespaces")["present"]
+    found = feature(daemon, "fresh_proc")
+    assert not found["present"] and "systempaths=unconfined" in found["fix"]
+    assert found["cost"] == "no workspace can be opened"
+    with pytest.raises(RpcError):
+        daemon.new_workspace(daemon.connect())
+    said = daemon.ctl("doctor").stdout.decode()
+    assert "missing  fresh_proc" in said and "without it: no workspace can be opened" in said
+
+
+@as_root
+def test_it_can_be_required(area, account):
+    place = area.new_directory()
+    config = place / "c.conf"
+    config.write_text(f"[cloister]\nrequire = fresh_proc\n[tenant t]\nusers = {account.uid}\n")
+    masked = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc/irq && exec "$@"', "sh"]
+    done = area.run("cloisterd", "--config", str(config), "--agent-socket", str(place / "s"), "--state-dir",
+                    str(place / "state"), launcher=[*masked, *as_account(account)])
+    assert done.returncode == 1
+    assert b"the configuration requires fresh_proc" in done.stderr

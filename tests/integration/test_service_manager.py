@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a service manager passes and is told: sockets, readiness, reloads, the watchdog, the end."""
+
+import contextlib
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import procfs
+from cloister_client import Client
+from daemon import BUILD, environment
+
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to trace")
+
+# Puts the descriptors where a service manager puts them, and says so as it does.
+LAUNCHER = """
+import fcntl, os, sys
+keep, program = int(sys.argv[1]), sys.argv[2:]
+fds = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 100) for fd in os.environ["TEST_FDS"].split()]
+for place, fd in enumerate(fds, 3):
+    os.dup2(fd, place)
+    os.set_inheritable(place, True)
+if keep >= 0:
+    os.environ["LISTEN_PID"] = str(keep or os.getpid())
+os.execv(program[0], program)
+"""
+
+
+class Manager:
+    """A service manager's end of it."""
+
+    def __init__(self, area, name):
+        self.area = area
+        self.place = area.new_directory("manager")
+        self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.name = name or str(self.place / "notify")
+        self.notified.bind("\0" + name[1:] if name else self.name)
+        if not name:
+            os.chmod(self.name, 0o666)
+        self.notified.settimeout(30)
+        self.process = None
+
+    def listen(self, name):
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(self.place / name))
+        os.chmod(self.place / name, 0o666)
+        listening.listen()
+        return listening
+
+    def start(self, *words, sockets=(), pid=0, config=None, **variables):
+        variables = {key: str(value) for key, value in variables.items()}
+        account = self.area.account
+        to_user = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+        launcher = [*(to_user if account.made else []), sys.executable, "-c", LAUNCHER, str(pid)]
+        if config is not None:
+            (self.place / "c.conf").write_text(config)
+            words = (*words, "--config", str(self.place / "c.conf"))
+        with open(self.place / "log", "wb") as log:
+            self.process = self.area.start(
+                ["cloisterd", "--state-dir", str(self.place / "state"), *words], launcher=launcher,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+                pass_fds=[sock.fileno() for sock in sockets],
+                env={**environment(self.area.home), "NOTIFY_SOCKET": self.name,
+                     "TEST_FDS": " ".join(str(sock.fileno()) for sock in sockets), **variables})
+
+    def log(self):
+        return (self.place / "log").read_text()
+
+    def told(self):
+        return self.notified.recv(4096).decode()
+
+    def until(self, wanted):
+        """All that is told up to what begins so."""
+        messages = [self.told()]
+        while not messages[-1].startswith(wanted):
+            messages.append(self.told())
+        return messages
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process and self.process.wait(30)
+
+
+@pytest.fixture
+def managers(area):
+    made = []
+
+    def make(name=None):
+        made.append(Manager(area, name))
+        return made[-1]
+
+    yield make
+    for manager in made:
+        manager.stop()
+        manager.notified.close()
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_ready_status_stopping(managers, abstract):
+    manager = managers(f"@cloister-test-{os.getpid()}" if abstract else None)
+    manager.start("--agent-socket", str(manager.place / "s"))
+    assert manager.told() == "READY=1"
+    # It is ready when it says so.
+    client = Client(manager.place / "s", manager.area.account.uid, manager.area.account.gid)
+    assert manager.told() == "STATUS=serving: 0 calls, 0 workspaces, 0 connections"
+    path = manager.area.new_directory()
+    client.call("workspace.open", {"root": str(path)})
+    client.begin("run_command", {"command": "sleep 600"})
+    assert manager.until("STATUS=serving: 1 calls, 1 workspaces, 1 connections")
+    # Nothing of it is inherited by what it starts, commands least of all.
+    assert "NOTIFY_SOCKET" not in client.run("env")["stdout"]
+    for pid in procfs.children(manager.process.pid):
+        assert b"NOTIFY" not in open(f"/proc/{pid}/environ", "rb").read()
+    manager.process.send_signal(signal.SIGTERM)
+    assert manager.until("STOPPING=1")[-1] == "STOPPING=1\nSTATUS=shutting down"
+    assert manager.stop() == 0
+
+
+def test_reloading(managers):
+    manager = managers()
+    text = f"[cloister]\n[tenant t]\nusers = {manager.area.account.uid}\n"
+    manager.start("--agent-socket", str(manager.place / "s"), config=text)
+    manager.until("STATUS=")
+    for wrong in ("", "nonsense = 1\n"):
+        (manager.place / "c.conf").write_text(text + wrong)
+        manager.process.send_signal(signal.SIGHUP)
+        reloading, ready = manager.told(), manager.told()
+        first, when = reloading.split("\n")
+        assert first == "RELOADING=1" and when.startswith("MONOTONIC_USEC=")
+        assert 0 < int(when.split("=")[1]) <= int(float(open("/proc/uptime").read().split()[0]) * 1e6) + 1000000
+        assert ready == "READY=1"
+
+
+@as_root
+def test_the_watchdog_hears_of_a_loop_that_turns_and_of_no_other(managers):
+    manager = managers()
+    manager.start("--agent-socket", str(manager.place / "s"), WATCHDOG_USEC=200000)
+    for _ in range(5):
+        manager.until("WATCHDOG=1")
+    waiting = {"x86_64": 232, "aarch64": 22}[platform.machine()]  # epoll_wait, epoll_pwait
+    holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(manager.process.pid), str(waiting)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"ready\n" and holder.stdout.readline() == b"held\n"
+    manager.notified.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while manager.told():
+            pass
+    manager.notified.settimeout(1)
+    with pytest.raises(TimeoutError):
+        manager.told()
+    holder.stdin.close()
+    assert holder.wait(30) == 0
+    manager.notified.settimeout(30)
+    manager.until("WATCHDOG=1")
+
+
+def test_a_watchdog_that_is_anothers(managers):
+    manager = managers()
+    manager.start("--agent-socket", str(manager.place / "s"), WATCHDOG_USEC=20000, WATCHDOG_PID=1)
+    manager.until("STATUS=")
+    manager.notified.settimeout(1)
+    with pytest.raises(TimeoutError):
+        while not manager.told().startswith("WATCHDOG"):
+            pass
+
+
+def test_a_notify_socket_that_is_not_there(managers):
+    manager = managers()
+    manager.start("--agent-socket", str(manager.place / "s"), NOTIFY_SOCKET="/nonexistent/notify")
+    assert procfs.eventually(lambda: "listening on" in manager.log())
+    assert "$NOTIFY_SOCKET: No such file or directory" in manager.log()
+
+
+def test_sockets_that_are_passed(managers):
+    manager = managers()
+    account = manager.area.account
+    agent, control = manager.listen("a"), manager.listen("c")
+    # Who connects before cloisterd runs is served when it does.
+    early = Client(manager.place / "a", account.uid, account.gid)
+    number = early.request("tools.list")
+    manager.start(sockets=(control, agent), LISTEN_FDS=2, LISTEN_FDNAMES="control:agent")
+    assert len(early.result(number)["tools"]) == 5
+    with Client(manager.place / "c", account.uid, account.gid) as admin:
+        assert admin.call("status")["role"] == "admin"
+    path = manager.area.new_directory()
+    early.call("workspace.open", {"root": str(path)})
+    assert "LISTEN" not in early.run("env")["stdout"]
+    # It lies where no workspace may be.
+    assert early.call_error("workspace.open", {"root": str(manager.place)}) == "FORBIDDEN"
+    early.close()
+    assert manager.stop() == 0
+    # They are not its own to remove.
+    assert (manager.place / "a").exists() and (manager.place / "c").exists()
+    manager.start(sockets=(agent,), LISTEN_FDS=1)
+    with Client(manager.place / "a", account.uid, account.gid) as again:
+        again.call("tools.list")
+
+
+@pytest.mark.parametrize("names, count, what", [
+    ("agents", 1, "not named"), ("agent:agent", 2, "two are the same"), ("control", 1, "no agent socket"),
+    ("agent:control:other", 3, "more sockets"), ("agent", 2, "not named")])
+def test_what_is_passed_wrongly(managers, names, count, what):
+    manager = managers()
+    manager.start(sockets=[manager.listen(str(i)) for i in range(count)], LISTEN_FDS=count, LISTEN_FDNAMES=names)
+    assert manager.process.wait(30) == 1
+    assert what in manager.log()
+
+
+@pytest.mark.parametrize("kind", ["datagram", "connected", "inet", "file"])
+def test_what_is_no_listening_socket(managers, kind):
+    manager = managers()
+    passed = {
+        "datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+        "connected": lambda: socket.socketpair()[0],
+        "inet": lambda: socket.create_server(("127.0.0.1", 0)),
+        "file": lambda: open("/dev/null", "rb"),
+    }[kind]()
+    manager.start(sockets=(passed,), LISTEN_FDS=1, LISTEN_FDNAMES="agent")
+    assert manager.process.wait(30) == 1
+    assert "not a Unix stream socket that listens" in manager.log()
+
+
+def test_what_was_passed_to_another_process_is_closed(managers):
+    manager = managers()
+    agent = manager.listen("a")
+    manager.start("--agent-socket", str(manager.place / "own"), sockets=(agent,), pid=1, LISTEN_FDS=1,
+                  LISTEN_FDNAMES="agent")
+    manager.until("READY=1")
+    passed = os.fstat(agent.fileno()).st_ino
+    with contextlib.closing(Client(manager.place / "own", manager.area.account.uid, manager.area.account.gid)):
+        assert f"socket:[{passed}]" not in [procfs_link(manager.process.pid, fd)
+                                           for fd in os.listdir(f"/proc/{manager.process.pid}/fd")]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_lines_for_the_journal_have_their_priority(managers, ours):
+    """JOURNAL_STREAM names the journal's socket: whether that is where stderr goes decides."""
+    manager = managers()
+    log = manager.place / "log"
+    log.touch()
+    stat = log.stat()
+    manager.start("--agent-socket", str(manager.place / "s"),
+                  JOURNAL_STREAM=f"{stat.st_dev}:{stat.st_ino + (not ours)}")
+    manager.until("READY=1")
+    assert manager.log().splitlines()[-1] == (
+        "<6>" if ours else "cloisterd: ") + f"listening on {manager.place / 's'}"
+
+
+def procfs_link(pid, fd):
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{fd}")
+    except FileNotFoundError:
+        return ""

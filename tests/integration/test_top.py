@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cloisterctl top, on a terminal."""
+
+import re
+import termios
+
+import pytest
+
+import procfs
+from daemon import environment
+from screen import Screen
+
+
+@pytest.fixture
+def top(daemon):
+    """Starts it on a terminal of its own."""
+    screens = []
+
+    def start(term="xterm", **keywords):
+        account = daemon.account
+        ids = {"uid": account.uid, "gid": account.gid} if account.made else {}
+        screens.append(Screen(
+            [str(daemon.area.bin / "cloisterctl"), "--socket", str(daemon.control_socket), "top"],
+            {**environment(daemon.area.home), "TERM": term, "LC_ALL": "C.UTF-8"}, **ids, **keywords))
+        return screens[-1]
+
+    yield start
+    for screen in screens:
+        screen.close()
+
+
+@pytest.fixture
+def calls(daemon):
+    """Two commands and a name that is up to no good, in workspaces of their own."""
+    client = daemon.connect()
+    numbers = {}
+    for name, command in (("zeta", "sleep 601"), ("alpha", "sleep 602; : \x1b]0;owned\x07\x1b[2J ümlaut"),
+                          ("mid", "sleep 603")):
+        client.call("workspace.open", {"workspace": name})
+        numbers[name] = client.begin("run_command", {"command": command}, workspace=name)
+        with daemon.control() as control:
+            assert procfs.eventually(lambda: any(
+                call["workspace"] == name and call["state"] == "running"
+                for call in control.call("commands")["calls"]))
+    yield client, numbers
+    client.close()
+
+
+def order(text):
+    return re.findall(r"^[0-9a-f]{16} .*?(zeta|alpha|mid)", text, re.MULTILINE)
+
+
+def all_there(text):
+    return len(order(text)) == 3
+
+
+def test_what_runs_and_in_which_order(top, calls):
+    screen = top()
+    text = screen.until(all_there)
+    assert order(text) == ["zeta", "alpha", "mid"]  # by age
+    assert "3 commands running" in text and "sleep 601" in text and "run_command" in text
+    assert re.search(r"^tenant \S+ +3 calls, 3 workspaces", text, re.MULTILINE)
+    screen.type("w")
+    screen.until(lambda text: order(text) == ["alpha", "mid", "zeta"] and "by workspace" in text)
+    screen.type("r")
+    screen.until(lambda text: order(text) == ["zeta", "mid", "alpha"] and "reversed" in text)
+    screen.type("ra")
+    screen.until(lambda text: order(text) == ["zeta", "alpha", "mid"] and "by age" in text)
+
+
+def test_names_do_nothing_to_the_terminal(top, calls):
+    screen = top(columns=160)
+    text = screen.until(all_there)
+    assert r"\x1b]0;owned\x07\x1b[2J ümlaut" in text
+    assert b"\x1b]" not in screen.raw and b"\x07" not in screen.raw
+
+
+def test_filter(top, calls):
+    screen = top()
+    screen.until(all_there)
+    screen.type("/60")
+    screen.until(lambda text: "only with: 60_" in text)
+    screen.type("2\n")
+    text = screen.until(lambda text: order(text) == ["alpha"])
+    assert "1 of 3 calls with: 602" in text
+    screen.type("/\x1b")
+    screen.until(all_there)
+
+
+def test_kill(top, calls):
+    client, numbers = calls
+    screen = top()
+    screen.until(all_there)
+    screen.type("\x1bOB")  # down: alpha
+    screen.type("k")
+    screen.until(lambda text: re.search(r"end [0-9a-f]{16} of \S+, alpha\? y/n", text))
+    screen.type("n")
+    text = screen.until(lambda text: "nothing was ended" in text)
+    assert all_there(text)
+    screen.type("ky")
+    screen.until(lambda text: order(text) == ["zeta", "mid"])
+    assert client.result(numbers["alpha"])["output"]["ended_by"] == "admin"
+    assert client.answers == []
+
+
+def test_resize_and_quit(top, calls):
+    screen = top()
+    screen.until(all_there)
+    assert not termios.tcgetattr(screen.fd)[3] & termios.ECHO
+    screen.resize(12, 70)
+    text = screen.until(lambda text: all_there(text) and "a age" in text.splitlines()[-1])
+    assert max(map(len, text.splitlines())) <= 70
+    screen.resize(3, 10)
+    screen.read(1)
+    screen.resize(24, 120)
+    screen.until(all_there)
+    screen.type("q")
+    assert screen.wait() == 0
+    restored = termios.tcgetattr(screen.fd)
+    assert restored[3] & termios.ECHO and restored[3] & termios.ICANON
+    # The alternate screen is left, and the cursor is seen again.
+    assert screen.raw.rindex(b"\x1b[?1049l") > screen.raw.rindex(b"\x1b[?1049h")
+    assert b"\x1b[?25h" in screen.raw[screen.raw.rindex(b"\x1b[?25l"):] or b"\x1b[34h\x1b[?25h" in screen.raw
+
+
+def test_what_the_service_says_stands_on_the_screen(calls, top):
+    screen = top()
+    screen.until(all_there)
+    # The call is over before it is confirmed.
+    client, numbers = calls
+    screen.type("k")
+    screen.until(lambda text: "y/n" in text)
+    client.cancel(numbers["zeta"])
+    client.wait(numbers["zeta"])
+    screen.type("y")
+    screen.until(lambda text: "There is no such call in flight" in text)
+
+
+def test_where_there_is_no_screen(daemon, top):
+    done = daemon.ctl("top")
+    assert done.returncode == 2 and b"top needs a terminal" in done.stderr and not done.stdout
+    for term in ("nonsense", ""):
+        screen = top(term=term)
+        screen.until(lambda text: "cannot use this terminal" in text)
+        assert screen.wait() == 2
+
+
+def test_the_service_ends_meanwhile(own_daemon, area):
+    account = own_daemon.account
+    ids = {"uid": account.uid, "gid": account.gid} if account.made else {}
+    screen = Screen([str(area.bin / "cloisterctl"), "--socket", str(own_daemon.control_socket), "top"],
+                    {**environment(area.home), "TERM": "xterm"}, **ids)
+    screen.until(lambda text: "0 of 0 calls" in text)
+    own_daemon.stop()
+    assert screen.wait() == 3
+    assert termios.tcgetattr(screen.fd)[3] & termios.ECHO
+    screen.close()
