@@ -24,7 +24,8 @@ READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32,
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 MIB = 1 << 20
-LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100}
+LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100,
+          "tmp": 64 * MIB, "file_size": 1 << 30}
 
 
 class Spawner:
@@ -100,7 +101,7 @@ class Spawner:
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
-        payload = struct.pack("<BQIIII", kind, *limits.values())
+        payload = struct.pack("<BQIIIIQQ", kind, *limits.values())
         self.send(OPEN, self.cell, payload, fds)
         answer = self.answer(2)
         for pair in pairs:
@@ -127,7 +128,7 @@ class Spawner:
         """Asks for another files process at @root for the cell of the pidfd @worker."""
         pair, pipe, opened = socket.socketpair(), os.pipe(), os.open(root, os.O_PATH)
         self.cell += 1
-        payload = struct.pack("<BQIIII", DIRECTORY, *{**LIMITS, **UNLIMITED}.values())
+        payload = struct.pack("<BQIIIIQQ", DIRECTORY, *{**LIMITS, **UNLIMITED}.values())
         self.send(OPEN_FILES, self.cell, payload, [opened, worker, pair[1].fileno(), pipe[1]])
         answer = self.answer(1)
         pair[1].close()
@@ -190,7 +191,8 @@ class Place:
         text = "[cloister]\nmode = system\n"
         for name in roots:
             text += (f"[tenant {name}]\nusers = 1\nroots = {self.roots[name]}\nworkspace_memory = {memory}\n"
-                     "workspace_processes = 200\ncpu_max = 150%\n")
+                     "workspace_processes = 200\ncpu_max = 150%\n"
+                     "tmp_size = 64M\nfile_size = 1G\n")
         text += "[tenant m]\nusers = 1\nmanaged = yes\n"
         self.config.write_text(text)
 
@@ -347,7 +349,7 @@ def test_an_id_is_one_workspaces(place, spawner):
 
 @pytest.mark.parametrize("limits", [
     {"memory": (1 << 30) + 1}, {"processes": 201}, {"cpu": 0}, {"cpu": 151}, {"cpu_weight": 101},
-    {"io_weight": 101}], ids=str)
+    {"io_weight": 101}, {"tmp": 64 * MIB + 1}, {"file_size": (1 << 30) + 1}], ids=str)
 def test_limits_above_the_tenants_are_refused(place, spawner, limits):
     path = place.owned(place.roots["a"] / "w")
     assert "limits" in spawner.refuses(path, **{**UNLIMITED, **limits})
@@ -374,8 +376,8 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 
 
 @pytest.mark.parametrize("frame", [
-    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": struct.pack("<BQIIII", 2, *LIMITS.values())},
-    {"kind": OPEN, "payload": struct.pack("<BQIIII", 9, *LIMITS.values())},
+    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": struct.pack("<BQIIIIQQ", 2, *LIMITS.values())},
+    {"kind": OPEN, "payload": struct.pack("<BQIIIIQQ", 9, *LIMITS.values())},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
 def test_garbage_ends_it_and_all_it_started(place, spawner, frame):
