@@ -104,7 +104,7 @@ int id_range_find(const char *etc, struct id_range *ret)
 {
 	const struct passwd *entry = getpwuid(geteuid());
 	const char *user = entry ? entry->pw_name : NULL;
-	uint64_t uids[2], gids[2], count;
+	uint64_t uids[2] = {0}, gids[2] = {0}, count;
 	int r = find_in(etc, "subuid", user, geteuid(), uids);
 
 	if (r == 0)

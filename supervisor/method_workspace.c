@@ -241,7 +241,7 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 {
 	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
 	_cleanup_free_ char *message = NULL;
-	struct workspace *workspace;
+	struct workspace *workspace = NULL;
 	enum tool_error error;
 
 	if (service_takes_nothing(session->service)) {

@@ -93,10 +93,12 @@ int spare_wait(int fd, struct spare_assignment *ret)
 
 static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 {
-	if (strlen(argv[2]) >= sizeof(ret->path))
+	size_t len = strlen(argv[2]);
+
+	if (len >= sizeof(ret->path))
 		return -ENAMETOOLONG;
 	ret->kind = (uint8_t)workspace_kind_by_name(text_from(argv[1]));
-	strcpy(ret->path, argv[2]);
+	memcpy(ret->path, argv[2], len + 1);
 	if (argc > 4) {
 		ret->tmp_bytes = strtoull(argv[3], NULL, 10);
 		ret->file_size_bytes = strtoull(argv[4], NULL, 10);

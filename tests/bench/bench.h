@@ -54,6 +54,8 @@ static inline char *bench_receive(struct bench_server *server, size_t *ret_len)
 	size_t scanned = 0;
 	char *newline;
 
+	if (!server->buffer)
+		bench_die(server->name);
 	while (!(newline = memchr(server->buffer + scanned, '\n', server->buffered - scanned))) {
 		ssize_t n;
 

@@ -15,6 +15,7 @@
 #include "supervisor/endpoint.h"
 #include "supervisor/jsonrpc.h"
 #include "supervisor/turn.h"
+#include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -43,8 +44,9 @@ static void set_up(void)
 	event_config_free(event_config);
 	event_base_priority_init(service.base, LOOP_PRIORITIES);
 	CHECK(turn_start(service.base) == 0);
-	service.workspaces = workspaces_new(service.base, NULL, own_paths, -1);
 	service.config = config_new();
+	service.turns = turns_new(service.base, &service.config->host);
+	service.workspaces = workspaces_new(service.base, NULL, service.turns, own_paths, -1);
 	service.idle = on_idle;
 	tenant->users.ids = malloc(sizeof(uint32_t));
 	tenant->users.ids[0] = getuid();

@@ -369,7 +369,7 @@ static void test_literal_start(void **state)
 	for (size_t i = 0; i < CASES; i++) {
 		char bytes[400], pattern[64] = "";
 		struct text text = {bytes, make_bytes(bytes, sizeof(bytes))};
-		struct found by_choice, by_pcre2;
+		struct found by_choice = {0}, by_pcre2 = {0};
 
 		for (size_t n = 2 + pick(4); n > 0; n--)
 			strcat(pattern, letters[pick(ARRAY_SIZE(letters))]);
