@@ -24,7 +24,13 @@ READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32,
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 MIB = 1 << 20
-LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100}
+LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
+          "file_size": 16 * MIB}
+
+
+def asked(kind=DIRECTORY, **limits):
+    """struct spawner_open"""
+    return struct.pack("<BQIIIIQQ", kind, *{**LIMITS, **limits}.values())
 
 
 class Spawner:
@@ -92,7 +98,6 @@ class Spawner:
 
     def ask(self, root, kind=DIRECTORY, swap=None, **limits):
         """Asks for a cell at @root, a path or a descriptor. "opened", or (errno, step)."""
-        limits = {**LIMITS, **limits}
         pairs = [socket.socketpair() for _ in range(2)]
         pipes = [os.pipe() for _ in range(2)]
         opened = root if isinstance(root, int) else os.open(root, os.O_PATH)
@@ -100,8 +105,7 @@ class Spawner:
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
-        payload = struct.pack("<BQIIII", kind, *limits.values())
-        self.send(OPEN, self.cell, payload, fds)
+        self.send(OPEN, self.cell, asked(kind, **limits), fds)
         answer = self.answer(2)
         for pair in pairs:
             pair[1].close()
@@ -127,8 +131,7 @@ class Spawner:
         """Asks for another files process at @root for the cell of the pidfd @worker."""
         pair, pipe, opened = socket.socketpair(), os.pipe(), os.open(root, os.O_PATH)
         self.cell += 1
-        payload = struct.pack("<BQIIII", DIRECTORY, *{**LIMITS, **UNLIMITED}.values())
-        self.send(OPEN_FILES, self.cell, payload, [opened, worker, pair[1].fileno(), pipe[1]])
+        self.send(OPEN_FILES, self.cell, asked(**UNLIMITED), [opened, worker, pair[1].fileno(), pipe[1]])
         answer = self.answer(1)
         pair[1].close()
         os.close(pipe[1])
@@ -374,8 +377,8 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 
 
 @pytest.mark.parametrize("frame", [
-    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": struct.pack("<BQIIII", 2, *LIMITS.values())},
-    {"kind": OPEN, "payload": struct.pack("<BQIIII", 9, *LIMITS.values())},
+    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": asked()},
+    {"kind": OPEN, "payload": asked(9)},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
 def test_garbage_ends_it_and_all_it_started(place, spawner, frame):
