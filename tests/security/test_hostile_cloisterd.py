@@ -193,7 +193,7 @@ class Place:
         text = "[cloister]\nmode = system\n"
         for name in roots:
             text += (f"[tenant {name}]\nusers = 1\nroots = {self.roots[name]}\nworkspace_memory = {memory}\n"
-                     "workspace_processes = 200\ncpu_max = 150%\n")
+                     "workspace_processes = 200\ncpu_max = 150%\ntmp_size = 32M\nfile_size = 64M\n")
         text += "[tenant m]\nusers = 1\nmanaged = yes\n"
         self.config.write_text(text)
 
@@ -350,7 +350,7 @@ def test_an_id_is_one_workspaces(place, spawner):
 
 @pytest.mark.parametrize("limits", [
     {"memory": (1 << 30) + 1}, {"processes": 201}, {"cpu": 0}, {"cpu": 151}, {"cpu_weight": 101},
-    {"io_weight": 101}], ids=str)
+    {"io_weight": 101}, {"tmp": 32 * MIB + 1}, {"file_size": 64 * MIB + 1}], ids=str)
 def test_limits_above_the_tenants_are_refused(place, spawner, limits):
     path = place.owned(place.roots["a"] / "w")
     assert "limits" in spawner.refuses(path, **{**UNLIMITED, **limits})

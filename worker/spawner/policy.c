@@ -24,7 +24,8 @@ struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
 	bool managed;
 	struct root_list roots;
-	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
+	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight, tmp_bytes,
+		file_size_bytes;
 	const char *roots_file; /* that said it last */
 };
 
@@ -50,6 +51,8 @@ static const struct {
 	{"cpu_weight", CONFIG_NUMBER, offsetof(struct policy_tenant, cpu_weight)},
 	{"cpu_max", CONFIG_PERCENT, offsetof(struct policy_tenant, cpu_percent)},
 	{"io_weight", CONFIG_NUMBER, offsetof(struct policy_tenant, io_weight)},
+	{"tmp_size", CONFIG_BYTES, offsetof(struct policy_tenant, tmp_bytes)},
+	{"file_size", CONFIG_BYTES, offsetof(struct policy_tenant, file_size_bytes)},
 };
 
 static void release_roots(struct root_list *list)
@@ -89,6 +92,8 @@ static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 		.cpu_weight = LIMIT_TENANT_WEIGHT,
 		.cpu_percent = LIMIT_CPU_MAX_PERCENT,
 		.io_weight = LIMIT_TENANT_WEIGHT,
+		.tmp_bytes = LIMIT_TMP_BYTES,
+		.file_size_bytes = LIMIT_FILE_SIZE_BYTES,
 	};
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	return tenant;
@@ -245,7 +250,8 @@ static bool may_use(const struct policy_tenant *tenant, const struct workspace_l
 
 	return cpu && limits->memory_bytes <= tenant->memory_bytes &&
 	       limits->processes <= tenant->processes && limits->cpu_weight <= tenant->cpu_weight &&
-	       limits->io_weight <= tenant->io_weight;
+	       limits->io_weight <= tenant->io_weight && limits->tmp_bytes <= tenant->tmp_bytes &&
+	       limits->file_size_bytes <= tenant->file_size_bytes;
 }
 
 int policy_check(const struct policy *policy, int root, const char *managed_of,
