@@ -122,6 +122,9 @@ class Spawner:
         if kind in (OPENED, FILES_OPENED):
             assert len(self.fds) == n_pidfds
             return "opened"
+        if kind == ASSIGNED:
+            assert not self.fds and n_pidfds == 0
+            return "assigned"
         assert kind == OPEN_FAILED and not self.fds
         length, = struct.unpack_from("<I", said)
         error, = struct.unpack_from("<I", said, 4 + length)
@@ -137,6 +140,32 @@ class Spawner:
         os.close(pipe[1])
         os.close(opened)
         self.kept += [pair, pipe]
+        return answer
+
+    def prepare(self, swap=None):
+        """Asks for a cell that waits. "opened", with its pidfds, or (errno, step)."""
+        pairs = [socket.socketpair() for _ in range(2)]
+        pipes = [os.pipe() for _ in range(2)]
+        fds = [pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]]
+        for place, fd in (swap or {}).items():
+            fds[place] = fd
+        self.cell += 1
+        self.send(PREPARE, self.cell, asked(**UNLIMITED), fds)
+        answer = self.answer(2)
+        for pair, pipe in zip(pairs, pipes):
+            pair[1].close()
+            os.close(pipe[1])
+        self.kept = getattr(self, "kept", []) + [pairs, pipes]
+        self.pidfds, self.fds = self.fds, []
+        return answer
+
+    def assign(self, root, worker, kind=DIRECTORY, **limits):
+        """Asks that the cell of the pidfd @worker be for @root. "assigned", or (errno, step)."""
+        opened = os.open(root, os.O_PATH)
+        self.cell += 1
+        self.send(ASSIGN, self.cell, asked(kind, **{**UNLIMITED, **limits}), [opened, worker])
+        answer = self.answer(0)
+        os.close(opened)
         return answer
 
     def refuses(self, *arguments, **keywords):
@@ -275,6 +304,46 @@ def test_a_files_process_goes_where_its_worker_is(place, spawner):
     place.write(roots=("b",))
     spawner.send(RELOAD)
     assert spawner.ask_files(own, worker)[0] == REFUSED
+
+
+def test_a_waiting_cell_is_assigned_once(place, spawner):
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    assert spawner.prepare() == "opened"
+    worker, _ = spawner.pidfds
+    assert spawner.assign(own, worker) == "assigned"
+    assert spawner.assign(own, worker)[1] == spawner.assign(other, worker)[1] == "find the waiting cell"
+    # Nor after it was refused: what a part of it was told of is not told of something else.
+    for root, reason in (("/etc", "no tenant"), (own, "limits")):
+        assert spawner.prepare() == "opened"
+        worker, _ = spawner.pidfds
+        error, said = spawner.assign(root, worker, memory=1 << 40)
+        assert error == REFUSED and reason in said
+        assert spawner.assign(own, worker)[1] == "find the waiting cell"
+
+
+def test_what_a_workspace_has_is_no_waiting_cell(place, spawner):
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    spawner.opens(own, **UNLIMITED)
+    worker, files = spawner.pidfds
+    for pidfd in (worker, files):
+        assert spawner.assign(other, pidfd)[1] == "find the waiting cell"
+    # The attempt has not made the other directory that worker's, for a new files process.
+    signal.pidfd_send_signal(files, signal.SIGKILL)
+    error, reason = spawner.ask_files(other, worker)
+    assert error == REFUSED and "worker" in reason
+    # Nor has it taken the other's id from it.
+    spawner.opens(other, **UNLIMITED)
+
+
+def test_waiting_cells_get_channels_and_nothing_else(place, spawner):
+    pipe = os.pipe()
+    directory = os.open(place.state, os.O_PATH)
+    for position in range(4):
+        for fd in (directory, pipe[0] if position % 2 == 0 else spawner.socket.fileno()):
+            assert spawner.prepare({position: fd})[1] == "take its channels"
+    for fd in (*pipe, directory):
+        os.close(fd)
+    assert not [pid for pid in procfs.children(spawner.process.pid) if procfs.is_alive(pid)]
 
 
 def test_foreign_roots_are_refused(place, spawner):
