@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#define TENANT         ".selftest" /* no tenant of a configuration and no workspace can have this name */
 #define WORKSPACE      "canary"
 #define ANSWER_BYTES   64
 #define COMMAND_BYTES  8192 /* the longest batch */
@@ -450,7 +449,7 @@ struct selftest *selftest_new(struct service *service)
 	if (!selftest)
 		return NULL;
 	selftest->service = service;
-	selftest->tenant = tenant_new(TENANT);
+	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
 	selftest->interval = event_new(service->base, -1, 0, on_interval, selftest);
 	if (!selftest->tenant || !selftest->step || !selftest->interval ||
