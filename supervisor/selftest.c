@@ -22,6 +22,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WORKSPACE      "canary"
 #define ANSWER_BYTES   64
@@ -191,6 +192,10 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 
 	json_object_put(params);
 	if (r == 0) {
+		/* Nobody else asks for it. */
+		request.uid = geteuid();
+		request.gid = getegid();
+		request.pid = getpid();
 		if (call_start(selftest->service, selftest->workspace, &request, &owner,
 			    &selftest->call) < 0)
 			done_at_once(selftest, TOOL_BUSY);

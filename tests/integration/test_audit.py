@@ -206,6 +206,18 @@ def test_workspaces_and_admins(audited):
     assert (by_signal["by"], by_signal["outcome"]) == ("signal", "EXECUTION_ERROR")
 
 
+def test_the_self_tests_calls_are_cloisterds_own(audited):
+    with audited.daemon.control() as control:
+        assert control.call("selftest", timeout=300)["result"] == "passed"
+    account, pid = audited.area.account, audited.daemon.pid
+    begun, ended = audited.events("call.admitted"), audited.events("call.ended")
+    assert begun and sorted(line["call"] for line in begun) == sorted(line["call"] for line in ended)
+    for line in begun + ended:
+        assert (line["tenant"], line["uid"], line["gid"], line["pid"]) == (".selftest", account.uid, account.gid, pid)
+    (act,) = audited.events("admin.act")
+    assert (act["act"], act["outcome"]) == ("selftest", "done")
+
+
 @as_root
 def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tenants):
     daemon = start_daemon(config=config(area).replace("audit = on\n", "audit = on\nagent_socket_mode = 0666\n"))
