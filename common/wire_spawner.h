@@ -72,6 +72,9 @@ enum {
 	SPAWNER_OPENED_FDS,
 };
 
+/* No tenant of a configuration and no workspace can have this name. */
+#define SELFTEST_TENANT ".selftest"
+
 enum workspace_kind {
 	WORKSPACE_MANAGED = 1, /* seen at /workspace */
 	WORKSPACE_DIRECTORY,   /* seen at its own path */

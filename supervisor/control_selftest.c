@@ -2,6 +2,7 @@
 /* cloisterd: selftest, for administrators, and what status and metrics say of it. */
 #include "supervisor/control_selftest.h"
 
+#include "supervisor/audit.h"
 #include "supervisor/control.h"
 #include "supervisor/control_events.h"
 #include "supervisor/selftest.h"
@@ -116,6 +117,7 @@ void control_selftest(struct session *session, struct jsonrpc_request *request)
 		request->id_text = NULL;
 		LIST_INSERT_HEAD(&waiters, waiter, entry);
 	}
+	audit_act(session->service->audit, session, "selftest", (struct text){NULL, 0}, "done");
 	selftest_run(selftest);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: MCP's tools/call, its result, and its cancellation. */
 #include "common/cleanup.h"
+#include "supervisor/audit.h"
 #include "supervisor/call.h"
 #include "supervisor/json_text.h"
 #include "supervisor/mcp.h"
@@ -98,6 +99,18 @@ static const char *fault(const struct jsonrpc_request *request, char *buffer, si
 	return NULL;
 }
 
+static void refuse(
+	struct session *session, const struct jsonrpc_request *request, const char *sentence)
+{
+	struct text name = {NULL, 0};
+	bool named = session_string_param(request->params, "name", &name) && name.data;
+
+	audit_call_refused(session->service->audit, session, NULL, named ? name.data : NULL,
+		named && !tool_by_name(name) ? tool_error_name(TOOL_UNKNOWN_TOOL)
+					     : "INVALID_PARAMS");
+	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
+}
+
 void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 {
 	struct session_reply reply = {.mcp = mcp_revision_of(session, request)};
@@ -109,8 +122,7 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 		return;
 	sentence = fault(request, buffer, sizeof(buffer));
 	if (sentence) {
-		session_answer_error(
-			session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
+		refuse(session, request, sentence);
 		return;
 	}
 	params = native_params(request);

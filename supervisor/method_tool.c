@@ -240,6 +240,7 @@ static struct workspace *find_workspace(struct session *session,
 	bool wrong = !session_string_param(params, "workspace", &name);
 
 	if (wrong) {
+		audit_call_refused(session->service->audit, session, NULL, NULL, "INVALID_PARAMS");
 		if (!request->notification)
 			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
 				"workspace must be a string", NULL);
@@ -330,11 +331,13 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct call_request call_request;
 	struct workspace *workspace = NULL;
 
-	if (request->id_text && session_find_call(session, request->id_text))
+	if (request->id_text && session_find_call(session, request->id_text)) {
+		audit_call_refused(session->service->audit, session, NULL, NULL, "INVALID_REQUEST");
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
 			"A call with this id is in flight on this connection", NULL);
-	else
+	} else {
 		workspace = find_workspace(session, request, reply, params);
+	}
 	if (!workspace)
 		goto out;
 	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),

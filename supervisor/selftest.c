@@ -22,8 +22,8 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
-#define TENANT         ".selftest" /* no tenant of a configuration and no workspace can have this name */
 #define WORKSPACE      "canary"
 #define ANSWER_BYTES   64
 #define COMMAND_BYTES  8192 /* the longest batch */
@@ -192,6 +192,10 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 
 	json_object_put(params);
 	if (r == 0) {
+		/* Nobody else asks for it. */
+		request.uid = geteuid();
+		request.gid = getegid();
+		request.pid = getpid();
 		if (call_start(selftest->service, selftest->workspace, &request, &owner,
 			    &selftest->call) < 0)
 			done_at_once(selftest, TOOL_BUSY);
@@ -450,7 +454,7 @@ struct selftest *selftest_new(struct service *service)
 	if (!selftest)
 		return NULL;
 	selftest->service = service;
-	selftest->tenant = tenant_new(TENANT);
+	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
 	selftest->interval = event_new(service->base, -1, 0, on_interval, selftest);
 	if (!selftest->tenant || !selftest->step || !selftest->interval ||

@@ -412,7 +412,11 @@ void session_shut_down(struct session *session)
 
 bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid)
 {
-	return session->endpoint == endpoint && session->peer.uid == uid;
+	/* One that speaks only MCP by now came as the others did. */
+	const struct endpoint *began =
+		session->endpoint == &mcp_endpoint ? &agent_endpoint : session->endpoint;
+
+	return began == endpoint && session->peer.uid == uid;
 }
 
 size_t session_bytes(const struct session *session)

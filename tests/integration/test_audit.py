@@ -154,6 +154,36 @@ def test_what_is_refused(audited):
     assert audited.verify()[0] == 0
 
 
+def test_what_mcp_asks_for_is_told_of_like_the_rest(audited):
+    client = audited.client
+    version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+               "io.modelcontextprotocol/clientCapabilities": {}}
+
+    def ask(name, arguments, **more):
+        params = {"name": name, "arguments": arguments, "_meta": {**version, **more}}
+        return client.wait(client.request("tools/call", params))
+
+    assert not ask("write_file", {"path": "a", "content": "b"})["result"]["isError"]
+    for refused in (ask("no_such_tool", {}), ask("read_file", 1), ask("read_file", {}, progressToken=[])):
+        assert refused["error"]["code"] == -32602
+    assert ask("read_file", {"path": "../x"})["result"]["isError"]
+    assert ask("read_file", {"path": "a"}, **{"cloister/workspace": "other"})["result"]["isError"]
+    assert "error" in ask("read_file", {"path": "a"}, **{"cloister/workspace": 1})
+    running = client.begin("run_command", {"command": "sleep 600"})
+    client.send({"jsonrpc": "2.0", "id": running, "method": "tool.call",
+                 "params": {"tool": "read_file", "arguments": {"path": "a"}}})
+    assert client.receive_any()["error"]["code"] == -32600
+    client.notify("notifications/cancelled", {"requestId": 0})
+    client.notify("tool.cancel", {"id": running})
+    assert client.result(running)["error"]["code"] == "CANCELLED"
+    assert [(line["code"], line.get("tool")) for line in audited.events("call.refused")] == [
+        ("UNKNOWN_TOOL", "no_such_tool"), ("INVALID_PARAMS", "read_file"), ("INVALID_PARAMS", "read_file"),
+        ("PATH_OUTSIDE_WORKSPACE", "read_file"), ("WORKSPACE_NOT_FOUND", "read_file"), ("INVALID_PARAMS", None),
+        ("INVALID_REQUEST", None)]
+    for event in "call.admitted", "call.ended":
+        assert [line["tool"] for line in audited.events(event)] == ["write_file", "run_command"]
+
+
 def test_workspaces_and_admins(audited):
     client, daemon = audited.client, audited.daemon
     begun = client.begin("run_command", {"command": "sleep 600"})
@@ -174,6 +204,18 @@ def test_workspaces_and_admins(audited):
     assert not daemon.reload(config(audited.area) + "nonsense = 1\n")
     by_signal = audited.events("admin.act")[-1]
     assert (by_signal["by"], by_signal["outcome"]) == ("signal", "EXECUTION_ERROR")
+
+
+def test_the_self_tests_calls_are_cloisterds_own(audited):
+    with audited.daemon.control() as control:
+        assert control.call("selftest", timeout=300)["result"] == "passed"
+    account, pid = audited.area.account, audited.daemon.pid
+    begun, ended = audited.events("call.admitted"), audited.events("call.ended")
+    assert begun and sorted(line["call"] for line in begun) == sorted(line["call"] for line in ended)
+    for line in begun + ended:
+        assert (line["tenant"], line["uid"], line["gid"], line["pid"]) == (".selftest", account.uid, account.gid, pid)
+    (act,) = audited.events("admin.act")
+    assert (act["act"], act["outcome"]) == ("selftest", "done")
 
 
 @as_root

@@ -333,8 +333,11 @@ def test_connections_of_one_user_are_limited(start_daemon, tenants):
     daemon = start_daemon(config=config_for(
         tenants[:2], "connections_per_user = 3", connections=10))
     mine = [daemon.connect(tenants[0]) for _ in range(3)]
-    for client in mine:
+    for client in mine[1:]:
         client.call("tools.list")
+    # One that speaks only MCP from now on is one of them, whatever else it was told.
+    mine[0].wait(mine[0].request("workspace.open", {"workspace": "w", "protocol": "mcp"}))
+    assert mine[0].wait(mine[0].request("tools.list"))["error"]["message"] == "There is no such method"
     told = daemon.connect(tenants[0]).receive()["error"]
     assert told["data"]["code"] == "BUSY" and "user" in told["message"]
     assert 50 <= told["data"]["retry_after_ms"] <= 60000

@@ -470,6 +470,23 @@ def test_a_reload_reaches_the_spawner(start_system, area, tenants):
 # The host's own
 
 
+def test_the_self_test_passes_and_its_id_is_its_own(area, start_system):
+    lines = ["[cloister]", "mode = system", "selftest = required", f"admin_group = {area.account.gid}",
+             "[tenant t]", f"users = {area.account.name}", "managed = yes", ""]
+    daemon = start_system(config="\n".join(lines))
+    with daemon.control() as control:
+        answer = control.call("selftest", timeout=300)
+        assert answer["result"] == "passed", [probe for probe in answer["probes"] if probe["result"] == "failed"]
+    canary = (daemon.state / "workspaces" / ".selftest" / "canary").stat().st_uid
+    # Also for the spawner of the next start, which knows of it by its directory.
+    daemon.stop()
+    daemon = start_system(state=daemon.state, config="\n".join(lines).replace("required", "off"))
+    with daemon.connect() as client:
+        for name in "abc":
+            assert client.call("workspace.open", {"workspace": name})
+            assert (daemon.state / "workspaces" / "t" / name).stat().st_uid != canary
+
+
 def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
     """The limits stay cloister's; what is below is the workspace's id's, so the next spawner clears it."""
     area.account.give_ids()

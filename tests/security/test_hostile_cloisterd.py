@@ -24,8 +24,13 @@ READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32,
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 MIB = 1 << 20
-LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100,
-          "tmp": 64 * MIB, "file_size": 1 << 30}
+LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
+          "file_size": 16 * MIB}
+
+
+def asked(kind=DIRECTORY, **limits):
+    """struct spawner_open"""
+    return struct.pack("<BQIIIIQQ", kind, *{**LIMITS, **limits}.values())
 
 
 class Spawner:
@@ -93,7 +98,6 @@ class Spawner:
 
     def ask(self, root, kind=DIRECTORY, swap=None, **limits):
         """Asks for a cell at @root, a path or a descriptor. "opened", or (errno, step)."""
-        limits = {**LIMITS, **limits}
         pairs = [socket.socketpair() for _ in range(2)]
         pipes = [os.pipe() for _ in range(2)]
         opened = root if isinstance(root, int) else os.open(root, os.O_PATH)
@@ -101,8 +105,7 @@ class Spawner:
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
-        payload = struct.pack("<BQIIIIQQ", kind, *limits.values())
-        self.send(OPEN, self.cell, payload, fds)
+        self.send(OPEN, self.cell, asked(kind, **limits), fds)
         answer = self.answer(2)
         for pair in pairs:
             pair[1].close()
@@ -119,6 +122,9 @@ class Spawner:
         if kind in (OPENED, FILES_OPENED):
             assert len(self.fds) == n_pidfds
             return "opened"
+        if kind == ASSIGNED:
+            assert not self.fds and n_pidfds == 0
+            return "assigned"
         assert kind == OPEN_FAILED and not self.fds
         length, = struct.unpack_from("<I", said)
         error, = struct.unpack_from("<I", said, 4 + length)
@@ -128,13 +134,38 @@ class Spawner:
         """Asks for another files process at @root for the cell of the pidfd @worker."""
         pair, pipe, opened = socket.socketpair(), os.pipe(), os.open(root, os.O_PATH)
         self.cell += 1
-        payload = struct.pack("<BQIIIIQQ", DIRECTORY, *{**LIMITS, **UNLIMITED}.values())
-        self.send(OPEN_FILES, self.cell, payload, [opened, worker, pair[1].fileno(), pipe[1]])
+        self.send(OPEN_FILES, self.cell, asked(**UNLIMITED), [opened, worker, pair[1].fileno(), pipe[1]])
         answer = self.answer(1)
         pair[1].close()
         os.close(pipe[1])
         os.close(opened)
         self.kept += [pair, pipe]
+        return answer
+
+    def prepare(self, swap=None):
+        """Asks for a cell that waits. "opened", with its pidfds, or (errno, step)."""
+        pairs = [socket.socketpair() for _ in range(2)]
+        pipes = [os.pipe() for _ in range(2)]
+        fds = [pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]]
+        for place, fd in (swap or {}).items():
+            fds[place] = fd
+        self.cell += 1
+        self.send(PREPARE, self.cell, asked(**UNLIMITED), fds)
+        answer = self.answer(2)
+        for pair, pipe in zip(pairs, pipes):
+            pair[1].close()
+            os.close(pipe[1])
+        self.kept = getattr(self, "kept", []) + [pairs, pipes]
+        self.pidfds, self.fds = self.fds, []
+        return answer
+
+    def assign(self, root, worker, kind=DIRECTORY, **limits):
+        """Asks that the cell of the pidfd @worker be for @root. "assigned", or (errno, step)."""
+        opened = os.open(root, os.O_PATH)
+        self.cell += 1
+        self.send(ASSIGN, self.cell, asked(kind, **{**UNLIMITED, **limits}), [opened, worker])
+        answer = self.answer(0)
+        os.close(opened)
         return answer
 
     def refuses(self, *arguments, **keywords):
@@ -191,8 +222,7 @@ class Place:
         text = "[cloister]\nmode = system\n"
         for name in roots:
             text += (f"[tenant {name}]\nusers = 1\nroots = {self.roots[name]}\nworkspace_memory = {memory}\n"
-                     "workspace_processes = 200\ncpu_max = 150%\n"
-                     "tmp_size = 64M\nfile_size = 1G\n")
+                     "workspace_processes = 200\ncpu_max = 150%\ntmp_size = 32M\nfile_size = 64M\n")
         text += "[tenant m]\nusers = 1\nmanaged = yes\n"
         self.config.write_text(text)
 
@@ -276,6 +306,46 @@ def test_a_files_process_goes_where_its_worker_is(place, spawner):
     assert spawner.ask_files(own, worker)[0] == REFUSED
 
 
+def test_a_waiting_cell_is_assigned_once(place, spawner):
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    assert spawner.prepare() == "opened"
+    worker, _ = spawner.pidfds
+    assert spawner.assign(own, worker) == "assigned"
+    assert spawner.assign(own, worker)[1] == spawner.assign(other, worker)[1] == "find the waiting cell"
+    # Nor after it was refused: what a part of it was told of is not told of something else.
+    for root, reason in (("/etc", "no tenant"), (own, "limits")):
+        assert spawner.prepare() == "opened"
+        worker, _ = spawner.pidfds
+        error, said = spawner.assign(root, worker, memory=1 << 40)
+        assert error == REFUSED and reason in said
+        assert spawner.assign(own, worker)[1] == "find the waiting cell"
+
+
+def test_what_a_workspace_has_is_no_waiting_cell(place, spawner):
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    spawner.opens(own, **UNLIMITED)
+    worker, files = spawner.pidfds
+    for pidfd in (worker, files):
+        assert spawner.assign(other, pidfd)[1] == "find the waiting cell"
+    # The attempt has not made the other directory that worker's, for a new files process.
+    signal.pidfd_send_signal(files, signal.SIGKILL)
+    error, reason = spawner.ask_files(other, worker)
+    assert error == REFUSED and "worker" in reason
+    # Nor has it taken the other's id from it.
+    spawner.opens(other, **UNLIMITED)
+
+
+def test_waiting_cells_get_channels_and_nothing_else(place, spawner):
+    pipe = os.pipe()
+    directory = os.open(place.state, os.O_PATH)
+    for position in range(4):
+        for fd in (directory, pipe[0] if position % 2 == 0 else spawner.socket.fileno()):
+            assert spawner.prepare({position: fd})[1] == "take its channels"
+    for fd in (*pipe, directory):
+        os.close(fd)
+    assert not [pid for pid in procfs.children(spawner.process.pid) if procfs.is_alive(pid)]
+
+
 def test_foreign_roots_are_refused(place, spawner):
     outside = place.owned(place.top / "outside")
     for path in ("/", "/etc", "/proc/self/fd", "/root", outside, place.roots["a"].parent):
@@ -349,7 +419,7 @@ def test_an_id_is_one_workspaces(place, spawner):
 
 @pytest.mark.parametrize("limits", [
     {"memory": (1 << 30) + 1}, {"processes": 201}, {"cpu": 0}, {"cpu": 151}, {"cpu_weight": 101},
-    {"io_weight": 101}, {"tmp": 64 * MIB + 1}, {"file_size": (1 << 30) + 1}], ids=str)
+    {"io_weight": 101}, {"tmp": 32 * MIB + 1}, {"file_size": 64 * MIB + 1}], ids=str)
 def test_limits_above_the_tenants_are_refused(place, spawner, limits):
     path = place.owned(place.roots["a"] / "w")
     assert "limits" in spawner.refuses(path, **{**UNLIMITED, **limits})
@@ -376,8 +446,8 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 
 
 @pytest.mark.parametrize("frame", [
-    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": struct.pack("<BQIIIIQQ", 2, *LIMITS.values())},
-    {"kind": OPEN, "payload": struct.pack("<BQIIIIQQ", 9, *LIMITS.values())},
+    {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": asked()},
+    {"kind": OPEN, "payload": asked(9)},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
 def test_garbage_ends_it_and_all_it_started(place, spawner, frame):

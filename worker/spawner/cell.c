@@ -72,6 +72,7 @@ struct cell {
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
 	bool spare;                 /* made ahead: trees are the sockets it waits at */
 	int sockets[2];             /* their other ends */
+	struct cell_spare *waiting; /* that is assigned */
 	struct cell_id id;          /* what 1000 inside is mapped to */
 	struct live_cell *live;
 	const char *reason; /* of a refusal */
@@ -158,8 +159,7 @@ static int check_files_channel(struct cell *cell)
 
 static int check_channels(struct cell *cell)
 {
-	int r = check_channel(
-		cell->fds[SPAWNER_OPEN_WORKER_DOWN], cell->fds[SPAWNER_OPEN_WORKER_UP]);
+	int r = check_channel(cell->worker_fds[0], cell->worker_fds[1]);
 
 	return r < 0 ? r : check_files_channel(cell);
 }
@@ -646,6 +646,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	const char **ret_step)
 {
 	static const struct cell_step steps[] = {
+		{"take its channels", check_channels},
 		{"make sockets", make_sockets},
 		{"make a cgroup", make_cgroup},
 		{"start cloister-worker", start_worker},
@@ -677,6 +678,20 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	return 0;
 }
 
+/* One that waits and no other, and once: nothing of a cell that a workspace has is touched. */
+static int find_waiting(struct cell *cell)
+{
+	int r = find_worker(cell);
+
+	if (r < 0)
+		return r;
+	cell->waiting = cell_spares_take(cell->maker->spares, cell->pids[SPAWNER_OPENED_WORKER]);
+	if (!cell->waiting)
+		return -ESRCH;
+	cell->pids[SPAWNER_OPENED_FILES] = cell->waiting->pids[SPAWNER_OPENED_FILES];
+	return 0;
+}
+
 static int limit_cgroup(struct cell *cell)
 {
 	return cell_cgroup_limit(cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER],
@@ -690,15 +705,11 @@ static int map_ids(struct cell *cell)
 
 static int tell_spare(struct cell *cell)
 {
-	struct cell_spare *spare =
-		cell_spares_take(cell->maker->spares, cell->pids[SPAWNER_OPENED_WORKER]);
-	int r = spare ? 0 : -ESRCH;
+	int r = 0;
 
-	if (spare)
-		cell->pids[SPAWNER_OPENED_FILES] = spare->pids[SPAWNER_OPENED_FILES];
 	for (int i = 0; r == 0 && i < 2; i++)
-		r = spare_assign(spare->sockets[i], cell->request, cell->visible, cell->trees[i]);
-	cell_spare_free(spare);
+		r = spare_assign(
+			cell->waiting->sockets[i], cell->request, cell->visible, cell->trees[i]);
 	return r;
 }
 
@@ -706,7 +717,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	const char **ret_step)
 {
 	static const struct cell_step steps[] = {
-		{"find the waiting cell", find_worker},
+		{"find the waiting cell", find_waiting},
 		{"open the workspace's root", open_root},
 		{"clone the workspace's mounts", clone_trees},
 		{"find out whether the workspace may be", check_policy},
@@ -724,6 +735,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	int r;
 
 	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	cell_spare_free(cell.waiting);
 	/* Also where it failed: what has been mapped lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
 	return r;

@@ -79,6 +79,11 @@ static DIR *open_directory(int parent, const char *name)
 	return directory;
 }
 
+static bool is_dots(const char *name)
+{
+	return name[strspn(name, ".")] == '\0';
+}
+
 /* The owners of one tenant's managed workspaces. */
 static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 {
@@ -86,7 +91,7 @@ static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 	struct stat stat_buf;
 
 	while ((errno = 0, entry = readdir(tenant))) {
-		if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
+		if (is_dots(entry->d_name))
 			continue;
 		if (fstatat(dirfd(tenant), entry->d_name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 			take(ids, stat_buf.st_uid);
@@ -111,7 +116,7 @@ static int read_taken(struct cell_ids *ids)
 	if (!all)
 		return -errno;
 	while (r == 0 && (errno = 0, entry = readdir(all))) {
-		if (entry->d_name[0] == '.')
+		if (is_dots(entry->d_name))
 			continue;
 		tenant = open_directory(dirfd(all), entry->d_name);
 		r = tenant ? take_of_tenant(ids, tenant) : errno == ENOTDIR ? 0 : -errno;
