@@ -438,5 +438,5 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		return;
 	}
 	workspace_set_removing(workspace, true);
-	wait_for(session, request, workspace, WORKSPACE_SLOT_JOB, &owner);
+	wait_for(session, request, workspace, WORKSPACE_SLOT_WRITE, &owner);
 }

@@ -96,7 +96,7 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 	}
 	workspace_set_removing(removal->workspace, true);
 	removal->ticket = (struct workspace_ticket){
-		.call = last--, .slot = WORKSPACE_SLOT_JOB, .owner = &owner, .context = removal};
+		.call = last--, .slot = WORKSPACE_SLOT_WRITE, .owner = &owner, .context = removal};
 	workspace_enter(removal->workspace, &removal->ticket);
 }
 

@@ -17,7 +17,7 @@
  * jobs and commands also for their tenant's turn. */
 enum workspace_slot {
 	WORKSPACE_SLOT_SHORT,   /* answered at once: reads and flat listings */
-	WORKSPACE_SLOT_WRITE,   /* LIMIT_FILE_WRITES */
+	WORKSPACE_SLOT_WRITE,   /* LIMIT_FILE_WRITES; removals, which have no deadline: no turn */
 	WORKSPACE_SLOT_JOB,     /* LIMIT_FILE_JOBS */
 	WORKSPACE_SLOT_COMMAND, /* what the tenant allows */
 	WORKSPACE_SLOTS,

@@ -325,6 +325,25 @@ def test_what_commands_may_write_is_the_tenants(limited):
     assert "Operation not permitted" in over["stderr"] or "ulimit" in over["stderr"]
 
 
+@needs_users
+def test_a_removal_that_takes_its_time_keeps_nobody_waiting(neighbours):
+    """It has no deadline, and the files process that does it is the tenant's own."""
+    daemon, a, b = neighbours("file_jobs = 1", queue_time="5s")
+    a.call("workspace.open", {"workspace": "slow"})
+    known = daemon.cells()
+    a.call("workspace.open", {"workspace": "last"})
+    assert a.observe("write_file", {"path": "a", "content": "b"})["success"]
+    ((_, files),) = [cell for cell in daemon.cells() if cell not in known]
+    os.kill(files, signal.SIGSTOP)
+    try:
+        removal = a.request("workspace.remove", {"workspace": "last"})
+        found = b.observe("search_files", {"pattern": "x"})
+        assert found["success"], found
+    finally:
+        os.kill(files, signal.SIGCONT)
+    assert "error" not in a.wait(removal)
+
+
 # Connections
 
 
