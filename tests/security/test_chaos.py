@@ -316,4 +316,4 @@ def test_chaos(started, tenants):
     assert_settled(daemon)
     assert daemon.process.poll() is None
     assert daemon.stop() == 0
-    assert procfs.eventually(lambda: not [pid for pid in daemon.account.processes() if procfs.is_alive(pid)], 10)
+    assert procfs.eventually(lambda: not [pid for pid in daemon.account.processes() if procfs.is_alive(pid)], 30)

@@ -271,7 +271,7 @@ def test_races(own_daemon, cells):
     print(ends)
     settle(own_daemon, cells)
     assert not with_variable(mark)
-    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before, 5), (before, holdings(own_daemon, cells))
+    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before, 20), (before, holdings(own_daemon, cells))
     grown = [now - then for now, then in zip(rss(own_daemon, cells), memory)]
     print(f"grown by KiB: {grown}")
     assert grown[0] < 16 * MIB_IN_KIB, grown
