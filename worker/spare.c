@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AGENT_ID 1000 /* as in worker/spawner/cell.c */
+#define AGENT_ID 1000 /* as in worker/spawner/cell_process.c */
 
 union control {
 	struct cmsghdr header;
