@@ -129,8 +129,34 @@ static int check_policy(struct cell *cell)
 					  : "the directory is part of cloister's own state";
 		return -SPAWNER_REFUSAL;
 	}
+	cell->readonly = policy_readonly_paths(maker->policy, cell->request->tenant);
 	return policy_check(maker->policy, cell->root, is_managed ? tenant : NULL, cell->request,
 		&cell->reason);
+}
+
+/* The worker opens them again, as who it is; but what is not there at all is said before anything
+ * is started. */
+static int find_readonly(struct cell *cell)
+{
+	static char failed[LIMIT_NAME_BYTES + 1];
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	struct text left = text_from(cell->readonly);
+	char path[LIMIT_READONLY_BYTES];
+
+	while (left.len > 0) {
+		struct text line = text_take(&left, '\n');
+		_cleanup_close_ int fd = -1;
+
+		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
+		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+		if (fd < 0 && errno != EACCES) {
+			snprintf(failed, sizeof(failed), "show the read-only path %.200s", path);
+			cell->failed = failed;
+			return -errno;
+		}
+	}
+	return 0;
 }
 
 static int choose_id(struct cell *cell)
@@ -245,7 +271,9 @@ static int take_steps(
 	for (size_t i = 0; r == 0 && i < n_steps; i++) {
 		r = steps[i].act(cell);
 		if (r < 0)
-			*ret_step = r == -SPAWNER_REFUSAL ? cell->reason : steps[i].name;
+			*ret_step = r == -SPAWNER_REFUSAL ? cell->reason
+				    : cell->failed        ? cell->failed
+							  : steps[i].name;
 	}
 	close_fd(&cell->root);
 	close_fd(&cell->trees[0]);
@@ -260,6 +288,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"take its channels", check_channels},
 		{"open the workspace's root", open_root},
 		{"find out whether the workspace may be", check_policy},
+		{"find the tenant's readonly_paths", find_readonly},
 		{"choose the workspace's id", choose_id},
 		{"clone the workspace's mounts", clone_trees},
 		{"make the workspace's cgroup", make_cgroup},
@@ -408,8 +437,8 @@ static int tell_spare(struct cell *cell)
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < 2; i++)
-		r = spare_assign(
-			cell->waiting->sockets[i], cell->request, cell->visible, cell->trees[i]);
+		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
+			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i]);
 	return r;
 }
 
@@ -421,6 +450,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"open the workspace's root", open_root},
 		{"clone the workspace's mounts", clone_trees},
 		{"find out whether the workspace may be", check_policy},
+		{"find the tenant's readonly_paths", find_readonly},
 		{"choose the workspace's id", choose_id},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},

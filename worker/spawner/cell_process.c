@@ -114,8 +114,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	bool worker = program == cell->maker->worker_program;
 	const char *kind = cell->spare ? SPARE_KIND : workspace_kind_name(cell->request->kind);
 	char tmp[24], file_size[24];
-	char *const argv[] = {
-		name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size, NULL};
+	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
+		(char *)(cell->readonly ? cell->readonly : ""), NULL};
 	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
 
 	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);

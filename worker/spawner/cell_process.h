@@ -16,8 +16,9 @@ struct cell {
 	const int *fds;
 	const int *worker_fds, *files_fds; /* of them: the channels */
 	char visible[PATH_MAX];
-	int root;     /* the checked directory, in this mount namespace */
-	int trees[2]; /* detached clones for worker and files */
+	const char *readonly; /* policy_readonly_paths */
+	int root;             /* the checked directory, in this mount namespace */
+	int trees[2];         /* detached clones for worker and files */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
@@ -27,6 +28,7 @@ struct cell {
 	struct cell_id id;          /* what 1000 inside is mapped to */
 	struct live_cell *live;
 	const char *reason; /* of a refusal */
+	const char *failed; /* the step, where more can be said of it than its name */
 };
 
 /**
