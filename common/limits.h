@@ -168,7 +168,9 @@
 #define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
 #define LIMIT_CONFIG_LINE_BYTES   4096
 #define LIMIT_CONFIG_DROP_INS     256
-#define LIMIT_CONFIG_LIST         256 /* values of one key */
+#define LIMIT_CONFIG_LIST         256  /* values of one key */
+#define LIMIT_READONLY_PATHS      16   /* of a tenant */
+#define LIMIT_READONLY_BYTES      4096 /* of their names, one a line */
 #define LIMIT_CONFIG_TENANTS      1024
 #define LIMIT_CONFIG_NAME_BYTES   40   /* of a tenant */
 #define LIMIT_CONFIG_LOGGED       100  /* mistakes of one reload that are logged; all are counted */

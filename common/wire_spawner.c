@@ -5,6 +5,7 @@
 #include "common/limits.h"
 
 #include <errno.h>
+#include <string.h>
 
 static const char *const kind_names[WORKSPACE_KIND_END] = {
 	[WORKSPACE_MANAGED] = "managed",
@@ -47,6 +48,7 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_u32(writer, message->limits.io_weight);
 	wire_put_u64(writer, message->limits.tmp_bytes);
 	wire_put_u64(writer, message->limits.file_size_bytes);
+	wire_put_text(writer, text_from(message->tenant));
 }
 
 static bool is_weight(uint32_t weight)
@@ -62,7 +64,8 @@ static bool is_room(uint64_t bytes)
 int spawner_open_get(struct text payload, struct spawner_open *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct spawner_open message;
+	struct spawner_open message = {0};
+	struct text tenant;
 
 	message.kind = wire_get_u8(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
@@ -72,12 +75,15 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.limits.io_weight = wire_get_u32(&reader);
 	message.limits.tmp_bytes = wire_get_u64(&reader);
 	message.limits.file_size_bytes = wire_get_u64(&reader);
+	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
 	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind) ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
 		!is_weight(message.limits.io_weight) || !is_room(message.limits.tmp_bytes) ||
-		!is_room(message.limits.file_size_bytes))
+		!is_room(message.limits.file_size_bytes) || text_has_nul(tenant))
 		return -EBADMSG;
+	if (tenant.len > 0)
+		memcpy(message.tenant, tenant.data, tenant.len);
 	*ret = message;
 	return 0;
 }

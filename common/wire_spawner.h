@@ -8,6 +8,7 @@
  */
 
 #include "common/cell_limits.h"
+#include "common/limits.h"
 #include "common/text.h"
 #include "common/wire.h"
 
@@ -85,6 +86,9 @@ enum workspace_kind {
 struct spawner_open {
 	uint8_t kind; /* enum workspace_kind */
 	struct workspace_limits limits;
+	/* Whose workspace it is, NUL-terminated. Empty: nobody's in particular, and then nothing is
+	 * shown to it that a tenant's configuration adds. */
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 };
 
 /* The error of a cell that the spawner refuses because the configuration or the ids of others

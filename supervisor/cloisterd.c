@@ -407,6 +407,8 @@ static void start(struct daemon *daemon)
 		!daemon->shutdown || (daemon->config_source && !daemon->config_reload) ||
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
 		die_with("out of memory");
+	if (workspaces_own_shown(daemon->service.workspaces, daemon->service.config))
+		die_with("readonly_paths would show what cloister keeps of its own");
 	workspaces_reload(daemon->service.workspaces, daemon->service.config);
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)

@@ -84,7 +84,6 @@ void config_release(struct config *config)
 		tenant_release(config->tenants[i]);
 	free(config->tenants);
 	config_keys_release(CONFIG_SECTION_HOST, &config->host);
-	string_list_done(&config->notes);
 	free(config);
 }
 

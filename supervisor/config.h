@@ -40,8 +40,7 @@ struct config {
 	struct config_host host;
 	struct tenant **tenants; /* in the order of the files */
 	size_t n_tenants;
-	bool from_file;           /* otherwise user mode with one tenant */
-	struct string_list notes; /* what is set and not acted on, a sentence each for the log */
+	bool from_file; /* otherwise user mode with one tenant */
 };
 
 /* Hears of each mistake: the file, the line (0: the file as a whole) and one sentence, all
@@ -91,3 +90,6 @@ struct config *config_hold(struct config *config);
 void config_release(struct config *config);
 
 struct tenant *config_find_tenant(const struct config *config, const char *name);
+
+/** Whether two plain absolute paths are one, or one lies in the other. */
+bool config_paths_overlap(const char *a, const char *b);

@@ -44,7 +44,6 @@ struct config_key {
 	uint8_t section; /* enum config_section */
 	uint8_t type;    /* enum config_type */
 	bool at_start;   /* a reload cannot change it */
-	bool later;      /* checked, but nothing acts on it yet: said at start when it is set */
 };
 
 #define CONFIG_KEYS_MAX 64

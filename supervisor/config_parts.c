@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/command_policy.h"
 #include "supervisor/config_reader.h"
+#include "supervisor/workspace_root.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -188,36 +189,58 @@ static int finish_tenant(struct config_reader *reader, struct config_part *part)
 		part->settings[patterns - config_keys].file == NULL, tenant);
 }
 
-/* Nothing degrades in silence: what is set and has no effect yet is said. */
-static int note_later_keys(const struct config_part *part, struct string_list *notes)
+/* What cloister keeps of its own, as far as the configuration names it, must stay out of sight; the
+ * rest of it is refused when a workspace is opened. */
+static void check_own(struct config_reader *reader, const struct config_place *place,
+	const char *path, const struct config_host *host)
 {
-	for (size_t i = 0; i < config_keys_count; i++) {
-		const struct config_place *place = &part->settings[i];
-		char **grown;
+	const char *const own[] = {
+		host->agent_socket, host->control_socket, host->state_dir, host->audit_file};
 
-		if (!config_keys[i].later || !place->file || notes->count >= LIMIT_CONFIG_LOGGED)
-			continue;
-		grown = reallocarray(notes->strings, notes->count + 1, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		notes->strings = grown;
-		if (asprintf(&grown[notes->count],
-			    "%s:%u: %s is checked, but this version does not act on it yet",
-			    place->file, place->line, config_keys[i].name) < 0)
-			return -ENOMEM;
-		notes->count++;
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (own[i] && config_paths_overlap(path, own[i]))
+			config_wrong_at(reader, place,
+				"readonly_paths: \"%.*s\" would show cloister's own %s",
+				config_shown(path), path, own[i]);
+}
+
+/* Nobody is shown a workspace by way of a read-only path, and no workspace changes what is in one.
+ */
+static void check_roots(struct config_reader *reader, const struct config_place *place,
+	const char *path, const struct root_list *roots)
+{
+	for (size_t i = 0; i < roots->count; i++) {
+		_cleanup_free_ char *root = workspace_root_canonical_path(roots->roots[i].fd);
+
+		if (!root || config_paths_overlap(path, root))
+			config_wrong_at(reader, place,
+				"readonly_paths: \"%.*s\" contains a tenant's root or lies in it: "
+				"%s",
+				config_shown(path), path, root ? root : "(unknown)");
 	}
-	return 0;
+}
+
+static void check_readonly_paths(struct config_reader *reader, struct config_part *part)
+{
+	const struct config_key *key = config_key_find(CONFIG_SECTION_TENANT, "readonly_paths");
+	const struct string_list *paths = config_field(key, part->object);
+	const struct config_place *place = &part->settings[key - config_keys];
+
+	for (size_t i = 0; i < paths->count; i++) {
+		check_own(reader, place, paths->strings[i], reader->host.object);
+		for (size_t j = 0; j < reader->n_tenants; j++)
+			check_roots(reader, place, paths->strings[i],
+				&((struct tenant *)reader->tenants[j]->object)->roots);
+	}
 }
 
 int config_parts_finish(struct config_reader *reader, struct config *config)
 {
-	int r = note_later_keys(&reader->host, &config->notes);
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < reader->n_tenants; i++) {
-		r = note_later_keys(reader->tenants[i], &config->notes);
-		if (r == 0)
-			r = finish_tenant(reader, reader->tenants[i]);
+		check_readonly_paths(reader, reader->tenants[i]);
+		r = finish_tenant(reader, reader->tenants[i]);
 		if (r == 0)
 			r = config_add_tenant(config, tenant_hold(reader->tenants[i]->object));
 	}

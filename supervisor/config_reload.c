@@ -63,8 +63,6 @@ static int load(const struct config_source *source, unsigned long limit, struct 
 		log_error("the configuration cannot be read: %s", strerror(-r));
 	if (limit > 0 && logged.count > limit)
 		log_error("and %lu more mistakes", logged.count - limit);
-	for (size_t i = 0; r == 0 && i < (*ret)->notes.count; i++)
-		log_warning("%s", (*ret)->notes.strings[i]);
 	*ret_first = logged.first;
 	return r;
 }
@@ -97,6 +95,21 @@ static bool changes_only_what_can(struct config *old, struct config *new, char *
 	return fine;
 }
 
+static bool shows_nothing_own(
+	const struct workspaces *workspaces, struct config *new, char **ret_first)
+{
+	const char *path = workspaces_own_shown(workspaces, new);
+
+	if (!path)
+		return true;
+	log_error("readonly_paths: %s would show what cloister keeps of its own", path);
+	free(*ret_first);
+	if (asprintf(ret_first, "readonly_paths: %s would show what cloister keeps of its own",
+		    path) < 0)
+		*ret_first = NULL;
+	return false;
+}
+
 static int reload_now(struct config_reload *reload, char **ret_first)
 {
 	_cleanup_free_ char *first = NULL;
@@ -108,7 +121,8 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	audit_reopen(service->audit);
 	r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
 
-	if (r == 0 && !changes_only_what_can(old, new, &first))
+	if (r == 0 && (!changes_only_what_can(old, new, &first) ||
+			      !shows_nothing_own(service->workspaces, new, &first)))
 		r = -EINVAL;
 	if (r < 0) {
 		config_release(new);

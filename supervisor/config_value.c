@@ -137,6 +137,19 @@ static void set_yes_no(
 		wrong_form(reader, key, value);
 }
 
+static bool lies_in(const char *path, const char *directory)
+{
+	size_t len = strlen(directory);
+
+	return len == 1 ||
+	       (strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0'));
+}
+
+bool config_paths_overlap(const char *a, const char *b)
+{
+	return lies_in(a, b) || lies_in(b, a);
+}
+
 /* Absolute, and with one way of writing it. */
 static bool is_plain_path(const char *path)
 {
@@ -254,15 +267,6 @@ static void set_words(
 	}
 }
 
-static void set_readonly_path(
-	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
-{
-	if (is_plain_path(value))
-		add_string_once(reader, key, field, value);
-	else
-		wrong_form(reader, key, value);
-}
-
 static void add_root(struct config_reader *reader, const struct config_key *key,
 	struct root_list *list, struct tenant_root *root)
 {
@@ -283,37 +287,78 @@ static void add_root(struct config_reader *reader, const struct config_key *key,
 }
 
 /*
- * A root is known by its canonical name, so that nobody who owns a link on the way can have a later
- * reading find another directory.
+ * A directory is known by its canonical name, so that nobody who owns a link on the way can have a
+ * later reading find another one. Returns it open, O_PATH, or -1 and has complained.
  */
-static void set_root(
-	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+static int open_directory(struct config_reader *reader, const struct config_key *key,
+	const char *value, struct stat *ret_stat)
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *canonical = NULL;
-	struct tenant_root root;
-	struct stat stat_buf;
 
 	if (!is_plain_path(value)) {
 		wrong_form(reader, key, value);
-		return;
+		return -1;
 	}
 	fd = open(value, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &stat_buf) < 0) {
+	if (fd < 0 || fstat(fd, ret_stat) < 0) {
 		config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(value), value,
 			strerror(errno));
-		return;
+		return -1;
 	}
 	canonical = workspace_root_canonical_path(fd);
 	if (!canonical || strcmp(canonical, value) != 0) {
 		config_wrong(reader,
 			"%s: \"%.*s\" leads through a symbolic link: write \"%s\" instead",
 			key->name, config_shown(value), value, canonical ? canonical : "(unknown)");
-		return;
+		return -1;
 	}
-	root = (struct tenant_root){TAKE_FD(fd), stat_buf.st_dev, stat_buf.st_ino};
+	return TAKE_FD(fd);
+}
+
+static void set_root(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	struct tenant_root root;
+	struct stat stat_buf;
+	int fd = open_directory(reader, key, value, &stat_buf);
+
+	if (fd < 0)
+		return;
+	root = (struct tenant_root){fd, stat_buf.st_dev, stat_buf.st_ino};
 	add_root(reader, key, field, &root);
 	close_fd(&root.fd);
+}
+
+/* The worker opens it by this name, and mounts it where nothing else is that a workspace has. */
+static void set_readonly_path(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	static const char *const taken[] = {"/proc", "/sys", "/dev", "/tmp", "/run", "/workspace",
+		"/home/agent", "/etc/passwd"};
+	_cleanup_close_ int fd = -1;
+	struct string_list *list = field;
+	size_t bytes = strlen(value) + 1;
+	struct stat stat_buf;
+
+	fd = open_directory(reader, key, value, &stat_buf);
+	if (fd < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+		if (config_paths_overlap(value, taken[i])) {
+			config_wrong(reader,
+				"%s: \"%.*s\" would be in the way of what every workspace has at "
+				"%s",
+				key->name, config_shown(value), value, taken[i]);
+			return;
+		}
+	for (size_t i = 0; i < list->count; i++)
+		bytes += strlen(list->strings[i]) + 1;
+	if (list->count >= LIMIT_READONLY_PATHS || bytes > LIMIT_READONLY_BYTES)
+		config_wrong(reader, "%s: more than %d paths or %d bytes", key->name,
+			LIMIT_READONLY_PATHS, LIMIT_READONLY_BYTES);
+	else
+		add_string_once(reader, key, list, value);
 }
 
 static void set_pattern(

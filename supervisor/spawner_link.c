@@ -365,7 +365,7 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 	const struct pending_cell who = {
 		.opened = types[type].opened, .answer = answer, .context = context};
 	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
-	uint8_t payload[64];
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
 	spawner_open_put(&writer, request);

@@ -132,6 +132,24 @@ static void workspace_free(struct workspace *workspace)
 	free(workspace);
 }
 
+static const char *own_shown(const struct string_list *paths, const char *const *own_directories)
+{
+	for (; *own_directories; own_directories++)
+		for (size_t i = 0; i < paths->count; i++)
+			if (config_paths_overlap(paths->strings[i], *own_directories))
+				return paths->strings[i];
+	return NULL;
+}
+
+const char *workspaces_own_shown(const struct workspaces *workspaces, const struct config *config)
+{
+	const char *path = NULL;
+
+	for (size_t i = 0; !path && i < config->n_tenants; i++)
+		path = own_shown(&config->tenants[i]->readonly_paths, workspaces->own_directories);
+	return path;
+}
+
 void workspaces_free(struct workspaces *workspaces)
 {
 	struct workspace *workspace;
@@ -171,6 +189,10 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 
 	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
 		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
+	/* A name of the configuration's fits; that of user mode without one may not, and adds
+	 * nothing. */
+	if (strlen(workspace->tenant->name) < sizeof(ret->tenant))
+		strcpy(ret->tenant, workspace->tenant->name);
 	*ret_root = workspace->root.fd;
 }
 

@@ -22,6 +22,10 @@ struct workspaces;
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct turns *turns, const char *const *own_directories, int managed_fd);
 
+/** The first read-only path of a tenant of @config that would show what cloister keeps of its own,
+ * wherever it has been told to keep it; NULL: there is none. */
+const char *workspaces_own_shown(const struct workspaces *workspaces, const struct config *config);
+
 /** Ends every cell; no callbacks. */
 void workspaces_free(struct workspaces *workspaces);
 

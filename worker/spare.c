@@ -13,14 +13,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AGENT_ID 1000 /* as in worker/spawner/cell.c */
+#define AGENT_ID 1000 /* as in worker/spawner/cell_process.c */
 
 union control {
 	struct cmsghdr header;
 	char space[CMSG_SPACE(sizeof(int))];
 };
 
-int spare_assign(int socket, const struct spawner_open *request, const char *path, int tree)
+static int set_paths(struct spare_assignment *assignment, const char *path, const char *readonly,
+	size_t *ret_len)
+{
+	size_t path_size = strlen(path) + 1, readonly_size = strlen(readonly) + 1;
+
+	if (path_size > PATH_MAX || readonly_size > LIMIT_READONLY_BYTES)
+		return -ENAMETOOLONG;
+	memcpy(assignment->path, path, path_size);
+	memcpy(assignment->path + path_size, readonly, readonly_size);
+	*ret_len = path_size + readonly_size;
+	return 0;
+}
+
+int spare_assign(int socket, const struct spawner_open *request, const char *path,
+	const char *readonly, int tree)
 {
 	struct spare_assignment assignment = {.kind = request->kind,
 		.tmp_bytes = request->limits.tmp_bytes,
@@ -32,24 +46,24 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.space)};
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	size_t len = strlen(path);
+	size_t len;
+	int r = set_paths(&assignment, path, readonly, &len);
 
-	if (len >= sizeof(assignment.path))
-		return -ENAMETOOLONG;
-	memcpy(assignment.path, path, len);
+	if (r < 0)
+		return r;
 	header->cmsg_level = SOL_SOCKET;
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(header), &tree, sizeof(tree));
-	/* No more of the path than there is. */
+	/* No more of the paths than there is. */
 	data.iov_len = offsetof(struct spare_assignment, path) + len;
 	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
 {
-	/* One byte less: the path has its end. */
-	struct iovec data = {ret, sizeof(*ret) - 1};
+	/* Two bytes less: both paths have their end. */
+	struct iovec data = {ret, sizeof(*ret) - 2};
 	union control control = {0};
 	struct msghdr message = {.msg_iov = &data,
 		.msg_iovlen = 1,
@@ -93,12 +107,12 @@ int spare_wait(int fd, struct spare_assignment *ret)
 
 static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 {
-	size_t len = strlen(argv[2]);
+	size_t len;
+	int r = set_paths(ret, argv[2], argc > 5 ? argv[5] : "", &len);
 
-	if (len >= sizeof(ret->path))
-		return -ENAMETOOLONG;
+	if (r < 0)
+		return r;
 	ret->kind = (uint8_t)workspace_kind_by_name(text_from(argv[1]));
-	memcpy(ret->path, argv[2], len + 1);
 	if (argc > 4) {
 		ret->tmp_bytes = strtoull(argv[3], NULL, 10);
 		ret->file_size_bytes = strtoull(argv[4], NULL, 10);

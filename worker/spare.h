@@ -10,6 +10,7 @@
 #include "common/wire_spawner.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* What its command line says in place of a kind. */
 #define SPARE_KIND "spare"
@@ -17,12 +18,19 @@
 struct spare_assignment {
 	uint8_t kind;                        /* enum workspace_kind */
 	uint64_t tmp_bytes, file_size_bytes; /* struct workspace_limits; the worker's */
-	char path[PATH_MAX];
+	/* The workspace's path, NUL, and the worker's: the read-only paths, one a line, NUL. */
+	char path[PATH_MAX + LIMIT_READONLY_BYTES];
 };
 
-/** The spawner's side: sends what @request asks for, the workspace's @path and its mount @tree.
- * 0 or -errno. */
-int spare_assign(int socket, const struct spawner_open *request, const char *path, int tree);
+static inline const char *spare_readonly_paths(const struct spare_assignment *assignment)
+{
+	return assignment->path + strlen(assignment->path) + 1;
+}
+
+/** The spawner's side: sends what @request asks for, the workspace's @path, @readonly paths and its
+ * mount @tree. 0 or -errno. */
+int spare_assign(int socket, const struct spawner_open *request, const char *path,
+	const char *readonly, int tree);
 
 /**
  * The process's: waits at @fd, where the mount then is in place of the socket, and becomes the
@@ -32,7 +40,7 @@ int spare_wait(int fd, struct spare_assignment *ret);
 
 /**
  * For which workspace a program is: what its command line says (kind, path and, for a worker, the
- * two limits), or, for one that was made ahead, what comes at @fd, which is waited for under
- * another name. @ret is static. As spare_wait.
+ * two limits and the read-only paths), or, for one that was made ahead, what comes at @fd, which is
+ * waited for under another name. @ret is static. As spare_wait.
  */
 int setup_for_workspace(int argc, char **argv, int fd, const struct spare_assignment **ret);

@@ -28,9 +28,9 @@ LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "i
           "file_size": 16 * MIB}
 
 
-def asked(kind=DIRECTORY, **limits):
+def asked(kind=DIRECTORY, tenant=b"", **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQ", kind, *{**LIMITS, **limits}.values())
+    return struct.pack("<BQIIIIQQI", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
 
 
 class Spawner:
@@ -96,7 +96,7 @@ class Spawner:
                 file.write(f"0 {own} 1\n1 {first} {count or account.count}\n")
         self.send(MAPPED)
 
-    def ask(self, root, kind=DIRECTORY, swap=None, **limits):
+    def ask(self, root, kind=DIRECTORY, swap=None, tenant=b"", **limits):
         """Asks for a cell at @root, a path or a descriptor. "opened", or (errno, step)."""
         pairs = [socket.socketpair() for _ in range(2)]
         pipes = [os.pipe() for _ in range(2)]
@@ -105,7 +105,7 @@ class Spawner:
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
-        self.send(OPEN, self.cell, asked(kind, **limits), fds)
+        self.send(OPEN, self.cell, asked(kind, tenant, **limits), fds)
         answer = self.answer(2)
         for pair in pairs:
             pair[1].close()
@@ -516,3 +516,12 @@ def test_drop_ins_are_read_as_cloisterd_reads_them(place, begin):
     spawner.refuses(paths[place.roots["a"]], **UNLIMITED)
     for top in (place.roots["b"], third):
         spawner.opens(paths[top], memory=2 << 30, **UNLIMITED)
+
+
+def test_a_tenant_gets_no_directory_of_another(place, spawner):
+    """What is shown read-only follows from the tenant that is named; so the directory must be its own."""
+    root = place.owned(place.roots["a"] / "named")
+    spawner.opens(root, tenant=b"a", **UNLIMITED)
+    for tenant in b"b", b"nobody":
+        assert spawner.ask(root, tenant=tenant, **UNLIMITED) == (
+            REFUSED, "no tenant of the configuration has this directory")

@@ -122,7 +122,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "roots", "/", NULL, "/no/such/directory"},
 	{CONFIG_SECTION_TENANT, "network", "none", "0", "host"},
 	{CONFIG_SECTION_TENANT, "durability", "fast", "1", "slow"},
-	{CONFIG_SECTION_TENANT, "readonly_paths", "/opt/a b", NULL, "/opt/"},
+	{CONFIG_SECTION_TENANT, "readonly_paths", "/usr", NULL, "/usr/"},
 	{CONFIG_SECTION_TENANT, "environment", "CI=a = b ; c", NULL, "1CI=x"},
 	{CONFIG_SECTION_TENANT, "blocked_commands", "^git\\s+push\\b", NULL, "(unclosed"},
 	{CONFIG_SECTION_TENANT, "command_timeout", "5min", "5min", "2h"},
@@ -188,7 +188,6 @@ static void check_key(const struct config_key *key)
 				*(uint64_t *)config_field(key, section_of(config, key->section)),
 				shown, sizeof(shown)),
 			sample->shown);
-	assert_int_equal(config->notes.count, key->later ? 1 : 0);
 	config_release(config);
 	snprintf(text, sizeof(text), "%s\n\n%s = %s\n", header(key->section), key->name,
 		sample->bad);

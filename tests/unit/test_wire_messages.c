@@ -162,7 +162,8 @@ static void test_spawner(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
-		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB}};
+		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB},
+		.tenant = "someone"};
 	struct spawner_open opened;
 	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
 
@@ -176,6 +177,7 @@ static void test_spawner(void **state)
 	assert_int_equal(opened.limits.io_weight, 5);
 	assert_int_equal(opened.limits.tmp_bytes, 6 * MIB);
 	assert_int_equal(opened.limits.file_size_bytes, 7 * MIB);
+	assert_string_equal(opened.tenant, "someone");
 	check_exact(written(&writer), get_open);
 	check_limits_refused();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);

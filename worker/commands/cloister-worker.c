@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	 * for either. */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 5)
+	if (argc != 6)
 		return 2;
 	r = setup_for_workspace(argc, argv, FD_WORKER_TREE, &assignment);
 	if (r < 0)
@@ -115,6 +115,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_NAME, "cloister-worker");
 	setup.kind = assignment->kind;
 	setup.visible = workspace_visible_root(setup.kind, assignment->path);
+	setup.readonly = spare_readonly_paths(assignment);
 	setup.tmp_bytes = assignment->tmp_bytes;
 	setup.file_size_bytes = assignment->file_size_bytes;
 	r = worker_setup(&setup, &step);

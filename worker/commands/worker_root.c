@@ -186,6 +186,42 @@ static int attach_private(const struct worker_setup *setup, int private, const c
 	return r < 0 ? r : mount_attach(mount_fd, target, ".");
 }
 
+/* Not in a rootfs: nothing is created in a workspace. */
+static int bind_readonly(const struct worker_setup *setup, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	_cleanup_close_ int host = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	_cleanup_close_ int mount_fd = -1, target = -1;
+	int r;
+
+	if (host < 0)
+		return -errno;
+	r = mount_clone(host, "", SYSTEM_ATTRIBUTES, &mount_fd);
+	if (r == 0)
+		r = open_directory(setup, path, &target);
+	return r < 0 ? r : mount_attach(mount_fd, target, ".");
+}
+
+int root_bind_readonly(void *context)
+{
+	struct worker_setup *setup = context;
+	struct text left = text_from(setup->readonly);
+	char path[LIMIT_READONLY_BYTES];
+	int r = 0;
+
+	while (r == 0 && left.len > 0 && !is_rootfs(setup)) {
+		struct text line = text_take(&left, '\n');
+
+		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
+		r = bind_readonly(setup, path);
+		if (r < 0)
+			snprintf(setup->failed, sizeof(setup->failed),
+				"show the read-only path %.200s", path);
+	}
+	return r;
+}
+
 /*
  * One tmpfs, and so one bound, for everything that commands can write outside their workspace. It
  * is mounted on /dev while its parts are bound to their places, and covered there by the real /dev

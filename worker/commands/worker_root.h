@@ -13,6 +13,7 @@ int root_write_etc(void *context);    /* passwd, group, hosts, hostname, nsswitc
 					 host's files */
 int root_make_private(void *context); /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
 int root_make_dev(void *context);     /* /dev with null zero full random urandom tty, pts */
+int root_bind_readonly(void *context); /* what the tenant's configuration adds to the system */
 int root_mount_proc(
 	void *context); /* while an unmasked proc is still in sight: later it would be EPERM */
 int root_attach_workspace(void *context); /* at its visible path */

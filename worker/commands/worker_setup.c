@@ -173,6 +173,7 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 		{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
 		{"fill /dev (it must be a directory)", root_make_dev},
 		{"mount /proc (it must be a directory)", root_mount_proc},
+		{"show the tenant's readonly_paths", root_bind_readonly},
 		{"attach the workspace", root_attach_workspace},
 		{"raise the loopback interface", raise_loopback},
 		{"set the host name", set_host_name},
@@ -191,6 +192,10 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 		{"install the commands' system call filter", filter_system_calls},
 	};
 	/* clang-format on */
+	int r;
 
-	return setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);
+	r = setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);
+	if (r < 0 && setup->failed[0])
+		*ret_step = setup->failed;
+	return r;
 }

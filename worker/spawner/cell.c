@@ -1,113 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner. Runs in its own user and mount namespace with the capabilities of both; the
- * children made here run cloister's own code until their exec. Trusts cloisterd for which
- * directory, and checks that what it opens is that one. user_namespaces(7), pid_namespaces(7),
- * clone(2), setns(2).
+ * cloister-spawner: the ordered steps in which a cell is made, is given files processes again, is
+ * made ahead and assigned. Runs in its own user and mount namespace with the capabilities of both.
+ * Trusts cloisterd for which directory, and checks that what it opens is that one.
  */
 #include "worker/spawner/cell.h"
 
 #include "common/cleanup.h"
 #include "common/directory_parents.h"
-#include "common/fixed_fds.h"
-#include "common/program.h"
-#include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/spare.h"
+#include "worker/spawner/cell_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <limits.h>
 #include <linux/nsfs.h>
 #include <linux/openat2.h>
-#include <linux/sched.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#define AGENT_ID      1000 /* uid and gid of everything inside */
-#define REPORT_FD_MIN 32   /* above the numbers of a program's own descriptors */
-#define WORKER_NAMESPACES \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
-#define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
-
-static const cap_value_t worker_capabilities[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP,
-	CAP_SYS_RESOURCE,
-	/* Only one that is made ahead: it becomes its user later. */
-	CAP_SETUID, CAP_SETGID};
-static const cap_value_t files_capabilities[] = {
-	CAP_SYS_ADMIN, CAP_SETPCAP, CAP_SETUID, CAP_SETGID};
-
-#define SPARE_CAPABILITIES 2 /* the last of them */
-
-/* What a child under construction tells the spawner, over a pipe that its exec closes. */
-struct child_report {
-	char what; /* REPORT_READY, REPORT_PID or REPORT_FAILED */
-	int value; /* pid or errno */
-};
-
-enum { REPORT_READY = 'r', REPORT_PID = 'p', REPORT_FAILED = 'f' };
-
-/* A cell while it is made. Pids are the spawner's children; cleaned up unless the cell is handed
- * over. */
-struct cell {
-	const struct cell_maker *maker;
-	uint64_t number;
-	const struct spawner_open *request;
-	const int *fds;
-	const int *worker_fds, *files_fds; /* of them: the channels */
-	char visible[PATH_MAX];
-	int root;     /* the checked directory, in this mount namespace */
-	int trees[2]; /* detached clones for worker and files */
-	int pidfds[SPAWNER_OPENED_FDS];
-	pid_t pids[SPAWNER_OPENED_FDS];
-	struct cell_cgroup *cgroup; /* NULL: none is delegated */
-	bool spare;                 /* made ahead: trees are the sockets it waits at */
-	int sockets[2];             /* their other ends */
-	struct cell_spare *waiting; /* that is assigned */
-	struct cell_id id;          /* what 1000 inside is mapped to */
-	struct live_cell *live;
-	const char *reason; /* of a refusal */
-};
-
-/* @cgroup: to begin in; -1: the caller's. */
-static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
-{
-	struct clone_args args = {
-		.flags = flags | (pidfd ? CLONE_PIDFD : 0) | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
-		.pidfd = (uint64_t)(uintptr_t)pidfd,
-		.exit_signal = (uint64_t)exit_signal,
-		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
-	};
-
-	return syscall(SYS_clone3, &args, sizeof(args));
-}
-
-static void send_report(int fd, char what, int value)
-{
-	struct child_report report = {.what = what, .value = value};
-
-	(void)!write(fd, &report, sizeof(report));
-}
-
-/* 1 and a report; 0 when the child's exec (or death) has closed the pipe. */
-static int receive_report(int fd, struct child_report *ret)
-{
-	ssize_t n;
-
-	do
-		n = read(fd, ret, sizeof(*ret));
-	while (n < 0 && errno == EINTR);
-	return n == sizeof(*ret) ? 1 : 0;
-}
 
 _Static_assert((int)SPAWNER_OPEN_ROOT == (int)SPAWNER_OPEN_FILES_ROOT &&
 		       (int)SPAWNER_OPEN_ROOT == (int)SPAWNER_ASSIGN_ROOT,
@@ -215,8 +129,34 @@ static int check_policy(struct cell *cell)
 					  : "the directory is part of cloister's own state";
 		return -SPAWNER_REFUSAL;
 	}
+	cell->readonly = policy_readonly_paths(maker->policy, cell->request->tenant);
 	return policy_check(maker->policy, cell->root, is_managed ? tenant : NULL, cell->request,
 		&cell->reason);
+}
+
+/* The worker opens them again, as who it is; but what is not there at all is said before anything
+ * is started. */
+static int find_readonly(struct cell *cell)
+{
+	static char failed[LIMIT_NAME_BYTES + 1];
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	struct text left = text_from(cell->readonly);
+	char path[LIMIT_READONLY_BYTES];
+
+	while (left.len > 0) {
+		struct text line = text_take(&left, '\n');
+		_cleanup_close_ int fd = -1;
+
+		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
+		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+		if (fd < 0 && errno != EACCES) {
+			snprintf(failed, sizeof(failed), "show the read-only path %.200s", path);
+			cell->failed = failed;
+			return -errno;
+		}
+	}
+	return 0;
 }
 
 static int choose_id(struct cell *cell)
@@ -261,111 +201,6 @@ static int make_cgroup(struct cell *cell)
 {
 	return cell_cgroup_make(
 		cell->maker->cgroups, cell->number, &cell->request->limits, &cell->cgroup);
-}
-
-static int write_map(pid_t pid, const char *name, unsigned outside)
-{
-	_cleanup_close_ int fd = -1;
-	char path[64], map[64];
-	int n;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	n = snprintf(map, sizeof(map), "%d %u 1\n", AGENT_ID, outside);
-	return write(fd, map, (size_t)n) == n ? 0 : -errno;
-}
-
-static int become_agent(const struct cell *cell)
-{
-	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
-	if (cell->maker->ids->count > 0 && setgroups(0, NULL) < 0)
-		return -errno;
-	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
-		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
-		return -errno;
-	return confine_die_with_parent();
-}
-
-/* The last steps of both children: ids, capabilities for the program's set-up, descriptors, exec.
- */
-static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
-	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
-{
-	const struct workspace_limits *limits = &cell->request->limits;
-	bool worker = program == cell->maker->worker_program;
-	const char *kind = cell->spare ? SPARE_KIND : workspace_kind_name(cell->request->kind);
-	char tmp[24], file_size[24];
-	char *const argv[] = {
-		name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size, NULL};
-	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
-
-	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
-	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
-
-	if (r == 0)
-		r = confine_pass_on_capabilities(
-			capabilities, n_capabilities - (cell->spare ? 0 : SPARE_CAPABILITIES));
-	if (r == 0)
-		r = program_execute(program, argv, fds, n_fds);
-	send_report(report, REPORT_FAILED, -r);
-	_exit(1);
-}
-
-#ifdef __SANITIZE_ADDRESS__
-#define CHILD_STDERR 2 /* a sanitizer's report must reach the log */
-#else
-#define CHILD_STDERR (-1)
-#endif
-
-static _Noreturn void worker_child(struct cell *cell, int report, int go)
-{
-	int fds[] = {
-		-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0], -1};
-	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
-	char byte;
-	int r = 0;
-
-	/* Where it is becomes the root of what it can see of cgroups: ws-N, if there is one. */
-	if (unshare(CLONE_NEWCGROUP) < 0)
-		r = -errno;
-	/* Until it is dumpable its maps cannot be written, and until they are it is nobody. */
-	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	send_report(report, r < 0 ? REPORT_FAILED : REPORT_READY, -r);
-	if (r < 0 || read(go, &byte, 1) != 1)
-		_exit(1);
-	/* Not a descriptor of the host's mount: from that, ".." leads to other workspaces'. */
-	if (cell->cgroup)
-		r = mount_new_cgroup(&fds[FD_WORKER_CGROUP]);
-	if (r < 0) {
-		send_report(report, REPORT_FAILED, -r);
-		_exit(1);
-	}
-	become_program(cell, report, cell->maker->worker_program, (char *)"cloister-worker", fds,
-		n_fds, worker_capabilities, ARRAY_SIZE(worker_capabilities));
-}
-
-/* Joins the worker's namespaces, then leaves a sibling of the worker in mount and pid namespaces of
- * its own. */
-static _Noreturn void files_child(struct cell *cell, int report)
-{
-	const int fds[] = {
-		-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1], cell->trees[1]};
-	long pid;
-
-	if (setns(cell->pidfds[SPAWNER_OPENED_WORKER], SHARED_NAMESPACES) < 0) {
-		send_report(report, REPORT_FAILED, errno);
-		_exit(1);
-	}
-	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0, -1);
-	if (pid != 0) {
-		send_report(
-			report, pid < 0 ? REPORT_FAILED : REPORT_PID, pid < 0 ? errno : (int)pid);
-		_exit(0);
-	}
-	become_program(cell, report, cell->maker->files_program, (char *)"cloister-files", fds,
-		ARRAY_SIZE(fds), files_capabilities, ARRAY_SIZE(files_capabilities));
 }
 
 /* The number of a child of ours that lives; it is not reaped before we do it, so it stays its own.
@@ -423,115 +258,6 @@ static int find_cgroup(struct cell *cell)
 		cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER], &cell->cgroup);
 }
 
-/* A pipe for reports whose write end lies above every descriptor that the child's program gets. */
-static int report_pipe(int *ret_read, int *ret_write)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -errno;
-	*ret_write = fcntl(ends[1], F_DUPFD_CLOEXEC, REPORT_FD_MIN);
-	close(ends[1]);
-	if (*ret_write < 0) {
-		close(ends[0]);
-		return -errno;
-	}
-	*ret_read = ends[0];
-	return 0;
-}
-
-static int write_maps(const struct cell *cell, pid_t pid)
-{
-	int r = write_map(pid, "uid_map", cell->id.uid);
-
-	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
-}
-
-/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
-static int map_and_release(const struct cell *cell, pid_t pid, int go)
-{
-	int r = cell->spare ? 0 : write_maps(cell, pid);
-
-	if (r < 0)
-		return r;
-	return write(go, "g", 1) == 1 ? 0 : -errno;
-}
-
-static int start_worker(struct cell *cell)
-{
-	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
-	struct child_report message;
-	int pipe_fds[2], r;
-	long pid;
-
-	r = report_pipe(&report, &report_write);
-	if (r < 0)
-		return r;
-	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return -errno;
-	go = pipe_fds[0];
-	go_write = pipe_fds[1];
-	pid = clone_process(WORKER_NAMESPACES, &cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD,
-		cell_cgroup_fd(cell->cgroup));
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		worker_child(cell, report_write, go);
-	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
-	close_fd(&report_write);
-	if (receive_report(report, &message) != 1)
-		return -EIO;
-	if (message.what == REPORT_FAILED)
-		return -message.value;
-	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
-	if (r == 0)
-		r = map_and_release(cell, (pid_t)pid, go_write);
-	if (r == 0 && receive_report(report, &message) == 1)
-		r = -message.value;
-	return r;
-}
-
-static int start_files(struct cell *cell)
-{
-	_cleanup_close_ int report = -1, report_write = -1;
-	struct child_report message;
-	int r, result = -EIO;
-	long pid;
-
-	r = report_pipe(&report, &report_write);
-	if (r < 0)
-		return r;
-	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		files_child(cell, report_write);
-	close_fd(&report_write);
-	while (receive_report(report, &message) == 1) {
-		if (message.what == REPORT_FAILED) {
-			result = -message.value;
-			break;
-		}
-		/* It is our child and not reaped before we do it: the number is still its own. */
-		cell->pids[SPAWNER_OPENED_FILES] = message.value;
-		cell->pidfds[SPAWNER_OPENED_FILES] = pidfd_open(message.value, 0);
-		result = cell->pidfds[SPAWNER_OPENED_FILES] < 0 ? -errno : 0;
-	}
-	while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return result;
-}
-
-static void cell_abandon(struct cell *cell)
-{
-	for (int i = 0; i < SPAWNER_OPENED_FDS; i++) {
-		if (cell->pidfds[i] < 0)
-			continue;
-		pidfd_send_signal(cell->pidfds[i], SIGKILL, NULL, 0);
-		close_fd(&cell->pidfds[i]);
-	}
-}
-
 struct cell_step {
 	const char *name;
 	int (*act)(struct cell *cell);
@@ -545,7 +271,9 @@ static int take_steps(
 	for (size_t i = 0; r == 0 && i < n_steps; i++) {
 		r = steps[i].act(cell);
 		if (r < 0)
-			*ret_step = r == -SPAWNER_REFUSAL ? cell->reason : steps[i].name;
+			*ret_step = r == -SPAWNER_REFUSAL ? cell->reason
+				    : cell->failed        ? cell->failed
+							  : steps[i].name;
 	}
 	close_fd(&cell->root);
 	close_fd(&cell->trees[0]);
@@ -560,11 +288,12 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"take its channels", check_channels},
 		{"open the workspace's root", open_root},
 		{"find out whether the workspace may be", check_policy},
+		{"find the tenant's readonly_paths", find_readonly},
 		{"choose the workspace's id", choose_id},
 		{"clone the workspace's mounts", clone_trees},
 		{"make the workspace's cgroup", make_cgroup},
-		{"start cloister-worker", start_worker},
-		{"start cloister-files", start_files},
+		{"start cloister-worker", cell_start_worker},
+		{"start cloister-files", cell_start_files},
 	};
 	struct cell cell = {.maker = maker,
 		.number = number,
@@ -599,7 +328,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		{"find out whether the workspace may be", check_policy},
 		{"clone the workspace's mounts", clone_trees},
 		{"find the workspace's cgroup", find_cgroup},
-		{"start cloister-files", start_files},
+		{"start cloister-files", cell_start_files},
 	};
 	struct cell cell = {.maker = maker,
 		.request = request,
@@ -649,8 +378,8 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		{"take its channels", check_channels},
 		{"make sockets", make_sockets},
 		{"make a cgroup", make_cgroup},
-		{"start cloister-worker", start_worker},
-		{"start cloister-files", start_files},
+		{"start cloister-worker", cell_start_worker},
+		{"start cloister-files", cell_start_files},
 		{"remember the cell", remember},
 	};
 	struct cell cell = {.maker = maker,
@@ -700,7 +429,7 @@ static int limit_cgroup(struct cell *cell)
 
 static int map_ids(struct cell *cell)
 {
-	return write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
+	return cell_write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
 }
 
 static int tell_spare(struct cell *cell)
@@ -708,8 +437,8 @@ static int tell_spare(struct cell *cell)
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < 2; i++)
-		r = spare_assign(
-			cell->waiting->sockets[i], cell->request, cell->visible, cell->trees[i]);
+		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
+			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i]);
 	return r;
 }
 
@@ -721,6 +450,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"open the workspace's root", open_root},
 		{"clone the workspace's mounts", clone_trees},
 		{"find out whether the workspace may be", check_policy},
+		{"find the tenant's readonly_paths", find_readonly},
 		{"choose the workspace's id", choose_id},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},

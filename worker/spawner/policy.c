@@ -24,9 +24,10 @@ struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
 	bool managed;
 	struct root_list roots;
-	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight, tmp_bytes,
-		file_size_bytes;
-	const char *roots_file; /* that said it last */
+	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
+	uint64_t tmp_bytes, file_size_bytes;
+	char *readonly;                         /* paths, one a line; NULL: none */
+	const char *roots_file, *readonly_file; /* that said it last */
 };
 
 struct policy {
@@ -65,8 +66,10 @@ static void release_roots(struct root_list *list)
 
 static void release_tenants(struct policy_tenant *tenants, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		release_roots(&tenants[i].roots);
+		free(tenants[i].readonly);
+	}
 	free(tenants);
 }
 
@@ -150,6 +153,24 @@ static void set_number(
 		config_wrong(reader, "%s: not a number that fits", numbers[i].name);
 }
 
+static void add_readonly_path(
+	struct config_reader *reader, struct policy_tenant *tenant, const char *value)
+{
+	bool more = tenant->readonly && tenant->readonly_file == reader->file;
+	char *joined = NULL;
+
+	if (asprintf(&joined, "%s%s%s", more ? tenant->readonly : "", more ? "\n" : "", value) < 0)
+		joined = NULL;
+	if (!joined || strlen(joined) >= LIMIT_READONLY_BYTES) {
+		config_wrong(reader, "readonly_paths: no place for so many");
+		free(joined);
+		return;
+	}
+	free(tenant->readonly);
+	tenant->readonly = joined;
+	tenant->readonly_file = reader->file;
+}
+
 /* What a later file says of a key replaces what earlier ones said. */
 void config_setting(struct config_reader *reader, const char *name, const char *value)
 {
@@ -162,6 +183,8 @@ void config_setting(struct config_reader *reader, const char *name, const char *
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(name, numbers[i].name) == 0)
 			set_number(reader, tenant, i, value);
+	if (strcmp(name, "readonly_paths") == 0)
+		add_readonly_path(reader, tenant, value);
 	if (strcmp(name, "roots") != 0)
 		return;
 	if (tenant->roots_file != reader->file)
@@ -274,6 +297,8 @@ int policy_check(const struct policy *policy, int root, const char *managed_of,
 		return 0;
 	*ret_reason = "no tenant of the configuration has this directory";
 	for (size_t i = 0; i < policy->n_tenants; i++) {
+		if (request->tenant[0] && strcmp(policy->tenants[i].name, request->tenant) != 0)
+			continue;
 		if (!may_have(&policy->tenants[i], root, managed_of))
 			continue;
 		if (may_use(&policy->tenants[i], &request->limits))
@@ -281,4 +306,12 @@ int policy_check(const struct policy *policy, int root, const char *managed_of,
 		*ret_reason = "its tenant's configuration allows no limits as high as these";
 	}
 	return -SPAWNER_REFUSAL;
+}
+
+const char *policy_readonly_paths(const struct policy *policy, const char *name)
+{
+	for (size_t i = 0; policy && i < policy->n_tenants; i++)
+		if (strcmp(policy->tenants[i].name, name) == 0)
+			return policy->tenants[i].readonly ? policy->tenants[i].readonly : "";
+	return "";
 }

@@ -24,9 +24,14 @@ int policy_open(const char *path, struct policy **ret);
 int policy_read(struct policy *policy, bool only_roots);
 
 /**
- * Whether a tenant may have the directory @root (O_PATH) as a workspace with the limits of
- * @request. @managed_of: the tenant whose managed workspace it is by its place, or NULL. 0, or
- * -SPAWNER_REFUSAL and why in @ret_reason (static storage). Without a policy (NULL), 0.
+ * Whether a tenant, the one that @request names if it does, may have the directory @root (O_PATH)
+ * as a workspace with the limits of @request. @managed_of: the tenant whose managed workspace it is
+ * by its place, or NULL. 0, or -SPAWNER_REFUSAL and why in @ret_reason (static storage). Without a
+ * policy (NULL), 0.
  */
 int policy_check(const struct policy *policy, int root, const char *managed_of,
 	const struct spawner_open *request, const char **ret_reason);
+
+/** The directories, one a line, that the tenant called @name shows its commands read-only: "" for
+ * none, for no such tenant and without a policy. They stay until the next policy_read. */
+const char *policy_readonly_paths(const struct policy *policy, const char *name);

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""readonly_paths: what of the host a tenant's commands see beside the system."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+
+from cloister_client import RpcError
+from daemon import Daemon
+from test_config import Config
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make a directory in /srv")
+
+
+@pytest.fixture
+def toolchain():
+    """A directory that is no workspace's, with a file, a program and something of root's."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="cloister readonly.", dir="/srv"))
+    path.chmod(0o755)
+    (path / "file").write_text("of the host\n")
+    (path / "file").chmod(0o666)
+    (path / "program").write_text("#!/bin/sh\necho ran $1\n")
+    (path / "program").chmod(0o755)
+    (path / "secret").write_text("root's\n")
+    (path / "secret").chmod(0o600)
+    (path / "open").mkdir()
+    (path / "open").chmod(0o777)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def config_of(area, mode, tenants, paths, spares=0):
+    text = f"[cloister]\nmode = {mode}\nagent_socket_mode = 0666\nspare_cells = {spares}\n"
+    for name, user in zip("ab", tenants):
+        text += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
+        text += "".join(f"readonly_paths = {path}\n" for path in paths.get(name, ()))
+    return text
+
+
+@pytest.fixture(params=["user", "system"])
+def start(request, area):
+    started = []
+
+    def begin(tenants, paths, spares=0):
+        if request.param == "system":
+            area.account.give_ids()
+        config = config_of(area, request.param, tenants, paths, spares)
+        started.append(Daemon(area, system=request.param == "system", config=config))
+        return started[-1]
+
+    begin.mode = request.param
+    yield begin
+    for running in started:
+        running.stop()
+
+
+@pytest.mark.parametrize("spares", [0, 2])
+def test_commands_read_and_run_what_is_there_and_change_nothing(start, tenants, toolchain, spares):
+    daemon = start(tenants, {"a": [toolchain]}, spares)
+    first, second = daemon.connect(tenants[0]), daemon.connect(tenants[1])
+    for number in range(3):  # with spares the later ones are assigned
+        first.call("workspace.open", {"workspace": f"w{number}"})
+        said = first.run(f"cat '{toolchain}/file'; '{toolchain}/program' it")
+        assert said["stdout"] == "of the host\nran it\n", said
+    for command in ("echo x >file", "echo x >open/new", "rm program", "mkdir open/d", "chmod 755 program",
+                    "mv program open/p"):
+        said = first.run(f"cd '{toolchain}' && LC_ALL=C {command}")
+        assert said["exit_code"] != 0
+        assert "Read-only file system" in said["stderr"], (command, said)
+    assert first.run(f"cat '{toolchain}/secret'")["exit_code"] != 0
+    options = first.run(f"findmnt -no OPTIONS -T '{toolchain}' || grep readonly /proc/self/mountinfo")["stdout"]
+    assert "ro,nosuid,nodev" in options
+    second.call("workspace.open", {"workspace": "w"})
+    assert second.run(f"ls '{toolchain}' /srv")["stdout"] == ""
+    assert (toolchain / "file").read_text() == "of the host\n"
+
+
+def test_file_tools_do_not_see_it(start, tenants, toolchain):
+    client = start(tenants, {"a": [toolchain]}).connect(tenants[0])
+    client.call("workspace.open", {"workspace": "w"})
+    assert client.run(f"cat '{toolchain}/file'")["exit_code"] == 0
+    answer = client.observe("read_file", {"path": f"{toolchain}/file"})
+    assert not answer["success"] and "of the host" not in str(answer)
+
+
+def test_a_reload_is_for_new_cells(start, area, tenants, toolchain):
+    daemon = start(tenants, {})
+    client = daemon.connect(tenants[0])
+    client.call("workspace.open", {"workspace": "old"})
+    assert client.run(f"cat '{toolchain}/file'")["exit_code"] != 0
+    assert daemon.reload(config_of(area, start.mode, tenants, {"a": [toolchain]}))
+    assert client.run(f"cat '{toolchain}/file'")["exit_code"] != 0
+    other = daemon.connect(tenants[0])
+    other.call("workspace.open", {"workspace": "new"})
+    assert other.run(f"cat '{toolchain}/file'")["stdout"] == "of the host\n"
+    assert not daemon.reload(config_of(area, start.mode, tenants, {"a": [toolchain.parent / "nothing"]}))
+
+
+def test_one_that_has_gone_is_named(start, tenants, toolchain):
+    daemon = start(tenants, {"a": [toolchain]})
+    client = daemon.connect(tenants[0])
+    toolchain.rename(f"{toolchain}.away")
+    try:
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.open", {"workspace": "w"})
+        assert caught.value.name == "EXECUTION_ERROR"
+        assert f"show the read-only path {toolchain}: No such file or directory" in str(caught.value)
+    finally:
+        pathlib.Path(f"{toolchain}.away").rename(toolchain)
+
+
+@pytest.mark.parametrize("value, said", [
+    ("relative", 'is not an absolute path without ".", ".." or "//"'),
+    ("/no/such/directory", "No such file or directory"),
+    ("/etc/passwd", "Not a directory"),
+    ("/", "would be in the way of what every workspace has at /proc"),
+    ("/home", "would be in the way of what every workspace has at /home/agent"),
+    ("/etc", "would be in the way of what every workspace has at /etc/passwd"),
+    ("/dev/shm", "would be in the way of what every workspace has at /dev"),
+    ("/proc/sys", "would be in the way of what every workspace has at /proc"),
+    ("/var/lib", "would show cloister's own /var/lib/x"),
+    ("/srv", "contains a tenant's root or lies in it: {toolchain}"),
+    ("{toolchain}/open", "contains a tenant's root or lies in it: {toolchain}")])
+def test_bad_values_are_refused(area, toolchain, value, said):
+    config = Config(area, f"[cloister]\nstate_dir = /var/lib/x\n[tenant a]\n"
+                          f"readonly_paths = {value.format(toolchain=toolchain)}\n"
+                          f"[tenant b]\nroots = {toolchain}\n")
+    status, message = config.check()
+    assert status == 1
+    assert message.startswith("cloister.conf:4: readonly_paths: "), message
+    assert message.endswith(said.format(toolchain=toolchain) + "\n") and message.count("\n") == 1
+
+
+def test_own_state_is_not_shown_wherever_it_is(area):
+    """--state-dir goes over the file, so the start itself is what can tell."""
+    state = pathlib.Path(tempfile.mkdtemp(prefix="cloister-state.", dir="/srv"))
+    area.account.own(state)
+    config = Config(area, f"[tenant a]\nreadonly_paths = {state}\n")
+    try:
+        assert config.check() == (0, "")
+        done = area.run("cloisterd", "--config", str(config.path), "--agent-socket",
+                        str(config.directory / "s"), "--state-dir", str(state / "in"))
+        assert done.returncode == 1
+        assert b"readonly_paths would show what cloister keeps of its own" in done.stderr
+    finally:
+        shutil.rmtree(state)

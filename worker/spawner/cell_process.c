@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner: the two processes of a cell, from their clone to their exec: what both sides
+ * say meanwhile, the children's own steps, then the spawner's. The children run cloister's own code
+ * and trust what the spawner has checked. user_namespaces(7), pid_namespaces(7), clone(2),
+ * setns(2).
+ */
+#include "worker/spawner/cell_process.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/program.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+#include "worker/spare.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define AGENT_ID      1000 /* uid and gid of everything inside */
+#define REPORT_FD_MIN 32   /* above the numbers of a program's own descriptors */
+#define WORKER_NAMESPACES \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
+#define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
+
+static const cap_value_t worker_capabilities[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP,
+	CAP_SYS_RESOURCE,
+	/* Only one that is made ahead: it becomes its user later. */
+	CAP_SETUID, CAP_SETGID};
+static const cap_value_t files_capabilities[] = {
+	CAP_SYS_ADMIN, CAP_SETPCAP, CAP_SETUID, CAP_SETGID};
+
+#define SPARE_CAPABILITIES 2 /* the last of them */
+
+/* What a child under construction tells the spawner, over a pipe that its exec closes. */
+struct child_report {
+	char what; /* REPORT_READY, REPORT_PID or REPORT_FAILED */
+	int value; /* pid or errno */
+};
+
+enum { REPORT_READY = 'r', REPORT_PID = 'p', REPORT_FAILED = 'f' };
+
+/* @cgroup: to begin in; -1: the caller's. */
+static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
+{
+	struct clone_args args = {
+		.flags = flags | (pidfd ? CLONE_PIDFD : 0) | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
+		.pidfd = (uint64_t)(uintptr_t)pidfd,
+		.exit_signal = (uint64_t)exit_signal,
+		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
+	};
+
+	return syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void send_report(int fd, char what, int value)
+{
+	struct child_report report = {.what = what, .value = value};
+
+	(void)!write(fd, &report, sizeof(report));
+}
+
+/* 1 and a report; 0 when the child's exec (or death) has closed the pipe. */
+static int receive_report(int fd, struct child_report *ret)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, ret, sizeof(*ret));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(*ret) ? 1 : 0;
+}
+
+static int write_map(pid_t pid, const char *name, unsigned outside)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64], map[64];
+	int n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = snprintf(map, sizeof(map), "%d %u 1\n", AGENT_ID, outside);
+	return write(fd, map, (size_t)n) == n ? 0 : -errno;
+}
+
+static int become_agent(const struct cell *cell)
+{
+	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
+	if (cell->maker->ids->count > 0 && setgroups(0, NULL) < 0)
+		return -errno;
+	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
+		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
+		return -errno;
+	return confine_die_with_parent();
+}
+
+/* The last steps of both children: ids, capabilities for the program's set-up, descriptors, exec.
+ */
+static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
+	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
+{
+	const struct workspace_limits *limits = &cell->request->limits;
+	bool worker = program == cell->maker->worker_program;
+	const char *kind = cell->spare ? SPARE_KIND : workspace_kind_name(cell->request->kind);
+	char tmp[24], file_size[24];
+	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
+		(char *)(cell->readonly ? cell->readonly : ""), NULL};
+	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
+
+	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
+	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
+
+	if (r == 0)
+		r = confine_pass_on_capabilities(
+			capabilities, n_capabilities - (cell->spare ? 0 : SPARE_CAPABILITIES));
+	if (r == 0)
+		r = program_execute(program, argv, fds, n_fds);
+	send_report(report, REPORT_FAILED, -r);
+	_exit(1);
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define CHILD_STDERR 2 /* a sanitizer's report must reach the log */
+#else
+#define CHILD_STDERR (-1)
+#endif
+
+static _Noreturn void worker_child(struct cell *cell, int report, int go)
+{
+	int fds[] = {
+		-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0], -1};
+	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
+	char byte;
+	int r = 0;
+
+	/* Where it is becomes the root of what it can see of cgroups: ws-N, if there is one. */
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		r = -errno;
+	/* Until it is dumpable its maps cannot be written, and until they are it is nobody. */
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	send_report(report, r < 0 ? REPORT_FAILED : REPORT_READY, -r);
+	if (r < 0 || read(go, &byte, 1) != 1)
+		_exit(1);
+	/* Not a descriptor of the host's mount: from that, ".." leads to other workspaces'. */
+	if (cell->cgroup)
+		r = mount_new_cgroup(&fds[FD_WORKER_CGROUP]);
+	if (r < 0) {
+		send_report(report, REPORT_FAILED, -r);
+		_exit(1);
+	}
+	become_program(cell, report, cell->maker->worker_program, (char *)"cloister-worker", fds,
+		n_fds, worker_capabilities, ARRAY_SIZE(worker_capabilities));
+}
+
+/* Joins the worker's namespaces, then leaves a sibling of the worker in mount and pid namespaces of
+ * its own. */
+static _Noreturn void files_child(struct cell *cell, int report)
+{
+	const int fds[] = {
+		-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1], cell->trees[1]};
+	long pid;
+
+	if (setns(cell->pidfds[SPAWNER_OPENED_WORKER], SHARED_NAMESPACES) < 0) {
+		send_report(report, REPORT_FAILED, errno);
+		_exit(1);
+	}
+	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0, -1);
+	if (pid != 0) {
+		send_report(
+			report, pid < 0 ? REPORT_FAILED : REPORT_PID, pid < 0 ? errno : (int)pid);
+		_exit(0);
+	}
+	become_program(cell, report, cell->maker->files_program, (char *)"cloister-files", fds,
+		ARRAY_SIZE(fds), files_capabilities, ARRAY_SIZE(files_capabilities));
+}
+
+/* A pipe for reports whose write end lies above every descriptor that the child's program gets. */
+static int report_pipe(int *ret_read, int *ret_write)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	*ret_write = fcntl(ends[1], F_DUPFD_CLOEXEC, REPORT_FD_MIN);
+	close(ends[1]);
+	if (*ret_write < 0) {
+		close(ends[0]);
+		return -errno;
+	}
+	*ret_read = ends[0];
+	return 0;
+}
+
+int cell_write_maps(const struct cell *cell, pid_t pid)
+{
+	int r = write_map(pid, "uid_map", cell->id.uid);
+
+	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
+}
+
+/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
+static int map_and_release(const struct cell *cell, pid_t pid, int go)
+{
+	int r = cell->spare ? 0 : cell_write_maps(cell, pid);
+
+	if (r < 0)
+		return r;
+	return write(go, "g", 1) == 1 ? 0 : -errno;
+}
+
+int cell_start_worker(struct cell *cell)
+{
+	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
+	struct child_report message;
+	int pipe_fds[2], r;
+	long pid;
+
+	r = report_pipe(&report, &report_write);
+	if (r < 0)
+		return r;
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return -errno;
+	go = pipe_fds[0];
+	go_write = pipe_fds[1];
+	pid = clone_process(WORKER_NAMESPACES, &cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD,
+		cell_cgroup_fd(cell->cgroup));
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		worker_child(cell, report_write, go);
+	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
+	close_fd(&report_write);
+	if (receive_report(report, &message) != 1)
+		return -EIO;
+	if (message.what == REPORT_FAILED)
+		return -message.value;
+	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
+	if (r == 0)
+		r = map_and_release(cell, (pid_t)pid, go_write);
+	if (r == 0 && receive_report(report, &message) == 1)
+		r = -message.value;
+	return r;
+}
+
+int cell_start_files(struct cell *cell)
+{
+	_cleanup_close_ int report = -1, report_write = -1;
+	struct child_report message;
+	int r, result = -EIO;
+	long pid;
+
+	r = report_pipe(&report, &report_write);
+	if (r < 0)
+		return r;
+	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		files_child(cell, report_write);
+	close_fd(&report_write);
+	while (receive_report(report, &message) == 1) {
+		if (message.what == REPORT_FAILED) {
+			result = -message.value;
+			break;
+		}
+		/* It is our child and not reaped before we do it: the number is still its own. */
+		cell->pids[SPAWNER_OPENED_FILES] = message.value;
+		cell->pidfds[SPAWNER_OPENED_FILES] = pidfd_open(message.value, 0);
+		result = cell->pidfds[SPAWNER_OPENED_FILES] < 0 ? -errno : 0;
+	}
+	while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return result;
+}
+
+void cell_abandon(struct cell *cell)
+{
+	for (int i = 0; i < SPAWNER_OPENED_FDS; i++) {
+		if (cell->pidfds[i] < 0)
+			continue;
+		pidfd_send_signal(cell->pidfds[i], SIGKILL, NULL, 0);
+		close_fd(&cell->pidfds[i]);
+	}
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* cloister-spawner: a cell while it is made, and the processes that it is made of. */
+
+#include "worker/spawner/cell.h"
+
+#include <limits.h>
+
+/* A cell while it is made. Pids are the spawner's children; cleaned up unless the cell is handed
+ * over. */
+struct cell {
+	const struct cell_maker *maker;
+	uint64_t number;
+	const struct spawner_open *request;
+	const int *fds;
+	const int *worker_fds, *files_fds; /* of them: the channels */
+	char visible[PATH_MAX];
+	const char *readonly; /* policy_readonly_paths */
+	int root;             /* the checked directory, in this mount namespace */
+	int trees[2];         /* detached clones for worker and files */
+	int pidfds[SPAWNER_OPENED_FDS];
+	pid_t pids[SPAWNER_OPENED_FDS];
+	struct cell_cgroup *cgroup; /* NULL: none is delegated */
+	bool spare;                 /* made ahead: trees are the sockets it waits at */
+	int sockets[2];             /* their other ends */
+	struct cell_spare *waiting; /* that is assigned */
+	struct cell_id id;          /* what 1000 inside is mapped to */
+	struct live_cell *live;
+	const char *reason; /* of a refusal */
+	const char *failed; /* the step, where more can be said of it than its name */
+};
+
+/**
+ * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one. 0 when it
+ * has become its program, with its pid and pidfd in @cell, or -errno.
+ */
+int cell_start_worker(struct cell *cell);
+/** The same for the files process, which joins the namespaces of the worker in @cell. */
+int cell_start_files(struct cell *cell);
+/** Maps the agent's ids in the user namespace of the worker @pid to the cell's. 0 or -errno. */
+int cell_write_maps(const struct cell *cell, pid_t pid);
+/** Kills what has been started of a cell that failed, and closes its pidfds. */
+void cell_abandon(struct cell *cell);
