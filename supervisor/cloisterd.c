@@ -154,7 +154,8 @@ static void open_state(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
-/* Where the audit log is, malloc'ed; NULL: there is none. */
+/* Where the audit log is, malloc'ed; NULL: there is none. By default it has a directory of its own, in
+ * which Landlock lets us write, and not in the workspaces beside it. */
 static char *audit_path(const struct daemon *daemon)
 {
 	const struct config_host *host = &daemon->service.config->host;
@@ -164,7 +165,7 @@ static char *audit_path(const struct daemon *daemon)
 		return NULL;
 	if (host->audit_file)
 		path = strdup(host->audit_file);
-	else if (asprintf(&path, "%s/audit.log", daemon->options.state_dir) < 0)
+	else if (asprintf(&path, "%s/audit/audit.log", daemon->options.state_dir) < 0)
 		path = NULL;
 	if (!path)
 		die_with("out of memory");
@@ -178,6 +179,9 @@ static void open_audit(struct daemon *daemon)
 
 	if (!path)
 		return;
+	r = daemon->service.config->host.audit_file ? 0 : startup_make_parent(path);
+	if (r < 0)
+		die(path, r);
 	r = audit_new(
 		path, daemon->service.config->host.audit == AUDIT_REQUIRED, &daemon->service.audit);
 	if (r == -EAGAIN)

@@ -20,7 +20,7 @@ struct config_host {
 	char *control_socket;
 	char *state_dir;
 	uint64_t audit;   /* enum audit_mode */
-	char *audit_file; /* NULL: audit.log in the state directory */
+	char *audit_file; /* NULL: audit/audit.log in the state directory */
 	char *user;       /* to become when started as root */
 	uint64_t mode;    /* enum config_mode */
 	struct id_list admin_groups, observer_groups;

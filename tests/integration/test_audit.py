@@ -56,7 +56,7 @@ class Audited:
     def __init__(self, start_daemon, area, mode="on", path=None, **keywords):
         self.area = area
         self.daemon = start_daemon(config=config(area, mode, path), **keywords)
-        self.log = pathlib.Path(path or self.daemon.state / "audit.log")
+        self.log = pathlib.Path(path or self.daemon.state / "audit" / "audit.log")
         self.client = self.daemon.connect()
         self.client.call("workspace.open", {"workspace": "w"})
 
@@ -223,7 +223,7 @@ def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tena
     daemon = start_daemon(config=config(area).replace("audit = on\n", "audit = on\nagent_socket_mode = 0666\n"))
     for _ in range(200):
         daemon.connect(tenants[0]).close()
-    log = daemon.state / "audit.log"
+    log = daemon.state / "audit" / "audit.log"
 
     def strangers():
         return [line for line in read(log) if line["event"] == "stranger.refused"]
@@ -498,7 +498,7 @@ def test_without_one_there_is_none(start_daemon, area):
         assert control.call("status")["audit"] is None
         assert "audit" not in control.call("metrics")["text"]
     assert b"audit log    off" in daemon.ctl("status").stdout
-    assert not (daemon.state / "audit.log").exists()
+    assert not (daemon.state / "audit" / "audit.log").exists()
 
 
 # Disks
