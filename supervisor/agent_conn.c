@@ -11,8 +11,8 @@
 #include "common/limits.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
+#include "supervisor/loop_turn.h"
 #include "supervisor/session.h"
-#include "supervisor/turn.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -38,11 +38,11 @@ struct agent_conn {
 	size_t scanned; /* of input: no newline in there */
 	bool skipping;  /* in a line that is too long */
 	bool end_of_input;
-	bool ended;             /* by the session: what else came is not acted on */
-	size_t accounted;       /* of input, in the service's sum */
-	bool full;              /* the client does not read its answers */
-	bool closing;           /* in close_soon */
-	struct turn_task flush; /* of output */
+	bool ended;                  /* by the session: what else came is not acted on */
+	size_t accounted;            /* of input, in the service's sum */
+	bool full;                   /* the client does not read its answers */
+	bool closing;                /* in close_soon */
+	struct loop_turn_task flush; /* of output */
 	struct event *readable, *writable;
 	struct event *resume; /* acts on what is buffered */
 	struct event *check;  /* after the end of input: is the client still there? */
@@ -64,7 +64,7 @@ static void conn_free(struct agent_conn *conn)
 
 	LIST_REMOVE(conn, entry);
 	session_free(conn->session);
-	turn_cancel(&conn->flush);
+	loop_turn_cancel(&conn->flush);
 	free_event(conn->readable);
 	free_event(conn->writable);
 	free_event(conn->resume);
@@ -98,7 +98,7 @@ static void close_soon(struct agent_conn *conn)
 	conn->closing = true;
 	event_del(conn->readable);
 	event_del(conn->writable);
-	turn_cancel(&conn->flush);
+	loop_turn_cancel(&conn->flush);
 	event_active(conn->end, EV_TIMEOUT, 0);
 }
 
@@ -184,7 +184,7 @@ static void on_wrote(void *context)
 
 	if (conn->closing)
 		return;
-	turn_defer(&conn->flush);
+	loop_turn_defer(&conn->flush);
 	update(conn);
 }
 
@@ -267,7 +267,7 @@ static void on_resume(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	act_on_input(conn);
 	close_if_done(conn);
-	turn_end();
+	loop_turn_end();
 }
 
 /* Reads once into the input. As read(2). */
@@ -336,7 +336,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	act_on_input(conn);
 	if (n == 0 && !conn->closing)
 		end_input(conn);
-	turn_end();
+	loop_turn_end();
 }
 
 /* Descriptors that a client passes must never be ours to close: closing one can block. */
@@ -363,7 +363,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	}
 	conn->service = service;
 	conn->fd = fd;
-	conn->flush = (struct turn_task){.act = flush, .context = conn};
+	conn->flush = (struct loop_turn_task){.act = flush, .context = conn};
 	LIST_INSERT_HEAD(&connections, conn, entry);
 	conn->count = (size_t *)((char *)service + endpoint->connections);
 	++*conn->count;

@@ -7,10 +7,10 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/loop_turn.h"
 #include "supervisor/peer.h"
 #include "supervisor/spare_cells.h"
 #include "supervisor/spawner_link.h"
-#include "supervisor/turn.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -67,7 +67,7 @@ struct cell {
 	uint64_t asked; /* of the spawner and not answered; 0: nothing */
 	struct process processes[PROCESSES];
 	struct event *deadline; /* of the state */
-	struct turn_task settle;
+	struct loop_turn_task settle;
 	bool overdue, idle, failed;
 	bool had_opened;    /* ENDING: it had been OPEN */
 	bool refused;       /* by the spawner, for policy's sake */
@@ -94,7 +94,7 @@ static const char *why(struct cell *cell)
 
 void cell_settle(struct cell *cell)
 {
-	turn_defer(&cell->settle);
+	loop_turn_defer(&cell->settle);
 }
 
 /* @process must go, because of @format. The first reason counts. */
@@ -516,7 +516,7 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 	for (int i = 0; i < PROCESSES; i++)
 		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
 	cell->deadline = event_new(base, -1, 0, on_deadline, cell);
-	cell->settle = (struct turn_task){.act = on_settle, .context = cell};
+	cell->settle = (struct loop_turn_task){.act = on_settle, .context = cell};
 	if (!cell->deadline) {
 		cell_free(cell);
 		return NULL;
@@ -533,7 +533,7 @@ void cell_free(struct cell *cell)
 	drop(files(cell));
 	if (cell->deadline)
 		event_free(cell->deadline);
-	turn_cancel(&cell->settle);
+	loop_turn_cancel(&cell->settle);
 	free(cell);
 }
 

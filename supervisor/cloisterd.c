@@ -19,6 +19,7 @@
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
+#include "supervisor/loop_turn.h"
 #include "supervisor/notify.h"
 #include "supervisor/options.h"
 #include "supervisor/peer_auth.h"
@@ -30,7 +31,6 @@
 #include "supervisor/spawner_link.h"
 #include "supervisor/startup.h"
 #include "supervisor/stranger.h"
-#include "supervisor/turn.h"
 #include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 
@@ -154,8 +154,8 @@ static void open_state(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
-/* Where the audit log is, malloc'ed; NULL: there is none. By default it has a directory of its own, in
- * which Landlock lets us write, and not in the workspaces beside it. */
+/* Where the audit log is, malloc'ed; NULL: there is none. By default it has a directory of its own,
+ * in which Landlock lets us write, and not in the workspaces beside it. */
 static char *audit_path(const struct daemon *daemon)
 {
 	const struct config_host *host = &daemon->service.config->host;
@@ -395,7 +395,7 @@ static void start(struct daemon *daemon)
 	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
 	daemon->service.base = make_loop();
-	if (turn_start(daemon->service.base) < 0)
+	if (loop_turn_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.turns = turns_new(daemon->service.base, &daemon->service.config->host);
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
@@ -474,7 +474,7 @@ static void stop(struct daemon *daemon)
 	notify_close();
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
-	turn_stop();
+	loop_turn_stop();
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);
 	for (size_t i = 0; daemon->own_paths[i]; i++)

@@ -3,8 +3,8 @@
 #include "supervisor/peer.h"
 
 #include "common/cleanup.h"
+#include "supervisor/loop_turn.h"
 #include "supervisor/service.h"
-#include "supervisor/turn.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -20,7 +20,7 @@ struct peer {
 	struct channel channel;
 	int pidfd;
 	bool lost, gone;
-	struct turn_task flush;
+	struct loop_turn_task flush;
 	struct event *readable;
 	struct event *writable;
 	struct event *retry;
@@ -64,7 +64,7 @@ static void lose(struct peer *peer)
 	peer_kill(peer);
 	event_del(peer->readable);
 	event_del(peer->writable);
-	turn_cancel(&peer->flush);
+	loop_turn_cancel(&peer->flush);
 	peer->owner.lost(peer->owner.context);
 }
 
@@ -89,7 +89,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	take_frames(context);
-	turn_end();
+	loop_turn_end();
 }
 
 static void flush(void *context)
@@ -144,7 +144,7 @@ bool peer_is_gone(const struct peer *peer)
 int peer_started(struct peer *peer, int pidfd)
 {
 	peer->pidfd = pidfd;
-	peer->flush = (struct turn_task){.act = flush, .context = peer};
+	peer->flush = (struct loop_turn_task){.act = flush, .context = peer};
 	peer->readable =
 		event_new(peer->base, peer->channel.in, EV_READ | EV_PERSIST, on_readable, peer);
 	peer->writable = event_new(peer->base, peer->channel.out, EV_WRITE, on_writable, peer);
@@ -171,7 +171,7 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 	if (r < 0)
 		peer_kill(peer);
 	else if (idle)
-		turn_defer(&peer->flush);
+		loop_turn_defer(&peer->flush);
 }
 
 void peer_adopt(struct peer *peer, const struct peer_owner *owner)
@@ -205,7 +205,7 @@ void peer_free(struct peer *peer)
 	if (!peer)
 		return;
 	peer_kill(peer);
-	turn_cancel(&peer->flush);
+	loop_turn_cancel(&peer->flush);
 	if (peer->readable)
 		event_free(peer->readable);
 	if (peer->writable)

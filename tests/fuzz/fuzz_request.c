@@ -14,7 +14,7 @@
 #include "supervisor/config.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/jsonrpc.h"
-#include "supervisor/turn.h"
+#include "supervisor/loop_turn.h"
 #include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 #include "tests/fuzz/fuzz.h"
@@ -43,7 +43,7 @@ static void set_up(void)
 	service.base = event_base_new_with_config(event_config);
 	event_config_free(event_config);
 	event_base_priority_init(service.base, LOOP_PRIORITIES);
-	CHECK(turn_start(service.base) == 0);
+	CHECK(loop_turn_start(service.base) == 0);
 	service.config = config_new();
 	service.turns = turns_new(service.base, &service.config->host);
 	service.workspaces = workspaces_new(service.base, NULL, service.turns, own_paths, -1);

@@ -4,8 +4,8 @@
 /*
  * What is to be done once at the end of a turn of cloisterd's loop, however often the turn asks for
  * it: writing what has gathered for a client or a process, looking at what a workspace should do.
- * Most turns end where a callback that reads calls turn_end(); what is deferred elsewhere is done
- * when the loop comes round.
+ * Most turns end where a callback that reads calls loop_turn_end(); what is deferred elsewhere is
+ * done when the loop comes round.
  */
 
 #include <stdbool.h>
@@ -13,24 +13,24 @@
 
 struct event_base;
 
-struct turn_task {
-	TAILQ_ENTRY(turn_task) entry;
+struct loop_turn_task {
+	TAILQ_ENTRY(loop_turn_task) entry;
 	void (*act)(void *context); /* may defer and cancel tasks, and free its own */
 	void *context;
 	bool waiting;
 };
 
 /** Before anything is deferred. 0 or -ENOMEM. */
-int turn_start(struct event_base *base);
+int loop_turn_start(struct event_base *base);
 
 /** When nothing is left that could be deferred. */
-void turn_stop(void);
+void loop_turn_stop(void);
 
 /** @task is done at the end of this turn: once, in the order of the first asking. */
-void turn_defer(struct turn_task *task);
+void loop_turn_defer(struct loop_turn_task *task);
 
 /** @task may be freed. */
-void turn_cancel(struct turn_task *task);
+void loop_turn_cancel(struct loop_turn_task *task);
 
 /** Does what is deferred. The caller touches nothing afterwards that a task may free. */
-void turn_end(void);
+void loop_turn_end(void);
