@@ -2,10 +2,12 @@
 """Whatever dies under load, no answer is wrong, none is another's, and nothing is left.
 
 Agents of two tenants work in workspaces of the same names while workers, files processes, spawner
-and cloisterd are killed and cloisterd is short of descriptors and memory. CLOISTER_SOAK=full makes
-it long; CLOISTER_SEED repeats a run's choices.
+and cloisterd are killed and cloisterd is short of descriptors, memory and room for its audit log. CLOISTER_SOAK=full
+makes it long; CLOISTER_SEED repeats a run's choices.
 """
 
+import contextlib
+import json
 import multiprocessing
 import os
 import random
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 SECONDS = 180 if os.environ.get("CLOISTER_SOAK") == "full" else 15
 RECOVERY = 10.0  # on a machine that is busy with other things too; what it took is printed
 SPARES = 2  # LIMIT_SPARE_CELLS
+QUEUED = 100  # lines of the audit log at most that cloisterd's death may take along, of calls answered just before
 # What may be said of a call in this weather. Each is typed; none of them is an answer.
 EXCUSES = {"WORKER_LOST", "BUSY", "SHUTTING_DOWN", "EXECUTION_ERROR", "PROCESS_LIMIT"}
 fork = multiprocessing.get_context("fork")
@@ -144,8 +147,8 @@ def work(agent, stop, results):
 class Weather:
     """What happens to the daemon."""
 
-    def __init__(self, daemon, chance):
-        self.daemon, self.random = daemon, chance
+    def __init__(self, daemon, disk, chance):
+        self.daemon, self.disk, self.random = daemon, disk, chance
         self.happened = {}
 
     def kill_one(self, name):
@@ -198,9 +201,17 @@ class Weather:
             used = int(procfs.status(self.daemon.pid)["VmData"].split()[0]) << 10
             self.squeeze("data", used + self.random.randrange(1 << 18))
 
+    def audit_disk(self):
+        filler = self.disk / "filler"
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 65536)
+        time.sleep(self.random.uniform(0.05, 0.5))
+        filler.unlink()
+
     def blow(self):
         kinds = [self.worker] * 5 + [self.files] * 5 + [self.spare] * 2 + [self.descriptors] * 3 + [self.memory] * 2 + \
-            [self.spawner, self.cloisterd]
+            [self.audit_disk] * 2 + [self.spawner, self.cloisterd]
         kind = self.random.choice(kinds)
         kind()
         self.happened[kind.__name__] = self.happened.get(kind.__name__, 0) + 1
@@ -237,9 +248,9 @@ def recover(daemon, account):
         time.sleep(0.01)
 
 
-def config_of(tenants):
+def config_of(tenants, disk):
     """Two tenants; who watches is the daemon's own user."""
-    text = "[cloister]\nagent_socket_mode = 0666\n"
+    text = f"[cloister]\nagent_socket_mode = 0666\naudit = on\naudit_file = {disk}/audit.log\n"
     for name, user in zip("ab", tenants):
         text += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
     return text
@@ -277,17 +288,39 @@ def swept(daemon):
 
 
 @pytest.fixture
-def started(area, tenants):
-    daemon = Daemon(area, config=config_of(tenants))
+def disk(area):
+    place = area.new_directory("disk")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256m,uid={area.account.uid},mode=0700", "tmpfs", place],
+                   check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def started(area, tenants, disk):
+    daemon = Daemon(area, config=config_of(tenants, disk))
     yield daemon
     daemon.stop()
 
 
-def test_chaos(started, tenants):
+def check_audit(daemon, disk, done, deaths):
+    """The chain holds through every death, and each answer is in it or counted as lost."""
+    said = daemon.area.run("cloisterctl", "audit", "verify", str(disk / "audit.log"))
+    assert said.returncode == 0, said
+    # What a death tore stands as it is.
+    lines = [json.loads(line) for line in (disk / "audit.log").read_bytes().split(b"\n")
+             if line.startswith(b"{") and line.endswith(b"}")]
+    ended = sum(line["event"] == "call.ended" for line in lines)
+    lost = sum(line.get("lines", 0) for line in lines if line["event"] == "audit.lost")
+    print(f"{ended} ends of calls in the audit log, {lost} lines lost")
+    assert ended + lost >= done - QUEUED * deaths
+
+
+def test_chaos(started, tenants, disk):
     daemon = started
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
     print(f"CLOISTER_SEED={seed}")
-    weather = Weather(daemon, random.Random(seed))
+    weather = Weather(daemon, disk, random.Random(seed))
     stop, queue = fork.Event(), fork.Queue()
     agents = [Agent(daemon.socket, tenants["ab".index(tenant)], f"w{i}", f"{tenant}-token-{10 + i}", f"{seed} {tenant} {i}")
               for tenant in "ab" for i in range(3)]
@@ -316,4 +349,5 @@ def test_chaos(started, tenants):
     assert_settled(daemon)
     assert daemon.process.poll() is None
     assert daemon.stop() == 0
+    check_audit(daemon, disk, done, weather.happened.get("cloisterd", 0) + weather.happened.get("spawner", 0))
     assert procfs.eventually(lambda: not [pid for pid in daemon.account.processes() if procfs.is_alive(pid)], 30)
