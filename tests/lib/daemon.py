@@ -135,6 +135,12 @@ class Area:
             shutil.copy(ROOT / "tests" / "lib" / "liar.py", self.bin / f"{program}.py")
         shutil.copy(ROOT / "tests" / "lib" / "wire.py", self.bin)
 
+    def tool(self, name):
+        """A program of tests/lib where the user can reach it, which a checkout need not be."""
+        if not (self.path / name).exists():
+            shutil.copy(BUILD / "tests" / name, self.path)
+        return self.path / name
+
     def put_in_place_of(self, program, other):
         (self.bin / program).rename(self.bin / f"{program}.real")
         shutil.copy(BUILD / "tests" / other, self.bin / program)
@@ -164,7 +170,7 @@ class Area:
         if not without and WITHOUT != "openat2":
             without = WITHOUT
         if without:
-            words = [BUILD / "tests" / "without", without, *words]
+            words = [self.tool("without"), without, *words]
         if DELEGATED and not launcher and program == "cloisterd":
             with acting_as(os.getuid()):
                 made = delegated.Delegation(self.account, f"{self.path.name}-{len(self.delegations)}")

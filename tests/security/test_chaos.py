@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -180,26 +181,25 @@ class Weather:
         self.daemon.check_log()
         restart(self.daemon)
 
-    def squeeze(self, what, limit):
-        """For a moment; as the user itself, which needs no privilege for it."""
-        name = {"nofile": "Max open files", "data": "Max data size"}[what]
-        with open(f"/proc/{self.daemon.pid}/limits", encoding="ascii") as limits:
-            before = [line[26:].split()[0] for line in limits if line.startswith(name)][0]
-        for soft, pause in ((limit, self.random.uniform(0.05, 0.5)), (before, 0)):
-            subprocess.run(["prlimit", "--pid", str(self.daemon.pid), f"--{what}={soft}:"], check=True,
-                           **self.daemon.account.as_user())
-            if pause and self.random.randrange(2):
-                self.kill_one("cloister-files")
-            time.sleep(pause)
+    def squeeze(self, what, used, room):
+        """For a moment, to what is used() and some room: never to less than there is, which is why it stands still
+        meanwhile."""
+        os.kill(self.daemon.pid, signal.SIGSTOP)
+        assert procfs.eventually(lambda: procfs.status(self.daemon.pid)["State"].startswith("T"))
+        before, hard = resource.prlimit(self.daemon.pid, what)
+        resource.prlimit(self.daemon.pid, what, (used() + self.random.randrange(room), hard))
+        os.kill(self.daemon.pid, signal.SIGCONT)
+        if self.random.randrange(2):
+            self.kill_one("cloister-files")
+        time.sleep(self.random.uniform(0.05, 0.5))
+        resource.prlimit(self.daemon.pid, what, (before, hard))
 
     def descriptors(self):
-        used = 1 + max(map(int, os.listdir(f"/proc/{self.daemon.pid}/fd")))
-        self.squeeze("nofile", used + self.random.randrange(6))
+        self.squeeze(resource.RLIMIT_NOFILE, lambda: 1 + max(map(int, os.listdir(f"/proc/{self.daemon.pid}/fd"))), 6)
 
     def memory(self):
         if not is_sanitized():
-            used = int(procfs.status(self.daemon.pid)["VmData"].split()[0]) << 10
-            self.squeeze("data", used + self.random.randrange(1 << 18))
+            self.squeeze(resource.RLIMIT_DATA, lambda: int(procfs.status(self.daemon.pid)["VmData"].split()[0]) << 10, 1 << 18)
 
     def audit_disk(self):
         filler = self.disk / "filler"
