@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import random
-import resource
 import signal
 import subprocess
 import time
@@ -181,25 +180,32 @@ class Weather:
         self.daemon.check_log()
         restart(self.daemon)
 
-    def squeeze(self, what, used, room):
+    def limit(self, what, soft):
+        """As the user itself, which needs no privilege for it."""
+        subprocess.run(["prlimit", "--pid", str(self.daemon.pid), f"--{what}={soft}:"], check=True,
+                       **self.daemon.account.as_user())
+
+    def squeeze(self, what, name, used, room):
         """For a moment, to what is used() and some room: never to less than there is, which is why it stands still
         meanwhile."""
+        with open(f"/proc/{self.daemon.pid}/limits", encoding="ascii") as limits:
+            before = [line[26:].split()[0] for line in limits if line.startswith(name)][0]
         os.kill(self.daemon.pid, signal.SIGSTOP)
         assert procfs.eventually(lambda: procfs.status(self.daemon.pid)["State"].startswith("T"))
-        before, hard = resource.prlimit(self.daemon.pid, what)
-        resource.prlimit(self.daemon.pid, what, (used() + self.random.randrange(room), hard))
+        self.limit(what, used() + self.random.randrange(room))
         os.kill(self.daemon.pid, signal.SIGCONT)
         if self.random.randrange(2):
             self.kill_one("cloister-files")
         time.sleep(self.random.uniform(0.05, 0.5))
-        resource.prlimit(self.daemon.pid, what, (before, hard))
+        self.limit(what, before)
 
     def descriptors(self):
-        self.squeeze(resource.RLIMIT_NOFILE, lambda: 1 + max(map(int, os.listdir(f"/proc/{self.daemon.pid}/fd"))), 6)
+        self.squeeze("nofile", "Max open files", lambda: 1 + max(map(int, os.listdir(f"/proc/{self.daemon.pid}/fd"))), 6)
 
     def memory(self):
         if not is_sanitized():
-            self.squeeze(resource.RLIMIT_DATA, lambda: int(procfs.status(self.daemon.pid)["VmData"].split()[0]) << 10, 1 << 18)
+            self.squeeze("data", "Max data size",
+                         lambda: int(procfs.status(self.daemon.pid)["VmData"].split()[0]) << 10, 1 << 18)
 
     def audit_disk(self):
         filler = self.disk / "filler"
