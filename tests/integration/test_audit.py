@@ -640,15 +640,21 @@ def test_a_full_disk(start_daemon, area, small_disk, mode):
 
 def test_rotating_away_from_a_file_that_takes_no_more(start_daemon, area):
     """A line of which a part fitted stays in the old file, and is whole in the new one."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100001, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    def fill_up(size):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
-    audited = Audited(start_daemon, area, preexec_fn=limit)
-    assert procfs.eventually(lambda: [flood(audited, 100)] and audited.status()["error"]) == "File too large"
-    former = rotate(audited, 1)
-    data = former.read_bytes()
-    torn = data[data.rindex(b"\n") + 1:]
-    assert len(data) == 100001 and torn
+        audited = Audited(start_daemon, area, preexec_fn=limit)
+        assert procfs.eventually(lambda: [flood(audited, 100)] and audited.status()["error"]) == "File too large"
+        former = rotate(audited, 1)
+        data = former.read_bytes()
+        assert len(data) == size
+        return audited, former, data[data.rindex(b"\n") + 1:]
+
+    audited, former, torn = fill_up(100001)
+    if not torn:  # a line ended just there
+        audited, former, torn = fill_up(100101)
+    assert torn
     audited.daemon.process.send_signal(signal.SIGHUP)
     assert procfs.eventually(lambda: not audited.status()["error"])
     status, said = audited.verify(former, audited.log)
