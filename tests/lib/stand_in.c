@@ -12,7 +12,7 @@ int main(int argc, char **argv)
 {
 	static char interpreter[] = "/usr/bin/python3", isolated[] = "-ISBu";
 	char self[PATH_MAX], script[PATH_MAX + sizeof(".py")];
-	char *words[] = {interpreter, isolated, script, self, NULL, NULL, NULL, NULL, NULL};
+	char *words[10] = {interpreter, isolated, script, self};
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (len < 0)
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	self[len] = '\0';
 	memcpy(script, self, (size_t)len);
 	memcpy(script + len, ".py", sizeof(".py"));
-	for (int i = 1; i < argc && i <= 4; i++)
+	for (int i = 1; i < argc && i <= 5; i++)
 		words[3 + i] = argv[i];
 	execv(interpreter, words);
 	return 5;
