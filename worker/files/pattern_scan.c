@@ -60,13 +60,23 @@ static void free_pattern(struct scan_pattern **pattern)
 	scan_pattern_free(*pattern);
 }
 
+/* Any byte may be in it, NUL too. */
+static char *copy_of(struct text text)
+{
+	char *copy = malloc(text.len + 1);
+
+	if (copy && text.len > 0)
+		memcpy(copy, text.data, text.len);
+	return copy;
+}
+
 static int remember_start(struct scan_pattern *compiled, struct text pattern)
 {
 	struct text start = pattern_literal_start(pattern);
 
 	if (start.len == 0)
 		return 0;
-	compiled->start_bytes = strndup(start.data, start.len);
+	compiled->start_bytes = copy_of(start);
 	if (!compiled->start_bytes)
 		return -ENOMEM;
 	compiled->start = literal_of((struct text){compiled->start_bytes, start.len});
@@ -84,7 +94,7 @@ static int remember_source(struct scan_pattern *compiled, struct text pattern)
 		compiled->impossible = true;
 		return 0;
 	}
-	compiled->source = strndup(pattern.data, pattern.len);
+	compiled->source = copy_of(pattern);
 	compiled->source_len = pattern.len;
 	return compiled->source ? 0 : -ENOMEM;
 }
