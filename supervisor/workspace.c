@@ -186,13 +186,15 @@ static enum cell_need need(void *context)
 static void describe(void *context, struct spawner_open *ret, int *ret_root)
 {
 	const struct workspace *workspace = context;
+	size_t length;
 
 	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
 		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
 	/* A name of the configuration's fits; that of user mode without one may not, and adds
 	 * nothing. */
-	if (strlen(workspace->tenant->name) < sizeof(ret->tenant))
-		strcpy(ret->tenant, workspace->tenant->name);
+	length = strlen(workspace->tenant->name);
+	if (length < sizeof(ret->tenant))
+		memcpy(ret->tenant, workspace->tenant->name, length);
 	*ret_root = workspace->root.fd;
 }
 
