@@ -15,14 +15,22 @@ from cloister_client import acting_as  # noqa: E402
 from daemon import Account, Area, Daemon  # noqa: E402
 
 
+def left_of(account):
+    """The command lines of what is alive of the user, and stays so."""
+    def alive():
+        return [pid for pid in account.processes() if procfs.is_alive(pid)]
+    procfs.eventually(lambda: not alive())
+    return [(pid, procfs.command_line(pid)) for pid in alive()]
+
+
 @pytest.fixture(scope="session")
 def account():
     made = Account()
     yield made
     # A dead process whose new parent, the host's init, has not reaped it yet is not left behind.
-    gone = not made.made or procfs.eventually(lambda: not any(map(procfs.is_alive, made.processes())))
+    left = [] if not made.made else left_of(made)
     made.remove()
-    assert gone, "processes of the test user were left behind"
+    assert not left, f"processes of the test user were left behind: {left}"
 
 
 @pytest.fixture(scope="session")

@@ -589,11 +589,8 @@ def test_the_end_does_not_wait_for_a_disk_for_ever(audited):
 
 @pytest.fixture
 def small_disk(area):
-    place = area.new_directory("disk")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256k,uid={area.account.uid},mode=0700", "tmpfs", place],
-                   check=True)
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    with area.disk("256k") as place:
+        yield place
 
 
 def fill(place):

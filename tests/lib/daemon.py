@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real cloisterd, started as an unprivileged user, and that user."""
 
+import contextlib
 import os
 import pathlib
 import pwd
@@ -155,6 +156,15 @@ class Area:
             path.mkdir()
             self.account.own(path)
         return path
+
+    @contextlib.contextmanager
+    def disk(self, size):
+        """A file system of its own for the user, of so many bytes as tmpfs(5) writes them. Needs root."""
+        place = self.new_directory("disk")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},uid={self.account.uid},mode=0700", "tmpfs", place],
+                       check=True)
+        yield place
+        subprocess.run(["umount", "-l", place], check=True)
 
     def new_directory(self, prefix="ws"):
         self.number += 1

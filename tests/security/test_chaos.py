@@ -295,11 +295,8 @@ def swept(daemon):
 
 @pytest.fixture
 def disk(area):
-    place = area.new_directory("disk")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256m,uid={area.account.uid},mode=0700", "tmpfs", place],
-                   check=True)
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    with area.disk("256m") as place:
+        yield place
 
 
 @pytest.fixture
@@ -307,6 +304,10 @@ def started(area, tenants, disk):
     daemon = Daemon(area, config=config_of(tenants, disk))
     yield daemon
     daemon.stop()
+
+
+def alive(daemon):
+    return [(pid, procfs.command_line(pid)) for pid in daemon.account.processes() if procfs.is_alive(pid)]
 
 
 def check_audit(daemon, disk, done, deaths):
@@ -356,4 +357,5 @@ def test_chaos(started, tenants, disk):
     assert daemon.process.poll() is None
     assert daemon.stop() == 0
     check_audit(daemon, disk, done, weather.happened.get("cloisterd", 0) + weather.happened.get("spawner", 0))
-    assert procfs.eventually(lambda: not [pid for pid in daemon.account.processes() if procfs.is_alive(pid)], 30)
+    procfs.eventually(lambda: not alive(daemon), 30)
+    assert not alive(daemon)
