@@ -36,6 +36,7 @@ struct pending_cell {
 struct spawner_link {
 	pid_t pid;
 	struct channel channel;
+	bool is_lost;
 	uint64_t last_cell;
 	LIST_HEAD(, pending_cell) pending;
 	struct event *readable;
@@ -169,7 +170,7 @@ int spawner_link_start(
 void spawner_link_reload(struct spawner_link *link)
 {
 	/* Without memory for sixteen bytes the next request would fail as well, and say so. */
-	if (tell(link, SPAWNER_RELOAD) == 0)
+	if (!link->is_lost && tell(link, SPAWNER_RELOAD) == 0)
 		event_active(link->writable, EV_WRITE, 0);
 }
 
@@ -227,13 +228,32 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	return 0;
 }
 
+/* Whoever waits for an answer has one. */
+static void answer_all(struct spawner_link *link)
+{
+	struct pending_cell *pending;
+
+	while ((pending = LIST_FIRST(&link->pending))) {
+		int none[SPAWNER_OPENED_FDS] = {-1, -1};
+
+		LIST_REMOVE(pending, entry);
+		pending->answer(pending->context, -ECONNRESET,
+			TEXT_LITERAL("ask cloister-spawner, which is gone"), none);
+		free(pending);
+	}
+}
+
 static void lose(struct spawner_link *link)
 {
+	if (link->is_lost)
+		return;
+	link->is_lost = true;
 	event_del(link->readable);
 	event_del(link->writable);
 	event_del(link->retry);
 	event_del(link->resume);
 	link->lost(link->context);
+	answer_all(link);
 }
 
 static void drop_reserve(struct spawner_link *link)
@@ -328,13 +348,13 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 static int ask(struct spawner_link *link, const struct channel_frame *frame,
 	const struct pending_cell *who, uint64_t *ret_number)
 {
-	struct pending_cell *pending = malloc(sizeof(*pending));
+	struct pending_cell *pending = link->is_lost ? NULL : malloc(sizeof(*pending));
 	int r;
 
 	if (!pending) {
 		for (unsigned i = 0; i < frame->n_fds; i++)
 			close(frame->fds[i]);
-		return -ENOMEM;
+		return link->is_lost ? -ECONNRESET : -ENOMEM;
 	}
 	*pending = *who;
 	pending->cell = ++link->last_cell;

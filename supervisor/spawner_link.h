@@ -44,9 +44,9 @@ typedef void (*spawner_answer)(
 /**
  * Asks for a cell (@type SPAWNER_OPEN, or SPAWNER_PREPARE for one that waits), a new files process
  * of one (SPAWNER_OPEN_FILES; the worker's pidfd in the answer is -1) or what a waiting one is for
- * (SPAWNER_ASSIGN; both are). @fds, as many as belong to the type, are taken. @answer is
- * called exactly once, later, unless spawner_link_forget(@cell) came before. 0 and a number in
- * @ret_cell, or -errno.
+ * (SPAWNER_ASSIGN; both are). @fds, as many as belong to the type, are taken. @answer is called
+ * exactly once, later, also when the spawner is lost (-ECONNRESET), unless
+ * spawner_link_forget(@cell) came before. 0 and a number in @ret_cell, or -errno.
  */
 int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
 	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell);

@@ -15,7 +15,7 @@ import time
 import procfs
 import pytest
 from cloister_client import Client, RpcError, acting_as
-from daemon import AM_ROOT, is_sanitized
+from daemon import AM_ROOT, Daemon, is_sanitized
 
 MIB = 1 << 20
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
@@ -164,6 +164,25 @@ def test_a_killed_spawner_ends_the_service(own_daemon, marker):
         assert client.wait(call)["result"]["error"]["code"] in ("WORKER_LOST", "SHUTTING_DOWN")
     own_daemon.process.wait(30)
     assert_gone(processes, marker, AT_ONCE)
+
+
+@pytest.mark.parametrize("victim", ["cloisterd", "spawner"])
+def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
+    """Whenever in its making that is."""
+    for i in range(15 if is_sanitized() else 40):
+        daemon = Daemon(area, config=spare_config(account, 0))
+        client = daemon.connect()
+        asked = [client.request("workspace.open", {"workspace": name}) for name in "abcd"]
+        time.sleep(i % 20 * 0.0005)
+        kill(daemon, daemon.pid if victim == "cloisterd" else daemon.spawner())
+        if victim == "spawner":
+            for number in asked:  # opened before, or it says why not
+                answer = client.wait(number)
+                assert "result" in answer or answer["error"]["data"]["code"] in ("EXECUTION_ERROR", "SHUTTING_DOWN"), answer
+        daemon.process.wait(30)
+        procfs.eventually(lambda: not procfs.having(str(daemon.path)), 20)
+        assert not procfs.having(str(daemon.path))
+        daemon.stop()
 
 
 def test_a_killed_private_client_takes_its_instance_along(area, marker):

@@ -136,7 +136,7 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 #define CHILD_STDERR (-1)
 #endif
 
-static _Noreturn void worker_child(struct cell *cell, int report, int go)
+static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write)
 {
 	int fds[] = {
 		-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0], -1};
@@ -144,6 +144,8 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go)
 	char byte;
 	int r = 0;
 
+	/* Or it would wait for itself, were the spawner to die now. */
+	close(go_write);
 	/* Where it is becomes the root of what it can see of cgroups: ws-N, if there is one. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
@@ -238,7 +240,7 @@ int cell_start_worker(struct cell *cell)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		worker_child(cell, report_write, go);
+		worker_child(cell, report_write, go, go_write);
 	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
 	if (receive_report(report, &message) != 1)
