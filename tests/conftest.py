@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -21,6 +22,10 @@ def left_of(account):
         return [pid for pid in account.processes() if procfs.is_alive(pid)]
     procfs.eventually(lambda: not alive())
     return [(pid, procfs.command_line(pid)) for pid in alive()]
+
+
+# What tests/run sends: an end with all that fixtures do at theirs.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -541,10 +541,10 @@ def leftovers(daemon):
     """What a workspace could leave behind on the host."""
     area = daemon.area.path
     return {
-        "mounts": sorted(line.split(" - ")[0].split(" ", 2)[2] for line in procfs.mounts()),
+        "mounts": sorted(line.split(" - ")[0].split(" ", 2)[2] for line in procfs.mounts_below(area)),
         "files": sorted(os.path.join(directory, name) for directory, _, names in os.walk(area)
                         for name in names),
-        "shm": sorted(os.listdir("/dev/shm")),
+        "shm": sorted(entry.name for entry in os.scandir("/dev/shm") if entry.stat().st_uid == daemon.account.uid),
         "processes": procfs.descendants(daemon.pid),
         "fds": [len(procfs.fds(pid)) for pid in (daemon.pid, daemon.spawner())] if AM_ROOT else None,
     }

@@ -100,6 +100,11 @@ def mounts(pid="self"):
     return (PROC / str(pid) / "mountinfo").read_text().splitlines()
 
 
+def mounts_below(path):
+    """This process's: whoever else uses the host mounts things, too."""
+    return [line for line in mounts() if f" {path}/" in line]
+
+
 def eventually(condition, seconds=5.0, interval=0.02):
     """Waits until condition() is true: its value, which is false when the time is over."""
     deadline = time.monotonic() + seconds

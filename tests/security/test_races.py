@@ -246,7 +246,7 @@ def holdings(daemon, cells):
     processes = [daemon.pid, daemon.spawner()] + [pid for cell in cells for pid in (cell.worker, cell.files)]
     return {
         "processes": [(pid, len(procfs.children(pid))) for pid in processes],
-        "mounts": procfs.mounts(),
+        "mounts": procfs.mounts_below(daemon.area.path),
         "mounts of cells": [procfs.mounts(cell.worker) for cell in cells] if AM_ROOT else None,
         # Not their numbers: cloisterd gives up the places it reserves and takes others.
         "fds": [len(procfs.fds(pid)) for pid in processes[:2]] if AM_ROOT else None,
