@@ -2,7 +2,7 @@
 /* Runs in the client, on words that are the caller's own. */
 #include "client/arguments.h"
 
-#include "client/cloister.h"
+#include "client/command.h"
 #include "common/cleanup.h"
 
 #include <errno.h>

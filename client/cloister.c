@@ -5,7 +5,7 @@
  * (private_instance.c). What it prints of answers comes from workspaces and is nobody's word but
  * theirs.
  */
-#include "client/cloister.h"
+#include "client/command.h"
 
 #include "client/arguments.h"
 #include "common/cleanup.h"

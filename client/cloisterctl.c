@@ -5,16 +5,17 @@
  * tells: they are agents', and are escaped before they reach a terminal.
  */
 #include "client/arguments.h"
-#include "client/client.h"
-#include "client/cloister.h"
+#include "client/command.h"
 #include "client/ctl_audit.h"
 #include "client/ctl_print.h"
 #include "client/ctl_top.h"
+#include "client/reply.h"
 #include "common/cleanup.h"
 
 #include <errno.h>
 #include <json-c/json.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ static void print_usage(FILE *stream)
 }
 
 /* Where cloisterd may listen. -ENOENT: nobody answers at any of the usual places. */
-static int connect_to_control(const char *named, int *ret_fd)
+static int connect_to_control(const char *named, struct cloister **ret_cloister)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char path[PATH_MAX];
@@ -101,17 +102,17 @@ static int connect_to_control(const char *named, int *ret_fd)
 	if (!named)
 		named = getenv("CLOISTER_CONTROL_SOCKET");
 	if (named && *named) {
-		r = client_connect(named, ret_fd);
+		r = cloister_open(named, ret_cloister);
 		if (r < 0)
 			complain("no service at %s: %s", named, strerror(-r));
 		return r;
 	}
 	if (runtime && *runtime == '/') {
 		snprintf(path, sizeof(path), "%s/cloister/control.sock", runtime);
-		if (client_connect(path, ret_fd) == 0)
+		if (cloister_open(path, ret_cloister) == 0)
 			return 0;
 	}
-	r = client_connect("/run/cloister/control.sock", ret_fd);
+	r = cloister_open("/run/cloister/control.sock", ret_cloister);
 	if (r < 0)
 		complain("no service answers: /run/cloister/control.sock: %s (name another with "
 			 "--socket PATH)",
@@ -139,69 +140,89 @@ static struct json_object *params_of(const struct wish *wish)
 }
 
 /* What was named is not there, or did not work: the caller got in and asked properly. */
-static int status_of_error(struct json_object *reply)
+static int status_of_error(const struct cloister_message *reply)
 {
-	static const char *const failures[] = {
-		"NOT_FOUND", "WORKSPACE_NOT_FOUND", "EXECUTION_ERROR"};
-	struct json_object *error = NULL, *data = NULL, *code = NULL;
+	enum cloister_error error = cloister_error(reply);
 	int status = reply_complain(reply);
 
-	json_object_object_get_ex(reply, "error", &error);
-	json_object_object_get_ex(error, "data", &data);
-	if (!json_object_object_get_ex(data, "code", &code))
-		return status;
-	for (size_t i = 0; i < ARRAY_SIZE(failures); i++)
-		if (strcmp(json_object_get_string(code), failures[i]) == 0)
-			return STATUS_TOOL_FAILED;
+	if (error == CLOISTER_ERROR_NOT_FOUND || error == CLOISTER_ERROR_WORKSPACE_NOT_FOUND ||
+		error == CLOISTER_ERROR_EXECUTION_ERROR)
+		return STATUS_TOOL_FAILED;
 	return status;
+}
+
+/* Nobody reads what is printed: that is all. */
+static void print_event(struct cloister *cloister, const char *method,
+	const struct cloister_message *params, void *userdata)
+{
+	const char *text = cloister_get_json(params, "", false);
+
+	(void)method;
+	(void)userdata;
+	if (text)
+		puts(text);
+	if (fflush(stdout) != 0)
+		cloister_close(cloister);
 }
 
 /* Until the service ends or nobody reads what is printed. */
-static int print_events(struct client *client)
+static int print_events(struct cloister **cloister)
 {
-	struct json_object *message, *params;
-	int r;
+	int r = 0;
 
-	for (;;) {
-		r = client_receive(client, -1, -1, &message);
-		if (r < 0)
-			break;
-		if (json_object_object_get_ex(message, "params", &params))
-			puts(json_object_to_json_string_ext(
-				params, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-		json_object_put(message);
-		if (fflush(stdout) != 0)
-			return STATUS_OK;
+	while (r == 0) {
+		struct pollfd fd = {
+			.fd = cloister_fd(*cloister), .events = cloister_events(*cloister)};
+
+		if (poll(&fd, 1, -1) < 0 && errno != EINTR)
+			r = -errno;
+		else
+			r = cloister_dispatch(*cloister);
 	}
-	client_complain(r);
+	if (r == -ECANCELED) {
+		*cloister = NULL;
+		return STATUS_OK;
+	}
+	connection_complain(r);
 	return STATUS_NO_SERVICE;
 }
 
-static int ask(const struct wish *wish, struct client *client)
+static int print_result(const struct wish *wish, const struct cloister_message *reply)
 {
-	struct json_object *reply;
-	int status = STATUS_OK, r;
+	struct json_object *result = reply_result(reply);
+	int status = STATUS_OK;
+
+	if (wish->json)
+		puts(json_object_to_json_string_ext(result, PRINTED_JSON));
+	else
+		wish->subcommand->print(result);
+	if (wish->subcommand->print == print_selftest && !selftest_has_passed(result))
+		status = STATUS_TOOL_FAILED;
+	json_object_put(result);
+	return status;
+}
+
+static int ask(const struct wish *wish, struct cloister **cloister)
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	int r;
 
 	if (wish->subcommand->operand == OPERAND_SCREEN)
-		return top_run(client);
-	r = client_request(client, wish->subcommand->name, params_of(wish), &reply);
+		return top_run(*cloister);
+	if (!wish->subcommand->print)
+		cloister_on_notification(*cloister, print_event, NULL);
+	r = request(*cloister, wish->subcommand->name, params_of(wish), &reply);
+	if (r == -ECANCELED) {
+		*cloister = NULL; /* print_event() has closed it */
+		return STATUS_OK;
+	}
 	if (r < 0) {
-		client_complain(r);
+		connection_complain(r);
 		return STATUS_NO_SERVICE;
 	}
-	if (!reply_result(reply))
-		status = status_of_error(reply);
-	else if (!wish->subcommand->print)
-		status = print_events(client);
-	else if (wish->json)
-		puts(json_object_to_json_string_ext(reply_result(reply), PRINTED_JSON));
-	else
-		wish->subcommand->print(reply_result(reply));
-	if (status == STATUS_OK && wish->subcommand->print == print_selftest &&
-		!selftest_has_passed(reply_result(reply)))
-		status = STATUS_TOOL_FAILED;
-	json_object_put(reply);
-	return status;
+	if (!cloister_succeeded(reply))
+		return status_of_error(reply);
+	return wish->subcommand->print ? print_result(wish, reply) : print_events(cloister);
 }
 
 /* 0, -EINVAL after saying what is wrong, or -ECANCELED when all has been said. */
@@ -285,9 +306,9 @@ static int read_words(int argc, char **argv, struct wish *wish)
 
 int main(int argc, char **argv)
 {
-	_cleanup_client_ struct client *client = NULL;
+	_cleanup_cloister_ struct cloister *cloister = NULL;
 	struct wish wish = {0};
-	int fd, status, r;
+	int status, r;
 
 	signal(SIGPIPE, SIG_IGN);
 	r = read_options(argc, argv, &wish);
@@ -299,13 +320,9 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 	if (r < 0)
 		return r == -ECANCELED ? STATUS_OK : STATUS_USAGE;
-	if (connect_to_control(wish.socket_path, &fd) < 0)
+	if (connect_to_control(wish.socket_path, &cloister) < 0)
 		return STATUS_NO_SERVICE;
-	if (client_new(fd, &client) < 0) {
-		complain("out of memory");
-		return STATUS_OWN_FAILURE;
-	}
-	status = ask(&wish, client);
+	status = ask(&wish, &cloister);
 	if (fflush(stdout) != 0) {
 		complain("cannot write to stdout: %s", strerror(errno));
 		return STATUS_OWN_FAILURE;

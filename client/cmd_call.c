@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloister call: one tool call from command-line words, its observation on stdout. */
 #include "client/arguments.h"
-#include "client/client.h"
-#include "client/cloister.h"
+#include "client/command.h"
+#include "client/reply.h"
 #include "client/session.h"
 #include "common/cleanup.h"
 
@@ -44,27 +44,27 @@ static int decode_arguments(const struct invocation *invocation, struct json_obj
 	return STATUS_OK;
 }
 
-static int print_observation(struct json_object *reply)
+static int print_observation(const struct cloister_message *reply)
 {
-	struct json_object *observation = reply_result(reply);
-	struct json_object *success;
+	const char *observation;
 
-	if (!observation)
+	if (cloister_json_error(reply) != 0)
 		return reply_complain(reply);
-	puts(json_object_to_json_string_ext(observation, PRINTED_JSON));
-	/* With the option reply=message there is no such field: the message is the success. */
-	if (json_object_object_get_ex(observation, "success", &success) &&
-		!json_object_get_boolean(success))
-		return STATUS_TOOL_FAILED;
-	return STATUS_OK;
+	observation = cloister_get_json(reply, "", true);
+	if (!observation) {
+		complain("out of memory");
+		return STATUS_OWN_FAILURE;
+	}
+	puts(observation);
+	/* With the option reply=message the message is the success. */
+	return cloister_succeeded(reply) ? STATUS_OK : STATUS_TOOL_FAILED;
 }
 
 /* Sends the call with @params, which it takes, and prints what comes of it. */
 static int call_tool(const struct invocation *invocation, struct json_object *params)
 {
 	_cleanup_session_ struct session session = {0};
-	struct json_object *reply;
-	int status;
+	_cleanup_message_ struct cloister_message *reply = NULL;
 	int r;
 
 	r = session_open(invocation, true, &session);
@@ -72,14 +72,12 @@ static int call_tool(const struct invocation *invocation, struct json_object *pa
 		json_object_put(params);
 		return STATUS_NO_SERVICE;
 	}
-	r = client_request(session.client, "tool.call", params, &reply);
+	r = request(session.cloister, "tool.call", params, &reply);
 	if (r < 0) {
-		client_complain(r);
+		connection_complain(r);
 		return STATUS_NO_SERVICE;
 	}
-	status = print_observation(reply);
-	json_object_put(reply);
-	return status;
+	return print_observation(reply);
 }
 
 static int run_call(const struct invocation *invocation)

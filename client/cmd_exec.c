@@ -5,8 +5,8 @@
  * interpreted.
  */
 #include "client/arguments.h"
-#include "client/client.h"
-#include "client/cloister.h"
+#include "client/command.h"
+#include "client/reply.h"
 #include "client/session.h"
 #include "common/base64.h"
 #include "common/cleanup.h"
@@ -27,11 +27,13 @@
 #define CANCEL_MS (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS + 5000)
 
 struct execution {
-	struct client *client;
+	struct cloister *cloister;
 	int64_t call;
 	int signal_fd;
 	int status;     /* STATUS_OK, or the status that ended the call from our side */
 	bool abandoned; /* a second signal: do not wait for the answer */
+	bool answered;
+	int answer; /* the status for the answer */
 };
 
 /* Appends one word to @line so that sh(1) reads it back as that word. */
@@ -103,40 +105,15 @@ static int add_stdin(struct json_object *options)
 	return 0;
 }
 
-/* tool.call's params for the command line in the operands. */
-static struct json_object *build_params(const struct invocation *invocation)
-{
-	_cleanup_free_ char *line = command_line(invocation->argc, invocation->argv);
-	struct json_object *options = invocation->options;
-	struct json_object *arguments = json_object_new_object();
-	struct json_object *params = json_object_new_object();
-
-	json_put(options, "stream", json_object_new_boolean(1));
-	json_put(options, "encoding", json_object_new_string("base64"));
-	json_put(arguments, "command", line ? json_object_new_string(line) : NULL);
-	/* As an argument it replaces the default of 30 s; an option could only shorten that. */
-	if (invocation->timeout_ms > 0)
-		json_put(arguments, "timeout_ms", json_object_new_int64(invocation->timeout_ms));
-	json_put(params, "tool", json_object_new_string("run_command"));
-	json_put(params, "arguments", arguments);
-	json_put(params, "options", json_object_get(options));
-	return params;
-}
-
 /* Asks for the end of the call; @status is what we exit with once it has come. */
 static void cancel(struct execution *execution, int status)
 {
-	struct json_object *params = json_object_new_object();
-	int64_t id;
-
 	if (execution->status != STATUS_OK) {
 		execution->abandoned = true;
-		json_object_put(params);
 		return;
 	}
 	execution->status = status;
-	json_put(params, "id", json_object_new_int64(execution->call));
-	if (client_send(execution->client, "tool.cancel", params, &id) < 0)
+	if (cloister_cancel(execution->cloister, execution->call) < 0)
 		execution->abandoned = true;
 }
 
@@ -194,134 +171,125 @@ static void write_output(struct execution *execution, int fd, const unsigned cha
 	}
 }
 
-static void pass_on(struct execution *execution, struct json_object *message)
+static void pass_on(struct cloister *cloister, int64_t id, enum cloister_stream stream,
+	const void *data, size_t len, void *userdata)
 {
-	struct json_object *params, *data, *stream;
-	_cleanup_free_ unsigned char *bytes = NULL;
-	struct text encoded;
-	size_t len;
-	int fd = STDOUT_FILENO;
-
-	if (!json_object_object_get_ex(message, "params", &params) ||
-		!json_object_object_get_ex(params, "data", &data) ||
-		!json_object_is_type(data, json_type_string) ||
-		!json_object_object_get_ex(params, "stream", &stream))
-		return;
-	if (strcmp(json_object_get_string(stream), "stderr") == 0)
-		fd = STDERR_FILENO;
-	encoded = (struct text){
-		json_object_get_string(data), (size_t)json_object_get_string_len(data)};
-	bytes = malloc(base64_decoded_size(encoded.len) + 1);
-	if (!bytes || base64_decode(encoded, bytes, &len) < 0) {
-		complain("cloisterd sent output that is not base64");
-		cancel(execution, STATUS_OWN_FAILURE);
-		return;
-	}
-	write_output(execution, fd, bytes, len);
-}
-
-static bool is_output(struct json_object *message)
-{
-	struct json_object *method;
-
-	return json_object_object_get_ex(message, "method", &method) &&
-	       json_object_is_type(method, json_type_string) &&
-	       strcmp(json_object_get_string(method), "tool.output") == 0;
+	(void)cloister;
+	(void)id;
+	write_output(
+		userdata, stream == CLOISTER_STDERR ? STDERR_FILENO : STDOUT_FILENO, data, len);
 }
 
 /* A signal's number from its number or its name, with or without "SIG". 0: neither. */
-static int signal_number(struct json_object *signal)
+static int signal_number(const struct cloister_message *reply)
 {
-	const char *name;
+	const char *name = cloister_get_string(reply, "/output/signal", NULL);
+	int64_t number;
 
-	if (json_object_is_type(signal, json_type_int))
-		return json_object_get_int(signal);
-	if (!json_object_is_type(signal, json_type_string))
+	if (cloister_get_int64(reply, "/output/signal", &number) == 0)
+		return number > 0 && number < NSIG ? (int)number : 0;
+	if (!name)
 		return 0;
-	name = json_object_get_string(signal);
 	if (strncmp(name, "SIG", 3) == 0)
 		name += 3;
-	for (int number = 1; number < NSIG; number++) {
-		const char *known = sigabbrev_np(number);
+	for (number = 1; number < NSIG; number++) {
+		const char *known = sigabbrev_np((int)number);
 
 		if (known && strcmp(known, name) == 0)
-			return number;
+			return (int)number;
 	}
 	return 0;
 }
 
-/* Our exit status for a call that cloister ended or could not start. */
-static int failure_status(struct json_object *observation)
+static int command_status(const struct cloister_message *reply)
 {
-	struct json_object *error = NULL, *code = NULL, *message = NULL;
+	int64_t exit_code;
+	int number;
 
-	json_object_object_get_ex(observation, "error", &error);
-	json_object_object_get_ex(error, "code", &code);
-	json_object_object_get_ex(error, "message", &message);
-	complain("%s (%s)", message ? json_object_get_string(message) : "the call failed",
-		code ? json_object_get_string(code) : "no code");
-	if (code && strcmp(json_object_get_string(code), "TIMEOUT") == 0)
-		return STATUS_DEADLINE;
+	if (!cloister_succeeded(reply)) {
+		reply_complain(reply);
+		return cloister_json_error(reply) == 0 &&
+				       cloister_error(reply) == CLOISTER_ERROR_TIMEOUT
+			       ? STATUS_DEADLINE
+			       : STATUS_OWN_FAILURE;
+	}
+	number = signal_number(reply);
+	if (number > 0)
+		return STATUS_SIGNAL_BASE + number;
+	if (cloister_get_int64(reply, "/output/exit_code", &exit_code) == 0)
+		return (int)exit_code;
+	complain("cloisterd did not say how the command ended");
 	return STATUS_OWN_FAILURE;
 }
 
-static int command_status(struct json_object *reply)
+static void take_answer(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata)
 {
-	struct json_object *observation = reply_result(reply);
-	struct json_object *field = NULL, *output = NULL;
-	int number;
+	struct execution *execution = userdata;
 
-	if (!observation) {
-		reply_complain(reply);
-		return STATUS_OWN_FAILURE;
+	(void)cloister;
+	(void)id;
+	execution->answered = true;
+	if (execution->status != STATUS_OK) {
+		execution->answer = execution->status;
+	} else if (error < 0) {
+		connection_complain(error);
+		execution->answer = STATUS_OWN_FAILURE;
+	} else {
+		execution->answer = command_status(reply);
 	}
-	json_object_object_get_ex(observation, "success", &field);
-	if (!json_object_get_boolean(field))
-		return failure_status(observation);
-	json_object_object_get_ex(observation, "output", &output);
-	json_object_object_get_ex(output, "signal", &field);
-	number = signal_number(field);
-	if (number > 0)
-		return STATUS_SIGNAL_BASE + number;
-	if (json_object_object_get_ex(output, "exit_code", &field) &&
-		json_object_is_type(field, json_type_int))
-		return json_object_get_int(field);
-	complain("cloisterd did not say how the command ended");
-	return STATUS_OWN_FAILURE;
+}
+
+/* Starts the call for the command line in the operands. */
+static int start_call(const struct invocation *invocation, struct execution *execution)
+{
+	_cleanup_free_ char *line = command_line(invocation->argc, invocation->argv);
+	struct json_object *arguments = json_object_new_object();
+	int r;
+
+	json_put(arguments, "command", line ? json_object_new_string(line) : NULL);
+	/* As an argument it replaces the default of 30 s; an option could only shorten that. */
+	if (invocation->timeout_ms > 0)
+		json_put(arguments, "timeout_ms", json_object_new_int64(invocation->timeout_ms));
+	r = cloister_start_call(execution->cloister,
+		&(struct cloister_tool_call){
+			.tool = "run_command",
+			.arguments =
+				json_object_to_json_string_ext(arguments, JSON_C_TO_STRING_PLAIN),
+			.options = json_object_to_json_string_ext(
+				invocation->options, JSON_C_TO_STRING_PLAIN),
+			.on_output = pass_on,
+			.on_reply = take_answer,
+			.userdata = execution,
+		},
+		&execution->call);
+	json_object_put(arguments);
+	return r;
 }
 
 /* Passes output on until the call is answered: its status. */
 static int follow(struct execution *execution)
 {
-	struct json_object *message;
-	int status;
-	int r;
+	while (!execution->abandoned && !execution->answered) {
+		struct pollfd fds[] = {
+			{.fd = execution->signal_fd, .events = POLLIN},
+			{.fd = cloister_fd(execution->cloister),
+				.events = cloister_events(execution->cloister)},
+		};
+		int n = poll(fds, ARRAY_SIZE(fds), execution->status != STATUS_OK ? CANCEL_MS : -1);
 
-	while (!execution->abandoned) {
-		bool cancelled = execution->status != STATUS_OK;
-
-		r = client_receive(execution->client, execution->signal_fd,
-			cancelled ? CANCEL_MS : -1, &message);
-		if (r == 0) {
-			take_signal(execution);
-			continue;
-		}
-		if (r < 0 && cancelled)
-			break;
-		if (r < 0) {
-			client_complain(r);
+		if (n < 0 && errno != EINTR) {
+			complain("cannot wait: %s", strerror(errno));
 			return STATUS_OWN_FAILURE;
 		}
-		if (reply_is_for(message, execution->call)) {
-			status = cancelled ? execution->status : command_status(message);
-			json_object_put(message);
-			return status;
-		}
-		if (is_output(message))
-			pass_on(execution, message);
-		json_object_put(message);
+		if (n == 0)
+			break; /* it should have ended long ago */
+		if (n > 0 && fds[0].revents)
+			take_signal(execution);
+		else if (n > 0)
+			(void)cloister_dispatch(execution->cloister);
 	}
-	return execution->status;
+	return execution->answered ? execution->answer : execution->status;
 }
 
 /* SIGINT and SIGTERM become readable; blocked, so that none is lost before we look. signalfd(2) */
@@ -359,11 +327,11 @@ static int run_exec(const struct invocation *invocation)
 		complain("signalfd: %s", strerror(-signal_fd));
 		return STATUS_OWN_FAILURE;
 	}
-	execution.client = session.client;
+	execution.cloister = session.cloister;
 	execution.signal_fd = signal_fd;
-	r = client_send(session.client, "tool.call", build_params(invocation), &execution.call);
+	r = start_call(invocation, &execution);
 	if (r < 0) {
-		client_complain(r);
+		connection_complain(r);
 		return STATUS_OWN_FAILURE;
 	}
 	return follow(&execution);

@@ -4,11 +4,11 @@
  * each direction, so that neither waits for the other; MCP itself is spoken by cloisterd. Only
  * messages of cloisterd's go to stdout.
  */
-#include "client/client.h"
-#include "client/cloister.h"
+#include "client/command.h"
 #include "client/session.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "libcloister/cloister.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,16 +140,16 @@ static int run_mcp(const struct invocation *invocation)
 		goto out;
 	}
 	end = pair[0];
-	input = (struct input){client_socket(session.client), pair[1]};
+	input = (struct input){cloister_fd(session.cloister), pair[1]};
 	if (pthread_create(&thread, NULL, pass_input, &input) != 0) {
 		complain("cannot start a thread");
 		close(pair[1]);
 		goto out;
 	}
 	pthread_detach(thread);
-	status = pass_output(client_socket(session.client), end);
+	status = pass_output(cloister_fd(session.cloister), end);
 	/* The thread may be about to write: the socket stays open for it, but nothing comes. */
-	shutdown(client_socket(session.client), SHUT_RDWR);
+	shutdown(cloister_fd(session.cloister), SHUT_RDWR);
 out:
 	session_close(&session);
 	return status;

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloister tools: prints the tools' definitions in the form that a model's API takes. */
 #include "client/arguments.h"
-#include "client/client.h"
-#include "client/cloister.h"
+#include "client/command.h"
+#include "client/reply.h"
 #include "client/session.h"
 #include "common/cleanup.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
 
-static int print_tools(struct json_object *reply)
+static int print_tools(const struct cloister_message *reply)
 {
-	struct json_object *definitions;
+	const char *definitions =
+		cloister_succeeded(reply) ? cloister_get_json(reply, "/tools", true) : NULL;
 
-	if (!json_object_object_get_ex(reply_result(reply), "tools", &definitions))
+	if (!definitions)
 		return reply_complain(reply);
-	puts(json_object_to_json_string_ext(definitions, PRINTED_JSON));
+	puts(definitions);
 	return STATUS_OK;
 }
 
@@ -23,8 +24,7 @@ static int run_tools(const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
 	struct json_object *params = NULL;
-	struct json_object *reply;
-	int status;
+	_cleanup_message_ struct cloister_message *reply = NULL;
 	int r;
 
 	if (invocation->argc > 0) {
@@ -39,14 +39,12 @@ static int run_tools(const struct invocation *invocation)
 		json_put(params, "format", json_object_new_string(invocation->format));
 	if (invocation->limits)
 		json_put(params, "limits", json_object_new_boolean(true));
-	r = client_request(session.client, "tools.list", params, &reply);
+	r = request(session.cloister, "tools.list", params, &reply);
 	if (r < 0) {
-		client_complain(r);
+		connection_complain(r);
 		return STATUS_NO_SERVICE;
 	}
-	status = print_tools(reply);
-	json_object_put(reply);
-	return status;
+	return print_tools(reply);
 }
 
 static const struct option options[] = {{"format", required_argument, NULL, 'f'},

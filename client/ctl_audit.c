@@ -5,7 +5,7 @@
  */
 #include "client/ctl_audit.h"
 
-#include "client/cloister.h"
+#include "client/command.h"
 #include "common/chain/audit_chain.h"
 #include "common/cleanup.h"
 

@@ -2,7 +2,7 @@
 /* Runs in cloisterctl. Names and commands in the results are agents' and their models' words. */
 #include "client/ctl_print.h"
 
-#include "client/cloister.h"
+#include "client/command.h"
 #include "client/ctl_table.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"

@@ -2,7 +2,7 @@
 /* Runs in cloisterctl. What stands in the cells comes from agents and their models. */
 #include "client/ctl_table.h"
 
-#include "client/cloister.h"
+#include "client/command.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 

@@ -3,8 +3,8 @@
  * that tells. */
 #include "client/ctl_top.h"
 
-#include "client/client.h"
-#include "client/cloister.h"
+#include "client/command.h"
+#include "client/reply.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 
@@ -26,20 +26,17 @@ static void say(struct top *top, const char *text)
 }
 
 /* The result of @method, owned, or NULL; why is said. */
-static struct json_object *ask(struct client *client, const char *method,
+static struct json_object *ask(struct cloister *cloister, const char *method,
 	struct json_object *params, struct top *top, int *ret)
 {
-	struct json_object *reply, *result, *error = NULL, *message = NULL;
+	_cleanup_message_ struct cloister_message *reply = NULL;
 
-	*ret = client_request(client, method, params, &reply);
+	*ret = request(cloister, method, params, &reply);
 	if (*ret < 0)
 		return NULL;
-	result = json_object_get(reply_result(reply));
-	if (!result && json_object_object_get_ex(reply, "error", &error) &&
-		json_object_object_get_ex(error, "message", &message))
-		say(top, json_object_get_string(message));
-	json_object_put(reply);
-	return result;
+	if (!cloister_succeeded(reply))
+		say(top, cloister_error_message(reply));
+	return reply_result(reply);
 }
 
 static void replace(struct json_object **place, struct json_object *result)
@@ -51,17 +48,17 @@ static void replace(struct json_object **place, struct json_object *result)
 }
 
 /* What the service has now. 0 or the error of the connection. */
-static int refresh_all(struct client *client, struct top *top)
+static int refresh_all(struct cloister *cloister, struct top *top)
 {
 	struct json_object *calls;
 	int r;
 
-	replace(&top->status, ask(client, "status", json_object_new_object(), top, &r));
+	replace(&top->status, ask(cloister, "status", json_object_new_object(), top, &r));
 	if (r == 0)
-		replace(&top->tenants, ask(client, "tenants", json_object_new_object(), top, &r));
+		replace(&top->tenants, ask(cloister, "tenants", json_object_new_object(), top, &r));
 	if (r < 0)
 		return r;
-	calls = ask(client, "commands", json_object_new_object(), top, &r);
+	calls = ask(cloister, "commands", json_object_new_object(), top, &r);
 	if (r == 0 && calls)
 		r = top_take_calls(top, calls);
 	json_object_put(calls);
@@ -110,7 +107,7 @@ static void read_filter(struct top *top)
 }
 
 /* 0 or the error of the connection. */
-static int kill_selected(struct client *client, struct top *top)
+static int kill_selected(struct cloister *cloister, struct top *top)
 {
 	struct json_object *params, *result;
 	char prompt[256], id[TOP_ID_BYTES];
@@ -136,7 +133,7 @@ static int kill_selected(struct client *client, struct top *top)
 	params = json_object_new_object();
 	json_object_object_add(params, "call", json_object_new_string(id));
 	say(top, NULL);
-	result = ask(client, "kill", params, top, &r);
+	result = ask(cloister, "kill", params, top, &r);
 	if (result)
 		say(top, top_number(result, "told") > 0 ? "it was told to end"
 							: "it was ending already");
@@ -145,7 +142,7 @@ static int kill_selected(struct client *client, struct top *top)
 }
 
 /* 1: enough; 0; or the error of the connection. */
-static int act(struct client *client, struct top *top, int key)
+static int act(struct cloister *cloister, struct top *top, int key)
 {
 	static const struct {
 		int key;
@@ -184,28 +181,28 @@ static int act(struct client *client, struct top *top, int key)
 		read_filter(top);
 		break;
 	case 'k':
-		return kill_selected(client, top);
+		return kill_selected(cloister, top);
 	default:
 		break;
 	}
 	return 0;
 }
 
-static int loop(struct client *client, struct top *top)
+static int loop(struct cloister *cloister, struct top *top)
 {
 	int r = 0;
 
 	while (r == 0) {
-		r = refresh_all(client, top);
+		r = refresh_all(cloister, top);
 		if (r < 0)
 			break;
 		top_draw(top, NULL);
-		r = act(client, top, getch());
+		r = act(cloister, top, getch());
 	}
 	return r;
 }
 
-int top_run(struct client *client)
+int top_run(struct cloister *cloister)
 {
 	const char *terminal = getenv("TERM");
 	struct top top = {0};
@@ -230,7 +227,7 @@ int top_run(struct client *client)
 	set_escdelay(100);
 	curs_set(0);
 	timeout(EVERY_MS);
-	r = loop(client, &top);
+	r = loop(cloister, &top);
 	endwin();
 	delscreen(screen);
 	top_free_rows(&top);
@@ -239,6 +236,6 @@ int top_run(struct client *client)
 	free(top.message);
 	if (r >= 0)
 		return STATUS_OK;
-	client_complain(r);
+	connection_complain(r);
 	return STATUS_NO_SERVICE;
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct client;
+struct cloister;
 struct json_object;
 
 #define TOP_ID_BYTES     17
@@ -35,7 +35,7 @@ struct top {
 };
 
 /** Until the user has enough. The exit status. */
-int top_run(struct client *client);
+int top_run(struct cloister *cloister);
 
 /** Makes the rows of @calls, the result of `commands`. 0 or -ENOMEM. */
 int top_take_calls(struct top *top, struct json_object *calls);

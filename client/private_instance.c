@@ -6,7 +6,7 @@
  */
 #include "client/private_instance.h"
 
-#include "client/cloister.h"
+#include "client/command.h"
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/host_root.h"

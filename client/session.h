@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-struct client;
+struct cloister;
 struct invocation;
 struct private_instance;
 
 struct session {
-	struct client *client;
+	struct cloister *cloister;
 	struct private_instance *instance; /* NULL: the service answered */
 	bool speaks_mcp; /* set beforehand: once the workspace is open, MCP and nothing else */
 };

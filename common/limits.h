@@ -211,3 +211,11 @@
 #define LIMIT_ROOM_MIN_BYTES         (1 * MIB) /* of tmp_size and file_size */
 #define LIMIT_TMP_MAX_BYTES          (1024 * GIB)
 #define LIMIT_FILE_SIZE_MAX_BYTES    (16384 * GIB)
+
+/* What libcloister takes of a service that may lie, and holds for its user. A line is at most
+ * LIMIT_LINE_BYTES. */
+#define LIMIT_CLIENT_VALUES       (2 * MIB)   /* in one message */
+#define LIMIT_CLIENT_OBJECTS      (512 * KIB) /* in one message: json-c needs up to 1 KiB for each */
+#define LIMIT_CLIENT_UNSENT_BYTES (64 * MIB)
+#define LIMIT_CLIENT_TURN_BYTES   (1 * MIB) /* read before the user's event loop has its turn */
+#define LIMIT_CLIENT_CONNECT_MS   10000

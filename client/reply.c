@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the clients. The service's words may repeat strangers'. */
+#include "client/reply.h"
+
+#include "client/command.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <string.h>
+
+int request(struct cloister *cloister, const char *method, struct json_object *params,
+	struct cloister_message **ret_reply)
+{
+	const char *text = json_object_to_json_string_ext(params, JSON_C_TO_STRING_PLAIN);
+	int r = text ? cloister_request(cloister, method, text, ret_reply) : -ENOMEM;
+
+	json_object_put(params);
+	return r;
+}
+
+struct json_object *reply_result(const struct cloister_message *reply)
+{
+	const char *text;
+
+	if (cloister_json_error(reply) != 0)
+		return NULL;
+	text = cloister_get_json(reply, "", false);
+	return text ? json_tokener_parse(text) : NULL;
+}
+
+int reply_complain(const struct cloister_message *reply)
+{
+	const char *message = cloister_error_message(reply), *name = cloister_error_name(reply);
+	int number = cloister_json_error(reply);
+	_cleanup_free_ char *escaped =
+		terminal_text(message ? message : "the service's answer makes no sense");
+
+	message = escaped ? escaped : "out of memory";
+	if (name)
+		complain("%s (%s)", message, name);
+	else
+		complain("%s", message);
+	if (number == CLOISTER_JSON_PARSE_ERROR || number == CLOISTER_JSON_INVALID_REQUEST ||
+		number == CLOISTER_JSON_INVALID_PARAMS)
+		return STATUS_USAGE;
+	return STATUS_NO_SERVICE;
+}
+
+void connection_complain(int error)
+{
+	if (error == -ECONNRESET)
+		complain("cloisterd closed the connection before it answered");
+	else if (error == -EBADMSG)
+		complain("cloisterd sent a line that is no JSON message");
+	else if (error == -EPROTO)
+		complain("cloisterd sent a message that makes no sense");
+	else
+		complain("the connection to cloisterd failed: %s", strerror(-error));
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the library's user. Bytes to lines and back. The service is not trusted to be one: its
+ * lines are bounded, and descriptors that it passes are never received, recv(2) without a place for
+ * them closes them. Both directions move while either waits, so neither side's full buffer can stop
+ * the other.
+ */
+#include "libcloister/connection.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#define READ_BYTES (64 * KIB)
+
+int cloister_open_fd(int fd, struct cloister **ret_cloister)
+{
+	struct cloister *cloister;
+	socklen_t len = sizeof(int);
+	int type;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0)
+		return -errno;
+	if (type != SOCK_STREAM)
+		return -EPROTOTYPE;
+	cloister = calloc(1, sizeof(*cloister));
+	if (!cloister)
+		return -ENOMEM;
+	cloister->fd = fd;
+	*ret_cloister = cloister;
+	return 0;
+}
+
+static int connect_to(const char *path, struct cloister **ret_cloister)
+{
+	static const struct timeval patience = {.tv_sec = LIMIT_CLIENT_CONNECT_MS / 1000};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	/* socket(7): bounds connect(2) where the backlog is full. Nothing is sent that waits. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	do
+		r = connect(fd, (struct sockaddr *)&address, sizeof(address));
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	r = cloister_open_fd(fd, ret_cloister);
+	if (r == 0)
+		TAKE_FD(fd);
+	return r;
+}
+
+int cloister_open(const char *path, struct cloister **ret_cloister)
+{
+	const char *named = secure_getenv("CLOISTER_SOCKET");
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	char place[PATH_MAX];
+
+	if (path)
+		return connect_to(path, ret_cloister);
+	if (named && *named && connect_to(named, ret_cloister) == 0)
+		return 0;
+	if (runtime && *runtime == '/') {
+		snprintf(place, sizeof(place), "%s/cloister/agent.sock", runtime);
+		if (connect_to(place, ret_cloister) == 0)
+			return 0;
+	}
+	snprintf(place, sizeof(place), "/run/user/%u/cloister/agent.sock", (unsigned)geteuid());
+	if (connect_to(place, ret_cloister) == 0)
+		return 0;
+	return connect_to("/run/cloister/agent.sock", ret_cloister) == 0 ? 0 : -ENOENT;
+}
+
+void cloister_close(struct cloister *cloister)
+{
+	if (!cloister)
+		return;
+	if (cloister->dispatching) {
+		cloister->closing = true;
+		return;
+	}
+	close_fd(&cloister->fd);
+	while (cloister->requests)
+		request_remove(cloister, cloister->requests);
+	cloister_message_free(cloister->refusal);
+	free(cloister->in.data);
+	free(cloister->out.data);
+	free(cloister);
+}
+
+int cloister_fd(const struct cloister *cloister)
+{
+	return cloister->fd;
+}
+
+short cloister_events(const struct cloister *cloister)
+{
+	bool unsent = buffer_used(&cloister->out) > 0 && !cloister->send_failed;
+	bool reads = !cloister->paused || cloister->waiting;
+
+	if (cloister->error)
+		return 0;
+	return (short)((reads ? POLLIN : 0) | (unsent ? POLLOUT : 0));
+}
+
+size_t cloister_unsent(const struct cloister *cloister)
+{
+	return buffer_used(&cloister->out);
+}
+
+void cloister_pause(struct cloister *cloister, bool paused)
+{
+	cloister->paused = paused;
+}
+
+void cloister_on_notification(
+	struct cloister *cloister, cloister_notification_handler *handler, void *userdata)
+{
+	cloister->on_notification = handler;
+	cloister->notification_userdata = userdata;
+}
+
+static void flush_out(struct cloister *cloister)
+{
+	struct buffer *out = &cloister->out;
+	ssize_t n;
+
+	if (buffer_used(out) == 0 || cloister->send_failed)
+		return;
+	n = send(cloister->fd, out->data + out->start, buffer_used(out),
+		MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n >= 0)
+		buffer_consume(out, (size_t)n);
+	else if (errno != EAGAIN && errno != EINTR)
+		cloister->send_failed = true; /* a refusal may wait to be read: it tells the end */
+}
+
+/* How many bytes came, 0: none now; or why none will come any more. */
+static ssize_t fill_in(struct cloister *cloister)
+{
+	struct buffer *in = &cloister->in;
+	ssize_t n;
+	int r;
+
+	r = buffer_reserve(in, READ_BYTES);
+	if (r < 0)
+		return r;
+	n = recv(cloister->fd, in->data + in->end, READ_BYTES, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0)
+		return -ECONNRESET;
+	in->end += (size_t)n;
+	return n;
+}
+
+/* Whether a complete line has come, and its length without the newline. No byte is looked at twice.
+ */
+static bool find_line(struct cloister *cloister, size_t *ret_len)
+{
+	const struct buffer *in = &cloister->in;
+	size_t left = buffer_used(in) - cloister->scanned;
+	const char *rest, *newline;
+
+	if (left == 0)
+		return false;
+	rest = in->data + in->start + cloister->scanned;
+	newline = memchr(rest, '\n', left);
+	if (!newline) {
+		cloister->scanned += left;
+		return false;
+	}
+	*ret_len = cloister->scanned + (size_t)(newline - rest);
+	return true;
+}
+
+static bool may_deliver(const struct cloister *cloister)
+{
+	return !cloister->closing && (!cloister->paused || cloister->waiting);
+}
+
+/* Calls the handlers of all complete lines. */
+static int deliver(struct cloister *cloister)
+{
+	size_t len;
+	int r = incoming_refusal(cloister);
+
+	while (r == 0 && may_deliver(cloister) && find_line(cloister, &len)) {
+		const char *line = cloister->in.data + cloister->in.start;
+
+		if (len > LIMIT_LINE_BYTES)
+			return -EMSGSIZE;
+		r = incoming_line(cloister, line, len);
+		cloister->scanned = 0;
+		buffer_consume(&cloister->in, len + 1);
+	}
+	return r == 0 && cloister->scanned > LIMIT_LINE_BYTES ? -EMSGSIZE : r;
+}
+
+static int turn(struct cloister *cloister)
+{
+	size_t taken = 0;
+	ssize_t n = 1;
+	int r;
+
+	flush_out(cloister);
+	r = deliver(cloister);
+	while (r == 0 && n > 0 && taken < LIMIT_CLIENT_TURN_BYTES && may_deliver(cloister)) {
+		n = fill_in(cloister);
+		if (n < 0)
+			return (int)n;
+		taken += (size_t)n;
+		r = deliver(cloister);
+	}
+	if (r == 0)
+		flush_out(cloister);
+	return r;
+}
+
+int cloister_dispatch(struct cloister *cloister)
+{
+	int r;
+
+	if (cloister->dispatching)
+		return -EDEADLK;
+	if (cloister->error)
+		return cloister->error;
+	cloister->dispatching = true;
+	r = turn(cloister);
+	if (r < 0 && !cloister->closing) {
+		cloister->error = r;
+		requests_fail(cloister, r);
+	}
+	cloister->dispatching = false;
+	if (cloister->closing) {
+		cloister_close(cloister);
+		return -ECANCELED;
+	}
+	return r;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Until something moves: 0; -ETIMEDOUT; or what has ended the connection. */
+static int wait_once(struct cloister *cloister, int64_t deadline_ms)
+{
+	struct pollfd fd = {.fd = cloister->fd, .events = cloister_events(cloister)};
+	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+	int n, r;
+
+	if (deadline_ms >= 0 && left < 0)
+		left = 0;
+	n = poll(&fd, 1, (int)left);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	r = cloister_dispatch(cloister);
+	/* Whatever keeps coming, it is not waited for longer than that. */
+	return r == 0 && left == 0 ? -ETIMEDOUT : r;
+}
+
+int cloister_wait(
+	struct cloister *cloister, int64_t id, int timeout_ms, struct cloister_message **ret_reply)
+{
+	const int64_t deadline_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+	struct request *request;
+	int r = 0;
+
+	if (cloister->dispatching)
+		return -EDEADLK;
+	for (;;) {
+		request = request_find(cloister, id); /* a handler may have forgotten it */
+		if (!request || request->dropped)
+			return -ENOENT;
+		if (request->on_reply)
+			return -EINVAL;
+		if (request->reply || r < 0)
+			break;
+		cloister->waiting = true;
+		r = wait_once(cloister, deadline_ms);
+		if (r == -ECANCELED)
+			return r; /* it is gone */
+		cloister->waiting = false;
+	}
+	if (!request->reply)
+		return r;
+	*ret_reply = TAKE_PTR(request->reply);
+	request_remove(cloister, request);
+	return 0;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the library's user, on lines of a service that may lie: what does not fit ends the
+ * connection. */
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "libcloister/connection.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <string.h>
+
+/* The place behind the string that begins at @at. */
+static size_t skip_string(const char *line, size_t len, size_t at)
+{
+	for (at++; at < len && line[at] != '"'; at++)
+		at += line[at] == '\\';
+	return at + 1;
+}
+
+/* json-c makes up to 1 KiB of the two bytes of an object, and some hundred bytes of a value. */
+static bool is_too_much(const char *line, size_t len)
+{
+	size_t values = 0, objects = 0;
+
+	for (size_t i = 0; i < len;) {
+		values += line[i] == ',' || line[i] == '[';
+		objects += line[i] == '{';
+		i = line[i] == '"' ? skip_string(line, len, i) : i + 1;
+	}
+	return values > LIMIT_CLIENT_VALUES || objects > LIMIT_CLIENT_OBJECTS;
+}
+
+static struct json_object *member(struct json_object *object, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(object, name, &value) ? value : NULL;
+}
+
+/* The bytes that @data says were written. 0, -EPROTO or -ENOMEM. */
+static int decode(struct json_object *data, char **ret_bytes, size_t *ret_len)
+{
+	struct text encoded = {
+		json_object_get_string(data), (size_t)json_object_get_string_len(data)};
+	_cleanup_free_ char *bytes = malloc(base64_decoded_size(encoded.len) + 1);
+
+	if (!bytes)
+		return -ENOMEM;
+	if (base64_decode(encoded, bytes, ret_len) < 0)
+		return -EPROTO;
+	*ret_bytes = TAKE_PTR(bytes);
+	return 0;
+}
+
+static int give_output(struct cloister *cloister, const struct request *request,
+	enum cloister_stream stream, struct json_object *data)
+{
+	_cleanup_free_ char *bytes = NULL;
+	size_t len = (size_t)json_object_get_string_len(data);
+	int r = 0;
+
+	if (request->base64)
+		r = decode(data, &bytes, &len);
+	if (r == 0)
+		request->on_output(cloister, request->id, stream,
+			bytes ? bytes : json_object_get_string(data), len, request->userdata);
+	return r;
+}
+
+static int stream_of(struct json_object *name, enum cloister_stream *ret_stream)
+{
+	const char *word =
+		json_object_is_type(name, json_type_string) ? json_object_get_string(name) : "";
+
+	if (strcmp(word, "stdout") != 0 && strcmp(word, "stderr") != 0)
+		return -EPROTO;
+	*ret_stream = strcmp(word, "stderr") == 0 ? CLOISTER_STDERR : CLOISTER_STDOUT;
+	return 0;
+}
+
+/* 1: it belongs to no call with a handler for it; 0, -EPROTO or -ENOMEM. */
+static int take_output(struct cloister *cloister, struct json_object *params)
+{
+	struct json_object *id = member(params, "id"), *data = member(params, "data");
+	const struct request *request;
+	enum cloister_stream stream;
+
+	if (!json_object_is_type(id, json_type_int) || !json_object_is_type(data, json_type_string))
+		return -EPROTO;
+	request = request_find(cloister, json_object_get_int64(id));
+	if (request && request->dropped)
+		return 0;
+	if (!request || !request->on_output || request->reply)
+		return 1;
+	if (stream_of(member(params, "stream"), &stream) < 0)
+		return -EPROTO;
+	return give_output(cloister, request, stream, data);
+}
+
+static int take_notification(
+	struct cloister *cloister, struct json_object *root, struct json_object *method)
+{
+	struct json_object *params = member(root, "params");
+	struct cloister_message message = {.root = root, .value = params};
+	int r = 1;
+
+	if (!json_object_is_type(method, json_type_string) ||
+		(params && !json_object_is_type(params, json_type_object)))
+		return -EPROTO;
+	if (strcmp(json_object_get_string(method), "tool.output") == 0)
+		r = take_output(cloister, params);
+	if (r == 1 && cloister->on_notification)
+		cloister->on_notification(cloister, json_object_get_string(method), &message,
+			cloister->notification_userdata);
+	return r < 0 ? r : 0;
+}
+
+static bool is_error_object(struct json_object *error)
+{
+	return json_object_is_type(member(error, "code"), json_type_int) &&
+	       json_object_is_type(member(error, "message"), json_type_string);
+}
+
+static bool awaits(const struct request *request)
+{
+	return !request->dropped && !request->reply;
+}
+
+static struct request *first_awaiting(const struct cloister *cloister, int64_t until)
+{
+	struct request *request = cloister->requests;
+
+	while (request && (!awaits(request) || request->id > until))
+		request = request->next;
+	return request;
+}
+
+int incoming_refusal(struct cloister *cloister)
+{
+	const int64_t until = cloister->last_id;
+	struct cloister_message *refusal, *copy;
+	struct request *request = first_awaiting(cloister, until);
+	int r = 0;
+
+	if (!cloister->refusal || !request)
+		return 0;
+	refusal = TAKE_PTR(cloister->refusal);
+	while (r == 0 && !cloister->closing && (request = first_awaiting(cloister, until))) {
+		copy = message_new(json_object_get(refusal->root), refusal->value, true);
+		if (copy)
+			request_answer(cloister, request, copy);
+		else
+			r = -ENOMEM;
+		/* Some of them may be answered after all. */
+		cloister->refused_id = until;
+	}
+	cloister_message_free(refusal);
+	return r;
+}
+
+/* An error without an id: of a line that could not be read, or of the connection as a whole. */
+static int take_refusal(struct cloister *cloister, struct cloister_message *message)
+{
+	cloister_message_free(cloister->refusal);
+	cloister->refusal = message;
+	return incoming_refusal(cloister);
+}
+
+static int take_reply(struct cloister *cloister, struct json_object *root)
+{
+	struct json_object *id = member(root, "id"), *error = member(root, "error"), *result;
+	bool has_result = json_object_object_get_ex(root, "result", &result);
+	struct cloister_message *message;
+	struct request *request;
+
+	if (has_result == !!error || (error && !is_error_object(error)) || (!id && !error) ||
+		(id && !json_object_is_type(id, json_type_int)))
+		return -EPROTO;
+	request = id ? request_find(cloister, json_object_get_int64(id)) : NULL;
+	if (id && (!request || request->reply))
+		return json_object_get_int64(id) > 0 &&
+				       json_object_get_int64(id) <= cloister->refused_id
+			       ? 0
+			       : -EPROTO;
+	message = message_new(json_object_get(root), error ? error : result, error != NULL);
+	if (!message)
+		return -ENOMEM;
+	if (!id)
+		return take_refusal(cloister, message);
+	request_answer(cloister, request, message);
+	return 0;
+}
+
+int incoming_line(struct cloister *cloister, const char *line, size_t len)
+{
+	struct json_object *root = NULL, *method;
+	int r;
+
+	if (is_too_much(line, len))
+		return -EMSGSIZE;
+	r = json_read(line, len, &root);
+	if (r == 0 && !json_object_is_type(root, json_type_object))
+		r = -EINVAL;
+	if (r == 0 && json_object_object_get_ex(root, "method", &method))
+		r = take_notification(cloister, root, method);
+	else if (r == 0)
+		r = take_reply(cloister, root);
+	json_object_put(root);
+	return r == -EINVAL ? -EBADMSG : r;
+}

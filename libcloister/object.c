@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the library's user, whose values these are. */
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
+#include "libcloister/connection.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <string.h>
+
+struct cloister_object {
+	struct json_object *json;
+	bool failed; /* something could not be added */
+};
+
+int json_read(const char *data, size_t len, struct json_object **ret_value)
+{
+	struct json_tokener *tokener;
+	struct json_object *value;
+	enum json_tokener_error error;
+	size_t end;
+
+	if (len > INT32_MAX || !utf8_is_valid((struct text){data, len}))
+		return -EINVAL;
+	tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
+	if (!tokener)
+		return -ENOMEM;
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	value = json_tokener_parse_ex(tokener, data, (int)len);
+	end = json_tokener_get_parse_end(tokener);
+	/* At the end of a number more digits could come: a space says that none do. */
+	if (json_tokener_get_error(tokener) == json_tokener_continue)
+		value = json_tokener_parse_ex(tokener, " ", 1);
+	error = json_tokener_get_error(tokener);
+	json_tokener_free(tokener);
+	if (error != json_tokener_success || end != len) {
+		json_object_put(value);
+		return -EINVAL;
+	}
+	*ret_value = value;
+	return 0;
+}
+
+int json_add(struct json_object *object, const char *name, struct json_object *value)
+{
+	if (value && json_object_object_add(object, name, value) == 0)
+		return 0;
+	json_object_put(value);
+	return -ENOMEM;
+}
+
+struct cloister_object *cloister_object_new(void)
+{
+	struct cloister_object *object = calloc(1, sizeof(*object));
+
+	if (!object)
+		return NULL;
+	object->json = json_object_new_object();
+	if (!object->json) {
+		free(object);
+		return NULL;
+	}
+	return object;
+}
+
+void cloister_object_free(struct cloister_object *object)
+{
+	if (!object)
+		return;
+	json_object_put(object->json);
+	free(object);
+}
+
+const char *cloister_object_text(struct cloister_object *object)
+{
+	if (object->failed)
+		return NULL;
+	return json_object_to_json_string_ext(
+		object->json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+static int fail(struct cloister_object *object, int error)
+{
+	object->failed = true;
+	return error;
+}
+
+static int add(struct cloister_object *object, const char *name, struct json_object *value)
+{
+	int r = json_add(object->json, name, value);
+
+	return r < 0 ? fail(object, r) : 0;
+}
+
+int cloister_object_string(
+	struct cloister_object *object, const char *name, const char *data, size_t len)
+{
+	if (len > LIMIT_LINE_BYTES || !utf8_is_valid((struct text){data, len}))
+		return fail(object, -EINVAL);
+	return add(object, name, json_object_new_string_len(len > 0 ? data : "", (int)len));
+}
+
+int cloister_object_bytes(
+	struct cloister_object *object, const char *name, const void *data, size_t len)
+{
+	_cleanup_free_ char *encoded = NULL;
+
+	if (len > LIMIT_LINE_BYTES)
+		return fail(object, -EINVAL);
+	encoded = malloc(base64_encoded_size(len) + 1);
+	if (!encoded)
+		return fail(object, -ENOMEM);
+	len = base64_encode((struct text){data, len}, encoded);
+	return add(object, name, json_object_new_string_len(encoded, (int)len));
+}
+
+int cloister_object_int64(struct cloister_object *object, const char *name, int64_t value)
+{
+	return add(object, name, json_object_new_int64(value));
+}
+
+int cloister_object_bool(struct cloister_object *object, const char *name, bool value)
+{
+	return add(object, name, json_object_new_boolean(value));
+}
+
+int cloister_object_json(struct cloister_object *object, const char *name, const char *json)
+{
+	struct json_object *value;
+	int r = json_read(json, strlen(json), &value);
+
+	if (r < 0)
+		return fail(object, r);
+	/* A null is NULL to json-c. */
+	if (!value)
+		return json_object_object_add(object->json, name, NULL) == 0
+			       ? 0
+			       : fail(object, -ENOMEM);
+	return add(object, name, value);
+}
