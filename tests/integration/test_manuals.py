@@ -100,7 +100,7 @@ def heads(page, section):
 
 
 @pytest.mark.parametrize("page, names", [
-    ("cloister.1", ["client/session.c", "client/cmd_*.c", "client/cloister.c"]),
+    ("cloister.1", ["client/[!c]*.c", "client/cmd_*.c", "client/cloister.c"]),
     ("cloisterctl.1", ["client/cloisterctl.c", "client/ctl_*.c"]),
     ("cloisterd.8", ["supervisor/*.c"]),
 ])
@@ -115,7 +115,7 @@ def test_environment(page, names):
 
 
 def test_exit_statuses():
-    code = source("client/cloister.h")
+    code = source("client/*.h")
     statuses = set(re.findall(r"\bSTATUS_(?!SIGNAL)\w+ = (\d+)", code)) | \
         {number + "+" for number in re.findall(r"STATUS_SIGNAL_BASE = (\d+)", code)}
     page = set(re.findall(r"^\.It (\d+\+?)", manual.part("cloister.1", "EXIT STATUS"), re.M))
