@@ -9,6 +9,7 @@
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
 #include "supervisor/features.h"
+#include "supervisor/id_range.h"
 #include "supervisor/spare_cells.h"
 
 #include <event2/buffer.h>
@@ -100,6 +101,18 @@ static void put_landlock(struct json_text *json)
 			"off");
 }
 
+static void put_host_ids(struct json_text *json)
+{
+	static const char what[] = "a host id of each workspace's own";
+
+	if (id_range())
+		put_keeper(json, what, "subordinate ids", NULL);
+	else
+		put_keeper(json, what, "none",
+			"user mode: on the host, everything in a workspace is of the user that "
+			"cloisterd runs as");
+}
+
 static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 {
 	json_text_key(json, "enforcement");
@@ -114,9 +127,7 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 	put_landlock(json);
 	put_keeper(json, "system calls of commands", "seccomp", NULL);
 	put_keeper(json, "system calls of cloisterd", "seccomp", NULL);
-	put_keeper(json, "a host id of each workspace's own", "none",
-		"user mode: on the host, everything in a workspace is of the user that cloisterd "
-		"runs as");
+	put_host_ids(json);
 	json_text_array_end(json);
 }
 

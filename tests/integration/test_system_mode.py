@@ -475,6 +475,9 @@ def test_the_self_test_passes_and_its_id_is_its_own(area, start_system):
              "[tenant t]", f"users = {area.account.name}", "managed = yes", ""]
     daemon = start_system(config="\n".join(lines))
     with daemon.control() as control:
+        # And status says what there is.
+        (line,) = [line for line in control.call("status")["enforcement"] if "host id" in line["what"]]
+        assert line["enforced"] and line["by"] == "subordinate ids" and not line["why"]
         answer = control.call("selftest", timeout=300)
         assert answer["result"] == "passed", [probe for probe in answer["probes"] if probe["result"] == "failed"]
     canary = (daemon.state / "workspaces" / ".selftest" / "canary").stat().st_uid

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for cloister(1).
+#
+# What a service or a file system names is agents' words: it is only ever compared and quoted, never
+# expanded, so compgen -W, which expands, has nothing of it.
+
+# The words up to the cursor, with what bash tears apart at "=" joined again; the last is at the cursor.
+_cloister_words()
+{
+	local i word
+	words=()
+	for ((i = 0; i <= COMP_CWORD; i++)); do
+		word=${COMP_WORDS[i]}
+		if ((i > 1)) && [[ $word == "=" || (${COMP_WORDS[i - 1]} == "=" &&
+			! ($word == "" && ${COMP_LINE:0:COMP_POINT} == *[[:blank:]])) ]]; then
+			words[-1]+=$word
+		else
+			words+=("$word")
+		fi
+	done
+	cur=${words[-1]}
+}
+
+# _cloister_offer WORD...: those that go on from $cur. One that ends with "=" or "/" is not done.
+_cloister_offer()
+{
+	local word quoted before=${whole%"$cur"} torn=
+	# bash replaces what stands behind the last "=" only, unless it was told otherwise.
+	[[ $COMP_WORDBREAKS == *=* && $whole == *=* ]] && torn=${whole%"${whole##*=}"}
+	for word; do
+		[[ $word == "$cur"* ]] || continue
+		word=$before$word
+		printf -v quoted %q "${word#"$torn"}"
+		COMPREPLY+=("$quoted")
+	done
+	[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null
+	return 0
+}
+
+# _cloister_files PREFIX BASE ACTION: files (-f) or directories (-d) as seen from BASE, behind PREFIX.
+_cloister_files()
+{
+	local file found=()
+	while IFS= read -r file; do
+		[[ -d $file ]] && file+=/
+		found+=("$1${file#"$2"}")
+	done < <(compgen "$3" -- "$2${cur#"$1"}")
+	_cloister_offer "${found[@]}"
+}
+
+# Directories, and the managed workspaces in use, where the caller may look at the service.
+_cloister_workspaces()
+{
+	local names
+	_cloister_files "" "" -d
+	mapfile -t names < <(timeout 2 cloisterctl --json workspaces 2>/dev/null |
+		sed -n 's/^ *"workspace": *"\([A-Za-z0-9._-]*\)",*$/\1/p')
+	_cloister_offer "${names[@]}"
+}
+
+_cloister_option_value()
+{
+	case $cur in
+	stream=* | line_numbers=* | gitignore=*) _cloister_offer "${cur%%=*}"={true,false} ;;
+	encoding=*) _cloister_offer encoding={utf-8,base64} ;;
+	durability=*) _cloister_offer durability={durable,fast} ;;
+	reply=*) _cloister_offer reply={observation,message} ;;
+	*=*) ;;
+	*) _cloister_offer timeout_ms= idle_timeout_ms= stream= stdin= env= line_numbers= encoding= gitignore= \
+		path_base64= durability= reply= ;;
+	esac
+}
+
+# The arguments of the tool $1, of which those in $given are there.
+_cloister_arguments()
+{
+	local argument arguments=() base=${workspace:-.}
+	case $cur in
+	path=*)
+		[[ -d $base ]] && _cloister_files path= "$base/" -f
+		return
+		;;
+	create_dirs=* | recursive=*)
+		_cloister_offer "${cur%%=*}"={true,false}
+		return
+		;;
+	*=*) return ;;
+	esac
+	case $1 in
+	read_file) arguments=(path= start_line= end_line=) ;;
+	write_file) arguments=(path= content= create_dirs=) ;;
+	list_directory) arguments=(path= recursive= pattern=) ;;
+	run_command) arguments=(command= timeout_ms=) ;;
+	search_files) arguments=(pattern= path= file_pattern= max_results=) ;;
+	esac
+	for argument in "${arguments[@]}"; do
+		[[ $given == *" $argument"* ]] || _cloister_offer "$argument"
+	done
+}
+
+_cloister()
+{
+	local words cur whole i word command= tool= given= workspace= value= options
+	COMPREPLY=()
+	_cloister_words
+	whole=$cur
+	for ((i = 1; i < ${#words[@]} - 1; i++)); do
+		word=${words[i]}
+		[[ $value == --workspace ]] && workspace=$word
+		if [[ $value ]]; then
+			value=
+		elif [[ $command == exec && ($word == -- || $word != -*) ]]; then
+			tool=$word
+			break
+		else
+			case $word in
+			--workspace=*) workspace=${word#*=} ;;
+			--workspace | --socket | --format | --timeout | --option | --env) value=$word ;;
+			-*) ;;
+			*)
+				if [[ ! $command ]]; then
+					command=$word
+				elif [[ ! $tool ]]; then
+					tool=$word
+				else
+					given+=" ${word%%=*}="
+				fi
+				;;
+			esac
+		fi
+	done
+	if [[ ! $value && ! ($command == exec && $tool) ]]; then
+		case $cur in
+		--workspace=* | --socket=* | --format=* | --timeout=* | --option=* | --env=*)
+			value=${cur%%=*}
+			cur=${cur#*=}
+			;;
+		esac
+	fi
+	case $value in
+	--workspace) _cloister_workspaces && return ;;
+	--socket) _cloister_files "" "" -f && return ;;
+	--format) _cloister_offer ollama openai mcp && return ;;
+	--option) _cloister_option_value && return ;;
+	--timeout | --env) return ;;
+	esac
+	[[ $value ]] && return
+	if [[ $command == exec && $tool ]]; then
+		if [[ $tool == -- && ${words[-2]} == -- ]]; then
+			mapfile -t words < <(compgen -c -- "$cur")
+			((${#words[@]})) && _cloister_offer "${words[@]}"
+		elif [[ -d ${workspace:-.} ]]; then
+			_cloister_files "" "${workspace:-.}/" -f
+		fi
+		return
+	fi
+	options=(--workspace= --socket= --private --help --version)
+	case $command in
+	tools) options+=(--format= --limits) ;;
+	call) options+=(--timeout= --option=) ;;
+	exec) options+=(--timeout= --env= --stdin --) ;;
+	esac
+	if [[ $cur == -* ]]; then
+		_cloister_offer "${options[@]}"
+	elif [[ ! $command ]]; then
+		_cloister_offer tools call exec mcp
+	elif [[ $command == call && ! $tool ]]; then
+		_cloister_offer read_file write_file list_directory run_command search_files
+	elif [[ $command == call ]]; then
+		_cloister_arguments "$tool"
+	fi
+}
+
+complete -F _cloister cloister

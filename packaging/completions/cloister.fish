@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for cloister(1).
+
+# The subcommand and what follows it, of the words before the cursor; options and their values are left out.
+function __cloister_words
+    set -l skip 0
+    for word in (commandline -opc)[2..-1]
+        if test $skip = 1
+            set skip 0
+        else if contains -- $word --workspace --socket --format --timeout --option --env
+            set skip 1
+        else if not string match -q -- '-*' $word
+            printf '%s\n' $word
+        end
+    end
+end
+
+function __cloister_command
+    test (__cloister_words)[1] = "$argv[1]" 2>/dev/null
+end
+
+# The number of operands behind the subcommand is this.
+function __cloister_operands
+    test (math (count (__cloister_words)) - 1) -eq $argv[1]
+end
+
+function __cloister_workspace
+    set -l words (commandline -opc)
+    for i in (seq 2 (count $words))
+        if test $words[$i] = --workspace
+            echo $words[(math $i + 1)]
+        else if string match -q -- '--workspace=*' $words[$i]
+            string replace -- --workspace= '' $words[$i]
+        end
+    end
+end
+
+function __cloister_workspaces
+    __fish_complete_directories (commandline -ct | string replace -r -- '^--workspace=' '')
+    timeout 2 cloisterctl --json workspaces 2>/dev/null |
+        string replace -rf -- '^ *"workspace": *"([A-Za-z0-9._-]*)",*$' '$1'
+end
+
+# Files as they are seen from the workspace, behind a prefix.
+function __cloister_files
+    set -l base (__cloister_workspace)[-1]
+    test -n "$base"; or set base .
+    set -l part (commandline -ct | string replace -- "$argv[1]" '')
+    for file in $base/(string escape -- $part | string unescape)*
+        test -d $file; and set file $file/
+        printf '%s\n' $argv[1](string replace -- $base/ '' $file)
+    end
+end
+
+function __cloister_arguments
+    set -l words (__cloister_words)
+    set -l known
+    switch "$words[2]"
+        case read_file
+            set known path start_line end_line
+        case write_file
+            set known path content create_dirs
+        case list_directory
+            set known path recursive pattern
+        case run_command
+            set known command timeout_ms
+        case search_files
+            set known pattern path file_pattern max_results
+    end
+    set -l given (string replace -r -- '=.*' '' $words[3..-1])
+    set -l current (commandline -ct)
+    switch "$current"
+        case 'path=*'
+            __cloister_files path=
+        case 'create_dirs=*' 'recursive=*'
+            string replace -r -- '=.*' '' $current | string replace -r -- '$' =true
+            string replace -r -- '=.*' '' $current | string replace -r -- '$' =false
+        case '*'
+            for argument in $known
+                contains -- $argument $given; or echo $argument=
+            end
+    end
+end
+
+function __cloister_call_options
+    printf '%s\n' timeout_ms= idle_timeout_ms= stream=true stream=false stdin= env= line_numbers=true \
+        line_numbers=false encoding=utf-8 encoding=base64 gitignore=true gitignore=false path_base64= \
+        durability=durable durability=fast reply=observation reply=message
+end
+
+complete -c cloister -f
+complete -c cloister -l workspace -x -a '(__cloister_workspaces)' -d 'The workspace'
+complete -c cloister -l socket -r -F -d "The service's agent socket"
+complete -c cloister -l private -d 'Look for no service'
+complete -c cloister -l help -d 'Print a summary'
+complete -c cloister -l version -d 'Print the version'
+complete -c cloister -n 'test (count (__cloister_words)) -eq 0' -a 'tools call exec mcp'
+complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
+complete -c cloister -n '__cloister_command tools' -l limits -d "With the workspace's limits"
+complete -c cloister -n '__cloister_command call; or __cloister_command exec' -l timeout -x -d 'A deadline'
+complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
+    -d 'An option of the call'
+complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \
+    -a 'read_file write_file list_directory run_command search_files'
+complete -c cloister -n '__cloister_command call; and not __cloister_operands 0' -a '(__cloister_arguments)'
+complete -c cloister -n '__cloister_command exec' -l env -x -d 'A variable'
+complete -c cloister -n '__cloister_command exec' -l stdin -d 'Give it standard input'
+complete -c cloister -n '__cloister_command exec; and __cloister_operands 0' -a '(__fish_complete_command)'
+complete -c cloister -n '__cloister_command exec; and not __cloister_operands 0' -a '(__cloister_files "")'

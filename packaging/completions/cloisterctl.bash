@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for cloisterctl(1).
+#
+# What the service names is agents' words: it is only ever compared and quoted, never expanded.
+
+# _cloisterctl_ask COMMAND MEMBER: what the service lists, as far as it can stand in a line as it is.
+_cloisterctl_ask()
+{
+	timeout 2 cloisterctl ${socket:+"--socket=$socket"} --json "$1" 2>/dev/null |
+		sed -n "s/^ *\"$2\": *\"\([^\"\\\\]*\)\",*\$/\1/p" | sort -u
+}
+
+# The words on stdin that go on from the cursor's.
+_cloisterctl_offer()
+{
+	local word quoted
+	while IFS= read -r word; do
+		[[ $word == "$cur"* ]] || continue
+		printf -v quoted %q "$word"
+		COMPREPLY+=("$quoted")
+	done
+	[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null
+	return 0
+}
+
+_cloisterctl_files()
+{
+	local file
+	while IFS= read -r file; do
+		[[ -d $file ]] && file+=/
+		printf '%s\n' "$file"
+	done < <(compgen -f -- "$cur")
+}
+
+_cloisterctl()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} i word value= command= operands=0 socket=
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		word=${COMP_WORDS[i]}
+		# "=" comes as a word of its own.
+		if [[ $word == "=" ]]; then
+			[[ $value || ${COMP_WORDS[i - 1]} != --* ]] || value=${COMP_WORDS[i - 1]}
+		elif [[ $value ]]; then
+			[[ $value == --socket ]] && socket=$word
+			value=
+		else
+			case $word in
+			--socket | --tenant | --contains) value=$word ;;
+			-*) ;;
+			*)
+				if [[ $command ]]; then
+					operands=$((operands + 1))
+				else
+					command=$word
+				fi
+				;;
+			esac
+		fi
+	done
+	[[ $cur == "=" ]] && cur=
+	case $value in
+	--socket) _cloisterctl_offer < <(_cloisterctl_files) ;;
+	--tenant) _cloisterctl_offer < <(_cloisterctl_ask tenants tenant) ;;
+	esac
+	[[ $value ]] && return
+	if [[ $cur == -* ]]; then
+		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --help --version)
+		return
+	fi
+	case $command in
+	"") _cloisterctl_offer < <(printf '%s\n' status doctor tenants workspaces commands show kill drain resume \
+		selftest reload metrics events top audit) ;;
+	show | kill)
+		((operands == 0)) && _cloisterctl_offer < <(
+			_cloisterctl_ask workspaces workspace
+			_cloisterctl_ask commands call
+		)
+		;;
+	audit)
+		if ((operands == 0)); then
+			_cloisterctl_offer < <(echo verify)
+		else
+			_cloisterctl_offer < <(_cloisterctl_files)
+		fi
+		;;
+	esac
+	return 0
+}
+
+complete -F _cloisterctl cloisterctl

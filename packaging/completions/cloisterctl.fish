@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for cloisterctl(1).
+
+# The command and its operands, of the words before the cursor.
+function __cloisterctl_words
+    set -l skip 0
+    for word in (commandline -opc)[2..-1]
+        if test $skip = 1
+            set skip 0
+        else if contains -- $word --socket --tenant --contains
+            set skip 1
+        else if not string match -q -- '-*' $word
+            printf '%s\n' $word
+        end
+    end
+end
+
+# Whether these are the command and its operands.
+function __cloisterctl_after
+    set -l words (__cloisterctl_words)
+    test "$words" = "$argv"
+end
+
+# __cloisterctl_ask COMMAND MEMBER: what the service lists, as far as it can stand in a line as it is.
+function __cloisterctl_ask
+    set -l words (commandline -opc)
+    set -l socket
+    for i in (seq 2 (count $words))
+        if test $words[$i] = --socket
+            set socket --socket $words[(math $i + 1)]
+        else if string match -q -- '--socket=*' $words[$i]
+            set socket $words[$i]
+        end
+    end
+    timeout 2 cloisterctl $socket --json $argv[1] 2>/dev/null |
+        string replace -rf -- '^ *"'$argv[2]'": *"([^"\\\\]*)",*$' '$1' | sort -u
+end
+
+complete -c cloisterctl -f
+complete -c cloisterctl -l socket -r -F -d 'The control socket'
+complete -c cloisterctl -l tenant -x -a '(__cloisterctl_ask tenants tenant)' -d 'Whose workspace'
+complete -c cloisterctl -l json -d 'Print the result as JSON'
+complete -c cloisterctl -l contains -x -d 'Of audit verify: a line has this hash'
+complete -c cloisterctl -l help -d 'Print a summary'
+complete -c cloisterctl -l version -d 'Print the version'
+
+complete -c cloisterctl -n __cloisterctl_after -a status -d 'What the service does, and what is enforced'
+complete -c cloisterctl -n __cloisterctl_after -a doctor -d 'What the host lacks'
+complete -c cloisterctl -n __cloisterctl_after -a tenants -d 'Who has how much in use'
+complete -c cloisterctl -n __cloisterctl_after -a workspaces -d 'The workspaces in use'
+complete -c cloisterctl -n __cloisterctl_after -a commands -d 'The calls in flight'
+complete -c cloisterctl -n __cloisterctl_after -a show -d 'A workspace or a call'
+complete -c cloisterctl -n __cloisterctl_after -a kill -d 'End a call, or all of a workspace'
+complete -c cloisterctl -n __cloisterctl_after -a drain -d 'Take no new calls'
+complete -c cloisterctl -n __cloisterctl_after -a resume -d 'Take calls again'
+complete -c cloisterctl -n __cloisterctl_after -a selftest -d 'Try the walls'
+complete -c cloisterctl -n __cloisterctl_after -a reload -d 'Read the configuration again'
+complete -c cloisterctl -n __cloisterctl_after -a metrics -d 'OpenMetrics text'
+complete -c cloisterctl -n __cloisterctl_after -a events -d 'What happens, as it happens'
+complete -c cloisterctl -n __cloisterctl_after -a top -d 'What runs, live'
+complete -c cloisterctl -n __cloisterctl_after -a audit -d 'Verify an audit log'
+complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kill' \
+    -a '(__cloisterctl_ask workspaces workspace)' -d Workspace
+complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kill' \
+    -a '(__cloisterctl_ask commands call)' -d Call
+complete -c cloisterctl -n '__cloisterctl_after audit' -a verify
+complete -c cloisterctl -n 'string match -q "audit verify*" -- "$(__cloisterctl_words | string join " ")"' -F

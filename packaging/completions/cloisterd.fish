@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for cloisterd(8).
+
+complete -c cloisterd -f
+complete -c cloisterd -l config -r -F -d 'The configuration'
+complete -c cloisterd -l check -d 'Report its mistakes and exit'
+complete -c cloisterd -l agent-socket -r -F -d 'The socket for agents'
+complete -c cloisterd -l control-socket -r -F -d 'The socket for cloisterctl'
+complete -c cloisterd -l state-dir -x -a '(__fish_complete_directories)' -d 'Where managed workspaces lie'
+complete -c cloisterd -l user -x -a '(__fish_complete_users)' -d 'The user to become'
+complete -c cloisterd -l connection-fd -x -a 3 -d 'Serve one connected socket'
+complete -c cloisterd -l help -d 'Print a summary'
+complete -c cloisterd -l version -d 'Print the version'

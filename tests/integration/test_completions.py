@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The completions of bash, zsh and fish, asked for what they offer, against what the programs take."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+import manual
+import procfs
+from cloister_client import acting_as
+from daemon import environment, user_mode_only
+from manual import ROOT, agree
+
+FOLDER = ROOT / "packaging" / "completions"
+FILES = {"bash": "{}.bash", "zsh": "_{}", "fish": "{}.fish"}
+PROGRAMS = ("cloister", "cloisterctl", "cloisterd")
+
+
+class Shell:
+    """One of the three; complete(LINE) is what it offers at the end of LINE."""
+
+    def __init__(self, name, area):
+        manual.need(name)
+        self.name, self.area = name, area
+        self.folder = area.path / "completions"
+        if not self.folder.exists():
+            area.directory("completions")
+            for path in [*FOLDER.iterdir(), *(ROOT / "tests" / "lib").glob("complete.*")]:
+                (self.folder / path.name).write_bytes(path.read_bytes())
+        self.directory = area.new_directory()
+
+    def words(self, line):
+        if self.name == "fish":
+            # As typed: what stands before is not run, only read.
+            program = line.split()[0]
+            return ["fish", "--no-config", "-c",
+                    f"source {self.folder}/{program}.fish; complete -C $argv[1]", "--", line]
+        options = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[self.name]
+        return [self.name, *options, str(self.folder / f"complete.{self.name}"), str(self.folder), line]
+
+    def complete(self, line, **variables):
+        env = {**environment(self.area.home), "TERM": "dumb", "LANG": "C.UTF-8", **variables}
+        env["PATH"] = f"{self.area.bin}:{env['PATH']}"
+        with acting_as(os.getuid()):
+            done = subprocess.run(self.words(line), cwd=self.directory, env=env, stdin=subprocess.DEVNULL, text=True,
+                                  capture_output=True, timeout=120, **self.area.account.as_user())
+        assert done.returncode == 0 and not done.stderr, done
+        return [word.split("\t")[0] for word in done.stdout.splitlines()]
+
+    def names(self, line, **variables):
+        """Without what stands before the last "=" and without one at the end."""
+        return {re.sub(r"=$", "", word) for word in self.complete(line, **variables)}
+
+    def long_options(self, line):
+        return {match[1] for word in self.complete(line) if (match := re.match(r"--([a-z][a-z-]*)", word))}
+
+    def values(self, line):
+        """What may stand behind the "="; fish offers the whole word."""
+        return {word.rpartition("=")[2] for word in self.complete(line)}
+
+
+@pytest.fixture(params=FILES)
+def shell(request, area):
+    return Shell(request.param, area)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_syntax(name, program):
+    manual.need(name)
+    path = FOLDER / FILES[name].format(program)
+    done = subprocess.run([name, "-n", path], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), path
+
+
+def test_every_file_is_installed():
+    rules = (FOLDER / "CMakeLists.txt").read_text()
+    assert set(re.search(r"foreach\(program (.*?)\)", rules)[1].split()) == set(PROGRAMS)
+    assert {path.name for path in FOLDER.iterdir()} == \
+        {form.format(program) for form in FILES.values() for program in PROGRAMS} | {"CMakeLists.txt"}
+
+
+def test_options(shell, area):
+    for program in PROGRAMS:
+        agree(shell.long_options(f"{program} --"), manual.known_options(area, program),
+              f"packaging/completions/{FILES[shell.name].format(program)}", "options")
+
+
+def test_options_of_commands(shell, area):
+    for command in ("tools", "call", "exec", "mcp"):
+        agree(shell.long_options(f"cloister {command} --"), manual.known_options(area, "cloister", command),
+              f"packaging/completions/{FILES[shell.name].format('cloister')}, {command},", "options")
+
+
+def test_commands(shell, area):
+    usage = area.run("cloister").stderr.decode()
+    agree(shell.names("cloister "), re.search(r"\] ([a-z]+(?:\|[a-z]+)+) \.\.\.", usage)[1].split("|"),
+          f"packaging/completions/{FILES[shell.name].format('cloister')}", "commands")
+    usage = area.run("cloisterctl", "--help").stdout.decode()
+    agree(shell.names("cloisterctl "), re.findall(r"^  (\w+) ", usage, re.M),
+          f"packaging/completions/{FILES[shell.name].format('cloisterctl')}", "commands")
+    assert shell.complete("cloisterctl stat") == ["status"]
+    assert shell.names("cloisterctl audit ") == {"verify"}
+
+
+def test_tools_and_arguments(shell):
+    tools = {tool["name"]: set(tool["inputSchema"]["properties"]) for tool in manual.tables()["tools"]}
+    where = f"packaging/completions/{FILES[shell.name].format('cloister')}"
+    agree(shell.names("cloister call "), tools, where, "tools")
+    for tool, arguments in tools.items():
+        agree(shell.names(f"cloister call {tool} "), arguments, f"{where}, {tool},", "arguments")
+    assert shell.names("cloister --private call --timeout=3s read_file path=x ") == {"start_line", "end_line"}
+    assert shell.values("cloister call list_directory recursive=") == {"true", "false"}
+
+
+def test_call_options(shell):
+    page = manual.words(manual.part("cloister-protocol.7", "OPTIONS"), "Cm", True)
+    offered = {word.rpartition("--option=")[2].partition("=")[0]
+               for word in shell.complete("cloister call --option ")}
+    agree(offered, page, f"packaging/completions/{FILES[shell.name].format('cloister')}, --option,", "options")
+    assert {word.rpartition("=")[2] for word in shell.complete("cloister call --option encoding=")} == \
+        {"utf-8", "base64"}
+    assert shell.values("cloister tools --format=") == {"ollama", "openai", "mcp"}
+
+
+def test_paths_are_the_workspace_s(shell, area):
+    with acting_as(area.account.uid, area.account.gid):
+        inside = shell.directory / "tree"
+        inside.mkdir()
+        (inside / "notes.txt").touch()
+        (inside / "with blank").touch()
+        (shell.directory / "outside.txt").touch()
+    line = "cloister --workspace=tree call read_file path="
+    found = {word.rpartition("path=")[2].replace("\\", "") for word in shell.complete(line)}
+    assert found == {"notes.txt", "with blank"}
+    assert any("tree" in word for word in shell.complete("cloister --workspace t"))
+    assert not any("outside" in word for word in shell.complete("cloister --workspace "))
+
+
+@user_mode_only
+def test_what_a_service_has(shell, area, account, start_daemon):
+    """Workspaces, calls and tenants come from the service; a name is never run, whatever it is."""
+    daemon = start_daemon(config=f"[cloister]\nadmin_group = {account.gid}\n"
+                                 f"[tenant alice]\nusers = {account.uid}\nmanaged = yes\nroots = {area.path}\n")
+    evil = area.directory(f"$(touch pwned);`touch pwned` {shell.name}")
+    sock = {"CLOISTER_CONTROL_SOCKET": str(daemon.control_socket)}
+    with daemon.connect() as client:
+        client.call("workspace.open", {"root": str(evil)})
+        client.call("workspace.open", {"workspace": "build"})
+        client.begin("run_command", {"command": "sleep 1000"})
+        with daemon.control() as control:
+            (call,) = procfs.eventually(lambda: control.call("commands")["calls"])
+        offered = shell.complete("cloisterctl kill ", **sock)
+        assert {"build", call["call"]} <= set(offered)
+        assert any("touch" in word for word in offered)
+        if shell.name == "bash":  # as it is put into the line
+            (quoted,) = [word for word in offered if "touch" in word]
+            assert subprocess.run(["bash", "-c", f"printf %s {quoted}"], capture_output=True, text=True,
+                                  cwd=shell.directory).stdout == str(evil)
+        assert shell.complete(f"cloisterctl --socket {daemon.control_socket} show bui")[-1:] == ["build"]
+        assert set(shell.complete("cloisterctl --tenant ", **sock)) == {"alice"}
+        assert "build" in shell.complete("cloister --workspace ", **sock)
+        assert not [word for word in shell.complete("cloister --workspace ", **sock) if "touch" in word]
+    assert not list(area.path.rglob("pwned"))
+    # And without one nothing is offered, and nothing said.
+    assert shell.complete("cloisterctl kill ", CLOISTER_CONTROL_SOCKET="/nonexistent") == []
