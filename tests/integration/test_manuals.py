@@ -100,7 +100,7 @@ def heads(page, section):
 
 
 @pytest.mark.parametrize("page, names", [
-    ("cloister.1", ["client/[!c]*.c", "client/cmd_*.c", "client/cloister.c"]),
+    ("cloister.1", ["libcloister/*.c", "client/[!c]*.c", "client/cmd_*.c", "client/cloister.c"]),
     ("cloisterctl.1", ["client/cloisterctl.c", "client/ctl_*.c"]),
     ("cloisterd.8", ["supervisor/*.c"]),
 ])

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The units and what belongs to them, as far as that can be seen without a systemd that runs: tests/vm has one."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
+UNITS = BUILD / "packaging" / "systemd"
+SOURCE = ROOT / "packaging" / "systemd"
+SOCKETS = ("cloister.socket", "cloister-control.socket")
+
+needs_systemd = pytest.mark.skipif(
+    not shutil.which("systemd-analyze") and os.environ.get("CI") != "true", reason="systemd is not installed")
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+
+
+def settings(path):
+    """What is set: {key: [value, ...]}."""
+    found = {}
+    for line in path.read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            key, value = line.split("=", 1)
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def run(*words, **keywords):
+    return subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **keywords)
+
+
+@pytest.fixture(params=["system", "user"])
+def unit_files(request, tmp_path):
+    """The units of the system's or a user's manager, starting the programs of this build."""
+    part = "user/" if request.param == "user" else ""
+    for socket in SOCKETS:
+        shutil.copy(SOURCE / f"{part}{socket}", tmp_path)
+    text = (UNITS / f"{part}cloister.service").read_text()
+    (tmp_path / "cloister.service").write_text(
+        re.sub(r"(?m)^(Exec\w+=)\S*/cloisterd\b", rf"\1{BUILD}/bin/cloisterd", text))
+    return request.param, [str(tmp_path / name) for name in ("cloister.service", *SOCKETS)]
+
+
+@needs_systemd
+def test_systemd_finds_nothing_wrong(unit_files):
+    manager, files = unit_files
+    verified = run("systemd-analyze", f"--{manager}", "--man=no", "verify", *files,
+                   env={**os.environ, "XDG_RUNTIME_DIR": os.path.dirname(files[0])})
+    assert (verified.returncode, verified.stdout) == (0, "")
+
+
+@needs_systemd
+def test_it_is_no_more_exposed_than_is_said(tmp_path):
+    shutil.copy(UNITS / "cloister.service", tmp_path)
+    said = run("systemd-analyze", "security", "--offline=yes", "--no-pager", str(tmp_path / "cloister.service"))
+    figure = float(re.search(r"exposure level for cloister.service: ([0-9.]+)", said.stdout).group(1))
+    version, recorded = re.search(r"systemd (\d+) gives cloister.service \*\*([0-9.]+)\*\*",
+                                  (SOURCE / "README.md").read_text()).groups()
+    if run("systemd-analyze", "--version").stdout.split()[1] == version:
+        assert figure == float(recorded)
+    else:  # others count other things
+        assert figure < float(recorded) + 1
+
+
+def test_what_would_break_workspaces_is_not_set():
+    text = (UNITS / "cloister.service").read_text()
+    reasons = text[text.index("# Not set"):text.index("[Install]")]
+    for key in ("RestrictNamespaces", "PrivateUsers", "ProtectProc", "ProcSubset", "ProtectKernelTunables",
+                "ProtectKernelLogs", "ProtectControlGroups", "ProtectHostname", "RestrictSUIDSGID",
+                "MemoryDenyWriteExecute", "LockPersonality", "RestrictRealtime", "StateDirectory", "LogsDirectory"):
+        assert key not in settings(UNITS / "cloister.service")
+        assert f"{key}=" in reasons
+
+
+def test_the_capabilities_are_the_two_that_write_maps():
+    unit = settings(UNITS / "cloister.service")
+    assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ["CAP_SETUID CAP_SETGID"]
+    assert unit["NoNewPrivileges"] == ["yes"] and unit["User"] == ["cloister"]
+
+
+def test_the_clients_find_the_sockets():
+    places = {name: settings(SOURCE / name) for name in SOCKETS}
+    for name, kind in zip(SOCKETS, ("agent", "control")):
+        assert places[name]["ListenStream"] == [f"/run/cloister/{kind}.sock"]
+        assert places[name]["FileDescriptorName"] == [kind]
+        own = settings(SOURCE / "user" / name)
+        assert own["ListenStream"] == [f"%t/cloister/{kind}.sock"]
+        assert own["FileDescriptorName"] == [kind] and own["SocketMode"] == ["0600"]
+
+
+def test_where_they_are_installed(tmp_path):
+    """For a prefix, and packed by DESTDIR."""
+    done = run("cmake", "--install", str(BUILD), "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
+    assert done.returncode == 0, done.stdout
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("**/*") if path.is_file()}
+    assert {"usr/sbin/cloisterd", "usr/bin/cloister", "usr/bin/cloisterctl",
+            "usr/lib/systemd/system/cloister.service", "usr/lib/systemd/system/cloister.socket",
+            "usr/lib/systemd/system/cloister-control.socket", "usr/lib/systemd/user/cloister.service",
+            "usr/lib/systemd/user/cloister.socket", "usr/lib/systemd/user/cloister-control.socket",
+            "usr/lib/sysusers.d/cloister.conf", "usr/lib/tmpfiles.d/cloister.conf"} <= found
+    assert [path for path in found if path.endswith("etc/logrotate.d/cloister")]
+
+
+@needs_systemd
+@as_root
+def test_users_and_directories(tmp_path):
+    """In a root of their own: the user cannot log in, and what is the daemon's is nobody else's."""
+    root = tmp_path / "root"
+    for name in ("etc", "var/lib", "var/log", "run"):
+        (root / name).mkdir(parents=True)
+    made = run("systemd-sysusers", f"--root={root}", str(SOURCE / "cloister.sysusers"))
+    assert made.returncode == 0, made.stdout
+    (entry,) = [line.split(":") for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("cloister:")]
+    assert entry[5:] == ["/var/lib/cloister", "/usr/sbin/nologin"]
+    groups = {line.split(":")[0]: line.split(":") for line in (root / "etc/group").read_text().splitlines()}
+    for name in ("cloister", "cloister-admin", "cloister-observer"):
+        assert groups[name][3] == "", "somebody is in the group"
+    (root / "var/lib/cloister").mkdir()
+    (root / "var/lib/cloister/workspaces").mkdir()
+    os.chown(root / "var/lib/cloister/workspaces", 200001, 200001)
+    made = run("systemd-tmpfiles", "--create", f"--root={root}", str(SOURCE / "cloister.tmpfiles"))
+    assert made.returncode == 0, made.stdout
+    for name, mode, owner, group in (("run/cloister", 0o755, 0, 0), ("var/lib/cloister", 0o700, int(entry[2]), int(entry[3])),
+                                     ("var/log/cloister", 0o2750, int(entry[2]), int(groups["cloister-admin"][2]))):
+        status = (root / name).stat()
+        assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (mode, owner, group), name
+    # What is inside is the workspaces' own.
+    assert (root / "var/lib/cloister/workspaces").stat().st_uid == 200001
