@@ -499,6 +499,7 @@ int main(int argc, char **argv)
 	daemon.options.control_fd = passed.control;
 	startup_close_inherited(daemon.options.connection_fd >= 0 ? 1 : passed.count);
 	log_init(daemon.options.connection_fd >= 0);
+	log_connect();
 	r = notify_open();
 	if (r < 0)
 		log_warning("the service manager cannot be told anything: $NOTIFY_SOCKET: %s",

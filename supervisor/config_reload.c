@@ -38,13 +38,16 @@ struct logged {
 static void log_mistake(void *context, const char *file, unsigned line, const char *message)
 {
 	struct logged *logged = context;
+	char number[16] = "";
 
 	if (++logged->count > logged->limit && logged->limit > 0)
 		return;
 	if (line > 0)
-		log_error("%s:%u: %s", file, line, message);
-	else
-		log_error("%s: %s", file, message);
+		snprintf(number, sizeof(number), ":%u", line);
+	log_about(LOG_ERR,
+		LOG_FIELDS({"CONFIG_FILE", text_from(file)},
+			{"CONFIG_LINE", text_from(line > 0 ? number + 1 : NULL)}),
+		"%s%s: %s", file, number, message);
 	if (logged->count == 1 &&
 		(line > 0 ? asprintf(&logged->first, "%s:%u: %s", file, line, message)
 			  : asprintf(&logged->first, "%s: %s", file, message)) < 0)

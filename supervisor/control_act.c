@@ -29,6 +29,15 @@ static void kill_call(void *context, struct call *call)
 	call_tell(call, ENDED_BY_ADMIN);
 }
 
+/* Valid until it is called again. */
+static struct log_field uid_field(const struct session *session)
+{
+	static char uid[16];
+
+	snprintf(uid, sizeof(uid), "%u", (unsigned)session->peer.uid);
+	return (struct log_field){"CLOISTER_UID", text_from(uid)};
+}
+
 void control_kill(struct session *session, struct jsonrpc_request *request)
 {
 	struct control_target target;
@@ -40,7 +49,10 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 	calls_each(kill_call, &killing);
 	audit_act(session->service->audit, session, "kill",
 		target.call.data ? target.call : target.workspace, "done");
-	log_info("uid %u ended %lld calls", (unsigned)session->peer.uid, (long long)killing.told);
+	log_about(LOG_INFO,
+		LOG_FIELDS(uid_field(session), {"CLOISTER_TENANT", target.tenant},
+			{"CLOISTER_WORKSPACE", target.workspace}, {"CLOISTER_CALL", target.call}),
+		"uid %u ended %lld calls", (unsigned)session->peer.uid, (long long)killing.told);
 	if (request->notification)
 		return;
 	session_answer_begin(session, &json, request->id_text);
@@ -64,7 +76,8 @@ static void set_draining(
 	int64_t calls = 0;
 
 	if (session->service->draining != draining)
-		log_info("uid %u: %s", (unsigned)session->peer.uid,
+		log_about(LOG_INFO, LOG_FIELDS(uid_field(session)), "uid %u: %s",
+			(unsigned)session->peer.uid,
 			draining ? "no new calls are taken" : "calls are taken again");
 	session->service->draining = draining;
 	audit_act(session->service->audit, session, draining ? "drain" : "resume",

@@ -46,14 +46,19 @@ static void finish(struct removal *removal, enum tool_error error)
 {
 	struct workspace *workspace = TAKE_PTR(removal->workspace);
 	int r = error == TOOL_OK ? workspace_remove_directory(workspace) : 0;
+	const struct log_field *about =
+		LOG_FIELDS({"CLOISTER_TENANT", text_from(workspace_tenant(workspace)->name)},
+			{"CLOISTER_WORKSPACE", text_from(workspace_name(workspace))});
 
 	if (r < 0)
 		error = tool_error_from_errno(-r);
 	if (error == TOOL_OK) {
-		log_info("the removal of the workspace %s is finished", workspace_name(workspace));
+		log_about(LOG_INFO, about, "the removal of the workspace %s is finished",
+			workspace_name(workspace));
 		workspace_set_removing(workspace, false);
 	} else {
-		log_error("the workspace %s, of which a part was removed, cannot be removed: %s",
+		log_about(LOG_ERR, about,
+			"the workspace %s, of which a part was removed, cannot be removed: %s",
 			workspace_name(workspace), tool_error_sentence(error));
 	}
 	workspace_release(workspace);
@@ -89,7 +94,10 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 	if (error != TOOL_OK) {
 		removal->workspace = NULL;
 		if (error != TOOL_WORKSPACE_NOT_FOUND)
-			log_error("the removal of the workspace %s cannot be finished: %s",
+			log_about(LOG_ERR,
+				LOG_FIELDS({"CLOISTER_TENANT", text_from(left_over->tenant->name)},
+					{"CLOISTER_WORKSPACE", text_from(left_over->name)}),
+				"the removal of the workspace %s cannot be finished: %s",
 				left_over->name, tool_error_sentence(error));
 		go_on(removal);
 		return;

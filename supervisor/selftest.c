@@ -326,7 +326,10 @@ static void count(struct selftest *selftest, struct selftest_summary *ret)
 			continue;
 		ret->failed++;
 		if (logged++ < LOGGED)
-			log_error("self-test: %s (%s): wanted %s, got %s", probe->name, probe->row,
+			log_about(LOG_ERR,
+				LOG_FIELDS({"CLOISTER_PROBE", text_from(probe->name)},
+					{"CLOISTER_ROW", text_from(probe->row)}),
+				"self-test: %s (%s): wanted %s, got %s", probe->name, probe->row,
 				probe->wanted, result->answer);
 	}
 	if (logged > LOGGED)

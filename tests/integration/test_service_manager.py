@@ -52,11 +52,11 @@ class Manager:
         listening.listen()
         return listening
 
-    def start(self, *words, sockets=(), pid=0, config=None, **variables):
+    def start(self, *words, sockets=(), pid=0, config=None, before=(), **variables):
         variables = {key: str(value) for key, value in variables.items()}
         account = self.area.account
         to_user = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
-        launcher = [*(to_user if account.made else []), sys.executable, "-c", LAUNCHER, str(pid)]
+        launcher = [*before, *(to_user if account.made else []), sys.executable, "-c", LAUNCHER, str(pid)]
         if config is not None:
             (self.place / "c.conf").write_text(config)
             words = (*words, "--config", str(self.place / "c.conf"))
@@ -250,6 +250,73 @@ def test_lines_for_the_journal_have_their_priority(managers, ours):
     manager.until("READY=1")
     assert manager.log().splitlines()[-1] == (
         "<6>" if ours else "cloisterd: ") + f"listening on {manager.place / 's'}"
+
+
+def entry_of(datagram):
+    """The fields of what systemd's documentation calls the native journal protocol."""
+    fields = {}
+    while datagram:
+        name, _, rest = datagram.partition(b"\n")
+        size = int.from_bytes(rest[:8], "little")
+        fields[name.decode()] = rest[8:8 + size].decode()
+        assert rest[8 + size:9 + size] == b"\n"
+        datagram = rest[9 + size:]
+    return fields
+
+
+@pytest.fixture
+def journal(area):
+    """The journal's socket, where a launcher's mounts show it."""
+    place = area.new_directory("journal")
+    receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiving.bind(str(place / "socket"))
+    os.chmod(place / "socket", 0o666)
+    receiving.settimeout(30)
+    script = f'mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal && mount --bind {place} /run/systemd/journal && exec "$@"'
+    yield receiving, ["unshare", "-m", "/bin/sh", "-c", script, "sh"]
+    receiving.close()
+
+
+@as_root
+def test_the_journal_gets_entries_with_fields(managers, journal, area):
+    receiving, launcher = journal
+    manager = managers()
+    name = area.account.name
+    log = manager.place / "log"
+    log.touch()
+    stat = log.stat()
+    tenant = f"[tenant t]\nusers = {name}\nmanaged = yes\n"
+    manager.start("--agent-socket", str(manager.place / "s"), "--control-socket", str(manager.place / "c"),
+                  config=f"[cloister]\nadmin_group = {name}\n{tenant}", before=launcher,
+                  JOURNAL_STREAM=f"{stat.st_dev}:{stat.st_ino}")
+
+    def until(message):
+        while True:
+            entry = entry_of(receiving.recv(1 << 16))
+            if message in entry["MESSAGE"]:
+                return entry
+    listening = until("listening on")
+    assert listening["PRIORITY"] == "6" and listening["SYSLOG_IDENTIFIER"] == "cloisterd"
+    account = area.account
+    with Client(manager.place / "s", account.uid, account.gid) as client, \
+            Client(manager.place / "c", account.uid, account.gid) as control:
+        client.call("workspace.open", {"workspace": "w"})
+        client.begin("run_command", {"command": "sleep 600"})
+        assert procfs.eventually(lambda: control.call("commands")["calls"], 20)
+        control.call("kill", {"workspace": "w", "tenant": "t"})
+        entry = until("ended 1 calls")
+        assert (entry["CLOISTER_UID"], entry["CLOISTER_TENANT"], entry["CLOISTER_WORKSPACE"]) == (str(account.uid), "t", "w")
+        assert "CLOISTER_CALL" not in entry
+        (manager.place / "c.conf").write_text("[cloister]\nno_such_key = 1\n" + tenant)
+        manager.process.send_signal(signal.SIGHUP)
+        entry = until("no_such_key")
+        assert (entry["PRIORITY"], entry["CONFIG_FILE"], entry["CONFIG_LINE"]) == ("3", str(manager.place / "c.conf"), "2")
+    # What the journal takes is not on stderr as well; what it does not take is.
+    assert "listening" not in manager.log()
+    receiving.close()
+    manager.process.send_signal(signal.SIGTERM)
+    assert manager.process.wait(30) == 0
+    assert "<6>shutting down" in manager.log()
 
 
 def procfs_link(pid, fd):

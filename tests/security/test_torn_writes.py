@@ -171,7 +171,7 @@ def test_deaths_at_random_moments(own_daemon):
     choose = random.Random(SEED)
     cell = Cell(own_daemon)
     client, check = cell.client, Check(cell.path)
-    rounds = 3000 if SOAK == "full" else 150
+    rounds = 3000 if SOAK == "full" else 60
     for _ in range(rounds):
         cell.write("f", OLD)
         reopen(client)
