@@ -42,6 +42,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Searches, deep listings and reads of ranges of all tenants running at once; further ones wait, and begin by their tenants' weights."},
 	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = LIMIT_WORKSPACE_IDLE_MS,
 	 .doc = "The processes of an open workspace without calls are ended after so long, and with them what is in its /tmp; the next call makes new ones. 0s: they stay."},
+	{"drain_time", HOST(drain_ms), .type = CONFIG_TIME, .max = LIMIT_DRAIN_MAX_MS,
+	 .doc = "How long SIGTERM, and so systemctl stop and restart, leaves the calls in flight to end by themselves; 0s: they are ended at once."},
 	{"selftest", HOST(selftest), .type = CONFIG_CHOICE, .choices = {"off", "start", "required"}, .at_start = true,
 	 .doc = "Whether cloisterd tests its own walls at start; required: and serves nobody unless the last test passed."},
 	{"selftest_interval", HOST(selftest_interval_ms), .type = CONFIG_TIME, .max = LIMIT_SELFTEST_INTERVAL_MAX_MS, .at_start = true,

@@ -16,6 +16,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -91,6 +92,16 @@ static bool mounts_proc(const struct cgroup *cgroup)
 	return namespaces.fresh_proc;
 }
 
+/* Commands have a limit of 1, which keeps away a core_pattern that is a pipe; 0 would not. core(5)
+ */
+static bool may_limit_cores(const struct cgroup *cgroup)
+{
+	struct rlimit limit;
+
+	(void)cgroup;
+	return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1;
+}
+
 #define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
 
 static const struct feature {
@@ -135,6 +146,12 @@ static const struct feature {
 		"(docker) or procMount: Unmasked (Kubernetes), and without ProtectKernelTunables= "
 		"and the like in cloisterd's unit",
 		"no workspace can be opened"},
+	{"core_limit", may_limit_cores,
+		"the hard limit on core files is 0: start cloisterd with 1 (LimitCORE=1 in its "
+		"unit, "
+		"ulimit -H -c 1), which keeps cores away just as well",
+		"where the host's core_pattern is a pipe, a program that runs as root reads what "
+		"crashed commands leave"},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",

@@ -175,9 +175,10 @@ void notify_ready(void)
 	tell("READY=1");
 }
 
-void notify_stopping(void)
+void notify_stopping(uint64_t within_ms)
 {
-	tell("STOPPING=1\nSTATUS=shutting down");
+	tell("STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu\nSTATUS=shutting down",
+		(unsigned long long)within_ms * 1000);
 }
 
 void notify_close(void)

@@ -19,6 +19,7 @@ int notify_start(struct service *service);
 
 void notify_reloading(void);
 void notify_ready(void);
-void notify_stopping(void);
+/** It may take @within_ms, and a service manager that would wait less waits so long. */
+void notify_stopping(uint64_t within_ms);
 
 void notify_close(void);

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent_conn.h"
+#include "supervisor/config.h"
 #include "supervisor/log.h"
 #include "supervisor/notify.h"
 
@@ -13,29 +14,64 @@
 #define CHECK_MS 20
 /* A command has its grace, then its killing must be reported; what is not answered by then is not
  * answered. */
-#define BOUND_MS (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS)
+#define BOUND_MS   (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS)
+#define SPAWNER_MS 5000 /* and for what comes after: workspaces and the spawner are ended */
 
 struct shutdown {
 	struct service *service;
 	struct event *terminate, *interrupt, *check;
-	unsigned checks;
+	bool ending;     /* calls have been told */
+	uint64_t checks; /* since then, or since the drain began */
+	uint64_t drain_ms;
 };
 
-static void on_signal(evutil_socket_t signal_number, short what, void *context)
+static void end_calls(struct shutdown *shutdown)
 {
-	(void)signal_number;
-	(void)what;
-	shutdown_begin(context);
+	shutdown->ending = true;
+	shutdown->checks = 0;
+	agent_conns_shut_down();
 }
 
 static void on_check(evutil_socket_t fd, short what, void *context)
 {
 	struct shutdown *shutdown = context;
+	uint64_t bound = shutdown->ending ? BOUND_MS : shutdown->drain_ms;
 
 	(void)fd;
 	(void)what;
-	if (agent_conns_calls() == 0 || ++shutdown->checks >= BOUND_MS / CHECK_MS)
+	if (agent_conns_calls() == 0)
 		event_base_loopbreak(shutdown->service->base);
+	else if (++shutdown->checks < bound / CHECK_MS)
+		return;
+	else if (shutdown->ending)
+		event_base_loopbreak(shutdown->service->base);
+	else
+		end_calls(shutdown);
+}
+
+static void take_nothing_new(struct shutdown *shutdown, uint64_t drain_ms)
+{
+	static const struct timeval interval = {.tv_usec = CHECK_MS * 1000L};
+
+	shutdown->service->shutting_down = true;
+	shutdown->drain_ms = drain_ms;
+	notify_stopping(drain_ms + BOUND_MS + SPAWNER_MS);
+	event_add(shutdown->check, &interval);
+}
+
+static void on_signal(evutil_socket_t signal_number, short what, void *context)
+{
+	struct shutdown *shutdown = context;
+	uint64_t drain_ms = shutdown->service->config->host.drain_ms;
+
+	(void)what;
+	if (signal_number != SIGTERM || drain_ms == 0 || shutdown->service->shutting_down) {
+		shutdown_begin(shutdown);
+		return;
+	}
+	log_info("shutting down: %zu calls have %llu seconds to end", agent_conns_calls(),
+		(unsigned long long)(drain_ms / 1000));
+	take_nothing_new(shutdown, drain_ms);
 }
 
 struct shutdown *shutdown_new(struct service *service)
@@ -59,15 +95,12 @@ struct shutdown *shutdown_new(struct service *service)
 
 void shutdown_begin(struct shutdown *shutdown)
 {
-	static const struct timeval interval = {.tv_usec = CHECK_MS * 1000L};
-
-	if (shutdown->service->shutting_down)
+	if (shutdown->ending)
 		return;
 	log_info("shutting down");
-	shutdown->service->shutting_down = true;
-	notify_stopping();
-	agent_conns_shut_down();
-	event_add(shutdown->check, &interval);
+	if (!shutdown->service->shutting_down)
+		take_nothing_new(shutdown, 0);
+	end_calls(shutdown);
 }
 
 void shutdown_free(struct shutdown *shutdown)

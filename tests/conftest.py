@@ -13,7 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 import delegation as delegated  # noqa: E402  (lib is only now on the path)
 import procfs  # noqa: E402
 from cloister_client import acting_as  # noqa: E402
-from daemon import Account, Area, Daemon  # noqa: E402
+from daemon import INSTALLED, Account, Area, Daemon  # noqa: E402
+from installed import InstalledDaemon  # noqa: E402
 
 
 def left_of(account):
@@ -59,7 +60,7 @@ def area(account):
 @pytest.fixture(scope="module")
 def daemon(area):
     """A cloisterd for all tests of a file. Tests that harm theirs use own_daemon."""
-    running = Daemon(area)
+    running = InstalledDaemon(area) if INSTALLED else Daemon(area)
     yield running
     assert running.stop() == 0
 

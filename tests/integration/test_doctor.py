@@ -51,6 +51,18 @@ def test_no_namespaces_for_workspaces(start_daemon, area, account, name):
         daemon.new_workspace(daemon.connect())
 
 
+def test_a_hard_limit_on_cores_of_0(start_daemon, account):
+    """A common hardening, with which a core_pattern that is a pipe gets commands' cores: with 1 it does not."""
+    daemon = start_daemon(launcher=["prlimit", "--core=0:0", "--", *as_account(account)])
+    found = feature(daemon, "core_limit")
+    assert not found["present"] and "LimitCORE=1" in found["fix"]
+    client = daemon.connect()
+    daemon.new_workspace(client)
+    assert client.run("ulimit -c; ulimit -H -c")["stdout"] == "0\n0\n"
+    again = start_daemon(launcher=["prlimit", "--core=1:1", "--", *as_account(account)])
+    assert feature(again, "core_limit")["present"]
+
+
 @as_root
 def test_a_masked_proc(start_daemon, account):
     """As in most containers: what it costs is true, and so is that it is for want of a whole /proc."""

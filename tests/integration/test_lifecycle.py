@@ -117,6 +117,41 @@ def test_no_new_work_during_an_orderly_end(own_daemon):
     assert own_daemon.process.wait(30) == 0
 
 
+def draining(start_daemon, account, area, time_text):
+    return start_daemon(config=f"[cloister]\ndrain_time = {time_text}\n[tenant t]\nusers = {account.name}\nroots = {area.path}\n")
+
+
+def test_sigterm_leaves_calls_the_time_to_drain(start_daemon, account, area):
+    daemon = draining(start_daemon, account, area, "10min")
+    client = daemon.connect()
+    path = daemon.new_workspace(client)
+    call = client.begin("run_command", {"command": "touch runs; while ! test -e go; do sleep 0.05; done; echo done"})
+    assert procfs.eventually((path / "runs").exists)
+    daemon.process.terminate()
+    assert procfs.eventually(lambda: "shutting down: 1 calls have 600 seconds to end" in daemon.log())
+    assert client.fail("run_command", command="true")["code"] == "SHUTTING_DOWN"
+    assert daemon.process.poll() is None
+    (path / "go").touch()
+    assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
+    assert daemon.process.wait(30) == 0
+
+
+@pytest.mark.parametrize("how", ["by the bound", "by a second signal", "by an interrupt"])
+def test_a_drain_ends(start_daemon, account, area, how):
+    daemon = draining(start_daemon, account, area, "300ms" if how == "by the bound" else "10min")
+    client = daemon.connect()
+    path = daemon.new_workspace(client)
+    call = client.begin("run_command", {"command": "touch runs; sleep 600"})
+    assert procfs.eventually((path / "runs").exists)
+    if how != "by an interrupt":
+        daemon.process.terminate()
+        assert procfs.eventually(lambda: "seconds to end" in daemon.log())
+    if how != "by the bound":
+        daemon.process.send_signal(signal.SIGINT if how == "by an interrupt" else signal.SIGTERM)
+    assert client.wait(call)["result"]["output"]["ended_by"] == "shutdown"
+    assert daemon.process.wait(30) == 0
+
+
 def test_an_idle_daemon_ends_at_once(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)

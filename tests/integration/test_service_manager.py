@@ -118,7 +118,17 @@ def test_ready_status_stopping(managers, abstract):
     for pid in procfs.children(manager.process.pid):
         assert b"NOTIFY" not in open(f"/proc/{pid}/environ", "rb").read()
     manager.process.send_signal(signal.SIGTERM)
-    assert manager.until("STOPPING=1")[-1] == "STOPPING=1\nSTATUS=shutting down"
+    assert manager.until("STOPPING=1")[-1] == "STOPPING=1\nEXTEND_TIMEOUT_USEC=15000000\nSTATUS=shutting down"
+    assert manager.stop() == 0
+
+
+def test_stopping_says_how_long_a_drain_may_take(managers):
+    manager = managers()
+    manager.start("--agent-socket", str(manager.place / "s"),
+                  config=f"[cloister]\ndrain_time = 2min\n[tenant t]\nusers = {manager.area.account.uid}\n")
+    manager.until("STATUS=")
+    manager.process.send_signal(signal.SIGTERM)
+    assert manager.until("STOPPING=1")[-1] == "STOPPING=1\nEXTEND_TIMEOUT_USEC=135000000\nSTATUS=shutting down"
     assert manager.stop() == 0
 
 

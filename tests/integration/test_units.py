@@ -83,6 +83,12 @@ def test_the_capabilities_are_the_two_that_write_maps():
     assert unit["NoNewPrivileges"] == ["yes"] and unit["User"] == ["cloister"]
 
 
+@pytest.mark.parametrize("part", ["", "user/"])
+def test_commands_can_have_their_limit_on_cores(part):
+    """1: with 0 the host's core_pattern, where it is a pipe, would get what they leave."""
+    assert settings(UNITS / f"{part}cloister.service")["LimitCORE"] == ["1"]
+
+
 def test_the_clients_find_the_sockets():
     places = {name: settings(SOURCE / name) for name in SOCKETS}
     for name, kind in zip(SOCKETS, ("agent", "control")):

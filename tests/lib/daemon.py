@@ -24,6 +24,7 @@ AM_ROOT = os.getuid() == 0
 DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
 SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # every daemon without a configuration of its own
+INSTALLED = os.environ.get("CLOISTER_SERVICE") == "1"  # tests/vm: the package's service is the daemon
 user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
 IDS = 1000  # of an account's subordinate range
 
@@ -34,6 +35,14 @@ SANITIZED = b"__asan_init" in (BUILD / "bin" / "cloisterd").read_bytes()
 
 def is_sanitized():
     return SANITIZED
+
+
+def where_is(program):
+    """In this build; or as it is installed, where the suites run against the package's service."""
+    if not INSTALLED:
+        return BUILD / "bin" / program
+    return next(path for place in ("sbin", "bin", "libexec/cloister")
+                for path in [pathlib.Path("/usr", place, program)] if path.exists())
 
 
 class Account:
@@ -121,7 +130,7 @@ class Area:
         account.own(self.path)
         self.bin = self.directory("bin")
         for program in PROGRAMS:
-            shutil.copy(BUILD / "bin" / program, self.bin)
+            shutil.copy(where_is(program), self.bin)
         self.home = self.directory("home")
         if WITHOUT == "openat2":  # the spawner needs it
             self.take_openat2()

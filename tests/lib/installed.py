@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package as it is installed in the virtual machine of tests/vm/run: its service, its users, its files."""
+
+import copy
+import json
+import os
+import pathlib
+import subprocess
+
+import procfs
+from cloister_client import Client
+from daemon import Daemon
+
+UNIT = "cloister.service"
+AGENTS, ADMINS = pathlib.Path("/run/cloister/agent.sock"), pathlib.Path("/run/cloister/control.sock")
+CONFIG = pathlib.Path("/etc/cloister")
+STATE = pathlib.Path("/var/lib/cloister")
+AUDIT = pathlib.Path("/var/log/cloister/audit.log")
+TRANSCRIPT = pathlib.Path(__file__).resolve().parents[2] / "transcript"
+PATIENCE = 120  # an emulated machine
+
+
+def run(*words, check=True, **keywords):
+    """Runs it to its end; what it said, on both, is in .stdout."""
+    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, timeout=600, **keywords)
+    assert not check or done.returncode == 0, (words, done.returncode, done.stdout)
+    return done
+
+
+def show(*words, check=True, **keywords):
+    """Likewise, and it is in the transcript, which tests/vm/run prints."""
+    done = run(*words, check=check, **keywords)
+    with TRANSCRIPT.open("a") as file:
+        file.write("# " + " ".join(map(str, words)) + "\n" + done.stdout + (
+            f"(exit status {done.returncode})\n" if done.returncode else ""))
+    return done
+
+
+def as_user(name, *words, **keywords):
+    return run("runuser", "-u", name, "--", *words, **keywords)
+
+
+def prop(name, unit=UNIT):
+    return run("systemctl", "show", "--property", name, "--value", unit).stdout.strip()
+
+
+def main_pid():
+    return int(prop("MainPID"))
+
+
+def serves():
+    """Waits until a cloisterd answers; its pid."""
+    assert procfs.eventually(lambda: run("cloisterctl", "--json", "status", check=False).returncode in (0, 3)
+                             and prop("ActiveState") == "active", PATIENCE), journal()
+    return main_pid()
+
+
+def journal(*words):
+    return run("journalctl", "--unit", UNIT, "--no-pager", "-o", "cat", *words).stdout
+
+
+def ctl(*words):
+    """What the administrator of the tests is told."""
+    return json.loads(as_user("ada", "cloisterctl", "--json", *words).stdout)
+
+
+def configure(name, text, reload=True):
+    """Makes a drop-in of the configuration, or changes or removes (None) one, and reloads."""
+    file = CONFIG / "cloister.conf.d" / f"{name}.conf"
+    file.parent.mkdir(exist_ok=True)
+    if text is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_text(text)
+        os.chown(file, 0, file.parent.stat().st_gid)
+        file.chmod(0o640)
+        os.chown(file, 0, CONFIG.stat().st_gid)
+    if reload:
+        run("systemctl", "reload", UNIT)
+        assert procfs.eventually(lambda: "reloaded" in journal("-n", "5"), PATIENCE)
+
+
+def subordinate(kind="uid"):
+    """(first, count) of the service's user."""
+    for line in pathlib.Path(f"/etc/sub{kind}").read_text().splitlines():
+        name, first, count = line.split(":")
+        if name == "cloister":
+            return int(first), int(count)
+    return None
+
+
+class InstalledDaemon(Daemon):
+    """The service in place of a daemon of the tests' own, serving the tests' user from the area's
+    directories. Nothing that ends it is for tests that use this."""
+
+    def __init__(self, area):
+        self.area = area
+        self.system = True
+        self.account = copy.copy(area.account)  # the user, but with the service's ids
+        self.account.first, count = subordinate()
+        self.account.first_gid, _ = subordinate("gid")
+        self.account.given = count // 4
+        self.socket, self.control_socket = AGENTS, ADMINS
+        self.state, self.log_path = STATE, None
+        configure("suite", f"[tenant {self.account.name}]\nusers = {self.account.name}\nmanaged = yes\n"
+                           f"roots = {area.path}\n")
+        self.pid = serves()
+        self.since = journal()
+        self.clients = []
+
+    def log(self):
+        return journal()[len(self.since):]
+
+    def stop(self):
+        for client in self.clients:
+            client.close()
+        assert main_pid() == self.pid, "the service did not live through the tests"
+        configure("suite", None)
+        self.check_log()
+        return 0
+
+
+def client_of(name, groups=()):
+    import grp
+    import pwd
+    entry = pwd.getpwnam(name)
+    return Client(AGENTS, entry.pw_uid, entry.pw_gid, [grp.getgrnam(group).gr_gid for group in groups])

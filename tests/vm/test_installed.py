@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian package in a machine with systemd: from its installation on, in this order. It stays installed for the
+suites that run against its service, and for test_rebooted.py."""
+
+import json
+import os
+import pathlib
+import pwd
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+import procfs
+from cloister_client import RpcError
+from delegation import group_of, mount_point
+from installed import (ADMINS, AGENTS, AUDIT, CONFIG, PATIENCE, STATE, UNIT, as_user, client_of, configure, ctl, journal,
+                       main_pid, prop, run, serves, show, subordinate)
+
+pytestmark = pytest.mark.skipif(
+    "CLOISTER_VM" not in os.environ, reason="runs in the virtual machine of tests/vm/run")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEBS = sorted((ROOT / "build/deb").glob("*.deb"))
+CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
+TENANTS = """
+[tenant a]
+groups = team-a
+managed = yes
+roots = /srv/a
+command_memory = 64M
+command_processes = 24
+[tenant b]
+users = bob
+managed = yes
+[tenant c]
+users = carol
+managed = yes
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def people():
+    """alice acts for a tenant by her group, bob and carol by name, mallory for none; ada is an administrator."""
+    run("groupadd", "team-a")
+    for name in ("alice", "bob", "carol", "mallory", "ada", "olga"):
+        run("useradd", "--create-home", "--shell", "/bin/sh", name)
+    run("usermod", "--append", "--groups", "team-a", "alice")
+
+
+@pytest.fixture
+def alice():
+    with client_of("alice", ["team-a"]) as client:
+        client.call("workspace.open", {"workspace": "of-the-tests"})
+        yield client
+
+
+def descendants(pid):
+    return procfs.descendants(pid)
+
+
+def test_from_the_package_to_the_first_call():
+    """What an administrator types, and what two users get: tests/vm/run prints it."""
+    assert run("dpkg", "-l", "cloister*", check=False).stdout.count("\nii") == 0
+    show("apt-get", "install", "--yes", "--no-install-recommends", "-q", *(f"./{deb.relative_to(ROOT)}" for deb in DEBS),
+         cwd=ROOT, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    show("systemctl", "is-active", "cloister.service", "cloister.socket", "cloister-control.socket")
+    show("systemctl", "is-enabled", "cloister.service", "cloister.socket", "cloister-control.socket")
+    # Nobody has been given anything yet.
+    denied = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "list_directory", "path=.",
+                  check=False)
+    assert denied.returncode == 3 and "FORBIDDEN" in denied.stdout
+    run("usermod", "--append", "--groups", "cloister-admin", "ada")
+    run("usermod", "--append", "--groups", "cloister-observer", "olga")
+    pathlib.Path("/srv/a").mkdir()
+    configure("tenants", TENANTS, reload=False)
+    show("cat", CONFIG / "cloister.conf.d/tenants.conf")
+    show("systemctl", "reload", UNIT)
+    assert procfs.eventually(lambda: "configuration is reloaded" in journal(), PATIENCE)
+    wrote = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "write_file",
+                 "path=hello.txt", "content=hello")
+    assert json.loads(wrote.stdout)["success"]
+    ran = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "run_command",
+               "command=cat hello.txt; id -u")
+    assert json.loads(ran.stdout)["output"]["stdout"] == "hello1000\n"
+    denied = show("runuser", "-u", "mallory", "--", "cloister", "--workspace", "first", "call", "list_directory", "path=.",
+                  check=False)
+    assert denied.returncode == 3 and "FORBIDDEN" in denied.stdout
+
+
+def test_who_may_steer():
+    assert ctl("status")["role"] == "admin"
+    assert json.loads(as_user("olga", "cloisterctl", "--json", "status").stdout)["role"] == "observer"
+    refused = as_user("olga", "cloisterctl", "drain", check=False)
+    assert refused.returncode != 0 and "FORBIDDEN" in refused.stdout
+    for name in ("alice", "mallory"):
+        refused = as_user(name, "cloisterctl", "status", check=False)
+        assert refused.returncode != 0 and "FORBIDDEN" in refused.stdout
+
+
+def test_nothing_of_it_is_writable_by_others_or_runs_with_privilege():
+    files = [pathlib.Path(line) for package in ("cloister", "cloister-client")
+             for line in run("dpkg", "-L", package, check=False).stdout.splitlines() if line.startswith("/")]
+    assert pathlib.Path("/usr/sbin/cloisterd") in files
+    for file in files:
+        status = file.lstat()
+        if not file.is_symlink():
+            assert status.st_mode & 0o002 == 0 and status.st_uid == 0, file
+        if file.is_file():
+            assert status.st_mode & 0o6000 == 0, file
+            assert "security.capability" not in os.listxattr(file, follow_symlinks=False)
+    assert (CONFIG / "cloister.conf").stat().st_mode & 0o007 == 0
+    for place in (STATE, AUDIT.parent):
+        assert place.stat().st_mode & 0o007 == 0 and place.stat().st_uid == pwd.getpwnam("cloister").pw_uid
+    assert AGENTS.parent.stat().st_uid == 0 and AGENTS.parent.stat().st_mode & 0o022 == 0
+
+
+def test_systemd_finds_nothing_wrong():
+    verified = run("systemd-analyze", "--man=no", "verify", UNIT, "cloister.socket", "cloister-control.socket")
+    assert not [line for line in verified.stdout.splitlines() if "cloister" in line]
+    show("sh", "-c", f"systemd-analyze security --no-pager {UNIT} | tail -n 1")
+
+
+def test_the_capabilities_are_gone(alice):
+    """cloisterd has none of the two that it was started with, in no set from which one could come back."""
+    pid = main_pid()
+    assert pid == serves()
+    show("grep", "-E", "^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp):", f"/proc/{pid}/status")
+    unit = {name: prop(name) for name in ("AmbientCapabilities", "CapabilityBoundingSet", "NoNewPrivileges")}
+    assert unit == {"AmbientCapabilities": "cap_setgid cap_setuid", "CapabilityBoundingSet": "cap_setgid cap_setuid",
+                    "NoNewPrivileges": "yes"}
+    status = procfs.status(pid)
+    assert [int(status[name], 16) for name in CAPABILITY_SETS] == [0] * 4
+    # What remains in this one bounds what an exec could gain, and no_new_privs, which stays, leaves it nothing.
+    assert int(status["CapBnd"], 16) in (0, 1 << 6 | 1 << 7)
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    cloister = pwd.getpwnam("cloister")
+    assert procfs.uids(pid) == [cloister.pw_uid] * 4
+    host = procfs.namespace(1, "user")
+    assert procfs.namespace(pid, "user") == host
+    alice.begin("run_command", {"command": "sleep 600"})
+    assert procfs.eventually(lambda: any(procfs.name(child) == "sleep" for child in descendants(pid)), PATIENCE)
+    first, count = subordinate()
+    for child in descendants(pid):
+        if child != pid and procfs.is_alive(child):
+            assert procfs.namespace(child, "user") != host, procfs.name(child)
+            assert procfs.status(child)["NoNewPrivs"] == "1"
+            assert all(uid == cloister.pw_uid or first <= uid < first + count for uid in procfs.uids(child))
+
+
+def test_the_sockets_are_the_managers():
+    fds = procfs.fds(main_pid())
+    listening = set(re.findall(r"(?m)^\w+: \w+ \w+ 00010000 0001 01 +(\d+) /run/cloister/(?:agent|control)\.sock",
+                               pathlib.Path("/proc/net/unix").read_text()))
+    assert len(listening) == 2
+    assert {f"socket:[{inode}]" for inode in listening} <= set(fds.values())
+    assert {f"socket:[{inode}]" for inode in listening} <= set(procfs.fds(1).values())
+
+
+def test_a_connection_starts_the_service():
+    for way in ("agent", "control"):
+        run("systemctl", "stop", UNIT)
+        assert main_pid() == 0 and AGENTS.exists() and ADMINS.exists()
+        if way == "agent":
+            assert json.loads(as_user("alice", "cloister", "--workspace", "first", "call", "read_file", "path=hello.txt").stdout)["success"]
+        else:
+            assert ctl("status")["role"] == "admin"
+        assert main_pid() == serves() != 0
+
+
+def test_clients_wait_while_it_is_restarted():
+    """Those who connect in between are served by the next one."""
+    run("systemctl", "stop", UNIT)
+    with client_of("bob") as client:
+        number = client.request("workspace.open", {"workspace": "patient"})
+        assert client.result(number, timeout=PATIENCE)["tenant"] == "b"
+    serves()
+
+
+def test_what_the_host_gives_the_service_has():
+    """The sandbox of the unit takes nothing away that workspaces need."""
+    found = {feature["feature"]: feature["present"] for feature in ctl("doctor")["features"]}
+    show("runuser", "-u", "ada", "--", "cloisterctl", "doctor")
+    missing = {name for name, present in found.items() if not present}
+    assert missing <= {"passrights"}  # Linux 6.16
+
+
+def test_the_walls_stand_under_the_unit():
+    tested = show("runuser", "-u", "ada", "--", "cloisterctl", "selftest")
+    assert tested.returncode == 0
+
+
+def test_what_the_unit_takes_from_commands_is_what_it_says(alice):
+    def run_in(command):
+        return alice.run(command, timeout_ms=600000)["stdout"]
+
+    # What they keep: loopback, a host name of their own, /proc, all of openat2's paths, file modes.
+    assert run_in("python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); "
+                  "socket.create_connection(s.getsockname()); print(1)'") == "1\n"
+    assert run_in("touch s && chmod 2755 s && stat -c %a s && setarch -R true && cat /proc/self/comm") == "2755\ncat\n"
+    assert run_in("umask") == "0022\n"
+    assert run_in("ls -A /usr/lib/modules 2>/dev/null | wc -l") == "0\n"
+
+
+def test_a_command_that_wants_too_much_is_all_that_ends(alice):
+    pid, restarts = main_pid(), prop("NRestarts")
+    over = alice.observe("run_command", {"command": "exec python3 -c 'x = bytearray(1 << 30)'", "timeout_ms": 600000},
+                         timeout=600)
+    assert over["output"]["ended_by"] == "memory" and over["error"]["code"] == "MEMORY_LIMIT"
+    bomb = alice.observe("run_command", {"command": "python3 -c 'import os\nwhile True: os.fork()'", "timeout_ms": 600000},
+                         timeout=600)
+    assert bomb["output"]["ended_by"] == "pids" and bomb["error"]["code"] == "PROCESS_LIMIT"
+    assert alice.run("echo well")["stdout"] == "well\n"
+    assert (main_pid(), prop("NRestarts"), prop("ActiveState")) == (pid, restarts, "active")
+
+
+def test_the_groups_have_the_limits(alice):
+    group = mount_point() / prop("ControlGroup").lstrip("/")
+    assert [path.name for path in group.glob("supervisor")] == ["supervisor"]
+    alice.begin("run_command", {"command": "exec sleep 597"})
+    (sleep,) = procfs.eventually(lambda: procfs.having("sleep 597"), PATIENCE)
+    workspace = group_of(sleep).parent
+    assert workspace.parent == group and workspace.stat().st_uid == procfs.uids(sleep)[0]
+    assert int((workspace / "pids.max").read_text()) > 0 and int((workspace / "cpu.weight").read_text()) == 100
+    with pytest.raises(RpcError) as caught:
+        alice.call("workspace.open", {"root": "/sys/fs/cgroup"})
+    assert caught.value.name == "FORBIDDEN"
+
+
+def test_three_tenants():
+    """Each sees its own and nothing else, also under the same name, and as an id of its own."""
+    clients = {"alice": client_of("alice", ["team-a"]), "bob": client_of("bob"), "carol": client_of("carol")}
+    first, count = subordinate()
+    owners = {}
+    for name, client in clients.items():
+        tenant = client.call("workspace.open", {"workspace": "shared-name"})["tenant"]
+        client.use("write_file", path="secret", content=name)
+        client.run("chmod 600 secret")
+        owner = (STATE / "workspaces" / tenant / "shared-name").stat()
+        assert first + min(count, 60000) // 2 <= owner.st_uid < first + count
+        assert (STATE / "workspaces" / tenant / "shared-name" / "secret").stat().st_uid == owner.st_uid
+        owners[name] = owner.st_uid
+    assert len(set(owners.values())) == 3
+    for name, client in clients.items():
+        assert name in client.run("cat secret")["stdout"]
+        tenant = client.call("workspace.list")
+        others = json.dumps([other for other in clients if other != name])
+        assert not any(other in json.dumps(tenant) for other in json.loads(others))
+        for root in ("/srv/a", str(STATE), "/etc"):
+            if (name, root) != ("alice", "/srv/a"):
+                assert client.call_error("workspace.open", {"root": root}) == "FORBIDDEN"
+    # A directory of the tenant's own is given an id by the administrator, with the command it is told.
+    pathlib.Path("/srv/a/project").mkdir()
+    with pytest.raises(RpcError) as caught:
+        clients["alice"].call("workspace.open", {"root": "/srv/a/project"})
+    chown = re.search(r"chown -R \d+:\d+ '/srv/a/project'", caught.value.message).group(0)
+    run("sh", "-c", chown)
+    clients["alice"].call("workspace.open", {"root": "/srv/a/project"})
+    clients["alice"].use("write_file", path="x", content="x")
+    assert pathlib.Path("/srv/a/project/x").read_text() == "x"
+    for client in clients.values():
+        client.close()
+
+
+def test_a_wrong_configuration_fails_the_reload_with_its_line():
+    file = CONFIG / "cloister.conf.d" / "wrong.conf"
+    configure("wrong", "[tenant d]\nusers = nobody-of-that-name\n", reload=False)
+    pid = main_pid()
+    assert run("systemctl", "reload", UNIT, check=False).returncode != 0
+    assert f"{file}:2:" in journal("-n", "20")
+    assert main_pid() == pid and ctl("status")["state"] == "serving"
+    configure("wrong", None)
+    assert main_pid() == pid
+
+
+def test_a_stopped_service_is_killed_and_started_again(alice):
+    """The watchdog's: the loop does not turn."""
+    drop_in = pathlib.Path("/run/systemd/system/cloister.service.d/watchdog.conf")
+    drop_in.parent.mkdir(parents=True)
+    drop_in.write_text("[Service]\nWatchdogSec=10s\n")
+    run("systemctl", "daemon-reload")
+    run("systemctl", "restart", UNIT)
+    try:
+        pid = serves()
+        time.sleep(15)
+        assert main_pid() == pid, "killed though its loop turns"
+        with client_of("bob") as client:
+            client.call("workspace.open", {"workspace": "watched"})
+            client.begin("run_command", {"command": "sleep 600"})
+            assert procfs.eventually(lambda: "sleep" in map(procfs.name, descendants(pid)), PATIENCE)
+            before = descendants(pid)
+            os.kill(pid, signal.SIGSTOP)
+            assert procfs.eventually(lambda: main_pid() not in (0, pid), PATIENCE)
+        assert serves() != pid
+        assert procfs.vanish(before, PATIENCE)
+        assert "watchdog" in journal().lower() and int(prop("NRestarts")) >= 1
+        show("sh", "-c", f"journalctl --unit {UNIT} --no-pager -o cat | grep -i watchdog | tail -n 2")
+        assert json.loads(as_user("alice", "cloister", "--workspace", "first", "call", "list_directory", "path=.").stdout)["success"]
+    finally:
+        drop_in.unlink()
+        run("systemctl", "daemon-reload")
+
+
+def test_without_its_spawner_it_starts_again():
+    pid = main_pid()
+    (spawner,) = procfs.children(pid)
+    os.kill(spawner, signal.SIGKILL)
+    assert procfs.eventually(lambda: main_pid() not in (0, pid), PATIENCE)
+    serves()
+    assert "cloister-spawner is gone" in journal()
+
+
+def test_the_log_is_in_the_journal_with_its_priority():
+    lines = [json.loads(line) for line in run("journalctl", "--unit", UNIT, "-o", "json").stdout.splitlines()]
+    own = [line for line in lines if line.get("_COMM") == "cloisterd"]
+    assert {line["PRIORITY"] for line in own if "listening on" in str(line["MESSAGE"])} == {"6"}
+    assert {line["PRIORITY"] for line in own if "spawner is gone" in str(line["MESSAGE"])} == {"3"}
+    assert not [line for line in own if str(line["MESSAGE"]).startswith("<")]
+
+
+def test_the_audit_log_is_rotated_and_its_chain_goes_on(alice):
+    configure("audit", "[cloister]\naudit = required\n", reload=False)
+    run("systemctl", "restart", UNIT)
+    serves()
+    for turn in range(3):
+        with client_of("bob") as client:
+            client.call("workspace.open", {"workspace": "audited"})
+            assert client.run(f"echo {turn}")["stdout"] == f"{turn}\n"
+        assert procfs.eventually(lambda: AUDIT.stat().st_size > 0, PATIENCE)
+        size = AUDIT.stat().st_size
+        show("logrotate", "--force", "/etc/logrotate.d/cloister")
+        assert procfs.eventually(AUDIT.exists, PATIENCE), journal()
+        assert AUDIT.with_name("audit.log.1").stat().st_size >= size
+    assert AUDIT.stat().st_mode & 0o007 == 0
+    files = [AUDIT.with_name("audit.log.2"), AUDIT.with_name("audit.log.1"), AUDIT]
+    if not files[0].exists():
+        run("gunzip", "--keep", f"{files[0]}.gz")
+    run("runuser", "-u", "ada", "--", "cloisterctl", "audit", "verify", *files)
+    text = files[1].read_text()
+    assert '"tool":"run_command"' in text and "echo" not in text
+    show("runuser", "-u", "ada", "--", "cloisterctl", "audit", "verify", *files)
+
+
+def newer_package(version):
+    """The package once more, with a higher version."""
+    made = []
+    for deb in DEBS:
+        place = ROOT / "newer" / deb.stem
+        place.parent.mkdir(exist_ok=True)
+        run("dpkg-deb", "--raw-extract", deb, place)
+        control = place / "DEBIAN/control"
+        old = re.search(r"(?m)^Version: (.*)$", control.read_text()).group(1)
+        control.write_text(control.read_text().replace(f"Version: {old}", f"Version: {version}").replace(
+            f"= {old})", f"= {version})"))
+        made.append(place.with_suffix(".deb"))
+        run("dpkg-deb", "--root-owner-group", "--build", place, made[-1])
+    return made
+
+
+def takes_nothing_new(client):
+    observation = client.observe("list_directory", {"path": "."}, timeout=PATIENCE)
+    return not observation["success"] and observation["error"]["code"] == "SHUTTING_DOWN"
+
+
+def test_an_upgrade_lets_calls_end_and_keeps_everything():
+    configure("drain", "[cloister]\ndrain_time = 5min\n")
+    ranges = [pathlib.Path(f"/etc/sub{kind}").read_text() for kind in ("uid", "gid")]
+    user, pid = pwd.getpwnam("cloister"), main_pid()
+    owner = (STATE / "workspaces/a/first").stat()
+    debs = newer_package("99.0")
+    with client_of("alice", ["team-a"]) as client:
+        client.call("workspace.open", {"workspace": "upgraded"})
+        call = client.begin("run_command", {"command": "while ! test -e go; do sleep 0.2; done; echo done",
+                                            "timeout_ms": 600000})
+        directory = STATE / "workspaces/a/upgraded"
+        with subprocess.Popen(["apt-get", "install", "--yes", "-q", "--no-install-recommends", *map(str, debs)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}) as apt:
+            assert procfs.eventually(lambda: takes_nothing_new(client), 300, interval=0.5)
+            assert apt.poll() is None
+            (directory / "go").touch()
+            assert client.result(call, timeout=PATIENCE)["output"]["stdout"] == "done\n"
+            said = apt.communicate(timeout=600)[0]
+    assert apt.returncode == 0, said
+    assert run("dpkg-query", "-W", "-f", "${Version}", "cloister").stdout == "99.0"
+    assert serves() != pid
+    assert [pathlib.Path(f"/etc/sub{kind}").read_text() for kind in ("uid", "gid")] == ranges
+    assert pwd.getpwnam("cloister") == user
+    assert (STATE / "workspaces/a/first").stat().st_uid == owner.st_uid
+    with client_of("alice", ["team-a"]) as client:
+        client.call("workspace.open", {"workspace": "first"})
+        assert client.run("cat hello.txt")["stdout"] == "hello"
+
+
+def test_a_developers_own_service():
+    """systemd --user: the user's own workspaces, as the user, and for nobody else."""
+    uid = pwd.getpwnam("carol").pw_uid
+    run("systemctl", "start", f"user@{uid}.service")
+    mine = {"env": {"XDG_RUNTIME_DIR": f"/run/user/{uid}", "PATH": os.environ["PATH"], "HOME": "/home/carol"}}
+    carol = ["runuser", "-u", "carol", "--"]
+    run(*carol, "systemctl", "--user", "start", "cloister.socket", "cloister-control.socket", **mine)
+    run(*carol, "mkdir", "/home/carol/project")
+    ran = run(*carol, "cloister", "--workspace", "/home/carol/project", "call", "run_command", "command=touch made; pwd", **mine)
+    assert json.loads(ran.stdout)["output"]["stdout"] == "/home/carol/project\n"
+    assert pathlib.Path("/home/carol/project/made").stat().st_uid == uid
+    status = json.loads(run(*carol, "cloisterctl", "--json", "status", **mine).stdout)
+    assert status["role"] == "admin"
+    assert run(*carol, "systemctl", "--user", "is-active", "cloister.service", **mine).stdout == "active\n"
+    run("systemctl", "stop", f"user@{uid}.service")
+    assert procfs.eventually(lambda: not any(map(procfs.is_alive, procfs.of_user(uid))), PATIENCE)
