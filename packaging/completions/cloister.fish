@@ -46,7 +46,7 @@ function __cloister_files
     set -l base (__cloister_workspace)[-1]
     test -n "$base"; or set base .
     set -l part (commandline -ct | string replace -- "$argv[1]" '')
-    for file in $base/(string escape -- $part | string unescape)*
+    for file in $base/$part*
         test -d $file; and set file $file/
         printf '%s\n' $argv[1](string replace -- $base/ '' $file)
     end

@@ -132,9 +132,9 @@ def test_paths_are_the_workspace_s(shell, area):
         (inside / "notes.txt").touch()
         (inside / "with blank").touch()
         (shell.directory / "outside.txt").touch()
-    line = "cloister --workspace=tree call read_file path="
-    found = {word.rpartition("path=")[2].replace("\\", "") for word in shell.complete(line)}
-    assert found == {"notes.txt", "with blank"}
+    for line in ("cloister --workspace=tree call read_file path=", "cloister call --workspace tree read_file path="):
+        found = {word.rpartition("path=")[2].replace("\\", "") for word in shell.complete(line)}
+        assert found == {"notes.txt", "with blank"}, line
     assert any("tree" in word for word in shell.complete("cloister --workspace t"))
     assert not any("outside" in word for word in shell.complete("cloister --workspace "))
 

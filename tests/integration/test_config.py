@@ -8,9 +8,10 @@ import subprocess
 
 import pytest
 
+import manual
 import procfs
 from cloister_client import Client
-from daemon import ROOT
+from daemon import BUILD, ROOT
 
 EXAMPLE = ROOT / "packaging" / "cloister.conf"
 
@@ -251,6 +252,37 @@ def test_the_example_shows_every_key_once(area):
         text = text.replace(shown, there)
     config = Config(area, text)
     assert config.check() == (0, "")
+
+
+def installed():
+    """The configuration that an installation starts with, made from the example by packaging/CMakeLists.txt."""
+    return (BUILD / "packaging" / "cloister.conf").read_text()
+
+
+def test_what_is_installed_is_as_the_manual_says():
+    prefix = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
+    (page,) = manual.literals("cloister.conf.5", "AS INSTALLED")
+    # The directories are those of the prefix that this was built for.
+    assert [line.replace(f"{prefix}/var/", "/var/").replace("/var/run/", "/run/")
+            for line in re.findall(r"^[^#\s\[].*$", installed(), re.M)] == page.splitlines()
+
+
+@needs_root
+def test_what_is_installed_is_good_and_lets_nobody_in(account, start_daemon, tenants):
+    """With users and groups that there are here."""
+    text = installed().replace("user = cloister", f"user = {account.name}")
+    for number, group in enumerate(("cloister-admin", "cloister-observer")):
+        assert f"= {group}\n" in text
+        text = text.replace(f"= {group}\n", f"= {65000 + number}\n")
+    daemon = start_daemon(config=text, system=True)
+    done = daemon.area.run("cloisterd", "--config", str(daemon.config), "--check")
+    assert (done.returncode, done.stderr) == (0, b"")
+    for connect in (daemon.connect, daemon.control):
+        for who in (account, tenants[0]):
+            with connect(who) as client:
+                client.request("tools.list" if connect == daemon.connect else "status")
+                assert client.receive()["error"]["data"]["code"] == "FORBIDDEN"
+                assert client.receive() is None
 
 
 def test_the_example_lets_nobody_in(start_daemon):
