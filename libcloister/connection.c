@@ -296,6 +296,8 @@ int cloister_wait(
 			return -EINVAL;
 		if (request->reply || r < 0)
 			break;
+		if (cloister->error)
+			return cloister->error;
 		cloister->waiting = true;
 		r = wait_once(cloister, deadline_ms);
 		if (r == -ECANCELED)

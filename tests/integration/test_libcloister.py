@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libcloister as another program gets it: installed, found by pkg-config, against the real service."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from daemon import BUILD, ROOT, environment, is_sanitized
+
+EXTERNAL = ROOT / "tests" / "lib" / "external"
+SOURCE = ROOT / "libcloister"
+STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+SANITIZER = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+class Installed:
+    """What `cmake --install` puts into place, and programs built with that and nothing of the tree."""
+
+    def __init__(self, area):
+        self.place = area.new_directory("installed")
+        self.programs = area.new_directory("external")
+        subprocess.run(["cmake", "--install", str(BUILD)], env={**os.environ, "DESTDIR": str(self.place)},
+                       check=True, capture_output=True)
+        (self.pc,) = self.place.rglob("libcloister.pc")
+        self.lib = self.pc.parent.parent
+
+    def pkg_config(self, *words):
+        # The sysroot is put before paths that do not have it, also those of the host's own packages.
+        env = {**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(self.place)}
+        return subprocess.run(["pkg-config", *words], env=env, check=True, capture_output=True, text=True).stdout.split()
+
+    def compile(self, source, *words, compiler="cc", name=None):
+        program = self.programs / (name or source.stem)
+        sanitizer = SANITIZER if is_sanitized() else []
+        subprocess.run([compiler, *sanitizer, *self.pkg_config("--cflags", "libcloister"), str(source), "-o", str(program),
+                        *words], check=True)
+        return program
+
+    def build(self, source, *libraries):
+        return self.compile(EXTERNAL / source, *STRICT, "-D_GNU_SOURCE", *self.pkg_config("--libs", "libcloister"), *libraries)
+
+    def run(self, area, program, *words, **keywords):
+        env = {**environment(area.home), "LD_LIBRARY_PATH": str(self.lib)}
+        done = subprocess.run([str(program), *map(str, words)], env=env, cwd="/", stdin=subprocess.DEVNULL, text=True,
+                              capture_output=True, timeout=300, check=False, **area.account.as_user(), **keywords)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def installed(area):
+    return Installed(area)
+
+
+FILES = ["written 10", "same 1", "other 0 1 NOT_FOUND", "outside 1", "method 1"]
+COMMANDS = ["stdout out", "stderr err", "exit 3, 4 bytes", "stdout started", "cancelled 1", "deadline 1", "second", "first"]
+
+
+def test_a_blocking_program(installed, area, daemon):
+    program = installed.build("blocking.c")
+    lines = installed.run(area, program, daemon.socket, area.new_directory(), area.new_directory())
+    assert lines == ["opened directory", "opened directory", *FILES, *COMMANDS]
+
+
+def test_a_program_in_an_event_loop(installed, area, daemon):
+    program = installed.build("event_loop.c", "-levent_core")
+    lines = installed.run(area, program, daemon.socket, area.new_directory(), area.new_directory())
+    for name in "ab":
+        mine = [line[2:] for line in lines if line.startswith(name)]
+        assert sorted(mine) == sorted(["stdout first", "stderr second", "stdout third", "4", "5", "CANCELLED",
+                                       "ended: Operation canceled"])
+        assert mine.index("stdout first") < mine.index("4") and mine[-1].startswith("ended")
+
+
+def test_an_archive_and_a_private_instance(installed, area):
+    """Linked with the archive; the service is the program's own, on one end of a socketpair."""
+    archive = installed.lib / "libcloister.a"
+    program = installed.compile(EXTERNAL / "blocking.c", *STRICT, "-D_GNU_SOURCE", str(archive), "-ljson-c", name="static")
+    needed = subprocess.run(["readelf", "-Wd", program], check=True, capture_output=True, text=True).stdout
+    assert "libjson-c" in needed and "libcloister" not in needed
+    lines = installed.run(area, program, f"private:{area.bin / 'cloisterd'}", area.new_directory())
+    assert lines == ["opened directory", *COMMANDS, "service ended with 0"]
+
+
+def names(path, *words):
+    listed = subprocess.run(["nm", "--format=posix", *words, str(path)], check=True, capture_output=True, text=True).stdout
+    return {line.split()[0].split("@")[0] for line in listed.splitlines() if len(line.split()) > 1}
+
+
+def test_the_names_are_those_of_the_header(installed):
+    """Neither the shared library nor the archive adds another name to a program."""
+    header = re.sub(r"/\*.*?\*/", "", (SOURCE / "cloister.h").read_text(), flags=re.S)
+    declared = set(re.findall(r"^[a-z].*?\b(cloister_\w+)\(", re.sub(r"typedef[^;]*;", "", header), flags=re.M))
+    assert len(declared) > 30
+    shared = installed.lib / "libcloister.so.0"
+    assert names(shared, "-D", "--defined-only") - {"LIBCLOISTER_0"} == declared
+    strange = names(installed.lib / "libcloister.a", "--extern-only", "--defined-only") - declared
+    assert not [name for name in strange if not name.startswith(("__asan", "__odr_asan"))]
+    dynamic = subprocess.run(["readelf", "-Wd", shared], check=True, capture_output=True, text=True).stdout
+    assert "[libcloister.so.0]" in dynamic
+
+
+@pytest.mark.skipif(is_sanitized(), reason="the sanitizers' own calls are among them")
+def test_it_does_nothing_behind_the_programs_back(installed):
+    """No stdio, no exit, no signal handlers, no threads, no processes, no variables of its own."""
+    shared = installed.lib / "libcloister.so.0"
+    used = names(shared, "-D", "--undefined-only")
+    forbidden = re.compile(r"_?_?(f|v|d)?(printf|puts|putc|perror|exit|abort|signal|sigaction|sigprocmask|pthread_.*|fork|"
+                           r"clone.*|exec.*|system|popen|fopen|fwrite|fflush|std(in|out|err)|syslog|setenv|assert_fail)(_chk)?$")
+    assert {"send", "recv", "poll"} <= used and not [name for name in used if forbidden.match(name)]
+    listed = subprocess.run(["nm", "--format=posix", str(installed.lib / "libcloister.a")], check=True, capture_output=True,
+                            text=True).stdout
+    variables = [line for line in listed.splitlines() if len(line.split()) > 1 and line.split()[1] in "bBdDcC"
+                 and not line.startswith("errors ")]  # a table of pointers, which the loader makes read-only
+    assert not variables
+
+
+@pytest.mark.parametrize("compiler, standard", [("cc", "c99"), ("cc", "c17"), ("c++", "c++11"), ("c++", "c++20")])
+def test_the_header_by_itself(installed, compiler, standard):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    source = installed.programs / f"header.{'cpp' if compiler == 'c++' else 'c'}"
+    source.write_text("#include <cloister.h>\nint main(void)\n{\n\tcloister_close(0);\n\treturn 0;\n}\n")
+    installed.compile(source, f"-std={standard}", *STRICT[1:], *installed.pkg_config("--libs", "libcloister"),
+                      compiler=compiler, name="header")
+
+
+def test_what_pkg_config_says(installed):
+    version = re.search(r"project\(cloister VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+    assert installed.pkg_config("--modversion", "libcloister") == [version]
+    assert "-ljson-c" not in installed.pkg_config("--libs", "libcloister")
+    assert "-ljson-c" in installed.pkg_config("--libs", "--static", "libcloister")
+
+
+@pytest.mark.parametrize("program", ["cloister", "cloisterctl"])
+def test_the_commands_need_no_library_beside_them(program):
+    """They are copied to where they are used (packaging/quickstart), and have it in them."""
+    path = pathlib.Path(BUILD) / "bin" / program
+    needed = subprocess.run(["readelf", "-Wd", path], check=True, capture_output=True, text=True).stdout
+    assert "libcloister" not in needed and "cloister_dispatch" in names(path)

@@ -1,0 +1,462 @@
+/* links: libcloister */
+// SPDX-License-Identifier: Apache-2.0
+/* The client library against a service that lies, floods, hangs up and does not listen. */
+#include "common/limits.h"
+#include "libcloister/cloister.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/scripted_server.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+struct told {
+	int replies, notifications;
+	int error;
+	char text[128];
+};
+
+static void on_reply(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata)
+{
+	struct told *told = userdata;
+
+	told->replies++;
+	told->error = error;
+	snprintf(told->text, sizeof(told->text), "%s",
+		reply ? cloister_get_json(reply, "", false) : "none");
+	/* Who is told of the end cannot make the library go on for ever. */
+	if (error < 0)
+		assert_int_equal(
+			cloister_start(cloister, "again", NULL, on_reply, userdata, &id), error);
+}
+
+static void on_output(struct cloister *cloister, int64_t id, enum cloister_stream stream,
+	const void *data, size_t len, void *userdata)
+{
+	(void)cloister;
+	(void)id;
+	(void)stream;
+	(void)data;
+	(void)len;
+	(void)userdata;
+}
+
+static void count_notification(struct cloister *cloister, const char *method,
+	const struct cloister_message *params, void *userdata)
+{
+	(void)cloister;
+	(void)method;
+	(void)params;
+	((struct told *)userdata)->notifications++;
+}
+
+/* Three requests: 1 has a handler, 2 is waited for, 3 is a call with output. 4 is answered. */
+static struct scripted with_requests(struct told *told)
+{
+	struct scripted s = scripted_new();
+	struct cloister_message *reply;
+
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, told, NULL), 0);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
+	assert_int_equal(
+		cloister_start_call(s.cloister,
+			&(struct cloister_tool_call){.tool = "t", .on_output = on_output}, NULL),
+		0);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
+	say(&s, "{\"id\":4,\"result\":1}");
+	assert_int_equal(cloister_wait(s.cloister, 4, -1, &reply), 0);
+	cloister_message_free(reply);
+	return s;
+}
+
+/* The connection is over with @error, for everybody and for good. */
+static void assert_ended(struct scripted *s, const struct told *told, int error)
+{
+	struct cloister_message *reply;
+
+	assert_int_equal(told->replies, 1);
+	assert_int_equal(told->error, error);
+	assert_int_equal(cloister_wait(s->cloister, 2, -1, &reply), error);
+	assert_int_equal(cloister_dispatch(s->cloister), error);
+	assert_int_equal(cloister_request(s->cloister, "m", NULL, &reply), error);
+	assert_int_equal(cloister_events(s->cloister), 0);
+}
+
+#define OUTPUT(rest) "{\"method\":\"tool.output\",\"params\":{" rest "}}"
+
+static void test_lies(void **state)
+{
+	static const struct {
+		const char *line;
+		int error;
+	} lies[] = {
+		{"", -EBADMSG},
+		{"hello", -EBADMSG},
+		{"[]", -EBADMSG},
+		{"null", -EBADMSG},
+		{"7", -EBADMSG},
+		{"{\"id\":1,\"result\":1", -EBADMSG},
+		{"{\"id\":1,\"result\":1}}", -EBADMSG},
+		{"{\"id\":1,\"result\":\"\xff\"}", -EBADMSG},
+		{"{\"id\":1,\"result\":\"\xc0\x80\"}", -EBADMSG},
+		{"{\"id\":1,\"result\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]"
+		 "]]]]]]]]}",
+			-EBADMSG},
+		{"{\"id\":1,\"result\":\"", -EBADMSG},
+		{"{\"id\":1,\"result\":\"\\", -EBADMSG},
+		{"{}", -EPROTO},
+		{"{\"id\":1}", -EPROTO},
+		{"{\"id\":1,\"result\":1,\"error\":{\"code\":1,\"message\":\"\"}}", -EPROTO},
+		{"{\"id\":1,\"error\":null}", -EPROTO},
+		{"{\"id\":1,\"error\":[]}", -EPROTO},
+		{"{\"id\":1,\"error\":{\"code\":\"1\",\"message\":\"\"}}", -EPROTO},
+		{"{\"id\":1,\"error\":{\"code\":1}}", -EPROTO},
+		{"{\"result\":1}", -EPROTO},
+		{"{\"id\":null,\"result\":1}", -EPROTO},
+		{"{\"id\":null,\"error\":\"no\"}", -EPROTO},
+		{"{\"id\":\"1\",\"result\":1}", -EPROTO},
+		{"{\"id\":1.0,\"result\":1}", -EPROTO},
+		{"{\"id\":[1],\"result\":1}", -EPROTO},
+		{"{\"id\":0,\"result\":1}", -EPROTO},
+		{"{\"id\":-1,\"result\":1}", -EPROTO},
+		{"{\"id\":99,\"result\":1}", -EPROTO},
+		{"{\"id\":18446744073709551617,\"result\":1}", -EPROTO},
+		{"{\"id\":4,\"result\":\"twice\"}", -EPROTO},
+		{"{\"method\":1}", -EPROTO},
+		{"{\"method\":null}", -EPROTO},
+		{"{\"method\":\"m\",\"params\":[]}", -EPROTO},
+		{"{\"method\":\"tool.output\"}", -EPROTO},
+		{OUTPUT("\"id\":\"3\",\"stream\":\"stdout\",\"data\":\"\""), -EPROTO},
+		{OUTPUT("\"id\":3,\"stream\":\"stdin\",\"data\":\"\""), -EPROTO},
+		{OUTPUT("\"id\":3,\"stream\":1,\"data\":\"\""), -EPROTO},
+		{OUTPUT("\"id\":3,\"stream\":\"stdout\",\"data\":7"), -EPROTO},
+		{OUTPUT("\"id\":3,\"stream\":\"stdout\""), -EPROTO},
+		{OUTPUT("\"id\":3,\"stream\":\"stdout\",\"data\":\"no base64\""), -EPROTO},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct told told = {0};
+		struct scripted s = with_requests(&told);
+
+		say(&s, lies[i].line);
+		if (cloister_dispatch(s.cloister) != lies[i].error)
+			fail_msg("not found out: %s", lies[i].line);
+		assert_ended(&s, &told, lies[i].error);
+		scripted_free(&s);
+	}
+}
+
+static void test_a_nul_is_no_end(void **state)
+{
+	static const char line[] = "{\"id\":1,\"result\":1}\0 and more\n";
+	struct told told = {0};
+	struct scripted s = with_requests(&told);
+
+	(void)state;
+	say_bytes(&s, line, sizeof(line) - 1);
+	assert_int_equal(cloister_dispatch(s.cloister), -EBADMSG);
+	assert_ended(&s, &told, -EBADMSG);
+	scripted_free(&s);
+}
+
+static void test_the_same_answer_twice_before_it_is_waited_for(void **state)
+{
+	struct told told = {0};
+	struct scripted s = with_requests(&told);
+
+	(void)state;
+	say(&s, "{\"id\":2,\"result\":1}");
+	say(&s, "{\"id\":2,\"result\":2}");
+	assert_int_equal(cloister_dispatch(s.cloister), -EPROTO);
+	scripted_free(&s);
+}
+
+/* Sends @text over and over until the library has had enough or @total bytes are sent. */
+static int flood(struct scripted *s, const char *text, size_t total)
+{
+	size_t len = strlen(text), sent = 0;
+	int r = 0;
+
+	while (r == 0 && sent < total) {
+		ssize_t n = send(
+			s->fd, text + sent % len, len - sent % len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n > 0)
+			sent += (size_t)n;
+		else
+			r = cloister_dispatch(s->cloister);
+	}
+	return r == 0 ? cloister_dispatch(s->cloister) : r;
+}
+
+static void test_a_line_without_end(void **state)
+{
+	struct told told = {0};
+	struct scripted s = with_requests(&told);
+	char *much = malloc(64 * KIB + 1);
+
+	(void)state;
+	memset(much, 'x', 64 * KIB);
+	much[64 * KIB] = '\0';
+	assert_int_equal(flood(&s, much, LIMIT_LINE_BYTES + 4 * MIB), -EMSGSIZE);
+	assert_ended(&s, &told, -EMSGSIZE);
+	scripted_free(&s);
+	free(much);
+}
+
+static void test_too_many_values(void **state)
+{
+	static const char *const openings[] = {
+		"{\"id\":1,\"result\":[{}", "{\"id\":1,\"result\":[0"};
+	static const char *const mores[] = {",{},{},{},{},{},{},{},{}", ",0,0,0,0,0,0,0,0"};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct told told = {0};
+		struct scripted s = with_requests(&told);
+
+		say_bytes(&s, openings[i], strlen(openings[i]));
+		assert_int_equal(flood(&s, mores[i], i == 0 ? 2 * MIB : 5 * MIB), 0);
+		say(&s, "]}");
+		assert_int_equal(flood(&s, "", 0), -EMSGSIZE);
+		assert_ended(&s, &told, -EMSGSIZE);
+		scripted_free(&s);
+	}
+}
+
+static void test_structure_in_strings_is_none(void **state)
+{
+	struct told told = {0};
+	struct scripted s = scripted_new();
+
+	(void)state;
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
+	say_bytes(&s, "{\"id\":1,\"result\":\"\\\"", 20);
+	assert_int_equal(flood(&s, "{[,\\\"{[,\\\\", 8 * MIB / 10 * 10), 0);
+	say(&s, "\"}");
+	assert_int_equal(flood(&s, "", 0), 0);
+	assert_int_equal(told.replies, 1);
+	assert_int_equal(told.error, 0);
+	scripted_free(&s);
+}
+
+static void test_closed_in_the_middle(void **state)
+{
+	static const char *const parts[] = {"", "{\"id\":1,\"res", "{\"id\":1,\"result\":1}"};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct told told = {0};
+		struct scripted s = with_requests(&told);
+
+		say_bytes(&s, parts[i], strlen(parts[i]));
+		hang_up(&s);
+		assert_int_equal(cloister_dispatch(s.cloister), -ECONNRESET);
+		assert_ended(&s, &told, -ECONNRESET);
+		scripted_free(&s);
+	}
+}
+
+/* Sending to who is gone is no signal, and what it said before is heard. */
+static void test_last_words(void **state)
+{
+	struct scripted s = scripted_new();
+	struct told told = {0};
+
+	(void)state;
+	assert_ptr_equal(signal(SIGPIPE, SIG_DFL), SIG_DFL);
+	say(&s, "{\"id\":null,\"error\":{\"code\":-32000,\"message\":\"full\"}}");
+	hang_up(&s);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
+	assert_int_equal(cloister_dispatch(s.cloister), -ECONNRESET);
+	assert_int_equal(told.replies, 1);
+	assert_int_equal(told.error, 0);
+	assert_string_equal(told.text, "{\"code\":-32000,\"message\":\"full\"}");
+	scripted_free(&s);
+}
+
+static void test_a_refusal_of_no_request(void **state)
+{
+	static const char refusal[] = "{\"error\":{\"code\":-32600,\"message\":\"no\"}}";
+	struct told told = {0}, other = {0};
+	struct scripted s = scripted_new();
+
+	(void)state;
+	/* Of none: the next one's. Said again, it takes no more room. */
+	for (int i = 0; i < 3; i++)
+		say(&s, refusal);
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_int_equal(told.replies, 1);
+	/* Of two: both; and then their own answers are not held against it, but others are. */
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &other, NULL), 0);
+	say(&s, refusal);
+	say(&s, "{\"id\":3,\"result\":1}");
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_int_equal(told.replies, 2);
+	assert_int_equal(other.replies, 1);
+	assert_string_equal(other.text, "{\"code\":-32600,\"message\":\"no\"}");
+	say(&s, "{\"id\":4,\"result\":1}");
+	assert_int_equal(cloister_dispatch(s.cloister), -EPROTO);
+	scripted_free(&s);
+}
+
+static void test_descriptors_are_not_taken(void **state)
+{
+	union {
+		char buffer[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	char line[] = "{\"method\":\"m\"}\n", byte;
+	struct iovec iov = {line, sizeof(line) - 1};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = sizeof(control.buffer)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	struct scripted s = scripted_new();
+	struct told told = {0};
+	int ends[2];
+
+	(void)state;
+	cloister_on_notification(s.cloister, count_notification, &told);
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
+	assert_int_equal(sendmsg(s.fd, &message, 0), sizeof(line) - 1);
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), -1); /* in flight, it has a writer */
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_int_equal(told.notifications, 1);
+	assert_int_equal(read(ends[0], &byte, 1), 0); /* and then none */
+	close(ends[0]);
+	scripted_free(&s);
+}
+
+/* Both send more than sockets hold, and the service reads only when it has said all. */
+static void test_neither_full_buffer_stops_the_other(void **state)
+{
+	static const char line[] =
+		"{\"method\":\"m\",\"params\":{\"much\":\"................\"}}\n";
+	const size_t want = 100000;
+	char *text = malloc(4 * MIB + 1);
+	struct scripted s = scripted_new();
+	struct told told = {0};
+	size_t said = 0, heard = 0, queued;
+
+	(void)state;
+	memset(text, 'y', 4 * MIB);
+	text[4 * MIB] = '\0';
+	memcpy(text, "{\"a\":\"", 6);
+	memcpy(text + 4 * MIB - 2, "\"}", 2);
+	cloister_on_notification(s.cloister, count_notification, &told);
+	assert_int_equal(cloister_start(s.cloister, "m", text, NULL, NULL, NULL), 0);
+	queued = cloister_unsent(s.cloister);
+	while (said < want * (sizeof(line) - 1)) {
+		size_t at = said % (sizeof(line) - 1);
+		ssize_t n =
+			send(s.fd, line + at, sizeof(line) - 1 - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		said += n > 0 ? (size_t)n : 0;
+		if (n < 0)
+			assert_int_equal(cloister_dispatch(s.cloister), 0);
+	}
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_true(cloister_unsent(s.cloister) > 0);
+	while (heard < queued) {
+		ssize_t n = recv(s.fd, text, 4 * MIB, MSG_DONTWAIT);
+
+		heard += n > 0 ? (size_t)n : 0;
+		assert_int_equal(cloister_dispatch(s.cloister), 0);
+	}
+	assert_int_equal(told.notifications, want);
+	assert_int_equal(cloister_unsent(s.cloister), 0);
+	scripted_free(&s);
+	free(text);
+}
+
+static void test_what_waits_to_be_sent_is_bounded(void **state)
+{
+	const size_t size = 24 * MIB;
+	char *text = malloc(LIMIT_LINE_BYTES + 64);
+	struct scripted s = scripted_new();
+
+	(void)state;
+	memset(text, 'y', LIMIT_LINE_BYTES + 64);
+	memcpy(text, "{\"a\":\"", 6);
+	memcpy(text + LIMIT_LINE_BYTES, "\"}", 3);
+	assert_int_equal(cloister_start(s.cloister, "m", text, NULL, NULL, NULL), -EMSGSIZE);
+	assert_int_equal(cloister_unsent(s.cloister), 0);
+	memcpy(text + size, "\"}", 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(cloister_start(s.cloister, "m", text, NULL, NULL, NULL), 0);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), -ENOBUFS);
+	scripted_free(&s);
+	free(text);
+}
+
+/* One that never stops talking: the loop gets its turn, and a deadline holds. */
+static void test_flood(void **state)
+{
+	static const char line[] = "{\"method\":\"m\",\"params\":{\"n\":1}}\n";
+	struct scripted s = scripted_new();
+	struct told told = {0};
+	struct cloister_message *reply;
+	int status;
+	pid_t child;
+
+	(void)state;
+	cloister_on_notification(s.cloister, count_notification, &told);
+	child = fork();
+	if (child == 0) {
+		close(cloister_fd(s.cloister)); /* so that it ends with the connection */
+		while (send(s.fd, line, sizeof(line) - 1, MSG_NOSIGNAL) == sizeof(line) - 1)
+			;
+		_exit(0);
+	}
+	assert_true(child > 0);
+	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
+	while (told.notifications == 0) {
+		(void)poll(
+			&(struct pollfd){.fd = cloister_fd(s.cloister), .events = POLLIN}, 1, 1000);
+		assert_int_equal(cloister_dispatch(s.cloister), 0);
+	}
+	assert_in_range(
+		told.notifications, 1, LIMIT_CLIENT_TURN_BYTES / (sizeof(line) - 1) + 64 * KIB);
+	assert_int_equal(cloister_wait(s.cloister, 1, 200, &reply), -ETIMEDOUT);
+	scripted_free(&s);
+	assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_a_nul_is_no_end),
+		cmocka_unit_test(test_the_same_answer_twice_before_it_is_waited_for),
+		cmocka_unit_test(test_a_line_without_end),
+		cmocka_unit_test(test_too_many_values),
+		cmocka_unit_test(test_structure_in_strings_is_none),
+		cmocka_unit_test(test_closed_in_the_middle),
+		cmocka_unit_test(test_last_words),
+		cmocka_unit_test(test_a_refusal_of_no_request),
+		cmocka_unit_test(test_descriptors_are_not_taken),
+		cmocka_unit_test(test_neither_full_buffer_stops_the_other),
+		cmocka_unit_test(test_what_waits_to_be_sent_is_bounded),
+		cmocka_unit_test(test_flood),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
