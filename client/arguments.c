@@ -16,6 +16,7 @@ static const struct {
 	{"timeout_ms", PARAM_INTEGER},
 	{"idle_timeout_ms", PARAM_INTEGER},
 	{"stream", PARAM_BOOLEAN},
+	{"keep_output", PARAM_BOOLEAN},
 	{"line_numbers", PARAM_BOOLEAN},
 	{"gitignore", PARAM_BOOLEAN},
 };

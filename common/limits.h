@@ -70,6 +70,9 @@
 #define LIMIT_STREAM_TOTAL_BYTES (64 * MIB)  /* past it the command ends as output_limit */
 #define LIMIT_RESULT_BYTES       (16 * MIB)  /* JSON of one listing; more entries are cut off */
 #define LIMIT_STDIN_BYTES        (16 * MIB)
+#define LIMIT_INPUT_BYTES        (1 * MIB)  /* sent to a running call and not yet taken by it */
+#define LIMIT_INPUTS             64         /* likewise: messages */
+#define LIMIT_INPUTS_BYTES       (16 * MIB) /* likewise, of a connection's calls together */
 
 /* Time, in milliseconds. */
 #define LIMIT_FILE_CALL_MS      30000

@@ -216,6 +216,8 @@ static const struct tool_param plain_options[] = {
 		.too_long = TOOL_INVALID_ARGUMENTS,
 		FIELD(path_base64)},
 	{.name = "stream", .type = PARAM_BOOLEAN, FIELD(stream)},
+	{.name = "stdin_stream", .type = PARAM_BOOLEAN, FIELD(stdin_stream)},
+	{.name = "keep_output", .type = PARAM_BOOLEAN, FIELD(keep_output)},
 	{.name = "line_numbers", .type = PARAM_BOOLEAN, FIELD(line_numbers)},
 	{.name = "gitignore", .type = PARAM_BOOLEAN, FIELD(gitignore)},
 };
@@ -302,7 +304,8 @@ static enum tool_error decode_option(const struct subject *subject, const char *
 
 void options_defaults(struct call_options *ret_options)
 {
-	*ret_options = (struct call_options){.line_numbers = true, .gitignore = true};
+	*ret_options =
+		(struct call_options){.line_numbers = true, .gitignore = true, .keep_output = true};
 }
 
 int options_decode(const struct tool *tool, struct json_object *options,

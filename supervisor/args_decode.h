@@ -35,6 +35,8 @@ struct call_options {
 	struct json_object *env; /* borrowed: an object of strings without NUL; NULL if not given */
 	size_t env_count;        /* members of env */
 	bool stream;
+	bool stdin_stream; /* more input comes while the command runs: tool.input */
+	bool keep_output;  /* in the observation, not only in the stream */
 	bool line_numbers;
 	bool gitignore;
 	bool base64;        /* encoding */

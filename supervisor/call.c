@@ -9,6 +9,7 @@
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
 #include "supervisor/command_cause.h"
+#include "supervisor/command_input.h"
 #include "supervisor/control_events.h"
 #include "supervisor/observation.h"
 #include "supervisor/service.h"
@@ -40,11 +41,12 @@ struct call {
 	struct call_request request;
 	struct call_owner owner;
 	struct timespec started;
-	struct event *timer;       /* the deadline, then how long TOLD and KILLED may last */
-	struct event *idle_timer;  /* NULL: no idle_timeout_ms */
-	enum ended_by cause;       /* what it was told, or why it ended by itself */
-	struct call_result result; /* a file call's */
-	struct command_io *io;     /* a command's */
+	struct event *timer;         /* the deadline, then how long TOLD and KILLED may last */
+	struct event *idle_timer;    /* NULL: no idle_timeout_ms */
+	enum ended_by cause;         /* what it was told, or why it ended by itself */
+	struct call_result result;   /* a file call's */
+	struct command_io *io;       /* a command's */
+	struct command_input *input; /* likewise; NULL: it has none */
 	bool paused;
 };
 
@@ -138,6 +140,7 @@ static void call_free(struct call *call)
 		event_free(call->idle_timer);
 	call_result_done(&call->result);
 	command_io_free(call->io);
+	command_input_free(call->input);
 	workspace_release(call->workspace);
 	call->request.tenant->usage->calls--;
 	call_request_done(&call->request);
@@ -150,6 +153,8 @@ static void answer(struct call *call, struct observation *observation)
 	/* What the command left in its pipes belongs to the output; it may also be streamed now. */
 	if (call->io)
 		command_io_drain(call->io);
+	if (call->input)
+		command_input_close(call->input);
 	call->state = CALL_OVER;
 	observation->tool = text_from(call->request.tool->name);
 	observation->args = &call->request.args;
@@ -365,12 +370,38 @@ static void on_idle(evutil_socket_t fd, short what, void *context)
 		call_tell(call, ENDED_BY_IDLE_TIMEOUT);
 }
 
-static void on_output(void *context, enum command_stream stream, struct text data)
+static void on_moved(void *context)
 {
 	struct call *call = context;
 
 	if (call->idle_timer && call->state == CALL_RUNNING)
 		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+}
+
+static void on_input_taken(void *context, const char *label, size_t taken, bool closed)
+{
+	struct call *call = context;
+
+	if (call->owner.input_taken)
+		call->owner.input_taken(call->owner.context, label, taken, closed);
+}
+
+/* Takes what comes, also while the call waits for its turn. 0 or -ENOMEM. */
+static int make_input(struct call *call)
+{
+	struct command_input_owner owner = {on_input_taken, on_moved, call};
+	const struct call_options *options = &call->request.options;
+
+	return is_command(call) && (options->input.data || options->stdin_stream)
+		       ? command_input_new(call->service, &owner, &call->input)
+		       : 0;
+}
+
+static void on_output(void *context, enum command_stream stream, struct text data)
+{
+	struct call *call = context;
+
+	on_moved(call);
 	if (call->owner.output && call->request.options.stream)
 		call->owner.output(call->owner.context, stream, data);
 }
@@ -380,26 +411,47 @@ static void on_output_limit(void *context)
 	call_tell(context, ENDED_BY_OUTPUT_LIMIT);
 }
 
-static int begin_command(struct call *call)
+/* The pipes, as the command gets them. 0 or -errno. */
+static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 {
 	struct command_io_owner owner = {on_output, on_output_limit, call};
-	int fds[COMMAND_FDS];
-	unsigned n_fds;
+	const struct call_options *options = &call->request.options;
 	struct command_io_limits limits = {call->request.tenant->limits.output_kept_bytes,
 		call->request.tenant->limits.output_total_bytes};
-	int r = command_io_new(call->service, &owner, &limits, call->request.options.input,
-		&call->io, fds, &n_fds);
+	int r;
+
+	/* Its client takes all of it, at its own pace: the deadline is the bound. */
+	if (!options->keep_output)
+		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total};
+	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
+	if (r < 0 || !call->input)
+		return r;
+	r = command_input_begin(
+		call->input, options->input, !options->stdin_stream, &ret_fds[COMMAND_FD_STDIN]);
+	if (r < 0) {
+		close_fd(&ret_fds[COMMAND_FD_STDOUT]);
+		close_fd(&ret_fds[COMMAND_FD_STDERR]);
+	}
+	return r;
+}
+
+static int begin_command(struct call *call)
+{
+	int64_t idle_ms = call->request.options.idle_timeout_ms;
+	int fds[COMMAND_FDS];
+	int r = make_pipes(call, fds);
 
 	if (r < 0)
 		return r;
 	if (call->paused)
 		command_io_pause(call->io);
-	if (call->request.options.idle_timeout_ms > 0) {
+	if (idle_ms > 0) {
 		call->idle_timer = event_new(call->service->base, -1, 0, on_idle, call);
 		if (call->idle_timer)
-			set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+			set_timer(call->idle_timer, idle_ms);
 	}
-	return call_send_command(call->workspace, call->ticket.call, &call->request, fds, n_fds);
+	return call_send_command(call->workspace, call->ticket.call, &call->request, fds,
+		call->input ? COMMAND_FDS : COMMAND_FDS - 1);
 }
 
 static int begin_files(struct call *call)
@@ -512,7 +564,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->owner = *owner;
 	clock_gettime(CLOCK_MONOTONIC, &call->started);
 	call->timer = event_new(service->base, -1, 0, on_timer, call);
-	if (!call->timer) {
+	if (!call->timer || make_input(call) < 0) {
 		call_free(call);
 		return -ENOMEM;
 	}
@@ -537,6 +589,18 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 void call_disown(struct call *call)
 {
 	call->owner = (struct call_owner){0};
+}
+
+int call_add_input(struct call *call, struct text text, bool eof, char *label)
+{
+	if (!call->input || !call->request.options.stdin_stream)
+		return -EINVAL;
+	return command_input_add(call->input, text, eof, label);
+}
+
+size_t call_pending_input(const struct call *call)
+{
+	return call->input ? command_input_pending(call->input) : 0;
 }
 
 void call_pause_output(struct call *call)

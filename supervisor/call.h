@@ -42,6 +42,8 @@ struct call_owner {
 	void (*done)(void *context, const struct observation *observation);
 	/* A command wrote something, for calls with options.stream. */
 	void (*output)(void *context, enum command_stream stream, struct text data);
+	/* What was given with call_add_input has been taken: see command_input.h. */
+	void (*input_taken)(void *context, const char *label, size_t taken, bool closed);
 	void *context;
 };
 
@@ -56,6 +58,13 @@ void call_tell(struct call *call, enum ended_by cause);
 /** Nobody waits for the answer any more: owner is not called again. The call still ends by itself
  * or when it is told. */
 void call_disown(struct call *call);
+
+/** More input for a call with options.stdin_stream: as command_input_add(), or -EINVAL for any
+ * other call. */
+int call_add_input(struct call *call, struct text text, bool eof, char *label);
+
+/** Bytes of input that the call has not taken. */
+size_t call_pending_input(const struct call *call);
 
 /** Its client does not read: stop reading what the command writes; or go on. */
 void call_pause_output(struct call *call);

@@ -30,10 +30,6 @@ struct command_io {
 	bool watched;
 	struct command_io_limits limits;
 	struct command_output outputs[COMMAND_STREAMS];
-	int input_fd;
-	struct event *input_writable;
-	char *input;
-	size_t input_len, input_written;
 	bool limit_reached;
 	bool paused;
 };
@@ -80,8 +76,10 @@ static size_t read_output(struct command_output *output)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n <= 0 ||
-		stream_capture_append(&output->capture, (struct text){buffer, (size_t)n}) < 0) {
+	if (n > 0 && io->limits.kept == 0)
+		stream_capture_skip(&output->capture, (size_t)n);
+	else if (n <= 0 ||
+		 stream_capture_append(&output->capture, (struct text){buffer, (size_t)n}) < 0) {
 		close_output(output);
 		return 0;
 	}
@@ -132,31 +130,6 @@ static void on_again(evutil_socket_t fd, short what, void *context)
 		event_add(output->readable, NULL);
 }
 
-static void close_input(struct command_io *io)
-{
-	if (io->input_writable)
-		event_free(TAKE_PTR(io->input_writable));
-	close_fd(&io->input_fd);
-	free(TAKE_PTR(io->input));
-}
-
-static void on_input_writable(evutil_socket_t fd, short what, void *context)
-{
-	struct command_io *io = context;
-	size_t left = io->input_len - io->input_written;
-	ssize_t n = write(fd, io->input + io->input_written,
-		left < COMMAND_IO_CHUNK ? left : COMMAND_IO_CHUNK);
-
-	(void)what;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n > 0)
-		io->input_written += (size_t)n;
-	/* All is written, or nobody reads it. */
-	if (n < 0 || io->input_written == io->input_len)
-		close_input(io);
-}
-
 static int make_output(struct event_base *base, struct command_io *io, enum command_stream stream,
 	int *ret_write_end)
 {
@@ -194,62 +167,33 @@ static int watch_soon(struct event_base *base, struct command_io *io)
 	return !io->watch || event_add(io->watch, &delay) < 0 ? -ENOMEM : 0;
 }
 
-static int make_input(
-	struct event_base *base, struct command_io *io, struct text input, int *ret_read_end)
-{
-	int ends[2];
-
-	io->input = malloc(input.len + 1);
-	if (!io->input)
-		return -ENOMEM;
-	memcpy(io->input, input.data, input.len);
-	io->input_len = input.len;
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -errno;
-	fcntl(ends[1], F_SETFL, O_NONBLOCK);
-	io->input_fd = ends[1];
-	*ret_read_end = ends[0];
-	if (input.len == 0) {
-		close_input(io);
-		return 0;
-	}
-	io->input_writable =
-		event_new(base, io->input_fd, EV_WRITE | EV_PERSIST, on_input_writable, io);
-	return !io->input_writable || event_add(io->input_writable, NULL) < 0 ? -ENOMEM : 0;
-}
-
 int command_io_new(struct service *service, const struct command_io_owner *owner,
-	const struct command_io_limits *limits, struct text input, struct command_io **ret,
-	int ret_fds[COMMAND_FDS], unsigned *ret_n_fds)
+	const struct command_io_limits *limits, struct command_io **ret, int ret_fds[COMMAND_FDS])
 {
 	struct command_io *io = calloc(1, sizeof(*io));
-	int fds[COMMAND_FDS] = {-1, -1, -1}, r;
+	_cleanup_close_ int out = -1, err = -1;
+	int r;
 
 	if (!io)
 		return -ENOMEM;
 	io->pipes = service->pipes;
 	io->owner = *owner;
 	io->limits = *limits;
-	io->input_fd = -1;
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		io->outputs[i] = (struct command_output){.io = io, .stream = i, .fd = -1};
 		stream_capture_init(&io->outputs[i].capture, limits->kept);
 	}
-	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &fds[COMMAND_FD_STDOUT]);
+	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &out);
 	if (r == 0)
-		r = make_output(service->base, io, COMMAND_STREAM_STDERR, &fds[COMMAND_FD_STDERR]);
-	if (r == 0 && input.data)
-		r = make_input(service->base, io, input, &fds[COMMAND_FD_STDIN]);
+		r = make_output(service->base, io, COMMAND_STREAM_STDERR, &err);
 	if (r == 0)
 		r = watch_soon(service->base, io);
 	if (r < 0) {
-		for (size_t i = 0; i < COMMAND_FDS; i++)
-			close_fd(&fds[i]);
 		command_io_free(io);
 		return r;
 	}
-	memcpy(ret_fds, fds, sizeof(fds));
-	*ret_n_fds = input.data ? COMMAND_FDS : COMMAND_FDS - 1;
+	ret_fds[COMMAND_FD_STDOUT] = TAKE_FD(out);
+	ret_fds[COMMAND_FD_STDERR] = TAKE_FD(err);
 	*ret = io;
 	return 0;
 }
@@ -315,7 +259,6 @@ void command_io_free(struct command_io *io)
 		close_output(&io->outputs[i]);
 		stream_capture_free(&io->outputs[i].capture);
 	}
-	close_input(io);
 	if (io->watch)
 		event_free(io->watch);
 	free(io);

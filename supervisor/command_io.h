@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A command's standard descriptors as cloisterd sees them: it reads stdout and stderr itself, with
- * a budget per turn of the loop, and feeds stdin. What the command writes is hostile bytes; what is
- * kept of it is bounded (stream_capture.h).
+ * What a command writes, as cloisterd sees it: it reads stdout and stderr itself, with a budget per
+ * turn of the loop. What the command writes is hostile bytes; what is kept of it is bounded
+ * (stream_capture.h).
  */
 
 #include "common/text.h"
@@ -22,7 +22,7 @@ struct service;
 enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STREAMS };
 
 struct command_io_limits {
-	size_t kept;    /* of each stream, see stream_capture.h */
+	size_t kept;    /* of each stream, see stream_capture.h; 0: nothing */
 	uint64_t total; /* likewise: past it nothing more is read */
 };
 
@@ -36,12 +36,11 @@ struct command_io_owner {
 };
 
 /**
- * Makes the pipes. @input is copied; data NULL: none. Stores in @ret_fds what the command gets, in
- * the order of COMMAND_FD_*, and how many in @ret_n_fds; the caller passes them on. 0 or -errno.
+ * Makes the pipes. Stores in @ret_fds what the command gets as COMMAND_FD_STDOUT and
+ * COMMAND_FD_STDERR, which the caller passes on. 0 or -errno.
  */
 int command_io_new(struct service *service, const struct command_io_owner *owner,
-	const struct command_io_limits *limits, struct text input, struct command_io **ret,
-	int ret_fds[COMMAND_FDS], unsigned *ret_n_fds);
+	const struct command_io_limits *limits, struct command_io **ret, int ret_fds[COMMAND_FDS]);
 
 /** Stops and goes on reading: a client that does not take its output stalls only its own command.
  */

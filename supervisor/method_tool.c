@@ -269,7 +269,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
 {
 	struct session_call *call = calloc(1, sizeof(*call));
-	struct call_owner owner = {on_done, on_output, call};
+	struct call_owner owner = {on_done, on_output, tool_input_taken, call};
 
 	if (!call) {
 		call_request_done(call_request);

@@ -457,6 +457,7 @@ static bool refuses(struct service *service, const struct peer_credentials *peer
 static const struct endpoint_method methods[] = {
 	{"tool.call", method_tool_call, .own_params = true},
 	{"tool.cancel", method_tool_cancel, .params = {"id"}},
+	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"workspace.open", method_workspace_open,
 		.params = {"workspace", "root", "kind", "tenant", "protocol"}},

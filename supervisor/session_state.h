@@ -52,9 +52,10 @@ struct session_call {
 	LIST_ENTRY(session_call) entry;
 	struct session *session;
 	struct call *call;
-	char *id_text; /* of the request; NULL: a notification, not answered */
-	uint64_t seq;  /* of tool.output */
-	size_t bytes;  /* of the request */
+	char *id_text;   /* of the request; NULL: a notification, not answered */
+	uint64_t seq;    /* of tool.output */
+	size_t bytes;    /* of the request */
+	size_t n_inputs; /* tool.input that are not answered */
 	bool stream_base64;
 	bool silent; /* cancelled as MCP has it: nothing more is said about it */
 	struct session_reply reply;
@@ -150,3 +151,7 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 void method_tools_list(struct session *session, struct jsonrpc_request *request);
 void method_tool_call(struct session *session, struct jsonrpc_request *request);
 void method_tool_cancel(struct session *session, struct jsonrpc_request *request);
+void method_tool_input(struct session *session, struct jsonrpc_request *request);
+
+/** As call_owner.input_taken, for a session_call. */
+void tool_input_taken(void *context, const char *label, size_t taken, bool closed);

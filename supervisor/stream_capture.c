@@ -77,6 +77,11 @@ int stream_capture_append(struct stream_capture *capture, struct text text)
 	return 0;
 }
 
+void stream_capture_skip(struct stream_capture *capture, size_t len)
+{
+	capture->total += len;
+}
+
 /* The kept bytes in order: all in the first piece, or the head and the tail's two pieces. */
 struct pieces {
 	struct text head;
@@ -87,7 +92,7 @@ static struct pieces pieces(const struct stream_capture *capture)
 {
 	const char *ring;
 
-	if (!stream_capture_truncated(capture))
+	if (!stream_capture_truncated(capture) || capture->len == 0)
 		return (struct pieces){.head = {capture->data, capture->len}};
 	ring = capture->data + capture->half;
 	return (struct pieces){

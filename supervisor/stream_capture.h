@@ -35,6 +35,9 @@ void stream_capture_init(struct stream_capture *capture, size_t cap);
 /** 0, or -ENOMEM and nothing of @text is kept or counted. */
 int stream_capture_append(struct stream_capture *capture, struct text text);
 
+/** Counts @len bytes that are not kept. All or none of a stream: not to be mixed with the above. */
+void stream_capture_skip(struct stream_capture *capture, size_t len);
+
 static inline uint64_t stream_capture_total(const struct stream_capture *capture)
 {
 	return capture->total;

@@ -275,7 +275,10 @@ static void test_options(void **state)
 	options = decode_options(
 		"{'timeout_ms':5,'idle_timeout_ms':6,'stream':true,'stdin':'','line_numbers':false,"
 		"'encoding':'base64','gitignore':false,'path_base64':'YQ==','reply':'message',"
-		"'durability':'fast','env':{'A':'1','_b2':''}}");
+		"'durability':'fast','env':{'A':'1','_b2':''},'stdin_stream':true,'keep_output':"
+		"false}");
+	assert_true(options.stdin_stream);
+	assert_false(options.keep_output);
 	assert_int_equal(options.timeout_ms, 5);
 	assert_int_equal(options.idle_timeout_ms, 6);
 	assert_true(options.stream);
@@ -304,6 +307,8 @@ static void test_options(void **state)
 	assert_true(options.line_numbers);
 	assert_true(options.gitignore);
 	assert_false(options.stream);
+	assert_false(options.stdin_stream);
+	assert_true(options.keep_output);
 }
 
 static void test_bad_options(void **state)
@@ -319,6 +324,8 @@ static void test_bad_options(void **state)
 	assert_bad_options(parse("{'idle_timeout_ms':0}"), NULL);
 	assert_bad_options(parse("{'stream':1}"), NULL);
 	assert_bad_options(parse("{'stdin':[]}"), NULL);
+	assert_bad_options(parse("{'stdin_stream':'x'}"), NULL);
+	assert_bad_options(parse("{'keep_output':0}"), NULL);
 	assert_bad_options(parse("{'path_base64':''}"), NULL);
 	assert_bad_options(parse("{'encoding':'latin1'}"),
 		"run_command: option \"encoding\" must be \"utf-8\" or \"base64\"");

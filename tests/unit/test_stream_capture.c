@@ -43,6 +43,22 @@ static void append(struct stream_capture *capture, const char *string)
 	assert_int_equal(stream_capture_append(capture, text_from(string)), 0);
 }
 
+static void test_what_is_skipped_is_counted(void **state)
+{
+	struct stream_capture capture;
+
+	(void)state;
+	stream_capture_init(&capture, 0);
+	stream_capture_skip(&capture, 70000);
+	stream_capture_skip(&capture, 1);
+	assert_null(capture.data);
+	assert_int_equal(stream_capture_total(&capture), 70001);
+	assert_true(stream_capture_truncated(&capture));
+	assert_text(&capture, "\"\\n[... 70001 bytes left out ...]\\n\"");
+	assert_written(&capture, stream_capture_write_base64, TEXT_LITERAL("\"\""));
+	stream_capture_free(&capture);
+}
+
 static void test_quiet_costs_nothing(void **state)
 {
 	struct stream_capture capture;
@@ -202,6 +218,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_quiet_costs_nothing),
+		cmocka_unit_test(test_what_is_skipped_is_counted),
 		cmocka_unit_test(test_up_to_the_cap_all_is_kept),
 		cmocka_unit_test(test_smallest_cap),
 		cmocka_unit_test(test_characters_at_the_seam),

@@ -10,7 +10,8 @@
  *
  * It has the worker's memory and descriptors, which saves copying and returning them, and a stack
  * of its own. From its first line to its last it therefore makes raw system calls only, allocates
- * nothing, closes nothing that it has not opened, and writes nothing but its stack and its report.
+ * nothing, closes nothing that it has not opened or been given, and writes nothing but its stack and
+ * its report.
  */
 #include "worker/commands/command_init.h"
 
@@ -294,6 +295,14 @@ static void tell(const struct command_init *init)
 		atomic_store_explicit(&report->reported, 1, memory_order_release);
 }
 
+/* Said before it is done: an init that is killed in between leaves a descriptor open, which is
+ * better than its caller closing one that is another's by then. */
+static void give_input(const struct command_init *init)
+{
+	atomic_store_explicit(&init->report->input_given, 1, memory_order_release);
+	RAW1(SYS_close, init->start.fds[COMMAND_FD_STDIN]);
+}
+
 static int command_init(void *context)
 {
 	const struct command_init *init = context;
@@ -309,6 +318,8 @@ static int command_init(void *context)
 	if (r < 0) {
 		fail(report, r);
 	} else {
+		if (init->start.gives_input)
+			give_input(init);
 		serve(r, report);
 		end_namespace();
 		measure(&report->ended);

@@ -35,7 +35,9 @@ struct command_report {
 	struct command_ended ended; /* valid once over is set */
 	_Atomic uint32_t over;      /* the shell has ended and nothing but the init is left */
 	_Atomic uint32_t reported;  /* and cloisterd has been told */
-	int wall;                   /* the init's, for whoever reaps it to close; -1: none */
+	_Atomic uint32_t
+		input_given; /* start's gives_input is done: that number is not the caller's */
+	int wall;            /* the init's, for whoever reaps it to close; -1: none */
 };
 
 /* What an init is to start. Whatever it points to stays until the init is reaped. */
@@ -43,7 +45,10 @@ struct command_start {
 	const char *command; /* for /bin/sh -c */
 	char *const *env;
 	int fds[COMMAND_FDS]; /* COMMAND_FD_*: become 1, 2 and 0 */
-	int cgroup_fd;        /* that the shell begins in; -1: the init's */
+	/* The init closes the input once the shell has it: if the command closes it too, whoever
+	 * writes is to know. */
+	bool gives_input;
+	int cgroup_fd; /* that the shell begins in; -1: the init's */
 	uint64_t call;
 	int report_fd; /* where its end is reported; -1: the caller does it */
 };
@@ -59,7 +64,8 @@ struct command_init {
 
 /**
  * Makes @init's process: pid 1 of new pid and mount namespaces, which waits for command_init_go. It
- * shares the caller's descriptors: those in start must stay until it is reaped. 0 or -errno; what
+ * shares the caller's descriptors: those in start must stay until it is reaped, but for the input
+ * that it closes. 0 or -errno; what
  * fails after that is in the report. Without COMMAND_INIT_SHARES_MEMORY, start must be complete.
  * All signals must be blocked. The report must be empty, or COMMAND_INIT_GOES in it and start
  * complete. pid_namespaces(7).

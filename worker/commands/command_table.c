@@ -81,6 +81,8 @@ static struct command *find(struct command_table *table, uint64_t call)
 
 static void close_fds(struct command *command)
 {
+	if (command->init && atomic_load(&command->init->report->input_given))
+		command->fds[COMMAND_FD_STDIN] = -1;
 	for (size_t i = 0; i < COMMAND_FDS; i++)
 		close_fd(&command->fds[i]);
 }
@@ -172,6 +174,7 @@ static int launch(struct command_table *table, struct command *command)
 		.report_fd = command->cgroup.fd < 0 ? table->report_fd : -1,
 	};
 	memcpy(start.fds, command->fds, sizeof(start.fds));
+	start.gives_input = start.fds[COMMAND_FD_STDIN] >= 0;
 	if (start.fds[COMMAND_FD_STDIN] < 0)
 		start.fds[COMMAND_FD_STDIN] = table->null_fd;
 	while ((r = command_pool_start(table->pool, &start, &command->init)) == -EBUSY) {
