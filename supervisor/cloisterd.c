@@ -252,6 +252,8 @@ static void start_spawner(struct daemon *daemon)
 			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
 	r = spawner_link_start(&start, &daemon->spawner, &message);
 
+	if (r < 0 && !feature_is_present("system_calls"))
+		log_error("%s", feature_remedy("system_calls"));
 	if (r < 0 && message)
 		die_with(message);
 	if (r < 0)
