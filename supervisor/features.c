@@ -103,6 +103,17 @@ static const char *remedy_of_namespaces(void)
 	return namespaces_remedy("/proc/sys", namespaces.error);
 }
 
+static const char *remedy_of_proc(void)
+{
+	if (namespaces.error != 0)
+		return "that could not be tried, because there are no namespaces to try it in: see "
+		       "namespaces and system_calls";
+	return "/proc has parts masked here, as containers have: run the container with "
+	       "--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
+	       "(docker) or procMount: Unmasked (Kubernetes), and without "
+	       "ProtectKernelTunables= and the like in cloisterd's unit";
+}
+
 #define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
 
 static const struct feature {
@@ -148,12 +159,7 @@ static const struct feature {
 		calls_remedy},
 	{"namespaces", makes_namespaces, NULL,
 		"no workspace can be opened, if cloisterd starts at all", remedy_of_namespaces},
-	{"fresh_proc", mounts_proc,
-		"/proc has parts masked here, as containers have: run the container with "
-		"--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
-		"(docker) or procMount: Unmasked (Kubernetes), and without ProtectKernelTunables= "
-		"and the like in cloisterd's unit",
-		"no workspace can be opened", NULL},
+	{"fresh_proc", mounts_proc, NULL, "no workspace can be opened", remedy_of_proc},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",

@@ -47,6 +47,7 @@ def test_no_namespaces_for_workspaces(start_daemon, area, account, name):
     found = feature(daemon, "namespaces")
     assert not found["present"] and f"sysctl -w user.max_{name}_namespaces=15000" in found["fix"]
     assert "no workspace can be opened" in found["cost"]
+    assert "could not be tried" in feature(daemon, "fresh_proc")["fix"]  # /proc is not to blame
     with pytest.raises(RpcError):
         daemon.new_workspace(daemon.connect())
 
