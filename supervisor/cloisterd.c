@@ -383,6 +383,7 @@ static void start(struct daemon *daemon)
 	tzset(); /* reads a file, which the log would do later */
 	startup_raise_file_limit();
 	startup_keep_memory();
+	peer_auth_init();
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
@@ -438,7 +439,9 @@ static void serve(struct daemon *daemon)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		r = peer_auth_read(fd, &peer);
 		if (r < 0 || !peer_auth_first(daemon->service.config, &peer))
-			die_with("the connection's other end belongs to another user");
+			die_with("the connection's other end belongs to another user, or to one "
+				 "that has no "
+				 "name in this user namespace");
 		r = agent_conn_new(&daemon->service, &agent_endpoint, fd, &peer);
 	} else {
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
