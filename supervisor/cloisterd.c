@@ -252,6 +252,8 @@ static void start_spawner(struct daemon *daemon)
 			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
 	r = spawner_link_start(&start, &daemon->spawner, &message);
 
+	if (r < 0 && !feature_is_present("system_calls"))
+		log_error("%s", feature_remedy("system_calls"));
 	if (r < 0 && message)
 		die_with(message);
 	if (r < 0)
@@ -381,6 +383,7 @@ static void start(struct daemon *daemon)
 	tzset(); /* reads a file, which the log would do later */
 	startup_raise_file_limit();
 	startup_keep_memory();
+	peer_auth_init();
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
@@ -436,7 +439,9 @@ static void serve(struct daemon *daemon)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		r = peer_auth_read(fd, &peer);
 		if (r < 0 || !peer_auth_first(daemon->service.config, &peer))
-			die_with("the connection's other end belongs to another user");
+			die_with("the connection's other end belongs to another user, or to one "
+				 "that has no "
+				 "name in this user namespace");
 		r = agent_conn_new(&daemon->service, &agent_endpoint, fd, &peer);
 	} else {
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);

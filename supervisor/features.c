@@ -5,6 +5,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/landlock.h"
+#include "supervisor/calls_probe.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/id_range.h"
@@ -102,75 +103,101 @@ static bool may_limit_cores(const struct cgroup *cgroup)
 	return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1;
 }
 
+static bool has_calls(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return calls_probe();
+}
+
+static const char *remedy_of_namespaces(void)
+{
+	return namespaces_remedy("/proc/sys", namespaces.error);
+}
+
+static const char *remedy_of_proc(void)
+{
+	if (namespaces.error != 0)
+		return "that could not be tried, because there are no namespaces to try it in: see "
+		       "namespaces and system_calls";
+	return "/proc has parts masked here, as containers have: run the container with "
+	       "--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
+	       "(docker) or procMount: Unmasked (Kubernetes), and without "
+	       "ProtectKernelTunables= and the like in cloisterd's unit";
+}
+
 #define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
 
 static const struct feature {
 	const char *name;
 	bool (*is_there)(const struct cgroup *cgroup);
-	const char *remedy; /* NULL: namespaces_remedy says */
+	const char *remedy; /* NULL: that_says() does */
 	const char *cost;
+	const char *(*that_says)(void);
 } features[] = {
 	{"cgroups", has_cgroup,
 		"no cgroup with the memory and pids controllers is delegated to cloisterd: start "
-		"it as a service with Delegate=yes, as in: " DELEGATE,
+		"it as a service with Delegate=yes, as in: " DELEGATE "; in a container its "
+		"/sys/fs/cgroup must be writable to cloisterd's user, and cloisterd its first "
+		"process (cgroup_writable of containerd 2.1)",
 		"a command's memory is bounded by nothing but the machine's, and its processes "
-		"only together with all others of its workspace"},
+		"only together with all others of its workspace",
+		NULL},
 	{"cpu_controller", has_cpu, "delegate the cpu controller to cloisterd's cgroup: " DELEGATE,
-		"one workspace can take all processors from the others"},
+		"one workspace can take all processors from the others", NULL},
 	{"io_controller", has_io,
 		"delegate the io controller to cloisterd's cgroup, on a kernel that has "
 		"io.weight: " DELEGATE,
-		"one workspace can slow down the disk for the others"},
+		"one workspace can slow down the disk for the others", NULL},
 	{"landlock", has_landlock,
 		"run Linux 5.19 or later with landlock among the security modules of its "
 		"command line (lsm=), and do not forbid its system calls",
-		"what a process may open and make is held by its mount namespace alone"},
+		"what a process may open and make is held by its mount namespace alone", NULL},
 	{"openat2", resolves_beneath,
 		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
-		"paths are resolved one component at a time, which is slower"},
+		"paths are resolved one component at a time, which is slower", NULL},
 	{"subordinate_ids", has_subordinate_ids,
 		"the user that cloisterd runs as has no range of its own in /etc/subuid and "
 		"/etc/subgid: usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER",
 		"there is no system mode: workspaces have no ids of their own, and are apart by "
-		"their namespaces alone"},
+		"their namespaces alone",
+		NULL},
 	{"uidmap", has_uidmap,
 		"neither has cloisterd CAP_SETUID and CAP_SETGID at its start "
 		"(AmbientCapabilities= in its unit) nor are newuidmap and newgidmap installed: "
 		"apt install uidmap",
-		"subordinate ids cannot be mapped, so there is no system mode"},
+		"subordinate ids cannot be mapped, so there is no system mode", NULL},
+	{"system_calls", has_calls, NULL, "no workspace can be opened, if cloisterd starts at all",
+		calls_remedy},
 	{"namespaces", makes_namespaces, NULL,
-		"no workspace can be opened, if cloisterd starts at all"},
-	{"fresh_proc", mounts_proc,
-		"/proc has parts masked here, as containers have: run the container with "
-		"--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
-		"(docker) or procMount: Unmasked (Kubernetes), and without ProtectKernelTunables= "
-		"and the like in cloisterd's unit",
-		"no workspace can be opened"},
+		"no workspace can be opened, if cloisterd starts at all", remedy_of_namespaces},
+	{"fresh_proc", mounts_proc, NULL, "no workspace can be opened", remedy_of_proc},
 	{"core_limit", may_limit_cores,
 		"the hard limit on core files is 0: start cloisterd with 1 (LimitCORE=1 in its "
-		"unit, "
-		"ulimit -H -c 1), which keeps cores away just as well",
+		"unit, ulimit -H -c 1), which keeps cores away just as well",
 		"where the host's core_pattern is a pipe, a program that runs as root reads what "
-		"crashed commands leave"},
+		"crashed commands leave",
+		NULL},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
-		"descriptors that clients pass are received and closed by a thread of their own"},
+		"descriptors that clients pass are received and closed by a thread of their own",
+		NULL},
 };
 
-static const char *namespaces_fix;
 static bool present[ARRAY_SIZE(features)];
+static const char *remedies[ARRAY_SIZE(features)]; /* found out while files can be read */
 
 void features_probe(const struct cgroup *cgroup)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		present[i] = features[i].is_there(cgroup);
-	namespaces_fix = namespaces_remedy("/proc/sys", namespaces.error);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		remedies[i] = features[i].remedy ? features[i].remedy : features[i].that_says();
 }
 
 static const char *remedy_of(const struct feature *feature)
 {
-	return feature->remedy ? feature->remedy : namespaces_fix;
+	return remedies[feature - features];
 }
 
 void features_each(void (*each)(void *context, const struct feature_report *report), void *context)
@@ -194,6 +221,13 @@ static const struct feature *find(const char *name)
 bool feature_is_known(const char *name)
 {
 	return find(name) != NULL;
+}
+
+const char *feature_remedy(const char *name)
+{
+	const struct feature *feature = find(name);
+
+	return feature ? remedy_of(feature) : NULL;
 }
 
 bool feature_is_present(const char *name)

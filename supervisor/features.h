@@ -27,6 +27,10 @@ bool feature_is_known(const char *name);
 /** Whether features_probe() found it. */
 bool feature_is_present(const char *name);
 
+/** What to do where features_probe() did not find it; NULL: there is no such feature. Static
+ * storage. */
+const char *feature_remedy(const char *name);
+
 /** The known names, for a message. Static storage. */
 const char *feature_names(void);
 

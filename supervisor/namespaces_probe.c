@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/capability.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,18 @@ static bool says(const char *sys, const char *name, const char *value)
 	return strcmp(text, value) == 0;
 }
 
+/* Since Linux 5.12. user_namespaces(7) */
+static bool may_map_root(void)
+{
+	cap_t own = cap_get_proc();
+	cap_flag_value_t setfcap = CAP_CLEAR;
+
+	if (own)
+		(void)cap_get_flag(own, CAP_SETFCAP, CAP_EFFECTIVE, &setfcap);
+	cap_free(own);
+	return setfcap == CAP_SET;
+}
+
 const char *namespaces_remedy(const char *sys, int error)
 {
 	static const struct {
@@ -113,9 +126,15 @@ const char *namespaces_remedy(const char *sys, int error)
 	for (size_t i = 0; i < ARRAY_SIZE(causes); i++)
 		if (says(sys, causes[i].name, causes[i].value))
 			return causes[i].remedy;
+	if (error == EPERM && geteuid() == 0 && !may_map_root())
+		return "a container's root can map itself only with CAP_SETFCAP: run cloisterd as "
+		       "another user of the container (--user in docker and podman, runAsUser: in "
+		       "Kubernetes), or name the user to become (user =, with CAP_SETUID and "
+		       "CAP_SETGID), or add the capability SETFCAP";
 	if (error == ENOSPC)
 		return "a limit of namespaces is reached, perhaps an outer container's: see "
 		       "user.max_*_namespaces there";
 	return "the container's seccomp profile or the host's policy forbids namespaces: run the "
-	       "container with --security-opt seccomp=unconfined, or cloisterd outside it";
+	       "container with --security-opt seccomp=unconfined (docker, podman) or "
+	       "seccompProfile: {type: Unconfined} (Kubernetes), or cloisterd outside it";
 }

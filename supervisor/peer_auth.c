@@ -5,8 +5,59 @@
 #include "supervisor/config.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define NO_ID    UINT32_MAX /* no user or group has it, and no configuration can name it */
+#define EVERY_ID UINT32_MAX /* as many ids as there are */
+
+/* What the kernel says instead of an id that our user namespace has no name for; NO_ID: there is
+ * none of that kind. */
+static uint32_t unmapped_uid = NO_ID, unmapped_gid = NO_ID;
+
+/* The first number in the file at @path whose line has @skipped numbers before it; @otherwise if
+ * there is none. */
+static uint32_t read_number(const char *path, unsigned skipped, uint32_t otherwise)
+{
+	FILE *file = fopen(path, "re");
+	uint32_t number;
+	int n = 1;
+
+	if (!file)
+		return otherwise;
+	for (unsigned i = 0; n == 1 && i <= skipped; i++)
+		n = fscanf(file, "%" SCNu32, &number);
+	fclose(file);
+	return n == 1 ? number : otherwise;
+}
+
+static uint32_t stands_for_unmapped(const char *map, const char *overflow)
+{
+	return read_number(map, 2, 0) == EVERY_ID ? NO_ID : read_number(overflow, 0, 65534);
+}
+
+void peer_auth_init(void)
+{
+	unmapped_uid = stands_for_unmapped("/proc/self/uid_map", "/proc/sys/kernel/overflowuid");
+	unmapped_gid = stands_for_unmapped("/proc/self/gid_map", "/proc/sys/kernel/overflowgid");
+}
+
+/* Whoever has no id here has none that a configuration can mean. */
+static void forget_unmapped(struct peer_credentials *peer)
+{
+	size_t kept = 0;
+
+	if (peer->uid == unmapped_uid)
+		peer->uid = NO_ID;
+	if (peer->gid == unmapped_gid)
+		peer->gid = NO_ID;
+	for (size_t i = 0; i < peer->n_groups; i++)
+		if (peer->groups[i] != unmapped_gid)
+			peer->groups[kept++] = peer->groups[i];
+	peer->n_groups = kept;
+}
 
 /* The kernel says how many there are when they do not fit. */
 static int read_groups(int fd, struct peer_credentials *peer)
@@ -45,6 +96,7 @@ int peer_auth_read(int fd, struct peer_credentials *ret)
 	r = read_groups(fd, &peer);
 	if (r < 0)
 		return r;
+	forget_unmapped(&peer);
 	*ret = peer;
 	return 0;
 }

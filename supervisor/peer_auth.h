@@ -19,12 +19,19 @@ enum control_role {
 
 /* As they were when the client connected. */
 struct peer_credentials {
-	uid_t uid;
+	uid_t uid; /* -1, and so the gid: of no name in our user namespace */
 	gid_t gid;
 	pid_t pid;     /* in our pid namespace, or 0; may be another process's by now */
 	gid_t *groups; /* supplementary */
 	size_t n_groups;
 };
+
+/**
+ * Finds out what the kernel says of peers who are outside of our user namespace, as those of other
+ * containers are: an id that may be a real user's here ("nobody", 65534). From now on they have the
+ * id -1, which is nobody's. Before lock-down. user_namespaces(7), "/proc/sys/kernel/overflowuid".
+ */
+void peer_auth_init(void);
 
 /** The credentials of the peer of the connected socket @fd: SO_PEERCRED and SO_PEERGROUPS, unix(7).
  * 0 and *ret to be released with peer_credentials_done, or -errno. */

@@ -55,10 +55,18 @@ static int become(const struct passwd *entry, bool keep_mapping)
 
 int startup_leave_root(const char *user, bool keep_mapping, const char **ret_message)
 {
+	bool host_root = host_root_is_us();
 	const struct passwd *entry;
 
-	if (!host_root_is_us())
+	/* A container's root is an ordinary user, but the spawner's maps have no place for it in
+	 * system mode. */
+	if (geteuid() != 0 || (!host_root && !user && !keep_mapping))
 		return 0;
+	if (!host_root && !user) {
+		*ret_message = "in system mode cloisterd does not run as root, not even as a "
+			       "container's: name the user to become (user = in the configuration)";
+		return -EPERM;
+	}
 	if (!user) {
 		*ret_message =
 			"cloisterd does not run as root: start it as an ordinary user, or name the "
@@ -71,7 +79,7 @@ int startup_leave_root(const char *user, bool keep_mapping, const char **ret_mes
 			entry ? "the user to become must not be root" : "there is no such user";
 		return -EINVAL;
 	}
-	*ret_message = "cannot become the user";
+	*ret_message = "cannot become the user: that takes CAP_SETUID and CAP_SETGID";
 	return become(entry, keep_mapping);
 }
 

@@ -7,8 +7,10 @@
  */
 
 /**
- * Refuses to run as the host's root, or becomes @user (NULL: none named) if it is. 0, or -errno
- * with a sentence in @ret_message (static) that says what to do. With @keep_mapping CAP_SETUID and
+ * Becomes @user (NULL: none named) if it is root, the host's or a container's. Without a user it
+ * refuses to run as the host's root, and as a container's in system mode. 0, or -errno with a
+ * sentence in
+ * @ret_message (static) that says what to do. With @keep_mapping CAP_SETUID and
  * CAP_SETGID are kept, for id_range_map(). credentials(7).
  */
 int startup_leave_root(const char *user, bool keep_mapping, const char **ret_message);

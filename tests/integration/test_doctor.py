@@ -27,7 +27,7 @@ def feature(daemon, name):
 
 
 def test_a_host_that_has_them(daemon, client, workspace):
-    for name in "namespaces", "fresh_proc":
+    for name in "namespaces", "fresh_proc", "system_calls":
         assert feature(daemon, name) == {"feature": name, "present": True, "cost": None, "fix": None}
     client.run("true")
 
@@ -47,6 +47,7 @@ def test_no_namespaces_for_workspaces(start_daemon, area, account, name):
     found = feature(daemon, "namespaces")
     assert not found["present"] and f"sysctl -w user.max_{name}_namespaces=15000" in found["fix"]
     assert "no workspace can be opened" in found["cost"]
+    assert "could not be tried" in feature(daemon, "fresh_proc")["fix"]  # /proc is not to blame
     with pytest.raises(RpcError):
         daemon.new_workspace(daemon.connect())
 
@@ -88,3 +89,29 @@ def test_it_can_be_required(area, account):
                     str(place / "state"), launcher=[*masked, *as_account(account)])
     assert done.returncode == 1
     assert b"the configuration requires fresh_proc" in done.stderr
+
+
+@pytest.mark.parametrize("lacking,said", [
+    ("mount_setattr", ["older than cloister needs", "mount_setattr (Linux 5.12)", "run Linux 5.12 or later"]),
+    ("pidfd_open", ["pidfd_open (Linux 5.3)", "run Linux 5.12 or later"]),
+    ("openat2", ["openat2 (Linux 5.6)"]),
+    ("keyctl-refused", ["refused to us: keyctl:", "seccompProfile: {type: Unconfined}"]),
+    ("pivot_root-refused", ["refused to us: pivot_root:", "seccomp=unconfined"]),
+])
+def test_an_old_kernel_and_a_strict_container(start_daemon, lacking, said):
+    """cloisterd runs there and tells; what it says of the cost is true."""
+    daemon = start_daemon(without=lacking)
+    found = feature(daemon, "system_calls")
+    assert not found["present"] and all(words in found["fix"] for words in said), found
+    assert len(found["fix"].split("(Linux")) <= 2, "more is said to be missing than is"
+    assert "no workspace can be opened" in found["cost"]
+    with pytest.raises(RpcError):
+        daemon.new_workspace(daemon.connect())
+
+
+def test_a_kernel_too_old_to_start_on(area):
+    place = area.new_directory()
+    done = area.run("cloisterd", "--agent-socket", str(place / "s"), "--state-dir", str(place / "state"),
+                    without="close_range")
+    assert done.returncode == 1
+    assert b"close_range (Linux 5.9): run Linux 5.12 or later" in done.stderr, done.stderr

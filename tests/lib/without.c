@@ -3,8 +3,9 @@
  * usage: without FEATURE PROGRAM [ARGUMENT...]
  *
  * Runs a program, and all that it starts, where the kernel has not got FEATURE: "landlock",
- * "landlock-disabled" (built in and turned off when the machine was booted), "openat2" or
- * "nothing", which refuses a call that nobody makes, for measuring against.
+ * "landlock-disabled" (built in and turned off when the machine was booted), "openat2", a call that
+ * an old kernel has not got or a container's filter refuses, or "nothing", which refuses a call
+ * that nobody makes, for measuring against.
  */
 #include <errno.h>
 #include <seccomp.h>
@@ -19,6 +20,11 @@ static const struct {
 	{"landlock", SCMP_SYS(landlock_create_ruleset), ENOSYS},
 	{"landlock-disabled", SCMP_SYS(landlock_create_ruleset), EOPNOTSUPP},
 	{"openat2", SCMP_SYS(openat2), ENOSYS},
+	{"mount_setattr", SCMP_SYS(mount_setattr), ENOSYS},
+	{"close_range", SCMP_SYS(close_range), ENOSYS},
+	{"pidfd_open", SCMP_SYS(pidfd_open), ENOSYS},
+	{"keyctl-refused", SCMP_SYS(keyctl), EPERM},
+	{"pivot_root-refused", SCMP_SYS(pivot_root), EPERM},
 	{"nothing", SCMP_SYS(nfsservctl), ENOSYS},
 };
 

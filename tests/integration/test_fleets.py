@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""packaging/fleets: manifests that their engines take, pods as the manifests make them, and sockets from afar."""
+
+import copy
+import json
+import os
+
+import pytest
+
+from daemon import ROOT
+from npm import Packages
+from pod import Pod, reason_against
+
+FLEETS = ROOT / "packaging" / "fleets"
+SCRIPT = ROOT / "tests" / "lib" / "manifests.mjs"
+PINNED = {"@kubernetes/client-node": "2.0.1", "kubernetes-models": "4.5.1", "hcl2-parser": "1.0.3", "yaml": "2.9.1"}
+FILES = [FLEETS / "kubernetes" / "sidecar.yaml", FLEETS / "kubernetes" / "daemonset.yaml", FLEETS / "cloister.nomad.hcl"]
+UNCONFINED = "seccompProfile: {type: Unconfined}"
+needs_pods = pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
+
+
+@pytest.fixture(scope="module")
+def packages(area):
+    return Packages(area.new_directory("npm"), PINNED, least=18)
+
+
+def parsed(packages, area, *files):
+    return packages.run(area.account, area.home, SCRIPT, *files)
+
+
+@pytest.fixture(scope="module")
+def manifests(packages, area):
+    done = parsed(packages, area, *FILES)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def of_kind(objects, kind):
+    (found,) = [thing for thing in objects if thing["kind"] == kind]
+    return found
+
+
+@pytest.mark.parametrize("right, wrong, said", [
+    ("hostUsers: false", "hostUsers: \"no\"", "hostUsers must be boolean"),
+    ("            procMount:", "            procMounts:", 'has no field "procMounts"'),
+    ("      containers:", "      contaners:", "containers"),
+])
+def test_what_the_api_would_not_take_is_seen(packages, area, right, wrong, said):
+    text = FILES[1].read_text()
+    assert right in text
+    broken = area.new_directory("broken") / "daemonset.yaml"
+    broken.write_text(text.replace(right, wrong, 1))
+    done = parsed(packages, area, broken)
+    assert done.returncode == 1 and said in done.stderr, done
+
+
+def test_the_nomad_job(manifests, packages, area):
+    (job,) = manifests["cloister.nomad.hcl"]["job"]["cloister"]
+    (group,) = job["group"]["cloister"]
+    assert job["type"] == "system"
+    assert [task["driver"] for (task,) in group["task"].values()] == ["raw_exec", "raw_exec"]
+    broken = area.new_directory("broken") / "cloister.nomad.hcl"
+    broken.write_text(FILES[2].read_text().replace('group "cloister" {', 'group "cloister"'))
+    assert parsed(packages, area, broken).returncode == 1
+
+
+@pytest.fixture
+def start_pod(area):
+    started = []
+    os.chmod(area.path, 0o755)
+
+    def start(spec, container, objects):
+        maps = {thing["metadata"]["name"]: thing["data"] for thing in objects if thing["kind"] == "ConfigMap"}
+        started.append(Pod(area.new_directory("pod"), spec, container, maps, area.bin))
+        return started[-1]
+
+    yield start
+    for pod in started:
+        pod.stop()
+
+
+def sidecar(manifests):
+    objects = copy.deepcopy(manifests["sidecar.yaml"])
+    spec = of_kind(objects, "Pod")["spec"]
+    return spec, spec["initContainers"][0], objects
+
+
+def daemon_set(manifests):
+    objects = copy.deepcopy(manifests["daemonset.yaml"])
+    spec = of_kind(objects, "DaemonSet")["spec"]["template"]["spec"]
+    return spec, spec["containers"][0], objects
+
+
+def passes(pod, uid):
+    done = pod.ctl(uid, "selftest")
+    assert done.returncode == 0 and "the walls: passed" in done.stdout, (done, pod.log())
+
+
+def succeeds(done):
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)["output"]
+
+
+@needs_pods
+def test_the_sidecar(start_pod, manifests):
+    """Without any capability; and the agents' containers are tenants by their runAsUser."""
+    pod = start_pod(*sidecar(manifests))
+    assert pod.serves, pod.log()
+    passes(pod, 900)
+    for uid, name in (1001, "writer"), (1002, "reviewer"):
+        succeeds(pod.call(uid, "write_file", "path=who", f"content={name}"))
+    assert succeeds(pod.call(1001, "run_command", "command=cat who"))["stdout"] == "writer"
+    stranger = pod.call(1003, "list_directory", "path=.")
+    assert stranger.returncode == 3 and "FORBIDDEN" in stranger.stderr, stranger
+
+
+@needs_pods
+def test_the_daemon_set(start_pod, manifests):
+    """In system mode: ids of their own for workspaces, and no capability left in cloisterd."""
+    pod = start_pod(*daemon_set(manifests))
+    assert pod.serves, pod.log()
+    passes(pod, 0)
+    owners = set()
+    for uid in 1001, 1002:
+        succeeds(pod.call(uid, "run_command", "command=touch here"))
+    for tenant in "blue", "green":
+        owners.add((pod.volumes.paths["state"] / "state/workspaces" / tenant / "w").stat().st_uid)
+    assert len(owners) == 2 and all(owner > pod.volumes.base + 2000 for owner in owners), owners
+    status = pod.run(0, "sh", "-c", "grep -l '^Name:.cloisterd' /proc/[0-9]*/status | xargs grep -hE '^(Uid|Cap(Prm|Eff))'")
+    assert "Uid:\t900\t900\t900\t900" in status.stdout, status
+    assert "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000" in status.stdout, status
+
+
+def without(setting, value=None):
+    def change(_, context):
+        if value is None:
+            del context[setting]
+        else:
+            context[setting] = value
+    return change
+
+
+def capabilities(*names):
+    return lambda _, context: context["capabilities"].update(add=list(names))
+
+
+def default_profile_with_admin(spec, context):
+    """The capability that makes the runtime's profile wider makes it not wide enough."""
+    without("seccompProfile")(spec, context)
+    capabilities("SYS_ADMIN")(spec, context)
+
+
+def as_root(_, context):
+    context.update(runAsUser=0, runAsGroup=0)
+
+
+def without_user(objects):
+    """The DaemonSet's configuration, and nobody for the pod's root to become."""
+    data = of_kind(objects, "ConfigMap")["data"]
+    data["cloister.conf"] = data["cloister.conf"].replace("user = cloister\n", "")
+
+
+@needs_pods
+@pytest.mark.parametrize("change, said", [
+    (without("procMount"), ["the configuration requires fresh_proc", "procMount: Unmasked (Kubernetes)"]),
+    (without("seccompProfile"), ["the configuration requires system_calls", "clone3", UNCONFINED]),
+    (default_profile_with_admin, ["requires system_calls: refused to us: pivot_root, keyctl:", UNCONFINED]),
+    (as_root, ["CAP_SETFCAP", "runAsUser: in Kubernetes"]),
+], ids=["procMount", "seccompProfile", "SYS_ADMIN", "runAsUser"])
+def test_each_setting_of_the_sidecar_is_needed(start_pod, manifests, change, said):
+    spec, container, objects = sidecar(manifests)
+    change(spec, container["securityContext"])
+    pod = start_pod(spec, container, objects)
+    assert not pod.serves
+    assert all(words in pod.log() for words in said), pod.log()
+
+
+@needs_pods
+@pytest.mark.parametrize("change, said", [
+    (without("procMount"), ["the configuration requires fresh_proc"]),
+    (without("seccompProfile"), ["the configuration requires system_calls", UNCONFINED]),
+    (capabilities(), ["cannot become the user: that takes CAP_SETUID and CAP_SETGID"]),
+    (capabilities("SETGID"), ["cannot become the user: that takes CAP_SETUID and CAP_SETGID"]),
+    (capabilities("SETUID"), ["cannot become the user: that takes CAP_SETUID and CAP_SETGID"]),
+], ids=["procMount", "seccompProfile", "capabilities", "SETUID", "SETGID"])
+def test_each_setting_of_the_daemon_set_is_needed(start_pod, manifests, change, said):
+    spec, container, objects = daemon_set(manifests)
+    change(spec, container["securityContext"])
+    pod = start_pod(spec, container, objects)
+    assert not pod.serves
+    assert all(words in pod.log() for words in said), pod.log()
+
+
+@needs_pods
+def test_system_mode_is_no_containers_roots(start_pod, manifests):
+    spec, container, objects = daemon_set(manifests)
+    without_user(objects)
+    pod = start_pod(spec, container, objects)
+    assert not pod.serves and "name the user to become (user = in the configuration)" in pod.log()

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent socket from elsewhere: through ssh -L, a proxy of Unix sockets, and out of other user namespaces."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import Client, RpcError, acting_as
+from daemon import ROOT
+from npm import unavailable
+
+MANIFEST = ROOT / "packaging" / "fleets" / "kubernetes" / "daemonset.yaml"
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to be several users")
+
+
+def config(*tenants):
+    lines = ["[cloister]", "agent_socket_mode = 0666"]
+    for name, user in tenants:
+        lines += [f"[tenant {name}]", f"users = {user}", "managed = yes"]
+    return "\n".join([*lines, ""])
+
+
+def tenant_of(client):
+    return client.call("workspace.open", {"workspace": "w"})["tenant"]
+
+
+def is_refused(client):
+    with pytest.raises(RpcError) as refusal:
+        client.call("workspace.list")
+    return refusal.value.name == "FORBIDDEN"
+
+
+def listens_at(path):
+    def can_connect():
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(path)) == 0
+    return procfs.eventually(can_connect, 30)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def sshd_config(**ours):
+    """The DaemonSet's, with keys, port and users of our own."""
+    lines = MANIFEST.read_text().splitlines()
+    lines = lines[lines.index("  sshd_config: |") + 1:]
+    settings = dict(line.split(maxsplit=1) for line in lines[:lines.index("---")])
+    assert ours.keys() <= settings.keys() and settings["ForceCommand"] == "/bin/false"
+    # The files lie in /tmp.
+    return "".join(f"{key} {value}\n" for key, value in {**settings, **ours, "StrictModes": "no"}.items())
+
+
+class Sshd:
+    """A server of our own, on a port of the loopback, with keys that were made for it."""
+
+    def __init__(self, place):
+        self.place, self.port = place, free_port()
+        self.clients = []
+        (place / "keys").mkdir()
+        self.key("host_key")
+        (place / "config").write_text("ListenAddress 127.0.0.1\n" + sshd_config(
+            Port=self.port, HostKey=place / "host_key", AuthorizedKeysFile=place / "keys/%u", AllowUsers="*"))
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        self.log = open(place / "log", "wb")
+        self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", place / "config"],
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def key(self, name):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.place / name], check=True)
+        return (self.place / f"{name}.pub").read_text()
+
+    def admit(self, user):
+        # Without a password, and not locked, as "!" is to a sshd without PAM.
+        subprocess.run(["usermod", "--password", "*", user], check=True)
+        (self.place / "keys" / user).write_text(self.key(f"key-of-{user}"))
+
+    def ssh(self, user, *words):
+        return ["ssh", "-F", "none", "-i", self.place / f"key-of-{user}", "-p", str(self.port), "-o", "BatchMode=yes",
+                "-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={self.place}/known", f"{user}@127.0.0.1",
+                *words]
+
+    def forward(self, user, remote):
+        """ssh -L as that user there: the path of the socket here."""
+        local = self.place / f"of-{user}.sock"
+        self.clients.append(subprocess.Popen(
+            self.ssh(user, "-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{local}:{remote}"),
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log))
+        assert listens_at(local), (self.place / "log").read_text()
+        return local
+
+    def stop(self):
+        for process in [*self.clients, self.process]:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+        self.log.close()
+
+
+@pytest.fixture
+def sshd(area):
+    if not os.path.exists("/usr/sbin/sshd") or not shutil.which("ssh"):
+        unavailable("openssh-server and openssh-client are not installed")
+    place = area.new_directory("ssh")
+    os.chmod(area.path, 0o755)
+    with acting_as(0):
+        started = Sshd(place)
+    procfs.eventually(lambda: b"Server listening" in (place / "log").read_bytes(), 30)
+    yield started
+    started.stop()
+
+
+@needs_root
+def test_through_ssh_the_tenant_is_the_user_who_logged_in(start_daemon, sshd, tenants):
+    """Whoever is at this end, whom a key lets in is who asks; and a stranger there is one."""
+    blue, green, stranger = tenants
+    daemon = start_daemon(config=config(("blue", blue.name), ("green", green.name)))
+    for user in tenants:
+        sshd.admit(user.name)
+    for user, name in (blue, "blue"), (green, "green"):
+        with Client(sshd.forward(user.name, daemon.socket)) as client:
+            assert tenant_of(client) == name
+            client.use("write_file", path="who", content=name)
+            assert client.run("cat who")["stdout"] == name
+    with Client(sshd.forward(stranger.name, daemon.socket)) as client:
+        assert is_refused(client)
+    ran = subprocess.run(sshd.ssh(blue.name, "echo ran"), capture_output=True, timeout=60, check=False)
+    assert ran.returncode != 0 and b"ran" not in ran.stdout
+
+
+@needs_root
+def test_what_runs_ends_with_the_ssh_connection(start_daemon, sshd, tenants):
+    daemon = start_daemon(config=config(("blue", tenants[0].name)))
+    sshd.admit(tenants[0].name)
+    client = Client(sshd.forward(tenants[0].name, daemon.socket))
+    tenant_of(client)
+    number = f"4711.{os.getpid()}"
+    client.begin("run_command", {"command": f"sleep {number}"})
+    assert procfs.eventually(lambda: procfs.having(number), 30)
+    sshd.clients[-1].kill()
+    assert procfs.eventually(lambda: not procfs.having(number), 30)
+    client.close()
+
+
+@needs_root
+def test_through_a_proxy_the_tenant_is_the_proxy(start_daemon, area, tenants):
+    """A mesh's proxy asks in its own name for everybody whom it lets in."""
+    if not shutil.which("socat"):
+        unavailable("socat is not installed")
+    proxy, other, _ = tenants
+    daemon = start_daemon(config=config(("proxied", proxy.name), ("other", other.name)))
+    place = area.new_directory("proxy")
+    os.chmod(place, 0o777)
+    with subprocess.Popen(
+            ["socat", f"UNIX-LISTEN:{place}/s,fork,mode=0666", f"UNIX-CONNECT:{daemon.socket}"],
+            user=proxy.uid, group=proxy.gid, extra_groups=[]) as socat:
+        assert listens_at(place / "s")
+        with Client(place / "s", other.uid, other.gid) as client:
+            assert tenant_of(client) == "proxied"
+            assert client.run("echo here")["stdout"] == "here\n"
+        socat.terminate()
+
+
+def in_namespace(account):
+    """A launcher into a user namespace in which the account has id 900, and nobody else has any."""
+    return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups",
+            "unshare", "--user", "--map-user=900", "--map-group=900"]
+
+
+@needs_root
+@pytest.mark.parametrize("line", ["users = 65534", "groups = 65534"])
+def test_nobody_is_not_whoever_is_outside(start_daemon, account, tenants, line):
+    """The kernel says 65534 of whoever has no id in cloisterd's user namespace, which is some user's there."""
+    text = config(("everybody", "900")) + "\n".join(["[tenant nobody]", line, "managed = yes", ""])
+    daemon = start_daemon(config=text, launcher=in_namespace(account))
+    with daemon.connect() as client:
+        assert tenant_of(client) == "everybody"
+    for outside in tenants[0], None:
+        with Client(daemon.socket, outside and outside.uid, outside and outside.gid, [tenants[1].gid]) as client:
+            assert is_refused(client)
