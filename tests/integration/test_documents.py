@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents: every command in them runs and prints what stands there, every file and link is what it is said to be.
+doc/README.md has the conventions by which they are written."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import documents
+from daemon import ROOT, SYSTEM, environment
+from documents import Shell, blocks, commands, output_matches
+from model_server import ModelServer
+
+pytestmark = pytest.mark.skipif(SYSTEM, reason="they are written for user mode")
+DOCUMENTS = documents.documents()
+EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
+# What a checkout has that the documents use.
+CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "tests/run")
+# Blocks without a command that are neither run nor parsed, each with what it is.
+OTHER = {"text"}
+LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "yaml", "hcl"} | OTHER
+
+
+def place_for(area, document):
+    """A home directory of the user's with a checkout in it, built."""
+    home = area.directory("-".join(document.relative_to(ROOT).parts))
+    checkout = home / "cloister"
+    for name in CHECKOUT:
+        source, target = ROOT / name, checkout / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+        else:
+            shutil.copy(source, target)
+    programs = checkout / "build" / "release"
+    programs.mkdir(parents=True)
+    (programs / "bin").symlink_to(area.bin)
+    for directory, _, names in os.walk(home):
+        for path in (directory, *(os.path.join(directory, name) for name in names)):
+            os.lchown(path, area.account.uid, area.account.gid)
+    return home, checkout
+
+
+def write_file(area, place, block):
+    """A block whose fence names a file is that file."""
+    path = place / block.words[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(block.text)
+    os.lchown(path, area.account.uid, area.account.gid)
+
+
+def check_command(shell, command):
+    lines, status = shell.run(command.text)
+    assert status not in (126, 127), f"{command.where}: {command.text}: {lines}"
+    assert output_matches(command.output, lines), (
+        f"{command.where}: {command.text}\n" + "\n".join(lines) + "\n-- and not --\n" + "\n".join(command.output))
+
+
+@EVERY
+def test_commands(area, document):
+    """In order, in one shell, as the user."""
+    home, checkout = place_for(area, document)
+    runtime = home / "run"
+    runtime.mkdir(mode=0o700)
+    area.account.own(runtime)
+    env = {**environment(home), "XDG_RUNTIME_DIR": str(runtime), "LANG": "C.UTF-8", "USER": area.account.name}
+    with contextlib.ExitStack() as stack:
+        model = stack.enter_context(ModelServer(SCRIPTS.get(document.name, [])))
+        env.update(OLLAMA_HOST=model.url, OPENAI_BASE_URL=f"{model.url}/v1", OPENAI_API_KEY="none")
+        shell = stack.enter_context(contextlib.closing(Shell(area.account, checkout, env)))
+        for block in blocks(document):
+            if block.language == "console" and block.words[1:] != ["root"]:
+                for command in commands(block):
+                    check_command(shell, command)
+            elif len(block.words) > 1 and block.language not in ("console", "transcript"):
+                write_file(area, checkout, block)
+        shell.run('jobs=$(jobs -p); [ -z "$jobs" ] || { kill $jobs; wait; }')
+        assert not model.faults and len(model.requests) == len(model.messages)
+
+
+@EVERY
+def test_every_block_is_known(document):
+    for block in blocks(document):
+        assert block.language in LANGUAGES, f"{block}: a block of an unknown language"
+        assert block.lines, f"{block}: an empty block"
+        assert block.language == "console" or not re.search(r"^[$#] \w", block.text, re.MULTILINE) \
+            or block.language in ("sh", "python", "ini", "yaml", "hcl"), f"{block}: a command that nobody runs"
+    for number, line in documents.outside(document):
+        assert not re.match(r" +[$#→←] ", line), f"{document}:{number}: a command outside of a fence"
+
+
+def test_the_two_commands():
+    """README's way to set up is these two, and they are there."""
+    text = (ROOT / "README.md").read_text()
+    section = text.split("\n## Setting up\n")[1].split("\n## ")[0]
+    assert re.findall(r"^    (\S+)", section, re.MULTILINE) == ["packaging/quickstart", "tests/run"]
+    for name in ("packaging/quickstart", "tests/run"):
+        assert os.access(ROOT / name, os.X_OK)
+        subprocess.run(["bash", "-n", ROOT / name], check=True)
+
+
+def anchors(document):
+    """GitHub's names of a document's headings."""
+    found = set()
+    for _, line in documents.outside(document):
+        if line.startswith("#"):
+            text = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", line.lstrip("#").strip()).lower()
+            found.add(re.sub(r"[^\w\- ]", "", text).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *(ROOT / name for name in (
+    "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md"))], ids=lambda document: str(document.relative_to(ROOT)))
+def test_links(document):
+    text = "\n".join(line for _, line in documents.outside(document))
+    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"", text):
+        name, _, anchor = "".join(target).partition("#")
+        if re.match(r"[a-z]+:", name):
+            continue
+        path = (document.parent / name).resolve() if name else document
+        assert path.exists(), f"{document}: {name} is not there"
+        assert not anchor or anchor in anchors(path), f"{document}: {name}#{anchor} is not there"
+
+
+def parse(block):
+    try:
+        return json.loads(block.text)
+    except ValueError as error:
+        raise AssertionError(f"{block}: {error}") from error
+
+
+@EVERY
+def test_json(document):
+    for block in blocks(document):
+        if block.language == "json":
+            parse(block)
+
+
+# What a configuration in a document may name that is not on the machine of the test.
+NOT_HERE = re.compile(r"\S+:\d+: ((admin_group|observer_group|users|groups): there is no (user|group) \"[\w-]+\""
+                      r"|(roots|readonly_paths): \"[/\w.-]+\": No such file or directory)")
+
+
+def check_config(area, text):
+    """What cloisterd --check says to it but that its users and directories are not here."""
+    path = area.new_directory("config") / "cloister.conf"
+    path.write_text(text)
+    area.account.own(path)
+    checked = area.run("cloisterd", "--config", str(path), "--check")
+    complaints = [line for line in checked.stderr.decode().splitlines() if not NOT_HERE.fullmatch(line)]
+    return complaints or ([] if checked.returncode in (0, 1) else [checked.returncode])
+
+
+@EVERY
+def test_configurations(area, document):
+    for block in blocks(document):
+        if block.language == "ini" and "[cloister]" in block.lines or "[tenant " in block.text:
+            assert not check_config(area, block.text), f"{block}"
+
+
+def test_a_wrong_configuration_is_seen(area):
+    assert not check_config(area, "[tenant a]\nusers = nobody-of-this-name\nroots = /nowhere/at/all\n")
+    assert check_config(area, "[tenant a]\nusers = nobody-of-this-name\nwieght = 3\n")
+
+
+def test_a_wrong_output_is_seen():
+    """The comparisons are what the documents' truth hangs on."""
+    assert output_matches(["a", "...", "d"], ["a", "b", "c", "d"]) and output_matches(["x ... z"], ["x y z"])
+    assert output_matches(["...", "b"], ["b"]) and output_matches([], [])
+    for expected, lines in ((["a"], ["b"]), (["a"], []), ([], ["a"]), (["a", "..."], ["b"]), (["x ... z"], ["x y"]),
+                            (["...", "d"], ["d", "e"]), (["a.c"], ["abc"])):
+        assert not output_matches(expected, lines)
+    matches = documents.value_matches
+    assert matches({"a": "…", "b": ["x…z"]}, {"a": 3, "b": ["xyz"]}) and matches({"a": 1, "…": "…"}, {"a": 1, "b": 2})
+    for expected, value in (({"a": 1}, {"a": 1, "b": 2}), ({"a": 1}, {}), ({"…": "…", "a": 1}, {"b": 1}), ([1], [1, 2]),
+                            ("x…z", "xy"), (True, 1), (1, True), ("x…", 3)):
+        assert not matches(expected, value)
+
+
+def calling(*calls, content=""):
+    """As Ollama sends a model's calls."""
+    return {"role": "assistant", "content": content,
+            "tool_calls": [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]}
+
+
+# What the model of a document's agents says.
+SCRIPTS = {}
