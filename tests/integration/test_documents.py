@@ -190,3 +190,69 @@ def calling(*calls, content=""):
 
 # What the model of a document's agents says.
 SCRIPTS = {}
+
+
+def in_its_place(value, home):
+    """A transcript's /home/me is the user's home."""
+    return json.loads(json.dumps(value).replace("/home/me", str(home)))
+
+
+def replay(daemon, block, home):
+    connect = daemon.control if block.words[1:] == ["control"] else daemon.connect
+    number = 0
+    with connect() as client:
+        for sent, message, where in documents.messages(block):
+            message = in_its_place(message, home)
+            if sent:
+                client.send(message)
+                continue
+            answer = client.receive()
+            assert documents.value_matches(message, answer), f"{where}: what came is {json.dumps(answer, ensure_ascii=False)}"
+            number += 1
+    return number
+
+
+@EVERY
+def test_transcripts(area, start_daemon, document):
+    """Each block on a connection of its own, all of a document with one cloisterd."""
+    transcripts = [block for block in blocks(document) if block.language == "transcript"]
+    if not transcripts:
+        assert document.name != "protocol.md"
+        return
+    daemon, home = start_daemon(), area.new_directory("home")
+    project = home / "project"
+    project.mkdir()
+    area.account.own(project)
+    for block in transcripts:
+        assert replay(daemon, block, home) > 1
+
+
+def test_the_protocols_lists_are_whole():
+    """Error codes, ends, options and the methods of both sockets: what the source has, the document has, and no more."""
+    text = (ROOT / "doc" / "protocol.md").read_text()
+    codes = set(re.findall(r'^\t\[TOOL_\w+\] = \{"([A-Z_]+)"', (ROOT / "common" / "errors.c").read_text(), re.MULTILINE))
+    table = text.split("| code | what it is |")[1].split("\n## ")[0]
+    assert codes - {"OK"} == set(re.findall(r"`([A-Z_]+)`", table)) and len(codes) > 20
+    ends = re.findall(r'^\t\[ENDED_BY_\w+\] = \{"(\w+)"', (ROOT / "supervisor" / "ended_by.c").read_text(), re.MULTILINE)
+    assert set(ends) == set(re.search(r"`ended_by` is one of `([\w ]+)`", text)[1].split()) and len(ends) > 10
+    source = (ROOT / "supervisor" / "args_decode.c").read_text().split("plain_options[]")[1]
+    options = set(re.findall(r'\{\.name = "(\w+)"', source.split("};")[0]))
+    options |= set(re.findall(r'^\t\{"(\w+)", "', source, re.MULTILINE)) | {"env"}
+    assert options == set(re.findall(r"^\| `(\w+)` \|", text.split("### Options")[1].split("\n## ")[0], re.MULTILINE))
+    for file in ("session.c", "control.c"):
+        methods = re.findall(r'^\t\{"([\w.]+)", (?:method|control)_', (ROOT / "supervisor" / file).read_text(), re.MULTILINE)
+        assert len(methods) > 5
+        for method in methods:
+            assert f"`{method}`" in text or f'"{method}"' in text, method
+
+
+def test_a_wrong_transcript_is_seen(area, start_daemon):
+    """One thing changed in what is to come, and the replay fails."""
+    document = ROOT / "doc" / "protocol.md"
+    block = next(block for block in blocks(document) if block.language == "transcript" and "Unknown parameter" in block.text)
+    daemon, home = start_daemon(), area.new_directory("home")
+    (home / "project").mkdir()
+    assert replay(daemon, block, home) == 6
+    block.lines = [line.replace('"code":"NOT_FOUND"', '"code":"FORBIDDEN"') for line in block.lines]
+    with pytest.raises(AssertionError, match="what came is"):
+        replay(daemon, block, home)
