@@ -26,6 +26,28 @@ OTHER = {"text"}
 LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "yaml", "hcl"} | OTHER
 
 
+def calling(name, **arguments):
+    """As Ollama sends a model's call."""
+    return {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+
+
+def openai_calling(name, **arguments):
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
+
+
+# What the model of a document's agents says, in order.
+SCRIPTS = {"tutorial.md": [
+    calling("run_command", command="python3 check.py"),
+    calling("read_file", path="sums.py"),
+    calling("write_file", path="sums.py", content="def double(x):\n    return x + x\n"),
+    calling("run_command", command="python3 check.py"),
+    {"role": "assistant", "content": "sums.py added one too many. I removed it, and check.py passes now."},
+    openai_calling("search_files", pattern=r"^def (\w+)", path="."),
+    {"role": "assistant", "content": "One: double(x), which gives twice x."},
+]}
+
+
 def place_for(area, document):
     """A home directory of the user's with a checkout in it, built."""
     home = area.directory("-".join(document.relative_to(ROOT).parts))
@@ -79,8 +101,11 @@ def test_commands(area, document):
                     check_command(shell, command)
             elif len(block.words) > 1 and block.language not in ("console", "transcript"):
                 write_file(area, checkout, block)
-        shell.run('jobs=$(jobs -p); [ -z "$jobs" ] || { kill $jobs; wait; }')
+        assert shell.run("jobs -pr")[0] == [], f"{document}: what it starts, it ends"
         assert not model.faults and len(model.requests) == len(model.messages)
+        replies = [json.loads(message["content"]) for request in model.requests for message in request["messages"]
+                   if message["role"] == "tool"]
+        assert all(reply["success"] for reply in replies), replies
 
 
 @EVERY
@@ -141,6 +166,24 @@ def test_json(document):
             parse(block)
 
 
+@EVERY
+def test_mcp_configurations(area, document):
+    """What a client would start by them answers."""
+    for block in blocks(document):
+        servers = parse(block).get("mcpServers", {}) if block.language == "json" else {}
+        for server in servers.values():
+            home = area.new_directory("home")
+            (home / "project").mkdir()
+            area.account.own(home / "project")
+            request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
+            assert set(server) <= {"type", "command", "args"}
+            words = [server["command"], *in_its_place(server["args"], home)]
+            with area.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+                output, _ = process.communicate(json.dumps(request).encode() + b"\n", timeout=120)
+            assert json.loads(output)["result"]["serverInfo"]["name"] == "cloister", f"{block}"
+
+
 # What a configuration in a document may name that is not on the machine of the test.
 NOT_HERE = re.compile(r"\S+:\d+: ((admin_group|observer_group|users|groups): there is no (user|group) \"[\w-]+\""
                       r"|(roots|readonly_paths): \"[/\w.-]+\": No such file or directory)")
@@ -180,16 +223,6 @@ def test_a_wrong_output_is_seen():
     for expected, value in (({"a": 1}, {"a": 1, "b": 2}), ({"a": 1}, {}), ({"…": "…", "a": 1}, {"b": 1}), ([1], [1, 2]),
                             ("x…z", "xy"), (True, 1), (1, True), ("x…", 3)):
         assert not matches(expected, value)
-
-
-def calling(*calls, content=""):
-    """As Ollama sends a model's calls."""
-    return {"role": "assistant", "content": content,
-            "tool_calls": [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]}
-
-
-# What the model of a document's agents says.
-SCRIPTS = {}
 
 
 def in_its_place(value, home):
@@ -256,3 +289,24 @@ def test_a_wrong_transcript_is_seen(area, start_daemon):
     block.lines = [line.replace('"code":"NOT_FOUND"', '"code":"FORBIDDEN"') for line in block.lines]
     with pytest.raises(AssertionError, match="what came is"):
         replay(daemon, block, home)
+
+
+def numbers(text):
+    return re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\d)", text.replace(",", ""))
+
+
+def is_in(number, measured):
+    """Whether one of the measured numbers is this one, or is rounded to it."""
+    places = len(number.partition(".")[2])
+    return any(f"{float(other):.{places}f}" == number for other in measured)
+
+
+def test_the_comparisons_figures_are_measured():
+    """Each figure of the README's table is in the run that its row names."""
+    rows = re.findall(r"^\| .* \| \[\w+\]\((tests/bench/RESULT-\w+\.md)\) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) > 10
+    for line in (ROOT / "README.md").read_text().splitlines():
+        match = re.fullmatch(r"\| .* \| (.*) \| .* \| \[\w+\]\((tests/bench/RESULT-\w+\.md)\) \|", line)
+        if match:
+            found, measured = numbers(match[1]), numbers((ROOT / match[2]).read_text())
+            assert found and all(is_in(number, measured) for number in found), f"{match[2]}: {line}"

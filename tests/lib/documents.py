@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import select
+import signal
 import subprocess
 import time
 
@@ -147,9 +148,12 @@ class Shell:
         return data[:found.start()].decode(errors="replace").splitlines(), int(found[1])
 
     def close(self):
+        """Ends it, and the jobs that it still has."""
         os.close(self.fd)
-        self.process.stdout.close()
+        with acting_as(os.getuid()):
+            os.killpg(self.process.pid, signal.SIGTERM)
         self.process.wait(PATIENCE)
+        self.process.stdout.close()
 
 
 # What stands for anything in a transcript.
