@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -119,6 +120,63 @@ def test_every_block_is_known(document):
         assert not re.match(r" +[$#→←] ", line), f"{document}:{number}: a command outside of a fence"
 
 
+# How many commands of each document need root or an installed package, and so are looked at and not run.
+NOT_RUN = {"operators-guide.md": 22}
+OURS = ("cloister", "cloisterctl", "cloisterd")
+# Of Debian's base, and not on every machine that runs the tests.
+BASE = {"apt", "systemctl", "journalctl", "runuser", "systemd-run", "loginctl", "usermod"}
+
+
+def packaged():
+    """All that packaging/ says."""
+    return "\n".join(path.read_text(errors="replace") for path in sorted((ROOT / "packaging").rglob("*")) if path.is_file())
+
+
+def check_words(area, words, text, where):
+    """A command that is not run: its program, options, units, paths, groups and packages are there."""
+    program, *rest = words
+    assert program in OURS or program in BASE or shutil.which(program) or (ROOT / program).exists(), f"{where}: {program}"
+    if program == "runuser" and "--" in rest:
+        return check_words(area, rest[rest.index("--") + 1:], text, where)
+    if program in OURS:
+        usage = area.run(program, "--help").stdout.decode()
+        for word in [word for word in rest if word.startswith("--")] + ([rest[0]] if program == "cloisterctl" else []):
+            assert re.search(rf"(?m)(^| |\[){re.escape(word.partition('=')[0])}\b", usage), f"{where}: {program} has no {word}"
+    elif shutil.which(program):
+        usage = subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
+        for word in rest:
+            assert not word.startswith("--") or word.partition("=")[0] in usage, f"{where}: {program} has no {word}"
+    for word in rest:
+        value = word.rpartition("=")[2]
+        unit = re.fullmatch(r"([\w@-]+\.(?:service|socket|timer))", value)
+        assert not unit or list((ROOT / "packaging").rglob(f"{value}*")), f"{where}: no unit {value}"
+        if re.match(r"/(etc|var/lib|var/log|run|usr/libexec)/cloister|cloister-\w+$", value):
+            assert value.partition("/workspaces")[0] in text, f"{where}: nothing of packaging/ has {value}"
+        package = re.fullmatch(r"\./build/deb/([a-z-]+)_\*\.deb", value)
+        assert not package or f"\nPackage: {package[1]}\n" in text, f"{where}: no package {value}"
+
+
+@EVERY
+def test_commands_that_are_not_run(area, document):
+    found = [command for block in blocks(document) if block.words == ["console", "root"] for command in commands(block, "# ")]
+    assert len(found) == NOT_RUN.get(document.name, 0), [command.text for command in found]
+    text = packaged()
+    if found and "\nPackage: " not in text:
+        pytest.skip("this tree has no packages yet")
+    for command in found:
+        assert not command.output, f"{command.where}: output of a command that is not run"
+        check_words(area, shlex.split(command.text), text, command.where)
+
+
+@pytest.mark.parametrize("line", [
+    "cloisterctl drian", "cloisterd --confg=x", "systemctl status cloisterd.service", "ls /etc/cloister/cloisterd.conf",
+    "usermod --append --groups cloister-admins alice", "apt install ./build/deb/cloisterd_*.deb", "no-such-program",
+    "runuser --user=alice -- cloisterctl --jsn status", "tar --extractt"])
+def test_a_wrong_name_is_seen(area, line):
+    with pytest.raises(AssertionError):
+        check_words(area, shlex.split(line), packaged(), "here")
+
+
 def test_the_two_commands():
     """README's way to set up is these two, and they are there."""
     text = (ROOT / "README.md").read_text()
@@ -172,6 +230,9 @@ def test_mcp_configurations(area, document):
     for block in blocks(document):
         servers = parse(block).get("mcpServers", {}) if block.language == "json" else {}
         for server in servers.values():
+            if server["command"] == "npx":  # what is to be replaced, and of the registry
+                assert "@modelcontextprotocol/server-filesystem" in server["args"]
+                continue
             home = area.new_directory("home")
             (home / "project").mkdir()
             area.account.own(home / "project")
@@ -202,7 +263,7 @@ def check_config(area, text):
 @EVERY
 def test_configurations(area, document):
     for block in blocks(document):
-        if block.language == "ini" and "[cloister]" in block.lines or "[tenant " in block.text:
+        if block.language == "ini" and ("[cloister]" in block.lines or "[tenant " in block.text):
             assert not check_config(area, block.text), f"{block}"
 
 
@@ -289,6 +350,40 @@ def test_a_wrong_transcript_is_seen(area, start_daemon):
     block.lines = [line.replace('"code":"NOT_FOUND"', '"code":"FORBIDDEN"') for line in block.lines]
     with pytest.raises(AssertionError, match="what came is"):
         replay(daemon, block, home)
+
+
+def test_every_metric_is_explained(area, start_daemon):
+    """What cloisterctl metrics prints, the operator's guide has, and no more."""
+    directory = area.directory("audit")
+    directory.chmod(0o700)
+    daemon = start_daemon(config=f"[cloister]\nadmin_group = {area.account.gid}\naudit = on\naudit_file = {directory}/log\n")
+    text = daemon.ctl("metrics").stdout.decode()
+    table = (ROOT / "doc" / "operators-guide.md").read_text().split("| metric | meaning |")[1].split("\n\n")[0]
+    explained = {name for row in table.splitlines()[1:] for name in re.findall(r"`(cloister_\w+)`", row.split("|")[1])}
+    printed = set(re.findall(r"^# TYPE (cloister_\w+) ", text, re.MULTILINE))
+    assert printed == explained and len(printed) > 20
+
+
+@EVERY
+def test_keys_exist(document):
+    """What is written as a setting, `key = value`, and what a table calls keys."""
+    keys = set(re.findall(r"^#?(\w+) = ", (ROOT / "packaging" / "cloister.conf").read_text(), re.MULTILINE))
+    text = "\n".join(line for _, line in documents.outside(document))
+    named = set(re.findall(r"`(\w+) = [^`]*`", text))
+    for table in re.findall(r"^\| [^\n]* keys \|[^\n]*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE):
+        named |= {key for row in table.splitlines() for key in re.findall(r"`(\w+)`", row.split("|")[2])}
+    assert named <= keys, named - keys
+    assert document.name != "operators-guide.md" or len(named) > 20
+
+
+def test_each_tool_of_the_filesystem_server_has_a_row():
+    """Those of its version 2026.8.31."""
+    theirs = """read_file read_text_file read_media_file read_multiple_files write_file edit_file create_directory list_directory
+        list_directory_with_sizes directory_tree move_file search_files get_file_info list_allowed_directories""".split()
+    text = (ROOT / "doc" / "migration.md").read_text()
+    table = text.split("| its tool | here |")[1].split("\n\n")[0]
+    assert sorted(name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1:2] and row.split("|")[1])) \
+        == sorted(theirs)
 
 
 def numbers(text):

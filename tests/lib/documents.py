@@ -90,7 +90,7 @@ def commands(block, prompt="$ "):
         where = f"{block.document.relative_to(ROOT)}:{number}"
         if line.startswith(prompt):
             found.append(Command(line[len(prompt):], [], where))
-        elif found and not found[-1].output and line.startswith("> "):
+        elif found and not found[-1].output and (line.startswith("> ") or line == ">"):
             found[-1].text += "\n" + line[2:]
         else:
             assert found, f"{where}: output without a command"
