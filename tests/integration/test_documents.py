@@ -412,15 +412,26 @@ def is_in(number, measured):
     return any(f"{float(other):.{places}f}" == number for other in measured)
 
 
-def test_the_comparisons_figures_are_measured():
-    """Each figure of the README's table is in the run that its row names."""
-    rows = re.findall(r"^\| .* \| \[\w+\]\((tests/bench/RESULT-\w+\.md)\) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(rows) > 10
-    for line in (ROOT / "README.md").read_text().splitlines():
-        match = re.fullmatch(r"\| .* \| (.*) \| .* \| \[\w+\]\((tests/bench/RESULT-\w+\.md)\) \|", line)
-        if match:
-            found, measured = numbers(match[1]), numbers((ROOT / match[2]).read_text())
-            assert found and all(is_in(number, measured) for number in found), f"{match[2]}: {line}"
+@pytest.mark.parametrize("document, least", [("README.md", 12), ("doc/operators-guide.md", 5)])
+def test_figures_are_measured(document, least):
+    """Each figure in a table's second column is in the run that the row's last one names."""
+    rows = re.findall(r"(?m)^\|[^|\n]*\|([^|\n]*)\|(?:[^|\n]*\|)? \[\w+\]\((?:\.\./)?(tests/bench/RESULT-\w+\.md)\) \|$",
+                      (ROOT / document).read_text())
+    assert len(rows) >= least
+    for cell, run in rows:
+        found, measured = numbers(cell), numbers((ROOT / run).read_text())
+        assert found and all(is_in(number, measured) for number in found), f"{run}: {cell}"
+
+
+def test_the_guide_says_what_the_package_does():
+    text = (ROOT / "doc" / "operators-guide.md").read_text()
+    packaging = ROOT / "packaging"
+    for said, file, does in (
+            (r"waits up to (\d+) seconds for what runs", "debian/cloister.postinst", r"drain_seconds=(\d+)"),
+            (r"ids of workspaces, ([\d,]+) of them", "give-ids", r"range_size=(\d+)"),
+            (r"logrotate and keeps (\d+) files", "systemd/cloister.logrotate", r"rotate (\d+)")):
+        there = re.search(does, (packaging / file).read_text())
+        assert there and re.search(said, text)[1].replace(",", "") == there[1], file
 
 
 @EVERY
