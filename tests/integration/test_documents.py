@@ -139,7 +139,7 @@ def test_every_block_is_known(document):
 
 
 # How many commands of each document need root or an installed package, and so are looked at and not run.
-NOT_RUN = {"doc/operators-guide.md": 24}
+NOT_RUN = {"doc/operators-guide.md": 27}
 OURS = ("cloister", "cloisterctl", "cloisterd")
 # Of Debian's base, and not on every machine that runs the tests.
 BASE = {"apt", "systemctl", "journalctl", "runuser", "systemd-run", "loginctl", "usermod"}
@@ -169,7 +169,8 @@ def check_words(area, words, text, where):
         unit = re.fullmatch(r"([\w@-]+\.(?:service|socket|timer))", value)
         assert not unit or list((ROOT / "packaging").rglob(f"{value}*")), f"{where}: no unit {value}"
         if re.match(r"/(etc|var/lib|var/log|run|usr/libexec)/cloister|cloister-\w+$", value):
-            assert value.partition("/workspaces")[0] in text, f"{where}: nothing of packaging/ has {value}"
+            value = re.sub(r"\.d(/.*)?$|/workspaces.*", "", value)  # drop-ins, and what the service makes
+            assert value in text, f"{where}: nothing of packaging/ has {value}"
         package = re.fullmatch(r"\./build/deb/([a-z-]+)_\*\.deb", value)
         assert not package or f"\nPackage: {package[1]}\n" in text, f"{where}: no package {value}"
 
@@ -279,7 +280,11 @@ def check_config(area, text):
 @EVERY
 def test_configurations(area, document):
     for block in blocks(document):
-        if block.language == "ini" and ("[cloister]" in block.lines or "[tenant " in block.text):
+        if block.language == "ini" and "[Service]" in block.lines:
+            unit = (ROOT / "packaging" / "systemd" / "cloister.service.in").read_text()
+            for line in block.lines[1:]:
+                assert re.search(rf"^{line.partition('=')[0]}=", unit, re.MULTILINE), f"{block}: the unit has no {line}"
+        elif block.language == "ini":
             assert not check_config(area, block.text), f"{block}"
 
 
@@ -432,6 +437,12 @@ def test_the_guide_says_what_the_package_does():
             (r"logrotate and keeps (\d+) files", "systemd/cloister.logrotate", r"rotate (\d+)")):
         there = re.search(does, (packaging / file).read_text())
         assert there and re.search(said, text)[1].replace(",", "") == there[1], file
+
+
+@EVERY
+def test_units_exist(document):
+    for unit in re.findall(r"(?<![\w./-])(cloister[\w-]*\.(?:service|socket))\b", document.read_text()):
+        assert list((ROOT / "packaging" / "systemd").rglob(f"{unit}*")), f"{name(document)}: {unit}"
 
 
 @EVERY
