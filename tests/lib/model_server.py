@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that speaks Ollama's /api/chat and answers with recorded messages, one after the other."""
+"""A server that speaks Ollama's /api/chat and OpenAI's chat completions, and answers with recorded messages, one after the other."""
 
 import http.server
 import json
@@ -41,9 +41,13 @@ class ModelServer:
             request = None
         self.requests.append(request)
         number = len(self.requests) - 1
-        if path != "/api/chat" or not request or request.get("stream") or number >= len(self.messages):
+        if path not in ("/api/chat", "/v1/chat/completions") or not request or request.get("stream") \
+                or number >= len(self.messages):
             self.faults.append((path, body))
             return None
+        if path != "/api/chat":
+            return {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": request["model"],
+                    "choices": [{"index": 0, "message": self.messages[number], "finish_reason": "stop"}]}
         return {"model": request["model"], "created_at": "2026-01-01T00:00:00Z", "done": True,
                 "done_reason": "stop", "message": self.messages[number]}
 
