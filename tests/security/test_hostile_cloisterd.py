@@ -5,6 +5,7 @@ test is that cloisterd; the spawner is the real one, with real maps."""
 import array
 import contextlib
 import os
+import select
 import signal
 import socket
 import struct
@@ -289,21 +290,32 @@ def test_what_is_allowed_is_opened(place, spawner):
     assert managed.stat().st_uid >= place.account.first + place.account.count // 2
 
 
+def end(pidfd):
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    assert select.select([pidfd], [], [], 30)[0]
+
+
 def test_a_files_process_goes_where_its_worker_is(place, spawner):
     own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
     spawner.opens(own, **UNLIMITED)
     worker, files = spawner.pidfds
     spawner.opens(other, **UNLIMITED)
-    signal.pidfd_send_signal(files, signal.SIGKILL)
+    # Nor beside one that lives: when the one that counts is gone, the id would be another's to have.
+    assert spawner.ask_files(own, worker) == (REFUSED, "the workspace has a files process")
+    end(files)
     for path in (other, place.roots["a"], "/etc"):
         error, reason = spawner.ask_files(path, worker)
         assert error == REFUSED and "worker" in reason
     assert spawner.ask_files(own, worker) == "opened"
+    files, = spawner.fds
     spawner.fds = []
+    assert spawner.ask_files(own, worker) == (REFUSED, "the workspace has a files process")
+    end(files)
     # Nor after a reload that takes the directory away.
     place.write(roots=("b",))
     spawner.send(RELOAD)
-    assert spawner.ask_files(own, worker)[0] == REFUSED
+    error, reason = spawner.ask_files(own, worker)
+    assert error == REFUSED and "no tenant" in reason
 
 
 def test_a_waiting_cell_is_assigned_once(place, spawner):
@@ -328,7 +340,7 @@ def test_what_a_workspace_has_is_no_waiting_cell(place, spawner):
     for pidfd in (worker, files):
         assert spawner.assign(other, pidfd)[1] == "find the waiting cell"
     # The attempt has not made the other directory that worker's, for a new files process.
-    signal.pidfd_send_signal(files, signal.SIGKILL)
+    end(files)
     error, reason = spawner.ask_files(other, worker)
     assert error == REFUSED and "worker" in reason
     # Nor has it taken the other's id from it.

@@ -186,6 +186,15 @@ static int check_same_root(struct cell *cell)
 	return cell->live ? 0 : -SPAWNER_REFUSAL;
 }
 
+/* There is one at a time, or the id would be free while the one that is not counted lives. */
+static int check_files_gone(struct cell *cell)
+{
+	if (!cell_ids_has_files(cell->live))
+		return 0;
+	cell->reason = "the workspace has a files process";
+	return -SPAWNER_REFUSAL;
+}
+
 static int clone_trees(struct cell *cell)
 {
 	for (int i = 0; i < 2; i++) {
@@ -325,6 +334,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		{"check the worker's user namespace", check_namespace},
 		{"open the workspace's root", open_root},
 		{"find out whether it is the worker's", check_same_root},
+		{"find out whether another is there", check_files_gone},
 		{"find out whether the workspace may be", check_policy},
 		{"clone the workspace's mounts", clone_trees},
 		{"find the workspace's cgroup", find_cgroup},

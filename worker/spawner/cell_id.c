@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 struct live_cell {
 	LIST_ENTRY(live_cell) entry;
@@ -308,6 +309,15 @@ struct live_cell *cell_ids_find(
 			live->ino == root_stat->st_ino)
 			return live;
 	return NULL;
+}
+
+bool cell_ids_has_files(const struct live_cell *live)
+{
+	siginfo_t ended = {0};
+
+	return live->pids[1] != 0 &&
+	       waitid(P_PID, (id_t)live->pids[1], &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ended.si_pid == 0;
 }
 
 static void forget_if_gone(struct live_cell *live)

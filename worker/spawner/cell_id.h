@@ -63,5 +63,8 @@ void cell_ids_holds(struct live_cell *live, const pid_t pids[2]);
 struct live_cell *cell_ids_find(
 	const struct cell_ids *ids, pid_t worker, const struct stat *root_stat);
 
+/** Whether the files process of @live is alive: what has ended and is not reaped is not. */
+bool cell_ids_has_files(const struct live_cell *live);
+
 /** @pid has been reaped. */
 void cell_ids_reaped(struct cell_ids *ids, pid_t pid);
