@@ -16,7 +16,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/prctl.h>
+
+static int fail(struct channel *channel, const char *step, int error)
+{
+	setup_report_failure(channel, FILES_FAILED, 0, step, error);
+	return 1;
+}
 
 int main(int argc, char **argv)
 {
@@ -34,16 +39,17 @@ int main(int argc, char **argv)
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
 	if (argc != 3)
 		return 2;
+	(void)spare_kind(argv); /* its name */
+	r = files_setup_ahead(&root, &step);
+	if (r < 0)
+		return fail(&channel, step, r);
 	r = setup_for_workspace(argc, argv, FD_FILES_TREE, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
-	prctl(PR_SET_NAME, "cloister-files");
 	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));
 	r = files_setup(&root, &step);
-	if (r < 0) {
-		setup_report_failure(&channel, FILES_FAILED, 0, step, r);
-		return 1;
-	}
+	if (r < 0)
+		return fail(&channel, step, r);
 	r = channel_send(&channel, FILES_READY, 0, (struct text){NULL, 0}, NULL, 0);
 	if (r == 0)
 		r = channel_flush(&channel);

@@ -122,19 +122,31 @@ static int filter_system_calls(void *context)
 	return files_filter_install();
 }
 
-int files_setup(struct root *root, const char **ret_step)
+int files_setup_ahead(struct root *root, const char **ret_step)
 {
+	/* What needs nothing of a workspace, and no ids. */
 	static const struct setup_step steps[] = {
 		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
-		{"leave the caller's session keyring", setup_leave_session_keyring},
 		{"make mounts private", setup_private_mounts},
 		{"open a proc of its own", open_own_proc},
+		{"ask for short slices of the CPU", ask_for_short_slices},
+		{"empty the bounding set", setup_empty_bounding_set},
+	};
+
+	umask(022);
+	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
+}
+
+int files_setup(struct root *root, const char **ret_step)
+{
+	static const struct setup_step steps[] = {
+		{"die with the spawner", setup_die_with_parent}, /* a change of user ended that */
+		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"leave the caller's session keyring", setup_leave_session_keyring},
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
-		{"ask for short slices of the CPU", ask_for_short_slices},
-		{"empty the bounding set", setup_empty_bounding_set},
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
@@ -142,6 +154,5 @@ int files_setup(struct root *root, const char **ret_step)
 		{"install the system call filter", filter_system_calls},
 	};
 
-	umask(022);
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
 }

@@ -112,18 +112,20 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 {
 	const struct workspace_limits *limits = &cell->request->limits;
 	bool worker = program == cell->maker->worker_program;
-	const char *kind = cell->spare ? SPARE_KIND : workspace_kind_name(cell->request->kind);
+	const char *kind = cell->spare != SPARE_NONE ? spare_kind_name(cell->spare)
+						     : workspace_kind_name(cell->request->kind);
 	char tmp[24], file_size[24];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		(char *)(cell->readonly ? cell->readonly : ""), NULL};
-	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
+	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
+	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 
 	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
 	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
 
 	if (r == 0)
 		r = confine_pass_on_capabilities(
-			capabilities, n_capabilities - (cell->spare ? 0 : SPARE_CAPABILITIES));
+			capabilities, n_capabilities - (nobody ? 0 : SPARE_CAPABILITIES));
 	if (r == 0)
 		r = program_execute(program, argv, fds, n_fds);
 	send_report(report, REPORT_FAILED, -r);
@@ -214,7 +216,7 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 /* Lets the worker's child, which waits, become uid 1000 of its namespace. */
 static int map_and_release(const struct cell *cell, pid_t pid, int go)
 {
-	int r = cell->spare ? 0 : cell_write_maps(cell, pid);
+	int r = cell->spare == SPARE_WITHOUT_IDS ? 0 : cell_write_maps(cell, pid);
 
 	if (r < 0)
 		return r;

@@ -3,6 +3,7 @@
 
 /* cloister-spawner: a cell while it is made, and the processes that it is made of. */
 
+#include "worker/spare.h"
 #include "worker/spawner/cell.h"
 
 #include <limits.h>
@@ -22,7 +23,7 @@ struct cell {
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
-	bool spare;                 /* made ahead: trees are the sockets it waits at */
+	enum spare_kind spare;      /* made ahead: trees are the sockets it waits at */
 	int sockets[2];             /* their other ends */
 	struct cell_spare *waiting; /* that is assigned */
 	struct cell_id id;          /* what 1000 inside is mapped to */
