@@ -456,7 +456,7 @@ def test_what_is_made_ahead_fits_what_it_is_for(start_daemon, account, area):
         used = json.loads(daemon.ctl("--json", "status").stdout)["spare_cells_used"]
         name = client.call("workspace.open", params)["workspace"]
         assert json.loads(daemon.ctl("--json", "status").stdout)["spare_cells_used"] == used + 1
-        assert {pid for pair in daemon.cells() for pid in pair} & spares
+        assert procfs.eventually(lambda: len(of_cells(daemon) & spares) == 2, 20)
         return client.observe("run_command", {"command": command}, workspace=name)["output"]
 
     # As much as commands may write outside the workspace.

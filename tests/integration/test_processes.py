@@ -48,8 +48,10 @@ def cell(area):
 
 
 def kinds(pid):
-    """The process's descriptors by number, without the numbers of pipes and sockets."""
-    return {fd: re.sub(r":\[\d+\]$", "", target) for fd, target in procfs.fds(pid).items()}
+    """The process's descriptors by number, without the numbers of pipes and sockets. "/null" is a /dev/null whose
+    mount is gone with the host's root, of which a static program keeps nothing."""
+    return {fd: re.sub(r":\[\d+\]$", "", target if target != "/null" else "/dev/null")
+            for fd, target in procfs.fds(pid).items()}
 
 
 def standard(log=None):

@@ -25,11 +25,12 @@ static int fail(struct channel *channel, const char *step, int error)
 
 int main(int argc, char **argv)
 {
-	struct root root = {.fd = -1, .proc_self_fd = -1};
+	struct root root = {.fd = -1, .proc_self_fd = -1, .proc_mount = -1};
 	const struct spare_assignment *assignment;
 	struct channel channel;
 	const char *step = "start";
 	sigset_t none;
+	bool ahead;
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -39,10 +40,12 @@ int main(int argc, char **argv)
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
 	if (argc != 3)
 		return 2;
-	(void)spare_kind(argv); /* its name */
+	ahead = spare_kind(argv) != SPARE_NONE;
 	r = files_setup_ahead(&root, &step);
 	if (r < 0)
 		return fail(&channel, step, r);
+	if (ahead)
+		files_setup_done(&root);
 	r = setup_for_workspace(argc, argv, FD_FILES_TREE, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
@@ -53,6 +56,7 @@ int main(int argc, char **argv)
 	r = channel_send(&channel, FILES_READY, 0, (struct text){NULL, 0}, NULL, 0);
 	if (r == 0)
 		r = channel_flush(&channel);
+	files_setup_done(&root);
 	if (r == 0)
 		r = files_serve(&channel, &root);
 	return r < 0 ? 1 : 0;

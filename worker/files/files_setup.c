@@ -34,12 +34,11 @@ static int check_cloisterd_alive(void *context)
 static int open_own_proc(void *context)
 {
 	struct root *root = context;
-	_cleanup_close_ int proc = -1;
-	int r = mount_new_proc(true, &proc);
+	int r = mount_new_proc(true, &root->proc_mount);
 
 	if (r < 0)
 		return r;
-	root->proc_self_fd = openat(proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root->proc_self_fd = openat(root->proc_mount, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return root->proc_self_fd < 0 ? -errno : 0;
 }
 
@@ -136,6 +135,11 @@ int files_setup_ahead(struct root *root, const char **ret_step)
 
 	umask(022);
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
+}
+
+void files_setup_done(struct root *root)
+{
+	close_fd(&root->proc_mount);
 }
 
 int files_setup(struct root *root, const char **ret_step)

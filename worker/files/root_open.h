@@ -20,6 +20,7 @@ struct root {
 	 * process that opened it: a forked child opens its own or uses -1.
 	 */
 	int proc_self_fd;
+	int proc_mount;      /* of that procfs, until files_setup_done; otherwise -1 */
 	struct text visible; /* where commands see the root, "/home/me/tree", or "/" */
 };
 

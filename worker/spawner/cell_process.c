@@ -43,11 +43,11 @@ static const cap_value_t files_capabilities[] = {
 
 /* What a child under construction tells the spawner, over a pipe that its exec closes. */
 struct child_report {
-	char what; /* REPORT_READY, REPORT_PID or REPORT_FAILED */
+	char what; /* REPORT_* */
 	int value; /* pid or errno */
 };
 
-enum { REPORT_READY = 'r', REPORT_PID = 'p', REPORT_FAILED = 'f' };
+enum { REPORT_READY = 'r', REPORT_JOINED = 'j', REPORT_PID = 'p', REPORT_FAILED = 'f' };
 
 /* @cgroup: to begin in; -1: the caller's. */
 static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
@@ -179,6 +179,7 @@ static _Noreturn void files_child(struct cell *cell, int report)
 		send_report(report, REPORT_FAILED, errno);
 		_exit(1);
 	}
+	send_report(report, REPORT_JOINED, 0);
 	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0, -1);
 	if (pid != 0) {
 		send_report(
@@ -213,17 +214,9 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
 }
 
-/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
-static int map_and_release(const struct cell *cell, pid_t pid, int go)
-{
-	int r = cell->spare == SPARE_WITHOUT_IDS ? 0 : cell_write_maps(cell, pid);
-
-	if (r < 0)
-		return r;
-	return write(go, "g", 1) == 1 ? 0 : -errno;
-}
-
-int cell_start_worker(struct cell *cell)
+/* @ret_go: what a byte to lets it become uid 1000 of its namespace and then its program;
+ * @ret_report: from where that will be heard. */
+static int start_worker(struct cell *cell, int *ret_go, int *ret_report)
 {
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
 	struct child_report message;
@@ -250,14 +243,17 @@ int cell_start_worker(struct cell *cell)
 	if (message.what == REPORT_FAILED)
 		return -message.value;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
-	if (r == 0)
-		r = map_and_release(cell, (pid_t)pid, go_write);
-	if (r == 0 && receive_report(report, &message) == 1)
-		r = -message.value;
-	return r;
+	if (r == 0 && cell->spare != SPARE_WITHOUT_IDS)
+		r = cell_write_maps(cell, (pid_t)pid);
+	if (r < 0)
+		return r;
+	*ret_go = TAKE_FD(go_write);
+	*ret_report = TAKE_FD(report);
+	return 0;
 }
 
-int cell_start_files(struct cell *cell)
+/* @go: a byte to it once the child has joined the worker's namespaces; -1: to nobody. */
+static int start_files(struct cell *cell, int go)
 {
 	_cleanup_close_ int report = -1, report_write = -1;
 	struct child_report message;
@@ -278,6 +274,10 @@ int cell_start_files(struct cell *cell)
 			result = -message.value;
 			break;
 		}
+		if (message.what == REPORT_JOINED) {
+			(void)!write(go, "g", 1);
+			continue;
+		}
 		/* It is our child and not reaped before we do it: the number is still its own. */
 		cell->pids[SPAWNER_OPENED_FILES] = message.value;
 		cell->pidfds[SPAWNER_OPENED_FILES] = pidfd_open(message.value, 0);
@@ -286,6 +286,34 @@ int cell_start_files(struct cell *cell)
 	while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return result;
+}
+
+int cell_start_files(struct cell *cell)
+{
+	return start_files(cell, -1);
+}
+
+/*
+ * The files process joins namespaces that are there before the worker executes anything. It must do
+ * so before the worker becomes another user: until that has executed its program, it then belongs
+ * to nobody whom the spawner may look into. ptrace(2)
+ */
+int cell_start_both(struct cell *cell)
+{
+	_cleanup_close_ int report = -1, go = -1;
+	struct child_report message;
+	int files, r = start_worker(cell, &go, &report);
+
+	if (r < 0)
+		return r;
+	files = start_files(cell, go);
+	close_fd(&go); /* without files process it ends */
+	/* Without a worker it could not but fail: the worker's reason counts. */
+	if (receive_report(report, &message) == 1)
+		return -message.value;
+	if (files < 0)
+		cell->failed = "start cloister-files";
+	return files;
 }
 
 void cell_abandon(struct cell *cell)

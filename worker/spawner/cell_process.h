@@ -33,11 +33,12 @@ struct cell {
 };
 
 /**
- * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one. 0 when it
- * has become its program, with its pid and pidfd in @cell, or -errno.
+ * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one, and beside
+ * it the files process. 0 when both have become their programs, with their pids and pidfds in
+ * @cell, or -errno.
  */
-int cell_start_worker(struct cell *cell);
-/** The same for the files process, which joins the namespaces of the worker in @cell. */
+int cell_start_both(struct cell *cell);
+/** The files process alone, which joins the namespaces of the worker in @cell. */
 int cell_start_files(struct cell *cell);
 /** Maps the agent's ids in the user namespace of the worker @pid to the cell's. 0 or -errno. */
 int cell_write_maps(const struct cell *cell, pid_t pid);
