@@ -10,7 +10,9 @@
 #include "common/errors.h"
 #include "common/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The workspace as this process knows it. */
 struct root {
@@ -26,10 +28,13 @@ struct root {
 
 /* Where a path led. Owned by the caller: root_place_done. */
 struct root_place {
-	int parent; /* O_PATH directory that holds the last component; -1 if the path is the root */
+	int parent; /* the directory that holds the last component, O_PATH at least; -1 if the path
+		       is the root */
 	char name[256]; /* the last component, after links were followed; "" if the path is the root
 			 */
 	char *path;     /* relative to the root, as root_open reports it */
+	bool looked_at; /* what bore the name a moment ago had */
+	mode_t mode;    /* this, 0 if there was nothing */
 };
 
 /**
