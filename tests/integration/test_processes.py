@@ -3,6 +3,7 @@
 
 import collections
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -192,6 +193,14 @@ def test_privileges(cell):
 def test_what_is_not_dumpable(cell):
     for name in ("cloisterd", "spawner", "worker", "files", "init"):
         assert os.stat(f"/proc/{cell.everything[name]}/environ").st_uid == 0, name
+
+
+def test_files_processes_are_sessions_of_their_own(cell):
+    """Which is what the kernel may give shares of the CPUs to."""
+    assert os.getsid(cell.files) == cell.files
+    groups = {name: pathlib.Path(f"/proc/{cell.everything[name]}/autogroup") for name in ("spawner", "files", "shell")}
+    if groups["files"].exists():
+        assert len({path.read_text().split()[0] for path in groups.values()}) == 3
 
 
 def test_commands_are_sessions_of_their_own(cell):
