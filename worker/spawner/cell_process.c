@@ -266,8 +266,11 @@ static int start_files(struct cell *cell, int go)
 	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
 	if (pid < 0)
 		return -errno;
-	if (pid == 0)
+	if (pid == 0) {
+		/* Or the worker would wait for this one, were the spawner to die now. */
+		close_fd(&go);
 		files_child(cell, report_write);
+	}
 	close_fd(&report_write);
 	while (receive_report(report, &message) == 1) {
 		if (message.what == REPORT_FAILED) {
