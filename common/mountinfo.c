@@ -7,23 +7,33 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#define FIRST_BYTES (16 * KIB) /* enough nearly everywhere */
+
 int mountinfo_read(const char *path, struct text *ret)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *data = malloc(LIMIT_MOUNTINFO_BYTES);
-	size_t len = 0;
+	_cleanup_free_ char *data = malloc(FIRST_BYTES);
+	size_t len = 0, size = FIRST_BYTES;
 	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
 	if (!data)
 		return -ENOMEM;
-	while ((n = read(fd, data + len, LIMIT_MOUNTINFO_BYTES - len)) > 0)
+	while ((n = read(fd, data + len, size - len)) > 0) {
+		char *more = data;
+
 		len += (size_t)n;
+		if (len == LIMIT_MOUNTINFO_BYTES)
+			return -EMSGSIZE;
+		if (len == size)
+			more = realloc(data, size *= 2);
+		if (!more)
+			return -ENOMEM;
+		data = more;
+	}
 	if (n < 0)
 		return -errno;
-	if (len == LIMIT_MOUNTINFO_BYTES)
-		return -EMSGSIZE;
 	*ret = (struct text){TAKE_PTR(data), len};
 	return 0;
 }

@@ -52,8 +52,8 @@ struct process {
 	struct cell *cell;
 	enum cell_process which;
 	struct peer *peer;
-	bool ready;
-	char *failure; /* why it must go */
+	bool ready, lost; /* lost: hung up or dead */
+	char *failure;    /* why it must go */
 };
 
 struct cell {
@@ -133,7 +133,7 @@ static void drop(struct process *process)
 {
 	peer_free(TAKE_PTR(process->peer));
 	free(TAKE_PTR(process->failure));
-	process->ready = false;
+	process->ready = process->lost = false;
 }
 
 static void forget_request(struct cell *cell)
@@ -181,9 +181,19 @@ static int on_frame(void *context, const struct channel_frame *frame)
 	return process->cell->owner->frame(process->cell->context, process->which, frame);
 }
 
+static void judge_loss(struct process *process)
+{
+	/* The spawner knows better why, and its answer is under way. */
+	if (process->lost && !process->cell->asked)
+		fail(process, "The workspace's process died");
+}
+
 static void on_peer_lost(void *context)
 {
-	fail(context, "The workspace's process died");
+	struct process *process = context;
+
+	process->lost = true;
+	judge_loss(process);
 }
 
 static void on_peer_gone(void *context)
@@ -227,6 +237,8 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 		if (pidfds[i] >= 0 && peer_started(process->peer, pidfds[i]) < 0)
 			fail(process, "Out of memory");
 	}
+	for (int i = 0; i < PROCESSES; i++)
+		judge_loss(&cell->processes[i]);
 }
 
 /* The acts, each of a state and an event of the table below. */

@@ -58,6 +58,16 @@ int mount_new_tmpfs(mode_t mode, uint64_t bytes, uint64_t inodes, uint64_t attri
 	return r < 0 ? r : create_and_mount(fs, attributes, ret_fd);
 }
 
+int mount_resize_tmpfs(int fd, uint64_t bytes)
+{
+	_cleanup_close_ int fs = fspick(fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+	int r = fs < 0 ? -errno : set_number(fs, "size", bytes);
+
+	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+		r = -errno;
+	return r;
+}
+
 int mount_new_proc(bool subset_pid, int *ret_fd)
 {
 	_cleanup_close_ int fs = fsopen("proc", FSOPEN_CLOEXEC);
@@ -113,16 +123,19 @@ int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd)
 	return 0;
 }
 
-int mount_attach(int mount_fd, int dirfd, const char *name)
+int mount_attach_over(int mount_fd, int target)
 {
-	_cleanup_close_ int target = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-
-	if (target < 0)
-		return -errno;
 	return move_mount(mount_fd, "", target, "",
 		       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
 		       ? -errno
 		       : 0;
+}
+
+int mount_attach(int mount_fd, int dirfd, const char *name)
+{
+	_cleanup_close_ int target = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return target < 0 ? -errno : mount_attach_over(mount_fd, target);
 }
 
 int mount_set(int fd, uint64_t attributes)
@@ -145,10 +158,12 @@ int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd)
 	return 0;
 }
 
-int mount_make_file(int dirfd, const char *name)
+int mount_make_file(int dirfd, const char *name, int *ret_fd)
 {
-	_cleanup_close_ int fd =
-		openat(dirfd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+	int fd = openat(dirfd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-	return fd < 0 ? -errno : 0;
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
 }

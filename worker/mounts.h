@@ -35,8 +35,10 @@ int mount_new_devpts(int *ret_fd);
  * set on all of it. */
 int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd);
 
-/** Attaches the detached mount @mount_fd over @name in @dirfd; "." is @dirfd itself. */
+/** Attaches the detached mount @mount_fd over @name in @dirfd. */
 int mount_attach(int mount_fd, int dirfd, const char *name);
+/** The same over what @target has open, as deep as it was when that was opened. */
+int mount_attach_over(int mount_fd, int target);
 
 /** Sets MOUNT_ATTR_* @attributes on the mount that @fd is the root of, not on those below. */
 int mount_set(int fd, uint64_t attributes);
@@ -45,5 +47,7 @@ int mount_set(int fd, uint64_t attributes);
  * is -ENOTDIR or -ELOOP. */
 int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd);
 
-/** Makes an empty file @name in @dirfd, for a bind mount to cover. */
-int mount_make_file(int dirfd, const char *name);
+/** Makes an empty file @name in @dirfd, for a bind mount to cover, and opens it. */
+int mount_make_file(int dirfd, const char *name, int *ret_fd);
+/** Changes the bound of the tmpfs that @fd lies in to @bytes. */
+int mount_resize_tmpfs(int fd, uint64_t bytes);

@@ -87,15 +87,8 @@ static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
 	return 0;
 }
 
-int spare_wait(int fd, struct spare_assignment *ret)
+static int become_agent(void)
 {
-	_cleanup_close_ int tree = -1;
-	int r = receive(fd, ret, &tree);
-
-	if (r < 0)
-		return r;
-	if (dup3(tree, fd, O_CLOEXEC) < 0)
-		return -errno;
 	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return -errno;
@@ -103,6 +96,35 @@ int spare_wait(int fd, struct spare_assignment *ret)
 		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
 		return -errno;
 	return 0;
+}
+
+static int wait_for_assignment(int fd, struct spare_assignment *ret)
+{
+	_cleanup_close_ int tree = -1;
+	int r = receive(fd, ret, &tree);
+
+	if (r < 0)
+		return r;
+	return dup3(tree, fd, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+static const char *const kind_names[] = {
+	[SPARE_NONE] = "", [SPARE_WITHOUT_IDS] = "spare", [SPARE_WITH_IDS] = "spare-with-ids"};
+
+const char *spare_kind_name(enum spare_kind kind)
+{
+	return kind_names[kind];
+}
+
+enum spare_kind spare_kind(char **argv)
+{
+	for (enum spare_kind kind = SPARE_WITHOUT_IDS; kind <= SPARE_WITH_IDS; kind++) {
+		if (strcmp(argv[1], kind_names[kind]) != 0)
+			continue;
+		prctl(PR_SET_NAME, "cloister-spare");
+		return kind;
+	}
+	return SPARE_NONE;
 }
 
 static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
@@ -123,10 +145,15 @@ static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 int setup_for_workspace(int argc, char **argv, int fd, const struct spare_assignment **ret)
 {
 	static struct spare_assignment assignment;
+	enum spare_kind kind = spare_kind(argv);
+	int r;
 
 	*ret = &assignment;
-	if (strcmp(argv[1], SPARE_KIND) != 0)
-		return read_arguments(argc, argv, &assignment);
-	prctl(PR_SET_NAME, "cloister-spare");
-	return spare_wait(fd, &assignment);
+	r = kind == SPARE_NONE ? read_arguments(argc, argv, &assignment)
+			       : wait_for_assignment(fd, &assignment);
+	if (r == 0 && kind == SPARE_WITHOUT_IDS)
+		r = become_agent();
+	if (r == 0)
+		prctl(PR_SET_NAME, argv[0]);
+	return r;
 }

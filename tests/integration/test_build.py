@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -19,11 +20,25 @@ def readelf(*arguments):
     return subprocess.run(["readelf", "-W", *arguments], check=True, text=True, capture_output=True).stdout
 
 
+def is_static(path):
+    return "INTERP" not in readelf("-l", path) and "(NEEDED)" not in readelf("-d", path)
+
+
 @pytest.mark.parametrize("program", TOUCH_WORKSPACES)
 def test_no_json_and_no_event_loop_near_a_workspace(program):
-    needed = [line for line in readelf("-d", BIN / program).splitlines() if "(NEEDED)" in line]
-    assert needed
+    path = BIN / program
+    needed = [line for line in readelf("-d", path).splitlines() if "(NEEDED)" in line]
+    assert needed or is_static(path)
     assert not [line for line in needed if "json" in line or "event" in line]
+    # Nor as parts of the program itself.
+    symbols = readelf("-s", path)
+    assert "channel_fill" in symbols and "json_object_" not in symbols and "event_base_" not in symbols
+
+
+@pytest.mark.skipif(BUILD != "release", reason="AddressSanitizer has to be linked dynamically")
+def test_what_each_workspace_executes_needs_no_dynamic_linker():
+    for program in ("cloister-worker", "cloister-files"):
+        assert is_static(BIN / program), program
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -38,7 +53,9 @@ def test_hardening(program):
     symbols = readelf("-s", path)
     assert "__stack_chk_fail" in symbols
     if BUILD == "release":
-        assert "_chk@" in symbols, "no fortified function"
+        # Of a static program the parts tell: the C library in it has all of them.
+        parts = readelf("-s", ROOT / "build" / BUILD / "worker" / f"lib{program}-core.a") if is_static(path) else symbols
+        assert re.search(r" UND __\w+_chk", parts), "no fortified function"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

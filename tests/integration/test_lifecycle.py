@@ -421,8 +421,9 @@ def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
         assert procfs.eventually(lambda: len(spares_of(daemon)) == 4, 20)
         spares = set(spares_of(daemon))
         for pid in spares if AM_ROOT else ():
-            # Nobody yet, and with nothing of any workspace.
-            assert (procfs.PROC / str(pid) / "uid_map").read_text() == ""
+            # The one user that there is, and with nothing of any workspace.
+            assert (procfs.PROC / str(pid) / "uid_map").read_text().split() == ["1000", str(account.uid), "1"]
+            assert str(daemon.state) not in (procfs.PROC / str(pid) / "mountinfo").read_text()
             assert not any(str(daemon.state) in text for text in procfs.fds(pid).values())
         client.call("workspace.open", {"workspace": f"w{i}"})
         name = {"workspace": f"w{i}"}
@@ -436,6 +437,40 @@ def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
         assert len(spares_of(daemon)) <= 4
     status = json.loads(daemon.ctl("--json", "status").stdout)
     assert status["spare_cells_used"] == 6
+
+
+def test_what_is_made_ahead_fits_what_it_is_for(start_daemon, account, area):
+    """Its root is made before it is known for which workspace: whose private tmpfs has another bound, which
+    covers the home, and which is a root of its own."""
+    plain, covering, root = (area.new_directory(name) for name in ("plain", "covering", "rootfs"))
+    for name in ("proc", "dev", "usr", "bin", "lib", "lib64"):
+        (root / name).mkdir()
+    text = spare_config(account, 1) + f"tmp_size = {{}}\nroots = {plain}\n  {covering}\n  {root}\n  /home\n"
+    daemon = start_daemon(config=text.format("2M"))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "first"})
+
+    def run(params, command):
+        assert procfs.eventually(lambda: len(spares_of(daemon)) == 2, 20)
+        spares = set(spares_of(daemon))
+        used = json.loads(daemon.ctl("--json", "status").stdout)["spare_cells_used"]
+        name = client.call("workspace.open", params)["workspace"]
+        assert json.loads(daemon.ctl("--json", "status").stdout)["spare_cells_used"] == used + 1
+        assert procfs.eventually(lambda: len(of_cells(daemon) & spares) == 2, 20)
+        return client.observe("run_command", {"command": command}, workspace=name)["output"]
+
+    # As much as commands may write outside the workspace.
+    room = "stat -f -c '%b %S' /tmp /run /dev/shm $HOME | awk '{print $1 * $2 / 1048576}' | uniq"
+    assert run({"root": str(plain)}, room)["stdout"] == "2\n"
+    assert daemon.reload(text.format("3M"))
+    assert run({"root": str(covering)}, room + "; echo $HOME; pwd")["stdout"] == f"3\n/home/agent\n{covering}\n"
+    assert run({"root": "/home"}, room + "; echo $HOME; grep agent: /etc/passwd; ls /proc/1/cwd >&-; id -u")[
+        "stdout"] == "3\n/run/home\nagent:x:1000:1000:agent:/run/home:/bin/sh\n1000\n"
+    # There is no shell in it, neither its own nor that of the root that was made ahead.
+    assert run({"root": str(root), "kind": "rootfs"}, "true") is None
+    worker, _ = daemon.cells()[-1]
+    points = {line.split()[4] for line in (procfs.PROC / str(worker) / "mountinfo").read_text().splitlines()}
+    assert "/proc" in points and not points & {"/usr", "/etc/ssl", "/home/agent"}
 
 
 def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):

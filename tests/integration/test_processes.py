@@ -3,6 +3,7 @@
 
 import collections
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -48,8 +49,10 @@ def cell(area):
 
 
 def kinds(pid):
-    """The process's descriptors by number, without the numbers of pipes and sockets."""
-    return {fd: re.sub(r":\[\d+\]$", "", target) for fd, target in procfs.fds(pid).items()}
+    """The process's descriptors by number, without the numbers of pipes and sockets. "/null" is a /dev/null whose
+    mount is gone with the host's root, of which a static program keeps nothing."""
+    return {fd: re.sub(r":\[\d+\]$", "", target if target != "/null" else "/dev/null")
+            for fd, target in procfs.fds(pid).items()}
 
 
 def standard(log=None):
@@ -190,6 +193,14 @@ def test_privileges(cell):
 def test_what_is_not_dumpable(cell):
     for name in ("cloisterd", "spawner", "worker", "files", "init"):
         assert os.stat(f"/proc/{cell.everything[name]}/environ").st_uid == 0, name
+
+
+def test_files_processes_are_sessions_of_their_own(cell):
+    """Which is what the kernel may give shares of the CPUs to."""
+    assert os.getsid(cell.files) == cell.files
+    groups = {name: pathlib.Path(f"/proc/{cell.everything[name]}/autogroup") for name in ("spawner", "files", "shell")}
+    if groups["files"].exists():
+        assert len({path.read_text().split()[0] for path in groups.values()}) == 3
 
 
 def test_commands_are_sessions_of_their_own(cell):

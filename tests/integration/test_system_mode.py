@@ -116,6 +116,32 @@ def test_every_way_of_starting_ends_in_the_same_place(start_system, area, way):
     client.call("workspace.remove", {"workspace": f"of-{way}"})
 
 
+def test_what_is_made_ahead_is_nobody_until_it_is_known_whose_it_is(start_system, area):
+    def spares():
+        return {pid for pid in procfs.children(daemon.spawner())
+                if procfs.name(pid) == "cloister-spare" and procfs.is_alive(pid)}
+
+    def ids(pid):
+        return (procfs.PROC / str(pid) / "uid_map").read_text().split()
+
+    daemon = start_system(config=system_config(area, "spare_cells = 1"))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "first"})
+    for name in ("second", "third", "second"):
+        assert procfs.eventually(lambda: len(spares()) == 2, 20)
+        ahead = spares()
+        assert [ids(pid) for pid in ahead] == [[], []]
+        client.call("workspace.open", {"workspace": name})
+        assert client.observe("run_command", {"command": "id -u; touch mine"}, workspace=name)[
+            "output"]["stdout"] == "1000\n"
+        (owner,) = {path.stat().st_uid for path in daemon.state.rglob(f"{name}/mine")}
+        (worker,) = {worker for worker, _ in daemon.cells()} & ahead
+        assert ids(worker) == ["1000", str(owner), "1"] and procfs.uids(worker) == [owner] * 4
+        client.call("workspace.close", {"workspace": name})
+        assert procfs.vanish([worker], 20)
+
+
+
 def start_and_fail(area, account, config, directory=None):
     """What cloisterd says that does not start."""
     directory = directory or area.path

@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 
 /* What the loop waits for. */
@@ -93,15 +92,34 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 	return r;
 }
 
+/* What is asked meanwhile waits in the channel: nothing is looked at without the filter. */
+static int get_ready(struct channel *channel, struct worker_setup *setup,
+	struct command_cgroups *cgroups, struct command_table **ret)
+{
+	int r = channel_send(channel, COMMAND_READY, 0, (struct text){NULL, 0}, NULL, 0);
+
+	if (r == 0)
+		r = channel_flush(channel);
+	if (r == 0)
+		r = worker_setup_filter(setup);
+	return r < 0 ? r : command_table_new(channel->out, setup, cgroups, ret);
+}
+
+static int fail(struct channel *channel, const char *step, int error)
+{
+	setup_report_failure(channel, COMMAND_FAILED, 0, step, error);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
-	struct worker_setup setup = {.root = -1};
+	struct worker_setup setup = WORKER_SETUP_NONE;
 	struct command_cgroups cgroups = command_cgroups_inherited();
 	struct command_table *table = NULL;
 	struct channel channel;
 	const struct spare_assignment *assignment;
 	const char *step = "start";
-	int signal_fd, r;
+	int signal_fd, r = 0;
 
 	/* The default, which commands inherit: a worker whose cloisterd is gone has nothing to live
 	 * for either. */
@@ -109,10 +127,13 @@ int main(int argc, char **argv)
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
 	if (argc != 6)
 		return 2;
+	if (spare_kind(argv) != SPARE_NONE)
+		r = worker_setup_ahead(&setup, spare_kind(argv) == SPARE_WITH_IDS, &step);
+	if (r < 0)
+		return fail(&channel, step, r);
 	r = setup_for_workspace(argc, argv, FD_WORKER_TREE, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
-	prctl(PR_SET_NAME, "cloister-worker");
 	setup.kind = assignment->kind;
 	setup.visible = workspace_visible_root(setup.kind, assignment->path);
 	setup.readonly = spare_readonly_paths(assignment);
@@ -122,15 +143,9 @@ int main(int argc, char **argv)
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0 && signal_fd < 0)
 		r = -errno;
-	if (r == 0)
-		r = command_table_new(channel.out, &setup, &cgroups, &table);
-	if (r < 0) {
-		setup_report_failure(&channel, COMMAND_FAILED, 0, step, r);
-		return 1;
-	}
-	r = channel_send(&channel, COMMAND_READY, 0, (struct text){NULL, 0}, NULL, 0);
-	if (r == 0)
-		r = channel_flush(&channel);
+	if (r < 0)
+		return fail(&channel, step, r);
+	r = get_ready(&channel, &setup, &cgroups, &table);
 	if (r == 0)
 		r = serve(&channel, table, signal_fd);
 	return r == -EPIPE ? 0 : 1;

@@ -22,20 +22,29 @@ struct command_pool {
 	struct place places[PLACES];
 };
 
-/* A stack for each init, and below each a page that nobody may touch. */
-static int map_stacks(struct command_pool *pool)
+/*
+ * A stack, and below it a page that nobody may touch. It is mapped when its place is first used and
+ * stays: most workspaces have few commands at once, and a hundred guarded stacks are two hundred
+ * mappings, dear to make and dearer to keep.
+ */
+static int map_stack(struct command_init *init)
 {
-	size_t guard = (size_t)sysconf(_SC_PAGESIZE), stride = guard + COMMAND_INIT_STACK;
-	char *stacks = mmap(NULL, PLACES * stride, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t guard = (size_t)sysconf(_SC_PAGESIZE), size = guard + COMMAND_INIT_STACK;
+	char *mapping;
 
-	if (stacks == MAP_FAILED)
+	if (init->stack)
+		return 0;
+	mapping = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (mapping == MAP_FAILED)
 		return -errno;
-	for (size_t i = 0; i < PLACES; i++) {
-		if (mprotect(stacks + i * stride, guard, PROT_NONE) < 0)
-			return -errno;
-		pool->places[i].init.stack = stacks + i * stride + guard;
+	if (mprotect(mapping, guard, PROT_NONE) < 0) {
+		int r = -errno;
+
+		munmap(mapping, size);
+		return r;
 	}
+	init->stack = mapping + guard;
 	return 0;
 }
 
@@ -63,8 +72,6 @@ int command_pool_new(uint64_t pass, const struct command_wall *wall, struct comm
 		pool->places[i].init.wall = wall;
 	}
 	r = map_reports(pool);
-	if (r == 0)
-		r = map_stacks(pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(pool);
@@ -79,7 +86,7 @@ static struct place *find_waiting(struct command_pool *pool)
 	return NULL;
 }
 
-/* The first, so that as few stacks as possible are ever touched. */
+/* The first, so that as few stacks as possible are ever mapped. */
 static struct place *find_free(struct command_pool *pool)
 {
 	for (size_t i = 0; i < PLACES; i++)
@@ -90,6 +97,10 @@ static struct place *find_free(struct command_pool *pool)
 
 static int make(struct place *place, uint32_t go)
 {
+	int r = COMMAND_INIT_SHARES_MEMORY ? map_stack(&place->init) : 0;
+
+	if (r < 0)
+		return r;
 	*place->init.report = (struct command_report){.go = go, .wall = -1};
 	return command_init_make(&place->init);
 }

@@ -37,35 +37,55 @@ static bool is_rootfs(const struct worker_setup *setup)
 	return strcmp(setup->visible, "/") == 0;
 }
 
+static int restrict_tree(void)
+{
+	struct mount_attr attr = {.attr_set = WORKSPACE_ATTRIBUTES};
+
+	return mount_setattr(
+		       FD_WORKER_TREE, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int take_tree_as_root(struct worker_setup *setup)
+{
+	int r = restrict_tree();
+
+	if (r < 0)
+		return r;
+	setup->root = fcntl(FD_WORKER_TREE, F_DUPFD_CLOEXEC, FD_WORKER_TREE + 1);
+	return setup->root < 0 ? -errno : 0;
+}
+
 int root_make(void *context)
 {
 	struct worker_setup *setup = context;
-	struct mount_attr attr = {.attr_set = WORKSPACE_ATTRIBUTES};
-	int r;
+	int r = is_rootfs(setup) ? take_tree_as_root(setup)
+				 : mount_new_tmpfs(0755, ROOT_BYTES, ROOT_INODES,
+					   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &setup->root);
 
-	if (mount_setattr(FD_WORKER_TREE, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) <
-		0)
-		return -errno;
-	if (is_rootfs(setup)) {
-		setup->root = fcntl(FD_WORKER_TREE, F_DUPFD_CLOEXEC, FD_WORKER_TREE + 1);
-		r = setup->root < 0 ? -errno : 0;
-	} else {
-		r = mount_new_tmpfs(0755, ROOT_BYTES, ROOT_INODES,
-			MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &setup->root);
-	}
-	if (r < 0)
-		return r;
-	r = mount_attach(setup->root, AT_FDCWD, "/");
+	if (r == 0)
+		r = mount_attach(setup->root, AT_FDCWD, "/");
 	if (r < 0)
 		return r;
 	return fchdir(setup->root) < 0 ? -errno : 0;
+}
+
+int root_unmake(struct worker_setup *setup)
+{
+	close_fd(&setup->private);
+	/* With everything that is mounted in it; the host's is below. */
+	if (fchdir(setup->root) < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return -errno;
+	close_fd(&setup->root);
+	return 0;
 }
 
 /* Gives the root what the host has at /@name: the same link, or the directory or file read-only; or
  * nothing. */
 static int show_host_path(int root, int host, const char *name)
 {
-	_cleanup_close_ int mount_fd = -1, directory = -1;
+	_cleanup_close_ int mount_fd = -1, point = -1;
 	char target[PATH_MAX];
 	struct stat stat_buf;
 	ssize_t n;
@@ -83,9 +103,9 @@ static int show_host_path(int root, int host, const char *name)
 	r = mount_clone(host, name, SYSTEM_ATTRIBUTES, &mount_fd);
 	if (r < 0)
 		return r;
-	r = S_ISDIR(stat_buf.st_mode) ? mount_make_directory(root, name, 0755, &directory)
-				      : mount_make_file(root, name);
-	return r < 0 ? r : mount_attach(mount_fd, root, name);
+	r = S_ISDIR(stat_buf.st_mode) ? mount_make_directory(root, name, 0755, &point)
+				      : mount_make_file(root, name, &point);
+	return r < 0 ? r : mount_attach_over(mount_fd, point);
 }
 
 static int show_host_paths(int root, const char *host_directory, const char *const *names, size_t n)
@@ -183,7 +203,7 @@ static int attach_private(const struct worker_setup *setup, int private, const c
 	/* A rootfs without this directory goes without it. */
 	if (r == -ENOENT && is_rootfs(setup))
 		return 0;
-	return r < 0 ? r : mount_attach(mount_fd, target, ".");
+	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
 
 /* Not in a rootfs: nothing is created in a workspace. */
@@ -200,7 +220,7 @@ static int bind_readonly(const struct worker_setup *setup, const char *path)
 	r = mount_clone(host, "", SYSTEM_ATTRIBUTES, &mount_fd);
 	if (r == 0)
 		r = open_directory(setup, path, &target);
-	return r < 0 ? r : mount_attach(mount_fd, target, ".");
+	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
 
 int root_bind_readonly(void *context)
@@ -245,11 +265,22 @@ int root_make_private(void *context)
 	if (r == 0)
 		r = open_directory(setup, "/dev", &dev);
 	if (r == 0)
-		r = mount_attach(private, dev, ".");
+		r = mount_attach_over(private, dev);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
 		r = attach_private(setup, private, parts[i].name, parts[i].mode, parts[i].path);
 	if (r == 0)
 		r = attach_private(setup, private, "home", 0755, setup->home);
+	if (r == 0)
+		setup->private = TAKE_FD(private);
+	return r;
+}
+
+int root_bound_private(void *context)
+{
+	struct worker_setup *setup = context;
+	int r = setup->ahead ? mount_resize_tmpfs(setup->private, setup->tmp_bytes) : 0;
+
+	close_fd(&setup->private);
 	return r;
 }
 
@@ -260,13 +291,13 @@ static int bind_devices(int dev)
 	int r = host < 0 ? -errno : 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
-		_cleanup_close_ int node = -1;
+		_cleanup_close_ int node = -1, point = -1;
 
 		r = mount_clone(host, names[i], DEVICE_ATTRIBUTES, &node);
 		if (r == 0)
-			r = mount_make_file(dev, names[i]);
+			r = mount_make_file(dev, names[i], &point);
 		if (r == 0)
-			r = mount_attach(node, dev, names[i]);
+			r = mount_attach_over(node, point);
 	}
 	return r;
 }
@@ -300,11 +331,11 @@ static int fill_dev(int dev, int shm)
 	if (r == 0)
 		r = mount_make_directory(dev, "pts", 0755, &directory);
 	if (r == 0)
-		r = mount_attach(pts, dev, "pts");
+		r = mount_attach_over(pts, directory);
 	if (r == 0)
 		r = mount_make_directory(dev, "shm", 01777, &shm_directory);
 	if (r == 0)
-		r = mount_attach(shm, dev, "shm");
+		r = mount_attach_over(shm, shm_directory);
 	/* The directory itself is ours, so a command could change its links under the next command.
 	 */
 	return r < 0 ? r : mount_set(dev, MOUNT_ATTR_RDONLY);
@@ -327,7 +358,7 @@ int root_make_dev(void *context)
 	if (r == 0)
 		r = open_directory(setup, "/dev", &target);
 	if (r == 0)
-		r = mount_attach(dev, target, ".");
+		r = mount_attach_over(dev, target);
 	return r < 0 ? r : fill_dev(dev, shm);
 }
 
@@ -339,7 +370,7 @@ int root_mount_proc(void *context)
 
 	if (r == 0)
 		r = open_directory(setup, "/proc", &target);
-	return r < 0 ? r : mount_attach(proc, target, ".");
+	return r < 0 ? r : mount_attach_over(proc, target);
 }
 
 /* Whether @path lies strictly below @directory; stores the length of the first component below it.
@@ -382,7 +413,7 @@ static int pin_first_component(const struct worker_setup *setup, int *ret_pin)
 			r = mount_new_tmpfs(
 				0755, ROOT_BYTES, ROOT_INODES, PRIVATE_ATTRIBUTES, &pin);
 		if (r == 0)
-			r = mount_attach(pin, parent, name);
+			r = mount_attach_over(pin, directory);
 		if (r < 0)
 			return r;
 		*ret_pin = TAKE_FD(pin);
@@ -401,11 +432,13 @@ int root_attach_workspace(void *context)
 		close(FD_WORKER_TREE);
 		return 0;
 	}
-	r = pin_first_component(setup, &pin);
+	r = restrict_tree();
+	if (r == 0)
+		r = pin_first_component(setup, &pin);
 	if (r == 0)
 		r = open_directory(setup, setup->visible, &target);
 	if (r == 0)
-		r = mount_attach(FD_WORKER_TREE, target, ".");
+		r = mount_attach_over(FD_WORKER_TREE, target);
 	if (r == 0 && pin >= 0)
 		r = mount_set(pin, MOUNT_ATTR_RDONLY);
 	close(FD_WORKER_TREE);

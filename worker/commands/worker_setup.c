@@ -25,26 +25,27 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define ROOT_AHEAD_TMP_BYTES (64 * KIB) /* until it is known how much it shall be */
+
 static int check_cloisterd_alive(void *context)
 {
 	(void)context;
 	return confine_check_connected(FD_WORKER_DOWN);
 }
 
+static const char *const homes[] = {"/home/agent", "/run/home", "/tmp/home"};
+
 /* Somewhere that the workspace does not cover. */
-static int choose_home(void *context)
+static const char *choose_home(const char *visible)
 {
-	static const char *const homes[] = {"/home/agent", "/run/home", "/tmp/home"};
-	struct worker_setup *setup = context;
-	size_t len = strlen(setup->visible), i;
+	size_t len = strlen(visible), i;
 
 	for (i = 0; i + 1 < ARRAY_SIZE(homes); i++)
-		if (len > 1 && (strncmp(homes[i], setup->visible, len) != 0 ||
+		if (len > 1 && (strncmp(homes[i], visible, len) != 0 ||
 				       (homes[i][len] != '/' && homes[i][len] != '\0')))
 			break;
 	/* In a rootfs nothing is created, so home is where a private tmpfs is in any case. */
-	setup->home = len > 1 ? homes[i] : "/run";
-	return 0;
+	return len > 1 ? homes[i] : "/run";
 }
 
 static int raise_loopback(void *context)
@@ -79,18 +80,33 @@ static int forbid_user_namespaces(void *context)
 	return write(fd, "0", 1) == 1 ? 0 : -errno;
 }
 
+/* @soft: a command may raise it again. */
+static int set_limit(int resource, rlim_t value, bool soft)
+{
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+		return -errno;
+	/* In flight over sockets they count for the user, whose cloisterd must still be able to
+	 * pass its own. unix(7) */
+	if (resource == RLIMIT_NOFILE)
+		limit.rlim_max /= 4;
+	if (limit.rlim_max > value && !soft)
+		limit.rlim_max = value;
+	limit.rlim_cur = limit.rlim_max < value ? limit.rlim_max : value;
+	return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}
+
 static int set_limits(void *context)
 {
-	const struct worker_setup *setup = context;
-	const struct {
+	static const struct {
 		rlim_t value;
 		int resource;
-		bool soft; /* a command may raise it again */
+		bool soft;
 	} limits[] = {
 		/* Counted per user namespace and id: this workspace's own. */
 		{LIMIT_PROCESSES, RLIMIT_NPROC, false},
 		{LIMIT_OPEN_FILES, RLIMIT_NOFILE, false},
-		{setup->file_size_bytes, RLIMIT_FSIZE, false},
 		/* 0 would still feed a core_pattern that is a pipe to a program of host root. */
 		{1, RLIMIT_CORE, false},
 		{8 * MIB, RLIMIT_MEMLOCK, false},
@@ -104,23 +120,21 @@ static int set_limits(void *context)
 #endif
 	};
 
+	(void)context;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		struct rlimit limit;
+		int r = set_limit(limits[i].resource, limits[i].value, limits[i].soft);
 
-		if (getrlimit(limits[i].resource, &limit) < 0)
-			return -errno;
-		/* In flight over sockets they count for the user, whose cloisterd must still be
-		 * able to pass its own. unix(7) */
-		if (limits[i].resource == RLIMIT_NOFILE)
-			limit.rlim_max /= 4;
-		if (limit.rlim_max > limits[i].value && !limits[i].soft)
-			limit.rlim_max = limits[i].value;
-		limit.rlim_cur =
-			limit.rlim_max < limits[i].value ? limit.rlim_max : limits[i].value;
-		if (setrlimit(limits[i].resource, &limit) < 0)
-			return -errno;
+		if (r < 0)
+			return r;
 	}
 	return 0;
+}
+
+static int limit_file_size(void *context)
+{
+	const struct worker_setup *setup = context;
+
+	return set_limit(RLIMIT_FSIZE, setup->file_size_bytes, false);
 }
 
 /* Commands start where their init is, and it where the worker is. */
@@ -132,15 +146,20 @@ static int go_to_workspace(void *context)
 	return chdir(setup->visible) < 0 ? -errno : 0;
 }
 
+static int mount_queues(void *context)
+{
+	struct worker_setup *setup = context;
+	int r = setup->queues >= 0 ? 0 : mount_new_mqueue(&setup->queues);
+
+	return r == -ENODEV ? 0 : r; /* a kernel without them */
+}
+
 static int prepare_wall(void *context)
 {
 	struct worker_setup *setup = context;
 
-	int queues = -1, r = mount_new_mqueue(&queues);
-
-	if (r < 0 && r != -ENODEV) /* a kernel without them */
-		return r;
-	return command_wall_prepare(setup->visible, setup->home, queues, &setup->wall);
+	return command_wall_prepare(
+		setup->visible, setup->home, TAKE_FD(setup->queues), &setup->wall);
 }
 
 static int keep_sys_admin_only(void *context)
@@ -151,51 +170,100 @@ static int keep_sys_admin_only(void *context)
 	return confine_keep_capabilities(keep, ARRAY_SIZE(keep));
 }
 
-static int filter_system_calls(void *context)
-{
-	struct worker_setup *setup = context;
+/* clang-format off */
 
-	return command_filter_install(&setup->pass);
+/* What needs nothing of a workspace, and no ids. */
+static const struct setup_step first_steps[] = {
+	{"die with the spawner", setup_die_with_parent},
+	{"check that cloisterd is alive", check_cloisterd_alive},
+	{"make mounts private", setup_private_mounts},
+	{"raise the loopback interface", raise_loopback},
+	{"set the host name", set_host_name},
+	{"set resource limits", set_limits},
+	{"empty the bounding set", setup_empty_bounding_set},
+};
+
+/* The root, whose files need ids to belong to: the same for all workspaces that are not a root of
+ * their own, but for where the home is and how large the private tmpfs. */
+static const struct setup_step root_steps[] = {
+	{"leave the caller's session keyring", setup_leave_session_keyring},
+	{"make the root", root_make},
+	{"show the system read-only", root_bind_system},
+	{"write /etc", root_write_etc},
+	{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
+	{"fill /dev (it must be a directory)", root_make_dev},
+	{"mount /proc (it must be a directory)", root_mount_proc},
+	{"forbid user namespaces", forbid_user_namespaces},
+	{"mount the message queues", mount_queues},
+};
+
+/* The workspace, and giving up what making all this has taken. */
+static const struct setup_step last_steps[] = {
+	{"die with the spawner", setup_die_with_parent}, /* becoming another user ended that */
+	{"check that cloisterd is alive", check_cloisterd_alive},
+	{"bound the private tmpfs", root_bound_private},
+	{"show the tenant's readonly_paths", root_bind_readonly},
+	{"attach the workspace", root_attach_workspace},
+	{"enter the root", root_enter},
+	{"make cgroups read-only", root_protect_cgroups},
+	{"make the root read-only", root_make_read_only},
+	{"limit the size of files", limit_file_size},
+	{"go to the workspace", go_to_workspace},
+	{"prepare the commands' Landlock rules", prepare_wall},
+	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
+	{"no new privileges", setup_no_new_privs},
+	{"become non-dumpable", setup_non_dumpable},
+	/* Landlock is each command's own: the worker mounts. Their system call filter comes after
+	 * COMMAND_READY: worker_setup_filter. */
+};
+/* clang-format on */
+
+int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **ret_step)
+{
+	int r = setup_run(first_steps, ARRAY_SIZE(first_steps), setup, ret_step);
+
+	setup->begun = true;
+	if (r < 0 || !has_ids)
+		return r;
+	/* As if it were a workspace that covers nothing. */
+	setup->visible = "";
+	setup->home = homes[0];
+	setup->tmp_bytes = ROOT_AHEAD_TMP_BYTES;
+	r = setup_run(root_steps, ARRAY_SIZE(root_steps), setup, ret_step);
+	setup->ahead = r == 0;
+	return r;
+}
+
+/* A root that was made ahead is taken away where it is not this workspace's. */
+static int keep_or_unmake(struct worker_setup *setup)
+{
+	const char *home = choose_home(setup->visible);
+	bool fits = setup->ahead && home == setup->home;
+
+	setup->home = home;
+	if (!setup->ahead || fits)
+		return 0;
+	setup->ahead = false;
+	return root_unmake(setup);
 }
 
 int worker_setup(struct worker_setup *setup, const char **ret_step)
 {
-	/* clang-format off */
-	static const struct setup_step steps[] = {
-		{"die with the spawner", setup_die_with_parent},
-		{"check that cloisterd is alive", check_cloisterd_alive},
-		{"leave the caller's session keyring", setup_leave_session_keyring},
-		{"make mounts private", setup_private_mounts},
-		{"choose a home", choose_home},
-		{"make the root", root_make},
-		{"show the system read-only", root_bind_system},
-		{"write /etc", root_write_etc},
-		{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
-		{"fill /dev (it must be a directory)", root_make_dev},
-		{"mount /proc (it must be a directory)", root_mount_proc},
-		{"show the tenant's readonly_paths", root_bind_readonly},
-		{"attach the workspace", root_attach_workspace},
-		{"raise the loopback interface", raise_loopback},
-		{"set the host name", set_host_name},
-		{"forbid user namespaces", forbid_user_namespaces},
-		{"enter the root", root_enter},
-		{"make cgroups read-only", root_protect_cgroups},
-		{"make the root read-only", root_make_read_only},
-		{"set resource limits", set_limits},
-		{"go to the workspace", go_to_workspace},
-		{"prepare the commands' Landlock rules", prepare_wall},
-		{"empty the bounding set", setup_empty_bounding_set},
-		{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
-		{"no new privileges", setup_no_new_privs},
-		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock is each command's own: the worker mounts. */
-		{"install the commands' system call filter", filter_system_calls},
-	};
-	/* clang-format on */
-	int r;
+	int r = setup->begun ? 0 : setup_run(first_steps, ARRAY_SIZE(first_steps), setup, ret_step);
 
-	r = setup_run(steps, ARRAY_SIZE(steps), setup, ret_step);
+	*ret_step = r < 0 ? *ret_step : "take away the root that was made ahead";
+	if (r == 0)
+		r = keep_or_unmake(setup);
+	if (r == 0 && !setup->ahead)
+		r = setup_run(root_steps, ARRAY_SIZE(root_steps), setup, ret_step);
+	if (r == 0)
+		r = setup_run(last_steps, ARRAY_SIZE(last_steps), setup, ret_step);
 	if (r < 0 && setup->failed[0])
 		*ret_step = setup->failed;
 	return r;
+}
+
+int worker_setup_filter(struct worker_setup *setup)
+{
+	return command_filter_install(&setup->pass);
 }

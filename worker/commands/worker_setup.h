@@ -17,7 +17,29 @@ struct worker_setup {
 	char failed[LIMIT_NAME_BYTES +
 		    1]; /* the step, where more can be said of it than its name */
 	int root;       /* the new root's mount while it is built, then -1 */
+	int private;    /* the private tmpfs until it has its bound */
+	int queues;     /* the message queues' mount until the wall has it */
+	bool begun;     /* worker_setup_ahead was called */
+	bool ahead;     /* and has made the root */
 };
 
-/** Runs the worker's ordered set-up. 0, or -errno with the failed step's name in @ret_step. */
+#define WORKER_SETUP_NONE ((struct worker_setup){.root = -1, .private = -1, .queues = -1})
+
+/**
+ * Does what needs nothing of a workspace; with @has_ids, where the ids of the namespace are mapped
+ * and the process has become their user, as much of the root as nearly all workspaces have in
+ * common. As worker_setup.
+ */
+int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **ret_step);
+
+/**
+ * The last of it: installs the commands' system call filter, which stands over the worker too. It
+ * takes the kernel a quarter of a millisecond to compile, and cannot fail for anything that a host
+ * lacks or a workspace is; so it comes when the worker has said that it is ready, and before it
+ * reads what is asked of it. 0 or -errno.
+ */
+int worker_setup_filter(struct worker_setup *setup);
+
+/** Runs the worker's ordered set-up, or what is left of it. 0, or -errno with the failed step's
+ * name in @ret_step. */
 int worker_setup(struct worker_setup *setup, const char **ret_step);

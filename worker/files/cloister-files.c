@@ -16,15 +16,21 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/prctl.h>
+
+static int fail(struct channel *channel, const char *step, int error)
+{
+	setup_report_failure(channel, FILES_FAILED, 0, step, error);
+	return 1;
+}
 
 int main(int argc, char **argv)
 {
-	struct root root = {.fd = -1, .proc_self_fd = -1};
+	struct root root = {.fd = -1, .proc_self_fd = -1, .proc_mount = -1};
 	const struct spare_assignment *assignment;
 	struct channel channel;
 	const char *step = "start";
 	sigset_t none;
+	bool ahead;
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -34,19 +40,23 @@ int main(int argc, char **argv)
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
 	if (argc != 3)
 		return 2;
+	ahead = spare_kind(argv) != SPARE_NONE;
+	r = files_setup_ahead(&root, &step);
+	if (r < 0)
+		return fail(&channel, step, r);
+	if (ahead)
+		files_setup_done(&root);
 	r = setup_for_workspace(argc, argv, FD_FILES_TREE, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
-	prctl(PR_SET_NAME, "cloister-files");
 	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));
 	r = files_setup(&root, &step);
-	if (r < 0) {
-		setup_report_failure(&channel, FILES_FAILED, 0, step, r);
-		return 1;
-	}
+	if (r < 0)
+		return fail(&channel, step, r);
 	r = channel_send(&channel, FILES_READY, 0, (struct text){NULL, 0}, NULL, 0);
 	if (r == 0)
 		r = channel_flush(&channel);
+	files_setup_done(&root);
 	if (r == 0)
 		r = files_serve(&channel, &root);
 	return r < 0 ? 1 : 0;

@@ -49,18 +49,27 @@ static bool exists(const struct stat *st)
 	return st->st_mode != 0;
 }
 
+/* Whether what has @mode may be replaced; 0: there is nothing. */
+static enum tool_error judge_mode(mode_t mode)
+{
+	if (S_ISDIR(mode))
+		return TOOL_IS_A_DIRECTORY;
+	if (S_ISLNK(mode)) /* put there after root_place looked */
+		return TOOL_BUSY;
+	return S_ISREG(mode) || mode == 0 ? TOOL_OK : TOOL_NOT_A_REGULAR_FILE;
+}
+
 /* Whether what bears the name, if anything does, may be replaced. */
 static enum tool_error examine(const struct root_place *place, struct stat *ret_old)
 {
+	enum tool_error error;
+
 	*ret_old = (struct stat){.st_mode = 0};
 	if (fstatat(place->parent, place->name, ret_old, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? TOOL_OK : tool_error_from_errno(errno);
-	if (S_ISDIR(ret_old->st_mode))
-		return TOOL_IS_A_DIRECTORY;
-	if (S_ISLNK(ret_old->st_mode)) /* put there after root_place looked */
-		return TOOL_BUSY;
-	if (!S_ISREG(ret_old->st_mode))
-		return TOOL_NOT_A_REGULAR_FILE;
+	error = judge_mode(ret_old->st_mode);
+	if (error != TOOL_OK)
+		return error;
 	/*
 	 * Politeness, not protection: the directory's permission is what counts for a rename. Hence
 	 * it does not matter that a link put there just now would be followed.
@@ -70,7 +79,8 @@ static enum tool_error examine(const struct root_place *place, struct stat *ret_
 	return TOOL_OK;
 }
 
-/* Finds the place, again if a rename raced with the look at what is there. */
+/* Finds the place, again if a rename raced with the look at what is there. It is looked at anew
+ * before anything is replaced; this is to say early what cannot be. */
 static enum tool_error find_place(
 	const struct root *root, const struct files_write *request, struct root_place *place)
 {
@@ -83,7 +93,7 @@ static enum tool_error find_place(
 		if (error == TOOL_OK && place->parent < 0)
 			error = TOOL_IS_A_DIRECTORY;
 		if (error == TOOL_OK)
-			error = examine(place, &old);
+			error = place->looked_at ? judge_mode(place->mode) : examine(place, &old);
 	}
 	return error;
 }
@@ -183,13 +193,9 @@ static void copy_attribute(int from, int to, const char *name, char *value)
 
 static void copy_attributes(int from, int to)
 {
-	ssize_t len = flistxattr(from, NULL, 0);
-	_cleanup_free_ char *names = NULL, *value = NULL;
+	_cleanup_free_ char *names = malloc(XATTR_LIST_MAX), *value = malloc(XATTR_SIZE_MAX);
+	ssize_t len;
 
-	if (len <= 0)
-		return;
-	names = malloc(XATTR_LIST_MAX);
-	value = malloc(XATTR_SIZE_MAX);
 	if (!names || !value)
 		return;
 	len = flistxattr(from, names, XATTR_LIST_MAX);
@@ -216,7 +222,8 @@ static int keep_attributes(const struct file_write *staged, const struct stat *o
 	if ((st.st_mode & 07777) != (old->st_mode & 01777) &&
 		fchmod(staged->fd, old->st_mode & 01777) < 0)
 		return -errno;
-	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == old->st_dev && st.st_ino == old->st_ino)
+	if (fd >= 0 && flistxattr(fd, NULL, 0) > 0 && fstat(fd, &st) == 0 &&
+		st.st_dev == old->st_dev && st.st_ino == old->st_ino)
 		copy_attributes(fd, staged->fd);
 	return 0;
 }
@@ -297,8 +304,14 @@ static int publish(struct file_write *staged, const struct stat *old)
  * written all the same. */
 static int sync_directory(int parent)
 {
-	_cleanup_close_ int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int fd = -1;
 
+	if (fsync(parent) == 0)
+		return 0;
+	if (errno == EBADF) /* O_PATH */
+		fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	else if (errno != EINVAL)
+		return -errno;
 	if (fd >= 0 && fsync(fd) < 0 && errno != EINVAL)
 		return -errno;
 	return 0;

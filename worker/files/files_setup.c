@@ -34,12 +34,11 @@ static int check_cloisterd_alive(void *context)
 static int open_own_proc(void *context)
 {
 	struct root *root = context;
-	_cleanup_close_ int proc = -1;
-	int r = mount_new_proc(true, &proc);
+	int r = mount_new_proc(true, &root->proc_mount);
 
 	if (r < 0)
 		return r;
-	root->proc_self_fd = openat(proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root->proc_self_fd = openat(root->proc_mount, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return root->proc_self_fd < 0 ? -errno : 0;
 }
 
@@ -103,6 +102,17 @@ static int ask_for_short_slices(void *context)
 	return 0;
 }
 
+/*
+ * Where the kernel gives each session its share of the CPUs (sched_autogroup_enabled, sched(7)), a
+ * files process that stayed in the spawner's would share one share with the files processes, jobs
+ * and workers of everybody else.
+ */
+static int be_a_session(void *context)
+{
+	(void)context;
+	return setsid() < 0 ? -errno : 0;
+}
+
 static int drop_capabilities(void *context)
 {
 	(void)context;
@@ -122,19 +132,37 @@ static int filter_system_calls(void *context)
 	return files_filter_install();
 }
 
-int files_setup(struct root *root, const char **ret_step)
+int files_setup_ahead(struct root *root, const char **ret_step)
 {
+	/* What needs nothing of a workspace, and no ids. */
 	static const struct setup_step steps[] = {
 		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
-		{"leave the caller's session keyring", setup_leave_session_keyring},
 		{"make mounts private", setup_private_mounts},
 		{"open a proc of its own", open_own_proc},
+		{"become a session of its own", be_a_session},
+		{"ask for short slices of the CPU", ask_for_short_slices},
+		{"empty the bounding set", setup_empty_bounding_set},
+	};
+
+	umask(022);
+	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
+}
+
+void files_setup_done(struct root *root)
+{
+	close_fd(&root->proc_mount);
+}
+
+int files_setup(struct root *root, const char **ret_step)
+{
+	static const struct setup_step steps[] = {
+		{"die with the spawner", setup_die_with_parent}, /* a change of user ended that */
+		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"leave the caller's session keyring", setup_leave_session_keyring},
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
-		{"ask for short slices of the CPU", ask_for_short_slices},
-		{"empty the bounding set", setup_empty_bounding_set},
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
@@ -142,6 +170,5 @@ int files_setup(struct root *root, const char **ret_step)
 		{"install the system call filter", filter_system_calls},
 	};
 
-	umask(022);
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
 }

@@ -215,12 +215,21 @@ static enum tool_error place_fast(
 		memcpy(directory, relative, (size_t)(slash - relative));
 		directory[slash - relative] = '\0';
 	}
-	parent = open_fast(root->fd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Opened so that it can be synced, where that is allowed. */
+	parent = open_fast(root->fd, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent == -EACCES)
+		parent = open_fast(root->fd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (parent < 0)
 		return TOOL_EXECUTION_ERROR;
-	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? S_ISLNK(st.st_mode)
-								 : errno != ENOENT)
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno != ENOENT)
+			return TOOL_EXECUTION_ERROR;
+		st.st_mode = 0;
+	}
+	if (S_ISLNK(st.st_mode))
 		return TOOL_EXECUTION_ERROR;
+	ret_place->looked_at = true;
+	ret_place->mode = st.st_mode;
 	memcpy(ret_place->name, name, strlen(name) + 1);
 	ret_place->parent = TAKE_FD(parent);
 	return TOOL_OK;

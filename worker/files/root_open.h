@@ -10,7 +10,9 @@
 #include "common/errors.h"
 #include "common/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The workspace as this process knows it. */
 struct root {
@@ -20,15 +22,19 @@ struct root {
 	 * process that opened it: a forked child opens its own or uses -1.
 	 */
 	int proc_self_fd;
+	int proc_mount;      /* of that procfs, until files_setup_done; otherwise -1 */
 	struct text visible; /* where commands see the root, "/home/me/tree", or "/" */
 };
 
 /* Where a path led. Owned by the caller: root_place_done. */
 struct root_place {
-	int parent; /* O_PATH directory that holds the last component; -1 if the path is the root */
+	int parent; /* the directory that holds the last component, O_PATH at least; -1 if the path
+		       is the root */
 	char name[256]; /* the last component, after links were followed; "" if the path is the root
 			 */
 	char *path;     /* relative to the root, as root_open reports it */
+	bool looked_at; /* what bore the name a moment ago had */
+	mode_t mode;    /* this, 0 if there was nothing */
 };
 
 /**

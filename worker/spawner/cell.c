@@ -301,8 +301,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"choose the workspace's id", choose_id},
 		{"clone the workspace's mounts", clone_trees},
 		{"make the workspace's cgroup", make_cgroup},
-		{"start cloister-worker", cell_start_worker},
-		{"start cloister-files", cell_start_files},
+		{"start cloister-worker", cell_start_both},
 	};
 	struct cell cell = {.maker = maker,
 		.number = number,
@@ -388,8 +387,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		{"take its channels", check_channels},
 		{"make sockets", make_sockets},
 		{"make a cgroup", make_cgroup},
-		{"start cloister-worker", cell_start_worker},
-		{"start cloister-files", cell_start_files},
+		{"start cloister-worker", cell_start_both},
 		{"remember the cell", remember},
 	};
 	struct cell cell = {.maker = maker,
@@ -402,7 +400,8 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
 		.id = maker->ids->own,
-		.spare = true,
+		/* In user mode it is known who it will be. */
+		.spare = maker->ids->count > 0 ? SPARE_WITHOUT_IDS : SPARE_WITH_IDS,
 		.sockets = {-1, -1}};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
@@ -439,7 +438,10 @@ static int limit_cgroup(struct cell *cell)
 
 static int map_ids(struct cell *cell)
 {
-	return cell_write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
+	/* In user mode they were mapped when it was made. */
+	return cell->maker->ids->count == 0
+		       ? 0
+		       : cell_write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
 }
 
 static int tell_spare(struct cell *cell)

@@ -43,11 +43,11 @@ static const cap_value_t files_capabilities[] = {
 
 /* What a child under construction tells the spawner, over a pipe that its exec closes. */
 struct child_report {
-	char what; /* REPORT_READY, REPORT_PID or REPORT_FAILED */
+	char what; /* REPORT_* */
 	int value; /* pid or errno */
 };
 
-enum { REPORT_READY = 'r', REPORT_PID = 'p', REPORT_FAILED = 'f' };
+enum { REPORT_READY = 'r', REPORT_JOINED = 'j', REPORT_PID = 'p', REPORT_FAILED = 'f' };
 
 /* @cgroup: to begin in; -1: the caller's. */
 static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
@@ -112,18 +112,20 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 {
 	const struct workspace_limits *limits = &cell->request->limits;
 	bool worker = program == cell->maker->worker_program;
-	const char *kind = cell->spare ? SPARE_KIND : workspace_kind_name(cell->request->kind);
+	const char *kind = cell->spare != SPARE_NONE ? spare_kind_name(cell->spare)
+						     : workspace_kind_name(cell->request->kind);
 	char tmp[24], file_size[24];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		(char *)(cell->readonly ? cell->readonly : ""), NULL};
-	int r = cell->spare ? confine_die_with_parent() : become_agent(cell);
+	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
+	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 
 	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
 	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
 
 	if (r == 0)
 		r = confine_pass_on_capabilities(
-			capabilities, n_capabilities - (cell->spare ? 0 : SPARE_CAPABILITIES));
+			capabilities, n_capabilities - (nobody ? 0 : SPARE_CAPABILITIES));
 	if (r == 0)
 		r = program_execute(program, argv, fds, n_fds);
 	send_report(report, REPORT_FAILED, -r);
@@ -177,6 +179,7 @@ static _Noreturn void files_child(struct cell *cell, int report)
 		send_report(report, REPORT_FAILED, errno);
 		_exit(1);
 	}
+	send_report(report, REPORT_JOINED, 0);
 	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0, -1);
 	if (pid != 0) {
 		send_report(
@@ -211,17 +214,9 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
 }
 
-/* Lets the worker's child, which waits, become uid 1000 of its namespace. */
-static int map_and_release(const struct cell *cell, pid_t pid, int go)
-{
-	int r = cell->spare ? 0 : cell_write_maps(cell, pid);
-
-	if (r < 0)
-		return r;
-	return write(go, "g", 1) == 1 ? 0 : -errno;
-}
-
-int cell_start_worker(struct cell *cell)
+/* @ret_go: what a byte to lets it become uid 1000 of its namespace and then its program;
+ * @ret_report: from where that will be heard. */
+static int start_worker(struct cell *cell, int *ret_go, int *ret_report)
 {
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
 	struct child_report message;
@@ -248,14 +243,17 @@ int cell_start_worker(struct cell *cell)
 	if (message.what == REPORT_FAILED)
 		return -message.value;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
-	if (r == 0)
-		r = map_and_release(cell, (pid_t)pid, go_write);
-	if (r == 0 && receive_report(report, &message) == 1)
-		r = -message.value;
-	return r;
+	if (r == 0 && cell->spare != SPARE_WITHOUT_IDS)
+		r = cell_write_maps(cell, (pid_t)pid);
+	if (r < 0)
+		return r;
+	*ret_go = TAKE_FD(go_write);
+	*ret_report = TAKE_FD(report);
+	return 0;
 }
 
-int cell_start_files(struct cell *cell)
+/* @go: a byte to it once the child has joined the worker's namespaces; -1: to nobody. */
+static int start_files(struct cell *cell, int go)
 {
 	_cleanup_close_ int report = -1, report_write = -1;
 	struct child_report message;
@@ -268,13 +266,20 @@ int cell_start_files(struct cell *cell)
 	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
 	if (pid < 0)
 		return -errno;
-	if (pid == 0)
+	if (pid == 0) {
+		/* Or the worker would wait for this one, were the spawner to die now. */
+		close_fd(&go);
 		files_child(cell, report_write);
+	}
 	close_fd(&report_write);
 	while (receive_report(report, &message) == 1) {
 		if (message.what == REPORT_FAILED) {
 			result = -message.value;
 			break;
+		}
+		if (message.what == REPORT_JOINED) {
+			(void)!write(go, "g", 1);
+			continue;
 		}
 		/* It is our child and not reaped before we do it: the number is still its own. */
 		cell->pids[SPAWNER_OPENED_FILES] = message.value;
@@ -284,6 +289,34 @@ int cell_start_files(struct cell *cell)
 	while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return result;
+}
+
+int cell_start_files(struct cell *cell)
+{
+	return start_files(cell, -1);
+}
+
+/*
+ * The files process joins namespaces that are there before the worker executes anything. It must do
+ * so before the worker becomes another user: until that has executed its program, it then belongs
+ * to nobody whom the spawner may look into. ptrace(2)
+ */
+int cell_start_both(struct cell *cell)
+{
+	_cleanup_close_ int report = -1, go = -1;
+	struct child_report message;
+	int files, r = start_worker(cell, &go, &report);
+
+	if (r < 0)
+		return r;
+	files = start_files(cell, go);
+	close_fd(&go); /* without files process it ends */
+	/* Without a worker it could not but fail: the worker's reason counts. */
+	if (receive_report(report, &message) == 1)
+		return -message.value;
+	if (files < 0)
+		cell->failed = "start cloister-files";
+	return files;
 }
 
 void cell_abandon(struct cell *cell)

@@ -3,6 +3,7 @@
 
 /* cloister-spawner: a cell while it is made, and the processes that it is made of. */
 
+#include "worker/spare.h"
 #include "worker/spawner/cell.h"
 
 #include <limits.h>
@@ -22,7 +23,7 @@ struct cell {
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
-	bool spare;                 /* made ahead: trees are the sockets it waits at */
+	enum spare_kind spare;      /* made ahead: trees are the sockets it waits at */
 	int sockets[2];             /* their other ends */
 	struct cell_spare *waiting; /* that is assigned */
 	struct cell_id id;          /* what 1000 inside is mapped to */
@@ -32,11 +33,12 @@ struct cell {
 };
 
 /**
- * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one. 0 when it
- * has become its program, with its pid and pidfd in @cell, or -errno.
+ * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one, and beside
+ * it the files process. 0 when both have become their programs, with their pids and pidfds in
+ * @cell, or -errno.
  */
-int cell_start_worker(struct cell *cell);
-/** The same for the files process, which joins the namespaces of the worker in @cell. */
+int cell_start_both(struct cell *cell);
+/** The files process alone, which joins the namespaces of the worker in @cell. */
 int cell_start_files(struct cell *cell);
 /** Maps the agent's ids in the user namespace of the worker @pid to the cell's. 0 or -errno. */
 int cell_write_maps(const struct cell *cell, pid_t pid);
