@@ -2,13 +2,17 @@
 """Descriptors, processes and memory run out, are given back, and everything is as before."""
 
 import json
+import os
+import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
 import procfs
 from cloister_client import RpcError
-from daemon import BUILD
+from daemon import AM_ROOT, BUILD
 
 asan = pytest.mark.skipif("asan" in str(BUILD), reason="the sanitizers' own memory is without a limit")
 
@@ -91,6 +95,59 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
         one.close()
     check_works(own_daemon, client)
     assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30), procfs.fds(own_daemon.pid)
+
+
+class Injected:
+    """System calls of the process fail meanwhile, as strace(1) is told: what the whole host has run out of."""
+
+    def __init__(self, pid, *injections):
+        self.words = ["strace", "-f", "-qq", "-o", "/dev/null", *[f"--inject={injection}" for injection in injections], "-p", str(pid)]
+        self.pid = pid
+
+    def __enter__(self):
+        self.tracer = subprocess.Popen(self.words, stdin=subprocess.DEVNULL)
+        assert procfs.eventually(lambda: procfs.status(self.pid)["TracerPid"] != "0", 20)
+
+    def __exit__(self, *_):
+        self.tracer.send_signal(signal.SIGINT)
+        self.tracer.wait(30)
+
+
+@pytest.mark.skipif(not AM_ROOT or not shutil.which("strace"), reason="needs root and strace to make system calls fail")
+@pytest.mark.parametrize("error", ["ENFILE", "EMFILE", "ENOMEM"])
+def test_a_host_without_files_is_waited_for(own_daemon, error):
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    check_works(own_daemon, client)
+    before = settled_fds(own_daemon)
+    with Injected(own_daemon.pid, f"accept4:error={error}"):
+        waiting = own_daemon.connect()
+        waiting.request("tools.list")
+        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log(), 20)
+        # Not in a busy loop, and who is connected is served.
+        used = cpu_ticks(own_daemon.pid)
+        for i in range(20):
+            client.use("write_file", path=f"f{i}", content="x")
+        time.sleep(1)
+        assert cpu_ticks(own_daemon.pid) - used < os.sysconf("SC_CLK_TCK") / 2
+    assert "result" in waiting.receive()
+    waiting.close()
+    with Injected(own_daemon.pid, f"pipe2:error={error}", f"socketpair:error={error}", f"fcntl:error={error}"):
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
+        assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
+        observations = [client.observe("run_command", {"command": "true"}) for _ in range(12)]
+        for failed in (observation["error"] for observation in observations if not observation["success"]):
+            check_busy(failed)
+        assert not all(observation["success"] for observation in observations)
+    client.call("workspace.open", {"root": str(path)})
+    check_works(own_daemon, client)
+    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30), procfs.fds(own_daemon.pid)
+
+
+def cpu_ticks(pid):
+    fields = (procfs.PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def test_connections_leave_descriptors_for_work(own_daemon):
