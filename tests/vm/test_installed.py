@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(
     "CLOISTER_VM" not in os.environ, reason="runs in the virtual machine of tests/vm/run")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DEBS = sorted((ROOT / "build/deb").glob("*.deb"))
+DEBS = sorted(path for path in (ROOT / "build/deb").glob("*.deb")
+              if re.match(r"cloister_|cloister-client_|libcloister\d+_", path.name))
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 TENANTS = """
 [tenant a]
