@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(
     "CLOISTER_VM" not in os.environ, reason="runs in the virtual machine of tests/vm/run")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DEBS = sorted((ROOT / "build/deb").glob("*.deb"))
+DEBS = sorted(path for path in (ROOT / "build/deb").glob("*.deb")
+              if re.match(r"cloister_|cloister-client_|libcloister\d+_", path.name))
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 TENANTS = """
 [tenant a]
@@ -312,7 +313,13 @@ def test_without_its_spawner_it_starts_again():
     assert "cloister-spawner is gone" in journal()
 
 
-def test_the_log_is_in_the_journal_with_its_priority():
+def test_the_log_is_in_the_journal_with_its_priority_and_fields():
+    as_user("ada", "cloisterctl", "drain")
+    as_user("ada", "cloisterctl", "resume")
+    ada = pwd.getpwnam("ada").pw_uid
+    # It is looked for by its fields, too.
+    assert procfs.eventually(lambda: len(run("journalctl", "--unit", UNIT, "-o", "cat", f"CLOISTER_UID={ada}",
+                                             "_COMM=cloisterd").stdout.splitlines()) >= 2, PATIENCE)
     lines = [json.loads(line) for line in run("journalctl", "--unit", UNIT, "-o", "json").stdout.splitlines()]
     own = [line for line in lines if line.get("_COMM") == "cloisterd"]
     assert {line["PRIORITY"] for line in own if "listening on" in str(line["MESSAGE"])} == {"6"}
