@@ -61,13 +61,15 @@ _cloister_workspaces()
 _cloister_option_value()
 {
 	case $cur in
-	stream=* | line_numbers=* | gitignore=*) _cloister_offer "${cur%%=*}"={true,false} ;;
+	stream=* | stdin_stream=* | keep_output=* | line_numbers=* | gitignore=*)
+		_cloister_offer "${cur%%=*}"={true,false}
+		;;
 	encoding=*) _cloister_offer encoding={utf-8,base64} ;;
 	durability=*) _cloister_offer durability={durable,fast} ;;
 	reply=*) _cloister_offer reply={observation,message} ;;
 	*=*) ;;
-	*) _cloister_offer timeout_ms= idle_timeout_ms= stream= stdin= env= line_numbers= encoding= gitignore= \
-		path_base64= durability= reply= ;;
+	*) _cloister_offer timeout_ms= idle_timeout_ms= stream= stdin= stdin_stream= keep_output= env= \
+		line_numbers= encoding= gitignore= path_base64= durability= reply= ;;
 	esac
 }
 
