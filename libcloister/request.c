@@ -295,7 +295,7 @@ int cloister_forget(struct cloister *cloister, int64_t id)
 int cloister_request(struct cloister *cloister, const char *method, const char *params,
 	struct cloister_message **ret_reply)
 {
-	int64_t id;
+	int64_t id = 0;
 	int r;
 
 	if (cloister->dispatching)
@@ -307,7 +307,7 @@ int cloister_request(struct cloister *cloister, const char *method, const char *
 int cloister_workspace(
 	struct cloister *cloister, const char *workspace, struct cloister_message **ret_reply)
 {
-	int64_t id;
+	int64_t id = 0;
 	int r;
 
 	if (cloister->dispatching)
@@ -319,7 +319,7 @@ int cloister_workspace(
 int cloister_call(struct cloister *cloister, const struct cloister_tool_call *call,
 	struct cloister_message **ret_reply)
 {
-	int64_t id;
+	int64_t id = 0;
 	int r;
 
 	if (cloister->dispatching)

@@ -2,36 +2,33 @@
 /*
  * A small agent for Ollama whose tools run in a cloister workspace, in one event loop of libevent.
  * usage: agent DIRECTORY PROMPT. Built by itself:
- *   cc agent.c $(pkg-config --cflags --libs libevent_core libevent_extra json-c)
+ *   cc agent.c $(pkg-config --cflags --libs libcloister libevent_core libevent_extra json-c)
  */
+#include <cloister.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <json-c/json.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define ROUNDS 25
 
 struct agent {
 	struct event_base *base;
-	struct bufferevent *cloister;
+	struct cloister *cloister;
+	struct event *readable, *writable; /* cloister's descriptor */
 	struct evhttp_connection *model;
 	struct evhttp_uri *uri;
-	/* What the next line of cloisterd's answers: one request is in flight at a time. */
-	void (*answered)(struct agent *agent, struct json_object *result);
 	struct json_object *tools;
 	struct json_object *messages;
 	struct json_object *calls; /* of the model's last message, borrowed from messages */
 	size_t next_call;
 	int rounds;
-	int status;
+	int status; /* -1: it is not over */
 };
 
 static void ask_model(struct agent *agent);
@@ -52,74 +49,78 @@ static struct json_object *member(struct json_object *object, const char *name)
 	return json_object_object_get_ex(object, name, &value) ? value : NULL;
 }
 
-/* Sends a request of JSON-RPC 2.0, one message a line. Takes @params. */
-static void request(struct agent *agent, const char *method, struct json_object *params,
-	void (*answered)(struct agent *agent, struct json_object *result))
+/* Waits for what libcloister wants now; to be called when a request has been started. */
+static void watch(struct agent *agent)
 {
-	struct json_object *message = json_object_new_object();
-	const char *line;
+	short events = cloister_events(agent->cloister);
 
-	json_object_object_add(message, "jsonrpc", json_object_new_string("2.0"));
-	json_object_object_add(message, "id", json_object_new_int(1));
-	json_object_object_add(message, "method", json_object_new_string(method));
-	json_object_object_add(message, "params", params);
-	line = json_object_to_json_string_ext(message, JSON_C_TO_STRING_PLAIN);
-	agent->answered = answered;
-	evbuffer_add_printf(bufferevent_get_output(agent->cloister), "%s\n", line);
-	json_object_put(message);
+	if (events & POLLIN)
+		event_add(agent->readable, NULL);
+	else
+		event_del(agent->readable);
+	if (events & POLLOUT)
+		event_add(agent->writable, NULL);
+	else
+		event_del(agent->writable);
 }
 
-static void on_answer(struct bufferevent *bufferevent, void *context)
+static void on_event(evutil_socket_t fd, short what, void *context)
 {
 	struct agent *agent = context;
-	struct json_object *answer, *result;
-	char *line;
+	int r = cloister_dispatch(agent->cloister);
 
-	while ((line = evbuffer_readln(
-			bufferevent_get_input(bufferevent), NULL, EVBUFFER_EOL_LF))) {
-		answer = json_tokener_parse(line);
-		free(line);
-		result = member(answer, "result");
-		if (result)
-			agent->answered(agent, result);
-		else
-			finish(agent,
-				json_object_get_string(member(member(answer, "error"), "message")));
-		json_object_put(answer);
-	}
+	(void)fd;
+	(void)what;
+	if (r < 0 && agent->status < 0)
+		finish(agent, strerror(-r));
+	watch(agent);
 }
 
-static void on_cloister_event(struct bufferevent *bufferevent, short what, void *context)
+/* Whether the request worked; if not, the program is over. */
+static int has_worked(struct agent *agent, int error, const struct cloister_message *reply)
 {
-	(void)bufferevent;
-	if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR))
-		finish(context, "no cloisterd, or it has closed the connection");
+	if (error == 0 && cloister_succeeded(reply))
+		return 1;
+	finish(agent, error < 0 ? strerror(-error) : cloister_error_message(reply));
+	return 0;
 }
 
 static void call_next(struct agent *agent);
 
 /* The message that goes back to the model, also when the tool failed. */
-static void on_tool_message(struct agent *agent, struct json_object *result)
+static void on_tool_message(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *context)
 {
-	json_object_array_add(agent->messages, json_object_get(result));
+	struct agent *agent = context;
+
+	(void)cloister;
+	(void)id;
+	if (!has_worked(agent, error, reply))
+		return;
+	json_object_array_add(
+		agent->messages, json_tokener_parse(cloister_get_json(reply, "", false)));
 	call_next(agent);
 }
 
 static void call_next(struct agent *agent)
 {
-	struct json_object *params, *options;
+	struct cloister_tool_call call = {
+		.options = "{\"reply\": \"message\"}",
+		.on_reply = on_tool_message,
+		.userdata = agent,
+	};
+	int r;
 
 	if (agent->next_call == json_object_array_length(agent->calls)) {
 		ask_model(agent);
 		return;
 	}
-	options = json_object_new_object();
-	json_object_object_add(options, "reply", json_object_new_string("message"));
-	params = json_object_new_object();
-	json_object_object_add(params, "tool_call",
-		json_object_get(json_object_array_get_idx(agent->calls, agent->next_call++)));
-	json_object_object_add(params, "options", options);
-	request(agent, "tool.call", params, on_tool_message);
+	call.tool_call = json_object_to_json_string(
+		json_object_array_get_idx(agent->calls, agent->next_call++));
+	r = cloister_start_call(agent->cloister, &call, NULL);
+	if (r < 0)
+		finish(agent, strerror(-r));
+	watch(agent);
 }
 
 static struct json_object *parse_body(struct evhttp_request *http)
@@ -182,39 +183,46 @@ static void ask_model(struct agent *agent)
 	json_object_put(body);
 }
 
-static void on_tools(struct agent *agent, struct json_object *result)
+static void on_tools(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *context)
 {
-	agent->tools = json_object_get(member(result, "tools"));
+	struct agent *agent = context;
+
+	(void)cloister;
+	(void)id;
+	if (!has_worked(agent, error, reply))
+		return;
+	agent->tools = json_tokener_parse(cloister_get_json(reply, "/tools", false));
 	ask_model(agent);
 }
 
-static void on_opened(struct agent *agent, struct json_object *result)
+static void on_opened(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *context)
 {
-	struct json_object *params = json_object_new_object();
+	static const char params[] = "{\"format\": \"ollama\"}";
+	int r;
 
-	(void)result;
-	json_object_object_add(params, "format", json_object_new_string("ollama"));
-	request(agent, "tools.list", params, on_tools);
+	(void)id;
+	if (!has_worked(context, error, reply))
+		return;
+	r = cloister_start(cloister, "tools.list", params, on_tools, context, NULL);
+	if (r < 0)
+		finish(context, strerror(-r));
 }
 
-static int connect_cloister(struct agent *agent)
+static int connect_cloister(struct agent *agent, const char *root)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	const char *path = getenv("CLOISTER_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
-	int n;
+	int fd;
 
-	if (path)
-		n = snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	else
-		n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/cloister/agent.sock",
-			runtime ? runtime : "/run");
-	if (n >= (int)sizeof(address.sun_path))
+	if (cloister_open(NULL, &agent->cloister) < 0)
 		return -1;
-	agent->cloister = bufferevent_socket_new(agent->base, -1, BEV_OPT_CLOSE_ON_FREE);
-	bufferevent_setcb(agent->cloister, on_answer, NULL, on_cloister_event, agent);
-	bufferevent_enable(agent->cloister, EV_READ | EV_WRITE);
-	return bufferevent_socket_connect(
-		agent->cloister, (struct sockaddr *)&address, sizeof(address));
+	fd = cloister_fd(agent->cloister);
+	agent->readable = event_new(agent->base, fd, EV_READ | EV_PERSIST, on_event, agent);
+	agent->writable = event_new(agent->base, fd, EV_WRITE | EV_PERSIST, on_event, agent);
+	if (cloister_start_workspace(agent->cloister, root, on_opened, agent, NULL) < 0)
+		return -1;
+	watch(agent);
+	return 0;
 }
 
 static int connect_model(struct agent *agent)
@@ -235,25 +243,20 @@ static int connect_model(struct agent *agent)
 /* What the agent works with, from the command line. */
 static int begin(struct agent *agent, const char *directory, const char *prompt)
 {
-	struct json_object *message = json_object_new_object(), *params = json_object_new_object();
+	struct json_object *message = json_object_new_object();
 	char root[PATH_MAX];
 
 	json_object_object_add(message, "role", json_object_new_string("user"));
 	json_object_object_add(message, "content", json_object_new_string(prompt));
 	json_object_array_add(agent->messages, message);
-	if (!realpath(directory, root) || connect_cloister(agent) < 0 || connect_model(agent) < 0) {
-		json_object_put(params);
+	if (!realpath(directory, root) || connect_model(agent) < 0)
 		return -1;
-	}
-	json_object_object_add(params, "root", json_object_new_string(root));
-	json_object_object_add(params, "kind", json_object_new_string("directory"));
-	request(agent, "workspace.open", params, on_opened);
-	return 0;
+	return connect_cloister(agent, root);
 }
 
 int main(int argc, char **argv)
 {
-	struct agent agent = {.status = 1};
+	struct agent agent = {.status = -1};
 
 	if (argc != 3) {
 		fputs("usage: agent DIRECTORY PROMPT\n", stderr);
@@ -269,10 +272,13 @@ int main(int argc, char **argv)
 		evhttp_connection_free(agent.model);
 	if (agent.uri)
 		evhttp_uri_free(agent.uri);
-	if (agent.cloister)
-		bufferevent_free(agent.cloister);
+	if (agent.readable)
+		event_free(agent.readable);
+	if (agent.writable)
+		event_free(agent.writable);
+	cloister_close(agent.cloister);
 	json_object_put(agent.messages);
 	json_object_put(agent.tools);
 	event_base_free(agent.base);
-	return agent.status;
+	return agent.status == 0 ? 0 : 1;
 }

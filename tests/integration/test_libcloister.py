@@ -43,10 +43,12 @@ class Installed:
     def build(self, source, *libraries):
         return self.compile(EXTERNAL / source, *STRICT, "-D_GNU_SOURCE", *self.pkg_config("--libs", "libcloister"), *libraries)
 
-    def run(self, area, program, *words, **keywords):
+    def run(self, area, program, *words, leaks=True):
         env = {**environment(area.home), "LD_LIBRARY_PATH": str(self.lib)}
+        if leaks:
+            env["ASAN_OPTIONS"] = "detect_leaks=1"
         done = subprocess.run([str(program), *map(str, words)], env=env, cwd="/", stdin=subprocess.DEVNULL, text=True,
-                              capture_output=True, timeout=300, check=False, **area.account.as_user(), **keywords)
+                              capture_output=True, timeout=300, check=False, **area.account.as_user())
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -82,8 +84,14 @@ def test_an_archive_and_a_private_instance(installed, area):
     program = installed.compile(EXTERNAL / "blocking.c", *STRICT, "-D_GNU_SOURCE", str(archive), "-ljson-c", name="static")
     needed = subprocess.run(["readelf", "-Wd", program], check=True, capture_output=True, text=True).stdout
     assert "libjson-c" in needed and "libcloister" not in needed
-    lines = installed.run(area, program, f"private:{area.bin / 'cloisterd'}", area.new_directory())
+    # The service is confined and cannot look for leaks.
+    lines = installed.run(area, program, f"private:{area.bin / 'cloisterd'}", area.new_directory(), leaks=False)
     assert lines == ["opened directory", *COMMANDS, "service ended with 0"]
+
+
+def header_functions():
+    header = re.sub(r"/\*.*?\*/", "", (SOURCE / "cloister.h").read_text(), flags=re.S)
+    return set(re.findall(r"^[a-z].*?\b(cloister_\w+)\(", re.sub(r"typedef[^;]*;", "", header), flags=re.M))
 
 
 def names(path, *words):
@@ -93,8 +101,7 @@ def names(path, *words):
 
 def test_the_names_are_those_of_the_header(installed):
     """Neither the shared library nor the archive adds another name to a program."""
-    header = re.sub(r"/\*.*?\*/", "", (SOURCE / "cloister.h").read_text(), flags=re.S)
-    declared = set(re.findall(r"^[a-z].*?\b(cloister_\w+)\(", re.sub(r"typedef[^;]*;", "", header), flags=re.M))
+    declared = header_functions()
     assert len(declared) > 30
     shared = installed.lib / "libcloister.so.0"
     assert names(shared, "-D", "--defined-only") - {"LIBCLOISTER_0"} == declared
@@ -142,3 +149,33 @@ def test_the_commands_need_no_library_beside_them(program):
     path = pathlib.Path(BUILD) / "bin" / program
     needed = subprocess.run(["readelf", "-Wd", path], check=True, capture_output=True, text=True).stdout
     assert "libcloister" not in needed and "cloister_dispatch" in names(path)
+
+
+PAGE = ROOT / "man" / "libcloister.3"
+
+
+def test_the_manual_has_the_headers_functions():
+    synopsis = PAGE.read_text().split(".Sh DESCRIPTION")[0]
+    assert set(re.findall(r"^\.F[no] (\w+)", synopsis, flags=re.M)) == header_functions()
+    described = set(re.findall(r"^\.Fn (\w+)", PAGE.read_text().split(".Sh DESCRIPTION")[1], flags=re.M))
+    assert described <= header_functions()
+    constants = set(re.findall(r"\bCLOISTER_(?:JSON|ERROR)_\w+", PAGE.read_text())) - {"CLOISTER_ERROR_"}
+    assert constants <= set(re.findall(r"\bCLOISTER_\w+", (SOURCE / "cloister.h").read_text()))
+
+
+def test_the_manuals_examples(installed, area, daemon):
+    """The first is run as it stands but for the directory; the second compiled."""
+    text = PAGE.read_text().split(".Sh EXAMPLES")[1]
+    program, loop = (part.split(".Ed")[0].replace(r"\e", "\\") for part in text.split(".Bd -literal\n")[1:])
+    workspace = area.new_directory()
+    source = installed.programs / "example.c"
+    source.write_text(program.replace("/srv/work", str(workspace)).replace("cloister_open(NULL", f'cloister_open("{daemon.socket}"'))
+    (workspace / "hello.c").write_text("int main(void)\n{\n\treturn 0\n}\n")
+    words = [*installed.pkg_config("--libs", "libcloister"), "-Wall", "-Werror"]
+    built = installed.compile(source, *words)
+    assert installed.run(area, built) == ["exit status 1"]
+    (workspace / "hello.c").write_text("int main(void)\n{\n\treturn 0;\n}\n")
+    assert installed.run(area, built) == ["exit status 0"] and (workspace / "hello").exists()
+    source = installed.programs / "loop.c"
+    source.write_text(f"#include <cloister.h>\n#include <poll.h>\n{loop}\nint main(void)\n{{\n\treturn !until_it_ends;\n}}\n")
+    installed.compile(source, *installed.pkg_config("--libs", "libcloister"), "-Wall", "-Wno-address", "-Werror")

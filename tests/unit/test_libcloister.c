@@ -170,8 +170,8 @@ static void test_calls_say_what_they_are_told(void **state)
 
 static void test_no_text_is_two_messages(void **state)
 {
-	static const char *const bad[] = {"", "[]", "1", "null", "{", "{}x", "{}\n{}",
-		"{\"a\":\"\xff\"}", "{\"a\":1,}"};
+	static const char *const bad[] = {
+		"", "[]", "1", "null", "{", "{}x", "{}\n{}", "{\"a\":\"\xff\"}", "{\"a\":1,}"};
 	struct scripted s = scripted_new();
 	int64_t id;
 
