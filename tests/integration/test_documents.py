@@ -312,18 +312,32 @@ def in_its_place(value, home):
     return json.loads(json.dumps(value).replace("/home/me", str(home)))
 
 
+def take(client, wanted, early):
+    """The next message; the answer to a request, where that is wanted, also if another's comes before it."""
+    if "id" not in wanted or "method" in wanted:
+        return client.receive()
+    while wanted["id"] not in early:
+        message = client.receive()
+        if "method" in message:
+            return message
+        early[message["id"]] = message
+    return early.pop(wanted["id"])
+
+
 def replay(daemon, block, home):
+    """How many messages came as they stand there; nothing else did."""
     connect = daemon.control if block.words[1:] == ["control"] else daemon.connect
-    number = 0
+    number, early = 0, {}
     with connect() as client:
         for sent, message, where in documents.messages(block):
             message = in_its_place(message, home)
             if sent:
                 client.send(message)
                 continue
-            answer = client.receive()
+            answer = take(client, message, early)
             assert documents.value_matches(message, answer), f"{where}: what came is {json.dumps(answer, ensure_ascii=False)}"
             number += 1
+    assert not early, f"{block}: {early}"
     return number
 
 
