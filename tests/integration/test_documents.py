@@ -139,7 +139,7 @@ def test_every_block_is_known(document):
 
 
 # How many commands of each document need root or an installed package, and so are looked at and not run.
-NOT_RUN = {"doc/operators-guide.md": 28}
+NOT_RUN = {"doc/operators-guide.md": 30}
 OURS = ("cloister", "cloisterctl", "cloisterd")
 # Of Debian's base, and not on every machine that runs the tests.
 BASE = {"apt", "systemctl", "journalctl", "runuser", "systemd-run", "loginctl", "usermod"}
@@ -148,6 +148,11 @@ BASE = {"apt", "systemctl", "journalctl", "runuser", "systemd-run", "loginctl", 
 def packaged():
     """All that packaging/ says."""
     return "\n".join(path.read_text(errors="replace") for path in sorted((ROOT / "packaging").rglob("*")) if path.is_file())
+
+
+def fields():
+    """The sources that say something to the journal."""
+    return "".join(path.read_text() for path in sorted((ROOT / "supervisor").glob("*.c")))
 
 
 def check_words(area, words, text, where):
@@ -166,6 +171,8 @@ def check_words(area, words, text, where):
             assert not word.startswith("--") or word.partition("=")[0] in usage, f"{where}: {program} has no {word}"
     for word in rest:
         value = word.rpartition("=")[2]
+        field = re.match(r"(CLOISTER_\w+)=", word)
+        assert not field or f'"{field[1]}"' in fields(), f"{where}: no entry of the journal has {word}"
         unit = re.fullmatch(r"([\w@-]+\.(?:service|socket|timer))", value)
         assert not unit or list((ROOT / "packaging").rglob(f"{value}*")), f"{where}: no unit {value}"
         if re.match(r"/(etc|var/lib|var/log|run|usr/libexec)/cloister|cloister-\w+$", value):
@@ -188,7 +195,7 @@ def test_commands_that_are_not_run(area, document):
 @pytest.mark.parametrize("line", [
     "cloisterctl drian", "cloisterd --confg=x", "systemctl status cloisterd.service", "ls /etc/cloister/cloisterd.conf",
     "usermod --append --groups cloister-admins alice", "apt install ./build/deb/cloisterd_*.deb", "no-such-program",
-    "runuser --user=alice -- cloisterctl --jsn status", "tar --extractt"])
+    "runuser --user=alice -- cloisterctl --jsn status", "journalctl CLOISTER_TENNANT=a", "tar --extractt"])
 def test_a_wrong_name_is_seen(area, line):
     with pytest.raises(AssertionError):
         check_words(area, shlex.split(line), packaged(), "here")
