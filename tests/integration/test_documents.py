@@ -28,6 +28,8 @@ def name(document):
 EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 # What a checkout has that the documents use.
 CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "libcloister/cloister.h", "tests/run")
+# Those of README that a test of their own looks at.
+SET_UP = ("    packaging/quickstart ", "    tests/run ")
 # Blocks without a command that are neither run nor parsed, each with what it is.
 OTHER = {"text"}
 LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "yaml", "hcl"} | OTHER
@@ -115,7 +117,7 @@ def test_commands(area, document):
         env.update(OLLAMA_HOST=model.url, OPENAI_BASE_URL=f"{model.url}/v1", OPENAI_API_KEY="none")
         shell = stack.enter_context(contextlib.closing(Shell(area.account, checkout, env)))
         for block in blocks(document):
-            if block.language == "console" and block.words[1:] != ["root"]:
+            if block.language == "console" and block.words[1:] != ["unrun"]:
                 for command in commands(block):
                     check_command(shell, command)
             elif len(block.words) > 1 and block.language not in ("console", "transcript"):
@@ -136,13 +138,14 @@ def test_every_block_is_known(document):
             or block.language in ("sh", "python", "ini", "yaml", "hcl"), f"{block}: a command that nobody runs"
     for number, line in documents.outside(document):
         assert not re.match(r" +[$#→←] ", line), f"{name(document)}:{number}: a command outside of a fence"
+        assert not line.startswith("    ") or line.startswith(SET_UP), f"{name(document)}:{number}: an indented block"
 
 
-# How many commands of each document need root or an installed package, and so are looked at and not run.
-NOT_RUN = {"doc/operators-guide.md": 30}
+# How many commands of each document need root, an installed package or another host, and so are looked at and not run.
+NOT_RUN = {"doc/tutorial.md": 1, "doc/operators-guide.md": 30}
 OURS = ("cloister", "cloisterctl", "cloisterd")
 # Of Debian's base, and not on every machine that runs the tests.
-BASE = {"apt", "systemctl", "journalctl", "runuser", "systemd-run", "loginctl", "usermod"}
+BASE = {"apt", "systemctl", "journalctl", "runuser", "ssh", "usermod"}
 
 
 def packaged():
@@ -161,6 +164,7 @@ def check_words(area, words, text, where):
     assert program in OURS or program in BASE or shutil.which(program) or (ROOT / program).exists(), f"{where}: {program}"
     if program == "runuser" and "--" in rest:
         return check_words(area, rest[rest.index("--") + 1:], text, where)
+    rest = rest[:rest.index("--")] if "--" in rest else rest
     if program in OURS:
         usage = area.run(program, "--help").stdout.decode()
         for word in [word for word in rest if word.startswith("--")] + ([rest[0]] if program == "cloisterctl" else []):
@@ -184,7 +188,8 @@ def check_words(area, words, text, where):
 
 @EVERY
 def test_commands_that_are_not_run(area, document):
-    found = [command for block in blocks(document) if block.words == ["console", "root"] for command in commands(block, "# ")]
+    found = [command for block in blocks(document) if block.words == ["console", "unrun"]
+             for command in commands(block, ("# ", "$ "))]
     assert len(found) == NOT_RUN.get(name(document), 0), [command.text for command in found]
     text = packaged()
     for command in found:
