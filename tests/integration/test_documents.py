@@ -211,6 +211,7 @@ def test_the_two_commands():
     text = (ROOT / "README.md").read_text()
     section = text.split("\n## Setting up\n")[1].split("\n## ")[0]
     assert re.findall(r"^    (\S+)", section, re.MULTILINE) == ["packaging/quickstart", "tests/run"]
+    assert len(text.splitlines()) <= 200
     for program in ("packaging/quickstart", "tests/run"):
         assert os.access(ROOT / program, os.X_OK)
         subprocess.run(["bash", "-n", ROOT / program], check=True)
