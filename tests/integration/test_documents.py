@@ -28,6 +28,8 @@ def name(document):
 EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 # What a checkout has that the documents use.
 CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "libcloister/cloister.h", "tests/run")
+# Those of README that a test of their own looks at.
+SET_UP = ("    packaging/quickstart ", "    tests/run ")
 # Blocks without a command that are neither run nor parsed, each with what it is.
 OTHER = {"text"}
 LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "yaml", "hcl"} | OTHER
@@ -115,7 +117,7 @@ def test_commands(area, document):
         env.update(OLLAMA_HOST=model.url, OPENAI_BASE_URL=f"{model.url}/v1", OPENAI_API_KEY="none")
         shell = stack.enter_context(contextlib.closing(Shell(area.account, checkout, env)))
         for block in blocks(document):
-            if block.language == "console" and block.words[1:] != ["root"]:
+            if block.language == "console" and block.words[1:] != ["unrun"]:
                 for command in commands(block):
                     check_command(shell, command)
             elif len(block.words) > 1 and block.language not in ("console", "transcript"):
@@ -136,18 +138,24 @@ def test_every_block_is_known(document):
             or block.language in ("sh", "python", "ini", "yaml", "hcl"), f"{block}: a command that nobody runs"
     for number, line in documents.outside(document):
         assert not re.match(r" +[$#→←] ", line), f"{name(document)}:{number}: a command outside of a fence"
+        assert not line.startswith("    ") or line.startswith(SET_UP), f"{name(document)}:{number}: an indented block"
 
 
-# How many commands of each document need root or an installed package, and so are looked at and not run.
-NOT_RUN = {"doc/operators-guide.md": 28}
+# How many commands of each document need root, an installed package or another host, and so are looked at and not run.
+NOT_RUN = {"doc/tutorial.md": 1, "doc/operators-guide.md": 30}
 OURS = ("cloister", "cloisterctl", "cloisterd")
 # Of Debian's base, and not on every machine that runs the tests.
-BASE = {"apt", "systemctl", "journalctl", "runuser", "systemd-run", "loginctl", "usermod"}
+BASE = {"apt", "systemctl", "journalctl", "runuser", "ssh", "usermod"}
 
 
 def packaged():
     """All that packaging/ says."""
     return "\n".join(path.read_text(errors="replace") for path in sorted((ROOT / "packaging").rglob("*")) if path.is_file())
+
+
+def fields():
+    """The sources that say something to the journal."""
+    return "".join(path.read_text() for path in sorted((ROOT / "supervisor").glob("*.c")))
 
 
 def check_words(area, words, text, where):
@@ -156,6 +164,7 @@ def check_words(area, words, text, where):
     assert program in OURS or program in BASE or shutil.which(program) or (ROOT / program).exists(), f"{where}: {program}"
     if program == "runuser" and "--" in rest:
         return check_words(area, rest[rest.index("--") + 1:], text, where)
+    rest = rest[:rest.index("--")] if "--" in rest else rest
     if program in OURS:
         usage = area.run(program, "--help").stdout.decode()
         for word in [word for word in rest if word.startswith("--")] + ([rest[0]] if program == "cloisterctl" else []):
@@ -166,6 +175,8 @@ def check_words(area, words, text, where):
             assert not word.startswith("--") or word.partition("=")[0] in usage, f"{where}: {program} has no {word}"
     for word in rest:
         value = word.rpartition("=")[2]
+        field = re.match(r"(CLOISTER_\w+)=", word)
+        assert not field or f'"{field[1]}"' in fields(), f"{where}: no entry of the journal has {word}"
         unit = re.fullmatch(r"([\w@-]+\.(?:service|socket|timer))", value)
         assert not unit or list((ROOT / "packaging").rglob(f"{value}*")), f"{where}: no unit {value}"
         if re.match(r"/(etc|var/lib|var/log|run|usr/libexec)/cloister|cloister-\w+$", value):
@@ -177,7 +188,8 @@ def check_words(area, words, text, where):
 
 @EVERY
 def test_commands_that_are_not_run(area, document):
-    found = [command for block in blocks(document) if block.words == ["console", "root"] for command in commands(block, "# ")]
+    found = [command for block in blocks(document) if block.words == ["console", "unrun"]
+             for command in commands(block, ("# ", "$ "))]
     assert len(found) == NOT_RUN.get(name(document), 0), [command.text for command in found]
     text = packaged()
     for command in found:
@@ -188,7 +200,7 @@ def test_commands_that_are_not_run(area, document):
 @pytest.mark.parametrize("line", [
     "cloisterctl drian", "cloisterd --confg=x", "systemctl status cloisterd.service", "ls /etc/cloister/cloisterd.conf",
     "usermod --append --groups cloister-admins alice", "apt install ./build/deb/cloisterd_*.deb", "no-such-program",
-    "runuser --user=alice -- cloisterctl --jsn status", "tar --extractt"])
+    "runuser --user=alice -- cloisterctl --jsn status", "journalctl CLOISTER_TENNANT=a", "tar --extractt"])
 def test_a_wrong_name_is_seen(area, line):
     with pytest.raises(AssertionError):
         check_words(area, shlex.split(line), packaged(), "here")
@@ -199,6 +211,7 @@ def test_the_two_commands():
     text = (ROOT / "README.md").read_text()
     section = text.split("\n## Setting up\n")[1].split("\n## ")[0]
     assert re.findall(r"^    (\S+)", section, re.MULTILINE) == ["packaging/quickstart", "tests/run"]
+    assert len(text.splitlines()) <= 200
     for program in ("packaging/quickstart", "tests/run"):
         assert os.access(ROOT / program, os.X_OK)
         subprocess.run(["bash", "-n", ROOT / program], check=True)
@@ -312,18 +325,32 @@ def in_its_place(value, home):
     return json.loads(json.dumps(value).replace("/home/me", str(home)))
 
 
+def take(client, wanted, early):
+    """The next message; the answer to a request, where that is wanted, also if another's comes before it."""
+    if "id" not in wanted or "method" in wanted:
+        return client.receive()
+    while wanted["id"] not in early:
+        message = client.receive()
+        if "method" in message:
+            return message
+        early[message["id"]] = message
+    return early.pop(wanted["id"])
+
+
 def replay(daemon, block, home):
+    """How many messages came as they stand there; nothing else did."""
     connect = daemon.control if block.words[1:] == ["control"] else daemon.connect
-    number = 0
+    number, early = 0, {}
     with connect() as client:
         for sent, message, where in documents.messages(block):
             message = in_its_place(message, home)
             if sent:
                 client.send(message)
                 continue
-            answer = client.receive()
+            answer = take(client, message, early)
             assert documents.value_matches(message, answer), f"{where}: what came is {json.dumps(answer, ensure_ascii=False)}"
             number += 1
+    assert not early, f"{block}: {early}"
     return number
 
 

@@ -83,13 +83,13 @@ def outside(document):
     return blocks(document, indented=True)
 
 
-def commands(block, prompt="$ "):
+def commands(block, prompts=("$ ",)):
     """What stands behind a prompt, with the lines that continue it behind "> ", and the output below."""
     found = []
     for number, line in enumerate(block.lines, block.line + 1):
         where = f"{block.document.relative_to(ROOT)}:{number}"
-        if line.startswith(prompt):
-            found.append(Command(line[len(prompt):], [], where))
+        if line.startswith(prompts):
+            found.append(Command(line[2:], [], where))
         elif found and not found[-1].output and (line.startswith("> ") or line == ">"):
             found[-1].text += "\n" + line[2:]
         else:
