@@ -4,6 +4,7 @@
 
 #include "client/command.h"
 #include "common/cleanup.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -50,6 +51,29 @@ int duration_parse(const char *word, int64_t *ret_ms)
 		return __builtin_mul_overflow(number, units[i].ms, ret_ms) ? -EINVAL : 0;
 	}
 	return -EINVAL;
+}
+
+int size_parse(const char *word, uint64_t *ret_size)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	uint64_t size;
+	char *end;
+
+	if (word[0] < '0' || word[0] > '9')
+		return -EINVAL; /* strtoull would take blanks and signs */
+	errno = 0;
+	size = strtoull(word, &end, 10);
+	if (errno != 0 || size == 0)
+		return -EINVAL;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (*end && (!unit || end[1] != '\0'))
+		return -EINVAL;
+	for (ptrdiff_t i = unit ? unit - units : -1; i >= 0; i--)
+		if (__builtin_mul_overflow(size, KIB, &size))
+			return -EINVAL;
+	*ret_size = size;
+	return 0;
 }
 
 static struct json_object *typed_value(enum param_type type, const char *word)

@@ -19,6 +19,9 @@
 /** Milliseconds of "500ms", "30s", "5m", "1h" or "30" (seconds), at least 1. 0 or -EINVAL. */
 int duration_parse(const char *word, int64_t *ret_ms);
 
+/** A number above zero, alone or in K, M, G or T of 1024. 0 or -EINVAL. */
+int size_parse(const char *word, uint64_t *ret_size);
+
 /** Adds "NAME=VALUE" to tool.call's @options, "env=NAME=VALUE" to its environment. 0 or -EINVAL. */
 int option_add(struct json_object *options, const char *assignment);
 

@@ -19,12 +19,12 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-	&command_tools, &command_call, &command_exec, &command_mcp};
+	&command_tools, &command_call, &command_exec, &command_put, &command_get, &command_mcp};
 
 static const struct option global_options[] = {CLOISTER_OPTIONS, {0}};
 
 static const struct command no_command = {
-	.usage = "tools|call|exec|mcp ...",
+	.usage = "tools|call|exec|put|get|mcp ...",
 	.short_options = "+",
 	.options = global_options,
 	.usage_status = STATUS_USAGE,
@@ -61,6 +61,14 @@ static const struct command *command_by_name(const char *name)
 	return NULL;
 }
 
+static int take_size(const char *option, uint64_t *ret)
+{
+	if (size_parse(optarg, ret) == 0)
+		return 0;
+	complain("%s takes a number such as 500000, 64M or 2G, not '%s'", option, optarg);
+	return -EINVAL;
+}
+
 /* Decodes one option into @invocation: 0, or -EINVAL after saying what is wrong with it. */
 static int take_option(int option, struct invocation *invocation)
 {
@@ -80,9 +88,30 @@ static int take_option(int option, struct invocation *invocation)
 	case 'i':
 		invocation->use_stdin = true;
 		return 0;
+	case 'n':
+		invocation->no_stdin = true;
+		return 0;
 	case 'l':
 		invocation->limits = true;
 		return 0;
+	case 'R':
+		invocation->rootfs = true;
+		return 0;
+	case 'j':
+		invocation->json = true;
+		return 0;
+	case 'a':
+		invocation->any_links = true;
+		return 0;
+	case 'm':
+		return take_size("--max-size", &invocation->max_size);
+	case 'M':
+		return take_size("--max-files", &invocation->max_files);
+	case 'I':
+		if (duration_parse(optarg, &invocation->idle_ms) == 0)
+			return 0;
+		complain("'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
+		return -EINVAL;
 	case 't':
 		if (duration_parse(optarg, &invocation->timeout_ms) == 0)
 			return 0;

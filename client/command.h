@@ -30,7 +30,14 @@ struct invocation {
 	struct json_object *options; /* call --option, exec --env: tool.call's options */
 	bool private_only;           /* --private */
 	bool use_stdin;              /* exec --stdin */
+	bool no_stdin;               /* exec --no-stdin */
 	bool limits;                 /* tools --limits */
+	bool json;                   /* --json */
+	bool rootfs;                 /* --rootfs */
+	bool any_links;              /* get --any-links */
+	uint64_t max_size;           /* get --max-size, 0: not given */
+	uint64_t max_files;          /* get --max-files, likewise */
+	int64_t idle_ms;             /* put and get --idle-timeout, likewise */
 	int argc;                    /* operands, after the subcommand and its options */
 	char **argv;
 };
@@ -52,13 +59,16 @@ struct command {
 #define CLOISTER_OPTIONS                                                                           \
 	{"workspace", required_argument, NULL, 'w'}, {"socket", required_argument, NULL, 's'},     \
 	{"private", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},                     \
-	{"version", no_argument, NULL, 'V'}
+	{"version", no_argument, NULL, 'V'}, {"json", no_argument, NULL, 'j'},       \
+	{"rootfs", no_argument, NULL, 'R'}
 /* clang-format on */
 
 extern const struct command command_tools;
 extern const struct command command_call;
 extern const struct command command_exec;
 extern const struct command command_mcp;
+extern const struct command command_put;
+extern const struct command command_get;
 
 /** Prints "cloister: ", the message and a newline on stderr. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);

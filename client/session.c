@@ -76,7 +76,8 @@ static int connect_session(const struct invocation *invocation, const char *name
 	return r;
 }
 
-static int open_workspace(struct session *session, const char *name, const char *directory)
+static int open_workspace(const struct invocation *invocation, struct session *session,
+	const char *name, const char *directory)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *params = json_object_new_object();
@@ -86,7 +87,8 @@ static int open_workspace(struct session *session, const char *name, const char 
 		json_put(params, "workspace", json_object_new_string(name));
 	} else {
 		json_put(params, "root", json_object_new_string(directory));
-		json_put(params, "kind", json_object_new_string("directory"));
+		json_put(params, "kind",
+			json_object_new_string(invocation->rootfs ? "rootfs" : "directory"));
 	}
 	if (session->speaks_mcp)
 		json_put(params, "protocol", json_object_new_string("mcp"));
@@ -122,7 +124,7 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	r = connect_session(invocation, name, directory, session);
 	if (r < 0 || !needs_workspace)
 		return r;
-	return open_workspace(session, name, directory);
+	return open_workspace(invocation, session, name, directory);
 }
 
 void session_close(struct session *session)

@@ -97,6 +97,16 @@
 #define LIMIT_PROGRESS_LINE_BYTES 160  /* of the command's last line in it */
 #define LIMIT_MCP_LEFT_MS         1000 /* for answers after the end of `cloister mcp`'s input */
 
+/* cloister put and get (client/tar_read.c, client/tree_extract.c, client/cmd_put.c). */
+#define LIMIT_TAR_EXTENDED_BYTES (64 * KIB) /* of one extended header */
+#define LIMIT_TREE_DEPTH         256        /* directories held open on the way to a file */
+#define LIMIT_GET_BYTES          (16 * GIB) /* what files may hold together, if --max-size says nothing */
+#define LIMIT_GET_FILES          1000000     /* likewise, how many: --max-files */
+#define LIMIT_GET_NAMES_BYTES    (256 * MIB) /* of their names, in a temporary file */
+#define LIMIT_PUT_KNOWN          (1 << 21)   /* files that are there already and so left out */
+#define LIMIT_TRANSFER_IDLE_MS   60000       /* without a byte in either direction */
+#define LIMIT_INPUT_WINDOW       (512 * KIB) /* sent by a client and not yet taken */
+
 #define LIMIT_SLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */

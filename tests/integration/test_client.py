@@ -51,6 +51,9 @@ def serve(connection):
             else:
                 send(id=number, result={"tools": [{"name": params.get("format")}]})
             continue
+        if method == "tool.input":
+            send(id=number, result={"taken": 1, "closed": False})
+            continue
         if method == "tool.cancel":
             send(id=number, result={"cancelled": params["id"] == call})
             if not stuck:
@@ -277,11 +280,13 @@ def test_exec_quotes_several_words_and_leaves_one_alone(place):
 
 
 def test_exec_stdin(place):
-    sent = json.loads(run(place, "exec", "--stdin", "echo request", input=b"a\0\xff").stdout)
-    assert sent["options"]["stdin"] == "YQD/"
-    assert sent["options"]["encoding"] == "base64"
-    sent = json.loads(run(place, "exec", "echo request", input=b"unread").stdout)
-    assert "stdin" not in sent["options"]
+    sent = json.loads(run(place, "exec", "echo request", input=b"a").stdout)
+    assert sent["options"]["stdin_stream"] is True
+    for words in ((), ("--no-stdin",)):
+        sent = json.loads(run(place, "exec", *words, "echo request", stdin=subprocess.DEVNULL).stdout)
+        assert "stdin_stream" not in sent["options"]
+    sent = json.loads(run(place, "exec", "--no-stdin", "echo request", input=b"unread").stdout)
+    assert "stdin_stream" not in sent["options"]
 
 
 @pytest.mark.parametrize("number,status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

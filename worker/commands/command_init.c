@@ -10,8 +10,8 @@
  *
  * It has the worker's memory and descriptors, which saves copying and returning them, and a stack
  * of its own. From its first line to its last it therefore makes raw system calls only, allocates
- * nothing, closes nothing that it has not opened or been given, and writes nothing but its stack and
- * its report.
+ * nothing, closes nothing that it has not opened or been given, and writes nothing but its stack
+ * and its report.
  */
 #include "worker/commands/command_init.h"
 

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister get: a directory or a file out of the workspace, by way of tar(1) in a command there.
+ * All that comes is a hostile workspace's word: the list of its files, from which those that are
+ * here unchanged are left out, and the archive of the others. tree_extract.h says what of it is
+ * done.
+ */
+#include "client/command.h"
+#include "client/session.h"
+#include "client/terminal_text.h"
+#include "client/transfer.h"
+#include "client/tree_extract.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is wanted: "d" or "f", then its files, each as transfer_read_record() reads it. "?" in place
+ * of these where only GNU's programs could list and choose. */
+static const char list_script[] =
+	"command -v tar >/dev/null ||\n"
+	"  { echo 'there is no tar in this workspace; get needs one' >&2; exit 127; }\n"
+	"if [ -d \"$p\" ]; then cd -- \"$p\" || exit 1; printf 'd\\0'\n"
+	"elif [ -f \"$p\" ]; then printf 'f\\0'\n"
+	"else echo \"$p: no such file or directory in the workspace\" >&2; exit 1; fi\n"
+	"case $(tar --version 2>/dev/null; find --version 2>/dev/null) in\n"
+	"*GNU*GNU*) ;;\n"
+	"*) printf '?\\0'; exit 0 ;;\n"
+	"esac\n"
+	"if [ -d \"$p\" ] || [ ! -f \"$p\" ]; then\n"
+	"  find . -mindepth 1 \\( -type f -o -type d -o -type l \\) -printf '%y %m %s %T@ "
+	"./%P\\0'\n"
+	"else find -H \"$p\" -maxdepth 0 -printf '%y %m %s %T@ ./%f\\0'; fi\n";
+
+#define GO_THERE                                                   \
+	"if [ -d \"$p\" ]; then cd -- \"$p\" || exit 1; f=.; h=\n" \
+	"else\n"                                                   \
+	"  f=./${p##*/}; h=-h\n"                                   \
+	"  case $p in */*) cd -- \"${p%/*}/\" || exit 1 ;; esac\n" \
+	"fi\n"
+
+static const char get_script[] =
+	GO_THERE "exec tar -cf - $h --format=posix --pax-option=delete=atime,delete=ctime "
+		 "--no-recursion \\\n"
+		 "  --hard-dereference --null -T -\n";
+
+static const char get_all_script[] =
+	"command -v tar >/dev/null ||\n"
+	"  { echo 'there is no tar in this workspace; get needs one' >&2; exit 127; }\n" GO_THERE
+	"exec tar -cf - $h \"$f\"\n";
+
+struct get {
+	const struct invocation *invocation;
+	const char *path, *to;
+	char kind;               /* 'd', 'f', or 0: the workspace has not said */
+	bool unlisted;           /* it cannot list */
+	char name[NAME_MAX + 3]; /* of a file: the one that is wanted, behind "./" */
+	struct tree_extract *tree;
+	struct tar_reader *reader;
+	FILE *wanted; /* names, each with a NUL */
+	uint64_t listed, listed_bytes, n_wanted, unchanged;
+	struct transfer transfer;
+};
+
+/* The last component of @path; NULL: that says no name. */
+static const char *last_name(const char *path, char *buffer, size_t size)
+{
+	size_t len = strlen(path);
+	size_t start;
+
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	for (start = len; start > 0 && path[start - 1] != '/';)
+		start--;
+	if (len == start || len - start >= size ||
+		(len - start <= 2 && strncmp(path + start, "..", len - start) == 0))
+		return NULL;
+	memcpy(buffer, path + start, len - start);
+	buffer[len - start] = '\0';
+	return buffer;
+}
+
+/* The workspace has said what it is: where it goes is made now. */
+static int take_kind(struct get *get, struct text record)
+{
+	const struct invocation *invocation = get->invocation;
+	struct tree_extract_limits limits = {
+		.bytes = invocation->max_size ? invocation->max_size : LIMIT_GET_BYTES,
+		.files = invocation->max_files ? invocation->max_files : LIMIT_GET_FILES,
+		.any_links = invocation->any_links,
+	};
+	char name[NAME_MAX + 1];
+	const char *last = last_name(get->path, name, sizeof(name));
+	const char *to = get->to;
+
+	get->kind = record.len == 1 ? record.data[0] : '\0';
+	if (get->kind != 'd' && get->kind != 'f') {
+		complain("the workspace sent what is no list of files");
+		return -EBADMSG;
+	}
+	if (get->kind == 'f' && last)
+		snprintf(get->name, sizeof(get->name), "./%s", last);
+	if (!to)
+		to = get->kind == 'd' ? last : ".";
+	if (!to || (get->kind == 'f' && !last)) {
+		complain("say where '%s' is to go: cloister get PATH DIR", get->path);
+		return -EINVAL;
+	}
+	return tree_extract_new(to, &limits, &get->tree);
+}
+
+/* Whether the entry is one that was asked for: into a directory that holds other things, a file
+ * goes alone. */
+static bool is_asked_for(const struct get *get, const struct tar_entry *entry)
+{
+	return get->kind == 'd' || (entry->type == TAR_FILE && strcmp(entry->path, get->name) == 0);
+}
+
+static int take_listed(struct text record, void *context)
+{
+	struct get *get = context;
+	uint64_t max_files =
+		get->invocation->max_files ? get->invocation->max_files : LIMIT_GET_FILES;
+	struct tar_entry entry = {0};
+
+	if (get->kind == '\0')
+		return take_kind(get, record);
+	if (record.len == 1 && record.data[0] == '?') {
+		get->unlisted = true;
+		return 0;
+	}
+	if (transfer_read_record(record, true, &entry) < 0) {
+		complain("the workspace sent what is no list of files");
+		return -EBADMSG;
+	}
+	get->listed_bytes += strlen(entry.path) + 1;
+	if (++get->listed > max_files || get->listed_bytes > LIMIT_GET_NAMES_BYTES) {
+		complain("there are more than %" PRIu64 " files; --max-files allows more",
+			get->listed - 1);
+		return -EFBIG;
+	}
+	if (tree_extract_has(get->tree, &entry)) {
+		get->unchanged++;
+		return 0;
+	}
+	get->n_wanted++;
+	if (fwrite(entry.path, strlen(entry.path) + 1, 1, get->wanted) != 1) {
+		complain("cannot write a temporary file: %s", strerror(errno));
+		return -EIO;
+	}
+	return 0;
+}
+
+static ssize_t read_wanted(void *buffer, size_t size, void *context)
+{
+	struct get *get = context;
+	size_t n = fread(buffer, 1, size, get->wanted);
+
+	if (n == 0 && ferror(get->wanted)) {
+		complain("cannot read a temporary file: %s", strerror(errno));
+		return -EIO;
+	}
+	return (ssize_t)n;
+}
+
+static int begin_entry(void *context, const struct tar_entry *entry)
+{
+	struct get *get = context;
+
+	if (!is_asked_for(get, entry)) {
+		_cleanup_free_ char *shown = terminal_text(entry->path);
+
+		complain("the workspace sent '%s', which was not asked for", shown ? shown : "?");
+		return -EBADMSG;
+	}
+	return tree_extract_begin(get->tree, entry);
+}
+
+static int add_content(void *context, struct text data)
+{
+	struct get *get = context;
+
+	return tree_extract_content(get->tree, data);
+}
+
+static int end_entry(void *context)
+{
+	struct get *get = context;
+
+	return tree_extract_end(get->tree);
+}
+
+static int take_archive(struct text data, void *context)
+{
+	struct get *get = context;
+	int r = tar_reader_feed(get->reader, data);
+
+	if (r == -EBADMSG)
+		complain("what the workspace sent is no archive, or one that was not asked for");
+	else if (r == -E2BIG)
+		complain("the workspace sent a name that is too long");
+	return r;
+}
+
+static int fetch(struct get *get, struct session *session)
+{
+	struct tar_reader_owner owner = {begin_entry, add_content, end_entry, get};
+	int status;
+
+	if (get->n_wanted == 0 && !get->unlisted)
+		return STATUS_OK;
+	if (tar_reader_new(&owner, &get->reader) < 0) {
+		complain("out of memory");
+		return STATUS_TOOL_FAILED;
+	}
+	rewind(get->wanted);
+	get->transfer.records = NULL;
+	get->transfer.bytes = take_archive;
+	status = transfer_run(&get->transfer, session, get->unlisted ? get_all_script : get_script,
+		"p", get->path, get->unlisted ? NULL : read_wanted, -1);
+	if (status == STATUS_OK && !tar_reader_at_end(get->reader)) {
+		complain("the archive ended before its end; run it again for the rest");
+		status = STATUS_TOOL_FAILED;
+	}
+	return status;
+}
+
+static int get_tree(struct get *get, struct session *session)
+{
+	struct tree_extract_result result;
+	int status;
+
+	get->wanted = tmpfile();
+	if (!get->wanted) {
+		complain("cannot make a temporary file: %s", strerror(errno));
+		return STATUS_TOOL_FAILED;
+	}
+	get->transfer.records = take_listed;
+	status = transfer_run(&get->transfer, session, list_script, "p", get->path, NULL, -1);
+	if (status == STATUS_OK)
+		status = get->kind ? fetch(get, session) : STATUS_TOOL_FAILED;
+	tar_reader_free(get->reader);
+	fclose(get->wanted);
+	result = tree_extract_finish(get->tree);
+	if (status == STATUS_OK && result.left_out > 0)
+		status = STATUS_TOOL_FAILED;
+	if (get->invocation->json)
+		printf("{\"files\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"unchanged\": %" PRIu64
+		       ", \"left_out\": %" PRIu64 ", \"complete\": %s}\n",
+			result.files, result.bytes, get->unchanged, result.left_out,
+			status == STATUS_OK ? "true" : "false");
+	return status;
+}
+
+static int run_get(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	_cleanup_free_ char *path = NULL;
+	struct get get = {.invocation = invocation};
+
+	if (invocation->argc < 1 || invocation->argc > 2 || invocation->argv[0][0] == '\0') {
+		complain("get needs what to get, and maybe where to: cloister get PATH [DIR|-]");
+		return STATUS_USAGE;
+	}
+	if (invocation->argc == 2)
+		get.to = invocation->argv[1];
+	if (get.to && strcmp(get.to, "-") == 0 && isatty(STDOUT_FILENO)) {
+		complain("get PATH - writes a tar archive to stdout, which is a terminal");
+		return STATUS_USAGE;
+	}
+	/* Not an option of anybody's. */
+	if (asprintf(&path, "%s%s", invocation->argv[0][0] == '-' ? "./" : "",
+		    invocation->argv[0]) < 0)
+		return STATUS_OWN_FAILURE;
+	get.path = path;
+	if (session_open(invocation, true, &session) < 0)
+		return STATUS_NO_SERVICE;
+	get.transfer = transfer_init(invocation, &get);
+	if (!get.to || strcmp(get.to, "-") != 0)
+		return get_tree(&get, &session);
+	get.transfer.to_fd = STDOUT_FILENO;
+	return transfer_run(&get.transfer, &session, get_all_script, "p", get.path, NULL, -1);
+}
+
+static const struct option options[] = {{"timeout", required_argument, NULL, 't'},
+	{"idle-timeout", required_argument, NULL, 'I'}, {"max-size", required_argument, NULL, 'm'},
+	{"max-files", required_argument, NULL, 'M'}, {"any-links", no_argument, NULL, 'a'},
+	CLOISTER_OPTIONS, {0}};
+
+const struct command command_get = {
+	.name = "get",
+	.usage = "get [--max-size=16G] [--max-files=1000000] [--any-links] [--idle-timeout=60s]\n"
+		 "                [--timeout=1h] PATH [DIR|-]",
+	.short_options = "",
+	.options = options,
+	.usage_status = STATUS_USAGE,
+	.run = run_get,
+};

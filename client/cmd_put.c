@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister put: a directory, a file or a tar archive into the workspace, through tar(1) in a
+ * command there, which can reach nothing but the workspace whatever the archive says. What is there
+ * unchanged is left out: the workspace lists what it has, and at worst deprives itself of a file.
+ */
+#include "client/command.h"
+#include "client/progress.h"
+#include "client/session.h"
+#include "client/transfer.h"
+#include "client/tree_source.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Lists regular files: "MODE SIZE MTIME PATH" and a NUL each. Nothing where there is no find(1) of
+ * GNU's; all is sent then. */
+static const char list_script[] = "cd -- \"$d\" 2>/dev/null || exit 0\n"
+				  "find . -type f -printf '%m %s %T@ %P\\0' 2>/dev/null || :\n";
+
+/*
+ * The file that is written when tar is ended goes: it would be half of one. tar says which it is
+ * before it writes it, in a form that printf(1) reads back.
+ */
+static const char put_script[] =
+	"trap : TERM\n"
+	"command -v tar >/dev/null ||\n"
+	"  { echo 'there is no tar in this workspace; put needs one' >&2; exit 127; }\n"
+	"mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1\n"
+	"case $(tar --version 2>/dev/null) in\n"
+	"*GNU*) ;;\n"
+	"*) tar -xpf -; exit ;;\n"
+	"esac\n"
+	"r=$({ trap : TERM; LC_ALL=C tar -xpvf - --no-same-owner --quoting-style=escape; echo $?; "
+	"} |\n"
+	"  (trap '' TERM; exec tail -n 2))\n"
+	"n='\n'\n"
+	"s=${r##*\"$n\"}\n"
+	"if [ \"$s\" -gt 128 ] && [ \"$s\" != \"$r\" ]; then\n"
+	"  f=$(printf '%s' \"${r%\"$n\"*}\" | sed 's/%/%%/g')\n"
+	"  f=$(printf \"${f}_\")\n"
+	"  [ -f \"./${f%_}\" ] && rm -f -- \"./${f%_}\"\n"
+	"fi\n"
+	"exit $s\n";
+
+struct put {
+	struct tree_source *source; /* NULL: stdin is an archive */
+	struct known_files *known;
+	struct transfer transfer;
+};
+
+static int take_known(struct text record, void *context)
+{
+	struct put *put = context;
+	struct tar_entry entry = {0};
+
+	if (transfer_read_record(record, false, &entry) < 0)
+		return 0; /* only a file that will be sent */
+	return known_files_add(put->known, &entry);
+}
+
+static bool is_known(void *context, const struct tar_entry *entry)
+{
+	struct put *put = context;
+	struct tar_entry named = *entry;
+
+	/* As the workspace has them. */
+	if (strncmp(named.path, "./", 2) == 0)
+		memmove(named.path, named.path + 2, strlen(named.path) - 1);
+	return entry->type == TAR_FILE && known_files_has(put->known, &named);
+}
+
+static ssize_t read_tree(void *buffer, size_t size, void *context)
+{
+	struct put *put = context;
+
+	return (ssize_t)tree_source_read(put->source, buffer, size);
+}
+
+static ssize_t read_archive(void *buffer, size_t size, void *context)
+{
+	ssize_t n = read(STDIN_FILENO, buffer, size);
+
+	(void)context;
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return -EAGAIN;
+	if (n < 0)
+		complain("cannot read stdin: %s", strerror(errno));
+	return n < 0 ? -errno : n;
+}
+
+static int print_result(const struct put *put, bool json, int status)
+{
+	struct tree_source_result result = {0};
+
+	result = tree_source_end(put->source);
+	if (result.failed > 0 && status == STATUS_OK)
+		status = STATUS_TOOL_FAILED;
+	if (json)
+		printf("{\"files\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"unchanged\": %" PRIu64
+		       ", \"failed\": %" PRIu64 ", \"complete\": %s}\n",
+			result.files, result.bytes, result.skipped, result.failed,
+			status == STATUS_OK ? "true" : "false");
+	return status;
+}
+
+static int put_all(struct put *put, struct session *session, const char *from, const char *to)
+{
+	struct tree_source_owner owner = {is_known, put};
+	int status;
+
+	if (strcmp(from, "-") == 0)
+		return transfer_run(
+			&put->transfer, session, put_script, "d", to, read_archive, STDIN_FILENO);
+	put->known = known_files_new();
+	if (!put->known || tree_source_new(from, &owner, &put->source) < 0)
+		return STATUS_TOOL_FAILED;
+	put->transfer.records = take_known;
+	status = transfer_run(&put->transfer, session, list_script, "d", to, NULL, -1);
+	put->transfer.records = NULL;
+	if (status != STATUS_OK)
+		return status;
+	return transfer_run(&put->transfer, session, put_script, "d", to, read_tree, -1);
+}
+
+static int run_put(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	struct put put = {0};
+	int status;
+
+	if (invocation->argc < 1 || invocation->argc > 2) {
+		complain("put needs what to put, and maybe where: cloister put DIR|FILE|- [DEST]");
+		return STATUS_USAGE;
+	}
+	if (strcmp(invocation->argv[0], "-") == 0 && isatty(STDIN_FILENO)) {
+		complain("put - reads a tar archive from stdin, which is a terminal");
+		return STATUS_USAGE;
+	}
+	if (session_open(invocation, true, &session) < 0)
+		return STATUS_NO_SERVICE;
+	put.transfer = transfer_init(invocation, &put);
+	status = put_all(&put, &session, invocation->argv[0],
+		invocation->argc == 2 ? invocation->argv[1] : ".");
+	known_files_free(put.known);
+	return print_result(&put, invocation->json, status);
+}
+
+static const struct option options[] = {{"timeout", required_argument, NULL, 't'},
+	{"idle-timeout", required_argument, NULL, 'I'}, CLOISTER_OPTIONS, {0}};
+
+const struct command command_put = {
+	.name = "put",
+	.usage = "put [--idle-timeout=60s] [--timeout=1h] DIR|FILE|- [DEST]",
+	.short_options = "",
+	.options = options,
+	.usage_status = STATUS_USAGE,
+	.run = run_put,
+};

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the client. What the command writes is hostile; here it is passed on and never looked at.
+ */
+#include "client/remote.h"
+
+#include "client/arguments.h"
+#include "client/command.h"
+#include "client/progress.h"
+#include "client/reply.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/signalfd.h>
+
+/* How long a cancelled call may take to be answered: what ending a command takes, and a little
+ * more. */
+#define CANCEL_MS (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS + 5000)
+
+#define INPUT_BYTES (64 * KIB) /* in one message */
+
+struct remote {
+	const struct remote_call *call;
+	struct cloister *cloister;
+	int64_t id;
+	int signal_fd;
+	int status;     /* STATUS_OK, or the status that ended the call from our side */
+	bool abandoned; /* a second signal: do not wait for the answer */
+	bool answered;
+	struct remote_end end; /* for the answer */
+	size_t unanswered;     /* bytes of input */
+	bool input_over;       /* all is sent, or nobody reads it */
+};
+
+/* Asks for the end of the call; @status is what we exit with once it has come. */
+static void cancel(struct remote *remote, int status)
+{
+	if (remote->status != STATUS_OK) {
+		remote->abandoned = true;
+		return;
+	}
+	remote->status = status;
+	if (cloister_cancel(remote->cloister, remote->id) < 0)
+		remote->abandoned = true;
+}
+
+static void take_signal(struct remote *remote)
+{
+	struct signalfd_siginfo info;
+
+	if (read(remote->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		cancel(remote, STATUS_SIGNAL_BASE + (int)info.ssi_signo);
+}
+
+/* Waits for room in @fd, so that a reader that stalls cannot keep signals from being heard. */
+static int wait_writable(struct remote *remote, int fd)
+{
+	struct pollfd fds[] = {
+		{.fd = fd, .events = POLLOUT}, {.fd = remote->signal_fd, .events = POLLIN}};
+
+	for (;;) {
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0) {
+			if (errno != EINTR)
+				return -errno;
+			continue;
+		}
+		if (fds[1].revents) {
+			take_signal(remote);
+			return -ECANCELED;
+		}
+		if (fds[0].revents)
+			return 0;
+	}
+}
+
+/* Up to PIPE_BUF bytes fit without blocking where poll(2) says there is room, pipe(7). */
+int remote_write(struct remote *remote, int fd, const void *data, size_t len)
+{
+	const char *from = data;
+
+	progress_before_output(remote->call->progress, fd, data, len);
+	while (len > 0 && remote->status == STATUS_OK) {
+		ssize_t n;
+
+		if (wait_writable(remote, fd) < 0)
+			return -ECANCELED;
+		n = write(fd, from, MIN(len, (size_t)PIPE_BUF));
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0 && errno == EPIPE) {
+			cancel(remote, STATUS_SIGNAL_BASE + SIGPIPE);
+			return -EPIPE;
+		}
+		if (n < 0) {
+			complain("cannot write output: %s", strerror(errno));
+			return -errno;
+		}
+		from += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static void on_output(struct cloister *cloister, int64_t id, enum cloister_stream stream,
+	const void *data, size_t len, void *userdata)
+{
+	struct remote *remote = userdata;
+
+	(void)cloister;
+	(void)id;
+	if (remote->status != STATUS_OK)
+		return;
+	progress_count(remote->call->progress, len);
+	if (remote->call->output(remote, stream, data, len, remote->call->context) < 0 &&
+		remote->status == STATUS_OK)
+		cancel(remote, STATUS_OWN_FAILURE);
+}
+
+/* A signal's number from its number or its name, with or without "SIG". 0: neither. */
+static int signal_number(const struct cloister_message *reply)
+{
+	const char *name = cloister_get_string(reply, "/output/signal", NULL);
+	int64_t number;
+
+	if (cloister_get_int64(reply, "/output/signal", &number) == 0)
+		return number > 0 && number < NSIG ? (int)number : 0;
+	if (!name)
+		return 0;
+	if (strncmp(name, "SIG", 3) == 0)
+		name += 3;
+	for (number = 1; number < NSIG; number++) {
+		const char *known = sigabbrev_np((int)number);
+
+		if (known && strcmp(known, name) == 0)
+			return (int)number;
+	}
+	return 0;
+}
+
+static struct remote_end command_end(const struct cloister_message *reply)
+{
+	int64_t exit_code;
+	int number;
+
+	if (!cloister_succeeded(reply)) {
+		bool late = cloister_json_error(reply) == 0 &&
+			    cloister_error(reply) == CLOISTER_ERROR_TIMEOUT;
+
+		reply_complain(reply);
+		return (struct remote_end){late ? STATUS_DEADLINE : STATUS_OWN_FAILURE, false};
+	}
+	number = signal_number(reply);
+	if (number > 0)
+		return (struct remote_end){STATUS_SIGNAL_BASE + number, true};
+	if (cloister_get_int64(reply, "/output/exit_code", &exit_code) == 0)
+		return (struct remote_end){(int)exit_code, true};
+	complain("cloisterd did not say how the command ended");
+	return (struct remote_end){STATUS_OWN_FAILURE, false};
+}
+
+static void on_reply(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata)
+{
+	struct remote *remote = userdata;
+
+	(void)cloister;
+	(void)id;
+	remote->answered = true;
+	progress_clear(remote->call->progress);
+	if (remote->status != STATUS_OK) {
+		remote->end.status = remote->status;
+	} else if (error < 0) {
+		connection_complain(error);
+		remote->end.status = STATUS_OWN_FAILURE;
+	} else {
+		remote->end = command_end(reply);
+	}
+	if (reply && remote->call->ended)
+		remote->call->ended(reply, remote->call->context);
+}
+
+/* Input has been taken, or not: of a call that is over, that is its answer's affair. */
+static void on_input_reply(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata)
+{
+	struct remote *remote = userdata;
+	bool closed = false;
+
+	(void)cloister;
+	(void)id;
+	if (error < 0)
+		return;
+	remote->unanswered -= MIN(remote->unanswered, INPUT_BYTES);
+	if (cloister_get_bool(reply, "/closed", &closed) < 0) {
+		remote->input_over = true;
+		if (cloister_error(reply) == CLOISTER_ERROR_NOT_FOUND ||
+			remote->status != STATUS_OK)
+			return;
+		reply_complain(reply);
+		cancel(remote, STATUS_OWN_FAILURE);
+	}
+	remote->input_over |= closed;
+}
+
+static int send_input(struct remote *remote, const void *data, size_t len)
+{
+	struct cloister_object *params = cloister_object_new();
+	const char *text = NULL;
+	int64_t id;
+	int r = -ENOMEM;
+
+	if (params && cloister_object_int64(params, "id", remote->id) == 0 &&
+		cloister_object_bytes(params, "data", data, len) == 0 &&
+		cloister_object_string(params, "encoding", "base64", 6) == 0 &&
+		cloister_object_bool(params, "eof", len == 0) == 0)
+		text = cloister_object_text(params);
+	if (text)
+		r = cloister_start(
+			remote->cloister, "tool.input", text, on_input_reply, remote, &id);
+	cloister_object_free(params);
+	return r;
+}
+
+static void take_input(struct remote *remote)
+{
+	static char buffer[INPUT_BYTES];
+	ssize_t n = remote->call->input(buffer, sizeof(buffer), remote->call->context);
+
+	if (n == -EAGAIN)
+		return;
+	if (n < 0 || send_input(remote, buffer, (size_t)n) < 0) {
+		cancel(remote, STATUS_OWN_FAILURE);
+		return;
+	}
+	progress_count(remote->call->progress, (size_t)n);
+	/* Each counts as a whole message, so that small ones are bounded too. */
+	remote->unanswered += INPUT_BYTES;
+	remote->input_over |= n == 0;
+}
+
+static int start(struct remote *remote)
+{
+	const struct remote_call *call = remote->call;
+	struct json_object *arguments = json_object_new_object();
+	int r;
+
+	json_put(arguments, "command", json_object_new_string(call->command));
+	/* As an argument it replaces the default of 30 s; an option could only shorten that. */
+	if (call->timeout_ms > 0)
+		json_put(arguments, "timeout_ms", json_object_new_int64(call->timeout_ms));
+	if (call->input)
+		json_put(call->options, "stdin_stream", json_object_new_boolean(1));
+	r = cloister_start_call(remote->cloister,
+		&(struct cloister_tool_call){
+			.tool = "run_command",
+			.arguments =
+				json_object_to_json_string_ext(arguments, JSON_C_TO_STRING_PLAIN),
+			.options = json_object_to_json_string_ext(
+				call->options, JSON_C_TO_STRING_PLAIN),
+			.on_output = on_output,
+			.on_reply = on_reply,
+			.userdata = remote,
+		},
+		&remote->id);
+	json_object_put(arguments);
+	return r;
+}
+
+/* One wait for whatever comes first. False: it should have come long ago. */
+static bool turn(struct remote *remote)
+{
+	const struct remote_call *call = remote->call;
+	bool wants = call->input && !remote->input_over && remote->status == STATUS_OK &&
+		     remote->unanswered + INPUT_BYTES <= LIMIT_INPUT_WINDOW;
+	struct pollfd fds[] = {
+		{.fd = remote->signal_fd, .events = POLLIN},
+		{.fd = cloister_fd(remote->cloister), .events = cloister_events(remote->cloister)},
+		{.fd = wants ? call->input_fd : -1, .events = POLLIN},
+	};
+	int wait_ms = remote->status != STATUS_OK ? CANCEL_MS : progress_wait_ms(call->progress);
+	int n = poll(fds, ARRAY_SIZE(fds), wants && call->input_fd < 0 ? 0 : wait_ms);
+
+	if (n < 0 && errno != EINTR) {
+		complain("cannot wait: %s", strerror(errno));
+		return false;
+	}
+	if (n == 0 && remote->status != STATUS_OK)
+		return false;
+	if (remote->status == STATUS_OK)
+		progress_show(call->progress);
+	if (n > 0 && fds[0].revents) {
+		take_signal(remote);
+		return true;
+	}
+	if (n > 0 && fds[1].revents)
+		(void)cloister_dispatch(remote->cloister);
+	if (wants && !remote->answered && remote->status == STATUS_OK &&
+		(call->input_fd < 0 || (n > 0 && fds[2].revents)))
+		take_input(remote);
+	return true;
+}
+
+/* SIGINT and SIGTERM become readable; blocked, so that none is lost before we look. signalfd(2) */
+static int open_signal_fd(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+struct remote_end remote_run(struct cloister *cloister, const struct remote_call *call)
+{
+	struct remote remote = {.call = call, .cloister = cloister, .signal_fd = open_signal_fd()};
+	int r = remote.signal_fd < 0 ? remote.signal_fd : start(&remote);
+
+	remote.end.status = STATUS_OWN_FAILURE;
+	if (r < 0) {
+		connection_complain(r);
+		close_fd(&remote.signal_fd);
+		return remote.end;
+	}
+	while (!remote.abandoned && !remote.answered && turn(&remote))
+		;
+	progress_clear(call->progress);
+	if (!remote.answered)
+		cloister_forget(cloister, remote.id);
+	close_fd(&remote.signal_fd);
+	if (!remote.answered)
+		remote.end.status = remote.status != STATUS_OK ? remote.status : STATUS_OWN_FAILURE;
+	return remote.end;
+}

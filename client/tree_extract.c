@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the client, on the words of a hostile workspace, with all that the caller may do.
+ * symlink(7), path_resolution(7). */
+#include "client/tree_extract.h"
+
+#include "client/command.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAMED_MAX  100  /* entries that are left out: a workspace is not to fill a terminal */
+#define HOLE_BYTES 4096 /* of zero are left out of what is written, not of what is there */
+
+/* A directory on the way to the entry at hand, below the one before it. */
+struct level {
+	char *name;
+	int fd;
+	mode_t mode; /* what it is to have when it is left */
+	bool restores, has_time;
+	struct timespec mtime;
+};
+
+struct tree_extract {
+	struct tree_extract_limits limits;
+	struct tree_extract_result result;
+	uint64_t entries, bytes;                   /* that were announced */
+	struct level levels[LIMIT_TREE_DEPTH + 1]; /* the first is the root, which stays as it is */
+	size_t depth;                              /* of the last one */
+	bool skipping;                             /* the entry at hand is left out */
+	int fd;                                    /* the file at hand, or -1 */
+	char temporary[48];
+	char name[NAME_MAX + 1];
+	struct tar_entry entry; /* of the file at hand */
+	uint64_t offset;
+	int error; /* of what wrote the file */
+};
+
+static void leave_level(struct level *level)
+{
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, level->mtime};
+
+	/* What cannot be set is not worth more than the files that are there. */
+	if (level->restores)
+		(void)fchmod(level->fd, level->mode);
+	if (level->has_time)
+		(void)futimens(level->fd, times);
+	close_fd(&level->fd);
+	free(TAKE_PTR(level->name));
+	level->restores = level->has_time = false;
+}
+
+static void leave_to(struct tree_extract *tree, size_t depth)
+{
+	while (tree->depth > depth)
+		leave_level(&tree->levels[tree->depth--]);
+}
+
+int tree_extract_new(const char *directory, const struct tree_extract_limits *limits,
+	struct tree_extract **ret_tree)
+{
+	struct tree_extract *tree;
+	int fd;
+
+	if (mkdir(directory, 0777) < 0 && errno != EEXIST) {
+		complain("%s: %s", directory, strerror(errno));
+		return -errno;
+	}
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		complain("%s: %s", directory, strerror(errno));
+		return -errno;
+	}
+	tree = calloc(1, sizeof(*tree));
+	if (!tree) {
+		close(fd);
+		complain("out of memory");
+		return -ENOMEM;
+	}
+	tree->limits = *limits;
+	tree->levels[0].fd = fd;
+	tree->fd = -1;
+	*ret_tree = tree;
+	return 0;
+}
+
+/* Names the entry at hand and why it is not made, or not as it was. */
+static void leave_out(struct tree_extract *tree, const char *path, const char *why)
+{
+	_cleanup_free_ char *shown = terminal_text(path);
+
+	if (tree->result.left_out < NAMED_MAX)
+		complain("%s: %s", shown ? shown : "?", why);
+	else if (tree->result.left_out == NAMED_MAX)
+		complain("and others, which are only counted");
+	tree->result.left_out++;
+	tree->skipping = true;
+}
+
+/* Errors that will not go away with the next entry. */
+static bool is_fatal(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EROFS || error == -EIO ||
+	       error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+/* What to do about @error: left out, or the end of everything. */
+static int fail(struct tree_extract *tree, const char *path, int error)
+{
+	leave_out(tree, path,
+		error == -ELOOP || error == -ENOTDIR
+			? "a link or a file stands where this needs a directory; left out"
+			: strerror(-error));
+	return is_fatal(error) ? error : 0;
+}
+
+static int open_directory(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Goes down into @name, which is made if @makes. 0 or -errno. */
+static int enter(struct tree_extract *tree, const char *name, bool makes)
+{
+	struct level *level = &tree->levels[tree->depth + 1];
+	int parent = tree->levels[tree->depth].fd;
+	struct stat status;
+
+	if (tree->depth == LIMIT_TREE_DEPTH)
+		return -ENAMETOOLONG;
+	*level = (struct level){.fd = open_directory(parent, name)};
+	if (level->fd == -ENOENT && makes) {
+		if (mkdirat(parent, name, 0777) < 0 && errno != EEXIST)
+			return -errno;
+		level->fd = open_directory(parent, name);
+	}
+	if (level->fd < 0)
+		return level->fd;
+	level->name = strdup(name);
+	if (!level->name || fstat(level->fd, &status) < 0) {
+		close_fd(&level->fd);
+		free(TAKE_PTR(level->name));
+		return -ENOMEM;
+	}
+	/* One of an earlier run that is not writable, as it was meant to be in the end. */
+	if (makes && (status.st_mode & 0700) != 0700 &&
+		fchmod(level->fd, (status.st_mode & 0777) | 0700) == 0) {
+		level->mode = status.st_mode & 0777;
+		level->restores = true;
+	}
+	tree->depth++;
+	return 0;
+}
+
+static bool is_below(const char *name, size_t len)
+{
+	return len <= NAME_MAX && !(len == 2 && name[0] == '.' && name[1] == '.');
+}
+
+/*
+ * Goes to the directory that @path lies in, and stores its last component: "" for the root itself.
+ * @makes: directories that are missing are made. 0; -EXDEV: the path does not stay below; or
+ * -errno.
+ */
+static int go_to(
+	struct tree_extract *tree, const char *path, bool makes, char ret_name[NAME_MAX + 1])
+{
+	size_t depth = 0;
+	char name[NAME_MAX + 1] = "";
+	int r;
+
+	if (path[0] == '/' || path[0] == '\0')
+		return -EXDEV;
+	for (;;) {
+		size_t len = strcspn(path, "/");
+
+		if (!is_below(path, len))
+			return len > NAME_MAX ? -ENAMETOOLONG : -EXDEV;
+		if (len > 0 && !(len == 1 && path[0] == '.')) {
+			/* What was the last component is a directory on the way. */
+			if (name[0] != '\0') {
+				if (depth < tree->depth &&
+					strcmp(tree->levels[depth + 1].name, name) != 0)
+					leave_to(tree, depth);
+				r = depth < tree->depth ? 0 : enter(tree, name, makes);
+				if (r < 0)
+					return r;
+				depth++;
+			}
+			memcpy(name, path, len);
+			name[len] = '\0';
+		}
+		path += len;
+		if (*path == '\0')
+			break;
+		path++;
+	}
+	leave_to(tree, depth);
+	memcpy(ret_name, name, sizeof(name));
+	return 0;
+}
+
+static int parent_fd(const struct tree_extract *tree)
+{
+	return tree->levels[tree->depth].fd;
+}
+
+static int make_directory(struct tree_extract *tree, const struct tar_entry *entry)
+{
+	struct level *level;
+	int r;
+
+	/* The root is the caller's: a workspace does not say who may use it. */
+	if (tree->name[0] == '\0')
+		return 0;
+	r = enter(tree, tree->name, true);
+	if (r < 0)
+		return r;
+	level = &tree->levels[tree->depth];
+	level->mode = entry->mode & 0777;
+	level->mtime = entry->mtime;
+	level->restores = level->has_time = true;
+	/* Ours to write in until it is left. */
+	return fchmod(level->fd, level->mode | 0700) < 0 ? -errno : 0;
+}
+
+static void name_temporary(struct tree_extract *tree)
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		number = (uint64_t)getpid();
+	snprintf(tree->temporary, sizeof(tree->temporary), ".cloister-get-%016" PRIx64, number);
+}
+
+static int begin_file(struct tree_extract *tree, const struct tar_entry *entry)
+{
+	name_temporary(tree);
+	tree->fd = openat(parent_fd(tree), tree->temporary,
+		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (tree->fd < 0)
+		return -errno;
+	tree->entry = *entry;
+	tree->offset = 0;
+	tree->error = 0;
+	return 0;
+}
+
+/* Gives what has the temporary name its own. */
+static int take_name(struct tree_extract *tree)
+{
+	int parent = parent_fd(tree), r = 0;
+
+	if (renameat(parent, tree->temporary, parent, tree->name) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(parent, tree->temporary, 0);
+	return r;
+}
+
+/*
+ * Whether a link at this depth to @target stays below the root, whatever other such links are on
+ * its way: it goes up first, not further than the directories that it lies in, which are
+ * directories and no links; and then only down.
+ */
+static bool stays_below(size_t depth, const char *target)
+{
+	bool down = false;
+
+	if (target[0] == '/' || target[0] == '\0')
+		return false;
+	while (*target) {
+		size_t len = strcspn(target, "/");
+		bool is_up = len == 2 && target[0] == '.' && target[1] == '.';
+
+		if (is_up && (down || depth-- == 0))
+			return false;
+		down |= !is_up && len > 0 && !(len == 1 && target[0] == '.');
+		target += len;
+		target += strspn(target, "/");
+	}
+	return true;
+}
+
+static int make_link(struct tree_extract *tree, const struct tar_entry *entry)
+{
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, entry->mtime};
+	int parent = parent_fd(tree);
+
+	if (!tree->limits.any_links && !stays_below(tree->depth, entry->link)) {
+		leave_out(tree, entry->path,
+			"a link that leads out of the directory; left out (--any-links makes it)");
+		return 0;
+	}
+	name_temporary(tree);
+	if (symlinkat(entry->link, parent, tree->temporary) < 0)
+		return -errno;
+	(void)utimensat(parent, tree->temporary, times, AT_SYMLINK_NOFOLLOW);
+	return take_name(tree);
+}
+
+/* Counts @entry in. 0, or -EFBIG past a limit. */
+static int count(struct tree_extract *tree, const struct tar_entry *entry)
+{
+	if (++tree->entries > tree->limits.files) {
+		complain("there are more than %" PRIu64 " files; --max-files allows more",
+			tree->limits.files);
+		return -EFBIG;
+	}
+	if (entry->size > tree->limits.bytes - tree->bytes) {
+		complain("the files have more than %" PRIu64 " bytes; --max-size allows more",
+			tree->limits.bytes);
+		return -EFBIG;
+	}
+	tree->bytes += entry->size;
+	return 0;
+}
+
+static int make(struct tree_extract *tree, const struct tar_entry *entry)
+{
+	switch (entry->type) {
+	case TAR_DIRECTORY:
+		return make_directory(tree, entry);
+	case TAR_FILE:
+		return begin_file(tree, entry);
+	case TAR_SYMLINK:
+		return make_link(tree, entry);
+	case TAR_HARD_LINK:
+		leave_out(tree, entry->path, "a hard link; left out");
+		return 0;
+	default:
+		leave_out(tree, entry->path, "a device, a pipe or something unknown; left out");
+		return 0;
+	}
+}
+
+int tree_extract_begin(void *context, const struct tar_entry *entry)
+{
+	struct tree_extract *tree = context;
+	int r;
+
+	tree->skipping = false;
+	r = count(tree, entry);
+	if (r < 0)
+		return r;
+	r = go_to(tree, entry->path, true, tree->name);
+	if (r == -EXDEV || (r == 0 && tree->name[0] == '\0' && entry->type != TAR_DIRECTORY)) {
+		leave_out(tree, entry->path, "a name that leads out of the directory; left out");
+		return 0;
+	}
+	if (r == 0)
+		r = make(tree, entry);
+	return r < 0 ? fail(tree, entry->path, r) : 0;
+}
+
+/* Writes @data at the offset, but blocks that are zero throughout: the file is made as long as it
+ * is to be at its end. */
+static int write_blocks(struct tree_extract *tree, struct text data)
+{
+	static const char zero[HOLE_BYTES];
+
+	while (data.len > 0) {
+		size_t to_block = HOLE_BYTES - (size_t)(tree->offset % HOLE_BYTES);
+		size_t n = data.len < to_block ? data.len : to_block;
+		ssize_t written = (ssize_t)n;
+
+		if (memcmp(data.data, zero, n) != 0) {
+			/* As far as nothing is zero, in one go. */
+			while (data.len - n >= HOLE_BYTES &&
+				memcmp(data.data + n, zero, HOLE_BYTES) != 0)
+				n += HOLE_BYTES;
+			written = pwrite(tree->fd, data.data, n, (off_t)tree->offset);
+		}
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return -errno;
+		tree->offset += (uint64_t)written;
+		data.data += written;
+		data.len -= (size_t)written;
+	}
+	return 0;
+}
+
+int tree_extract_content(void *context, struct text data)
+{
+	struct tree_extract *tree = context;
+
+	if (tree->fd < 0 || tree->skipping || tree->error < 0)
+		return 0;
+	tree->error = write_blocks(tree, data);
+	return is_fatal(tree->error) ? fail(tree, tree->entry.path, tree->error) : 0;
+}
+
+static int finish_file(struct tree_extract *tree)
+{
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, tree->entry.mtime};
+
+	if (tree->error < 0 || ftruncate(tree->fd, (off_t)tree->entry.size) < 0 ||
+		fchmod(tree->fd, tree->entry.mode & 0777) < 0 || futimens(tree->fd, times) < 0) {
+		int r = tree->error < 0 ? tree->error : -errno;
+
+		(void)unlinkat(parent_fd(tree), tree->temporary, 0);
+		return r;
+	}
+	return take_name(tree);
+}
+
+int tree_extract_end(void *context)
+{
+	struct tree_extract *tree = context;
+	int r;
+
+	if (tree->fd >= 0) {
+		r = finish_file(tree);
+		close_fd(&tree->fd);
+		if (r < 0)
+			return fail(tree, tree->entry.path, r);
+		tree->result.bytes += tree->entry.size;
+	}
+	tree->result.files += !tree->skipping;
+	return 0;
+}
+
+/* Some file systems keep seconds only. */
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && (a.tv_nsec == b.tv_nsec || a.tv_nsec == 0 || b.tv_nsec == 0);
+}
+
+bool tree_extract_has(struct tree_extract *tree, const struct tar_entry *entry)
+{
+	struct stat status;
+
+	return entry->type == TAR_FILE && go_to(tree, entry->path, false, tree->name) == 0 &&
+	       tree->name[0] != '\0' &&
+	       fstatat(parent_fd(tree), tree->name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(status.st_mode) && (uint64_t)status.st_size == entry->size &&
+	       (status.st_mode & 0777) == (entry->mode & 0777) &&
+	       same_time(status.st_mtim, entry->mtime);
+}
+
+struct tree_extract_result tree_extract_finish(struct tree_extract *tree)
+{
+	struct tree_extract_result result = {0};
+
+	if (!tree)
+		return result;
+	if (tree->fd >= 0) {
+		(void)unlinkat(parent_fd(tree), tree->temporary, 0);
+		close_fd(&tree->fd);
+	}
+	leave_to(tree, 0);
+	close_fd(&tree->levels[0].fd);
+	result = tree->result;
+	free(tree);
+	return result;
+}

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cloister put` and `cloister get`, and the input of `cloister exec`, with a real workspace."""
+
+import hashlib
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import tarfile
+
+import procfs
+import pytest
+from cloister_client import acting_as
+from daemon import is_sanitized, user_mode_only
+
+pytestmark = user_mode_only
+MIB = 1 << 20
+PATIENCE = 120
+
+
+class Place:
+    """Two directories of the user's: what is put, and where things are got to; and the workspace."""
+
+    def __init__(self, daemon, workspace):
+        self.daemon, self.workspace, self.area = daemon, workspace, daemon.area
+        self.path = self.area.new_directory("client")
+
+    def start(self, *words, **keywords):
+        keywords.setdefault("stdin", subprocess.DEVNULL)
+        return self.area.start(
+            ["cloister", "--socket", str(self.daemon.socket), "--workspace", str(self.workspace), *words],
+            cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **keywords)
+
+    def run(self, *words, data=None, **keywords):
+        if data is not None:
+            keywords["stdin"] = subprocess.PIPE
+        with self.start(*words, **keywords) as process:
+            try:
+                stdout, stderr = process.communicate(data, timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    def json(self, *words):
+        """What --json says of a transfer that must be complete."""
+        done = self.run("--json", *words)
+        result = json.loads(done.stdout)
+        assert done.returncode == 0 and result["complete"] is True, done.stderr
+        return result
+
+
+@pytest.fixture
+def place(daemon, workspace, account):
+    with acting_as(account.uid, account.gid):
+        yield Place(daemon, workspace)
+
+
+def describe(root):
+    """Everything of a tree that a transfer is to keep, by name as bytes."""
+    found = {}
+    root = os.fsencode(root)
+    for directory, directories, files in os.walk(root):
+        for name in [*directories, *files]:
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            kind = stat.S_IFMT(status.st_mode)
+            content = None
+            if stat.S_ISREG(status.st_mode):
+                with open(path, "rb") as file:
+                    content = file.read()
+            if stat.S_ISLNK(status.st_mode):
+                content = os.readlink(path)
+            found[os.path.relpath(path, root)] = (
+                kind, stat.S_IMODE(status.st_mode) if not stat.S_ISLNK(status.st_mode) else None,
+                status.st_mtime_ns if not stat.S_ISLNK(status.st_mode) else None, content)
+    return found
+
+
+def test_execs_input_is_the_commands(place):
+    data = os.urandom(2 * MIB)
+    done = place.run("exec", "--", "sha256sum", data=data)
+    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    assert place.run("exec", "cat; cat; echo end", data=b"").stdout == b"end\n"
+    assert place.run("exec", "cat").stdout == b""  # /dev/null
+    assert place.run("exec", "--no-stdin", "cat", data=b"unread").stdout == b""
+    # What is not read does no harm, nor does what nobody ends.
+    assert place.run("exec", "exit 7", data=bytes(2 * MIB)).returncode == 7
+    with place.start("exec", "read line; echo got $line", stdin=subprocess.PIPE) as process:
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        assert process.stdout.read() == b"got one\n"
+        assert process.wait(PATIENCE) == 0
+
+
+def make_tree(root):
+    root = os.fsencode(root)
+    os.mkdir(root)
+    long = b"/".join([b"d" * 120] * 4)
+    os.makedirs(root + b"/" + long)
+    files = {b"plain": b"hello\n", b"new\nline": b"1", b"not\xff\xfeutf8": b"2", b"-dash": b"3", b" blank ": b"4",
+             b"back\\slash": b"5", b"%s%n": b"6", b"*": b"7", b"empty": b"", b"n" * 255: b"8",
+             long + b"/" + b"f" * 200: b"9", b"block": b"b" * 512, b"blocks": os.urandom(1000003)}
+    for number, (name, content) in enumerate(files.items()):
+        with open(root + b"/" + name, "wb") as file:
+            file.write(content)
+        os.chmod(root + b"/" + name, [0o644, 0o600, 0o755, 0o666, 0o400, 0o777][number % 6])
+        os.utime(root + b"/" + name, ns=(0, 1234567890_123456789 + number * 10**12))
+    os.utime(root + b"/plain", ns=(0, -1_500_000_000))  # before 1970
+    os.symlink(b"plain", root + b"/link")
+    os.symlink(b"nowhere\xff", root + b"/dangling")
+    os.mkdir(root + b"/private")
+    with open(root + b"/private/x", "wb") as file:
+        file.write(b"x")
+    os.chmod(root + b"/private", 0o500)
+    os.utime(root + b"/private", ns=(0, 10**18))
+    os.mkdir(root + b"/hollow")
+
+
+def test_a_tree_comes_back_as_it_went(place):
+    make_tree(place.path / "src")
+    before = describe(place.path / "src")
+    sent = place.json("put", "src")
+    assert sent["unchanged"] == sent["failed"] == 0 and sent["files"] == len(before)
+    got = place.json("get", ".", "back")
+    assert got["unchanged"] == got["left_out"] == 0
+    after = describe(place.path / "back")
+    assert set(after) == set(before)
+    for name, wanted in before.items():
+        # Directories are made into while they are there; those that were not keep their time.
+        assert after[name] == wanted or (stat.S_ISDIR(wanted[0]) and after[name][:2] == wanted[:2]), name
+    assert after[b"private"] == before[b"private"]
+    # Once more: nothing that is there moves.
+    files = sum(stat.S_ISREG(wanted[0]) for wanted in before.values())
+    assert place.json("put", "src")["unchanged"] == files
+    again = place.json("get", ".", "back")
+    assert again["unchanged"] == files and again["bytes"] == 0
+
+
+@pytest.mark.parametrize("change", ["size", "time", "permissions", "gone", "kind"])
+def test_what_differs_is_sent_again(place, change):
+    (place.path / "src").mkdir()
+    for name in ("a", "b", "c"):
+        (place.path / "src" / name).write_text(name)
+    place.json("put", "src")
+    place.json("get", ".", "back")
+    for root, words in ((place.workspace, ("put", "src")), (place.path / "back", ("get", ".", "back"))):
+        file = root / "b"
+        status = file.stat()
+        if change == "size":
+            file.write_text("longer")
+            os.utime(file, ns=(0, status.st_mtime_ns))
+        elif change == "time":
+            os.utime(file, ns=(0, status.st_mtime_ns + 1000))
+        elif change == "permissions":
+            file.chmod(0o700)
+        elif change == "gone":
+            file.unlink()
+        else:
+            file.unlink()
+            file.symlink_to("a")
+        assert place.json(*words)["unchanged"] == 2
+        assert describe(root) == describe(place.path / "src")
+
+
+def test_one_file(place):
+    (place.path / "f").write_text("one")
+    place.json("put", "f")
+    place.json("put", "f", "deep/er")
+    assert (place.workspace / "f").read_text() == (place.workspace / "deep/er/f").read_text() == "one"
+    assert place.json("put", "f")["unchanged"] == 1
+    place.json("get", "deep/er/f", "there")
+    assert (place.path / "there/f").read_text() == "one"
+    (place.path / "f").unlink()
+    place.json("get", str(place.workspace / "f"))
+    assert (place.path / "f").read_text() == "one"
+    # What a link in the workspace leads to, and not the link.
+    (place.workspace / "l").symlink_to("f")
+    place.json("get", "l")
+    assert not (place.path / "l").is_symlink() and (place.path / "l").read_text() == "one"
+
+
+def test_a_directory_goes_to_its_own_name(place):
+    (place.workspace / "dir/sub").mkdir(parents=True)
+    (place.workspace / "dir/sub/f").write_text("x")
+    place.json("get", "dir/sub/")
+    assert (place.path / "sub/f").read_text() == "x"
+    done = place.run("get", ".")
+    assert done.returncode == 1 and b"say where" in done.stderr
+    done = place.run("get", "dir/..")
+    assert done.returncode == 1 and b"say where" in done.stderr
+
+
+def test_archives_pass_as_they_are(place):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("x/y")
+        info.size = 3
+        tar.addfile(info, io.BytesIO(b"abc"))
+    assert place.run("put", "-", "in", data=out.getvalue()).returncode == 0
+    assert (place.workspace / "in/x/y").read_bytes() == b"abc"
+    done = place.run("get", "in", "-")
+    assert done.returncode == 0
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+        assert sorted(tar.getnames()) == [".", "./x", "./x/y"]
+    assert place.run("put", "-", data=b"no archive" * 100).returncode == 1
+
+
+@pytest.mark.parametrize("name", [b"a b", b"it's", b"$HOME", b"-C", b"\xff\xfe", b"end\n", b"\xffend\n\n", "ö".encode()])
+def test_places_of_any_name(place, name):
+    (place.path / "src").mkdir()
+    (place.path / "src/f").write_text("x")
+    words = ["put", "--", "src", os.fsdecode(name)]
+    assert place.run(*words).returncode == 0
+    assert os.listdir(os.fsencode(place.workspace)) == [name]
+    done = place.run("get", "--", os.fsdecode(name), "back")
+    assert done.returncode == 0 and os.listdir(place.path / "back") == ["f"], done.stderr
+
+
+def test_what_is_not_there(place):
+    done = place.run("get", "nothing")
+    assert done.returncode == 1 and b"no such file" in done.stderr
+    done = place.run("put", "nothing")
+    assert done.returncode == 1 and b"No such file" in done.stderr
+    assert place.run("put").returncode == place.run("get").returncode == 2
+    assert place.run("get", "a", "b", "c").returncode == 2
+    assert place.run("get", "--max-size=lots", "x").returncode == 2
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_goes(place):
+    (place.path / "src").mkdir()
+    (place.path / "src/a").write_text("x")
+    os.mkfifo(place.path / "src/fifo")
+    done = place.run("--json", "put", "src")
+    assert done.returncode == 1 and json.loads(done.stdout)["failed"] == 1
+    assert b"fifo" in done.stderr + done.stdout
+    assert os.listdir(place.workspace) == ["a"]
+
+
+def test_holes_stay_holes_here(place):
+    with open(place.workspace / "sparse", "wb") as file:
+        file.truncate(64 * MIB)
+        file.seek(32 * MIB)
+        file.write(b"middle")
+    place.json("get", "sparse")
+    status = (place.path / "sparse").stat()
+    assert status.st_size == 64 * MIB and status.st_blocks * 512 < MIB
+    with open(place.path / "sparse", "rb") as file:
+        file.seek(32 * MIB)
+        assert file.read(7) == b"middle\0"
+
+
+@pytest.mark.skipif(is_sanitized(), reason="AddressSanitizer reserves more than any limit")
+def test_memory_does_not_grow_with_the_tree(place):
+    """More files and more bytes than would fit, through a client that may have little."""
+    src = place.path / "src"
+    src.mkdir()
+    with open(src / "big", "wb") as file:
+        file.truncate(48 * MIB)
+    for number in range(5):
+        (src / f"d{number}").mkdir()
+        for name in range(100):
+            (src / f"d{number}" / f"{name}-{'x' * 200}").write_text("x")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_DATA, (24 * MIB, 24 * MIB))
+    for words in (["put", "src"], ["get", ".", "back"]):
+        done = place.run(*words, preexec_fn=limit)
+        assert done.returncode == 0, done.stderr
+    assert set(describe(place.path / "back")) == set(describe(src))
+
+
+def half_an_archive(process, size=8 * MIB):
+    info = tarfile.TarInfo("whole")
+    info.size = 5
+    data = info.tobuf() + b"whole".ljust(512, b"\0")
+    info = tarfile.TarInfo("half \\ \xff\nfile %s")
+    info.size = size
+    process.stdin.write(data + info.tobuf() + b"h" * (size // 2))
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("how", ["interrupted", "lost"])
+def test_half_a_file_is_none(place, how):
+    with place.start("put", "-", stdin=subprocess.PIPE) as process:
+        half_an_archive(process)
+        assert procfs.eventually(lambda: any(
+            name.startswith("half") and (place.workspace / name).stat().st_size > 0
+            for name in os.listdir(place.workspace)))
+        process.send_signal(signal.SIGINT if how == "interrupted" else signal.SIGKILL)
+        process.wait(PATIENCE)
+        assert process.returncode == (130 if how == "interrupted" else -signal.SIGKILL)
+    assert procfs.eventually(lambda: os.listdir(place.workspace) == ["whole"]), os.listdir(place.workspace)
+
+
+def test_an_interrupted_put_is_completed_by_the_next(place):
+    src = place.path / "src"
+    src.mkdir()
+    for number in range(60):
+        (src / str(number)).write_bytes(os.urandom(MIB // 2))
+    with place.start("put", "src") as process:
+        assert procfs.eventually(lambda: len(os.listdir(place.workspace)) > 3)
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+    result = place.json("put", "src")
+    assert process.returncode == 0 or result["unchanged"] > 0
+    assert describe(place.workspace) == describe(src)
+
+
+def test_what_stands_still_is_ended(place):
+    with place.start("put", "--idle-timeout=1s", "-", stdin=subprocess.PIPE) as process:
+        half_an_archive(process)
+        assert process.wait(PATIENCE) == 124
+
+
+def test_a_managed_workspace_is_filled(place):
+    (place.path / "src").mkdir()
+    (place.path / "src/f").write_text("managed")
+    words = ["cloister", "--socket", str(place.daemon.socket), "--workspace", "filled"]
+    for more, wanted in ((["put", "src"], b""), (["exec", "cat f"], b"managed"), (["get", "f", "back"], b"")):
+        with place.area.start([*words, *more], cwd=place.path, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE) as process:
+            assert process.communicate(timeout=PATIENCE)[0] == wanted
+            assert process.returncode == 0
+    assert (place.path / "back/f").read_text() == "managed"
+
+
+def system_without_tar(root):
+    """As little of a system as a shell needs."""
+    for directory in ("bin", "proc", "dev", "tmp", "etc", "run", "sys"):
+        (root / directory).mkdir(parents=True)
+    for program in ("sh",):
+        shutil.copy(f"/bin/{program}", root / "bin")
+    listed = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True).stdout
+    for word in listed.split():
+        if word.startswith("/"):
+            (root / word[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(word, root / word[1:])
+
+
+def test_a_system_without_tar_is_told_so(place, daemon):
+    root = place.path / "system"
+    system_without_tar(root)
+    with daemon.connect() as client:
+        client.call("workspace.open", {"root": str(root), "kind": "rootfs"})
+        assert client.run("echo up")["stdout"] == "up\n"
+        assert "tar" not in os.listdir(root / "bin")
+    place.workspace = root
+    for words in (("put", "-"), ("get", "bin", "back"), ("get", "bin", "-")):
+        done = place.run("--rootfs", *words, data=b"")
+        assert done.returncode == 1 and b"there is no tar in this workspace" in done.stderr
+    assert not (place.path / "back").exists()

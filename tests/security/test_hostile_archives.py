@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cloister get` from a workspace that means harm: what it says it has and what it sends is written by
+the test. Nothing but the target directory may change, and an archive in `cloister put` is the workspace's
+own affair."""
+
+import base64
+import io
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import tarfile
+import threading
+
+import procfs
+import pytest
+from daemon import user_mode_only
+
+MIB = 1 << 20
+
+
+def finish(process, data=None):
+    try:
+        return process.communicate(data, timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+class Service:
+    """Stands in for a cloisterd whose workspace answers to the list with one text and to the archive
+    with another; hangs: it never ends the archive, closes: nor keeps the connection."""
+
+    def __init__(self, path, listing, archive, hangs=False, closes=False):
+        self.listing, self.archive, self.hangs, self.closes = listing, archive, hangs, closes
+        self.wanted = b""
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        os.chmod(path, 0o777)
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        connection, _ = self.listener.accept()
+        self.out = connection.makefile("wb")
+        with connection, connection.makefile("rb") as lines:
+            try:
+                for line in lines:
+                    if not self.act(**json.loads(line)):
+                        connection.shutdown(socket.SHUT_RDWR)
+                        return
+            except OSError:
+                pass
+
+    def send(self, **message):
+        self.out.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.out.flush()
+
+    def output(self, call, data):
+        for start in range(0, len(data), 32768):
+            self.send(method="tool.output", params={
+                "id": call, "stream": "stdout", "seq": 0,
+                "data": base64.b64encode(data[start:start + 32768]).decode()})
+
+    def end(self, call, success=True):
+        error = None if success else {"code": "CANCELLED", "message": "cancelled"}
+        self.send(id=call, result={
+            "success": success, "tool": "run_command", "error": error, "usage": {},
+            "output": {"exit_code": 0, "signal": None}})
+
+    def act(self, method, params, **request):
+        number = request["id"]
+        if method == "workspace.open":
+            self.send(id=number, result={"workspace": "w"})
+        elif method == "tool.input":
+            self.wanted += base64.b64decode(params["data"])
+            self.send(id=number, result={"taken": 1, "closed": False})
+            if params["eof"]:
+                self.output(self.call, self.archive)
+                if self.closes:
+                    return False
+                if not self.hangs:
+                    self.end(self.call)
+        elif method == "tool.cancel":
+            self.send(id=number, result={"cancelled": True})
+            self.end(params["id"], success=False)
+        elif "-printf" in params["arguments"]["command"]:
+            self.output(number, self.listing)
+            self.end(number)
+        else:
+            self.call = number
+        return True
+
+
+class Target:
+    """A place of the user's: the target directory and, beside it, what must stay as it is."""
+
+    def __init__(self, area):
+        self.area = area
+        self.path = area.new_directory("client")
+        self.into = self.path / "into"
+        self.secret = self.path / "secret"
+        self.secret.write_text("untouched")
+        self.secret.chmod(0o600)
+        os.chown(self.secret, area.account.uid, area.account.gid)
+        self.count = 0
+
+    def start(self, listing, archive, *words, path=".", **keywords):
+        self.count += 1
+        socket_path = self.path / f"s{self.count}"
+        self.service = Service(socket_path, listing, archive, **keywords)
+        return self.area.start(
+            ["cloister", "--socket", str(socket_path), "--workspace", "w", "get", *words, path, "into"],
+            cwd=self.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def get(self, listing, archive, *words, **keywords):
+        with self.start(listing, archive, *words, **keywords) as process:
+            stdout, stderr = finish(process)
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr.decode(errors="replace"))
+
+    def check(self):
+        """Outside of the target all is as it was, and in it there is nothing unfinished or dangerous."""
+        names = {name for name in os.listdir(self.path) if not name.startswith("s") or name == "secret"}
+        assert names <= {"into", "secret"}, names
+        assert self.secret.read_text() == "untouched"
+        status = self.secret.stat()
+        assert stat.S_IMODE(status.st_mode) == 0o600 and status.st_nlink == 1
+        for directory, directories, files in os.walk(self.into):
+            for name in [*directories, *files]:
+                assert not name.startswith(".cloister-get-"), name
+                mode = os.lstat(os.path.join(directory, name)).st_mode
+                assert stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode), name
+                assert not mode & 0o7000, name
+
+
+@pytest.fixture
+def target(area):
+    return Target(area)
+
+
+def member(name, data=b"evil", **fields):
+    info = tarfile.TarInfo(name)
+    info.mode = 0o644
+    info.size = len(data)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    if info.type != tarfile.REGTYPE:
+        info.size = 0
+    return info, data
+
+
+def link(name, to):
+    return member(name, type=tarfile.SYMTYPE, linkname=to)
+
+
+def directory(name, mode=0o755):
+    return member(name, type=tarfile.DIRTYPE, mode=mode)
+
+
+def archive(*members, form=tarfile.PAX_FORMAT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data) if info.isreg() else None)
+    return out.getvalue()
+
+
+def listing(*names):
+    """The workspace's list: files of these names, none of which is here."""
+    return b"d\0" + b"".join(b"f 644 4 1.0 %s\0" % os.fsencode(name) for name in names)
+
+
+HOSTILE = {
+    "absolute": [member("/tmp/cloister-escaped")],
+    "parent": [member("../escaped")],
+    "parent inside": [member("a/../../escaped")],
+    "parent at the end": [directory("a/.."), directory("..")],
+    "link then through it": [link("d", ".."), member("d/escaped")],
+    "absolute link then through it": [link("d", "/tmp"), member("d/cloister-escaped")],
+    "link over a directory": [directory("d"), link("d", ".."), member("d/escaped")],
+    "chain of links": [directory("a"), link("a/up", ".."), link("b", "a/up/.."), member("b/escaped")],
+    "links that multiply": [link("d", "."), link("e", "d/d/d/../../.."), member("e/escaped")],
+    "link to a file, then that file": [link("f", "../secret"), member("f")],
+    "hard link outside": [member("h", type=tarfile.LNKTYPE, linkname="../secret"), member("h")],
+    "hard link to a link": [link("l", "../secret"), member("h", type=tarfile.LNKTYPE, linkname="l"), member("h")],
+    "device": [member("dev", type=tarfile.CHRTYPE, devmajor=1, devminor=1)],
+    "block device": [member("dev", type=tarfile.BLKTYPE, devmajor=8, devminor=0)],
+    "fifo": [member("fifo", type=tarfile.FIFOTYPE)],
+    "set-user-id": [member("suid", mode=0o6755), directory("sgid", mode=0o2777)],
+    "root's own mode": [directory("./", mode=0o777)],
+    "temporary's name": [link(".cloister-get-0000000000000000", "../secret"), member("x")],
+    "directory over a file": [member("f"), directory("f"), member("f/g")],
+    "file over a directory": [directory("d"), member("d/x"), member("d")],
+    "empty name": [member("")],
+    "deep": [member("/".join(["d"] * 300) + "/f")],
+    "long name": [member("n" * 300)],
+    "link without target": [link("l", "")],
+}
+
+
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT], ids=["pax", "gnu"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_is_written_outside(target, name, form):
+    done = target.get(listing("x"), archive(*HOSTILE[name], member("good", b"good"), form=form))
+    target.check()
+    assert not os.path.exists("/tmp/cloister-escaped") and not (target.path / "escaped").exists()
+    assert done.returncode in (0, 1), done.stderr
+    # What was left out is said, and what comes behind it arrives.
+    if name not in ("set-user-id", "root's own mode"):
+        assert done.returncode == 1 and done.stderr
+    assert (target.into / "good").read_bytes() == b"good"
+
+
+def test_links_of_the_users_own_are_not_followed(target):
+    """What stands in the target already, of whatever kind."""
+    target.into.mkdir()
+    os.chown(target.into, target.area.account.uid, target.area.account.gid)
+    (target.into / "dir").symlink_to("..")
+    (target.into / "file").symlink_to("../secret")
+    done = target.get(listing("x"), archive(member("dir/secret"), member("file", b"file")))
+    target.check()
+    assert done.returncode == 1 and "dir/secret" in done.stderr
+    # The link itself gave way.
+    assert not (target.into / "file").is_symlink() and (target.into / "file").read_bytes() == b"file"
+
+
+def test_links_that_lead_out_are_made_only_when_asked_for(target):
+    links = [link("out", "../secret"), link("abs", "/etc/passwd"), link("in", "sub/x"), directory("sub"),
+             link("sub/up", "../in")]
+    done = target.get(listing("x"), archive(*links))
+    assert done.returncode == 1
+    assert sorted(os.listdir(target.into)) == ["in", "sub"] and os.readlink(target.into / "sub/up") == "../in"
+    assert "--any-links" in done.stderr
+    done = target.get(listing("x"), archive(*links, member("out/x")), "--any-links")
+    assert done.returncode == 1  # made, and not followed
+    assert os.readlink(target.into / "out") == "../secret" and os.readlink(target.into / "abs") == "/etc/passwd"
+    target.check()
+
+
+def test_one_file_brings_no_other(target):
+    """Into the current directory, which may be a home."""
+    for evil in (member(".bashrc"), member("f/.bashrc"), link("f", ".bashrc")):
+        done = target.get(b"f\0f 644 4 1.0 ./f\0", archive(evil, member("./f")), path="f")
+        assert done.returncode == 1 and "not asked for" in done.stderr
+        assert os.listdir(target.into) == []
+    done = target.get(b"f\0f 644 4 1.0 ./f\0", archive(member("./f")), path="f")
+    assert done.returncode == 0 and os.listdir(target.into) == ["f"]
+    target.check()
+
+
+@pytest.mark.parametrize("words,members,word", [
+    (["--max-size=1M"], [member("a", b"x" * MIB), member("b", b"x")], "--max-size"),
+    (["--max-files=10"], [member(f"f{i}") for i in range(11)], "--max-files")])
+def test_bombs(target, words, members, word):
+    done = target.get(listing("x"), archive(*members), *words)
+    assert done.returncode == 1 and word in done.stderr
+    assert len(os.listdir(target.into)) <= 10
+    target.check()
+
+
+def test_a_file_that_claims_to_be_huge(target):
+    """Its size is believed before anything is written."""
+    info, _ = member("huge")
+    info.size = 1 << 50
+    header = info.tobuf(tarfile.GNU_FORMAT)
+    done = target.get(listing("x"), header)
+    assert done.returncode == 1 and "--max-size" in done.stderr
+    assert os.listdir(target.into) == []
+
+
+@pytest.mark.parametrize("words,data,word", [
+    (["--max-files=100"], listing(*[f"f{i}" for i in range(101)]), "--max-files"),
+    ([], b"d\0" + b"x" * 10000, "list"), ([], b"d\0f 9 9 9 9\0", "list"), ([], b"d\0\0", "list"),
+    ([], b"x\0", "list"), ([], b"", ""), ([], b"d\0f 644 99999999999999999999999 1 x\0", "list")], ids=range(7))
+def test_lists_that_are_none(target, words, data, word):
+    done = target.get(data, archive(member("x")), *words)
+    assert done.returncode == 1 and word in done.stderr
+    assert not target.into.exists() or os.listdir(target.into) == []
+    target.check()
+
+
+def test_names_in_a_list_are_looked_up_below_the_target(target):
+    """That a file outside exists with some size is not told."""
+    target.into.mkdir()
+    os.chown(target.into, target.area.account.uid, target.area.account.gid)
+    status = target.secret.stat()
+    names = [str(target.secret), "../secret", "l/secret"]
+    (target.into / "l").symlink_to("..")
+    entries = b"".join(b"f 600 9 %d.%09d %s\0" % (
+        status.st_mtime_ns // 10**9, status.st_mtime_ns % 10**9, name.encode()) for name in names)
+    target.get(b"d\0" + entries, archive())
+    assert target.service.wanted == b"".join(name.encode() + b"\0" for name in names)
+
+
+@pytest.mark.parametrize("data", [
+    b"x" * 2000, b"\xff" * 512, archive(member("a"))[:514], b"\0" * 100,
+    archive(member("a"))[:512].replace(b"00000000004", b"99999999999"),
+    archive(member("n" * 200))[:512] + b"\xff" * 1024], ids=range(6))
+def test_archives_that_are_none(target, data):
+    done = target.get(listing("x"), data)
+    assert done.returncode == 1 and done.stderr
+    target.check()
+    assert os.listdir(target.into) == []
+
+
+def test_pax_records_that_are_none(target):
+    def extended(text):
+        info = tarfile.TarInfo("x")
+        info.type, info.size = b"x", len(text)
+        return info.tobuf(tarfile.USTAR_FORMAT) + text.ljust(-len(text) % 512 + len(text), b"\0") + archive(member("a"))
+    for text in (b"999 path=a\n", b"10 pathxab\n", b"-1 path=a\n", b"13 path=a\0bcd\n",
+                 b"18446744073709551616 path=a\n", b"30 size=999999999999999999999\n", b"25 GNU.sparse.major=1\n\n\n\n",
+                 b"5002 path=" + b"p" * 4991 + b"\n", b"0 \n" * 10, b"12 mtime=x.y\n"):
+        done = target.get(listing("x"), extended(text))
+        assert done.returncode == 1 and done.stderr, text
+        target.check()
+        assert os.listdir(target.into) == [], text
+
+
+@pytest.mark.parametrize("hangs,closes", [(True, False), (False, True)], ids=["interrupted", "lost"])
+def test_half_a_file_is_none(target, hangs, closes):
+    half = archive(member("whole", b"w"), member("half", b"h" * MIB))[:MIB // 2]
+    process = target.start(listing("x"), half, hangs=hangs, closes=closes)
+    with process:
+        if hangs:
+            assert procfs.eventually(lambda: target.into.exists() and any(
+                name.startswith(".cloister-get-") for name in os.listdir(target.into)))
+            process.send_signal(signal.SIGINT)
+        finish(process)
+    assert process.returncode == (130 if hangs else 1)
+    target.check()
+    assert os.listdir(target.into) == ["whole"]
+
+
+def test_terminals_are_not_written_to(target):
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    done = target.get(listing("x"), archive(link(evil, "/x"), member("../" + evil)))
+    assert done.returncode == 1 and "\x1b" not in done.stderr
+
+
+@user_mode_only
+def test_an_archive_that_is_put_reaches_the_workspace_alone(area, daemon, client, workspace):
+    outside = area.new_directory("outside")
+    canary = outside / "canary"
+    canary.write_text("untouched")
+    canary.chmod(0o666)
+    evil = [member(str(outside / "escaped")), member("../escaped"), link("d", str(outside)), member("d/escaped"),
+            link("f", str(canary)), member("f"), member("h", type=tarfile.LNKTYPE, linkname=str(canary)), member("h"),
+            link("up", "../" * 20 + str(outside).lstrip("/")), member("up/escaped"), member("suid", mode=0o6755),
+            member("dev", type=tarfile.CHRTYPE, devmajor=1, devminor=1), member("good", b"good")]
+    for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        data = archive(*evil, form=form)
+        with area.start(["cloister", "--socket", str(daemon.socket), "--workspace", str(workspace), "put", "-"],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            finish(process, data)
+        assert os.listdir(outside) == ["canary"] and canary.read_text() == "untouched"
+        assert canary.stat().st_nlink == 1
+        assert not (workspace.parent / "escaped").exists()
+        assert (workspace / "good").read_bytes() == b"good"
+        assert client.run("echo served")["stdout"] == "served\n"
