@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from daemon import INSTALLED
+
 pytestmark = pytest.mark.usefixtures("as_user")
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -165,21 +167,24 @@ def test_a_long_stream_arrives_whole(client, workspace):
 # Deadlines
 
 
+SOON = 3000 if INSTALLED else 300  # ms in which a shell says something, in an emulated machine too
+
+
 @pytest.mark.parametrize("options,argument", [
-    ({"timeout_ms": 300}, 60000), ({"timeout_ms": 60000}, 300), (None, 300)])
+    ({"timeout_ms": SOON}, 60000), ({"timeout_ms": 60000}, SOON), (None, SOON)])
 def test_the_shortest_deadline_counts(client, workspace, options, argument):
     began = time.monotonic()
     observation = ended(client, "timeout", "echo partial; sleep 60", options, timeout_ms=argument)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert observation["error"]["code"] == "TIMEOUT"
     assert observation["output"]["timed_out"] is True
     assert observation["output"]["stdout"] == "partial\n"
-    assert 200 < observation["output"]["duration_ms"] < 5000
+    assert SOON - 100 < observation["output"]["duration_ms"] < 20000
 
 
 def test_a_command_may_clean_up_when_it_is_terminated(client, workspace):
     observation = ended(client, "timeout", "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.1; done",
-                        timeout_ms=300)
+                        timeout_ms=SOON)
     assert observation["output"]["stdout"] == "cleaned\n"
 
 
