@@ -186,8 +186,8 @@ static int flood(struct scripted *s, const char *text, size_t total)
 	int r = 0;
 
 	while (r == 0 && sent < total) {
-		ssize_t n = send(
-			s->fd, text + sent % len, len - sent % len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		size_t part = len - sent % len < total - sent ? len - sent % len : total - sent;
+		ssize_t n = send(s->fd, text + sent % len, part, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n > 0)
 			sent += (size_t)n;
@@ -208,6 +208,33 @@ static void test_a_line_without_end(void **state)
 	much[64 * KIB] = '\0';
 	assert_int_equal(flood(&s, much, LIMIT_LINE_BYTES + 4 * MIB), -EMSGSIZE);
 	assert_ended(&s, &told, -EMSGSIZE);
+	scripted_free(&s);
+	free(much);
+}
+
+static void test_a_line_at_the_limit(void **state)
+{
+	static const char before[] = "{\"method\":\"m\",\"params\":{\"a\":\"", after[] = "\"}}\n";
+	const size_t inner = LIMIT_LINE_BYTES - (sizeof(before) - 1) - (sizeof(after) - 2);
+	char *much = calloc(1, 64 * KIB + 1);
+	struct scripted s = scripted_new();
+	struct told told = {0};
+
+	(void)state;
+	memset(much, 'y', 64 * KIB);
+	cloister_on_notification(s.cloister, count_notification, &told);
+	say_bytes(&s, before, sizeof(before) - 1);
+	assert_int_equal(flood(&s, much, inner), 0);
+	say_bytes(&s, after, sizeof(after) - 1);
+	assert_int_equal(flood(&s, "", 0), 0);
+	assert_int_equal(told.notifications, 1);
+	/* One byte more, and the newline comes with it. */
+	say_bytes(&s, before, sizeof(before) - 1);
+	assert_int_equal(flood(&s, much, inner - 100), 0);
+	say_bytes(&s, much, 101);
+	say_bytes(&s, after, sizeof(after) - 1);
+	assert_int_equal(flood(&s, "", 0), -EMSGSIZE);
+	assert_int_equal(told.notifications, 1);
 	scripted_free(&s);
 	free(much);
 }
@@ -414,27 +441,31 @@ static void test_flood(void **state)
 	struct scripted s = scripted_new();
 	struct told told = {0};
 	struct cloister_message *reply;
+	static char lines[2048 * (sizeof(line) - 1)];
 	int status;
 	pid_t child;
 
 	(void)state;
+	for (size_t i = 0; i < sizeof(lines); i++)
+		lines[i] = line[i % (sizeof(line) - 1)];
 	cloister_on_notification(s.cloister, count_notification, &told);
 	child = fork();
 	if (child == 0) {
 		close(cloister_fd(s.cloister)); /* so that it ends with the connection */
-		while (send(s.fd, line, sizeof(line) - 1, MSG_NOSIGNAL) == sizeof(line) - 1)
+		while (send(s.fd, lines, sizeof(lines), MSG_NOSIGNAL) == (ssize_t)sizeof(lines))
 			;
 		_exit(0);
 	}
 	assert_true(child > 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
-	while (told.notifications == 0) {
+	/* More than one turn's worth, in turns none of which is longer than that. */
+	for (int before = 0; told.notifications < 200000; before = told.notifications) {
 		(void)poll(
 			&(struct pollfd){.fd = cloister_fd(s.cloister), .events = POLLIN}, 1, 1000);
 		assert_int_equal(cloister_dispatch(s.cloister), 0);
+		assert_in_range(told.notifications - before, 0,
+			(LIMIT_CLIENT_TURN_BYTES + 64 * KIB) / (sizeof(line) - 1) + 1);
 	}
-	assert_in_range(
-		told.notifications, 1, LIMIT_CLIENT_TURN_BYTES / (sizeof(line) - 1) + 64 * KIB);
 	assert_int_equal(cloister_wait(s.cloister, 1, 200, &reply), -ETIMEDOUT);
 	scripted_free(&s);
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -447,6 +478,7 @@ int main(void)
 		cmocka_unit_test(test_a_nul_is_no_end),
 		cmocka_unit_test(test_the_same_answer_twice_before_it_is_waited_for),
 		cmocka_unit_test(test_a_line_without_end),
+		cmocka_unit_test(test_a_line_at_the_limit),
 		cmocka_unit_test(test_too_many_values),
 		cmocka_unit_test(test_structure_in_strings_is_none),
 		cmocka_unit_test(test_closed_in_the_middle),
