@@ -122,7 +122,7 @@ static bool judge(const unsigned char *answers)
 bool calls_probe(void)
 {
 	unsigned char *answers = mmap(
-		NULL, sizeof(calls), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		NULL, ARRAY_SIZE(calls), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	bool good;
 	pid_t pid;
 	int status;
@@ -136,9 +136,10 @@ bool calls_probe(void)
 	}
 	/* A filter that kills has done so. */
 	if (pid > 0 && waitpid(pid, &status, 0) == pid && !WIFEXITED(status))
-		memset(answers, ANSWER_REFUSED, ARRAY_SIZE(calls));
+		for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+			answers[i] = ANSWER_REFUSED;
 	good = judge(answers);
-	munmap(answers, sizeof(calls));
+	munmap(answers, ARRAY_SIZE(calls));
 	return good;
 }
 

@@ -4,10 +4,11 @@
 import copy
 import json
 import os
+import subprocess
 
 import pytest
 
-from daemon import ROOT
+from daemon import BUILD, ROOT, is_sanitized
 from npm import Packages
 from pod import Pod, reason_against
 
@@ -197,3 +198,27 @@ def test_system_mode_is_no_containers_roots(start_pod, manifests):
     without_user(objects)
     pod = start_pod(spec, container, objects)
     assert not pod.serves and "name the user to become (user = in the configuration)" in pod.log()
+
+
+def test_the_image_has_what_the_programs_link():
+    """In Debian 12, whose packages' names they are."""
+    if "VERSION_ID=\"12\"" not in open("/etc/os-release", encoding="utf-8").read() or is_sanitized():
+        pytest.skip("the image is Debian 12, and not of sanitized programs")
+    loaded = subprocess.run(["ldd", *(BUILD / "bin").iterdir()], capture_output=True, text=True, check=True).stdout
+    libraries = {line.split()[0] for line in loaded.splitlines() if "=> /" in line}
+    listed = (FLEETS / "runtime-packages").read_text().split()
+    there = subprocess.run(["dpkg", "-L", *listed], capture_output=True, text=True, check=True).stdout
+    names = {line.rsplit("/", 1)[1] for line in there.splitlines() if "/" in line}
+    # Every image has these; libtinfo comes with libncursesw.
+    assert libraries - names <= {"libc.so.6", "libm.so.6", "libtinfo.so.6", "libgcc_s.so.1"}
+
+
+def test_the_image_has_the_manifests_users(manifests):
+    recipe = (FLEETS / "Containerfile").read_text()
+    for line in "useradd --uid 900 --gid 900 ", 'TENANTS="blue green"', "number=1001;", "cloister:2000:60000":
+        assert line in recipe
+    context = daemon_set(manifests)[0]["containers"][1]
+    assert context["securityContext"]["capabilities"]["add"] == ["SETUID", "SETGID", "SYS_CHROOT"]
+    for container in daemon_set(manifests)[0]["containers"] + [sidecar(manifests)[1]]:
+        assert container["image"] in ("cloister:0.1.0", "cloister-ssh:0.1.0")
+        assert f"podman build -t {container['image']} " in recipe
