@@ -71,6 +71,8 @@ struct cell {
 	bool overdue, idle, failed;
 	bool had_opened;    /* ENDING: it had been OPEN */
 	bool refused;       /* by the spawner, for policy's sake */
+	bool was_ahead;     /* OPENING: its processes were made ahead */
+	bool died_ahead;    /* and had died when they were needed, or just then */
 	bool swept;         /* of what dead writes left */
 	unsigned fruitless; /* deaths one after the other without a result to anybody */
 	unsigned losses;    /* deaths one after the other that came soon */
@@ -183,9 +185,14 @@ static int on_frame(void *context, const struct channel_frame *frame)
 
 static void judge_loss(struct process *process)
 {
-	/* The spawner knows better why, and its answer is under way. */
-	if (process->lost && !process->cell->asked)
-		fail(process, "The workspace's process died");
+	struct cell *cell = process->cell;
+
+	/* While its answer is under way, the spawner knows better why. */
+	if (!process->lost || cell->asked)
+		return;
+	if (cell->state == STATE_OPENING && cell->was_ahead && !why(cell))
+		cell->died_ahead = true;
+	fail(process, "The workspace's process died");
 }
 
 static void on_peer_lost(void *context)
@@ -224,6 +231,8 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	/* From here on: how many others the spawner had to serve before is not this one's fault. */
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
 	cell->refused = error == -SPAWNER_REFUSAL;
+	if (error == -ESRCH && cell->was_ahead)
+		cell->died_ahead = true;
 	if (cell->refused)
 		fail(worker(cell), "The workspace may not be opened: %.*s", (int)step.len,
 			step.data);
@@ -287,9 +296,10 @@ static void open_both(struct cell *cell)
 	int r, root;
 
 	enter(cell, STATE_OPENING);
-	cell->failed = cell->idle = cell->refused = false;
+	cell->failed = cell->idle = cell->refused = cell->died_ahead = false;
 	cell->owner->describe(cell->context, &request, &root);
-	if (spare_cells_take(cell->spares, &request, peers))
+	cell->was_ahead = spare_cells_take(cell->spares, &request, peers);
+	if (cell->was_ahead)
 		r = assign(cell, &request, root, peers);
 	else
 		r = make_both(cell, &request, root);
@@ -348,7 +358,7 @@ static void close_both(struct cell *cell)
 		cell->swept = false;
 		cell->owner->lost(cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, why(cell));
 		rest = rest_after_loss(cell);
-	} else if (cell->failed) {
+	} else if (cell->failed && !cell->died_ahead) { /* otherwise another is taken or made */
 		cell->owner->lost(
 			cell->context, cell->refused ? CELL_REFUSED : CELL_NOT_MADE, why(cell));
 	}
