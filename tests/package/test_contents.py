@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in the packages, without installing them."""
+
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from scratch_root import ROOT, run
+
+OURS = ("cloister", "cloister-client", "libcloister0", "libcloister-dev")
+PROGRAMS = {"cloister": 5, "cloister-client": 1, "libcloister0": 1}
+FILES = pathlib.Path(__file__).with_name("files.txt")
+PROFILES = "usr/share/cloister/apparmor/cloister"
+
+
+def entries(package):
+    """{path: (mode, owner)}"""
+    found = {}
+    for line in run("dpkg-deb", "--contents", package).stdout.splitlines():
+        mode, owner, _, _, _, name = line.split(None, 5)
+        found[name.removeprefix("./").partition(" -> ")[0]] = mode, owner
+    del found[""]
+    return found
+
+
+def tool(name):
+    if not shutil.which(name):
+        assert os.environ.get("CI") != "true", f"{name} is not installed"
+        pytest.skip(f"{name} is not installed")
+    return name
+
+
+def files(package):
+    """The paths of its files, wherever this Debian has its units and this processor its libraries."""
+    return {re.sub(r"^usr/lib/[a-z0-9_]+-linux-[a-z0-9]+/", "usr/lib/", re.sub(r"^lib/systemd/", "usr/lib/systemd/", path))
+            for path in entries(package) if not path.endswith("/")}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_files(debs, name):
+    """Exactly the files of the list."""
+    expected = {line.split()[1] for line in FILES.read_text().splitlines() if line.split()[:1] == [name]}
+    assert {f"/{path}" for path in files(debs[name])} == expected
+
+
+@pytest.mark.parametrize("name", [*OURS, *(f"{name}-dbgsym" for name in PROGRAMS)])
+def test_modes(debs, name):
+    """All is root's, nobody else can write any of it, and nothing runs with another's rights."""
+    for path, (mode, owner) in entries(debs[name]).items():
+        assert owner == "root/root", path
+        assert "s" not in mode[1:].lower() and "t" not in mode[1:].lower(), (path, mode)
+        assert mode[0] == "l" or (mode[5] == "-" and mode[8] == "-"), (path, mode)
+        assert mode[0] in "-dl", (path, mode)
+
+
+def test_only_the_service_reads_its_configuration(debs):
+    found = entries(debs["cloister"])
+    assert found["etc/cloister/"][0] == "drwxr-x---"
+    assert found["etc/cloister/cloister.conf"][0] == "-rw-r-----"
+    assert run("dpkg-deb", "--info", debs["cloister"], "conffiles").stdout.split() == [
+        "/etc/cloister/cloister.conf", "/etc/logrotate.d/cloister"]
+
+
+def test_the_debug_symbols_are_of_these_programs(debs):
+    """Each program's build id is in the package of symbols."""
+    for name, count in PROGRAMS.items():
+        symbols = {path.rpartition("debug/.build-id/")[2].removesuffix(".debug").replace("/", "")
+                   for path in entries(debs[f"{name}-dbgsym"]) if ".build-id/" in path and path.endswith(".debug")}
+        ids = run("dpkg-deb", "-f", debs[f"{name}-dbgsym"], "Build-Ids").stdout.split()
+        assert symbols == set(ids) and len(ids) == count
+
+
+def test_lintian(debs):
+    done = run(tool("lintian"), "--pedantic", "--display-info", "--allow-root", "--fail-on",
+               "error,warning,info,pedantic", debs["changes"], check=False)
+    assert done.returncode == 0, done.stdout
+    assert not re.findall("^[EWIP]:", done.stdout, re.M), done.stdout
+
+
+@pytest.fixture(scope="module")
+def profiles(debs, tmp_path_factory):
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    run("dpkg-deb", "--extract", debs["cloister"], unpacked)
+    return unpacked / PROFILES
+
+
+def parse(path):
+    return run(tool("apparmor_parser"), "--skip-kernel-load", "--skip-cache", path, check=False)
+
+
+def test_apparmor_profiles(profiles, tmp_path):
+    """They parse; before AppArmor 4.0 all but the two lines that only it knows, and then the whole is refused, by
+    which postinst knows that."""
+    version = re.search(r"parser version (\d+)", run(tool("apparmor_parser"), "--version").stdout)
+    if int(version.group(1)) >= 4:
+        done = parse(profiles)
+        assert done.returncode == 0, done.stdout
+        return
+    assert parse(profiles).returncode != 0
+    text = profiles.read_text()
+    for line in ("abi <abi/4.0>,\n", "  userns,\n"):
+        assert text.count(line) == 1
+        text = text.replace(line, "")
+    older = tmp_path / "older"
+    older.write_text(text)
+    done = parse(older)
+    assert done.returncode == 0, done.stdout
+
+
+def test_user_namespaces_are_the_spawners_alone(profiles):
+    blocks = dict(re.findall(r"^profile \S+ (\S+) [^{]*\{(.*?)^\}", profiles.read_text(), re.M | re.S))
+    libexec = "/usr/libexec/cloister/cloister-"
+    assert set(blocks) == {f"{libexec}{name}" for name in ("spawner", "worker", "files")}
+    assert [path for path, rules in blocks.items() if "userns" in rules] == [f"{libexec}spawner"]
+
+
+def test_cmake_installs_what_the_packages_have(debs, tmp_path):
+    """For everybody else: the same files, below DESTDIR alone, without root."""
+    build = ROOT / "build" / "release"
+    if not (build / "bin/cloisterd").exists():
+        assert os.environ.get("CI") != "true", "build/release is not built"
+        pytest.skip("build/release is not built")
+    run("cmake", "--install", build, env={**os.environ, "DESTDIR": str(tmp_path)})
+    # The packages have their own changelog and copyright, and pages are compressed.
+    own = re.compile(r"usr/share/(doc|lintian)/")
+    packed = {path.removesuffix(".gz").replace("zsh/vendor-completions", "zsh/site-functions")
+              for name in OURS for path in files(debs[name]) if not own.match(path)}
+    # What is configured without a prefix goes to /usr/local, also its etc.
+    installed = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert all(path.startswith("usr/local/") for path in installed)
+    found = {path.replace("usr/local/etc/", "etc/").replace("usr/local/", "usr/") for path in installed}
+    assert {re.sub(r"^usr/lib/[a-z0-9_]+-linux-[a-z0-9]+/", "usr/lib/", path) for path in found} == packed

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installing, upgrading, removing and purging cloister in a Debian of its own: what is left, and whose it is."""
+
+import os
+import stat
+
+import pytest
+
+import procfs
+
+STATE = "var/lib/cloister"
+SIZE = 65536
+
+# What an administrator, another tool, or nobody in his right mind has written: it all counts.
+NASTY = """\
+# the ranges of this host
+carol:100000:65536
+dave:120000:100000
+#erin:300000:65536
+frank:0x6ddd0:0x10000
+grace:01617240:65536
+heidi: 600000 :65536
+ivan:700000:0
+judy:700000:-5
+mallory:710000:99999999999999999999
+4711:165536:1
+
+niaj:
+:::
+oscar:abc:65536
+peggy:650000:65536:and more
+"""
+
+
+def range_of(root, name):
+    """(first, count) of cloister's one line in a file."""
+    (line,) = [line for line in root.lines(f"etc/{name}") if line.startswith("cloister:")]
+    return tuple(map(int, line.split(":")[1:]))
+
+
+def user_database(root):
+    return {name: root.lines(f"etc/{name}") for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")}
+
+
+def identity(root):
+    """All that must not change while the package is there."""
+    return [line for lines in user_database(root).values() for line in lines if line.startswith("cloister")]
+
+
+def ids_of(root):
+    (entry,) = [line.split(":") for line in root.lines("etc/passwd") if line.startswith("cloister:")]
+    return int(entry[2]), int(entry[3])
+
+
+def test_install_and_purge(root, debs):
+    """Purging leaves what was before, file by file; between them, what is there is whose it should be."""
+    before, users = root.snapshot(), user_database(root)
+    said = root.install(debs["cloister"], debs["cloister-client"]).stdout
+    assert "error" not in said.lower() and "warning" not in said.lower(), said
+
+    uid, gid = ids_of(root)
+    groups = {line.split(":")[0]: line.split(":") for line in root.lines("etc/group")}
+    for name in ("cloister", "cloister-admin", "cloister-observer"):
+        assert groups[name][3] == "", "somebody is in the group"
+    assert [line.split(":")[1][0] in "!*" for line in root.lines("etc/shadow") if line.startswith("cloister:")] == [True]
+    for name, mode, owner in (("etc/cloister", 0o750, (0, gid)), ("etc/cloister/cloister.conf", 0o640, (0, gid)),
+                              (STATE, 0o700, (uid, gid)), ("var/log/cloister", 0o2750, (uid, int(groups["cloister-admin"][2]))),
+                              ("run/cloister", 0o755, (0, 0))):
+        status = (root.path / name).stat()
+        assert (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)) == (mode, owner), name
+    assert range_of(root, "subuid") == range_of(root, "subgid") and range_of(root, "subuid")[1] == SIZE
+
+    # What came with the packages: nobody but root and the service can write, and nothing is privileged.
+    for name in set(root.snapshot()) - set(before):
+        path = root.path / name
+        status = path.lstat()
+        if not stat.S_ISLNK(status.st_mode):
+            assert not status.st_mode & 0o022, name
+            assert not status.st_mode & stat.S_ISUID, name
+            assert not status.st_mode & stat.S_ISGID or stat.S_ISDIR(status.st_mode), name
+            assert "security.capability" not in os.listxattr(path), name
+    # The service's user reads the configuration, finds no mistake, and nobody else reads it.
+    checked = ("cloisterd", "--config", "/etc/cloister/cloister.conf", "--check")
+    root.run("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", *checked)
+    refused = root.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *checked, check=False)
+    assert refused.returncode != 0 and "Permission denied" in refused.stdout
+
+    root.run("dpkg", "--purge", "cloister", "cloister-client")
+    assert user_database(root) == users
+    assert root.snapshot() == before
+    assert not (root.path / "run/cloister").exists() and root.processes() == {}
+
+
+def test_remove_keeps_and_reinstall_finds(root, debs):
+    """Removing leaves workspaces, log, configuration, user and ids; installing again goes on with them."""
+    root.install(debs["cloister"])
+    who = identity(root)
+    first, _ = range_of(root, "subuid")
+    workspace = root.path / STATE / "workspaces/one/w"
+    workspace.mkdir(parents=True)
+    (workspace / "file").write_text("of an agent")
+    for path in (workspace, workspace / "file"):
+        os.chown(path, first + 40000, first + 40000)
+    (root.path / "var/log/cloister/audit.log").write_text("{}\n")
+    drop_in = root.path / "etc/cloister/cloister.conf.d/10-own.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[cloister]\n")
+    kept = {name: what for name, what in root.snapshot().items()
+            if name.startswith((STATE, "var/log/cloister", "etc/cloister"))}
+    assert len(kept) == 11
+
+    root.run("dpkg", "--remove", "cloister")
+    assert not (root.path / "usr/sbin/cloisterd").exists()
+    now = root.snapshot()
+    assert {name: now.get(name) for name in kept} == kept and identity(root) == who
+    root.install(debs["cloister"])
+    now = root.snapshot()
+    assert {name: now.get(name) for name in kept} == kept and identity(root) == who
+
+
+def test_ids_meet_nobodys(root, debs):
+    """Whatever is in the files, the range meets no other's, in either file, and no user's or group's own id."""
+    (root.path / "etc/subuid").write_text(NASTY)
+    # The other file has something where that one has room, and here and there stand real ids.
+    (root.path / "etc/subgid").write_text("carol:220000:30000\n")
+    root.shell("groupadd -g 365537 far; useradd -M -u 515000 -g 365537 far-away")
+    users = {name: lines for name, lines in user_database(root).items() if name.startswith("sub")}
+    root.install(debs["cloister"])
+    # Free of all: 365538 up to 450000, where frank's begins in hexadecimal.
+    assert range_of(root, "subuid") == range_of(root, "subgid") == (365538, SIZE)
+    for name, lines in users.items():
+        assert root.lines(f"etc/{name}") == [*lines, f"cloister:365538:{SIZE}"]
+    root.run("dpkg", "--purge", "cloister")
+    assert {name: root.lines(f"etc/{name}") for name in users} == users
+
+
+def test_no_place_for_ids(root, debs):
+    """Then the service is not configured, and says what to do; doing that helps."""
+    (root.path / "etc/subuid").write_text("carol:100000:700000000\n")
+    said = root.install(debs["cloister"], check=False)
+    assert said.returncode != 0 and "no 65536 subordinate ids in a row are free" in said.stdout
+    assert "cloister" not in root.read("etc/subuid") + root.read("etc/subgid")
+    for name in ("subuid", "subgid"):
+        with open(root.path / "etc" / name, "a", encoding="utf-8") as file:
+            file.write("cloister:800100000:60000\n")
+    root.run("dpkg", "--configure", "cloister")
+    assert range_of(root, "subuid") == range_of(root, "subgid") == (800100000, 60000)
+
+
+def test_ids_of_an_administrators_choice_stay(root, debs, newer):
+    """Also by number, also of one file alone, and where they are shared somebody is told."""
+    root.shell("useradd --system --no-create-home --user-group --uid 555 cloister")
+    (root.path / "etc/subuid").write_text("555:200000:70000\n")
+    (root.path / "etc/subgid").write_text("carol:90000:300000\ncloister:500:65536\ncloister:200000:60000\n")
+    said = root.install(debs["cloister"]).stdout
+    assert root.lines("etc/subuid") == ["555:200000:70000"]
+    assert root.lines("etc/subgid") == ["carol:90000:300000", "cloister:500:65536", "cloister:200000:60000"]
+    assert "/etc/subgid gives ids of cloister to carol too" in said and "subuid gives" not in said
+    root.install(newer("0.1.0+1"))
+    assert root.lines("etc/subuid") == ["555:200000:70000"]
+
+
+def test_upgrade(root, debs, newer):
+    """User, ids and data stay; the configuration is replaced where it is as it was shipped, with its mode and owner."""
+    root.install(debs["cloister"])
+    who = identity(root)
+    (root.path / STATE / "workspaces").mkdir()
+    config = root.path / "etc/cloister/cloister.conf"
+    status = config.stat()
+    root.install(newer("0.1.0+1", "# of the newer version"), check=True)
+    assert config.read_text().endswith("# of the newer version\n")
+    assert (config.stat().st_mode, config.stat().st_gid) == (status.st_mode, status.st_gid)
+    assert identity(root) == who and (root.path / STATE / "workspaces").exists()
+
+
+def test_conffile_prompts(root, debs, newer):
+    """What an administrator has written is asked about where the package's has changed, and never otherwise."""
+    root.install(debs["cloister"])
+    config = root.path / "etc/cloister/cloister.conf"
+    own = config.read_text() + "# of the administrator\n"
+    config.write_text(own)
+    assert "Configuration file" not in root.install(newer("0.1.0+1")).stdout
+    assert config.read_text() == own
+    # Without an answer nothing is decided.
+    changed = newer("0.1.0+2", "# of the newer version")
+    said = root.install(changed, check=False)
+    assert said.returncode != 0 and "Configuration file '/etc/cloister/cloister.conf'" in said.stdout
+    root.install(changed, options=["--force-confold"])
+    assert config.read_text() == own
+    newest = root.path / "etc/cloister/cloister.conf.dpkg-dist"
+    assert newest.read_text().endswith("# of the newer version\n") and not newest.stat().st_mode & 0o007
+    root.run("dpkg", "--purge", "cloister")
+    assert not (root.path / "etc/cloister").exists()
+
+
+def test_purge_goes_no_further_than_the_tree(root, debs):
+    """Links that workspaces made are removed and not followed; what is mounted there stops it until it is unmounted."""
+    root.install(debs["cloister"])
+    first, _ = range_of(root, "subuid")
+    root.shell(f"""
+        mkdir -p /srv/precious /srv/volume /{STATE}/workspaces/one/w/mounted
+        echo precious >/srv/precious/file
+        cp /srv/precious/file /srv/volume
+        cd /{STATE}/workspaces/one/w
+        ln -s /srv/precious link
+        ln -s ../../../../../../srv/precious up
+        ln /srv/precious/file hard
+        chown -hR {first + 40000}:{first + 40000} .
+        mount --bind /srv/volume mounted""")
+    said = root.run("dpkg", "--purge", "cloister", check=False)
+    assert said.returncode != 0 and f"/{STATE}/workspaces/one/w/mounted is mounted: unmount it and purge again" in said.stdout
+    assert (root.path / "srv/volume/file").exists() and (root.path / STATE / "workspaces/one/w/hard").exists()
+    assert range_of(root, "subuid")[0] == first, "the ids are free though their files are there"
+    root.shell(f"umount /{STATE}/workspaces/one/w/mounted")
+    root.run("dpkg", "--purge", "cloister")
+    assert not (root.path / STATE).exists()
+    assert (root.path / "srv/precious/file").read_text() == (root.path / "srv/volume/file").read_text() == "precious\n"
+    assert "cloister" not in root.read("etc/subuid") + root.read("etc/passwd") + root.read("etc/group")
+
+
+@pytest.mark.parametrize("understood", [True, False])
+def test_apparmor_profiles_where_they_are_understood(root, debs, understood):
+    """They are AppArmor's as soon as its parser takes them, and gone with the package."""
+    place = root.path / "etc/apparmor.d/cloister"
+    parser = root.path / "usr/local/bin/apparmor_parser"
+    parser.write_text(f'#!/bin/sh\necho "$@" >>/apparmor-calls\nexit {0 if understood else 1}\n')
+    (root.path / "usr/local/bin/aa-enabled").write_text("#!/bin/sh\n")
+    (root.path / "etc/apparmor.d").mkdir()
+    for path in (parser, parser.with_name("aa-enabled")):
+        path.chmod(0o755)
+    root.install(debs["cloister"])
+    assert place.exists() == understood
+    calls = root.lines("apparmor-calls")
+    assert ("-r -T -W /etc/apparmor.d/cloister" in calls) == understood
+    # A newer AppArmor comes, and an older one.
+    for code in (0, 1):
+        parser.write_text(f'#!/bin/sh\necho "$@" >>/apparmor-calls\nexit {code}\n')
+        root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
+        assert place.exists() == (code == 0)
+    parser.write_text('#!/bin/sh\necho "$@" >>/apparmor-calls\n')
+    root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
+    root.run("dpkg", "--remove", "cloister")
+    assert not place.exists() and root.lines("apparmor-calls")[-1] == "-R /etc/apparmor.d/cloister"
+    root.run("dpkg", "--purge", "cloister")
+    assert list((root.path / "etc/apparmor.d").iterdir()) == []

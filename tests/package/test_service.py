@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed service at work, while its package is upgraded and purged. There is no systemd in the root: a stand-in
+starts and stops cloisterd as the unit would, with its sockets and its configuration. tests/vm has the real one."""
+
+import json
+
+import pytest
+
+import procfs
+
+# As systemd passes sockets: 3 and 4, by name.
+START = r"""#!/usr/bin/perl
+use Fcntl; use Socket; use POSIX ();
+POSIX::close($_) for 3 .. 9;
+umask 0;
+my @held;
+for my $name ("agent", "control") {
+    my $path = "/run/cloister/$name.sock";
+    unlink $path;
+    my $socket;
+    socket($socket, AF_UNIX, SOCK_STREAM, 0) && bind($socket, pack_sockaddr_un($path)) && listen($socket, 64) or die;
+    fcntl($socket, F_SETFD, 0) or die;
+    push @held, $socket;
+}
+umask 027;
+@ENV{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} = ($$, 2, "agent:control");
+exec "/usr/sbin/cloisterd", "--config", "/etc/cloister/cloister.conf";
+"""
+
+SYSTEMCTL = r"""#!/bin/sh
+echo "$*" >>/run/systemctl.log
+while [ "${1#--}" != "$1" ]; do shift; done
+main=$(cat /run/main.pid 2>/dev/null || echo none)
+case "$1 $2" in
+"stop cloister.service" | "stop "*" cloister.service"* | "restart cloister.service")
+	kill -TERM "$main" 2>/dev/null
+	while [ -d "/proc/$main" ]; do sleep 0.1; done ;;
+esac
+case "$1 $2" in
+"restart cloister.service" | "start cloister"*)
+	[ -d "/proc/$(cat /run/main.pid 2>/dev/null || echo none)" ] || {
+		setsid /usr/local/bin/start >>/run/cloisterd.log 2>&1 </dev/null &
+		echo $! >/run/main.pid
+	} ;;
+esac
+exit 0
+"""
+
+
+class Service:
+    """The service in a root, and alice, who may use it."""
+
+    def __init__(self, root, debs):
+        self.root = root
+        for name, text in (("start", START), ("systemctl", SYSTEMCTL)):
+            path = root.path / "usr/local/bin" / name
+            path.write_text(text)
+            path.chmod(0o755)
+        (root.path / "run/systemd/system").mkdir(parents=True)
+        root.shell("useradd -m alice; useradd -m bob")
+        root.install(debs["cloister"], debs["cloister-client"])
+        self.drop_in("[tenant one]\nusers = alice\nmanaged = yes\n")
+        root.shell("systemctl restart cloister.service")
+        self.wait()
+
+    def drop_in(self, text):
+        path = self.root.path / "etc/cloister/cloister.conf.d/10-test.conf"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def log(self):
+        return self.root.read("run/cloisterd.log")
+
+    def wait(self):
+        assert procfs.eventually(lambda: self.status() is not None, seconds=60, interval=0.2), self.log()
+
+    def main(self):
+        return int(self.root.read("run/main.pid"))
+
+    def status(self):
+        """What an administrator is told, or None while there is none to tell it."""
+        done = self.root.run("setpriv", "--groups", "cloister-admin", "cloisterctl", "--json", "status", check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def words(self, user, *words):
+        return ("runuser", "-u", user, "--", "cloister", "--workspace", "w", *words)
+
+    def call(self, user, *words, **keywords):
+        return self.root.run(*self.words(user, *words), **keywords)
+
+
+@pytest.fixture
+def service(root, debs):
+    return Service(root, debs)
+
+
+def test_from_installing_to_a_call(service):
+    """A member of the tenant is served, under an id of the range; anybody else is told FORBIDDEN."""
+    (first,) = [int(line.split(":")[1]) for line in service.root.lines("etc/subuid") if line.startswith("cloister:")]
+    assert service.call("alice", "exec", "--", "sh", "-c", "echo text >file; id -un").stdout == "agent\n"
+    (file,) = (service.root.path / "var/lib/cloister/workspaces").glob("*/w/file")
+    assert first <= file.stat().st_uid < first + 65536
+    refused = service.call("bob", "call", "list_directory", "path=.", check=False)
+    assert refused.returncode == 3 and "FORBIDDEN" in refused.stdout
+    assert service.root.run("cloisterctl", "status", check=False).returncode != 0, "root alone is no administrator"
+
+
+def test_an_upgrade_lets_calls_end(service, newer):
+    """What runs comes to its end, what is new is refused meanwhile, and then the new service has another process."""
+    before = service.main()
+    call = service.root.start(*service.words("alice", "exec", "--timeout=10m", "--", "sh", "-c",
+                                             "touch begun; until [ -e end ]; do sleep 0.1; done; echo through"))
+    workspace = service.root.path / "var/lib/cloister/workspaces/one/w"
+    assert procfs.eventually((workspace / "begun").exists, seconds=60)
+    package = newer("0.1.0+1")
+    (service.root.path / "tmp/newer.deb").write_bytes(package.read_bytes())
+    upgrade = service.root.start("dpkg", "--install", "/tmp/newer.deb")
+    answers = []
+
+    def is_refused():
+        answers.append(service.call("alice", "call", "list_directory", "path=.", check=False))
+        return answers[-1].returncode != 0
+
+    assert procfs.eventually(is_refused, seconds=60, interval=0.1)
+    assert "SHUTTING_DOWN" in answers[-1].stdout
+    assert call.poll() is None, "the call was ended"
+    (workspace / "end").touch()
+    assert call.communicate()[0] == "through\n" and call.returncode == 0
+    said = upgrade.communicate()[0]
+    assert upgrade.returncode == 0, said
+    service.wait()
+    assert service.main() != before
+    assert service.call("alice", "exec", "--", "ls").stdout.split() == ["begun", "end"]
+    # The sockets are not touched, and the service is started again once.
+    acts = [line for line in service.root.lines("run/systemctl.log") if "restart" in line]
+    assert acts[-1].endswith("restart cloister.service") and len(acts) == 2
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_purge_ends_everything(service, systemd):
+    """No process is left, of the service or of a command, whether systemd ends the service or postrm has to."""
+    command = service.root.start(*service.words("alice", "exec", "--timeout=10m", "--", "sh", "-c",
+                                                "trap '' TERM; touch begun; while :; do sleep 1000; done"))
+    begun = service.root.path / "var/lib/cloister/workspaces/one/w/begun"
+    assert procfs.eventually(begun.exists, seconds=60)
+    service.drop_in("[cloister]\ndrain_time = 0s\n[tenant one]\nusers = alice\nmanaged = yes\n")
+    service.root.run("setpriv", "--groups", "cloister-admin", "cloisterctl", "reload")
+    if not systemd:
+        (service.root.path / "run/systemd/system").rmdir()
+    service.root.run("dpkg", "--purge", "cloister")
+    assert command.wait(timeout=60) != 0
+    command.stdout.close()
+    assert procfs.eventually(lambda: service.root.processes() == {}, seconds=30), service.root.processes()
+    for name in ("var/lib/cloister", "var/log/cloister", "etc/cloister", "run/cloister"):
+        assert not (service.root.path / name).exists(), name
+    assert not [line for name in ("passwd", "group", "subuid", "subgid") for line in service.root.lines(f"etc/{name}")
+                if line.startswith("cloister")]
