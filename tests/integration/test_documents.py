@@ -432,7 +432,7 @@ def test_the_guide_says_what_the_package_does():
     text = (ROOT / "doc" / "operators-guide.md").read_text()
     packaging = ROOT / "packaging"
     for said, file, does in (
-            (r"waits up to (\d+) seconds for what runs", "debian/cloister.postinst", r"drain_seconds=(\d+)"),
+            (r"waits up to (\d+) seconds for what runs", "CMakeLists.txt", r'"drain_time = (\d+)s"'),
             (r"ids of workspaces, ([\d,]+) of them", "give-ids", r"range_size=(\d+)"),
             (r"logrotate and keeps (\d+) files", "systemd/cloister.logrotate", r"rotate (\d+)")):
         there = re.search(does, (packaging / file).read_text())
