@@ -36,21 +36,6 @@ class Squeezed:
         self.prlimit(f"--{self.kind}={self.before}:")
 
 
-def count_fds(daemon):
-    return len(procfs.fds(daemon.pid))
-
-
-def settled_fds(daemon):
-    """Once what is made ahead is there."""
-    last = [None]
-
-    def same():
-        before, last[0] = last[0], count_fds(daemon)
-        return before == last[0]
-    assert procfs.eventually(same, 20, 0.3)
-    return last[0]
-
-
 def check_works(daemon, client):
     assert client.run("echo fine")["stdout"] == "fine\n"
     client.use("write_file", path="f", content="x")
@@ -67,7 +52,7 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
     check_works(own_daemon, client)
-    before = settled_fds(own_daemon)
+    before = own_daemon.settled_fds()
     highest = max(procfs.fds(own_daemon.pid))
     with Squeezed(own_daemon, own_daemon.pid, "nofile", highest + 1):
         # Pipes that were made ahead still serve a few commands at once; then there are none.
@@ -94,7 +79,7 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
         assert "result" in answer or answer["error"]["data"]["code"] == "BUSY", answer
         one.close()
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30), procfs.fds(own_daemon.pid)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30), procfs.fds(own_daemon.pid)
 
 
 class Injected:
@@ -119,7 +104,7 @@ def test_a_host_without_files_is_waited_for(own_daemon, error):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
     check_works(own_daemon, client)
-    before = settled_fds(own_daemon)
+    before = own_daemon.settled_fds()
     with Injected(own_daemon.pid, f"accept4:error={error}"):
         waiting = own_daemon.connect()
         waiting.request("tools.list")
@@ -142,7 +127,7 @@ def test_a_host_without_files_is_waited_for(own_daemon, error):
         assert not all(observation["success"] for observation in observations)
     client.call("workspace.open", {"root": str(path)})
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30), procfs.fds(own_daemon.pid)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30), procfs.fds(own_daemon.pid)
 
 
 def cpu_ticks(pid):
@@ -154,7 +139,7 @@ def test_connections_leave_descriptors_for_work(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
     client.run("true")
-    before = settled_fds(own_daemon)
+    before = own_daemon.settled_fds()
     with Squeezed(own_daemon, own_daemon.pid, "nofile", before + 64 + 20):
         crowd = [own_daemon.connect() for _ in range(60)]
         told = []
@@ -177,7 +162,7 @@ def test_connections_leave_descriptors_for_work(own_daemon):
 def test_a_spawner_that_cannot_fork_says_so_and_goes_on(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
-    before = settled_fds(own_daemon)
+    before = own_daemon.settled_fds()
     spawner_fds = len(procfs.fds(own_daemon.spawner()))
     with Squeezed(own_daemon, own_daemon.spawner(), "nproc", 0):
         for _ in range(3):
@@ -188,7 +173,7 @@ def test_a_spawner_that_cannot_fork_says_so_and_goes_on(own_daemon):
                 assert "temporarily unavailable" in caught.value.message
         assert client.run("echo unharmed")["stdout"] == "unharmed\n"
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30)
     assert procfs.eventually(lambda: len(procfs.fds(own_daemon.spawner())) == spawner_fds, 20)
 
 
@@ -226,7 +211,7 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
     check_works(own_daemon, client)
-    before = settled_fds(own_daemon)
+    before = own_daemon.settled_fds()
     size = int(procfs.status(own_daemon.pid)["VmSize"].split()[0]) * 1024
     with Squeezed(own_daemon, own_daemon.pid, "as", size + (2 << 20)):
         for _ in range(4):
@@ -245,4 +230,4 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
         client.request("tools.list")
         client.receive_any()
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: settled_fds(own_daemon) <= before, 30)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30)

@@ -573,11 +573,12 @@ def test_reloads_leak_nothing(host):
     text = daemon.config.read_text()
     a.call("workspace.open", {"workspace": "w"})
     assert daemon.reload(text) and not daemon.reload("x")
-    before = len(procfs.fds(daemon.pid))
+    a.run("true")
+    before = daemon.settled_fds()
     for _ in range(20):
         assert daemon.reload(text) and not daemon.reload("x")
         assert a.run("echo on")["stdout"] == "on\n"
-    assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= before)
+    assert procfs.eventually(lambda: daemon.settled_fds() <= before, 20)
 
 
 def test_without_a_configuration_a_hang_up_ends_it(own_daemon):

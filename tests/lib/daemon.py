@@ -323,6 +323,16 @@ class Daemon:
         (pairs,) = procfs.eventually(both)
         return pairs
 
+    def settled_fds(self):
+        """How many descriptors cloisterd has once what is made ahead is there."""
+        last = [None]
+
+        def same():
+            before, last[0] = last[0], len(procfs.fds(self.pid))
+            return before == last[0]
+        assert procfs.eventually(same, 20, 0.3)
+        return last[0]
+
     def check_log(self):
         for complaint in ("Sanitizer", "runtime error:"):
             assert complaint not in self.log(), self.log()
