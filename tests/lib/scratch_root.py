@@ -101,7 +101,7 @@ class ScratchRoot:
         self.init = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "--propagation",
              "private", "sh", "-c", INIT, "init", str(lower), str(place)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         assert self.init.stdout.readline() == b"ready\n", "the scratch root did not start"
         (self.pid,) = procfs.children(self.init.pid)
         self.path = pathlib.Path(f"/proc/{self.pid}/root")

@@ -17,7 +17,7 @@ NASTY = """\
 carol:100000:65536
 dave:120000:100000
 #erin:300000:65536
-frank:0x6ddd0:0x10000
+frank:0x593e2:0x10000
 grace:01617240:65536
 heidi: 600000 :65536
 ivan:700000:0
@@ -123,13 +123,14 @@ def test_ids_meet_nobodys(root, debs):
     (root.path / "etc/subuid").write_text(NASTY)
     # The other file has something where that one has room, and here and there stand real ids.
     (root.path / "etc/subgid").write_text("carol:220000:30000\n")
-    root.shell("groupadd -g 365537 far; useradd -M -u 515000 -g 365537 far-away")
+    root.shell("groupadd -g 365537 far; useradd -M -u 532200 -g 365537 far-away")
     users = {name: lines for name, lines in user_database(root).items() if name.startswith("sub")}
     root.install(debs["cloister"])
-    # Free of all: 365538 up to 450000, where frank's begins in hexadecimal.
-    assert range_of(root, "subuid") == range_of(root, "subgid") == (365538, SIZE)
+    # In the way are dave's and, in the other file, carol's, erin's behind its "#", far, frank's in hexadecimal, grace's in
+    # octal, which ends at 532128, and far-away.
+    assert range_of(root, "subuid") == range_of(root, "subgid") == (532201, SIZE)
     for name, lines in users.items():
-        assert root.lines(f"etc/{name}") == [*lines, f"cloister:365538:{SIZE}"]
+        assert root.lines(f"etc/{name}") == [*lines, f"cloister:532201:{SIZE}"]
     root.run("dpkg", "--purge", "cloister")
     assert {name: root.lines(f"etc/{name}") for name in users} == users
 

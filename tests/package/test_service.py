@@ -31,13 +31,13 @@ SYSTEMCTL = r"""#!/bin/sh
 echo "$*" >>/run/systemctl.log
 while [ "${1#--}" != "$1" ]; do shift; done
 main=$(cat /run/main.pid 2>/dev/null || echo none)
-case "$1 $2" in
-"stop cloister.service" | "stop "*" cloister.service"* | "restart cloister.service")
+case "$*" in
+"stop "*cloister.service* | "restart cloister.service")
 	kill -TERM "$main" 2>/dev/null
 	while [ -d "/proc/$main" ]; do sleep 0.1; done ;;
 esac
-case "$1 $2" in
-"restart cloister.service" | "start cloister"*)
+case "$*" in
+"restart cloister.service" | "start "*cloister.service*)
 	[ -d "/proc/$(cat /run/main.pid 2>/dev/null || echo none)" ] || {
 		setsid /usr/local/bin/start >>/run/cloisterd.log 2>&1 </dev/null &
 		echo $! >/run/main.pid
