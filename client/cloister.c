@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,17 +28,6 @@ static const struct command no_command = {
 	.options = global_options,
 	.usage_status = STATUS_USAGE,
 };
-
-void complain(const char *format, ...)
-{
-	va_list arguments;
-
-	fputs("cloister: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputc('\n', stderr);
-}
 
 static void print_help(void)
 {
@@ -99,6 +87,7 @@ static int take_option(int option, struct invocation *invocation)
 		return 0;
 	case 'j':
 		invocation->json = true;
+		complain_as("cloister", true);
 		return 0;
 	case 'a':
 		invocation->any_links = true;
@@ -162,10 +151,13 @@ static int parse_options(
 	return 0;
 }
 
-static int usage(const struct command *command)
+static int usage(const struct command *command, bool json)
 {
-	fprintf(stderr, "usage: cloister [--workspace NAME|DIR] [--socket PATH] %s\n",
-		command->usage);
+	if (json)
+		complain_code("USAGE", "usage: cloister %s", command->usage);
+	else
+		fprintf(stderr, "usage: cloister [--workspace NAME|DIR] [--socket PATH] %s\n",
+			command->usage);
 	return command->usage_status;
 }
 
@@ -179,22 +171,25 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 		argv[0] = program;
 	r = parse_options(&no_command, argc, argv, invocation);
 	if (r < 0)
-		return r == -ECANCELED ? STATUS_OK : usage(&no_command);
+		return r == -ECANCELED ? STATUS_OK : usage(&no_command, invocation->json);
 	if (invocation->argc == 0)
-		return usage(&no_command);
+		return usage(&no_command, invocation->json);
 
 	command = command_by_name(invocation->argv[0]);
 	if (!command) {
 		complain("there is no command '%s'", invocation->argv[0]);
-		return usage(&no_command);
+		return usage(&no_command, invocation->json);
 	}
 	argc = invocation->argc;
 	argv = invocation->argv;
 	argv[0] = program;
 	r = parse_options(command, argc, argv, invocation);
 	if (r < 0)
-		return r == -ECANCELED ? STATUS_OK : usage(command);
+		return r == -ECANCELED ? STATUS_OK : usage(command, invocation->json);
 
+	/* MCP is JSON throughout, and its stdout is the client's alone. */
+	if (command == &command_mcp)
+		complain_as("cloister", false);
 	return command->run(invocation);
 }
 

@@ -17,7 +17,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,17 +60,6 @@ struct wish {
 	bool json;
 };
 
-void complain(const char *format, ...)
-{
-	va_list arguments;
-
-	fputs("cloisterctl: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputc('\n', stderr);
-}
-
 static void print_usage(FILE *stream)
 {
 	fputs("usage: cloisterctl [--socket PATH] [--json] [--tenant NAME] COMMAND\n\n"
@@ -104,7 +92,9 @@ static int connect_to_control(const char *named, struct cloister **ret_cloister)
 	if (named && *named) {
 		r = cloister_open(named, ret_cloister);
 		if (r < 0)
-			complain("no service at %s: %s", named, strerror(-r));
+			complain_code("NO_SERVICE",
+				"no service at %s: %s; start one: cloisterd --control-socket %s",
+				named, strerror(-r), named);
 		return r;
 	}
 	if (runtime && *runtime == '/') {
@@ -114,9 +104,12 @@ static int connect_to_control(const char *named, struct cloister **ret_cloister)
 	}
 	r = cloister_open("/run/cloister/control.sock", ret_cloister);
 	if (r < 0)
-		complain("no service answers: /run/cloister/control.sock: %s (name another with "
-			 "--socket PATH)",
-			strerror(-r));
+		complain_code("NO_SERVICE",
+			"no service answers at %s%s/run/cloister/control.sock (%s): start one with "
+			"`systemctl start cloisterd` or as yourself with `cloisterd`, or name its "
+			"socket with --socket PATH",
+			runtime && *runtime == '/' ? path : "",
+			runtime && *runtime == '/' ? ", " : "", strerror(-r));
 	return r;
 }
 
@@ -207,11 +200,14 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	int r;
 
-	if (wish->subcommand->operand == OPERAND_SCREEN)
+	if (wish->subcommand->operand == OPERAND_SCREEN && !wish->json)
 		return top_run(*cloister);
-	if (!wish->subcommand->print)
+	if (!wish->subcommand->print && wish->subcommand->operand != OPERAND_SCREEN)
 		cloister_on_notification(*cloister, print_event, NULL);
-	r = request(*cloister, wish->subcommand->name, params_of(wish), &reply);
+	/* Of a screen, what is on it now. */
+	r = request(*cloister,
+		wish->subcommand->operand == OPERAND_SCREEN ? "commands" : wish->subcommand->name,
+		params_of(wish), &reply);
 	if (r == -ECANCELED) {
 		*cloister = NULL; /* print_event() has closed it */
 		return STATUS_OK;
@@ -222,7 +218,9 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 	}
 	if (!cloister_succeeded(reply))
 		return status_of_error(reply);
-	return wish->subcommand->print ? print_result(wish, reply) : print_events(cloister);
+	return wish->subcommand->print || wish->subcommand->operand == OPERAND_SCREEN
+		       ? print_result(wish, reply)
+		       : print_events(cloister);
 }
 
 /* 0, -EINVAL after saying what is wrong, or -ECANCELED when all has been said. */
@@ -247,7 +245,7 @@ static int read_options(int argc, char **argv, struct wish *wish)
 		else if (option == 'c')
 			wish->contains = optarg;
 		else if (option == 'j')
-			wish->json = true;
+			complain_as("cloisterctl", wish->json = true);
 		else if (option == 'h')
 			print_usage(stdout);
 		else if (option == 'V')
@@ -268,13 +266,13 @@ static bool is_audit(int argc, char **argv)
 
 static int verify(int argc, char **argv, const struct wish *wish)
 {
-	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant ||
-		wish->json) {
-		complain("audit takes: verify [--contains HASH] FILE...");
-		print_usage(stderr);
+	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant) {
+		complain_code("USAGE", "audit takes: verify [--contains HASH] FILE...");
+		if (!wish->json)
+			print_usage(stderr);
 		return STATUS_USAGE;
 	}
-	return audit_verify(argc - 2, argv + 2, wish->contains);
+	return audit_verify(argc - 2, argv + 2, wish->contains, wish->json);
 }
 
 static int read_words(int argc, char **argv, struct wish *wish)
@@ -284,7 +282,7 @@ static int read_words(int argc, char **argv, struct wish *wish)
 			wish->subcommand = &subcommands[i];
 	if (!wish->subcommand) {
 		if (argc > 0)
-			complain("there is no command '%s'", argv[0]);
+			complain_code("USAGE", "there is no command '%s'", argv[0]);
 		return -EINVAL;
 	}
 	if (wish->contains) {
@@ -311,12 +309,15 @@ int main(int argc, char **argv)
 	int status, r;
 
 	signal(SIGPIPE, SIG_IGN);
+	complain_as("cloisterctl", false);
 	r = read_options(argc, argv, &wish);
 	if (r == 0 && is_audit(argc - optind, argv + optind))
 		return verify(argc - optind, argv + optind, &wish);
 	if (r == 0)
 		r = read_words(argc - optind, argv + optind, &wish);
-	if (r == -EINVAL)
+	if (r == -EINVAL && wish.json)
+		complain_code("USAGE", "see cloisterctl --help");
+	else if (r == -EINVAL)
 		print_usage(stderr);
 	if (r < 0)
 		return r == -ECANCELED ? STATUS_OK : STATUS_USAGE;

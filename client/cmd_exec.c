@@ -8,8 +8,10 @@
 #include "client/command.h"
 #include "client/progress.h"
 #include "client/remote.h"
+#include "client/reply.h"
 #include "client/session.h"
 #include "client/shell_words.h"
+#include "common/base64.h"
 #include "common/cleanup.h"
 
 #include <errno.h>
@@ -26,6 +28,51 @@ static int pass_on(struct remote *remote, enum cloister_stream stream, const voi
 	(void)context;
 	return remote_write(
 		remote, stream == CLOISTER_STDERR ? STDERR_FILENO : STDOUT_FILENO, data, len);
+}
+
+static void print_line(struct json_object *line)
+{
+	puts(json_object_to_json_string_ext(
+		line, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	fflush(stdout);
+	json_object_put(line);
+}
+
+/* A line for each piece: in base64, since it may end in the middle of a character. */
+static int print_output(struct remote *remote, enum cloister_stream stream, const void *data,
+	size_t len, void *context)
+{
+	_cleanup_free_ char *encoded = malloc(base64_encoded_size(len) + 1);
+	struct json_object *line = json_object_new_object();
+
+	(void)remote;
+	(void)context;
+	if (!encoded)
+		return -ENOMEM;
+	json_put(line, "stream",
+		json_object_new_string(stream == CLOISTER_STDERR ? "stderr" : "stdout"));
+	json_put(line, "data",
+		json_object_new_string_len(
+			encoded, (int)base64_encode((struct text){data, len}, encoded)));
+	json_put(line, "encoding", json_object_new_string("base64"));
+	print_line(line);
+	return 0;
+}
+
+/* The last line: the observation, less what the lines before have of it. */
+static void print_end(const struct cloister_message *reply, void *context)
+{
+	struct json_object *observation = reply_result(reply), *output = NULL;
+
+	(void)context;
+	if (!observation)
+		return;
+	if (json_object_object_get_ex(observation, "output", &output) && output) {
+		json_object_object_del(output, "stdout");
+		json_object_object_del(output, "stderr");
+		json_object_object_del(output, "encoding");
+	}
+	print_line(observation);
 }
 
 static ssize_t read_stdin(void *buffer, size_t size, void *context)
@@ -63,7 +110,8 @@ static int run_exec(const struct invocation *invocation)
 		.timeout_ms = invocation->timeout_ms,
 		.options = invocation->options,
 		.progress = &progress,
-		.output = pass_on,
+		.output = invocation->json ? print_output : pass_on,
+		.ended = invocation->json ? print_end : NULL,
 		.input = has_input(invocation) ? read_stdin : NULL,
 		.input_fd = STDIN_FILENO,
 	};

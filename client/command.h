@@ -6,6 +6,8 @@
  * each subcommand is, and its exit statuses.
  */
 
+#include "client/complain.h"
+
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,6 +71,3 @@ extern const struct command command_exec;
 extern const struct command command_mcp;
 extern const struct command command_put;
 extern const struct command command_get;
-
-/** Prints "cloister: ", the message and a newline on stderr. */
-__attribute__((format(printf, 1, 2))) void complain(const char *format, ...);

@@ -33,12 +33,43 @@ struct verification {
 	const char *contains;
 	bool found;
 	uint64_t lines, wrong, torn_told, lost;
+	bool json;
 };
+
+static void print_json(struct json_object *document)
+{
+	puts(json_object_to_json_string_ext(
+		document, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(document);
+}
+
+static void put(struct json_object *document, const char *name, uint64_t number)
+{
+	json_object_object_add(document, name, json_object_new_uint64(number));
+}
+
+/* What there is to say of a line. */
+static void say(const struct verification *run, const char *file, unsigned long line,
+	bool is_mistake, const char *what)
+{
+	struct json_object *document;
+
+	if (!run->json) {
+		printf("%s:%lu: %s\n", file, line, what);
+		return;
+	}
+	document = json_object_new_object();
+	json_object_object_add(document, "file", json_object_new_string(file));
+	put(document, "line", line);
+	json_object_object_add(document, "mistake", json_object_new_boolean(is_mistake));
+	json_object_object_add(document, "message", json_object_new_string(what));
+	print_json(document);
+}
 
 static void wrong(struct verification *run, const char *file, unsigned long line, const char *what)
 {
 	run->wrong++;
-	printf("%s:%lu: %s\n", file, line, what);
+	say(run, file, line, true, what);
 }
 
 /* A member of a line whose hash is right; json-c reads it. */
@@ -59,13 +90,17 @@ static bool says(struct json_object *object, const char *name, const char *expec
 
 static void torn_is_over(struct verification *run, uint64_t told)
 {
+	char what[128];
+
 	if (run->fragments == 0 && told == 0)
 		return;
 	if (told > 0 && run->torn == told) {
 		run->torn_told++;
-		printf("%s:%lu: %" PRIu64
-		       " bytes of a line that was not finished, as the line after it says\n",
-			run->torn_file, run->torn_line, told);
+		snprintf(what, sizeof(what),
+			"%" PRIu64
+			" bytes of a line that was not finished, as the line after it says",
+			told);
+		say(run, run->torn_file, run->torn_line, false, what);
 	} else if (run->fragments > 0) {
 		wrong(run, run->torn_file, run->torn_line,
 			"no line of an audit log: changed, or added");
@@ -113,6 +148,7 @@ static void whole_line(struct verification *run, const struct audit_link *link, 
 {
 	struct json_object *object = json_tokener_parse(line);
 	bool opened = says(object, "event", "audit.opened");
+	char what[128];
 
 	if (!json_object_is_type(object, json_type_object))
 		wrong(run, run->file, run->line, "is no JSON");
@@ -120,8 +156,9 @@ static void whole_line(struct verification *run, const struct audit_link *link, 
 	check_place(run, link, opened && says(object, "chain", "new"));
 	if (says(object, "event", "audit.lost")) {
 		run->lost += number_in(object, "lines");
-		printf("%s:%lu: says that %" PRIu64 " lines could not be written\n", run->file,
-			run->line, number_in(object, "lines"));
+		snprintf(what, sizeof(what), "says that %" PRIu64 " lines could not be written",
+			number_in(object, "lines"));
+		say(run, run->file, run->line, false, what);
 	}
 	run->last = link->self;
 	run->any = true;
@@ -189,34 +226,61 @@ static int check_file(struct verification *run, const char *path)
 	return r;
 }
 
+static void print_sum(const struct verification *run)
+{
+	struct json_object *document;
+
+	if (!run->json) {
+		printf("%" PRIu64 " lines, %" PRIu64 " mistakes, %" PRIu64
+		       " torn lines accounted for, %" PRIu64
+		       " lines lost by its own account; last line %" PRIu64 ", hash %s\n",
+			run->lines, run->wrong, run->torn_told, run->lost, run->last.seq,
+			run->last.hash);
+		return;
+	}
+	document = json_object_new_object();
+	put(document, "lines", run->lines);
+	put(document, "mistakes", run->wrong);
+	put(document, "torn", run->torn_told);
+	put(document, "lost", run->lost);
+	put(document, "last_line", run->last.seq);
+	json_object_object_add(document, "hash", json_object_new_string(run->last.hash));
+	json_object_object_add(
+		document, "last_line_torn", json_object_new_boolean(run->fragments > 0));
+	print_json(document);
+}
+
 static int conclude(struct verification *run)
 {
 	bool torn = run->fragments > 0;
+	char what[128];
 
-	if (torn)
-		printf("%s:%lu: the last line is torn: %" PRIu64 " bytes of it are there\n",
-			run->torn_file, run->torn_line, run->torn);
+	if (torn) {
+		snprintf(what, sizeof(what),
+			"the last line is torn: %" PRIu64 " bytes of it are there", run->torn);
+		say(run, run->torn_file, run->torn_line, false, what);
+	}
 	if (run->contains && !run->found) {
 		run->wrong++;
-		printf("no line has the hash %s\n", run->contains);
+		if (run->json)
+			complain_code("NOT_FOUND", "no line has the hash %s", run->contains);
+		else
+			printf("no line has the hash %s\n", run->contains);
 	}
-	printf("%" PRIu64 " lines, %" PRIu64 " mistakes, %" PRIu64
-	       " torn lines accounted for, %" PRIu64
-	       " lines lost by its own account; last line %" PRIu64 ", hash %s\n",
-		run->lines, run->wrong, run->torn_told, run->lost, run->last.seq, run->last.hash);
+	print_sum(run);
 	if (run->wrong > 0)
 		return STATUS_TOOL_FAILED;
 	return torn ? STATUS_TORN : STATUS_OK;
 }
 
-int audit_verify(int argc, char **argv, const char *contains)
+int audit_verify(int argc, char **argv, const char *contains, bool json)
 {
-	struct verification run = {.contains = contains, .last = audit_chain_new()};
+	struct verification run = {.contains = contains, .last = audit_chain_new(), .json = json};
 
 	for (int i = 0; i < argc; i++)
 		if (check_file(&run, argv[i]) < 0)
 			return STATUS_NO_SERVICE;
-	if (run.lines == 0 && run.wrong == 0 && run.fragments == 0)
+	if (run.lines == 0 && run.wrong == 0 && run.fragments == 0 && !json)
 		puts("the files are empty");
 	return conclude(&run);
 }

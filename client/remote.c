@@ -143,7 +143,8 @@ static int signal_number(const struct cloister_message *reply)
 	return 0;
 }
 
-static struct remote_end command_end(const struct cloister_message *reply)
+static struct remote_end command_end(
+	const struct remote_call *call, const struct cloister_message *reply)
 {
 	int64_t exit_code;
 	int number;
@@ -152,7 +153,8 @@ static struct remote_end command_end(const struct cloister_message *reply)
 		bool late = cloister_json_error(reply) == 0 &&
 			    cloister_error(reply) == CLOISTER_ERROR_TIMEOUT;
 
-		reply_complain(reply);
+		if (!call->ended || cloister_json_error(reply) != 0)
+			reply_complain(reply);
 		return (struct remote_end){late ? STATUS_DEADLINE : STATUS_OWN_FAILURE, false};
 	}
 	number = signal_number(reply);
@@ -179,7 +181,7 @@ static void on_reply(struct cloister *cloister, int64_t id, int error,
 		connection_complain(error);
 		remote->end.status = STATUS_OWN_FAILURE;
 	} else {
-		remote->end = command_end(reply);
+		remote->end = command_end(remote->call, reply);
 	}
 	if (reply && remote->call->ended)
 		remote->call->ended(reply, remote->call->context);

@@ -38,7 +38,9 @@ int reply_complain(const struct cloister_message *reply)
 		terminal_text(message ? message : "the service's answer makes no sense");
 
 	message = escaped ? escaped : "out of memory";
-	if (name)
+	if (name && complains_json())
+		complain_code(name, "%s", message);
+	else if (name)
 		complain("%s (%s)", message, name);
 	else
 		complain("%s", message);
@@ -51,7 +53,7 @@ int reply_complain(const struct cloister_message *reply)
 void connection_complain(int error)
 {
 	if (error == -ECONNRESET)
-		complain("cloisterd closed the connection before it answered");
+		complain_code("NO_SERVICE", "cloisterd closed the connection before it answered");
 	else if (error == -EBADMSG)
 		complain("cloisterd sent a line that is no JSON message");
 	else if (error == -EPROTO)

@@ -25,7 +25,8 @@ static int connect_to_service(struct cloister **ret_cloister)
 		r = cloister_open(named, ret_cloister);
 		if (r == 0)
 			return 0;
-		complain("no service at $CLOISTER_SOCKET (%s: %s)", named, strerror(-r));
+		complain_code("NO_SERVICE", "no service at $CLOISTER_SOCKET (%s: %s)", named,
+			strerror(-r));
 	}
 	return cloister_open(NULL, ret_cloister);
 }
@@ -58,19 +59,29 @@ static int start_private(const char *directory, struct session *session)
 static int connect_session(const struct invocation *invocation, const char *name,
 	const char *directory, struct session *session)
 {
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	int r;
 
 	if (invocation->socket_path) {
 		r = cloister_open(invocation->socket_path, &session->cloister);
 		if (r < 0)
-			complain("no service at %s: %s", invocation->socket_path, strerror(-r));
+			complain_code("NO_SERVICE",
+				"no service at %s: %s; start one with `cloisterd --agent-socket "
+				"%s`, or "
+				"leave --socket out: a directory gets a private one",
+				invocation->socket_path, strerror(-r), invocation->socket_path);
 		return r;
 	}
 	r = invocation->private_only ? -ENOENT : connect_to_service(&session->cloister);
 	if (r < 0 && name)
-		complain("no service answers, and the managed workspace '%s' needs one "
-			 "(a directory is given as a path: ./%s)",
-			name, name);
+		complain_code("NO_SERVICE",
+			"no service answers at %s/run/user/%u/cloister/agent.sock or "
+			"/run/cloister/agent.sock, and the managed workspace '%s' needs one: start "
+			"`systemctl start cloisterd`, or `cloisterd` as yourself. A directory "
+			"needs none: "
+			"--workspace ./%s starts a private one",
+			runtime && *runtime == '/' ? "$XDG_RUNTIME_DIR/cloister/agent.sock, " : "",
+			(unsigned)geteuid(), name, name);
 	else if (r < 0)
 		r = start_private(directory, session);
 	return r;

@@ -117,7 +117,9 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --format | --timeout | --option | --env) value=$word ;;
+			--workspace | --socket | --format | --timeout | --option | --env | --idle-timeout | --max-size | --max-files)
+				value=$word
+				;;
 			-*) ;;
 			*)
 				if [[ ! $command ]]; then
@@ -133,7 +135,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command == exec && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --format=* | --timeout=* | --option=* | --env=*)
+		--workspace=* | --socket=* | --format=* | --timeout=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -144,7 +146,7 @@ _cloister()
 	--socket) _cloister_files "" "" -f && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
-	--timeout | --env) return ;;
+	--timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
 	esac
 	[[ $value ]] && return
 	if [[ $command == exec && $tool ]]; then
@@ -156,20 +158,26 @@ _cloister()
 		fi
 		return
 	fi
-	options=(--workspace= --socket= --private --help --version)
+	options=(--workspace= --socket= --private --rootfs --json --help --version)
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --option=) ;;
-	exec) options+=(--timeout= --env= --stdin --) ;;
+	exec) options+=(--timeout= --env= --stdin --no-stdin --) ;;
+	put) options+=(--timeout= --idle-timeout=) ;;
+	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command ]]; then
-		_cloister_offer tools call exec mcp
+		_cloister_offer tools call exec put get mcp
 	elif [[ $command == call && ! $tool ]]; then
 		_cloister_offer read_file write_file list_directory run_command search_files
 	elif [[ $command == call ]]; then
 		_cloister_arguments "$tool"
+	elif [[ ($command == put && ! $tool) || ($command == get && $tool) ]]; then
+		_cloister_files "" "" -f
+	elif [[ ($command == put || $command == get) && -d ${workspace:-.} ]]; then
+		_cloister_files "" "${workspace:-.}/" -f
 	fi
 }
 

@@ -7,7 +7,8 @@ function __cloister_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --workspace --socket --format --timeout --option --env
+        else if contains -- $word --workspace --socket --format --timeout --option --env --idle-timeout --max-size \
+                --max-files
             set skip 1
         else if not string match -q -- '-*' $word
             printf '%s\n' $word
@@ -93,18 +94,29 @@ complete -c cloister -f
 complete -c cloister -l workspace -x -a '(__cloister_workspaces)' -d 'The workspace'
 complete -c cloister -l socket -r -F -d "The service's agent socket"
 complete -c cloister -l private -d 'Look for no service'
+complete -c cloister -l rootfs -d 'The directory is a whole system'
+complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary'
 complete -c cloister -l version -d 'Print the version'
-complete -c cloister -n 'test (count (__cloister_words)) -eq 0' -a 'tools call exec mcp'
+complete -c cloister -n 'test (count (__cloister_words)) -eq 0' -a 'tools call exec put get mcp'
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
 complete -c cloister -n '__cloister_command tools' -l limits -d "With the workspace's limits"
 complete -c cloister -n '__cloister_command call; or __cloister_command exec' -l timeout -x -d 'A deadline'
+complete -c cloister -n '__cloister_command put; or __cloister_command get' -l timeout -x -d 'A deadline'
+complete -c cloister -n '__cloister_command put; or __cloister_command get' -l idle-timeout -x -d 'Without a byte'
+complete -c cloister -n '__cloister_command get' -l max-size -x -d 'Bytes at most'
+complete -c cloister -n '__cloister_command get' -l max-files -x -d 'Files at most'
+complete -c cloister -n '__cloister_command get' -l any-links -d 'Links that lead out too'
+complete -c cloister -n '__cloister_command put' -F
+complete -c cloister -n '__cloister_command get; and __cloister_operands 0' -a '(__cloister_files "")'
+complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' -F
 complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
     -d 'An option of the call'
 complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \
     -a 'read_file write_file list_directory run_command search_files'
 complete -c cloister -n '__cloister_command call; and not __cloister_operands 0' -a '(__cloister_arguments)'
 complete -c cloister -n '__cloister_command exec' -l env -x -d 'A variable'
-complete -c cloister -n '__cloister_command exec' -l stdin -d 'Give it standard input'
+complete -c cloister -n '__cloister_command exec' -l stdin -d "Pass on a terminal's input too"
+complete -c cloister -n '__cloister_command exec' -l no-stdin -d 'Give it no input'
 complete -c cloister -n '__cloister_command exec; and __cloister_operands 0' -a '(__fish_complete_command)'
 complete -c cloister -n '__cloister_command exec; and not __cloister_operands 0' -a '(__cloister_files "")'

@@ -49,7 +49,7 @@ class Place:
     def json(self, *words):
         """What --json says of a transfer that must be complete."""
         done = self.run("--json", *words)
-        result = json.loads(done.stdout)
+        result = json.loads(done.stdout.splitlines()[-1])
         assert done.returncode == 0 and result["complete"] is True, done.stderr
         return result
 
@@ -236,8 +236,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes(place):
     (place.path / "src/a").write_text("x")
     os.mkfifo(place.path / "src/fifo")
     done = place.run("--json", "put", "src")
-    assert done.returncode == 1 and json.loads(done.stdout)["failed"] == 1
-    assert b"fifo" in done.stderr + done.stdout
+    complaint, result = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 1 and result["failed"] == 1 and not result["complete"]
+    assert "fifo" in complaint["error"]["message"]
     assert os.listdir(place.workspace) == ["a"]
 
 

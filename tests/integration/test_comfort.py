@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people and scripts see: progress and colours on terminals and nowhere else, JSON where it is asked
+for, and what is said when there is no service."""
+
+import json
+import os
+import time
+
+import pytest
+from cloister_client import acting_as
+from daemon import environment, user_mode_only
+from screen import Screen
+
+pytestmark = user_mode_only
+PATIENCE = 60
+
+
+def words_of(daemon, workspace, *words):
+    return [str(daemon.area.bin / "cloister"), "--socket", str(daemon.socket), "--workspace", str(workspace), *words]
+
+
+@pytest.fixture
+def screen(daemon, workspace, account):
+    """Starts `cloister WORDS` on a terminal."""
+    started = []
+
+    def start(*words, **more):
+        variables = {**environment(daemon.area.home), "TERM": "xterm", **more}
+        with acting_as(os.getuid()):
+            started.append(Screen(words_of(daemon, workspace, *words), variables, *(
+                (account.uid, account.gid) if account.made else ())))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def ends(screen):
+    """Reads to the end: the exit status."""
+    return screen.wait()
+
+
+def shows(screen, wanted):
+    """Reads until that has been written, whatever became of it since."""
+    deadline = time.monotonic() + PATIENCE
+    while wanted not in screen.raw:
+        assert time.monotonic() < deadline and screen.read(0.2), screen.raw
+
+
+def left(screen):
+    return [line for line in screen.text().splitlines() if line]
+
+
+def test_what_takes_long_is_reported_and_leaves_no_trace(screen):
+    running = screen("exec", "--timeout=60s", "echo one; sleep 4; echo two")
+    shows(running, b" of 1:00 min, 4 bytes")
+    assert ends(running) == 0
+    assert left(running) == ["one", "two"]
+    assert b"\x1b[2m" in running.raw
+
+
+def test_an_unfinished_line_is_not_written_over(screen):
+    running = screen("exec", "--timeout=60s", "printf 'name? '; sleep 4; printf x")
+    assert ends(running) == 0
+    assert b"\x1b" not in running.raw and left(running) == ["name? x"]
+
+
+@pytest.mark.parametrize("variables,progress,colours", [
+    ({}, True, True), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, False, False), ({"TERM": ""}, False, False)],
+    ids=["xterm", "NO_COLOR", "dumb", "none"])
+def test_terminals_get_what_they_can_show(screen, variables, progress, colours):
+    running = screen("exec", "--timeout=60s", "sleep 3.5; exit 3", **variables)
+    assert ends(running) == 3
+    assert (b"60" in running.raw or b"1:00" in running.raw) == progress
+    assert (b"\x1b[2m" in running.raw) == colours
+    assert (b"\x1b" in running.raw) == progress
+    failing = screen("exec", **variables)
+    assert ends(failing) == 125
+    assert (b"\x1b[1;31mcloister:" in failing.raw) == colours and b"cloister:" in failing.raw
+
+
+def test_where_there_is_no_terminal_nothing_is_added(daemon, workspace):
+    _, *words = words_of(daemon, workspace, "exec", "sleep 3.5; echo x; echo y >&2")
+    done = daemon.area.run("cloister", *words, env={**environment(daemon.area.home), "TERM": "xterm"})
+    assert (done.stdout, done.stderr) == (b"x\n", b"y\n")
+
+
+def test_ctrl_c_cancels_and_the_command_may_clean_up(screen):
+    running = screen("exec", "--timeout=60s", "trap 'echo cleaned; exit' TERM; echo ready; while :; do sleep 0.1; done")
+    shows(running, b"ready")
+    os.write(running.fd, b"\x03")
+    assert ends(running) == 130
+
+
+def test_a_second_ctrl_c_does_not_wait(screen, daemon):
+    began = time.monotonic()
+    running = screen("exec", "--timeout=60s", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    shows(running, b"ready")
+    os.write(running.fd, b"\x03")
+    time.sleep(0.5)
+    os.write(running.fd, b"\x03")
+    assert ends(running) == 130
+    with daemon.control() as control:
+        # It still is there, told to end and ignoring that: nobody waited for it.
+        assert time.monotonic() - began > 5 or control.call("commands")["calls"]
+
+
+def test_a_terminals_input_is_passed_on_only_when_asked_for(screen):
+    running = screen("exec", "cat; echo end")
+    assert ends(running) == 0
+    running = screen("exec", "--stdin", "read line; echo got $line")
+    os.write(running.fd, b"typed\n")
+    assert ends(running) == 0
+    assert b"got typed" in running.raw
+
+
+def run(daemon, *words, **keywords):
+    return daemon.area.run("cloister", *words, **keywords)
+
+
+def documents(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_exec_as_json(daemon, workspace):
+    place = ("--socket", str(daemon.socket), "--workspace", str(workspace), "--json")
+    done = run(daemon, *place, "exec", "printf 'a\\377'; sleep 0.2; echo b >&2; exit 5")
+    *pieces, end = documents(done)
+    assert done.returncode == 5 and done.stderr == b""
+    assert {"stream": "stdout", "data": "Yf8=", "encoding": "base64"} in pieces
+    assert {"stream": "stderr", "data": "Ygo=", "encoding": "base64"} in pieces
+    assert end["success"] and end["output"]["exit_code"] == 5 and "stdout" not in end["output"]
+    done = run(daemon, *place, "exec", "--timeout=300ms", "sleep 60")
+    assert done.returncode == 124 and [d["error"]["code"] for d in documents(done)] == ["TIMEOUT"]
+
+
+@pytest.mark.parametrize("words,status,code", [
+    (("call", "read_file", "path=none"), 1, "NOT_FOUND"), (("call", "no_such_tool"), 1, "UNKNOWN_TOOL"),
+    (("nonsense",), 2, None), (("get",), 2, None), (("put", "/nonexistent"), 1, None), (("exec",), 125, None)])
+def test_failures_as_json(daemon, workspace, words, status, code):
+    done = run(daemon, "--socket", str(daemon.socket), "--workspace", str(workspace), "--json", *words)
+    assert done.returncode == status and done.stderr == b""
+    if words[0] == "call":
+        assert json.loads(done.stdout)["error"]["code"] == code
+        return
+    assert documents(done) and all(set(d["error"]) == {"code", "message"} for d in documents(done) if "error" in d)
+    assert any("error" in d for d in documents(done))
+
+
+def test_results_as_json(daemon, workspace):
+    place = ("--socket", str(daemon.socket), "--workspace", str(workspace), "--json")
+    assert json.loads(run(daemon, *place, "call", "list_directory", "path=.").stdout)["success"]
+    assert len(json.loads(run(daemon, *place, "tools").stdout)) == 5
+
+
+@pytest.mark.parametrize("words", [
+    ("status",), ("doctor",), ("tenants",), ("workspaces",), ("commands",), ("top",), ("drain",), ("resume",),
+    ("metrics",)])
+def test_control_as_json(daemon, words):
+    done = daemon.ctl("--json", *words)
+    assert done.returncode == 0 and isinstance(json.loads(done.stdout), (dict, list)), done
+
+
+@pytest.mark.parametrize("words,code", [
+    (("show", "0123456789abcdef"), None), (("kill", "nobody"), None), (("nonsense",), "USAGE"), (("kill",), "USAGE"),
+    (("audit",), "USAGE"), (("reload",), None)])
+def test_controls_failures_as_json(daemon, words, code):
+    done = daemon.ctl("--json", *words)
+    assert done.returncode in (1, 2, 3) and done.stderr == b""
+    errors = [d["error"] for d in documents(done)]
+    assert errors and all(error["code"].isupper() and error["message"] for error in errors)
+    assert code is None or code in [error["code"] for error in errors]
+
+
+def test_an_audit_log_is_verified_as_json(area, start_daemon):
+    log = area.new_directory("audit") / "log"
+    daemon = start_daemon(config=f"[cloister]\naudit = on\naudit_file = {log}\n[tenant t]\nusers = {area.account.name}\n"
+                                 f"roots = {area.path}\n")
+    with daemon.connect() as client:
+        daemon.new_workspace(client)
+        client.run("true")
+    daemon.stop()
+    with acting_as(os.getuid()):
+        lines = log.read_bytes().splitlines(keepends=True)
+    done = area.run("cloisterctl", "--json", "audit", "verify", str(log))
+    (end,) = documents(done)
+    assert done.returncode == 0 and end["lines"] == len(lines) and end["mistakes"] == 0
+    with acting_as(os.getuid()):
+        log.write_bytes(b"".join([*lines[:1], *lines[2:]]))
+    done = area.run("cloisterctl", "--json", "audit", "verify", str(log))
+    *found, end = documents(done)
+    assert done.returncode == 1 and end["mistakes"] == 1
+    assert found[0]["mistake"] is True and found[0]["line"] == 2 and found[0]["file"] == str(log)
+
+
+def test_what_to_do_without_a_service(area):
+    where = area.new_directory("nothing")
+    missing = str(where / "agent.sock")
+    done = area.run("cloister", "--socket", missing, "tools")
+    assert done.returncode == 3
+    for word in (missing, "No such file", f"cloisterd --agent-socket {missing}", "private"):
+        assert word in done.stderr.decode()
+    done = area.run("cloister", "--workspace", "managed", "call", "read_file", "path=a",
+                    env={**environment(area.home), "XDG_RUNTIME_DIR": str(where)})
+    assert done.returncode == 3
+    for word in ("$XDG_RUNTIME_DIR/cloister/agent.sock", "/run/cloister/agent.sock", "systemctl", "--workspace ./managed",
+                 "private"):
+        assert word in done.stderr.decode()
+    done = area.run("cloisterctl", "status", env={**environment(area.home), "XDG_RUNTIME_DIR": str(where)})
+    assert done.returncode == 3
+    for word in (str(where), "/run/cloister/control.sock", "systemctl", "--socket"):
+        assert word in done.stderr.decode()
+    for words in (("cloister", "--json", "--socket", missing, "tools"),
+                  ("cloisterctl", "--json", "--socket", missing, "status")):
+        done = area.run(*words)
+        (document,) = documents(done)
+        assert done.returncode == 3 and document["error"]["code"] == "NO_SERVICE" and done.stderr == b""
