@@ -80,7 +80,7 @@ def test_removing_leaves_the_data_and_purging_nothing():
     pid, uid = main_pid(), pwd.getpwnam("cloister").pw_uid
     first, count = subordinate()
     processes = procfs.descendants(pid)
-    packages = run("dpkg-query", "-W", "-f", "${Package}\\n", "cloister*").stdout.split()
+    packages = run("dpkg-query", "-W", "-f", "${Package}\\n", "cloister*", "libcloister*").stdout.split()
     show("apt-get", "remove", "--yes", "-q", *packages)
     assert not any(map(procfs.is_alive, processes))
     assert not pathlib.Path("/usr/sbin/cloisterd").exists() and not AGENTS.exists()
