@@ -36,16 +36,13 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 {
 	struct shutdown *shutdown = context;
 	uint64_t bound = shutdown->ending ? BOUND_MS : shutdown->drain_ms;
+	bool over = ++shutdown->checks >= bound / CHECK_MS;
 
 	(void)fd;
 	(void)what;
-	if (agent_conns_calls() == 0)
+	if (agent_conns_calls() == 0 || (over && shutdown->ending))
 		event_base_loopbreak(shutdown->service->base);
-	else if (++shutdown->checks < bound / CHECK_MS)
-		return;
-	else if (shutdown->ending)
-		event_base_loopbreak(shutdown->service->base);
-	else
+	else if (over)
 		end_calls(shutdown);
 }
 
