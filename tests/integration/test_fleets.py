@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -31,7 +32,9 @@ def parsed(packages, area, *files):
 
 @pytest.fixture(scope="module")
 def manifests(packages, area):
-    done = parsed(packages, area, *FILES)
+    # Where the user reaches them, which a checkout need not be.
+    place = area.new_directory("manifests")
+    done = parsed(packages, area, *[shutil.copy(file, place) for file in FILES])
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
