@@ -360,6 +360,17 @@ def test_terminals_are_not_written_to(target):
     assert done.returncode == 1 and "\x1b" not in done.stderr
 
 
+def test_nor_by_a_service_that_lies(target, monkeypatch):
+    def refuse(service, params, **request):
+        evil = "\x1b]0;owned\x07\x1b[2J"
+        service.send(id=request["id"], error={"code": -32000, "message": evil, "data": {"code": evil}})
+        return True
+
+    monkeypatch.setattr(Service, "act", refuse)
+    done = target.get(listing("x"), b"")
+    assert done.returncode and "owned" in done.stderr and "\x1b" not in done.stderr
+
+
 @user_mode_only
 def test_an_archive_that_is_put_reaches_the_workspace_alone(area, daemon, client, workspace):
     outside = area.new_directory("outside")
