@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -85,6 +86,33 @@ static const char *last_name(const char *path, char *buffer, size_t size)
 	return buffer;
 }
 
+static bool holds_something(const char *directory)
+{
+	DIR *opened = opendir(directory);
+	const struct dirent *found;
+	bool any = false;
+
+	while (opened && !any && (found = readdir(opened)))
+		any = strcmp(found->d_name, ".") != 0 && strcmp(found->d_name, "..") != 0;
+	if (opened)
+		closedir(opened);
+	return any;
+}
+
+/* Whether what was asked for may have been meant as a file, by its name @last and where it was to
+ * go. The workspace, which can make a directory of it, is not to choose what else comes there. */
+static bool could_mean_a_file(const struct get *get, const char *last)
+{
+	char name[NAME_MAX + 1];
+	const char *to;
+
+	if (!get->to || !last || get->path[strlen(get->path) - 1] == '/')
+		return false;
+	/* As the directory is called here: an earlier copy of it. */
+	to = last_name(get->to, name, sizeof(name));
+	return (!to || strcmp(to, last) != 0) && holds_something(get->to);
+}
+
 /* The workspace has said what it is: where it goes is made now. */
 static int take_kind(struct get *get, struct text record)
 {
@@ -102,6 +130,12 @@ static int take_kind(struct get *get, struct text record)
 	if (get->kind != 'd' && get->kind != 'f') {
 		complain("the workspace sent what is no list of files");
 		return -EBADMSG;
+	}
+	if (get->kind == 'd' && could_mean_a_file(get, last)) {
+		complain("'%s' is a directory in the workspace, and %s holds other things; to copy "
+			 "what is in the one into the other, say '%s/'",
+			get->path, to, get->path);
+		return -EISDIR;
 	}
 	if (get->kind == 'f' && last)
 		snprintf(get->name, sizeof(get->name), "./%s", last);

@@ -36,12 +36,13 @@ int reply_complain(const struct cloister_message *reply)
 	int number = cloister_json_error(reply);
 	_cleanup_free_ char *escaped =
 		terminal_text(message ? message : "the service's answer makes no sense");
+	_cleanup_free_ char *escaped_name = name ? terminal_text(name) : NULL;
 
 	message = escaped ? escaped : "out of memory";
 	if (name && complains_json())
 		complain_code(name, "%s", message);
 	else if (name)
-		complain("%s (%s)", message, name);
+		complain("%s (%s)", message, escaped_name ? escaped_name : "?");
 	else
 		complain("%s", message);
 	if (number == CLOISTER_JSON_PARSE_ERROR || number == CLOISTER_JSON_INVALID_REQUEST ||

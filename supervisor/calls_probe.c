@@ -33,6 +33,7 @@ static const struct call {
 	{"fsopen", "5.2", SYS_fsopen, {0, NONE, 0, 0, 0}},
 	{"fsconfig", "5.2", SYS_fsconfig, {NONE, NONE, 0, 0, 0}},
 	{"fsmount", "5.2", SYS_fsmount, {NONE, NONE, NONE, 0, 0}},
+	{"fspick", "5.2", SYS_fspick, {NONE, 0, NONE, 0, 0}},
 	{"clone3", "5.3", SYS_clone3, {0, 0, 0, 0, 0}},
 	{"pidfd_open", "5.3", SYS_pidfd_open, {NONE, NONE, 0, 0, 0}},
 	{"pidfd_send_signal", "5.1", SYS_pidfd_send_signal, {NONE, NONE, 0, NONE, 0}},

@@ -109,6 +109,12 @@ def test_an_old_kernel_and_a_strict_container(start_daemon, lacking, said):
         daemon.new_workspace(daemon.connect())
 
 
+def test_what_only_cells_made_ahead_need_is_said_too(start_daemon):
+    """The first workspace, which is not of them, opens; those after it do not."""
+    found = feature(start_daemon(without="fspick-refused"), "system_calls")
+    assert not found["present"] and "refused to us: fspick:" in found["fix"], found
+
+
 def test_a_kernel_too_old_to_start_on(area):
     place = area.new_directory()
     done = area.run("cloisterd", "--agent-socket", str(place / "s"), "--state-dir", str(place / "state"),

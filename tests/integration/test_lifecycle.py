@@ -496,6 +496,28 @@ def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
     assert not spares_of(daemon)
 
 
+@pytest.mark.parametrize("which", [0, 1], ids=["worker", "files"])
+def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, which):
+    """After it was taken, and before the spawner hears of the death or of the workspace: nobody's failure."""
+    daemon = start_daemon(config=spare_config(account, 1))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    for name in ("late", "later", "latest"):
+        assert procfs.eventually(lambda: len(spares_of(daemon)) == 2, 20)
+        victims = sorted(spares_of(daemon))
+        os.kill(daemon.spawner(), signal.SIGSTOP)
+        try:
+            client.send({"jsonrpc": "2.0", "id": name, "method": "workspace.open", "params": {"workspace": name}})
+            assert client.call("tools.list")  # acted on after it
+            kill(daemon, victims[which])
+            assert procfs.eventually(lambda: not procfs.is_alive(victims[which]), 20)
+        finally:
+            os.kill(daemon.spawner(), signal.SIGCONT)
+        answer = client.receive_any()
+        assert "result" in answer, answer
+        assert client.observe("run_command", {"command": "echo well"}, workspace=name)["success"]
+
+
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)

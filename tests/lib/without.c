@@ -25,6 +25,7 @@ static const struct {
 	{"pidfd_open", SCMP_SYS(pidfd_open), ENOSYS},
 	{"keyctl-refused", SCMP_SYS(keyctl), EPERM},
 	{"pivot_root-refused", SCMP_SYS(pivot_root), EPERM},
+	{"fspick-refused", SCMP_SYS(fspick), EPERM},
 	{"nothing", SCMP_SYS(nfsservctl), ENOSYS},
 };
 

@@ -250,6 +250,26 @@ def test_one_file_brings_no_other(target):
     target.check()
 
 
+def test_a_file_that_has_become_a_directory_brings_no_other(target):
+    """Into a home: whether what is asked for is a file is the workspace's word."""
+    evil = b"d\0f 644 4 1.0 ./.bashrc\0", archive(member("./.bashrc"))
+    target.into.mkdir()
+    os.chown(target.into, target.area.account.uid, target.area.account.gid)
+    (target.into / "mine").write_text("mine")
+    done = target.get(*evil, path="report.txt")
+    assert done.returncode == 1 and "'report.txt/'" in done.stderr
+    assert os.listdir(target.into) == ["mine"]
+    # Asked for as a directory it comes; into what is empty; and into what is called as it is, an earlier copy.
+    assert target.get(*evil, path="report.txt/").returncode == 0
+    assert sorted(os.listdir(target.into)) == [".bashrc", "mine"]
+    (target.into / ".bashrc").unlink()
+    assert target.get(*evil, path="some/into").returncode == 0
+    for name in (".bashrc", "mine"):
+        (target.into / name).unlink()
+    assert target.get(*evil, path="report.txt").returncode == 0
+    target.check()
+
+
 @pytest.mark.parametrize("words,members,word", [
     (["--max-size=1M"], [member("a", b"x" * MIB), member("b", b"x")], "--max-size"),
     (["--max-files=10"], [member(f"f{i}") for i in range(11)], "--max-files")])
@@ -338,6 +358,17 @@ def test_terminals_are_not_written_to(target):
     evil = "\x1b]0;owned\x07\x1b[2J"
     done = target.get(listing("x"), archive(link(evil, "/x"), member("../" + evil)))
     assert done.returncode == 1 and "\x1b" not in done.stderr
+
+
+def test_nor_by_a_service_that_lies(target, monkeypatch):
+    def refuse(service, params, **request):
+        evil = "\x1b]0;owned\x07\x1b[2J"
+        service.send(id=request["id"], error={"code": -32000, "message": evil, "data": {"code": evil}})
+        return True
+
+    monkeypatch.setattr(Service, "act", refuse)
+    done = target.get(listing("x"), b"")
+    assert done.returncode and "owned" in done.stderr and "\x1b" not in done.stderr
 
 
 @user_mode_only

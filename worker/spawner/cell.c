@@ -213,7 +213,7 @@ static int make_cgroup(struct cell *cell)
 }
 
 /* The number of a child of ours that lives; it is not reaped before we do it, so it stays its own.
- */
+ * -ESRCH: it has ended, and may have been reaped. */
 static int living_child(int pidfd, pid_t *ret)
 {
 	_cleanup_close_ int info = -1;
@@ -223,7 +223,7 @@ static int living_child(int pidfd, pid_t *ret)
 	ssize_t n;
 
 	if (waitid(P_PIDFD, (id_t)pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) < 0)
-		return -errno;
+		return errno == ECHILD ? -ESRCH : -errno;
 	if (ended.si_pid != 0)
 		return -ESRCH;
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
@@ -451,7 +451,8 @@ static int tell_spare(struct cell *cell)
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
 			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i]);
-	return r;
+	/* It has ended, and we have yet to hear of it. */
+	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
 }
 
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
