@@ -309,3 +309,13 @@ def test_processes_of_workspaces_are_seen_while_others_end(root, debs):
         wait
         echo "missed $missed" """).stdout
     assert missed.endswith("missed 0\n")
+
+
+def test_purge_leaves_a_user_that_was_there_before(root, debs):
+    """Somebody has the name already, and everything of hers stays."""
+    root.shell("useradd -m -K SUB_UID_COUNT=0 -K SUB_GID_COUNT=0 cloister")
+    before = {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")}
+    root.install(debs["cloister"])
+    said = root.run("dpkg", "--purge", "cloister").stdout
+    assert {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")} == before
+    assert "the user cloister is not the package's, and stays" in said
