@@ -319,3 +319,17 @@ def test_purge_leaves_a_user_that_was_there_before(root, debs):
     said = root.run("dpkg", "--purge", "cloister").stdout
     assert {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")} == before
     assert "the user cloister is not the package's, and stays" in said
+
+
+def test_ranges_given_at_once_do_not_meet(root, debs):
+    """Two users are given theirs by two give-ids at the same time; usermod is slow, and looks at nobody's ranges."""
+    root.install(debs["cloister"])
+    root.shell("""
+        printf '#!/bin/sh\nsleep 1\nexec /usr/sbin/usermod "$@"\n' >/usr/local/bin/usermod
+        chmod 755 /usr/local/bin/usermod
+        for user in one two three; do useradd --system --no-create-home $user; done
+        for user in one two three; do PATH=/usr/local/bin:$PATH /usr/libexec/cloister/give-ids $user & done
+        wait""")
+    for name in ("subuid", "subgid"):
+        firsts = sorted(int(line.split(":")[1]) for line in root.lines(f"etc/{name}"))
+        assert len(firsts) == 4 and all(right - left >= SIZE for left, right in zip(firsts, firsts[1:])), firsts
