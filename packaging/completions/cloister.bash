@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion for cloister(1).
 #
-# What a service or a file system names is agents' words: it is only ever compared and quoted, never
-# expanded, so compgen -W, which expands, has nothing of it.
+# What a service or a file system names is agents' words: it is only ever compared and quoted, never expanded, so compgen
+# has nothing of it: -W expands its words, and -f and -d the "$" in a directory's name, down to "${a[$(command)]}".
 
 # The words up to the cursor, with what bash tears apart at "=" joined again; the last is at the cursor.
 _cloister_words()
@@ -37,14 +37,26 @@ _cloister_offer()
 	return 0
 }
 
+# _cloister_glob START: the files whose names go on from START, each ended by a zero byte.
+_cloister_glob()
+{
+	local file hidden=
+	shopt -u failglob nullglob dotglob
+	set +f
+	[[ $1 && $1 != */ ]] || hidden='.[!.]*'
+	for file in "$1"* ${hidden:+"$1"$hidden}; do
+		[[ -e $file || -L $file ]] && printf '%s\0' "$file"
+	done
+}
+
 # _cloister_files PREFIX BASE ACTION: files (-f) or directories (-d) as seen from BASE, behind PREFIX.
 _cloister_files()
 {
 	local file found=()
-	while IFS= read -r file; do
+	while IFS= read -r -d '' file; do
 		[[ -d $file ]] && file+=/
-		found+=("$1${file#"$2"}")
-	done < <(compgen "$3" -- "$2${cur#"$1"}")
+		[[ $3 == -f || $file == */ ]] && found+=("$1${file#"$2"}")
+	done < <(_cloister_glob "$2${cur#"$1"}")
 	_cloister_offer "${found[@]}"
 }
 

@@ -23,13 +23,18 @@ _cloisterctl_offer()
 	return 0
 }
 
+# Not by compgen -f, which expands the "$" in a directory's name, down to "${a[$(command)]}". Runs in a subshell.
 _cloisterctl_files()
 {
-	local file
-	while IFS= read -r file; do
+	local file hidden=
+	shopt -u failglob nullglob dotglob
+	set +f
+	[[ $cur && $cur != */ ]] || hidden='.[!.]*'
+	for file in "$cur"* ${hidden:+"$cur"$hidden}; do
+		[[ (-e $file || -L $file) && $file != *$'\n'* ]] || continue
 		[[ -d $file ]] && file+=/
 		printf '%s\n' "$file"
-	done < <(compgen -f -- "$cur")
+	done
 }
 
 _cloisterctl()

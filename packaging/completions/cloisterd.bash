@@ -1,6 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion for cloisterd(8).
 
+# _cloisterd_files ACTION: offers files (-f) or directories (-d). Not by compgen, which expands the "$" in a directory's
+# name, down to "${a[$(command)]}"; nor as bash's "filenames", which it expands too.
+_cloisterd_files()
+{
+	local file quoted
+	while IFS= read -r -d '' file; do
+		[[ -d $file ]] && file+=/
+		[[ $1 == -f || $file == */ ]] || continue
+		printf -v quoted %q "$file"
+		COMPREPLY+=("$quoted")
+	done < <(_cloisterd_glob "$cur")
+	[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == */ ]] && compopt -o nospace 2>/dev/null
+	return 0
+}
+
+# _cloisterd_glob START: the files whose names go on from START, each ended by a zero byte.
+_cloisterd_glob()
+{
+	local file hidden=
+	shopt -u failglob nullglob dotglob
+	set +f
+	[[ $1 && $1 != */ ]] || hidden='.[!.]*'
+	for file in "$1"* ${hidden:+"$1"$hidden}; do
+		[[ -e $file || -L $file ]] && printf '%s\0' "$file"
+	done
+}
+
 _cloisterd()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
@@ -11,14 +38,8 @@ _cloisterd()
 		previous=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	case $previous in
-	--config | --agent-socket | --control-socket)
-		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-		;;
-	--state-dir)
-		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-		;;
+	--config | --agent-socket | --control-socket) _cloisterd_files -f ;;
+	--state-dir) _cloisterd_files -d ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--config= --check --agent-socket= --control-socket= --state-dir= \

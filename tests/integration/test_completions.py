@@ -2,6 +2,7 @@
 """The completions of bash, zsh and fish, asked for what they offer, against what the programs take."""
 
 import os
+import pty
 import re
 import subprocess
 
@@ -166,3 +167,36 @@ def test_what_a_service_has(shell, area, account, start_daemon):
     assert not list(area.path.rglob("pwned"))
     # And without one nothing is offered, and nothing said.
     assert shell.complete("cloisterctl kill ", CLOISTER_CONTROL_SOCKET="/nonexistent") == []
+
+
+def typed_into_bash(shell, line):
+    """What stands on a terminal after LINE and two tabs: bash expands names only where readline is at work."""
+    controller, terminal = pty.openpty()
+    env = {**environment(shell.area.home), "TERM": "dumb", "LANG": "C.UTF-8", "PS1": "> "}
+    with acting_as(os.getuid()):
+        process = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], cwd=shell.directory, env=env, stdin=terminal,
+                                   stdout=terminal, stderr=terminal, start_new_session=True, **shell.area.account.as_user())
+    os.close(terminal)
+    for program in PROGRAMS:
+        os.write(controller, f". {shell.folder}/{program}.bash\n".encode())
+    os.write(controller, f"{line}\t\t\x01\x0b echo the\"\" end; exit\n".encode())
+    said = b""
+    while b"the end" not in said:
+        said += os.read(controller, 65536)
+    process.wait(timeout=60)
+    os.close(controller)
+    return said.decode()
+
+
+@pytest.mark.parametrize("line", [
+    "cloister --workspace=tree call read_file path={}/", "cloister --workspace=tree get {}/", "cloister put tree/{}/",
+    "cloister --workspace tree/{}/", "cloister --socket tree/{}/", "cloisterctl audit verify tree/{}/",
+    "cloisterctl --socket tree/{}/", "cloisterd --config tree/{}/", "cloisterd --state-dir tree/{}"])
+def test_names_of_directories_are_not_expanded(area, line):
+    """bash expands what it takes for a variable in a directory's name where no such directory is, and runs what its
+    subscript says: an agent could take one away between two tabs, and whoever completes behind it would run it."""
+    shell = Shell("bash", area)
+    with acting_as(area.account.uid, area.account.gid):
+        (shell.directory / "tree").mkdir()
+    typed_into_bash(shell, line.format(re.sub(r"([^a-zA-Z])", r"\\\1", "${a[$(touch${IFS}pwned)]}")))
+    assert not list(area.path.rglob("pwned"))

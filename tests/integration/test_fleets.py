@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -66,6 +67,14 @@ def test_the_nomad_job(manifests, packages, area):
     broken = area.new_directory("broken") / "cloister.nomad.hcl"
     broken.write_text(FILES[2].read_text().replace('group "cloister" {', 'group "cloister"'))
     assert parsed(packages, area, broken).returncode == 1
+
+
+def test_a_pods_end_leaves_calls_their_time(manifests):
+    """The grace is for the drain_time that the configuration has, and for the 20 s that ending what is left may take."""
+    config = of_kind([thing for thing in manifests["daemonset.yaml"] if "cloister.conf" in thing.get("data", {})], "ConfigMap")
+    (drain,) = re.findall(r"(?m)^drain_time = (\d+)s$", config["data"]["cloister.conf"])
+    spec = of_kind(manifests["daemonset.yaml"], "DaemonSet")["spec"]["template"]["spec"]
+    assert 0 < int(drain) <= spec["terminationGracePeriodSeconds"] - 20
 
 
 @pytest.fixture

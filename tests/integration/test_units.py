@@ -112,6 +112,31 @@ def test_where_they_are_installed(tmp_path):
     assert [path for path in found if path.endswith("etc/logrotate.d/cloister")]
 
 
+@pytest.mark.parametrize("prefix", ["/usr/local", "/usr", "/opt/cloister"])
+def test_an_installation_names_its_places_once(tmp_path, prefix):
+    """Configured for any prefix, the service is told of the sockets, state and log that its units, its clients, tmpfiles.d
+    and logrotate know of, and of no place that its unit keeps it from writing to."""
+    said = run("cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), f"-DCMAKE_INSTALL_PREFIX={prefix}",
+               "-DCLOISTER_TESTS=OFF")
+    assert said.returncode == 0, said.stdout
+    for part in ("packaging", "packaging/systemd"):
+        done = run("cmake", "-DCMAKE_INSTALL_LOCAL_ONLY=ON", "-P", str(tmp_path / "build" / part / "cmake_install.cmake"),
+                   env={**os.environ, "DESTDIR": str(tmp_path / "root")})
+        assert done.returncode == 0, done.stdout
+    installed = {path.name: path for path in (tmp_path / "root").glob("**/*")}
+    (config,) = (tmp_path / "root").glob("**/cloister/cloister.conf")
+    said = dict(re.findall(r"(?m)^(\w+) = (.*)$", config.read_text()))
+    units = config.relative_to(tmp_path / "root")
+    assert f"--config /{units}" in settings(installed["cloister.service"].parents[1] / "system/cloister.service")["ExecStart"][0]
+    for name, key in (("cloister.socket", "agent_socket"), ("cloister-control.socket", "control_socket")):
+        assert settings(installed["cloister.service"].parents[1] / "system" / name)["ListenStream"] == [said[key]]
+    (tmpfiles,) = (tmp_path / "root").glob("**/tmpfiles.d/cloister.conf")
+    made = re.findall(r"(?m)^d (\S+)", tmpfiles.read_text())
+    assert {os.path.dirname(said[key]) for key in ("agent_socket", "control_socket", "audit_file")} | {said["state_dir"]} == set(made)
+    (rotation,) = (tmp_path / "root").glob("**/logrotate.d/cloister")
+    assert f"\n{said['audit_file']} {{" in rotation.read_text()
+
+
 @needs_systemd
 @as_root
 def test_users_and_directories(tmp_path):

@@ -38,9 +38,10 @@ def root(base, tmp_path):
 
 @pytest.fixture
 def newer(debs, tmp_path):
-    """newer(version, line): cloister in a later version, whose configuration has one line more, or is the same."""
+    """newer(version, line, profile): cloister in a later version, with one line more in its configuration or its AppArmor
+    profiles, or the same ones."""
 
-    def make(version, line=None):
+    def make(version, line=None, profile=None):
         unpacked = tmp_path / f"unpacked-{version}"
         run("dpkg-deb", "--raw-extract", debs["cloister"], unpacked)
         control = unpacked / "DEBIAN/control"
@@ -48,6 +49,9 @@ def newer(debs, tmp_path):
         if line:
             with open(unpacked / "etc/cloister/cloister.conf", "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
+        if profile:
+            with open(unpacked / "usr/share/cloister/apparmor/cloister", "a", encoding="utf-8") as file:
+                file.write(f"{profile}\n")
         made = tmp_path / f"cloister_{version}.deb"
         run("dpkg-deb", "--build", "-Znone", unpacked, made)
         return made

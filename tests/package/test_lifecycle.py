@@ -244,3 +244,92 @@ def test_apparmor_profiles_where_they_are_understood(root, debs, understood):
     assert not place.exists() and root.lines("apparmor-calls")[-1] == "-R /etc/apparmor.d/cloister"
     root.run("dpkg", "--purge", "cloister")
     assert list((root.path / "etc/apparmor.d").iterdir()) == []
+
+
+def test_apparmor_profiles_of_an_administrator_stay(root, debs, newer):
+    """What is as it was shipped follows the package; what an administrator has changed or switched off stays until purged."""
+    place, disabled = root.path / "etc/apparmor.d/cloister", root.path / "etc/apparmor.d/disable/cloister"
+    disabled.parent.mkdir(parents=True)
+    for name in ("apparmor_parser", "aa-enabled"):
+        path = root.path / "usr/local/bin" / name
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    root.install(debs["cloister"])
+    shipped = place.read_text()
+    root.install(newer("0.1.0+1", profile="# of the newer version"))
+    assert place.read_text() == f"{shipped}# of the newer version\n"
+    place.write_text(f"{shipped}# of the administrator\n")
+    disabled.symlink_to("/etc/apparmor.d/cloister")
+    root.install(newer("0.1.0+2", profile="# of the newest version"))
+    root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
+    root.run("dpkg", "--remove", "cloister")
+    assert place.read_text() == f"{shipped}# of the administrator\n"
+    root.run("dpkg", "--purge", "cloister")
+    assert not place.exists() and not disabled.is_symlink()
+
+
+def test_purge_sees_what_is_mounted_behind_a_link(root, debs):
+    """/var is a link to a larger disk: the kernel names what is mounted below by where that is."""
+    root.install(debs["cloister"])
+    root.shell(f"""
+        mkdir -p /disk /srv/volume
+        echo precious >/srv/volume/file
+        cp -a /var /disk/var
+        mv /var /var-of-old
+        ln -s /disk/var /var
+        mkdir -p /{STATE}/workspaces/one/w/mounted
+        mount --bind /srv/volume /{STATE}/workspaces/one/w/mounted""")
+    said = root.run("dpkg", "--purge", "cloister", check=False)
+    assert (root.path / "srv/volume/file").read_text() == "precious\n"
+    assert said.returncode != 0 and "unmount it and purge again" in said.stdout
+
+
+def test_processes_of_workspaces_are_seen_while_others_end(root, debs):
+    """Purging waits for them, however many other processes come and go on the host."""
+    root.install(debs["cloister"])
+    first, count = range_of(root, "subuid")
+    missed = root.shell(f"""
+        sed '/^case/,$d' /var/lib/dpkg/info/cloister.postrm >/tmp/functions
+        . /tmp/functions
+        setpriv --reuid={first + 40000} --clear-groups sleep 1000 & one=$!
+        until has_workspace_processes {first} {count}; do :; done
+        touch /tmp/busy
+        for crowd in 1 2 3; do
+            while [ -e /tmp/busy ]; do
+                sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 0.00$i & done'
+            done &
+        done
+        tries=0 missed=0
+        while [ $tries -lt 100 ]; do
+            has_workspace_processes {first} {count} || missed=$((missed + 1))
+            tries=$((tries + 1))
+        done
+        rm /tmp/busy
+        kill $one
+        wait
+        echo "missed $missed" """).stdout
+    assert missed.endswith("missed 0\n")
+
+
+def test_purge_leaves_a_user_that_was_there_before(root, debs):
+    """Somebody has the name already, and everything of hers stays."""
+    root.shell("useradd -m -K SUB_UID_COUNT=0 -K SUB_GID_COUNT=0 cloister")
+    before = {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")}
+    root.install(debs["cloister"])
+    said = root.run("dpkg", "--purge", "cloister").stdout
+    assert {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")} == before
+    assert "the user cloister is not the package's, and stays" in said
+
+
+def test_ranges_given_at_once_do_not_meet(root, debs):
+    """Two users are given theirs by two give-ids at the same time; usermod is slow, and looks at nobody's ranges."""
+    root.install(debs["cloister"])
+    root.shell("""
+        printf '#!/bin/sh\nsleep 1\nexec /usr/sbin/usermod "$@"\n' >/usr/local/bin/usermod
+        chmod 755 /usr/local/bin/usermod
+        for user in one two three; do useradd --system --no-create-home $user; done
+        for user in one two three; do PATH=/usr/local/bin:$PATH /usr/libexec/cloister/give-ids $user & done
+        wait""")
+    for name in ("subuid", "subgid"):
+        firsts = sorted(int(line.split(":")[1]) for line in root.lines(f"etc/{name}"))
+        assert len(firsts) == 4 and all(right - left >= SIZE for left, right in zip(firsts, firsts[1:])), firsts
