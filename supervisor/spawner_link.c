@@ -275,9 +275,16 @@ static int keep_reserve(struct spawner_link *link)
 	return r;
 }
 
+static void pause_reading(struct spawner_link *link)
+{
+	event_del(link->readable);
+	event_add(link->resume, &channel_short_pause);
+}
+
 /*
- * One answer a turn: its descriptors fit the reserve, whatever else has been opened. An answer
- * whose descriptors found no place would be a fault of the spawner's, and the end of everything.
+ * One answer a turn, and none without the reserve: its descriptors fit that, whatever else has been
+ * opened. An answer whose descriptors found no place would be a fault of the spawner's, and the end
+ * of everything.
  */
 static void on_readable(evutil_socket_t fd, short what, void *context)
 {
@@ -287,6 +294,10 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
+	if (keep_reserve(link) < 0) {
+		pause_reading(link);
+		return;
+	}
 	drop_reserve(link);
 	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
 	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
@@ -295,8 +306,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	}
 	(void)keep_reserve(link);
 	if (filled == -ENOMEM) {
-		event_del(link->readable);
-		event_add(link->resume, &channel_short_pause);
+		pause_reading(link);
 		filled = 0;
 	}
 	if (r < 0 || next < 0 || (filled < 0 && filled != -EAGAIN))

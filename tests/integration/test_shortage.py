@@ -135,6 +135,32 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+def test_answers_of_the_spawner_wait_until_their_descriptors_fit(own_daemon):
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    client.run("true")
+    own_daemon.settled_fds()
+    os.kill(own_daemon.spawner(), signal.SIGSTOP)
+    asked = [client.request("workspace.open", {"root": str(own_daemon.area.new_directory())}) for _ in range(4)]
+    own_daemon.settled_fds()
+    crowd = []
+    while max(procfs.fds(own_daemon.pid)) >= own_daemon.settled_fds():  # there are free numbers below
+        crowd.append(own_daemon.connect())
+        crowd[-1].request("tools.list")
+        crowd[-1].receive()
+    with Squeezed(own_daemon, own_daemon.pid, "nofile", max(procfs.fds(own_daemon.pid)) + 1):
+        os.kill(own_daemon.spawner(), signal.SIGCONT)
+        time.sleep(1)
+        assert own_daemon.process.poll() is None, own_daemon.log()
+    for number in asked:
+        answer = client.wait(number)
+        assert "result" in answer or answer["error"]["data"]["code"] in ("BUSY", "EXECUTION_ERROR"), answer
+    for one in crowd:
+        one.close()
+    check_works(own_daemon, client)
+    assert "spawner is gone" not in own_daemon.log()
+
+
 def test_connections_leave_descriptors_for_work(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
