@@ -315,7 +315,12 @@ class Daemon:
         def both():
             names = {"cloister-worker": [], "cloister-files": []}
             for pid in procfs.children(self.spawner()):
-                if procfs.is_alive(pid) and procfs.name(pid) != "cloister-spare":
+                if not procfs.is_alive(pid):
+                    continue
+                # What waits is called so, but for its first moment.
+                if " spare" in procfs.command_line(pid) and procfs.age(pid) < 1:
+                    return None
+                if procfs.name(pid) != "cloister-spare":
                     names.setdefault(procfs.name(pid), []).append(pid)
             pairs = list(zip(names["cloister-worker"], names["cloister-files"]))
             # One of a pair may be just going, or the other just coming.

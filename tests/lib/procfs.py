@@ -105,6 +105,15 @@ def mounts_below(path):
     return [line for line in mounts() if f" {path}/" in line]
 
 
+def age(pid):
+    """Seconds since the process was started; 0 for one that has ended."""
+    try:
+        started = int((PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[19])
+    except OSError:
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+
+
 def eventually(condition, seconds=5.0, interval=0.02):
     """Waits until condition() is true: its value, which is false when the time is over."""
     deadline = time.monotonic() + seconds
