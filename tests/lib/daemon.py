@@ -66,7 +66,7 @@ class Account:
         """A subordinate range of ids that nobody else has; the user's removal takes it back."""
         if getattr(self, "first", None):
             return
-        self.first = 1_000_000_000 + (os.getpid() * 8 + Account.ranges) * IDS * 2
+        self.first = 1_000_000_000 + (os.getpid() % 100_000 * 8 + Account.ranges) * IDS * 2
         self.first_gid = self.first + IDS
         self.given, self.count = 0, count
         Account.ranges += 1
