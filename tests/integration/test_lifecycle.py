@@ -215,7 +215,7 @@ def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
                 answer = client.wait(number)
                 assert "result" in answer or answer["error"]["data"]["code"] in ("EXECUTION_ERROR", "SHUTTING_DOWN"), answer
         daemon.process.wait(30)
-        procfs.eventually(lambda: not procfs.having(str(daemon.path)), 20)
+        procfs.eventually(lambda: not procfs.having(str(daemon.path)), 60)
         assert not procfs.having(str(daemon.path)), [
             (procfs.name(pid), procfs.status(pid), procfs.command_line(pid)) for pid in procfs.having(str(daemon.path))]
         daemon.stop()
