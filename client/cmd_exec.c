@@ -75,18 +75,6 @@ static void print_end(const struct cloister_message *reply, void *context)
 	print_line(observation);
 }
 
-static ssize_t read_stdin(void *buffer, size_t size, void *context)
-{
-	ssize_t n = read(STDIN_FILENO, buffer, size);
-
-	(void)context;
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return -EAGAIN;
-	if (n < 0)
-		complain("cannot read stdin: %s", strerror(errno));
-	return n < 0 ? -errno : n;
-}
-
 /* Whether our own input is the command's. A terminal's is not unless it is asked for: what is typed
  * while a command runs is mostly meant for what comes after it. */
 static bool has_input(const struct invocation *invocation)
@@ -112,7 +100,7 @@ static int run_exec(const struct invocation *invocation)
 		.progress = &progress,
 		.output = invocation->json ? print_output : pass_on,
 		.ended = invocation->json ? print_end : NULL,
-		.input = has_input(invocation) ? read_stdin : NULL,
+		.input = has_input(invocation) ? remote_read_stdin : NULL,
 		.input_fd = STDIN_FILENO,
 	};
 

@@ -6,13 +6,13 @@
  */
 #include "client/command.h"
 #include "client/progress.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/transfer.h"
 #include "client/tree_source.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -85,18 +85,6 @@ static ssize_t read_tree(void *buffer, size_t size, void *context)
 	return (ssize_t)tree_source_read(put->source, buffer, size);
 }
 
-static ssize_t read_archive(void *buffer, size_t size, void *context)
-{
-	ssize_t n = read(STDIN_FILENO, buffer, size);
-
-	(void)context;
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return -EAGAIN;
-	if (n < 0)
-		complain("cannot read stdin: %s", strerror(errno));
-	return n < 0 ? -errno : n;
-}
-
 static int print_result(const struct put *put, bool json, int status)
 {
 	struct tree_source_result result = {0};
@@ -118,8 +106,8 @@ static int put_all(struct put *put, struct session *session, const char *from, c
 	int status;
 
 	if (strcmp(from, "-") == 0)
-		return transfer_run(
-			&put->transfer, session, put_script, "d", to, read_archive, STDIN_FILENO);
+		return transfer_run(&put->transfer, session, put_script, "d", to, remote_read_stdin,
+			STDIN_FILENO);
 	put->known = known_files_new();
 	if (!put->known || tree_source_new(from, &owner, &put->source) < 0)
 		return STATUS_TOOL_FAILED;

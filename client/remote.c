@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 /* How long a cancelled call may take to be answered: what ending a command takes, and a little
  * more. */
@@ -343,4 +344,16 @@ struct remote_end remote_run(struct cloister *cloister, const struct remote_call
 	if (!remote.answered)
 		remote.end.status = remote.status != STATUS_OK ? remote.status : STATUS_OWN_FAILURE;
 	return remote.end;
+}
+
+ssize_t remote_read_stdin(void *buffer, size_t size, void *context)
+{
+	ssize_t n = read(STDIN_FILENO, buffer, size);
+
+	(void)context;
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return -EAGAIN;
+	if (n < 0)
+		complain("cannot read stdin: %s", strerror(errno));
+	return n < 0 ? -errno : n;
 }

@@ -43,3 +43,6 @@ struct remote_end remote_run(struct cloister *cloister, const struct remote_call
 
 /** Writes to @fd, and waits for room there, until a signal comes. As output(). */
 int remote_write(struct remote *remote, int fd, const void *data, size_t len);
+
+/** Our own standard input, as a call's; what fails is said. @context is not used. */
+ssize_t remote_read_stdin(void *buffer, size_t size, void *context);
