@@ -337,6 +337,7 @@ def test_the_chown_that_is_named_is_the_remedy(host):
         assert error.name == "FORBIDDEN"
         command = re.search(r"chown -R \d+:\d+ .*", error.message).group(0)
         subprocess.run(shlex.split(command), check=True)
+        daemon.account.note_given(path)
         clients[2].call("workspace.open", {"root": str(path)})
         assert clients[2].run("cat f; touch g; stat -c %u f g .")["stdout"].split() == ["text1000", "1000", "1000"]
 

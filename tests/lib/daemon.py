@@ -68,7 +68,7 @@ class Account:
             return
         self.first = 1_000_000_000 + (os.getpid() % 100_000 * 8 + Account.ranges) * IDS * 2
         self.first_gid = self.first + IDS
-        self.given, self.count = 0, count
+        self.given, self.count = set(), count
         Account.ranges += 1
         subprocess.run(
             ["usermod", "--add-subuids", f"{self.first}-{self.first + count - 1}", "--add-subgids",
@@ -76,10 +76,15 @@ class Account:
 
     def give_away(self, path):
         """The directory's owner becomes an id of the range that no other directory has: that id."""
-        self.given += 1
+        n = next(n for n in range(1, self.count) if n not in self.given)
         with acting_as(os.getuid()):
-            os.lchown(path, self.first + self.given, self.first_gid + self.given)
-        return self.given
+            os.lchown(path, self.first + n, self.first_gid + n)
+        self.note_given(path)
+        return n
+
+    def note_given(self, path):
+        """The directory keeps its id of the range, whoever gave it: give_away() gives it to none."""
+        self.given.add(os.lstat(path).st_uid - self.first)
 
     def as_user(self):
         """Arguments for subprocess, to start a program as this user and nothing more."""

@@ -100,7 +100,7 @@ class InstalledDaemon(Daemon):
         self.account = copy.copy(area.account)  # the user, but with the service's ids
         self.account.first, count = subordinate()
         self.account.first_gid, _ = subordinate("gid")
-        self.account.given = count // 4
+        self.account.given = set(range(count // 4))
         self.socket, self.control_socket = AGENTS, ADMINS
         self.state, self.log_path = STATE, None
         configure("suite", f"[tenant {self.account.name}]\nusers = {self.account.name}\nmanaged = yes\n"
