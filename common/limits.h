@@ -109,6 +109,10 @@
 
 #define LIMIT_SLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
 
+/* Where cloisterd may come before what commands compute, setpriority(2) and sched(7). */
+#define LIMIT_SUPERVISOR_NICE (-10)
+#define LIMIT_AUTOGROUP_NICE  (-20) /* 87 times a command's session */
+
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_BYTES       (1 * GIB)
 #define LIMIT_TMP_INODES      200000

@@ -512,6 +512,7 @@ int main(int argc, char **argv)
 	if (daemon.options.check)
 		return check_config(daemon.options.config);
 	read_config(&daemon);
+	startup_come_first();
 	if (startup_leave_root(daemon.options.user,
 		    daemon.service.config && is_system_mode(&daemon), &message) < 0)
 		die_with(message);

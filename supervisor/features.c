@@ -103,6 +103,12 @@ static bool may_limit_cores(const struct cgroup *cgroup)
 	return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1;
 }
 
+/* By a share of a cgroup's, or by what startup_come_first() did. */
+static bool comes_first(const struct cgroup *cgroup)
+{
+	return has_cpu(cgroup) || getpriority(PRIO_PROCESS, 0) < 0;
+}
+
 static bool has_calls(const struct cgroup *cgroup)
 {
 	(void)cgroup;
@@ -144,6 +150,10 @@ static const struct feature {
 		NULL},
 	{"cpu_controller", has_cpu, "delegate the cpu controller to cloisterd's cgroup: " DELEGATE,
 		"one workspace can take all processors from the others", NULL},
+	{"cpu_priority", comes_first,
+		"delegate the cpu controller to cloisterd's cgroup; or start cloisterd as root, "
+		"which it leaves, or with LimitNICE=-20 in its unit",
+		"where commands keep all processors busy, small calls wait for their turns", NULL},
 	{"io_controller", has_io,
 		"delegate the io controller to cloisterd's cgroup, on a kernel that has "
 		"io.weight: " DELEGATE,

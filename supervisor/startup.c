@@ -114,6 +114,18 @@ void startup_raise_file_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void startup_come_first(void)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (getpriority(PRIO_PROCESS, 0) == 0)
+		(void)setpriority(PRIO_PROCESS, 0, LIMIT_SUPERVISOR_NICE);
+	if (getsid(0) == getpid())
+		fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)dprintf(fd, "%d", LIMIT_AUTOGROUP_NICE);
+}
+
 void startup_keep_memory(void)
 {
 	(void)mallopt(M_TRIM_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES);

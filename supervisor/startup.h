@@ -30,6 +30,16 @@ void startup_close_inherited(unsigned keep);
 void startup_raise_file_limit(void);
 
 /**
+ * Before root is left, if it is root: calls pass through cloisterd and files processes, which come
+ * before what commands compute where cloisterd has the right to that (CAP_SYS_NICE, RLIMIT_NICE):
+ * by its nice value, unless the administrator chose one, and by its session's, where the kernel
+ * gives each session a share of the CPUs (sched_autogroup_enabled, sched(7)). Only of a session
+ * that it leads: another's is not ours to prefer. The spawner and files processes stay in that
+ * session; commands and searches, which take long, are none of it.
+ */
+void startup_come_first(void);
+
+/**
  * Freed memory up to LIMIT_MEMORY_KEPT_BYTES is used again instead of being given back, which would
  * cost a page fault for every page of the next large answer. mallopt(3).
  */

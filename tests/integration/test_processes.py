@@ -2,10 +2,12 @@
 """What each process holds and may do, seen from the host, and what a command sees from inside."""
 
 import collections
+import fcntl
 import os
-import pathlib
+import pty
 import re
 import subprocess
+import termios
 import time
 
 import procfs
@@ -195,12 +197,49 @@ def test_what_is_not_dumpable(cell):
         assert os.stat(f"/proc/{cell.everything[name]}/environ").st_uid == 0, name
 
 
-def test_files_processes_are_sessions_of_their_own(cell):
-    """Which is what the kernel may give shares of the CPUs to."""
-    assert os.getsid(cell.files) == cell.files
-    groups = {name: pathlib.Path(f"/proc/{cell.everything[name]}/autogroup") for name in ("spawner", "files", "shell")}
-    if groups["files"].exists():
-        assert len({path.read_text().split()[0] for path in groups.values()}) == 3
+def test_files_processes_are_in_the_spawners_session(cell):
+    """Which may have a share of the CPUs to answer small calls with; what takes long is not in it."""
+    assert os.getsid(cell.files) == os.getsid(cell.spawner) == cell.spawner != os.getsid(cell.daemon.pid)
+
+
+def terminal_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[4])
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_session_with_a_terminal_is_left(start_daemon, account, terminal):
+    """No process of a workspace has one to read from or to type on. Without, cloisterd's stays the files processes'."""
+    controller, own = pty.openpty()
+    os.fchown(own, account.uid, -1)
+    try:
+        daemon = start_daemon(start_new_session=True,
+                              preexec_fn=(lambda: fcntl.ioctl(own, termios.TIOCSCTTY)) if terminal else None)
+        cell = Cell(daemon)
+        assert bool(terminal_of(daemon.pid)) == terminal
+        others = [pid for name, pid in cell.everything.items() if name != "cloisterd"]
+        assert [terminal_of(pid) for pid in others] == [0] * len(others)
+        assert os.getsid(cell.files) == os.getsid(cell.spawner) == (cell.spawner if terminal else daemon.pid)
+        assert os.getpgid(cell.spawner) == cell.spawner
+        daemon.stop()
+    finally:
+        os.close(controller)
+        os.close(own)
+
+
+def test_searches_are_sessions_of_their_own(cell):
+    client = cell.daemon.connect()
+    path = cell.daemon.new_workspace(client)
+    with acting_as(cell.daemon.account.uid):
+        (path / "0").write_bytes(b"some line of text\n" * 3000000)
+        for i in range(1, 100):
+            os.link(path / "0", path / str(i))
+    _, files = cell.daemon.cells()[-1]
+    number = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
+    (job,) = procfs.eventually(lambda: procfs.children(files))
+    assert procfs.eventually(lambda: os.getsid(job) == job)
+    client.cancel(number)
+    client.call("workspace.close", {"workspace": str(path)})
 
 
 def test_commands_are_sessions_of_their_own(cell):

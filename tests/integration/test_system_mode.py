@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -198,6 +199,48 @@ def test_no_new_privs_without_capabilities_is_said(area):
         **area.account.as_user(), capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert "AmbientCapabilities" in ended.stderr
+
+
+def autogroup(pid):
+    """(its group, the nice value of that) where the kernel has them: as sched(7)."""
+    path = pathlib.Path(f"/proc/{pid}/autogroup")
+    found = re.fullmatch(r"/autogroup-(\d+) nice (-?\d+)\n", path.read_text() if path.exists() else "")
+    return found and (found[1], int(found[2]))
+
+
+def nice(pid):
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
+@pytest.mark.parametrize("way", ["root", "allowed", "helpers"])
+def test_who_comes_first(start_system, area, way):
+    """Where cloisterd may, it and those who answer small calls come before what commands compute, and
+    nothing that a tenant starts has that right or place."""
+    name = area.account.name
+    lines = [f"admin_group = {name}"] + ([f"user = {name}"] if way == "root" else [])
+    allowed = {"launcher": ["setpriv", "--reuid", name, "--regid", name, "--clear-groups", "--inh-caps", "+sys_nice",
+                            "--ambient-caps", "+sys_nice", "--"]} if way == "allowed" else {}
+    daemon = start_system("helpers" if way == "allowed" else way, start_new_session=True,
+                          config=system_config(area, *lines), **allowed)
+    first = way != "helpers"
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    number = client.begin("run_command", {"command": "exec sleep 600"})
+    worker, files = daemon.cells()[-1]
+    sleep = procfs.eventually(lambda: [pid for pid in procfs.descendants(worker) if procfs.name(pid) == "sleep"])[0]
+    assert nice(daemon.pid) == (-10 if first else 0)
+    assert [nice(pid) for pid in (daemon.spawner(), worker, files, sleep)] == [0] * 4
+    groups = [autogroup(pid) for pid in (daemon.pid, daemon.spawner(), files, sleep)]
+    if all(groups):
+        assert [value for _, value in groups] == [-20 if first else 0] * 3 + [0]
+        assert len({group for group, _ in groups[:3]}) == 1 and groups[3][0] != groups[0][0]
+    client.cancel(number)
+    with daemon.control() as control:
+        (found,) = [row for row in control.call("doctor")["features"] if row["feature"] == "cpu_priority"]
+        (cpu,) = [row for row in control.call("doctor")["features"] if row["feature"] == "cpu_controller"]
+    assert found["present"] == (first or cpu["present"])
+    output = client.run("nice -n -1 nice 2>/dev/null; grep nice /proc/self/limits")["stdout"]
+    assert output.split() == ["0", "Max", "nice", "priority", "0", "0"]
 
 
 # Whose is what

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 struct job {
 	pid_t pid; /* 0: unused */
@@ -42,6 +43,8 @@ static _Noreturn void run(
 	/* The descriptor names the parent's table. */
 	own.proc_self_fd = -1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* With a session's share of the CPUs, and not that of those who answer small calls. */
+	setsid();
 	if (!reply)
 		_exit(1);
 	function(&own, request, reply);

@@ -102,17 +102,6 @@ static int ask_for_short_slices(void *context)
 	return 0;
 }
 
-/*
- * Where the kernel gives each session its share of the CPUs (sched_autogroup_enabled, sched(7)), a
- * files process that stayed in the spawner's would share one share with the files processes, jobs
- * and workers of everybody else.
- */
-static int be_a_session(void *context)
-{
-	(void)context;
-	return setsid() < 0 ? -errno : 0;
-}
-
 static int drop_capabilities(void *context)
 {
 	(void)context;
@@ -140,7 +129,6 @@ int files_setup_ahead(struct root *root, const char **ret_step)
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"make mounts private", setup_private_mounts},
 		{"open a proc of its own", open_own_proc},
-		{"become a session of its own", be_a_session},
 		{"ask for short slices of the CPU", ask_for_short_slices},
 		{"empty the bounding set", setup_empty_bounding_set},
 	};

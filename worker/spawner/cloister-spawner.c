@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -217,6 +218,32 @@ static void set_up(struct spawner *spawner)
 		die("answer", errno);
 }
 
+/*
+ * Away from the terminal that cloisterd may have been started on: no workspace's process is to have
+ * it. A session without one, which cloisterd leads, stays theirs: it may have a share of the CPUs
+ * that is for files processes too, see startup_come_first().
+ */
+static void leave_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0 || errno != ENXIO || getsid(0) != getppid())
+		setsid();
+	else
+		setpgid(0, 0);
+	close_fd(&fd);
+}
+
+/* cloisterd's own nice value, and the right to such, are not for what tenants start. */
+static void be_as_others(void)
+{
+	static const struct rlimit none;
+
+	(void)setrlimit(RLIMIT_NICE, &none);
+	if (getpriority(PRIO_PROCESS, 0) < 0)
+		(void)setpriority(PRIO_PROCESS, 0, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static struct spawner spawner;
@@ -228,9 +255,8 @@ int main(int argc, char **argv)
 		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	signal(SIGPIPE, SIG_IGN);
-	/* Away from the terminal that cloisterd may have been started on: no workspace's process is
-	 * to have it. */
-	setsid();
+	leave_terminal();
+	be_as_others();
 	channel_init(&spawner.channel, FD_SPAWNER_CHANNEL, FD_SPAWNER_CHANNEL, CHANNEL_TAKES_FDS);
 	spawner.setup = (struct spawner_setup){
 		.channel = &spawner.channel, .uid = geteuid(), .gid = getegid()};
