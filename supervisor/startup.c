@@ -19,6 +19,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 /* What the maps of the spawner are written with; the rest goes with the user's change. */
 static int keep_mapping_capabilities(void)
@@ -116,14 +118,18 @@ void startup_raise_file_limit(void)
 
 void startup_come_first(void)
 {
+	/* Without CAP_SYS_ADMIN the kernel takes ten a second, of the whole host. */
+	const struct timespec pause = {.tv_nsec = 100 * 1000000L};
 	_cleanup_close_ int fd = -1;
 
 	if (getpriority(PRIO_PROCESS, 0) == 0)
 		(void)setpriority(PRIO_PROCESS, 0, LIMIT_SUPERVISOR_NICE);
 	if (getsid(0) == getpid())
 		fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0)
-		(void)dprintf(fd, "%d", LIMIT_AUTOGROUP_NICE);
+	for (int i = 0; fd >= 0 && i < 5; i++)
+		if (dprintf(fd, "%d", LIMIT_AUTOGROUP_NICE) >= 0 || errno != EAGAIN ||
+			nanosleep(&pause, NULL) < 0)
+			break;
 }
 
 void startup_keep_memory(void)

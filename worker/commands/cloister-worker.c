@@ -92,7 +92,7 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 	return r;
 }
 
-/* What is asked meanwhile waits in the channel: nothing is looked at without the filter. */
+/* What is asked meanwhile waits in the channel: nothing is looked at before all is done. */
 static int get_ready(struct channel *channel, struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret)
 {
@@ -101,7 +101,7 @@ static int get_ready(struct channel *channel, struct worker_setup *setup,
 	if (r == 0)
 		r = channel_flush(channel);
 	if (r == 0)
-		r = worker_setup_filter(setup);
+		r = worker_setup_late(setup);
 	return r < 0 ? r : command_table_new(channel->out, setup, cgroups, ret);
 }
 

@@ -448,12 +448,14 @@ int root_attach_workspace(void *context)
 int root_enter(void *context)
 {
 	(void)context;
-	if (syscall(SYS_pivot_root, ".", ".") < 0)
-		return -errno;
-	/* The old root now lies over the new one, and "." is still the new one below it. */
-	if (umount2(".", MNT_DETACH) < 0)
-		return -errno;
-	return chdir("/") < 0 ? -errno : 0;
+	/* The old root now lies over the new one, where no path comes by. */
+	return syscall(SYS_pivot_root, ".", ".") < 0 || chdir("/") < 0 ? -errno : 0;
+}
+
+int root_leave_host(void *context)
+{
+	(void)context;
+	return umount2("/", MNT_DETACH) < 0 ? -errno : 0;
 }
 
 /* A mount that another one covers is out of commands' reach too, and passed over. */

@@ -20,7 +20,8 @@ int root_bind_readonly(void *context); /* what the tenant's configuration adds t
 int root_mount_proc(
 	void *context); /* while an unmasked proc is still in sight: later it would be EPERM */
 int root_attach_workspace(void *context); /* at its visible path */
-int root_enter(void *context);            /* pivot_root, and the host's root is gone */
+int root_enter(void *context);            /* pivot_root: the host's root is out of reach */
+int root_leave_host(void *context);       /* and gone */
 /* Every cgroup file system in sight: a workspace that is a whole root has the host's, and with it
  * the limits of this and other groups of the user. */
 int root_protect_cgroups(void *context);

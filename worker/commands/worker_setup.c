@@ -170,6 +170,13 @@ static int keep_sys_admin_only(void *context)
 	return confine_keep_capabilities(keep, ARRAY_SIZE(keep));
 }
 
+static int install_filter(void *context)
+{
+	struct worker_setup *setup = context;
+
+	return command_filter_install(&setup->pass);
+}
+
 /* clang-format off */
 
 /* What needs nothing of a workspace, and no ids. */
@@ -205,7 +212,6 @@ static const struct setup_step last_steps[] = {
 	{"show the tenant's readonly_paths", root_bind_readonly},
 	{"attach the workspace", root_attach_workspace},
 	{"enter the root", root_enter},
-	{"make cgroups read-only", root_protect_cgroups},
 	{"make the root read-only", root_make_read_only},
 	{"limit the size of files", limit_file_size},
 	{"go to the workspace", go_to_workspace},
@@ -213,8 +219,14 @@ static const struct setup_step last_steps[] = {
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 	{"no new privileges", setup_no_new_privs},
 	{"become non-dumpable", setup_non_dumpable},
-	/* Landlock is each command's own: the worker mounts. Their system call filter comes after
-	 * COMMAND_READY: worker_setup_filter. */
+	/* Landlock is each command's own: the worker mounts. */
+};
+
+/* What takes the kernel long. */
+static const struct setup_step late_steps[] = {
+	{"leave the host's root", root_leave_host},
+	{"make cgroups read-only", root_protect_cgroups},
+	{"install the commands' system call filter", install_filter},
 };
 /* clang-format on */
 
@@ -263,7 +275,9 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 	return r;
 }
 
-int worker_setup_filter(struct worker_setup *setup)
+int worker_setup_late(struct worker_setup *setup)
 {
-	return command_filter_install(&setup->pass);
+	const char *step;
+
+	return setup_run(late_steps, ARRAY_SIZE(late_steps), setup, &step);
 }

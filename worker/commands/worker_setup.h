@@ -33,12 +33,12 @@ struct worker_setup {
 int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **ret_step);
 
 /**
- * The last of it: installs the commands' system call filter, which stands over the worker too. It
- * takes the kernel a quarter of a millisecond to compile, and cannot fail for anything that a host
- * lacks or a workspace is; so it comes when the worker has said that it is ready, and before it
- * reads what is asked of it. 0 or -errno.
+ * The last of it: the host's root goes, and the commands' system call filter comes, which stands
+ * over the worker too. Both take the kernel a quarter of a millisecond, and cannot fail for
+ * anything that a host lacks or a workspace is; so this comes when the worker has said that it is
+ * ready, and before it reads what is asked of it. 0 or -errno.
  */
-int worker_setup_filter(struct worker_setup *setup);
+int worker_setup_late(struct worker_setup *setup);
 
 /** Runs the worker's ordered set-up, or what is left of it. 0, or -errno with the failed step's
  * name in @ret_step. */

@@ -9,6 +9,7 @@
 #include "common/fixed_fds.h"
 #include "common/wire_files.h"
 #include "common/wire_spawner.h"
+#include "worker/files/files_filter.h"
 #include "worker/files/files_serve.h"
 #include "worker/files/files_setup.h"
 #include "worker/setup.h"
@@ -57,6 +58,9 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = channel_flush(&channel);
 	files_setup_done(&root);
+	/* What is asked meanwhile waits in the channel. */
+	if (r == 0)
+		r = files_filter_install();
 	if (r == 0)
 		r = files_serve(&channel, &root);
 	return r < 0 ? 1 : 0;

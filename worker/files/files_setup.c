@@ -10,7 +10,6 @@
 #include "common/fixed_fds.h"
 #include "common/short_slice.h"
 #include "worker/confine.h"
-#include "worker/files/files_filter.h"
 #include "worker/files/files_wall.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
@@ -115,12 +114,6 @@ static int stand_behind_wall(void *context)
 	return files_wall(root->fd);
 }
 
-static int filter_system_calls(void *context)
-{
-	(void)context;
-	return files_filter_install();
-}
-
 int files_setup_ahead(struct root *root, const char **ret_step)
 {
 	/* What needs nothing of a workspace, and no ids. */
@@ -155,7 +148,6 @@ int files_setup(struct root *root, const char **ret_step)
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
 		{"stand behind Landlock", stand_behind_wall},
-		{"install the system call filter", filter_system_calls},
 	};
 
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);

@@ -13,6 +13,8 @@ void files_setup_done(struct root *root);
 
 /**
  * Runs the rest of the files process's ordered set-up and fills @root, whose visible field the
- * caller has set. 0, or -errno with the failed step's name in @ret_step.
+ * caller has set. What then lacks is the system call filter, which takes the kernel long and cannot
+ * fail for anything that a host lacks or a workspace is. 0, or -errno with the failed step's name
+ * in @ret_step.
  */
 int files_setup(struct root *root, const char **ret_step);
