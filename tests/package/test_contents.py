@@ -13,6 +13,7 @@ from scratch_root import ROOT, run
 OURS = ("cloister", "cloister-client", "libcloister0", "libcloister-dev")
 PROGRAMS = {"cloister": 5, "cloister-client": 1, "libcloister0": 1}
 FILES = pathlib.Path(__file__).with_name("files.txt")
+LINTIAN_FIELDS = pathlib.Path("/usr/share/lintian/data/fields/binary-fields")
 PROFILES = "usr/share/cloister/apparmor/cloister"
 
 
@@ -74,10 +75,21 @@ def test_the_debug_symbols_are_of_these_programs(debs):
 
 
 def test_lintian(debs):
-    done = run(tool("lintian"), "--pedantic", "--display-info", "--allow-root", "--fail-on",
-               "error,warning,info,pedantic", debs["changes"], check=False)
-    assert done.returncode == 0, done.stdout
-    assert not re.findall("^[EWIP]:", done.stdout, re.M), done.stdout
+    done = run(tool("lintian"), "--pedantic", "--display-info", "--allow-root", "--fail-on", "none", debs["changes"])
+    found = set(re.findall("^[EWIP]: .*", done.stdout, re.M))
+    # Debian 12's dpkg has this field, and its lintian has not heard of it; of symbols' packages debhelper makes the control.
+    if LINTIAN_FIELDS.exists() and "\nStatic-Built-Using\n" not in LINTIAN_FIELDS.read_text():
+        found -= {f"W: {name}: unknown-field Static-Built-Using" for name in ("cloister", "cloister-dbgsym")}
+    assert not found, done.stdout
+
+
+def test_what_is_linked_from_archives_is_named(debs):
+    """A security update of any of it wants this package built again; of the C library the licence wants the source kept."""
+    def sources(field):
+        return set(re.findall(r"(\S+) \(= \S+\)", run("dpkg-deb", "-f", debs["cloister"], field).stdout))
+    assert {re.sub(r"^gcc-\d+$", "gcc", name) for name in sources("Static-Built-Using")} == {
+        "gcc", "glibc", "libcap2", "pcre2", "vectorscan"}
+    assert sources("Built-Using") == {"glibc"}
 
 
 @pytest.fixture(scope="module")
