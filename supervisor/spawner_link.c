@@ -59,6 +59,9 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 	r = program_open("cloister-spawner", &program);
 	if (r < 0)
 		return r;
+	/* Who may not execute it is told so; of the child nobody would hear why it ended. */
+	if (faccessat(program, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0)
+		return -errno;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	ours = pair[0];

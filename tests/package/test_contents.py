@@ -88,7 +88,7 @@ def test_what_is_linked_from_archives_is_named(debs):
     def sources(field):
         return set(re.findall(r"(\S+) \(= \S+\)", run("dpkg-deb", "-f", debs["cloister"], field).stdout))
     assert {re.sub(r"^gcc-\d+$", "gcc", name) for name in sources("Static-Built-Using")} == {
-        "gcc", "glibc", "libcap2", "pcre2", "vectorscan"}
+        "gcc", "glibc", "libcap2", "libinih", "pcre2", "vectorscan"}
     assert sources("Built-Using") == {"glibc"}
 
 
@@ -127,6 +127,29 @@ def test_user_namespaces_are_the_spawners_alone(profiles):
     libexec = "/usr/libexec/cloister/cloister-"
     assert set(blocks) == {f"{libexec}{name}" for name in ("spawner", "worker", "files")}
     assert [path for path, rules in blocks.items() if "userns" in rules] == [f"{libexec}spawner"]
+
+
+PRELOADED = r"""
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) static void borrow(void) { puts("borrowed"); fflush(stdout); _exit(0); }
+"""
+
+
+def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
+    """From an unconfined process AppArmor attaches a profile and leaves the environment as it is. The programs that
+    have profiles take no library from whoever starts them; one that is linked dynamically does."""
+    source, library = tmp_path / "library.c", tmp_path / "library.so"
+    source.write_text(PRELOADED)
+    run(tool("gcc"), "-shared", "-fPIC", "-o", library, source)
+    environment = {**os.environ, "LD_PRELOAD": str(library), "LD_LIBRARY_PATH": str(tmp_path)}
+    unpacked = profiles.parents[4]
+    assert run(unpacked / "usr/bin/cloisterctl", "--help", env=environment).stdout == "borrowed\n"
+    programs = sorted((unpacked / "usr/libexec/cloister").glob("cloister-*"))
+    assert len(programs) == 3
+    for program in programs:
+        done = run(program, env=environment, check=False)
+        assert done.returncode != 0 and "borrowed" not in done.stdout, program
 
 
 def test_cmake_installs_what_the_packages_have(debs, tmp_path):

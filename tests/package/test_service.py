@@ -155,3 +155,23 @@ def test_purge_ends_everything(service, systemd):
         assert not (service.root.path / name).exists(), name
     assert not [line for name in ("passwd", "group", "subuid", "subgid") for line in service.root.lines(f"etc/{name}")
                 if line.startswith("cloister")]
+
+
+def test_the_spawner_may_be_the_services_alone(service, newer):
+    """Where only named programs make user namespaces, an administrator keeps this one for the service: nobody else runs
+    it, whoever wants an instance of his own is told why there is none, and upgrades leave it at that."""
+    root, spawner = service.root, "/usr/libexec/cloister/cloister-spawner"
+    own = ("runuser", "-u", "alice", "--", "env", "--chdir=/home/alice", "HOME=/home/alice", "cloister", "--private",
+           "--workspace", "/home/alice", "call", "list_directory", "path=.")
+    root.run(*own)
+    root.run("dpkg-statoverride", "--update", "--add", "root", "cloister", "0750", spawner)
+    for package in (None, newer("0.1.0+1")):
+        if package:
+            root.install(package)
+        root.shell("systemctl restart cloister.service")
+        service.wait()
+        assert service.call("alice", "exec", "--", "echo", "served").stdout == "served\n"
+        refused = root.run("runuser", "-u", "alice", "--", spawner, "user", check=False)
+        assert refused.returncode != 0 and "Permission denied" in refused.stdout
+        refused = root.run(*own, check=False)
+        assert refused.returncode == 3 and "cannot start cloister-spawner: Permission denied" in refused.stdout
