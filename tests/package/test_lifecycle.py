@@ -284,6 +284,32 @@ def test_purge_sees_what_is_mounted_behind_a_link(root, debs):
     assert said.returncode != 0 and "unmount it and purge again" in said.stdout
 
 
+def test_purge_of_a_directory_that_is_a_link(root, debs):
+    """What is the service's goes from wherever it was put, with its number, and nothing else does; no link is left."""
+    root.install(debs["cloister"])
+    first, _ = range_of(root, "subuid")
+    root.shell(f"""
+        mkdir -p /disk/other
+        echo precious >/disk/other/file
+        mv /{STATE} /disk/state
+        ln -s /disk/state /{STATE}
+        mkdir -p /{STATE}/workspaces/one/w /srv/volume
+        chown {first + 40000}:{first + 40000} /{STATE}/workspaces/one/w
+        mount --bind /srv/volume /{STATE}/workspaces/one/w
+        rmdir /var/log/cloister
+        ln -s /disk/other /var/log/cloister""")
+    said = root.run("dpkg", "--purge", "cloister", check=False)
+    assert said.returncode != 0 and "/disk/state/workspaces/one/w is mounted: unmount it and purge again" in said.stdout
+    assert range_of(root, "subuid")[0] == first
+    root.shell(f"umount /{STATE}/workspaces/one/w")
+    said = root.run("dpkg", "--purge", "cloister").stdout
+    assert "/var/log/cloister is a link, and /disk/other, which is not the service's, stays" in said
+    assert [path.name for path in (root.path / "disk").iterdir()] == ["other"]
+    assert (root.path / "disk/other/file").read_text() == "precious\n"
+    assert not any((root.path / name).is_symlink() for name in (STATE, "var/log/cloister"))
+    assert "cloister" not in root.read("etc/subuid") + root.read("etc/passwd")
+
+
 def test_processes_of_workspaces_are_seen_while_others_end(root, debs):
     """Purging waits for them, however many other processes come and go on the host."""
     root.install(debs["cloister"])
@@ -311,14 +337,28 @@ def test_processes_of_workspaces_are_seen_while_others_end(root, debs):
     assert missed.endswith("missed 0\n")
 
 
-def test_purge_leaves_a_user_that_was_there_before(root, debs):
-    """Somebody has the name already, and everything of hers stays."""
-    root.shell("useradd -m -K SUB_UID_COUNT=0 -K SUB_GID_COUNT=0 cloister")
+@pytest.mark.parametrize("group", [(), ("--no-user-group", "--gid", "users")])
+def test_purge_leaves_a_user_that_was_there_before(root, debs, group):
+    """Somebody has the name already, and everything of hers stays, with a group of her own or without."""
+    root.run("useradd", "-m", "-K", "SUB_UID_COUNT=0", "-K", "SUB_GID_COUNT=0", *group, "cloister")
     before = {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")}
     root.install(debs["cloister"])
+    # A link to where she lives is no reason to empty that.
+    root.shell(f"rmdir /{STATE}; ln -s /home/cloister /{STATE}; echo precious >/home/cloister/file")
     said = root.run("dpkg", "--purge", "cloister").stdout
     assert {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")} == before
     assert "the user cloister is not the package's, and stays" in said
+    assert root.read("home/cloister/file") == "precious\n" and not (root.path / STATE).is_symlink()
+
+
+def test_purge_leaves_a_group_that_is_a_users_own(root, debs):
+    """An administrator has made one of the groups somebody's first: purging says that it stays, and is done."""
+    root.install(debs["cloister"])
+    root.shell("useradd --no-create-home --gid cloister-admin carol")
+    said = root.run("dpkg", "--purge", "cloister").stdout
+    assert "the group cloister-admin stays" in said
+    assert [line.split(":")[0] for line in root.lines("etc/group") if line.startswith("cloister")] == ["cloister-admin"]
+    assert root.run("dpkg-query", "-W", "cloister", check=False).returncode != 0
 
 
 def test_ranges_given_at_once_do_not_meet(root, debs):
