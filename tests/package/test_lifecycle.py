@@ -194,6 +194,44 @@ def test_conffile_prompts(root, debs, newer):
     assert not (root.path / "etc/cloister").exists()
 
 
+def test_configuring_again_and_back(root, debs, newer):
+    """Configuring that was cut off anywhere goes on; the same version once more, and the version before, change nothing."""
+    root.shell("""
+        printf '#!/bin/sh\n/usr/bin/systemd-sysusers "$@"\nkill -9 $PPID\n' >/usr/local/bin/systemd-sysusers
+        printf '#!/bin/sh\nkill -9 $PPID\n' >/usr/local/bin/usermod
+        chmod 755 /usr/local/bin/*""")
+    assert root.install(debs["cloister"], check=False).returncode != 0
+    assert ids_of(root) and "cloister" not in root.read("etc/subuid")
+    root.run("rm", "/usr/local/bin/systemd-sysusers")
+    assert root.run("dpkg", "--configure", "cloister", check=False).returncode != 0
+    root.shell("printf '#!/bin/sh\n/usr/sbin/usermod \"$@\"\nkill -9 $PPID\n' >/usr/local/bin/usermod")
+    # Of the two files one has a range now, and the other is given the same.
+    assert root.run("dpkg", "--configure", "cloister", check=False).returncode != 0
+    assert range_of(root, "subuid")[1] == SIZE and "cloister" not in root.read("etc/subgid")
+    with open(root.path / "etc/subuid", "a", encoding="utf-8") as file:
+        file.write("carol:10000000:65536\n")
+    root.run("rm", "/usr/local/bin/usermod")
+    root.run("dpkg", "--configure", "cloister")
+    assert range_of(root, "subuid") == range_of(root, "subgid")
+
+    def facts():
+        return identity(root), {name: what for name, what in root.snapshot().items()
+                                if name.startswith((STATE, "var/log/cloister", "etc/cloister"))}
+    first, _ = range_of(root, "subuid")
+    (root.path / STATE / "workspaces/one/w").mkdir(parents=True)
+    os.chown(root.path / STATE / "workspaces/one/w", first + 40000, first + 40000)
+    before = facts()
+    for step in ((debs["cloister"],), (newer("0.1.0+1"),), (debs["cloister"],), ()):
+        if step:
+            root.install(*step)
+        else:
+            root.shell("/var/lib/dpkg/info/cloister.postinst configure 0.1.0")
+        assert facts() == before
+    root.install(newer("0.1.0+2", "# of the newer version"))
+    root.install(debs["cloister"])
+    assert facts() == before, "the configuration is not the older version's again"
+
+
 def test_purge_goes_no_further_than_the_tree(root, debs):
     """Links that workspaces made are removed and not followed; what is mounted there stops it until it is unmounted."""
     root.install(debs["cloister"])
