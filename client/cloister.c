@@ -31,13 +31,16 @@ static const struct command no_command = {
 
 static void print_help(void)
 {
-	puts("usage: cloister [--workspace NAME|DIR] [--socket PATH | --private] COMMAND ...");
+	puts("usage: cloister [--workspace NAME|DIR] [--socket PATH | --private] [--rootfs] "
+	     "[--json] COMMAND ...");
 	puts("Runs LLM agents' tool calls in a workspace and nowhere else.\n\ncommands:");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  cloister %s\n", commands[i]->usage);
 	puts("\nWithout a service, or with --private, a cloisterd of its own is started for DIR\n"
 	     "(default: the current directory) and ended afterwards. Durations: 500ms, 30s, 5m, "
-	     "1h; a bare number is seconds.");
+	     "1h; a bare number is seconds.\n"
+	     "--rootfs: DIR is a whole system, and commands see it as theirs. --json: standard "
+	     "output is JSON and nothing else.");
 }
 
 static const struct command *command_by_name(const char *name)

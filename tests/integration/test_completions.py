@@ -89,15 +89,20 @@ def test_options(shell, area):
               f"packaging/completions/{FILES[shell.name].format(program)}", "options")
 
 
+def client_commands(area):
+    """As the usage without a command names them."""
+    usage = area.run("cloister").stderr.decode()
+    return re.search(r"\] ([a-z]+(?:\|[a-z]+)+) \.\.\.", usage)[1].split("|")
+
+
 def test_options_of_commands(shell, area):
-    for command in ("tools", "call", "exec", "mcp"):
+    for command in client_commands(area):
         agree(shell.long_options(f"cloister {command} --"), manual.known_options(area, "cloister", command),
               f"packaging/completions/{FILES[shell.name].format('cloister')}, {command},", "options")
 
 
 def test_commands(shell, area):
-    usage = area.run("cloister").stderr.decode()
-    agree(shell.names("cloister "), re.search(r"\] ([a-z]+(?:\|[a-z]+)+) \.\.\.", usage)[1].split("|"),
+    agree(shell.names("cloister "), client_commands(area),
           f"packaging/completions/{FILES[shell.name].format('cloister')}", "commands")
     usage = area.run("cloisterctl", "--help").stdout.decode()
     agree(shell.names("cloisterctl "), re.findall(r"^  (\w+) ", usage, re.M),
