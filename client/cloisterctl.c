@@ -106,7 +106,7 @@ static int connect_to_control(const char *named, struct cloister **ret_cloister)
 	if (r < 0)
 		complain_code("NO_SERVICE",
 			"no service answers at %s%s/run/cloister/control.sock (%s): start one with "
-			"`systemctl start cloisterd` or as yourself with `cloisterd`, or name its "
+			"`systemctl start cloister` or as yourself with `cloisterd`, or name its "
 			"socket with --socket PATH",
 			runtime && *runtime == '/' ? path : "",
 			runtime && *runtime == '/' ? ", " : "", strerror(-r));

@@ -119,7 +119,7 @@ static int find_cloisterd(char path[static PATH_MAX])
 {
 	static const char *const beside[] = {"cloisterd", "../sbin/cloisterd"};
 	static const char *const installed[] = {
-		CLOISTER_LIBEXECDIR "/cloisterd", "/usr/sbin/cloisterd"};
+		CLOISTER_SBINDIR "/cloisterd", "/usr/sbin/cloisterd"};
 	char self[PATH_MAX];
 	char *slash;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -140,7 +140,7 @@ static int find_cloisterd(char path[static PATH_MAX])
 	complain("uid %u finds no cloisterd that it may execute, neither beside this program nor "
 		 "in %s "
 		 "(is a directory above it closed to that user?)",
-		(unsigned)geteuid(), CLOISTER_LIBEXECDIR);
+		(unsigned)geteuid(), CLOISTER_SBINDIR);
 	return -ENOENT;
 }
 

@@ -77,7 +77,7 @@ static int connect_session(const struct invocation *invocation, const char *name
 		complain_code("NO_SERVICE",
 			"no service answers at %s/run/user/%u/cloister/agent.sock or "
 			"/run/cloister/agent.sock, and the managed workspace '%s' needs one: start "
-			"`systemctl start cloisterd`, or `cloisterd` as yourself. A directory "
+			"`systemctl start cloister`, or `cloisterd` as yourself. A directory "
 			"needs none: "
 			"--workspace ./%s starts a private one",
 			runtime && *runtime == '/' ? "$XDG_RUNTIME_DIR/cloister/agent.sock, " : "",

@@ -2,6 +2,7 @@
 """Installing, upgrading, removing and purging cloister in a Debian of its own: what is left, and whose it is."""
 
 import os
+import re
 import stat
 
 import pytest
@@ -89,6 +90,24 @@ def test_install_and_purge(root, debs):
     assert user_database(root) == users
     assert root.snapshot() == before
     assert not (root.path / "run/cloister").exists() and root.processes() == {}
+
+
+def test_who_finds_no_service_is_told_how_to_start_one(root, debs):
+    """By the name that its unit has; and the client alone says where it looks for what a private instance needs."""
+    root.shell("useradd -m alice")
+    root.install(debs["cloister-client"])
+
+    def said(*words):
+        done = root.run("runuser", "-u", "alice", "--", *words, check=False)
+        assert done.returncode == 3, done.stdout
+        return done.stdout
+
+    assert "neither beside this program nor in /usr/sbin " in said(
+        "cloister", "--private", "--workspace", "/home/alice", "call", "list_directory", "path=.")
+    root.install(debs["cloister"])
+    for words in ("cloister", "--workspace", "w", "call", "list_directory", "path=."), ("cloisterctl", "status"):
+        (unit,) = re.findall("`systemctl start ([^` ]+)`", said(*words))
+        assert (root.path / f"lib/systemd/system/{unit}.service").exists(), unit
 
 
 def test_remove_keeps_and_reinstall_finds(root, debs):
