@@ -13,6 +13,7 @@ from scratch_root import ROOT, run
 OURS = ("cloister", "cloister-client", "libcloister0", "libcloister-dev")
 PROGRAMS = {"cloister": 5, "cloister-client": 1, "libcloister0": 1}
 FILES = pathlib.Path(__file__).with_name("files.txt")
+CONTROL = ROOT / "packaging" / "debian" / "control"
 LINTIAN_FIELDS = pathlib.Path("/usr/share/lintian/data/fields/binary-fields")
 PROFILES = "usr/share/cloister/apparmor/cloister"
 
@@ -150,6 +151,22 @@ def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
     for program in programs:
         done = run(program, env=environment, check=False)
         assert done.returncode != 0 and "borrowed" not in done.stdout, program
+
+
+def test_a_build_without_systemd(tmp_path):
+    """What systemd.pc says is asked where it is; a build has only what Build-Depends names, and puts units where they are
+    then looked for."""
+    assert "systemd" not in re.search("Build-Depends:(.*?)Standards", CONTROL.read_text(), re.S).group(1)
+    wrapper = tmp_path / "pkg-config"
+    wrapper.write_text('#!/bin/sh\nfor word; do case $word in systemd*) exit 1 ;; esac; done\nexec pkg-config "$@"\n')
+    wrapper.chmod(0o755)
+    rules = ("make", "-n", "-f", CONTROL.with_name("rules"))
+    configure = run(*rules, "override_dh_auto_configure").stdout.replace("\\\n", " ")
+    options = [word for word in configure.split() if word.startswith("-D")]
+    run("cmake", "-S", ROOT, "-B", tmp_path / "built", "-DCMAKE_INSTALL_PREFIX=/usr", *options,
+        env={**os.environ, "PKG_CONFIG": str(wrapper)})
+    (directory,) = re.findall("^CLOISTER_SYSTEM_UNIT_DIR:.*=(.*)$", (tmp_path / "built/CMakeCache.txt").read_text(), re.M)
+    assert run(*rules, "override_dh_install").stdout.splitlines()[-1].split()[-1] == directory.removeprefix("/")
 
 
 def test_cmake_installs_what_the_packages_have(debs, tmp_path):
