@@ -81,7 +81,8 @@
 #define LIMIT_TERM_GRACE_MS     5000    /* from SIGTERM to SIGKILL */
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
-#define LIMIT_WORKSPACE_OPEN_MS 10000
+#define LIMIT_WORKSPACE_OPEN_MS 10000 /* of its processes, once the spawner has started them */
+#define LIMIT_SPAWNER_SILENT_MS 20000 /* with something asked: it hangs, and everything ends */
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
 #define LIMIT_REST_MIN_MS    20
 #define LIMIT_REST_MAX_MS    1000

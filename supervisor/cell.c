@@ -295,7 +295,7 @@ static void open_both(struct cell *cell)
 	struct spawner_open request;
 	int r, root;
 
-	enter(cell, STATE_OPENING);
+	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
 	cell->failed = cell->idle = cell->refused = cell->died_ahead = false;
 	cell->owner->describe(cell->context, &request, &root);
 	cell->was_ahead = spare_cells_take(cell->spares, &request, peers);

@@ -5,6 +5,7 @@
 #include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/limits.h"
 #include "common/program.h"
 #include "supervisor/id_range.h"
 #include "supervisor/log.h"
@@ -24,6 +25,7 @@
 
 #define READY_TIMEOUT_MS 10000
 #define END_WAIT_MS      1000
+#define LOOK_MS          1000 /* how often it is looked whether an answer is overdue */
 
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
@@ -39,6 +41,9 @@ struct spawner_link {
 	bool is_lost;
 	uint64_t last_cell;
 	LIST_HEAD(, pending_cell) pending;
+	size_t unanswered; /* pending, and what was forgotten */
+	unsigned silent;   /* looks since it last answered, or was asked with nothing unanswered */
+	struct event *look;
 	struct event *readable;
 	struct event *writable;
 	struct event *retry;
@@ -211,9 +216,12 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
 	bool opened = is_opened(frame);
 
+	link->silent = 0;
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
 			       setup_failure_get(frame->payload, &failure) < 0))
 		return -EBADMSG;
+	if (link->unanswered > 0)
+		link->unanswered--;
 	if (!pending) {
 		drop_pidfds(frame);
 		return 0;
@@ -255,6 +263,7 @@ static void lose(struct spawner_link *link)
 	event_del(link->writable);
 	event_del(link->retry);
 	event_del(link->resume);
+	event_del(link->look);
 	link->lost(link->context);
 	answer_all(link);
 }
@@ -340,6 +349,31 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 		lose(link);
 }
 
+/*
+ * One that hangs is as good as dead, and is killed, so that nothing comes of it later. Looks are
+ * counted, and not the time: of a cloisterd that itself stood still, frozen with its service, only
+ * one is overdue. What waits for our own descriptors or memory is no silence of the spawner's.
+ */
+static void on_look(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+
+	(void)fd;
+	(void)what;
+	if (link->unanswered == 0 || event_pending(link->resume, EV_TIMEOUT, NULL) ||
+		event_pending(link->retry, EV_TIMEOUT, NULL))
+		link->silent = 0;
+	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
+		log_error("cloister-spawner has answered nothing for %d seconds: it is killed",
+			LIMIT_SPAWNER_SILENT_MS / 1000);
+		kill(link->pid, SIGKILL);
+		lose(link);
+		return;
+	}
+	if (link->unanswered == 0)
+		event_del(link->look);
+}
+
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context)
 {
@@ -351,10 +385,21 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
 	link->retry = event_new(base, -1, 0, on_writable, link);
 	link->resume = event_new(base, -1, 0, on_resume, link);
-	if (!link->readable || !link->writable || !link->retry || !link->resume ||
+	link->look = event_new(base, -1, EV_PERSIST, on_look, link);
+	if (!link->readable || !link->writable || !link->retry || !link->resume || !link->look ||
 		event_add(link->readable, NULL) < 0)
 		return -ENOMEM;
 	return keep_reserve(link);
+}
+
+static void await_answer(struct spawner_link *link)
+{
+	static const struct timeval interval = {.tv_sec = LOOK_MS / 1000};
+
+	if (link->unanswered++ == 0)
+		link->silent = 0;
+	if (!event_pending(link->look, EV_TIMEOUT, NULL))
+		event_add(link->look, &interval);
 }
 
 /* Sends what @frame has, whose descriptors are taken, and remembers who waits for the answer. */
@@ -378,6 +423,7 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 		return r;
 	}
 	LIST_INSERT_HEAD(&link->pending, pending, entry);
+	await_answer(link);
 	event_active(link->writable, EV_WRITE, 0);
 	*ret_number = pending->cell;
 	return 0;
@@ -446,6 +492,8 @@ void spawner_link_free(struct spawner_link *link)
 		event_free(link->retry);
 	if (link->resume)
 		event_free(link->resume);
+	if (link->look)
+		event_free(link->look);
 	drop_reserve(link);
 	channel_done(&link->channel);
 	if (link->pid > 0)

@@ -3,7 +3,7 @@
 
 /*
  * cloisterd's end of cloister-spawner, the one peer that has never touched a workspace and the one
- * whose descriptors are taken. Its death is cloisterd's.
+ * whose descriptors are taken. Its death is cloisterd's, and its silence its death.
  */
 
 #include "common/wire_spawner.h"
@@ -33,7 +33,8 @@ int spawner_link_start(
  * before any cell that is asked for later. */
 void spawner_link_reload(struct spawner_link *link);
 
-/** Serves the link from @base. @lost is called once if the spawner is gone. 0 or -errno. */
+/** Serves the link from @base. @lost is called once if the spawner is gone, or was killed because
+ * it answered nothing for LIMIT_SPAWNER_SILENT_MS. 0 or -errno. */
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context);
 

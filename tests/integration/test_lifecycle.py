@@ -527,6 +527,69 @@ def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, 
         assert client.observe("run_command", {"command": "echo well"}, workspace=name)["success"]
 
 
+# A spawner that hangs
+
+
+SPAWNER_SILENT = 20  # seconds: LIMIT_SPAWNER_SILENT_MS
+
+
+def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
+    """And not one that stood still as long as cloisterd did, as the processes of a frozen service do."""
+    hung, frozen = start_daemon(), start_daemon()
+    client, other = hung.connect(), frozen.connect()
+    begin_all_kinds(client, hung.new_workspace(client), marker)
+    frozen.new_workspace(other)
+    spawner, processes = frozen.spawner(), procfs.descendants(hung.pid)
+    os.kill(spawner, signal.SIGSTOP)
+    path = frozen.area.new_directory()
+    if frozen.system:
+        frozen.account.give_away(path)
+    late = other.request("workspace.open", {"root": str(path)})
+    assert other.call("tools.list")  # acted on after it
+    os.kill(frozen.pid, signal.SIGSTOP)
+    os.kill(hung.spawner(), signal.SIGSTOP)
+    try:
+        with pytest.raises(RpcError) as caught:
+            hung.connect().call("workspace.open", {"workspace": "hung"}, timeout=SPAWNER_SILENT + 40)
+        assert caught.value.name in ("EXECUTION_ERROR", "SHUTTING_DOWN"), caught.value
+        assert hung.process.wait(40) == 1
+        assert f"cloister-spawner has answered nothing for {SPAWNER_SILENT} seconds" in hung.log()
+        assert_gone(processes, marker, 20)
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    assert other.call("tools.list")
+    time.sleep(2)  # of a cloisterd that took its own time for the spawner's, this is the end
+    os.kill(spawner, signal.SIGCONT)
+    assert "result" in other.wait(late)
+    assert frozen.process.poll() is None
+
+
+def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
+    """Whoever wanted it has gone; whoever comes next gets a cell of its own."""
+    leaving, client = own_daemon.connect(), own_daemon.connect()
+    path = own_daemon.new_workspace(leaving)
+    before = own_daemon.settled_fds()
+    ((worker, files),) = own_daemon.cells()
+    kill(own_daemon, worker)
+    assert procfs.vanish([worker, files])
+    os.kill(own_daemon.spawner(), signal.SIGSTOP)
+    try:
+        assert leaving.observe("run_command", {"command": "touch late", "timeout_ms": 100})["error"]["code"] == "TIMEOUT"
+        assert client.call("workspace.list")["workspaces"]
+        leaving.close()
+        assert procfs.eventually(lambda: not client.call("workspace.list")["workspaces"], 20)
+        opening = client.request("workspace.open", {"root": str(path)})
+        assert client.call("tools.list")  # acted on after it
+    finally:
+        os.kill(own_daemon.spawner(), signal.SIGCONT)
+    assert "result" in client.wait(opening)
+    assert client.run("touch mine; ls")["stdout"] == "mine\n"
+    assert procfs.eventually(lambda: len([pid for pid in procfs.children(own_daemon.spawner())
+                                          if procfs.name(pid) != "cloister-spare"]) == 2, 20)
+    assert path.stat().st_uid == (path / "mine").stat().st_uid
+    assert procfs.eventually(lambda: own_daemon.settled_fds() < before, 20)  # a client has left
+
+
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)
