@@ -237,8 +237,10 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 		fail(worker(cell), "The workspace may not be opened: %.*s", (int)step.len,
 			step.data);
 	else if (error < 0)
-		fail(files(cell), "The workspace could not be opened: %.*s: %s", (int)step.len,
-			step.data, strerror(-error));
+		/* The worker's, where both go: the death that follows is no reason. */
+		fail(cell->state == STATE_OPENING ? worker(cell) : files(cell),
+			"The workspace could not be opened: %.*s: %s", (int)step.len, step.data,
+			strerror(-error));
 	/* Each takes its pidfd, whatever becomes of the other. */
 	for (int i = 0; error >= 0 && i < PROCESSES; i++) {
 		struct process *process = &cell->processes[i];

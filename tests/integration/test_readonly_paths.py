@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import tempfile
 
+import procfs
 import pytest
 
 from cloister_client import RpcError
@@ -99,9 +100,13 @@ def test_a_reload_is_for_new_cells(start, area, tenants, toolchain):
     assert not daemon.reload(config_of(area, start.mode, tenants, {"a": [toolchain.parent / "nothing"]}))
 
 
-def test_one_that_has_gone_is_named(start, tenants, toolchain):
-    daemon = start(tenants, {"a": [toolchain]})
+@pytest.mark.parametrize("spares", [0, 2])
+def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
+    daemon = start(tenants, {"a": [toolchain]}, spares)
     client = daemon.connect(tenants[0])
+    client.call("workspace.open", {"workspace": "before"})
+    # Two, of which each is a worker and a files process, beside the workspace's.
+    assert procfs.eventually(lambda: len(procfs.children(daemon.spawner())) == 2 * (spares + 1), 20)
     toolchain.rename(f"{toolchain}.away")
     try:
         with pytest.raises(RpcError) as caught:
