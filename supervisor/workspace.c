@@ -191,9 +191,9 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
 		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
 	/* A name of the configuration's fits; that of user mode without one may not, and adds
-	 * nothing. */
+	 * nothing. Nor is there any use of what is added where all that is done is to remove. */
 	length = strlen(workspace->tenant->name);
-	if (length < sizeof(ret->tenant))
+	if (length < sizeof(ret->tenant) && !workspace->removing)
 		memcpy(ret->tenant, workspace->tenant->name, length);
 	*ret_root = workspace->root.fd;
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """readonly_paths: what of the host a tenant's commands see beside the system."""
 
+import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -115,6 +117,47 @@ def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
         assert f"show the read-only path {toolchain}: No such file or directory" in str(caught.value)
     finally:
         pathlib.Path(f"{toolchain}.away").rename(toolchain)
+
+
+@pytest.mark.parametrize("spares", [0, 2])
+def test_one_that_has_gone_does_not_keep_a_workspace(start, tenants, toolchain, spares):
+    """Removing shows nothing to anybody; opening does, and says what is not there to be shown."""
+    daemon = start(tenants, {"a": [toolchain]}, spares)
+    client = daemon.connect(tenants[0])
+    for name in ("v", "w"):
+        client.call("workspace.open", {"workspace": name})
+        client.run("mkdir -p some/where; touch some/where/file")
+        client.call("workspace.close")
+    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    toolchain.rename(f"{toolchain}.away")
+    client.call("workspace.remove", {"workspace": "w"})
+    assert [row["workspace"] for row in client.call("workspace.list")["workspaces"]] == ["v"]
+    assert client.call_error("workspace.open", {"workspace": "v"}) == "EXECUTION_ERROR"
+    pathlib.Path(f"{toolchain}.away").rename(toolchain)
+    client.call("workspace.open", {"workspace": "v"})
+    assert client.run(f"ls some/where; cat '{toolchain}/file'")["stdout"] == "file\nof the host\n"
+    client.call("workspace.close")
+
+
+def test_a_removal_that_fails_leaves_no_cell_without_them(start, tenants, toolchain):
+    daemon = start(tenants, {"a": [toolchain]})
+    client, other = (daemon.connect(tenants[0]) for _ in range(2))
+    client.call("workspace.open", {"workspace": "w"})
+    client.call("workspace.close")
+    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    (place,) = daemon.state.glob("workspaces/a/w")
+    (place / "roots").mkdir()
+    (place / "roots" / "file").touch()
+    lines = [{"jsonrpc": "2.0", "id": f"{method} {i}", "method": f"workspace.{method}", "params": {"workspace": "w"}}
+             for i in range(20) for method in ("remove", "open")]
+    other.send_raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    answers = [other.receive_any() for _ in lines]
+    assert not any("result" in answer for answer in answers if "remove" in answer["id"]), answers
+    with contextlib.suppress(RpcError):
+        while True:
+            other.call("workspace.close")
+    client.call("workspace.open", {"workspace": "w"})
+    assert client.run(f"ls roots; cat '{toolchain}/file'")["stdout"] == "file\nof the host\n"
 
 
 @pytest.mark.parametrize("value, said", [
