@@ -78,6 +78,8 @@ static void print_audit(struct json_object *audit)
 		json_object_get_boolean(member(audit, "required")) ? ", required" : "");
 	if (member(audit, "error"))
 		print_text("             cannot be written: ", audit, "error");
+	if (member(audit, "refusing"))
+		print_text("             calls are refused: ", audit, "refusing");
 	print_text("             last hash ", audit, "hash");
 }
 

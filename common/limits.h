@@ -84,12 +84,13 @@
 #define LIMIT_WORKSPACE_OPEN_MS 10000 /* of its processes, once the spawner has started them */
 #define LIMIT_SPAWNER_SILENT_MS 20000 /* with something asked: it hangs, and everything ends */
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
-#define LIMIT_REST_MIN_MS    20
-#define LIMIT_REST_MAX_MS    1000
-#define LIMIT_HEALTHY_MS     10000  /* after so long its next death counts as the first */
-#define LIMIT_SPARE_CELLS_MS 600000 /* without an opening, cells that are made ahead are ended */
-#define LIMIT_INITS_AHEAD_MS 10000  /* after so long without anything to do they are ended */
-#define LIMIT_STRANGER_MS    5000   /* for the request of a peer of no tenant */
+#define LIMIT_REST_MIN_MS       20
+#define LIMIT_REST_MAX_MS       1000
+#define LIMIT_HEALTHY_MS        10000  /* after so long its next death counts as the first */
+#define LIMIT_SPARE_CELLS_MS    600000 /* without an opening, cells that are made ahead are ended */
+#define LIMIT_INITS_AHEAD_MS    10000  /* after so long without anything to do they are ended */
+#define LIMIT_SELFTEST_RETRY_MS 1000   /* after a self-test that the audit log forbade */
+#define LIMIT_STRANGER_MS       5000   /* for the request of a peer of no tenant */
 
 /* MCP (supervisor/mcp_progress.c, client/cmd_mcp.c). */
 #define LIMIT_PROGRESS_MS         1000 /* how often progress is told */

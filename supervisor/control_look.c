@@ -173,6 +173,7 @@ static void put_audit(struct json_text *json, const struct audit *audit)
 	control_put(json, "hash", state.hash);
 	control_put_number(json, "lost", (int64_t)state.lost);
 	control_put_number(json, "queued_bytes", (int64_t)state.queued_bytes);
+	control_put(json, "refusing", audit_forbids(audit));
 	json_text_object_end(json);
 }
 

@@ -101,9 +101,17 @@ void control_selftest(struct session *session, struct jsonrpc_request *request)
 {
 	struct selftest *selftest = session->service->selftest;
 	struct waiter *waiter = NULL;
+	const char *obstacle;
 
 	if (!selftest) {
 		control_refuse(session, request, TOOL_NOT_FOUND, "This instance has no self-test");
+		return;
+	}
+	obstacle = selftest_obstacle(selftest);
+	if (obstacle) {
+		audit_act(session->service->audit, session, "selftest", (struct text){NULL, 0},
+			tool_error_name(TOOL_BUSY));
+		control_refuse(session, request, TOOL_BUSY, obstacle);
 		return;
 	}
 	if (request->id_text) {

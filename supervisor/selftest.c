@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/audit.h"
 #include "supervisor/call.h"
 #include "supervisor/command_policy.h"
 #include "supervisor/config.h"
@@ -49,6 +50,7 @@ struct selftest {
 	size_t at;     /* of the suite: the probe at hand, or the first of the batch */
 	size_t next;   /* and the one after it */
 	bool tearing_down;
+	bool unheard;                /* the audit log forbade a call of it */
 	char obstacle[ANSWER_BYTES]; /* why the suite could not be tried; empty: it could */
 	struct timespec began;
 	struct result results[SELFTEST_PROBES_MAX];
@@ -151,7 +153,7 @@ static void note_set_up(struct selftest *selftest, const struct observation *obs
 {
 	const struct command_ended *command = observation->command;
 
-	if (observation->error != TOOL_OK)
+	if (observation->error != TOOL_OK && !selftest->unheard)
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "set-up: %s",
 			tool_error_name(observation->error));
 	else if (command && command->wait_status != 0)
@@ -191,6 +193,13 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 		&request, &refusal);
 
 	json_object_put(params);
+	if (r == 0 && audit_forbids(selftest->service->audit)) {
+		call_request_done(&request);
+		selftest->unheard = true;
+		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "audit log: BUSY");
+		done_at_once(selftest, TOOL_BUSY);
+		return;
+	}
 	if (r == 0) {
 		/* Nobody else asks for it. */
 		request.uid = geteuid();
@@ -353,14 +362,23 @@ static int64_t since_ms(const struct timespec *then)
 	       (now.tv_nsec - then->tv_nsec) / 1000000;
 }
 
-static void set_interval(struct selftest *selftest)
+static void run_in(struct selftest *selftest, uint64_t ms)
 {
-	uint64_t ms = selftest->service->config->host.selftest_interval_ms;
 	struct timeval time = {
 		.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 
-	if (ms > 0)
-		event_add(selftest->interval, &time);
+	event_add(selftest->interval, &time);
+}
+
+/* What the audit log has stopped is not left at that where nobody has to ask for it. */
+static void set_interval(struct selftest *selftest)
+{
+	const struct config_host *host = &selftest->service->config->host;
+
+	if (selftest->unheard && (host->selftest != SELFTEST_OFF || host->selftest_interval_ms > 0))
+		run_in(selftest, LIMIT_SELFTEST_RETRY_MS);
+	else if (host->selftest_interval_ms > 0)
+		run_in(selftest, host->selftest_interval_ms);
 }
 
 static void finish(struct selftest *selftest)
@@ -378,8 +396,9 @@ static void finish(struct selftest *selftest)
 		log_info("self-test: %zu probes passed, %zu skipped", summary.passed,
 			summary.skipped);
 	else
-		log_error("self-test: FAILED: %zu of %zu probes", summary.failed,
-			selftest_suite_count);
+		log_error("self-test: FAILED: %zu of %zu probes%s%s", summary.failed,
+			selftest_suite_count, selftest->obstacle[0] ? ": " : "",
+			selftest->obstacle);
 	control_selftest_ended(selftest);
 	set_interval(selftest);
 }
@@ -408,6 +427,11 @@ static void on_step(evutil_socket_t fd, short what, void *context)
 	run_command(selftest, selftest_tear_down);
 }
 
+const char *selftest_obstacle(const struct selftest *selftest)
+{
+	return selftest->running ? NULL : audit_forbids(selftest->service->audit);
+}
+
 void selftest_run(struct selftest *selftest)
 {
 	_cleanup_free_ char *message = NULL;
@@ -417,7 +441,7 @@ void selftest_run(struct selftest *selftest)
 		return;
 	event_del(selftest->interval);
 	selftest->running = true;
-	selftest->tearing_down = false;
+	selftest->tearing_down = selftest->unheard = false;
 	selftest->set_up = selftest->at = selftest->next = 0;
 	selftest->obstacle[0] = '\0';
 	memset(selftest->results, 0, sizeof(selftest->results));
@@ -434,17 +458,25 @@ void selftest_run(struct selftest *selftest)
 	step_soon(selftest);
 }
 
+static void run_when_it_may(struct selftest *selftest)
+{
+	if (selftest_obstacle(selftest))
+		run_in(selftest, LIMIT_SELFTEST_RETRY_MS);
+	else
+		selftest_run(selftest);
+}
+
 static void on_interval(evutil_socket_t fd, short what, void *context)
 {
 	(void)fd;
 	(void)what;
-	selftest_run(context);
+	run_when_it_may(context);
 }
 
 void selftest_start(struct selftest *selftest)
 {
 	if (selftest->service->config->host.selftest != SELFTEST_OFF)
-		selftest_run(selftest);
+		run_when_it_may(selftest);
 	else
 		set_interval(selftest);
 }

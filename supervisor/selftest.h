@@ -58,7 +58,12 @@ void selftest_free(struct selftest *selftest);
 /** Begins the runs that the configuration asks for. */
 void selftest_start(struct selftest *selftest);
 
-/** Runs it now, unless it runs. */
+/** Why it cannot be run now, a sentence with static storage: where no call is admitted because the
+ * audit log must have a line of each, none of its own is either. NULL: it can be, or runs. */
+const char *selftest_obstacle(const struct selftest *selftest);
+
+/** Runs it now, unless it runs. Its calls are refused as any others: one that the audit log forbids
+ * while it runs ends it as failed, and it is run again soon if it runs by itself. */
 void selftest_run(struct selftest *selftest);
 
 void selftest_look(const struct selftest *selftest, struct selftest_summary *ret);

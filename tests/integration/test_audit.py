@@ -33,9 +33,9 @@ def digest(arguments):
     return sha256.hexdigest()
 
 
-def config(area, mode="on", path=None):
+def config(area, mode="on", path=None, settings=""):
     where = f"audit_file = {path}\n" if path else ""
-    return (f"[cloister]\naudit = {mode}\n{where}admin_group = {area.account.gid}\n"
+    return (f"[cloister]\naudit = {mode}\n{where}admin_group = {area.account.gid}\n{settings}"
             f"[tenant t]\nusers = {area.account.uid}\nmanaged = yes\nroots = {area.path}\n")
 
 
@@ -53,11 +53,13 @@ def verify(area, *words):
 class Audited:
     """A daemon with an audit log, and its client with a workspace."""
 
-    def __init__(self, start_daemon, area, mode="on", path=None, **keywords):
+    def __init__(self, start_daemon, area, mode="on", path=None, settings="", **keywords):
         self.area = area
-        self.daemon = start_daemon(config=config(area, mode, path), **keywords)
+        self.daemon = start_daemon(config=config(area, mode, path, settings), **keywords)
         self.log = pathlib.Path(path or self.daemon.state / "audit" / "audit.log")
         self.client = self.daemon.connect()
+        if "selftest = required" in settings:  # until it has passed
+            assert procfs.eventually(lambda: "probes passed" in self.daemon.log(), 60)
         self.client.call("workspace.open", {"workspace": "w"})
 
     def observe(self, command):
@@ -576,6 +578,59 @@ def test_required_stops_admission_before_a_line_is_lost(start_daemon, area):
     assert sorted(begun) == sorted(ended) and len(begun) >= 3
     assert losses(audited.written()) == audited.status()["lost"]
     assert audited.verify()[0] == 0
+
+
+def selftest(audited):
+    """What an administrator sees: the exit code, and the text."""
+    ran = audited.daemon.ctl("selftest")
+    return ran.returncode, (ran.stdout + ran.stderr).decode()[-500:]
+
+
+@as_root
+def test_required_holds_for_the_self_test_too(start_daemon, area):
+    """What no agent may have, it does not have either: it is not run, and what it last said stays."""
+    audited = Audited(start_daemon, area, mode="required")
+    assert selftest(audited)[0] == 0
+    with audited.daemon.control() as control:
+        before = control.call("status")["selftest"]
+        assert before["result"] == "passed"
+        with held(audited):
+            procfs.eventually(lambda: flood(audited, 2000) or audited.observe("true")["error"])
+            lines = audited.status()["lines"]
+            code, said = selftest(audited)
+            assert code != 0 and "BUSY" in said and "audit log is behind" in said, said
+            assert control.call("status")["selftest"] == before
+            assert "behind" in audited.status()["refusing"]
+            assert "calls are refused: The audit log is behind" in audited.daemon.ctl("status").stdout.decode()
+        assert audited.status()["lines"] >= lines
+    assert procfs.eventually(lambda: selftest(audited)[0] == 0)
+    assert audited.status()["refusing"] is None
+    begun, ended = ([line["call"] for line in audited.events(f"call.{what}")] for what in ("admitted", "ended"))
+    assert sorted(begun) == sorted(ended)
+    assert ["BUSY"] == [line["outcome"] for line in audited.events("admin.act")
+                        if line["act"] == "selftest" and line["outcome"] != "done"][:1]
+
+
+@as_root
+def test_a_run_that_the_audit_log_stops_is_made_again(start_daemon, area, small_disk):
+    """One that has begun and is stopped says so, and has not passed. What is required comes back with the disk."""
+    audited = Audited(start_daemon, area, mode="required", path=small_disk / "audit.log",
+                      settings="selftest = required\nselftest_interval = 100ms\n")
+    with audited.daemon.control() as control:
+        def state():
+            return control.call("status")["selftest"]
+        assert procfs.eventually(lambda: state()["result"] == "passed", 60)
+        filler = fill(small_disk)
+        assert procfs.eventually(lambda: audited.status()["error"], 60) == "No space left on device"
+        # Whether it met a run, or came between two.
+        assert procfs.eventually(lambda: not state()["running"], 60)
+        result, ended = state()["result"], state()["ended_ms"]
+        assert result == "passed" or "audit log: BUSY" in audited.daemon.log()
+        assert not procfs.eventually(lambda: state()["ended_ms"] != ended, 3)
+        assert audited.observe("true")["error"]["code"] in ("BUSY", "FORBIDDEN")
+        filler.unlink()
+        assert procfs.eventually(lambda: state()["result"] == "passed" and state()["ended_ms"] > ended, 60)
+    assert procfs.eventually(lambda: audited.observe("true")["success"], 20)
 
 
 @as_root
