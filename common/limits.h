@@ -42,6 +42,7 @@
 #define LIMIT_COMMANDS_PER_WORKSPACE    64
 #define LIMIT_SPARE_CELLS               2 /* made before a workspace needs them */
 #define LIMIT_SPARE_CELLS_MAX           64
+#define LIMIT_SPARE_TRIES               3 /* that a workspace takes one which dies, before its own is made */
 #define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
 #define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */

@@ -73,6 +73,7 @@ struct cell {
 	bool refused;       /* by the spawner, for policy's sake */
 	bool was_ahead;     /* OPENING: its processes were made ahead */
 	bool died_ahead;    /* and had died when they were needed, or just then */
+	unsigned wasted;    /* such cells one after the other */
 	bool swept;         /* of what dead writes left */
 	unsigned fruitless; /* deaths one after the other without a result to anybody */
 	unsigned losses;    /* deaths one after the other that came soon */
@@ -300,7 +301,8 @@ static void open_both(struct cell *cell)
 	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
 	cell->failed = cell->idle = cell->refused = cell->died_ahead = false;
 	cell->owner->describe(cell->context, &request, &root);
-	cell->was_ahead = spare_cells_take(cell->spares, &request, peers);
+	cell->was_ahead =
+		cell->wasted < LIMIT_SPARE_TRIES && spare_cells_take(cell->spares, &request, peers);
 	if (cell->was_ahead)
 		r = assign(cell, &request, root, peers);
 	else
@@ -313,6 +315,7 @@ static void be_open(struct cell *cell)
 {
 	enter(cell, STATE_OPEN);
 	cell->idle = false;
+	cell->wasted = 0;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &cell->opened);
 	/* Once, and again after a death: what its writes may have left goes. */
 	if (!cell->swept)
@@ -360,7 +363,11 @@ static void close_both(struct cell *cell)
 		cell->swept = false;
 		cell->owner->lost(cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, why(cell));
 		rest = rest_after_loss(cell);
-	} else if (cell->failed && !cell->died_ahead) { /* otherwise another is taken or made */
+	} else if (cell->failed && cell->died_ahead) { /* another is taken, or made */
+		cell->wasted++;
+		spare_cells_died(cell->spares);
+	} else if (cell->failed) {
+		cell->wasted = 0;
 		cell->owner->lost(
 			cell->context, cell->refused ? CELL_REFUSED : CELL_NOT_MADE, why(cell));
 	}

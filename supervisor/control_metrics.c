@@ -137,8 +137,9 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 			counts->files_lost},
 		{"cells_ended_idle", "Cells ended for want of calls.", counts->idle_ended},
 		{"spare_cells_made", "Cells made ahead.", spares->made},
-		{"spare_cells_used", "Workspaces opened with a cell made ahead.", spares->used},
-		{"spare_cells_lost", "Cells made ahead that died before they were needed.",
+		{"spare_cells_used", "Cells made ahead that a workspace took.", spares->used},
+		{"spare_cells_lost",
+			"Cells made ahead that died before they were ready for a workspace.",
 			spares->lost},
 	};
 

@@ -228,6 +228,11 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 	return true;
 }
 
+void spare_cells_died(struct spare_cells *spares)
+{
+	spares->counts.lost++;
+}
+
 void spare_cells_look(const struct spare_cells *spares, struct spare_cells_view *ret)
 {
 	*ret = spares->counts;

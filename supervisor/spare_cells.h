@@ -35,10 +35,14 @@ void spare_cells_limit(struct spare_cells *spares, size_t limit);
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
 	struct peer *ret_peers[SPAWNER_OPENED_FDS]);
 
+/** One that was taken had died by then, or did so before it was ready: the caller goes on without
+ * it, and it counts as lost. */
+void spare_cells_died(struct spare_cells *spares);
+
 /* For who looks. */
 struct spare_cells_view {
 	size_t ready, limit;
-	uint64_t made, used, lost; /* since the start */
+	uint64_t made, used, lost; /* since the start; what was taken and died is used and lost */
 };
 
 void spare_cells_look(const struct spare_cells *spares, struct spare_cells_view *ret);

@@ -418,6 +418,12 @@ def spare_config(account, count):
     return f"[cloister]\nspare_cells = {count}\nadmin_group = {account.name}\n[tenant t]\nusers = {account.name}\nmanaged = yes\n"
 
 
+def spares_lost(daemon):
+    (line,) = [line for line in daemon.ctl("metrics").stdout.decode().splitlines()
+               if line.startswith("cloister_spare_cells_lost_total ")]
+    return int(line.split()[1])
+
+
 def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
     daemon = start_daemon(config=spare_config(account, 2))
     client = daemon.connect()
@@ -511,7 +517,8 @@ def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, 
     daemon = start_daemon(config=spare_config(account, 1))
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
-    for name in ("late", "later", "latest"):
+    for lost, name in enumerate(("late", "later", "latest")):
+        assert spares_lost(daemon) == lost
         assert procfs.eventually(lambda: len(spares_of(daemon)) == 2, 20)
         victims = sorted(spares_of(daemon))
         os.kill(daemon.spawner(), signal.SIGSTOP)
@@ -525,6 +532,36 @@ def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, 
         answer = client.receive_any()
         assert "result" in answer, answer
         assert client.observe("run_command", {"command": "echo well"}, workspace=name)["success"]
+    assert spares_lost(daemon) == 3
+
+
+# In place of cloister-worker: waits as what is made ahead does, and dies of what it is for.
+DIES_AS_IT_IS_TAKEN = """
+import os, socket, sys
+program, *words = sys.argv[1:]
+if not words[0].startswith("spare"):
+    os.execv(program + ".real", ["cloister-worker", *words])
+with open("/proc/self/comm", "w") as file:
+    file.write("cloister-spare")
+socket.socket(fileno=5).recv(1)
+os._exit(1)
+"""
+
+
+def test_what_is_made_ahead_is_not_tried_for_ever(start_daemon, account, area):
+    area.put_in_place_of("cloister-worker", "stand_in")
+    (area.bin / "cloister-worker.py").write_text(DIES_AS_IT_IS_TAKEN)
+    (area.bin / "cloister-worker.py").chmod(0o755)
+    daemon = start_daemon(config=spare_config(account, 8))
+    client = daemon.connect()
+    for i in range(3):
+        client.call("workspace.open", {"workspace": f"w{i}"})
+        assert client.observe("run_command", {"command": "echo well"}, workspace=f"w{i}")["success"]
+        # The first finds none. In metrics, what dies costs the workspace nothing but time.
+        assert spares_lost(daemon) == 3 * i
+        assert procfs.eventually(lambda: len(spares_of(daemon)) == 16, 60)
+    status = json.loads(daemon.ctl("--json", "status").stdout)
+    assert status["spare_cells_used"] == 6 and status["cells_lost"] == 0
 
 
 # A spawner that hangs
