@@ -6,6 +6,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit.h"
+#include "supervisor/call_cause.h"
+#include "supervisor/call_needs.h"
 #include "supervisor/call_result.h"
 #include "supervisor/call_send.h"
 #include "supervisor/command_cause.h"
@@ -92,45 +94,6 @@ static void set_timer(struct event *timer, int64_t milliseconds)
 	event_add(timer, &time);
 }
 
-/* The shortest of argument, option and limit. */
-static int64_t deadline_ms(const struct call_request *request)
-{
-	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND
-				   ? request->args.timeout_ms
-				   : (int64_t)request->tenant->limits.file_timeout_ms;
-
-	if (request->options.timeout_ms > 0 && request->options.timeout_ms < deadline)
-		deadline = request->options.timeout_ms;
-	return deadline;
-}
-
-static enum workspace_slot slot_of(const struct call_request *request)
-{
-	switch (request->tool->id) {
-	case TOOL_RUN_COMMAND:
-		return WORKSPACE_SLOT_COMMAND;
-	case TOOL_WRITE_FILE:
-		return WORKSPACE_SLOT_WRITE;
-	case TOOL_SEARCH_FILES:
-		return WORKSPACE_SLOT_JOB;
-	case TOOL_LIST_DIRECTORY:
-		return request->args.recursive ? WORKSPACE_SLOT_JOB : WORKSPACE_SLOT_SHORT;
-	default:
-		/* A range may lie deep in a large file; how large it is, only the files process
-		 * knows. */
-		return request->args.start_line > 0 || request->args.end_line > 0
-			       ? WORKSPACE_SLOT_JOB
-			       : WORKSPACE_SLOT_SHORT;
-	}
-}
-
-bool call_takes_turn(const struct call_request *request)
-{
-	enum workspace_slot slot = slot_of(request);
-
-	return slot == WORKSPACE_SLOT_COMMAND || slot == WORKSPACE_SLOT_JOB;
-}
-
 static void call_free(struct call *call)
 {
 	TAILQ_REMOVE(&calls, call, entry);
@@ -174,60 +137,15 @@ static void answer(struct call *call, struct observation *observation)
 	call_free(call);
 }
 
-/* What happened and what to do about it, where the code's own sentence does not say. */
-static const char *cause_sentence(const struct call *call, char *buffer, size_t size)
-{
-	long long after = (long long)(elapsed_us(call) / 1000);
-
-	switch (call->cause) {
-	case ENDED_BY_TIMEOUT:
-		if (call->state == CALL_WAITING) {
-			snprintf(buffer, size,
-				"The call waited %lld ms for its turn, until its deadline, and was "
-				"not begun; try again later",
-				after);
-			return buffer;
-		}
-		snprintf(buffer, size,
-			is_command(call) ? "The command was ended after %lld ms, at its deadline; "
-					   "output has what "
-					   "it wrote until then; give a larger timeout_ms or a "
-					   "faster command"
-					 : "The call was ended after %lld ms, at its deadline; ask "
-					   "for less at once",
-			after);
-		return buffer;
-	case ENDED_BY_IDLE_TIMEOUT:
-		snprintf(buffer, size,
-			"The command wrote nothing for %lld ms and was ended; output has what it "
-			"wrote "
-			"before",
-			(long long)call->request.options.idle_timeout_ms);
-		return buffer;
-	case ENDED_BY_ADMIN:
-		return is_command(call) ? "An administrator ended the command; output has what it "
-					  "wrote until then"
-					: "An administrator ended the call";
-	case ENDED_BY_OUTPUT_LIMIT:
-		snprintf(buffer, size,
-			"The command wrote more than %llu KiB and was ended; redirect its output "
-			"to a file",
-			(unsigned long long)(call->request.tenant->limits.output_total_bytes /
-					     KIB));
-		return buffer;
-	default:
-		return command_cause_sentence(
-			call->cause, &call->request.tenant->limits, buffer, size);
-	}
-}
-
 static void answer_cause(struct call *call, const struct command_ended *ended)
 {
 	char buffer[512];
 	struct observation observation = {
 		.error = ended_by_error(call->cause),
 		.ended_by = call->cause,
-		.message = text_from(cause_sentence(call, buffer, sizeof(buffer))),
+		.message = text_from(call_cause_sentence(&call->request, call->cause,
+			call->state != CALL_WAITING, elapsed_us(call) / 1000, buffer,
+			sizeof(buffer))),
 		.command = ended,
 	};
 
@@ -291,7 +209,7 @@ void call_tell(struct call *call, enum ended_by cause)
 static void deadline_passed(struct call *call)
 {
 	/* The loop's clock is coarse, and behind in a long turn. */
-	int64_t left_us = deadline_ms(&call->request) * 1000 - (int64_t)elapsed_us(call);
+	int64_t left_us = call_deadline_ms(&call->request) * 1000 - (int64_t)elapsed_us(call);
 
 	if (left_us > 0) {
 		set_timer(call->timer, left_us / 1000 + 1);
@@ -308,7 +226,8 @@ static void waited(struct call *call)
 	struct observation observation = {.error = TOOL_BUSY};
 	struct admission_refusal refusal;
 
-	if (!call_takes_turn(&call->request) || queue_us >= deadline_ms(&call->request) * 1000) {
+	if (!call_takes_turn(&call->request) ||
+		queue_us >= call_deadline_ms(&call->request) * 1000) {
 		deadline_passed(call);
 		return;
 	}
@@ -551,6 +470,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 {
 	static const struct workspace_ticket_owner ticket_owner = {on_begin, on_frame, on_lost};
 	struct call *call = calloc(1, sizeof(*call));
+	int64_t wait_ms = call_deadline_ms(request);
 
 	if (!call) {
 		call_request_done(request);
@@ -568,14 +488,12 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		call_free(call);
 		return -ENOMEM;
 	}
-	set_timer(call->timer,
-		call_takes_turn(request) &&
-				(int64_t)request->tenant->limits.queue_ms < deadline_ms(request)
-			? (int64_t)request->tenant->limits.queue_ms
-			: deadline_ms(request));
+	if (call_takes_turn(request) && (int64_t)request->tenant->limits.queue_ms < wait_ms)
+		wait_ms = (int64_t)request->tenant->limits.queue_ms;
+	set_timer(call->timer, wait_ms);
 	call->ticket = (struct workspace_ticket){
 		.call = next_call(),
-		.slot = slot_of(request),
+		.slot = call_slot(request),
 		.owner = &ticket_owner,
 		.context = call,
 	};
@@ -659,7 +577,7 @@ void call_look(const struct call *call, struct call_view *ret)
 		.tenant = call->request.tenant,
 		.request = &call->request,
 		.age_ms = (int64_t)(elapsed_us(call) / 1000),
-		.deadline_ms = deadline_ms(&call->request),
+		.deadline_ms = call_deadline_ms(&call->request),
 		.is_command = is_command(call),
 	};
 }

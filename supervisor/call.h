@@ -34,9 +34,6 @@ struct call_view {
 	bool is_command;
 };
 
-/** Whether a call like @request takes a turn (turns.h): it may have to wait for others. */
-bool call_takes_turn(const struct call_request *request);
-
 struct call_owner {
 	/* The call is over: write its answer. The call is freed afterwards. */
 	void (*done)(void *context, const struct observation *observation);

@@ -4,6 +4,7 @@
 #include "common/limits.h"
 #include "supervisor/audit.h"
 #include "supervisor/call.h"
+#include "supervisor/call_needs.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
 #include "supervisor/mcp_progress.h"
