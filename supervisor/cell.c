@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd. The processes are hostile, the spawner is not. What happens inside a peer's callback
- * only leaves a mark; on_settle, called by the loop, looks at the marks and acts by the table. */
-#include "supervisor/cell.h"
+ * (cell_process.c) only leaves a mark; on_settle, called by the loop, looks at the marks and acts
+ * by the table. */
+#include "supervisor/cell_state.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_commands.h"
 #include "common/wire_files.h"
-#include "supervisor/loop_turn.h"
 #include "supervisor/peer.h"
 #include "supervisor/spare_cells.h"
 #include "supervisor/spawner_link.h"
@@ -15,26 +14,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <time.h>
 
 #define FRUITLESS_MAX 3
-#define PROCESSES     2
-
-enum state {
-	STATE_CLOSED,
-	STATE_RESTING, /* it died, and is not made again at once */
-	STATE_OPENING,
-	STATE_OPEN,
-	STATE_FILES_ENDING, /* the files process is killed and not gone; commands go on */
-	STATE_FILES_HELD,   /* and not gone in time */
-	STATE_FILES_RESTING,
-	STATE_FILES_OPENING,
-	STATE_ENDING, /* both are killed and not all gone */
-	STATE_QUARANTINED,
-	STATES,
-};
 
 enum cell_event {
 	EVENT_FAILED,       /* the worker is lost, or something that both need */
@@ -48,71 +29,9 @@ enum cell_event {
 	EVENTS,
 };
 
-struct process {
-	struct cell *cell;
-	enum cell_process which;
-	struct peer *peer;
-	bool ready, lost; /* lost: hung up or dead */
-	char *failure;    /* why it must go */
-};
-
-struct cell {
-	struct event_base *base;
-	struct spawner_link *spawner;
-	struct spare_cells *spares;
-	const struct cell_owner *owner;
-	void *context;
-	struct cell_counts *counts;
-	enum state state;
-	uint64_t asked; /* of the spawner and not answered; 0: nothing */
-	struct process processes[PROCESSES];
-	struct event *deadline; /* of the state */
-	struct loop_turn_task settle;
-	bool overdue, idle, failed;
-	bool had_opened;    /* ENDING: it had been OPEN */
-	bool refused;       /* by the spawner, for policy's sake */
-	bool was_ahead;     /* OPENING: its processes were made ahead */
-	bool died_ahead;    /* and had died when they were needed, or just then */
-	unsigned wasted;    /* such cells one after the other */
-	bool swept;         /* of what dead writes left */
-	unsigned fruitless; /* deaths one after the other without a result to anybody */
-	unsigned losses;    /* deaths one after the other that came soon */
-	struct timespec opened;
-};
-
-static struct process *worker(struct cell *cell)
-{
-	return &cell->processes[CELL_WORKER];
-}
-
-static struct process *files(struct cell *cell)
-{
-	return &cell->processes[CELL_FILES];
-}
-
-static const char *why(struct cell *cell)
-{
-	return worker(cell)->failure ? worker(cell)->failure : files(cell)->failure;
-}
-
 void cell_settle(struct cell *cell)
 {
 	loop_turn_defer(&cell->settle);
-}
-
-/* @process must go, because of @format. The first reason counts. */
-static void __attribute__((format(printf, 2, 3)))
-fail(struct process *process, const char *format, ...)
-{
-	va_list arguments;
-
-	if (!process->failure) {
-		va_start(arguments, format);
-		if (vasprintf(&process->failure, format, arguments) < 0)
-			process->failure = strdup("");
-		va_end(arguments);
-	}
-	cell_settle(process->cell);
 }
 
 static void set_deadline(struct cell *cell, unsigned milliseconds)
@@ -131,97 +50,11 @@ static void enter(struct cell *cell, enum state state)
 	event_del(cell->deadline);
 }
 
-/* Not from inside a peer's callback. */
-static void drop(struct process *process)
-{
-	peer_free(TAKE_PTR(process->peer));
-	free(TAKE_PTR(process->failure));
-	process->ready = process->lost = false;
-}
-
 static void forget_request(struct cell *cell)
 {
 	if (cell->asked)
 		spawner_link_forget(cell->spawner, cell->asked);
 	cell->asked = 0;
-}
-
-/* What the processes say and what becomes of them. */
-
-/* The first word of either: it is ready, or why it cannot be. */
-static int handle_first(struct process *process, const struct channel_frame *frame)
-{
-	static const uint8_t ready[] = {[CELL_WORKER] = COMMAND_READY, [CELL_FILES] = FILES_READY};
-	static const uint8_t failed[] = {
-		[CELL_WORKER] = COMMAND_FAILED, [CELL_FILES] = FILES_FAILED};
-	struct setup_failure failure;
-
-	if (frame->type == ready[process->which] && frame->payload.len == 0) {
-		process->ready = true;
-		cell_settle(process->cell);
-		return 0;
-	}
-	if (frame->type != failed[process->which] ||
-		setup_failure_get(frame->payload, &failure) < 0)
-		return -EBADMSG;
-	fail(process, "The workspace could not be opened: %.*s: %s", (int)failure.step.len,
-		failure.step.data, strerror((int)failure.error));
-	return 0;
-}
-
-static int on_frame(void *context, const struct channel_frame *frame)
-{
-	static const struct {
-		uint8_t first, last;
-	} said[] = {[CELL_WORKER] = {COMMAND_ENDED, COMMAND_ENDED},
-		[CELL_FILES] = {FILES_DATA, FILES_END}};
-	struct process *process = context;
-
-	if (!process->ready)
-		return handle_first(process, frame);
-	if (frame->type < said[process->which].first || frame->type > said[process->which].last)
-		return -EBADMSG;
-	return process->cell->owner->frame(process->cell->context, process->which, frame);
-}
-
-static void judge_loss(struct process *process)
-{
-	struct cell *cell = process->cell;
-
-	/* While its answer is under way, the spawner knows better why. */
-	if (!process->lost || cell->asked)
-		return;
-	if (cell->state == STATE_OPENING && cell->was_ahead && !why(cell))
-		cell->died_ahead = true;
-	fail(process, "The workspace's process died");
-}
-
-static void on_peer_lost(void *context)
-{
-	struct process *process = context;
-
-	process->lost = true;
-	judge_loss(process);
-}
-
-static void on_peer_gone(void *context)
-{
-	cell_settle(((struct process *)context)->cell);
-}
-
-static int make_peer(struct process *process, int child_fds[2])
-{
-	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
-
-	return peer_new(process->cell->base, &owner, &process->peer, child_fds);
-}
-
-static void adopt_peer(struct process *process, struct peer *peer)
-{
-	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
-
-	peer_adopt(peer, &owner);
-	process->peer = peer;
 }
 
 static void on_opened(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
@@ -235,22 +68,23 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
 	if (cell->refused)
-		fail(worker(cell), "The workspace may not be opened: %.*s", (int)step.len,
-			step.data);
+		cell_process_fail(cell_worker(cell), "The workspace may not be opened: %.*s",
+			(int)step.len, step.data);
 	else if (error < 0)
 		/* The worker's, where both go: the death that follows is no reason. */
-		fail(cell->state == STATE_OPENING ? worker(cell) : files(cell),
+		cell_process_fail(
+			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
 			"The workspace could not be opened: %.*s: %s", (int)step.len, step.data,
 			strerror(-error));
 	/* Each takes its pidfd, whatever becomes of the other. */
-	for (int i = 0; error >= 0 && i < PROCESSES; i++) {
+	for (int i = 0; error >= 0 && i < CELL_PROCESSES; i++) {
 		struct process *process = &cell->processes[i];
 
 		if (pidfds[i] >= 0 && peer_started(process->peer, pidfds[i]) < 0)
-			fail(process, "Out of memory");
+			cell_process_fail(process, "Out of memory");
 	}
-	for (int i = 0; i < PROCESSES; i++)
-		judge_loss(&cell->processes[i]);
+	for (int i = 0; i < CELL_PROCESSES; i++)
+		cell_process_judge(&cell->processes[i]);
 }
 
 /* The acts, each of a state and an event of the table below. */
@@ -261,10 +95,10 @@ static int assign(struct cell *cell, const struct spawner_open *request, int roo
 {
 	int fds[SPAWNER_ASSIGN_FDS];
 
-	adopt_peer(worker(cell), peers[SPAWNER_OPENED_WORKER]);
-	adopt_peer(files(cell), peers[SPAWNER_OPENED_FILES]);
+	cell_process_adopt(cell_worker(cell), peers[SPAWNER_OPENED_WORKER]);
+	cell_process_adopt(cell_files(cell), peers[SPAWNER_OPENED_FILES]);
 	fds[SPAWNER_ASSIGN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
-	fds[SPAWNER_ASSIGN_WORKER] = fcntl(peer_pidfd(worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_ASSIGN_WORKER] = fcntl(peer_pidfd(cell_worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
 	if (fds[SPAWNER_ASSIGN_ROOT] >= 0 && fds[SPAWNER_ASSIGN_WORKER] >= 0)
 		return spawner_link_open(
 			cell->spawner, SPAWNER_ASSIGN, request, fds, on_opened, cell, &cell->asked);
@@ -281,9 +115,9 @@ static int make_both(struct cell *cell, const struct spawner_open *request, int 
 	fds[SPAWNER_OPEN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : 0;
 	if (r == 0)
-		r = make_peer(worker(cell), &fds[SPAWNER_OPEN_WORKER_DOWN]);
+		r = cell_process_make(cell_worker(cell), &fds[SPAWNER_OPEN_WORKER_DOWN]);
 	if (r == 0)
-		r = make_peer(files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
+		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
 	if (r == 0)
 		return spawner_link_open(
 			cell->spawner, SPAWNER_OPEN, request, fds, on_opened, cell, &cell->asked);
@@ -308,7 +142,8 @@ static void open_both(struct cell *cell)
 	else
 		r = make_both(cell, &request, root);
 	if (r < 0)
-		fail(worker(cell), "The workspace could not be opened: %s", strerror(-r));
+		cell_process_fail(
+			cell_worker(cell), "The workspace could not be opened: %s", strerror(-r));
 }
 
 static void be_open(struct cell *cell)
@@ -319,14 +154,14 @@ static void be_open(struct cell *cell)
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &cell->opened);
 	/* Once, and again after a death: what its writes may have left goes. */
 	if (!cell->swept)
-		peer_send(files(cell)->peer, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+		peer_send(cell_files(cell)->peer, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
 	cell->swept = true;
 }
 
 /* Nothing is answered before nothing of the cell is alive: that is what an answer promises. */
 static void end_both(struct cell *cell)
 {
-	cell->failed = why(cell) != NULL;
+	cell->failed = cell_why(cell) != NULL;
 	cell->had_opened = cell->state != STATE_OPENING;
 	cell->counts->lost += cell->failed && cell->had_opened;
 	cell->counts->idle_ended += cell->idle && !cell->failed;
@@ -361,18 +196,19 @@ static void close_both(struct cell *cell)
 		bool give_up = ++cell->fruitless >= FRUITLESS_MAX;
 
 		cell->swept = false;
-		cell->owner->lost(cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, why(cell));
+		cell->owner->lost(
+			cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, cell_why(cell));
 		rest = rest_after_loss(cell);
 	} else if (cell->failed && cell->died_ahead) { /* another is taken, or made */
 		cell->wasted++;
 		spare_cells_died(cell->spares);
 	} else if (cell->failed) {
 		cell->wasted = 0;
-		cell->owner->lost(
-			cell->context, cell->refused ? CELL_REFUSED : CELL_NOT_MADE, why(cell));
+		cell->owner->lost(cell->context, cell->refused ? CELL_REFUSED : CELL_NOT_MADE,
+			cell_why(cell));
 	}
-	drop(worker(cell));
-	drop(files(cell));
+	cell_process_drop(cell_worker(cell));
+	cell_process_drop(cell_files(cell));
 	enter(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
 	if (rest > 0)
 		set_deadline(cell, rest);
@@ -394,7 +230,7 @@ static void refuse(struct cell *cell)
 
 static void quarantine(struct cell *cell)
 {
-	cell->owner->lost(cell->context, CELL_LOST, why(cell));
+	cell->owner->lost(cell->context, CELL_LOST, cell_why(cell));
 	enter(cell, STATE_QUARANTINED);
 	refuse(cell);
 }
@@ -405,14 +241,14 @@ static void end_files(struct cell *cell)
 	cell->counts->files_lost++;
 	forget_request(cell);
 	enter(cell, STATE_FILES_ENDING);
-	if (files(cell)->peer)
-		peer_kill(files(cell)->peer);
+	if (cell_files(cell)->peer)
+		peer_kill(cell_files(cell)->peer);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
 }
 
 static void hold_files(struct cell *cell)
 {
-	cell->owner->lost(cell->context, CELL_FILES_LOST, why(cell));
+	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
 	enter(cell, STATE_FILES_HELD);
 	refuse(cell);
 }
@@ -421,14 +257,15 @@ static void rest_files(struct cell *cell)
 {
 	unsigned rest;
 
-	cell->owner->lost(cell->context, CELL_FILES_LOST, why(cell));
+	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
 	cell->swept = false;
 	rest = rest_after_loss(cell);
-	drop(files(cell));
+	cell_process_drop(cell_files(cell));
 	enter(cell, STATE_FILES_RESTING);
 	set_deadline(cell, rest);
 	if (++cell->fruitless >= FRUITLESS_MAX)
-		fail(worker(cell), "The workspace's files process died again and again");
+		cell_process_fail(
+			cell_worker(cell), "The workspace's files process died again and again");
 }
 
 static void open_files(struct cell *cell)
@@ -440,10 +277,11 @@ static void open_files(struct cell *cell)
 	enter(cell, STATE_FILES_OPENING);
 	cell->owner->describe(cell->context, &request, &root);
 	fds[SPAWNER_OPEN_FILES_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
-	fds[SPAWNER_OPEN_FILES_WORKER] = fcntl(peer_pidfd(worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_OPEN_FILES_WORKER] =
+		fcntl(peer_pidfd(cell_worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
 	r = fds[SPAWNER_OPEN_FILES_ROOT] < 0 || fds[SPAWNER_OPEN_FILES_WORKER] < 0 ? -errno : 0;
 	if (r == 0)
-		r = make_peer(files(cell), &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN]);
+		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN]);
 	if (r == 0) {
 		r = spawner_link_open(cell->spawner, SPAWNER_OPEN_FILES, &request, fds, on_opened,
 			cell, &cell->asked);
@@ -452,7 +290,8 @@ static void open_files(struct cell *cell)
 			close_fd(&fds[i]);
 	}
 	if (r < 0)
-		fail(files(cell), "The files process could not be started: %s", strerror(-r));
+		cell_process_fail(cell_files(cell), "The files process could not be started: %s",
+			strerror(-r));
 }
 
 typedef void (*act)(struct cell *cell);
@@ -485,18 +324,18 @@ static bool holds(struct cell *cell, enum cell_event event)
 
 	switch (event) {
 	case EVENT_FAILED:
-		return worker(cell)->failure;
+		return cell_worker(cell)->failure;
 	case EVENT_FILES_FAILED:
-		return files(cell)->failure;
+		return cell_files(cell)->failure;
 	case EVENT_UNUSED:
 		return cell->owner->need(cell->context) == CELL_UNUSED;
 	case EVENT_IDLE:
 		return cell->idle && cell->owner->need(cell->context) == CELL_KEPT;
 	case EVENT_READY:
-		return worker(cell)->ready && files(cell)->ready;
+		return cell_worker(cell)->ready && cell_files(cell)->ready;
 	case EVENT_GONE:
-		return peer_is_gone(files(cell)->peer) &&
-		       (!ending || peer_is_gone(worker(cell)->peer));
+		return peer_is_gone(cell_files(cell)->peer) &&
+		       (!ending || peer_is_gone(cell_worker(cell)->peer));
 	case EVENT_OVERDUE:
 		return cell->overdue;
 	default:
@@ -525,7 +364,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	if (cell->state == STATE_OPENING || cell->state == STATE_FILES_OPENING)
-		fail(files(cell), "The workspace did not open in time");
+		cell_process_fail(cell_files(cell), "The workspace did not open in time");
 	cell->overdue = true;
 	cell_settle(cell);
 }
@@ -544,7 +383,7 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 	cell->owner = owner;
 	cell->context = context;
 	cell->counts = counts;
-	for (int i = 0; i < PROCESSES; i++)
+	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
 	cell->deadline = event_new(base, -1, 0, on_deadline, cell);
 	cell->settle = (struct loop_turn_task){.act = on_settle, .context = cell};
@@ -560,8 +399,8 @@ void cell_free(struct cell *cell)
 	if (!cell)
 		return;
 	forget_request(cell);
-	drop(worker(cell));
-	drop(files(cell));
+	cell_process_drop(cell_worker(cell));
+	cell_process_drop(cell_files(cell));
 	if (cell->deadline)
 		event_free(cell->deadline);
 	loop_turn_cancel(&cell->settle);
@@ -604,7 +443,7 @@ void cell_abandon(struct cell *cell, enum cell_process process)
 
 	if (abandoned->peer)
 		peer_kill(abandoned->peer);
-	fail(abandoned, "The workspace's process did not answer and was killed");
+	cell_process_fail(abandoned, "The workspace's process did not answer and was killed");
 }
 
 void cell_rest(struct cell *cell)
@@ -636,13 +475,13 @@ const char *cell_state(const struct cell *cell)
 
 void cell_kill(struct cell *cell)
 {
-	for (int i = 0; i < PROCESSES; i++)
+	for (int i = 0; i < CELL_PROCESSES; i++)
 		if (cell->processes[i].peer)
 			peer_kill(cell->processes[i].peer);
 }
 
 void cell_wait(struct cell *cell, int milliseconds)
 {
-	for (int i = 0; i < PROCESSES; i++)
+	for (int i = 0; i < CELL_PROCESSES; i++)
 		peer_wait(cell->processes[i].peer, milliseconds);
 }
