@@ -94,13 +94,16 @@ class InstalledDaemon(Daemon):
     """The service in place of a daemon of the tests' own, serving the tests' user from the area's
     directories. Nothing that ends it is for tests that use this."""
 
+    given = set()  # one service, and the same ids, for all files of tests
+
     def __init__(self, area):
         self.area = area
         self.system = True
         self.account = copy.copy(area.account)  # the user, but with the service's ids
-        self.account.first, count = subordinate()
+        self.account.first, self.account.count = subordinate()
         self.account.first_gid, _ = subordinate("gid")
-        self.account.given = set(range(count // 4))
+        self.given.update(range(self.account.count // 4))
+        self.account.given = self.given
         self.socket, self.control_socket = AGENTS, ADMINS
         self.state, self.log_path = STATE, None
         configure("suite", f"[tenant {self.account.name}]\nusers = {self.account.name}\nmanaged = yes\n"
