@@ -86,7 +86,11 @@ def test_removing_leaves_the_data_and_purging_nothing():
     assert not pathlib.Path("/usr/sbin/cloisterd").exists() and not AGENTS.exists()
     assert (STATE / "workspaces/a/kept/kept.txt").read_text() == "kept"
     assert (CONFIG / "cloister.conf").exists() and subordinate() == (first, count)
-    show("apt-get", "purge", "--yes", "-q", *packages)
+    # apt knows no more of what has left nothing, and of what has left something it is.
+    left = run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n", "cloister*", "libcloister*", check=False).stdout
+    assert [line for line in left.splitlines() if "config-files" in line] == ["cloister config-files"], left
+    assert " installed" not in left
+    show("apt-get", "purge", "--yes", "-q", "cloister")
     for file in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid"):
         assert not [line for line in pathlib.Path("/etc", file).read_text().splitlines() if line.startswith("cloister")], file
     owned = [pid for pid in procfs.pids() for own in [procfs.status(pid).get("Uid", "0").split()[0]]
