@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEBS = sorted(path for path in (ROOT / "build/deb").glob("*.deb")
               if re.match(r"cloister_|cloister-client_|libcloister\d+_", path.name))
+FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 TENANTS = """
 [tenant a]
@@ -189,8 +190,12 @@ def test_what_the_host_gives_the_service_has():
 
 
 def test_the_walls_stand_under_the_unit():
-    tested = show("runuser", "-u", "ada", "--", "cloisterctl", "selftest")
-    assert tested.returncode == 0
+    show("sh", "-c", "runuser -u ada -- cloisterctl selftest | tail -n 1")
+    report = ctl("selftest")
+    assert not [probe for probe in report["probes"] if probe["result"] == "failed"]
+    assert report["result"] == "passed" and report["passed"] >= 100
+    # Of machines of another kind: nothing is left out for want of something here.
+    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} <= FOREIGN
 
 
 def test_what_the_unit_takes_from_commands_is_what_it_says(alice):
