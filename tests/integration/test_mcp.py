@@ -38,7 +38,7 @@ class Place:
 
     def __init__(self, area, daemon):
         self.area, self.daemon = area, daemon
-        self.workspace = area.new_directory()
+        self.workspace = daemon.new_directory()
         self.started = []
 
     def write(self, name, content):

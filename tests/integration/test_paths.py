@@ -20,8 +20,9 @@ class Tree:
         self.client = daemon.connect()
         self.outside = daemon.area.new_directory("outside")
         self.path = daemon.new_workspace(self.client)
-        self.daemon = daemon
-        with acting_as(daemon.account.uid, daemon.account.gid):
+        # In system mode the workspace's own id's.
+        self.owner = self.path.stat()
+        with acting_as(self.owner.st_uid, self.owner.st_gid):
             self.fill()
         self.holds = self.names()
 
@@ -140,7 +141,7 @@ def test_what_was_refused_changed_nothing(tree):
 def test_writing(tree, path, file):
     output = tree.answer("write_file", path.replace("WS", str(tree.path)))
     assert isinstance(output, dict), output
-    with acting_as(tree.daemon.account.uid, tree.daemon.account.gid):
+    with acting_as(tree.owner.st_uid, tree.owner.st_gid):
         assert (tree.path / file).read_text() == "new"
         (tree.path / file).unlink()
     assert os.listdir(tree.outside) == ["f"]

@@ -303,13 +303,22 @@ class Daemon:
         assert said, self.log()
         return "is reloaded" in said[0]
 
-    def new_workspace(self, client, **params):
-        """Makes a directory, opens it as the client's workspace, and returns its path."""
+    def new_directory(self):
+        """A directory that the daemon opens as a workspace."""
         path = self.area.new_directory()
         if self.system:
             self.account.give_away(path)
+        return path
+
+    def new_workspace(self, client, **params):
+        """Makes a directory, opens it as the client's workspace, and returns its path."""
+        path = self.new_directory()
         client.call("workspace.open", {"root": str(path), **params})
         return path
+
+    def filters_before(self):
+        """How many system call filters it was started under."""
+        return 0
 
     def spawner(self):
         (pid,) = procfs.children(self.pid)

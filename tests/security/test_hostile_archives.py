@@ -16,7 +16,6 @@ import threading
 
 import procfs
 import pytest
-from daemon import user_mode_only
 
 MIB = 1 << 20
 
@@ -371,7 +370,6 @@ def test_nor_by_a_service_that_lies(target, monkeypatch):
     assert done.returncode and "owned" in done.stderr and "\x1b" not in done.stderr
 
 
-@user_mode_only
 def test_an_archive_that_is_put_reaches_the_workspace_alone(area, daemon, client, workspace):
     outside = area.new_directory("outside")
     canary = outside / "canary"

@@ -57,10 +57,13 @@ def test_the_first_process_of_every_namespace_is_not_dumpable(cell):
               if procfs.status(pid).get("NSpid", "").split()[-1:] == ["1"]]
     assert {cell.worker, cell.files} < set(firsts) and len(firsts) >= 3
     for pid in (*firsts, cell.daemon.pid, cell.daemon.spawner()):
+        # What waits for its ids has to be dumpable to get them; nothing of a workspace has been in it or beside it.
+        if cell.daemon.system and procfs.name(pid) == "cloister-spare":
+            continue
         assert os.stat(f"/proc/{pid}/environ").st_uid == 0, procfs.name(pid)
     # Of the command itself it is the user's: the test would see the difference.
     sleep = next(pid for pid in procfs.descendants(cell.worker) if procfs.name(pid) == "sleep")
-    assert os.stat(f"/proc/{sleep}/environ").st_uid == cell.daemon.account.uid
+    assert os.stat(f"/proc/{sleep}/environ").st_uid == cell.path.stat().st_uid
     cell.client.cancel(number)
     cell.client.wait(number)
 
@@ -99,7 +102,8 @@ def test_what_cannot_be_read(cell, path):
 path = '/proc/{path}'
 print(attempt(lambda: os.listdir(path) if os.path.isdir(path) else open(path, 'rb', buffering=0).read(1)))
 """)
-    assert line in ("EACCES", "EPERM", "ENOENT", "[]"), line
+    # Which devices may wake the machine is told to every user of the host, and to be changed by none here.
+    assert line in ("EACCES", "EPERM", "ENOENT", "[]") or (path, line) == ("acpi", "['wakeup']"), line
 
 
 def test_addresses_of_the_kernel_are_not_told(cell):

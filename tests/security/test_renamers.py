@@ -66,7 +66,8 @@ class Victim(threading.Thread):
         self.path = daemon.new_workspace(self.client)
         self.outside = daemon.area.new_directory("outside")
         self.attacker.call("workspace.open", {"root": str(self.path)})
-        with acting_as(daemon.account.uid, daemon.account.gid):
+        owner = self.path.stat()  # in system mode the workspace's own id
+        with acting_as(owner.st_uid, owner.st_gid):
             self.fill()
         self.before = self.look_outside()
         self.answers, self.failure, self.swaps = {}, None, []
