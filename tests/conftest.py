@@ -81,11 +81,12 @@ def start_daemon(area):
 
 @pytest.fixture(scope="module", params=["openat2", "walk"])
 def either_daemon(account, request):
-    """A cloisterd whose files processes have openat2(2), and one where they have to do without."""
+    """A cloisterd whose files processes have openat2(2), the installed service if there is one, and one where they
+    have to do without."""
     place = Area(account)
     if request.param == "walk":
         place.take_openat2()
-    running = Daemon(place)
+    running = InstalledDaemon(place) if INSTALLED and request.param == "openat2" else Daemon(place)
     yield running
     status = running.stop()
     place.remove()

@@ -2,9 +2,11 @@
 """The package as it is installed in the virtual machine of tests/vm/run: its service, its users, its files."""
 
 import copy
+import grp
 import json
 import os
 import pathlib
+import pwd
 import subprocess
 
 import procfs
@@ -105,7 +107,7 @@ class InstalledDaemon(Daemon):
         self.given.update(range(self.account.count // 4))
         self.account.given = self.given
         self.socket, self.control_socket = AGENTS, ADMINS
-        self.state, self.log_path = STATE, None
+        self.path, self.state, self.log_path = AGENTS.parent, STATE, None
         configure("suite", f"[tenant {self.account.name}]\nusers = {self.account.name}\nmanaged = yes\n"
                            f"roots = {area.path}\n")
         self.pid = serves()
@@ -114,6 +116,17 @@ class InstalledDaemon(Daemon):
 
     def log(self):
         return journal()[len(self.since):]
+
+    def filters_before(self):
+        """The unit's: cloisterd adds one."""
+        return int(procfs.status(self.pid)["Seccomp_filters"]) - 1
+
+    def control(self, account=None, groups=None):
+        """Of an administrator, unless the groups are another's."""
+        return super().control(account, [grp.getgrnam("cloister-admin").gr_gid] if groups is None else groups)
+
+    def ctl(self, *words):
+        return as_user("ada", "cloisterctl", *words, check=False)
 
     def stop(self):
         for client in self.clients:
@@ -125,7 +138,5 @@ class InstalledDaemon(Daemon):
 
 
 def client_of(name, groups=()):
-    import grp
-    import pwd
     entry = pwd.getpwnam(name)
     return Client(AGENTS, entry.pw_uid, entry.pw_gid, [grp.getgrnam(group).gr_gid for group in groups])

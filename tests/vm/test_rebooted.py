@@ -98,8 +98,8 @@ def test_removing_leaves_the_data_and_purging_nothing():
     assert owned == []
     # What a user's own service has left is in that user's home, where no package looks.
     found = run("find", "/", "-xdev", "(", "-iname", "*cloister*", "-o", "-uid", uid, "-o", "-uid", f"+{first - 1}", "-uid",
-                f"-{first + count}", ")", "-not", "-path", "/payload*", "-not", "-path", "/srv/*", "-not", "-path", "/home/carol/.local/*", "-not", "-path",
-                "/var/log/apt/*").stdout.split()
+                f"-{first + count}", ")", "-not", "-path", "/payload*", "-not", "-path", "/srv/*", "-not", "-path",
+                "/home/carol/.local/*", "-not", "-path", "/var/log/apt/*").stdout.split()
     found += [str(path) for path in pathlib.Path("/run").glob("**/*cloister*")]
     assert found == []
     assert "cloister" not in run("systemctl", "list-units", "--all", "--plain").stdout
