@@ -44,8 +44,8 @@ static bool is_octal(const char *digits)
 	       digits[2] >= '0' && digits[2] <= '7';
 }
 
-/* A field with its \040 and the like undone, into PATH_MAX bytes. False if it is no path. */
-static bool unescape(struct text field, char *ret)
+/* A field with its \040 and the like undone, into PATH_MAX bytes; nothing if it is no path. */
+static void unescape(struct text field, char *ret)
 {
 	size_t n = 0;
 
@@ -59,24 +59,22 @@ static bool unescape(struct text field, char *ret)
 			ret[n++] = *c;
 		}
 	}
-	ret[n] = '\0';
-	return ret[0] == '/' && n + 1 < PATH_MAX;
+	ret[ret[0] == '/' && n + 1 < PATH_MAX ? n : 0] = '\0';
 }
 
 static bool parse(struct text line, struct mountinfo_entry *ret)
 {
 	struct text field;
-	bool good;
 
 	for (int i = 0; i < 3; i++)
 		(void)text_take(&line, ' '); /* mount, parent, device */
-	good = unescape(text_take(&line, ' '), ret->root);
-	good = unescape(text_take(&line, ' '), ret->point) && good;
+	unescape(text_take(&line, ' '), ret->root);
+	unescape(text_take(&line, ' '), ret->point);
 	do
 		field = text_take(&line, ' '); /* options, and optional fields up to a dash */
 	while (field.len > 0 && !text_equal(field, TEXT_LITERAL("-")));
 	ret->type = text_take(&line, ' ');
-	return good && ret->type.len > 0;
+	return ret->type.len > 0;
 }
 
 bool mountinfo_next(struct text *text, struct mountinfo_entry *ret)

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 
+/* A path that does not fit, as that of a directory may be, is empty. */
 struct mountinfo_entry {
 	char root[PATH_MAX];  /* in its file system */
 	char point[PATH_MAX]; /* where it is seen from the reader's root */
@@ -17,5 +18,5 @@ struct mountinfo_entry {
  * past a few MiB. */
 int mountinfo_read(const char *path, struct text *ret);
 
-/** Takes lines off @text up to the next that is well-formed, which is in @ret. False at the end. */
+/** Takes lines off @text up to the next that has a type, which is in @ret. False at the end. */
 bool mountinfo_next(struct text *text, struct mountinfo_entry *ret);

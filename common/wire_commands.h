@@ -20,7 +20,7 @@ enum command_message {
 	COMMAND_KILL,      /* no payload: SIGKILL to all of them */
 	/* up */
 	COMMAND_READY = 32, /* set-up is complete */
-	COMMAND_FAILED,     /* set-up failed: struct setup_failure */
+	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
 	COMMAND_ENDED,
 };
 

@@ -26,8 +26,9 @@ void cell_process_fail(struct process *process, const char *format, ...)
 	cell_settle(process->cell);
 }
 
-/* The first word of either: it is ready, or why it cannot be. */
-static int handle_first(struct process *process, const struct channel_frame *frame)
+/* The first word of either: it is ready, or why it cannot be. The last of a worker's set-up comes
+ * after that. */
+static int handle_setup(struct process *process, const struct channel_frame *frame)
 {
 	static const uint8_t ready[] = {[CELL_WORKER] = COMMAND_READY, [CELL_FILES] = FILES_READY};
 	static const uint8_t failed[] = {
@@ -55,8 +56,8 @@ static int on_frame(void *context, const struct channel_frame *frame)
 		[CELL_FILES] = {FILES_DATA, FILES_END}};
 	struct process *process = context;
 
-	if (!process->ready)
-		return handle_first(process, frame);
+	if (!process->ready || (process->which == CELL_WORKER && frame->type == COMMAND_FAILED))
+		return handle_setup(process, frame);
 	if (frame->type < said[process->which].first || frame->type > said[process->which].last)
 		return -EBADMSG;
 	return process->cell->owner->frame(process->cell->context, process->which, frame);

@@ -66,7 +66,8 @@ int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, siz
 	while (mountinfo_next(&mountinfo, &mount)) {
 		struct text rest = below(own, mount.root);
 
-		if (!rest.data || !text_equal(mount.type, TEXT_LITERAL("cgroup2")))
+		if (!mount.root[0] || !mount.point[0] || !rest.data ||
+			!text_equal(mount.type, TEXT_LITERAL("cgroup2")))
 			continue;
 		return (size_t)snprintf(ret_path, size, "%s%.*s", mount.point, (int)rest.len,
 			       rest.data) < size

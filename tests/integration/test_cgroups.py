@@ -223,6 +223,70 @@ def test_a_command_cannot_write_cgroups_mounted_in_its_workspace(delegation, are
         subprocess.run(["umount", "-l", path / "my groups"], check=True)
 
 
+CLOSE = "chmod 0 mine"
+# Mount points are told by their paths, and a path may be longer than can be said.
+BURY = """exec /usr/bin/python3 -c '
+import os
+top = os.getcwd()
+for _ in range(17):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+os.rename(top + "/mine", "mine")'"""
+
+
+def unbury(path):
+    place = os.open(path, os.O_PATH)
+    for _ in range(17):
+        place = os.open("d" * 250, os.O_PATH, dir_fd=place)
+    os.rename("mine", path / "mine", src_dir_fd=place)
+
+
+@pytest.mark.parametrize("hide, unhide, said", [
+    (CLOSE, lambda path: os.chmod(path / "mine", 0o755), "Permission denied"),
+    (BURY, unbury, "File name too long")], ids=["closed", "buried"])
+def test_a_command_cannot_keep_cgroups_from_the_next_worker(delegation, area, start_daemon, hide, unhide, said):
+    """By what it does to a directory of its own on the way to them: the next cell has no commands then."""
+    path = area.new_directory()
+    (path / "mine/groups").mkdir(parents=True)
+    os.chown(path / "mine", area.account.uid, area.account.gid)
+    subprocess.run(["mount", "--bind", delegation.path, path / "mine/groups"], check=True)
+    hidden = False
+    try:
+        daemon = start_daemon(launcher=delegation.launcher())
+        client = daemon.connect()
+        client.call("workspace.open", {"root": str(path)})
+        assert client.run(hide)["exit_code"] == 0
+        hidden = True
+        client.call("workspace.close")
+        assert procfs.eventually(lambda: not daemon.cells(), 20)
+        answer = client.wait(client.request("workspace.open", {"root": str(path)}))
+        if "result" in answer:  # it was ready, but for that
+            answer = client.observe("run_command", {"command": "chmod 755 mine; mkdir mine/groups/more"})
+        assert f"make cgroups read-only: {said}" in answer["error"]["message"], answer
+        unhide(path)
+        hidden = False
+        client.call("workspace.open", {"root": str(path)})
+        assert "Read-only file system" in client.run("mkdir mine/groups/more")["stderr"]
+        assert not (delegation.path / "more").exists()
+    finally:
+        if hidden:
+            unhide(path)
+        subprocess.run(["umount", "-l", path / "mine/groups"], check=True)
+
+
+def test_cgroups_behind_somebody_elses_directory_stand_in_nobodys_way(delegation, area, start_daemon):
+    path = area.new_directory()
+    (path / "others/groups").mkdir(parents=True)
+    os.chmod(path / "others", 0o700)
+    subprocess.run(["mount", "--bind", delegation.path, path / "others/groups"], check=True)
+    try:
+        client = start_daemon(launcher=delegation.launcher()).connect()
+        client.call("workspace.open", {"root": str(path)})
+        assert "Permission denied" in client.run("chmod 755 others; ls others/groups; true")["stderr"]
+    finally:
+        subprocess.run(["umount", "-l", path / "others/groups"], check=True)
+
+
 def held(worker):
     """How many descriptors it has, but for the walls of inits made ahead."""
     return sum("landlock" not in target for target in procfs.fds(worker).values())

@@ -96,12 +96,16 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 static int get_ready(struct channel *channel, struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret)
 {
+	const char *step;
 	int r = channel_send(channel, COMMAND_READY, 0, (struct text){NULL, 0}, NULL, 0);
 
 	if (r == 0)
 		r = channel_flush(channel);
-	if (r == 0)
-		r = worker_setup_late(setup);
+	if (r < 0)
+		return r;
+	r = worker_setup_late(setup, &step);
+	if (r < 0)
+		setup_report_failure(channel, COMMAND_FAILED, 0, step, r);
 	return r < 0 ? r : command_table_new(channel->out, setup, cgroups, ret);
 }
 

@@ -448,7 +448,8 @@ int root_attach_workspace(void *context)
 int root_enter(void *context)
 {
 	(void)context;
-	/* The old root now lies over the new one, where no path comes by. */
+	/* The old root now lies over the new one, where a path comes by ".." at the top alone:
+	 * none is used until root_leave_host. */
 	return syscall(SYS_pivot_root, ".", ".") < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
@@ -458,15 +459,36 @@ int root_leave_host(void *context)
 	return umount2("/", MNT_DETACH) < 0 ? -errno : 0;
 }
 
-/* A mount that another one covers is out of commands' reach too, and passed over. */
+/* Whether what may not be searched on the way to @point is commands' own, so that they could. */
+static bool is_own_obstacle(const char *point)
+{
+	char path[PATH_MAX], *slash;
+	struct stat stat_buf;
+
+	snprintf(path, sizeof(path), "%s", point);
+	while ((slash = strrchr(path, '/'))) {
+		*slash = '\0';
+		if (fstatat(AT_FDCWD, path[0] ? path : "/", &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+			return stat_buf.st_uid == geteuid();
+	}
+	return true;
+}
+
+/* A mount that another one covers is out of commands' reach too, and passed over; and what is
+ * behind others' directories, but not what a command has closed for us to open it later. */
 static int protect_cgroup(const char *point)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
 	_cleanup_close_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, point, &how, sizeof(how));
-	struct statfs file_system;
+	int r = fd < 0 ? -errno : 0;
+	struct statfs file_system = {0};
 
-	if (fd < 0 || fstatfs(fd, &file_system) < 0)
-		return errno == ENOENT || errno == EACCES ? 0 : -errno;
+	if (r == -ENOENT || (r == -EACCES && !is_own_obstacle(point)))
+		return 0;
+	if (r < 0)
+		return r;
+	if (fstatfs(fd, &file_system) < 0)
+		return -errno;
 	if (file_system.f_type != CGROUP_SUPER_MAGIC && file_system.f_type != CGROUP2_SUPER_MAGIC)
 		return 0;
 	return mount_set(fd, MOUNT_ATTR_RDONLY);
@@ -485,7 +507,7 @@ int root_protect_cgroups(void *context)
 	while (r == 0 && mountinfo_next(&left, &mount))
 		if (text_equal(mount.type, TEXT_LITERAL("cgroup")) ||
 			text_equal(mount.type, TEXT_LITERAL("cgroup2")))
-			r = protect_cgroup(mount.point);
+			r = mount.point[0] ? protect_cgroup(mount.point) : -ENAMETOOLONG;
 	free((char *)mounts.data);
 	return r;
 }

@@ -275,9 +275,7 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 	return r;
 }
 
-int worker_setup_late(struct worker_setup *setup)
+int worker_setup_late(struct worker_setup *setup, const char **ret_step)
 {
-	const char *step;
-
-	return setup_run(late_steps, ARRAY_SIZE(late_steps), setup, &step);
+	return setup_run(late_steps, ARRAY_SIZE(late_steps), setup, ret_step);
 }

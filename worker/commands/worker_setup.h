@@ -34,11 +34,12 @@ int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **re
 
 /**
  * The last of it: the host's root goes, and the commands' system call filter comes, which stands
- * over the worker too. Both take the kernel a quarter of a millisecond, and cannot fail for
- * anything that a host lacks or a workspace is; so this comes when the worker has said that it is
- * ready, and before it reads what is asked of it. 0 or -errno.
+ * over the worker too. Both take the kernel a quarter of a millisecond, and fail for nothing that a
+ * host lacks, nor for a workspace whose commands did not want it: cgroups in it are made read-only
+ * here. So this comes when the worker has said that it is ready, and before it reads what is asked
+ * of it. 0, or -errno with the failed step's name in @ret_step.
  */
-int worker_setup_late(struct worker_setup *setup);
+int worker_setup_late(struct worker_setup *setup, const char **ret_step);
 
 /** Runs the worker's ordered set-up, or what is left of it. 0, or -errno with the failed step's
  * name in @ret_step. */
