@@ -299,6 +299,18 @@ static void test_commands(void **state)
 	try_all(COMMAND);
 }
 
+/* While it is prepared, ".." at the top leads to the host's root. */
+static void test_commands_places_are_no_links(void **state)
+{
+	struct command_wall wall;
+
+	(void)state;
+	if (wall_abi() < WALL_ABI_RENAMES)
+		skip();
+	assert_int_equal(symlink("in", "link"), 0);
+	assert_int_equal(command_wall_prepare("in", "link", -1, &wall), -ELOOP);
+}
+
 static void test_files_process(void **state)
 {
 	(void)state;
@@ -353,6 +365,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_commands_places_are_no_links),
 		cmocka_unit_test(test_files_process),
 		cmocka_unit_test(test_cloisterd),
 		cmocka_unit_test(test_every_abi),
