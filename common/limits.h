@@ -49,6 +49,10 @@
 #define LIMIT_FILE_WRITES               64 /* writes whose content is still coming */
 #define LIMIT_STRAY_FRAMES              4096 /* of a workspace's processes in a row that are for no call */
 #define LIMIT_LONG_READ_BYTES           (4 * MIB) /* a range of a larger file is read by a job */
+#define LIMIT_LONG_LIST_BYTES           (1 * MIB) /* of a directory itself: some 40,000 names */
+#define LIMIT_SMALL_CALL_NS             200000 /* of CPU for a call that a files process answers at once */
+#define LIMIT_SMALL_CALL_DEBT_NS \
+	100000000 /* beyond that, before it does so in a session of its own */
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */
 #define LIMIT_PATH_BYTES    4096 /* PATH_MAX, path_resolution(7) */

@@ -202,6 +202,28 @@ def test_files_processes_are_in_the_spawners_session(cell):
     assert os.getsid(cell.files) == os.getsid(cell.spawner) == cell.spawner != os.getsid(cell.daemon.pid)
 
 
+@pytest.mark.parametrize("entries", [60000, 3000])
+def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
+    """One listing of a huge directory does, before it is begun; of a large one so many as no agent that reads makes."""
+    client = cell.daemon.connect()
+    path = cell.daemon.new_workspace(client)
+    _, files = cell.daemon.cells()[-1]
+    assert client.run(f"mkdir many; cd many; seq -f %0150g {entries} | xargs touch; cd ..; touch one")["exit_code"] == 0
+    for _ in range(1000):
+        client.use("read_file", path="one")
+        client.use("list_directory", path=".")
+    assert os.getsid(files) == cell.spawner
+    count = 1
+    client.use("list_directory", path="many", pattern="none")
+    while os.getsid(files) != files:
+        client.use("list_directory", path="many", pattern="none")
+        count += 1
+        assert count < 10000
+    assert (count == 1) == (entries == 60000)
+    assert client.use("read_file", path="one")["content"] == ""
+    client.call("workspace.close", {"workspace": str(path)})
+
+
 def terminal_of(pid):
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[4])

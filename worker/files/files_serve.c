@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <time.h>
 
 struct open_write {
 	uint64_t call;
@@ -33,7 +34,42 @@ struct server {
 	const struct root *root;
 	struct job_table *jobs;
 	struct open_write writes[LIMIT_FILE_WRITES];
+	int64_t debt_ns; /* of CPU time, by which calls were not small */
+	bool alone;      /* in a session of its own */
 };
+
+/*
+ * All files processes are in one session, which may come before what computes
+ * (startup_come_first): for small calls, of which cloisterd cannot pass on many. One whose calls
+ * are not small leaves it, so that no tenant takes the CPUs from others' commands by them.
+ */
+static void leave_session(struct server *server)
+{
+	if (!server->alone)
+		(void)setsid();
+	server->alone = true;
+}
+
+static int64_t cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Called after each call, with when it began, and says when the next begins. */
+static int64_t count_debt(struct server *server, int64_t began)
+{
+	int64_t now = cpu_ns();
+
+	server->debt_ns += now - began - LIMIT_SMALL_CALL_NS;
+	if (server->debt_ns < 0)
+		server->debt_ns = 0;
+	if (server->debt_ns > LIMIT_SMALL_CALL_DEBT_NS)
+		leave_session(server);
+	return now;
+}
 
 /* Answers @call at once with @function. */
 static int answer(struct server *server, uint64_t call, job_function function, const void *request)
@@ -115,6 +151,16 @@ static int handle_read(struct server *server, const struct channel_frame *frame)
 		       : answer(server, frame->call, act_read, &request);
 }
 
+/* A directory's names are read and sorted before the first is answered, whatever is wanted. */
+static bool is_long_list(const struct root *root, const struct files_list *request)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat stat_buf;
+
+	return root_open(root, request->path, O_PATH, &fd, NULL) == TOOL_OK &&
+	       fstat(fd, &stat_buf) == 0 && stat_buf.st_size > (off_t)LIMIT_LONG_LIST_BYTES;
+}
+
 static int handle_list(struct server *server, const struct channel_frame *frame)
 {
 	struct files_list request;
@@ -122,8 +168,11 @@ static int handle_list(struct server *server, const struct channel_frame *frame)
 
 	if (r < 0)
 		return r;
-	return request.recursive ? answer_in_job(server, frame->call, act_list, &request)
-				 : answer(server, frame->call, act_list, &request);
+	if (request.recursive)
+		return answer_in_job(server, frame->call, act_list, &request);
+	if (!server->alone && is_long_list(server->root, &request))
+		leave_session(server);
+	return answer(server, frame->call, act_list, &request);
 }
 
 static int handle_search(struct server *server, const struct channel_frame *frame)
@@ -241,6 +290,7 @@ static int receive(struct server *server)
 {
 	struct channel_frame frame;
 	int r = channel_fill(server->channel, WIRE_FRAME_MAX), flushed;
+	int64_t began = cpu_ns();
 
 	if (r < 0)
 		return r == -EAGAIN ? 0 : r;
@@ -248,6 +298,7 @@ static int receive(struct server *server)
 		r = handle(server, &frame);
 		if (r < 0)
 			break;
+		began = count_debt(server, began);
 	}
 	flushed = reply_flush(server->reply);
 	return r < 0 ? r : flushed;
