@@ -120,9 +120,12 @@ void startup_come_first(void)
 {
 	/* Without CAP_SYS_ADMIN the kernel takes ten a second, of the whole host. */
 	const struct timespec pause = {.tv_nsec = 100 * 1000000L};
+	int nice = getpriority(PRIO_PROCESS, 0);
 	_cleanup_close_ int fd = -1;
 
-	if (getpriority(PRIO_PROCESS, 0) == 0)
+	if (nice > 0)
+		return;
+	if (nice == 0)
 		(void)setpriority(PRIO_PROCESS, 0, LIMIT_SUPERVISOR_NICE);
 	if (getsid(0) == getpid())
 		fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);

@@ -34,8 +34,9 @@ void startup_raise_file_limit(void);
  * before what commands compute where cloisterd has the right to that (CAP_SYS_NICE, RLIMIT_NICE):
  * by its nice value, unless the administrator chose one, and by its session's, where the kernel
  * gives each session a share of the CPUs (sched_autogroup_enabled, sched(7)). Only of a session
- * that it leads: another's is not ours to prefer. The spawner and files processes stay in that
- * session; commands and searches, which take long, are none of it.
+ * that it leads: another's is not ours to prefer; and of none where the administrator's choice is
+ * to come after others. The spawner and files processes stay in that session; commands and
+ * searches, which take long, are none of it.
  */
 void startup_come_first(void);
 

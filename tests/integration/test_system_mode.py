@@ -232,7 +232,7 @@ def test_who_comes_first(start_system, area, way):
     assert [nice(pid) for pid in (daemon.spawner(), worker, files, sleep)] == [max(own, 0)] * 4
     groups = [autogroup(pid) for pid in (daemon.pid, daemon.spawner(), files, sleep)]
     if all(groups):
-        assert [value for _, value in groups] == [-20 if first else 0] * 3 + [0]
+        assert [value for _, value in groups] == [-20 if first and own <= 0 else 0] * 3 + [0]
         assert len({group for group, _ in groups[:3]}) == 1 and groups[3][0] != groups[0][0]
     client.cancel(number)
     with daemon.control() as control:
@@ -241,6 +241,18 @@ def test_who_comes_first(start_system, area, way):
     assert found["present"] == (nice(daemon.pid) < 0 or cpu["present"])
     output = client.run("nice -n -1 nice 2>/dev/null; grep nice /proc/self/limits")["stdout"]
     assert output.split() == [str(max(own, 0)), "Max", "nice", "priority", "0", "0"]
+
+
+def test_whom_the_administrator_wants_last_does_not_come_first(start_system, area):
+    daemon = start_system("root", start_new_session=True,
+                          preexec_fn=lambda: os.setpriority(os.PRIO_PROCESS, 0, 10),  # as Nice= does
+                          config=system_config(area, f"admin_group = {area.account.name}", f"user = {area.account.name}"))
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    _, files = daemon.cells()[-1]
+    assert [nice(pid) for pid in (daemon.pid, daemon.spawner(), files)] == [10] * 3
+    group = autogroup(daemon.pid)
+    assert not group or group[1] == 0
 
 
 # Whose is what
