@@ -69,9 +69,13 @@ static int cover_kernel_directories(void *context)
 		struct stat stat_buf;
 		int r;
 
-		if (fstatat(FD_FILES_TREE, names[i], &stat_buf, AT_SYMLINK_NOFOLLOW) < 0 ||
-			!S_ISDIR(stat_buf.st_mode))
+		r = fstatat(FD_FILES_TREE, names[i], &stat_buf, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+											 : 0;
+		if (r == -ENOENT || (r == 0 && !S_ISDIR(stat_buf.st_mode)))
 			continue;
+		/* A command may take the permission to look, and give it again later. */
+		if (r < 0)
+			return r;
 		r = mount_new_tmpfs(0555, 4096, 1, MOUNT_ATTR_RDONLY, &empty);
 		if (r == 0)
 			r = mount_attach(empty, FD_FILES_TREE, names[i]);
