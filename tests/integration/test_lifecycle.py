@@ -15,7 +15,7 @@ import time
 import procfs
 import pytest
 from cloister_client import Client, RpcError, acting_as
-from daemon import AM_ROOT, Daemon, is_sanitized
+from daemon import AM_ROOT, Area, Daemon, is_sanitized
 
 MIB = 1 << 20
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
@@ -548,11 +548,20 @@ os._exit(1)
 """
 
 
-def test_what_is_made_ahead_is_not_tried_for_ever(start_daemon, account, area):
-    area.put_in_place_of("cloister-worker", "stand_in")
-    (area.bin / "cloister-worker.py").write_text(DIES_AS_IT_IS_TAKEN)
-    (area.bin / "cloister-worker.py").chmod(0o755)
-    daemon = start_daemon(config=spare_config(account, 8))
+@pytest.fixture
+def short_lived_spares(account):
+    place = Area(account)
+    place.put_in_place_of("cloister-worker", "stand_in")
+    (place.bin / "cloister-worker.py").write_text(DIES_AS_IT_IS_TAKEN)
+    (place.bin / "cloister-worker.py").chmod(0o755)
+    daemon = Daemon(place, config=spare_config(account, 8))
+    yield daemon
+    daemon.stop()
+    place.remove()
+
+
+def test_what_is_made_ahead_is_not_tried_for_ever(short_lived_spares):
+    daemon = short_lived_spares
     client = daemon.connect()
     for i in range(3):
         client.call("workspace.open", {"workspace": f"w{i}"})
