@@ -103,10 +103,31 @@ static bool may_limit_cores(const struct cgroup *cgroup)
 	return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1;
 }
 
-/* By a share of a cgroup's, or by what startup_come_first() did. */
+/* The nice value of our session's share of the CPUs, or 0; @own where sessions have none. */
+static int session_nice(int own)
+{
+	FILE *enabled = fopen("/proc/sys/kernel/sched_autogroup_enabled", "re");
+	FILE *group = fopen("/proc/self/autogroup", "re");
+	int is_enabled = 0, nice = 0;
+
+	if (!enabled || fscanf(enabled, "%d", &is_enabled) != 1 || !is_enabled)
+		nice = own;
+	else if (!group || fscanf(group, "/autogroup-%*d nice %d", &nice) != 1)
+		nice = 0;
+	if (enabled)
+		fclose(enabled);
+	if (group)
+		fclose(group);
+	return nice;
+}
+
+/* By a share of a cgroup's, or by what startup_come_first() did: where sessions have shares of the
+ * CPUs, a process's own nice value counts among those of its session alone. */
 static bool comes_first(const struct cgroup *cgroup)
 {
-	return has_cpu(cgroup) || getpriority(PRIO_PROCESS, 0) < 0;
+	int own = getpriority(PRIO_PROCESS, 0);
+
+	return has_cpu(cgroup) || (own < 0 && session_nice(own) < 0);
 }
 
 static bool has_calls(const struct cgroup *cgroup)
@@ -152,7 +173,7 @@ static const struct feature {
 		"one workspace can take all processors from the others", NULL},
 	{"cpu_priority", comes_first,
 		"delegate the cpu controller to cloisterd's cgroup; or start cloisterd as root, "
-		"which it leaves, or with LimitNICE=-20 in its unit",
+		"which it leaves, or with LimitNICE=-20 in its unit, in a session of its own",
 		"where commands keep all processors busy, small calls wait for their turns", NULL},
 	{"io_controller", has_io,
 		"delegate the io controller to cloisterd's cgroup, on a kernel that has "

@@ -212,6 +212,21 @@ def nice(pid):
     return os.getpriority(os.PRIO_PROCESS, pid)
 
 
+def has_feature(daemon, name):
+    with daemon.control() as control:
+        return {row["feature"]: row["present"] for row in control.call("doctor")["features"]}[name]
+
+
+def test_in_another_s_session_nobody_comes_first(start_system, area):
+    """Where the kernel gives sessions their shares: the nice value counts in that one alone, and doctor knows."""
+    daemon = start_system("root", config=system_config(area, f"admin_group = {area.account.name}",
+                                                       f"user = {area.account.name}"))
+    enabled = pathlib.Path("/proc/sys/kernel/sched_autogroup_enabled")
+    alone = not enabled.exists() or enabled.read_text() == "0\n"
+    assert autogroup(daemon.pid) == autogroup("self")
+    assert has_feature(daemon, "cpu_priority") == (alone and nice(daemon.pid) < 0 or has_feature(daemon, "cpu_controller"))
+
+
 @pytest.mark.parametrize("way", ["root", "allowed", "helpers"])
 def test_who_comes_first(start_system, area, way):
     """Where cloisterd may, it and those who answer small calls come before what commands compute, and
@@ -235,10 +250,7 @@ def test_who_comes_first(start_system, area, way):
         assert [value for _, value in groups] == [-20 if first and own <= 0 else 0] * 3 + [0]
         assert len({group for group, _ in groups[:3]}) == 1 and groups[3][0] != groups[0][0]
     client.cancel(number)
-    with daemon.control() as control:
-        (found,) = [row for row in control.call("doctor")["features"] if row["feature"] == "cpu_priority"]
-        (cpu,) = [row for row in control.call("doctor")["features"] if row["feature"] == "cpu_controller"]
-    assert found["present"] == (nice(daemon.pid) < 0 or cpu["present"])
+    assert has_feature(daemon, "cpu_priority") == (nice(daemon.pid) < 0 or has_feature(daemon, "cpu_controller"))
     output = client.run("nice -n -1 nice 2>/dev/null; grep nice /proc/self/limits")["stdout"]
     assert output.split() == [str(max(own, 0)), "Max", "nice", "priority", "0", "0"]
 
