@@ -27,8 +27,15 @@ static inline bool reference_is_reversed(struct text pattern, size_t dash)
 	return dash > 0 && next < pattern.len && pattern.data[dash - 1] > pattern.data[next];
 }
 
-/* Where fnmatch(3) and git's wildmatch differ by design: collating symbols, reversed ranges, white
- * space, and bytes that a locale may read as characters. */
+/* "a-[:", a range that ends with a bracket: fnmatch(3) takes that for a named class. */
+static inline bool reference_ends_with_bracket(struct text pattern, size_t dash)
+{
+	return dash + 2 < pattern.len && pattern.data[dash + 1] == '[' &&
+	       pattern.data[dash + 2] == ':';
+}
+
+/* Where fnmatch(3) and git's wildmatch differ by design: collating symbols, reversed ranges and
+ * those that end with a bracket, white space, and bytes that a locale may read as characters. */
 static inline bool reference_can(struct text pattern, struct text path)
 {
 	if (pattern.len > REFERENCE_BYTES || path.len > REFERENCE_BYTES || text_has_nul(pattern) ||
@@ -36,7 +43,9 @@ static inline bool reference_can(struct text pattern, struct text path)
 		return false;
 	for (size_t i = 0; i < pattern.len; i++)
 		if ((signed char)pattern.data[i] < 0 ||
-			(pattern.data[i] == '-' && reference_is_reversed(pattern, i)) ||
+			(pattern.data[i] == '-' &&
+				(reference_is_reversed(pattern, i) ||
+					reference_ends_with_bracket(pattern, i))) ||
 			(i > 0 && pattern.data[i - 1] == '[' && strchr(".=", pattern.data[i])))
 			return false;
 	for (size_t i = 0; i < path.len; i++)

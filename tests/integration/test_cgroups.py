@@ -86,8 +86,8 @@ def test_groups_come_and_go(delegation, start_daemon):
     assert delegation.groups() == ["supervisor"]
 
 
-def begin_sleeping(client, path, command="sleep 600"):
-    number = client.begin("run_command", {"command": f"touch begun; {command}", "timeout_ms": 1000})
+def begin_sleeping(client, path, command="sleep 600", timeout_ms=1000):
+    number = client.begin("run_command", {"command": f"touch begun; {command}", "timeout_ms": timeout_ms})
     assert procfs.eventually((path / "begun").exists)
     return number
 
@@ -97,14 +97,14 @@ def test_only_the_command_is_in_its_group(delegation, start_daemon):
     client = daemon.connect()
     path, _ = opened(daemon, client)
     ((worker, files),) = daemon.cells()
-    number = begin_sleeping(client, path, "sleep 600 & setsid sleep 600 & wait")
+    number = begin_sleeping(client, path, "sleep 600 & setsid sleep 600 & wait", 60000)
     (init,) = procfs.children(worker)
-    inside = [pid for pid in procfs.descendants(init) if procfs.is_alive(pid)]
-    assert len(inside) == 3
+    inside = procfs.eventually(lambda: [pids for pids in [procfs.descendants(init)] if len(pids) == 3])[0]
     assert processes(delegation.path / "ws-1/cmd-1") == sorted(inside)
     # What shares the worker's memory stays with it.
     assert processes(delegation.path / "ws-1/cell") == sorted([worker, files, init])
-    assert client.result(number)["output"]["ended_by"] == "timeout"
+    assert client.cancel(number)
+    assert client.result(number)["output"]["ended_by"] == "cancel"
     assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell"]
 
 

@@ -69,8 +69,12 @@ class Delegation:
 
     def groups(self):
         """The names of all groups below."""
-        return sorted(str(path.relative_to(self.path))
-                      for path in self.path.glob("**/") if path != self.path)
+        while True:
+            try:
+                return sorted(str(path.relative_to(self.path))
+                              for path in self.path.glob("**/") if path != self.path)
+            except FileNotFoundError:  # one that was removed meanwhile
+                pass
 
     def remove(self):
         for pid in (pid for path in self.path.glob("**/") for pid in processes(path)):
