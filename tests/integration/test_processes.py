@@ -225,6 +225,7 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
 
 
 def terminal_of(pid):
+    """The number of its controlling terminal, 0 for none: proc_pid_stat(5), field 7."""
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[4])
 

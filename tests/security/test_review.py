@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile reading of the source found, one test a finding: each fails on the source as it was."""
 
-import fcntl
 import json
 import os
 import resource
 import signal
-import termios
 import time
 
 import procfs
@@ -217,22 +215,3 @@ def test_large_notifications_make_room_when_they_are_done(own_daemon):
         client.notify("tool.call", {"tool": "write_file", "arguments": {"path": "f", "content": "x" * (15 * MIB)}})
     assert client.run("echo well")["stdout"] == "well\n"
     assert procfs.eventually((path / "f").exists, 20)
-
-
-def terminal_of(pid):
-    """The number of its controlling terminal, 0 for none: proc_pid_stat(5), field 7."""
-    with open(f"/proc/{pid}/stat") as stat:
-        return int(stat.read().rpartition(")")[2].split()[4])
-
-
-def test_workspaces_have_no_terminal_of_the_launcher_s(start_daemon):
-    master, slave = os.openpty()
-    try:
-        daemon = start_daemon(start_new_session=True, preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0))
-        daemon.new_workspace(daemon.connect())
-        assert terminal_of(daemon.pid) != 0, "the test has not set a terminal"
-        for pid in (daemon.spawner(), *daemon.cells()[0]):
-            assert terminal_of(pid) == 0, procfs.name(pid)
-    finally:
-        os.close(master)
-        os.close(slave)
