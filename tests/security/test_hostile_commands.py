@@ -31,7 +31,7 @@ GRACE = 5.0  # LIMIT_TERM_GRACE_MS
 # Sanitizers, a machine that others use and one that is emulated slow everything down; what hangs takes longer still.
 SLOW = 10 if INSTALLED else 3 if is_sanitized() else 1
 PATIENCE = 5 * SLOW  # seconds for another workspace's read_file
-SOON = 20 * SLOW  # seconds for what is not held up by anything
+SOON = 10 * SLOW  # seconds for what is not held up by anything
 PYTHON = "/usr/bin/python3 -"  # the program is standard input
 
 # What every program here may use: system calls of which only the error matters.
