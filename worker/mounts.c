@@ -5,10 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define NEVER_EXECUTED (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
@@ -143,6 +146,14 @@ int mount_set(int fd, uint64_t attributes)
 	struct mount_attr attr = {.attr_set = attributes};
 
 	return mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+int mount_open_point(const char *path, int flags)
+{
+	struct open_how how = {
+		.flags = (unsigned)flags | O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 }
 
 int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd)

@@ -43,6 +43,9 @@ int mount_attach_over(int mount_fd, int target);
 /** Sets MOUNT_ATTR_* @attributes on the mount that @fd is the root of, not on those below. */
 int mount_set(int fd, uint64_t attributes);
 
+/** Opens @path, O_PATH and with O_* @flags besides; a link anywhere in it is ELOOP. As open(2). */
+int mount_open_point(const char *path, int flags);
+
 /** Makes the directory @name in @dirfd and opens it, O_PATH. An existing directory is taken; a link
  * is -ENOTDIR or -ELOOP. */
 int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd);

@@ -4,12 +4,11 @@
 
 #include "common/cleanup.h"
 #include "worker/commands/raw_syscall.h"
+#include "worker/mounts.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 
 #define PRIVATE (WALL_READ | WALL_WRITE | WALL_EXECUTE)
 
@@ -24,8 +23,7 @@ static void add_rule(struct command_wall *wall, int fd, uint64_t access)
 static int add_place(struct command_wall *wall, const char *path, uint64_t access)
 {
 	/* None of them is a link, and the host's root still lies over "..". */
-	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	int fd = mount_open_point(path, 0);
 
 	/* A rootfs goes without what it does not have. */
 	if (fd < 0)

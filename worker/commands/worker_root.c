@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -209,9 +208,7 @@ static int attach_private(const struct worker_setup *setup, int private, const c
 /* Not in a rootfs: nothing is created in a workspace. */
 static int bind_readonly(const struct worker_setup *setup, const char *path)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-	_cleanup_close_ int host = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	_cleanup_close_ int host = mount_open_point(path, O_DIRECTORY);
 	_cleanup_close_ int mount_fd = -1, target = -1;
 	int r;
 
@@ -478,8 +475,7 @@ static bool is_own_obstacle(const char *point)
  * behind others' directories, but not what a command has closed for us to open it later. */
 static int protect_cgroup(const char *point)
 {
-	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-	_cleanup_close_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, point, &how, sizeof(how));
+	_cleanup_close_ int fd = mount_open_point(point, 0);
 	int r = fd < 0 ? -errno : 0;
 	struct statfs file_system = {0};
 

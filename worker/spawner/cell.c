@@ -15,12 +15,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 _Static_assert((int)SPAWNER_OPEN_ROOT == (int)SPAWNER_OPEN_FILES_ROOT &&
@@ -33,10 +31,6 @@ _Static_assert(
  * has, links refused. */
 static int open_root(struct cell *cell)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_NO_SYMLINKS,
-	};
 	char link[64];
 	struct stat checked, opened;
 	ssize_t n;
@@ -48,7 +42,7 @@ static int open_root(struct cell *cell)
 	cell->visible[n] = '\0';
 	if (cell->visible[0] != '/')
 		return -EXDEV;
-	cell->root = (int)syscall(SYS_openat2, AT_FDCWD, cell->visible, &how, sizeof(how));
+	cell->root = mount_open_point(cell->visible, O_DIRECTORY);
 	if (cell->root < 0)
 		return -errno;
 	if (fstat(cell->fds[SPAWNER_OPEN_ROOT], &checked) < 0 || fstat(cell->root, &opened) < 0)
@@ -139,8 +133,6 @@ static int check_policy(struct cell *cell)
 static int find_readonly(struct cell *cell)
 {
 	static char failed[LIMIT_NAME_BYTES + 1];
-	struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
 	struct text left = text_from(cell->readonly);
 	char path[LIMIT_READONLY_BYTES];
 
@@ -149,7 +141,7 @@ static int find_readonly(struct cell *cell)
 		_cleanup_close_ int fd = -1;
 
 		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
-		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+		fd = mount_open_point(path, O_DIRECTORY);
 		if (fd < 0 && errno != EACCES) {
 			snprintf(failed, sizeof(failed), "show the read-only path %.200s", path);
 			cell->failed = failed;
