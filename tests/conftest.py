@@ -25,6 +25,20 @@ def left_of(account):
     return [(pid, procfs.command_line(pid)) for pid in alive()]
 
 
+failed = []
+
+
+def pytest_runtest_logreport(report):
+    if report.failed:
+        failed.append(report.nodeid if report.when == "call" else f"{report.when} of {report.nodeid}")
+
+
+def pytest_sessionfinish():
+    """For tests/run: the cases that failed, and apart from them what went wrong in making ready and clearing up."""
+    if "CLOISTER_FAILED_CASES" in os.environ:
+        pathlib.Path(os.environ["CLOISTER_FAILED_CASES"]).write_text("".join(f"{case}\n" for case in failed))
+
+
 # What tests/run sends: an end with all that fixtures do at theirs.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
