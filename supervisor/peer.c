@@ -84,6 +84,14 @@ static void take_frames(struct peer *peer)
 		lose(peer);
 }
 
+/* What it wrote before it ended, or stopped listening, still counts. */
+static void hear_and_lose(struct peer *peer)
+{
+	if (!peer->lost)
+		take_frames(peer);
+	lose(peer);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *context)
 {
 	(void)fd;
@@ -102,7 +110,7 @@ static void flush(void *context)
 	else if (channel_is_short(r))
 		event_add(peer->retry, &channel_short_pause);
 	else if (r < 0)
-		lose(peer);
+		hear_and_lose(peer);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context)
@@ -128,10 +136,7 @@ static void on_ended(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	/* What it wrote before it ended still counts. */
-	if (!peer->lost)
-		take_frames(peer);
-	lose(peer);
+	hear_and_lose(peer);
 	peer->gone = true;
 	peer->owner.gone(peer->owner.context);
 }
