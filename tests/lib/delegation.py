@@ -40,7 +40,8 @@ def group_of(pid):
 
 
 def processes(group):
-    return [int(line) for line in (group / "cgroup.procs").read_text().split()]
+    """Sorted, as the kernel does not: cgroups(7)."""
+    return sorted(int(line) for line in (group / "cgroup.procs").read_text().split())
 
 
 class Delegation:
