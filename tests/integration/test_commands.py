@@ -115,12 +115,19 @@ def test_environment(client, workspace):
 
 
 def test_streaming(client, workspace):
-    number = client.begin("run_command", {
-        "command": "for i in 1 2 3; do echo out $i; echo err $i >&2; sleep 0.2; done"}, {"stream": True})
+    """What it writes is told while it runs: it goes on when that has been heard."""
+    number = client.begin("run_command", {"command": (
+        "for i in 1 2 3; do echo out $i; echo err $i >&2; until [ -e heard$i ]; do sleep 0.02; done; done")}, {"stream": True})
+    for i in (1, 2, 3):
+        told = {"stdout": "", "stderr": ""}
+        while told != {"stdout": f"out {i}\n", "stderr": f"err {i}\n"}:
+            message = client.receive()
+            assert message.get("method") == "tool.output", message
+            client.notifications.append(message)
+            told[message["params"]["stream"]] += message["params"]["data"]
+        (workspace / f"heard{i}").touch()
     answer = client.wait(number)["result"]
     params = [message["params"] for message in client.notifications]
-    assert all(message["method"] == "tool.output" for message in client.notifications)
-    assert len(params) >= 4
     assert all(set(p) == {"id", "stream", "data", "seq"} and p["id"] == number for p in params)
     numbers = [p["seq"] for p in params]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -167,39 +174,37 @@ def test_a_long_stream_arrives_whole(client, workspace):
 # Deadlines
 
 
-SOON = 3000 if INSTALLED else 300  # ms in which a shell says something, in an emulated machine too
+SOON = 300  # ms
+SAID = 6000 if INSTALLED else 3000  # ms in which a shell says something, on a machine that is emulated, or busy
 
 
 @pytest.mark.parametrize("options,argument", [
     ({"timeout_ms": SOON}, 60000), ({"timeout_ms": 60000}, SOON), (None, SOON)])
 def test_the_shortest_deadline_counts(client, workspace, options, argument):
-    began = time.monotonic()
-    observation = ended(client, "timeout", "echo partial; sleep 60", options, timeout_ms=argument)
-    assert time.monotonic() - began < 20
+    observation = ended(client, "timeout", "sleep 60", options, timeout_ms=argument)
     assert observation["error"]["code"] == "TIMEOUT"
     assert observation["output"]["timed_out"] is True
-    assert observation["output"]["stdout"] == "partial\n"
-    assert SOON - 100 < observation["output"]["duration_ms"] < 20000
+    assert SOON - 100 < observation["output"]["duration_ms"] < 30000
 
 
 def test_a_command_may_clean_up_when_it_is_terminated(client, workspace):
-    observation = ended(client, "timeout", "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.1; done",
-                        timeout_ms=SOON)
-    assert observation["output"]["stdout"] == "cleaned\n"
+    observation = ended(client, "timeout", "trap 'echo cleaned; exit 0' TERM; echo partial; while :; do sleep 0.1; done",
+                        timeout_ms=SAID)
+    assert observation["output"]["timed_out"] is True
+    assert observation["output"]["stdout"] == "partial\ncleaned\n"
 
 
 def test_what_ignores_sigterm_is_killed_after_the_grace(client, workspace):
-    began = time.monotonic()
     observation = ended(client, "timeout", "trap '' TERM; echo partial; while :; do sleep 0.1; done",
-                        timeout_ms=500)
-    assert 5.3 < time.monotonic() - began < 12
+                        timeout_ms=SAID)
+    assert SAID + 4800 < observation["output"]["duration_ms"] < 50000
     assert observation["output"]["timed_out"] is True
     assert observation["output"]["stdout"] == "partial\n"
 
 
 def test_silence(client, workspace):
     observation = ended(client, "idle_timeout", "for i in 1 2 3 4; do echo $i; sleep 0.3; done; sleep 60",
-                        {"idle_timeout_ms": 1500})
+                        {"idle_timeout_ms": 4000})
     assert observation["error"]["code"] == "TIMEOUT"
     assert observation["output"]["timed_out"] is True
     assert observation["output"]["stdout"] == "1\n2\n3\n4\n"
@@ -208,7 +213,7 @@ def test_silence(client, workspace):
 def test_a_background_child_does_not_delay_the_answer(client, workspace):
     began = time.monotonic()
     output = client.run("sleep 60 & (setsid sleep 61 &) ; echo done")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert (output["stdout"], output["exit_code"]) == ("done\n", 0)
 
 
@@ -245,7 +250,7 @@ def test_programs_with_large_address_spaces_run(client, workspace):
     """A sanitizer reserves terabytes that it never touches: the limit on data is a soft one."""
     (workspace / "a.c").write_text("int main(void) { return 0; }\n")
     output = client.run("gcc -fsanitize=address a.c -o a && ulimit -d unlimited && "
-                        "ASAN_OPTIONS=detect_leaks=0 ./a")
+                        "ASAN_OPTIONS=detect_leaks=0 ./a", timeout_ms=50000)
     assert output["exit_code"] == 0, output["stderr"]
 
 
