@@ -2,12 +2,10 @@
 """The corners of the file tools: sizes, shapes and neighbours of files that models seldom think of."""
 
 import base64
-import ctypes
 import os
 import stat
 import subprocess
 import threading
-import time
 
 import procfs
 import pytest
@@ -102,7 +100,8 @@ def test_a_range_deep_in_a_large_file_costs_no_memory(own_daemon, holes):
     last = 2 * 65536 if holes else size // 16
     watch = peak_rss(cell.files)
     idle = next(watch)
-    number = cell.client.begin("read_file", {"path": "f", "start_line": last - 1, "end_line": last}, RAW)
+    number = cell.client.begin("read_file", {"path": "f", "start_line": last - 1, "end_line": last},
+                               {**RAW, "timeout_ms": 600000})
     done = threading.Event()
 
     def look():
@@ -112,7 +111,7 @@ def test_a_range_deep_in_a_large_file_costs_no_memory(own_daemon, holes):
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        output = cell.client.result(number)["output"]
+        output = cell.client.result(number, 600)["output"]
     finally:
         done.set()
         looking.join()
@@ -230,7 +229,7 @@ def test_a_read_only_file_system(read_only_mount, start_daemon):
 
 def test_a_listing_deeper_than_paths_may_be(client, workspace):
     """150 directories with names of 200 bytes: 30,000 bytes of path, where PATH_MAX is 4,096."""
-    libc, name, depth = ctypes.CDLL(None), "n" * 200, 150
+    name, depth = "n" * 200, 150
     fd = os.open(workspace, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir(name, dir_fd=fd)
@@ -239,7 +238,6 @@ def test_a_listing_deeper_than_paths_may_be(client, workspace):
         fd = below
     os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
     os.close(fd)
-    assert libc is not None
     output = client.use("list_directory", path=".", recursive=True)
     assert output["count"] == depth + 1 and output["truncated"] is False
     assert output["entries"][-1]["path"] == "/".join([name] * depth + ["f"])
@@ -287,4 +285,3 @@ def test_a_listing_does_not_delay_other_calls(client, workspace):
     assert read(client)["content"] == "x"
     for number in numbers:
         assert client.result(number)["output"]["count"] == 8101
-    assert time.monotonic() > 0

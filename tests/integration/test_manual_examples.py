@@ -75,16 +75,16 @@ def service(start_daemon, account):
 def test_cloisterctl(area, service):
     manual.need("jq")
     daemon, client = service
-    call = client.begin("run_command", {"command": "sleep 1000"})
+    call = client.begin("run_command", {"command": "sleep 1000", "timeout_ms": 600000})
     log = daemon.state / "audit" / "audit.log"
-    assert procfs.eventually(lambda: b"call.admitted" in log.read_bytes())
+    assert procfs.eventually(lambda: log.exists() and b"call.admitted" in log.read_bytes(), 20)
     log.rename(log.with_suffix(".log.1"))
     for page in ("cloister-security.7", "cloisterctl.1"):
         lines = manual.commands(page)
         assert len(lines) >= 4
         for line in lines:
             if "audit verify" in line:
-                assert procfs.eventually(log.exists)
+                assert procfs.eventually(log.exists, 20)
             ran(shell(area, line, log.parent, CLOISTER_CONTROL_SOCKET=str(daemon.control_socket)), page, line)
             if page == "cloister-security.7":  # between the two pages the log is reopened
                 assert daemon.ctl("reload").returncode == 0
@@ -99,8 +99,8 @@ def test_cloisterd(area, account):
     check, instance = [line for line in manual.commands("cloisterd.8") if not line.startswith("systemd-run")]
     assert "/etc/cloister/cloister.conf" in check
     ran(shell(area, check.replace("/etc/cloister/cloister.conf", str(config)), directory), "cloisterd.8", check)
-    done = shell(area, f"{instance} & for i in $(seq 600); do [ -S agent.sock ] && break; sleep 0.1; done; "
-                       "[ -S agent.sock ] && [ -S control.sock ] && [ -d state ]; kill %1; wait %1", directory)
+    done = shell(area, f"{instance} & for i in $(seq 600); do [[ -S agent.sock && -S control.sock && -d state ]] && break; "
+                       "sleep 0.1; done; [[ -S agent.sock && -S control.sock && -d state ]]; kill %1; wait %1", directory)
     ran(done, "cloisterd.8", instance)
 
 
@@ -192,9 +192,9 @@ def test_results_of_the_control_methods(service):
     """Both ways, but for what is there only at times."""
     daemon, client = service
     at_times = {"subject", "error", "cost", "fix", "why", "ended_ms", "result"}
-    call = client.begin("run_command", {"command": "sleep 1000"})
+    call = client.begin("run_command", {"command": "sleep 1000", "timeout_ms": 600000})
     with daemon.control() as control:
-        assert procfs.eventually(lambda: control.call("commands")["calls"])
+        assert procfs.eventually(lambda: control.call("commands")["calls"], 20)
         for method in ("status", "workspaces", "commands", "tenants", "doctor", "metrics", "drain", "resume",
                        "reload", "selftest"):
             result = control.call(method)
@@ -246,7 +246,7 @@ def test_audit_log(area, service):
     client.call_error("workspace.open", {"root": "/"})
     daemon.ctl("drain")
     log = daemon.state / "audit" / "audit.log"
-    assert procfs.eventually(lambda: b"admin.act" in log.read_bytes())
+    assert procfs.eventually(lambda: b"admin.act" in log.read_bytes(), 20)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     page = manual.part(PROTOCOL, "AUDIT LOG")
     names = manual.words(page, "Cm", True)

@@ -154,7 +154,7 @@ def test_special_files_are_refused_without_blocking(client, workspace, tool):
     for name in names:
         began = time.monotonic()
         assert code(client, tool, path=name, **arguments) == "NOT_A_REGULAR_FILE"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
     listener.close()
     if tool == "search_files":
         assert client.use("search_files", pattern="x")["count"] == 0
@@ -277,7 +277,7 @@ def test_a_directory_swapped_for_a_link_gives_nothing_away(daemon, client, works
         "rm d; mv e d; done"), "timeout_ms": 20000})
     seen = set()
     end = time.monotonic() + 2.5
-    while time.monotonic() < end:
+    while time.monotonic() < end or ("inside\n" not in seen and time.monotonic() < end + 30):
         observation = client.observe("read_file", {"path": "d/f"}, RAW)
         seen.add(observation["output"]["content"] if observation["success"]
                  else observation["error"]["code"])
@@ -539,7 +539,7 @@ def test_a_search_past_its_deadline(client, workspace):
     began = time.monotonic()
     error = client.fail("search_files", {"timeout_ms": 200}, pattern="t[a-z]+ of (?!text)")
     assert error["code"] == "TIMEOUT"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20
     assert client.use("list_directory", path=".")["count"] == 300
 
 

@@ -69,6 +69,7 @@ def ctl(*words):
 
 def configure(name, text, reload=True):
     """Makes a drop-in of the configuration, or changes or removes (None) one, and reloads."""
+    before = journal()
     file = CONFIG / "cloister.conf.d" / f"{name}.conf"
     file.parent.mkdir(exist_ok=True)
     if text is None:
@@ -80,7 +81,8 @@ def configure(name, text, reload=True):
         os.chown(file, 0, CONFIG.stat().st_gid)
     if reload:
         run("systemctl", "reload", UNIT)
-        assert procfs.eventually(lambda: "reloaded" in journal("-n", "5"), PATIENCE)
+        # Now, and not some time before.
+        assert procfs.eventually(lambda: "reloaded" in journal()[len(before):], PATIENCE)
 
 
 def subordinate(kind="uid"):

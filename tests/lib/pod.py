@@ -164,7 +164,7 @@ class Pod:
             self.process = subprocess.Popen([*self.runtime, "run", "--bundle", str(bundle), self.name],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.serves = procfs.eventually(
-            lambda: "listening" in self.log() or self.process.poll() is not None, 30) and self.process.poll() is None
+            lambda: "listening" in self.log() or self.process.poll() is not None, 120) and self.process.poll() is None
 
     def make_ready(self, spec, container):
         """What the init container of the DaemonSet does."""

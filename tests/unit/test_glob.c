@@ -365,7 +365,7 @@ static void test_time(void **state)
 	assert_false(
 		glob_match((struct text){trees, sizeof(trees)}, (struct text){path, sizeof(path)}));
 	clock_gettime(CLOCK_MONOTONIC, &after);
-	assert_true(after.tv_sec - before.tv_sec < 5);
+	assert_true(after.tv_sec - before.tv_sec < 60);
 }
 
 /*
