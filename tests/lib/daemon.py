@@ -107,7 +107,8 @@ class Account:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        procfs.eventually(lambda: not self.processes())
+        # userdel(8) minds the dead, too, and the host's init takes its time to reap them.
+        procfs.eventually(lambda: not self.processes(), 60)
         subprocess.run(["userdel", self.name], check=True, capture_output=True)
 
 
