@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program on a terminal of its own, and what stands on its screen: as much of xterm as is needed."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -20,6 +21,7 @@ class Screen:
         self.clear()
         self.raw = b""  # all that came
         self.pending = b""
+        self.decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
@@ -97,10 +99,12 @@ class Screen:
         elif final == b"T":
             self.scroll(self.region[0], -n)
         elif final == b"r":
-            self.region = n - 1, (numbers[1] if len(numbers) > 1 else lines)
+            self.region = n - 1, min(numbers[1] if len(numbers) > 1 else lines, lines)
             self.y = self.x = 0
         else:
             assert final in b"mlhtc", (parameters, final)
+        # What was drawn for a larger screen may come after it has become smaller.
+        self.y, self.x = min(self.y, lines - 1), max(self.x, 0)
 
     def put(self, text):
         for character in text:
@@ -110,7 +114,7 @@ class Screen:
                 if self.y + 1 == self.region[1]:
                     self.scroll(self.region[0], 1)
                 else:
-                    self.y += 1
+                    self.y = min(self.y + 1, self.size[0] - 1)
             elif character == "\b":
                 self.x = max(self.x - 1, 0)
             elif character >= " ":
@@ -129,7 +133,7 @@ class Screen:
             escape = data.find(b"\x1b")
             if escape:
                 part = data if escape < 0 else data[:escape]
-                self.put(part.decode(errors="ignore"))
+                self.put(self.decode(part))  # the rest of a character may come later
                 data = data[len(part):]
                 continue
             found = SEQUENCE.match(data)
@@ -165,10 +169,9 @@ class Screen:
 
     def wait(self):
         """The program's exit status, when all it wrote has come."""
-        while self.read(1) and self.status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
+        deadline = time.monotonic() + 60
+        while self.read(1):
+            assert time.monotonic() < deadline, self.text()
         if self.status is None:
             self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.status
