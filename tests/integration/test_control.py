@@ -174,9 +174,10 @@ def test_a_long_line_is_refused_and_skipped(control):
 
 
 def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, control):
-    command = "echo partial; (setsid sleep 4711 &) ; sleep 4712"
-    call, number = start_command(client, control, command)
-    assert procfs.eventually(lambda: procfs.having("sleep 4711") and procfs.having("sleep 4712"))
+    away, last = (f"sleep {os.getpid()}.{number}" for number in (4711, 4712))  # nobody else's on this host
+    call, number = start_command(client, control, f"(setsid {away} &) ; echo partial; {last}")
+    # Not the shell, whose line has both before it has said anything.
+    assert procfs.eventually(lambda: {away, last} <= {procfs.command_line(pid) for pid in procfs.pids()})
     assert control.call("kill", {"call": number}) == {"told": 1, "already_ending": 0}
     observation = client.result(call)
     assert not observation["success"]
@@ -184,7 +185,7 @@ def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, 
     assert observation["error"]["message"].startswith("An administrator ended the command")
     assert observation["output"]["ended_by"] == "admin"
     assert observation["output"]["stdout"] == "partial\n"
-    assert not procfs.having("sleep 471")
+    assert not procfs.having(away) and not procfs.having(last)
     assert error_of(control, "kill", {"call": number}).name == "NOT_FOUND"
     assert client.run("echo on")["stdout"] == "on\n"
 
@@ -215,7 +216,7 @@ def test_killing_a_workspace_ends_its_calls_and_no_others(daemon, control):
 
 def test_a_waiting_call_is_killed_where_it_waits(daemon, client, workspace, control):
     running = [client.begin("run_command", {"command": "sleep 600"}) for _ in range(65)]
-    assert procfs.eventually(lambda: [call["state"] for call in calls_of(control)].count("running") == 64)
+    assert procfs.eventually(lambda: [call["state"] for call in calls_of(control)].count("running") == 64, 60)
     (waiting,) = [call["call"] for call in calls_of(control) if call["state"] == "waiting"]
     control.call("kill", {"call": waiting})
     observation = client.result(running[-1])
