@@ -2,6 +2,7 @@
 """System mode: a host id for each workspace, whose it is, and what goes with the workspace."""
 
 import ctypes
+import fcntl
 import os
 import pathlib
 import re
@@ -165,18 +166,29 @@ def test_without_a_range_it_says_what_to_do(tenants):
     assert "usermod --add-subuids" in said
 
 
+def edit_subuid(change):
+    """Under the lock of useradd(8) and its like, one of which another suite may be running."""
+    path, new = pathlib.Path("/etc/subuid"), pathlib.Path("/etc/subuid.cloister-test")
+    with open("/etc/.pwd.lock", "w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        lines = path.read_text().splitlines()
+        change(lines)
+        new.write_text("".join(f"{line}\n" for line in lines))
+        new.chmod(0o644)
+        new.rename(path)
+
+
 def test_a_range_that_holds_root_or_the_user_is_none(area):
     strange = Account("strange")
     place = Area(strange)
     os.chown(place.path, 0, 0)
     try:
         for first in (0, strange.uid - 1):
-            with open("/etc/subuid", "a") as file:
-                file.write(f"{strange.name}:{first}:10\n")
+            edit_subuid(lambda lines: lines.append(f"{strange.name}:{first}:10"))
             subprocess.run(["usermod", "--add-subgids", "1999990000-1999990009", strange.name], check=True)
             assert "without root" in start_and_fail(place, strange, "[cloister]\nmode = system\n")
             # Not by usermod(8), to which the processes of all ids in the range are the user's.
-            subprocess.run(["sed", "-i", f"/^{strange.name}:/d", "/etc/subuid"], check=True)
+            edit_subuid(lambda lines: lines.remove(f"{strange.name}:{first}:10"))
     finally:
         place.remove()
         strange.remove()
