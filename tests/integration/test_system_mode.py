@@ -126,12 +126,13 @@ def test_what_is_made_ahead_is_nobody_until_it_is_known_whose_it_is(start_system
     def ids(pid):
         return (procfs.PROC / str(pid) / "uid_map").read_text().split()
 
-    daemon = start_system(config=system_config(area, "spare_cells = 1"))
+    daemon = start_system(config=system_config(area, "spare_cells = 1", f"admin_group = {area.account.name}"))
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "first"})
     for name in ("second", "third", "second"):
-        assert procfs.eventually(lambda: len(spares()) == 2, 20)
+        assert procfs.eventually(lambda: daemon.spares_ready() == 1)
         ahead = spares()
+        assert len(ahead) == 2
         assert [ids(pid) for pid in ahead] == [[], []]
         client.call("workspace.open", {"workspace": name})
         assert client.observe("run_command", {"command": "id -u; touch mine"}, workspace=name)[

@@ -573,11 +573,7 @@ def test_reloads_leak_nothing(start_daemon, area, tenants):
     daemon = start_daemon(config=text)
     a = daemon.connect(tenants[0])
     a.call("workspace.open", {"workspace": "w"})
-
-    def all_made_ahead():
-        with daemon.control() as control:
-            return "\ncloister_spare_cells 2\n" in control.call("metrics")["text"]
-    assert procfs.eventually(all_made_ahead, 20)
+    assert procfs.eventually(lambda: daemon.spares_ready() == 2)
     assert daemon.reload(text) and not daemon.reload("x")
     a.run("true")
     before = daemon.settled_fds()

@@ -289,6 +289,11 @@ class Daemon:
         self.clients.append(client)
         return client
 
+    def spares_ready(self):
+        """How many cells cloisterd could give a workspace at once. Their processes may be there before it knows of them."""
+        with self.control() as control:
+            return int(control.call("metrics")["text"].split("\ncloister_spare_cells ")[1].split()[0])
+
     def ctl(self, *words):
         """Runs cloisterctl as the user, and returns it completed."""
         return self.area.run("cloisterctl", "--socket", str(self.control_socket), *words)
