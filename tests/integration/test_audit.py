@@ -527,10 +527,10 @@ def held(audited):
     numbers = {"x86_64": 1, "aarch64": 64}
     holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(audited.thread()),
                                str(numbers[platform.machine()])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert holder.stdout.readline() == b"ready\n"
-    audited.client.run("true")
-    assert holder.stdout.readline() == b"held\n"
     try:
+        assert holder.stdout.readline() == b"ready\n"
+        audited.client.run("true")
+        assert holder.stdout.readline() == b"held\n"
         yield
     finally:
         holder.stdin.close()

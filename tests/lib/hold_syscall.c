@@ -6,6 +6,7 @@
  * and keeps it there, as a disk that does not answer would, until standard input ends. ptrace(2).
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -17,6 +18,7 @@ int main(int argc, char **argv)
 	pid_t tid = argc == 3 ? atoi(argv[1]) : 0;
 	unsigned long long number = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
 	int status;
+	bool ready = false;
 	char byte;
 
 	if (tid <= 0 || ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0 ||
@@ -29,8 +31,11 @@ int main(int argc, char **argv)
 		long signal_number = 0;
 
 		if (status >> 16 == PTRACE_EVENT_STOP) {
-			puts("ready");
+			/* Later ones are of its process, which somebody stopped. */
+			if (!ready)
+				puts("ready");
 			fflush(stdout);
+			ready = true;
 		} else if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
 			signal_number = WSTOPSIG(status);
 		} else {
