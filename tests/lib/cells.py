@@ -13,10 +13,9 @@ class Cell:
 
     def __init__(self, daemon):
         self.daemon = daemon
-        known = set(daemon.cells())
         self.client = daemon.connect()
         self.path = daemon.new_workspace(self.client)
-        ((self.worker, self.files),) = set(daemon.cells()) - known
+        self.worker, self.files = daemon.cell_of(self.path)
 
     def write(self, name, text):
         with acting_as(self.daemon.account.uid, self.daemon.account.gid):

@@ -330,33 +330,73 @@ class Daemon:
         (pid,) = procfs.children(self.pid)
         return pid
 
-    def cells(self):
-        """(worker, files) of every workspace that is open, in the order of their making."""
-        def both():
-            names = {"cloister-worker": [], "cloister-files": []}
+    def look_at_cells(self):
+        """(worker, files) of the cells of which both are there, in the order of their making; and what has no
+        other: it is just coming, or the other is just gone. What is going itself is in neither."""
+        namespaces = {}
+        with acting_as(os.getuid()):
             for pid in procfs.children(self.spawner()):
-                if not procfs.is_alive(pid):
+                try:
+                    if procfs.is_going(pid):
+                        continue
+                    # What waits is called a spare but for its first moment, and has a root of its own only after it.
+                    coming = os.path.samefile(f"/proc/{pid}/root", "/")
+                    name = procfs.name(pid)
+                    namespace = pid if coming else procfs.namespace(pid, "user")
+                except (FileNotFoundError, ProcessLookupError):  # it has gone meanwhile
                     continue
-                # What waits is called so, but for its first moment.
-                if " spare" in procfs.command_line(pid) and procfs.age(pid) < 1:
-                    return None
-                if procfs.name(pid) != "cloister-spare":
-                    names.setdefault(procfs.name(pid), []).append(pid)
-            pairs = list(zip(names["cloister-worker"], names["cloister-files"]))
-            # One of a pair may be just going, or the other just coming.
-            return [pairs] if sum(map(len, names.values())) == 2 * len(pairs) else None
-        (pairs,) = procfs.eventually(both)
-        return pairs
+                except PermissionError:  # it is still the spawner's copy, which only root looks into
+                    namespace, name = pid, ""
+                if name != "cloister-spare":
+                    namespaces.setdefault(namespace, {}).setdefault(name, []).append(pid)
+        pairs, others = [], []
+        for named in namespaces.values():
+            if {name: len(pids) for name, pids in named.items()} == {"cloister-worker": 1, "cloister-files": 1}:
+                pairs.append((*named["cloister-worker"], *named["cloister-files"]))
+            else:
+                others.append(named)
+        return pairs, others
+
+    def cells(self):
+        """(worker, files) of every workspace that is open, in the order of their making. A workspace that was just
+        left may be among them: cloisterd ends it when it gets to it. cell_of() is for whoever means a certain one."""
+        seen = []
+
+        def complete():
+            seen[:] = self.look_at_cells()
+            return not seen[1]
+        assert procfs.eventually(complete), seen
+        return seen[0]
+
+    def cell_of(self, path):
+        """(worker, files) of the open workspace that is this directory on the host."""
+        def has_it(files):
+            try:
+                return os.path.samefile(f"/proc/{files}/root", path)
+            except (FileNotFoundError, ProcessLookupError):
+                return False
+
+        def found():
+            pairs, _ = self.look_at_cells()
+            with acting_as(os.getuid()):
+                return [pair for pair in pairs if has_it(pair[1])]
+        pairs = procfs.eventually(found)
+        assert len(pairs) == 1, (path, pairs, self.look_at_cells())
+        return pairs[0]
 
     def settled_fds(self):
-        """How many descriptors cloisterd has once what is made ahead is there."""
+        """How many descriptors cloisterd has once it has been waiting, not stopped and not ready to run, for a while:
+        what is made ahead is there then."""
         last = [None]
 
         def same():
-            before, last[0] = last[0], len(procfs.fds(self.pid))
-            return before == last[0]
-        assert procfs.eventually(same, 20, 0.3)
-        return last[0]
+            status = procfs.status(self.pid)
+            assert status, self.log()
+            before, last[0] = last[0], (len(procfs.fds(self.pid)), status["voluntary_ctxt_switches"],
+                                        status["nonvoluntary_ctxt_switches"])
+            return before == last[0] and status["State"][0] == "S"
+        assert procfs.eventually(same, interval=0.3)
+        return last[0][0]
 
     def check_log(self):
         for complaint in ("Sanitizer", "runtime error:"):

@@ -3,10 +3,21 @@
 
 import os
 import pathlib
+import signal
 import time
 
 PROC = pathlib.Path("/proc")
-SOON = 60.0 if "CLOISTER_VM" in os.environ else 5.0  # seconds; that machine is emulated
+SOON = 60.0 if "CLOISTER_VM" in os.environ else 20.0  # seconds; that machine is emulated
+PF_EXITING = 4  # of the kernel's include/linux/sched.h
+
+
+class Process(int):
+    """A pid that is this process's only: is_alive() takes no later one for it, whom the kernel gave the number again."""
+
+    def __new__(cls, pid):
+        made = super().__new__(cls, pid)
+        made.started = started(pid)
+        return made
 
 
 def pids():
@@ -22,8 +33,31 @@ def status(pid):
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
 
+def stat(pid):
+    """/proc/PID/stat from its third field, the state, on; empty when there is no such process."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def started(pid):
+    """When, in clock ticks since the host was; -1 for one that is no more."""
+    fields = stat(pid)
+    return int(fields[19]) if fields else -1
+
+
 def is_alive(pid):
-    return status(pid).get("State", "Z")[0] not in "ZX"
+    fields = stat(pid)
+    return bool(fields) and fields[0] not in "ZX" and getattr(pid, "started", int(fields[19])) == int(fields[19])
+
+
+def is_going(pid):
+    """Whether it has ended or is about to, as one that was killed is and may not know yet."""
+    fields, pending = stat(pid), status(pid)
+    if not fields or not pending or fields[0] in "ZX" or int(fields[6]) & PF_EXITING:
+        return True
+    return any(int(pending[name], 16) >> (signal.SIGKILL - 1) & 1 for name in ("SigPnd", "ShdPnd"))
 
 
 def rss_kib(pid):
@@ -51,7 +85,8 @@ def name(pid):
 
 
 def children(pid):
-    return sorted(other for other in pids() if parent(other) == pid)
+    """The oldest first."""
+    return sorted((Process(other) for other in pids() if parent(other) == pid), key=lambda child: (child.started, child))
 
 
 def descendants(pid, without_children=False):
@@ -61,7 +96,7 @@ def descendants(pid, without_children=False):
     found, waiting = [], below.get(pid, []) if without_children else [pid]
     while waiting:
         for child in below.get(waiting.pop(), []):
-            found.append(child)
+            found.append(Process(child))
             waiting.append(child)
     return found
 
@@ -106,21 +141,13 @@ def mounts_below(path):
     return [line for line in mounts() if f" {path}/" in line]
 
 
-def age(pid):
-    """Seconds since the process was started; 0 for one that has ended."""
-    try:
-        started = int((PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[19])
-    except OSError:
-        return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
-
-
 def eventually(condition, seconds=SOON, interval=0.02):
     """Waits until condition() is true: its value, which is false when the time is over."""
     deadline = time.monotonic() + seconds
     while True:
+        over = time.monotonic() > deadline  # before the last look, however long this process stood still
         value = condition()
-        if value or time.monotonic() > deadline:
+        if value or over:
             return value
         time.sleep(interval)
 
