@@ -17,7 +17,7 @@ def test_what_there_is(daemon, client, workspace):
     with daemon.control() as control:
         features = {feature["feature"]: feature["present"] for feature in control.call("doctor")["features"]}
     assert isolation["landlock"] == features["landlock"] == (has_landlock() and not (WITHOUT or "").startswith("landlock"))
-    (_, files), = daemon.cells()
+    _, files = daemon.cell_of(workspace)
     # Its own, the spawner's, and tests/lib/without*.c's; the first comes after what it says when it is ready.
     assert procfs.eventually(
         lambda: int(procfs.status(files)["Seccomp_filters"]) - daemon.filters_before() == 2 + bool(WITHOUT))

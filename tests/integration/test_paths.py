@@ -63,7 +63,7 @@ def tree(either_daemon):
 @pytest.mark.skipif(not AM_ROOT, reason="only root sees what an undumpable process runs")
 def test_the_fallback_is_what_runs(either_daemon, tree):
     """Otherwise the whole file would show the same thing twice."""
-    ((_, files),) = either_daemon.cells()
+    _, files = either_daemon.cell_of(tree.path)
     walks = (either_daemon.area.bin / "cloister-files.real").exists()
     assert os.readlink(f"/proc/{files}/exe").endswith(".real") is walks
     assert int(procfs.status(files)["Seccomp_filters"]) >= walks

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import subprocess
 import termios
 import time
@@ -31,11 +32,11 @@ class Cell:
         self.client = daemon.connect()
         self.path = daemon.new_workspace(self.client)
         self.number = self.client.begin("run_command", {"command": "sleep 600 & wait"})
-        ((self.worker, self.files),) = daemon.cells()
+        self.worker, self.files = daemon.cell_of(self.path)
         (self.init,) = procfs.eventually(lambda: procfs.children(self.worker))
         (self.shell,) = procfs.eventually(lambda: procfs.children(self.init))
         (self.sleep,) = procfs.eventually(lambda: procfs.children(self.shell))
-        procfs.eventually(lambda: procfs.name(self.sleep) == "sleep")
+        assert procfs.eventually(lambda: procfs.name(self.sleep) == "sleep")
         self.spawner = daemon.spawner()
         self.everything = {
             "cloisterd": daemon.pid, "spawner": self.spawner, "worker": self.worker, "files": self.files,
@@ -57,6 +58,11 @@ def kinds(pid):
             for fd, target in procfs.fds(pid).items()}
 
 
+def has_kinds(pid, expected):
+    """Also once what it has open for a moment is closed: a program that starts, the sweep after an opening."""
+    assert procfs.eventually(lambda: kinds(pid) == expected), kinds(pid)
+
+
 def standard(log=None):
     """Under a sanitizer, reports of the worker and files must reach the log."""
     error = str(log) if log and is_sanitized() else "/dev/null"
@@ -69,7 +75,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     client = daemon.connect()
     client.call("tools.list")
     # The places kept for the spawner's answers are taken again after each.
-    assert procfs.eventually(lambda: list(kinds(daemon.pid).values()).count("socket") == 6)
+    daemon.settled_fds()
     idle = kinds(daemon.pid)
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
@@ -81,6 +87,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1}
 
     path = daemon.new_workspace(client)
+    daemon.settled_fds()
     open_one = collections.Counter(kinds(daemon.pid).values()) - collections.Counter(
         kinds_of(idle, daemon))
     pidfds = sum(n for kind, n in open_one.items() if "pidfd" in kind)
@@ -90,6 +97,7 @@ def test_descriptors_of_cloisterd(start_daemon):
 
     number = client.begin("run_command", {"command": "touch begun; sleep 600"})
     assert procfs.eventually((path / "begun").exists)
+    daemon.settled_fds()
     running = collections.Counter(kinds(daemon.pid).values())
     assert running["pipe"] == pipes + 2 - 2 * 2 + 2  # two of them taken, and their read ends kept
     client.cancel(number)
@@ -106,11 +114,11 @@ def kinds_of(idle, daemon):
 @needs_root
 def test_descriptors_of_the_spawner(cell):
     directory = cell.daemon.area.bin
-    assert kinds(cell.spawner) == {
+    has_kinds(cell.spawner, {
         0: "/dev/null", 1: "/dev/null", 2: str(cell.daemon.log_path), 3: "socket",
         4: str(cell.daemon.state / "workspaces"),
         5: str(directory / "cloister-worker"), 6: str(directory / "cloister-files"),
-        7: "anon_inode:[signalfd]"}
+        7: "anon_inode:[signalfd]"})
 
 
 @needs_root
@@ -126,23 +134,23 @@ def test_descriptors_of_the_worker(cell):
 
 @needs_root
 def test_descriptors_of_the_files_process(cell):
+    assert procfs.eventually(lambda: set(kinds(cell.files)) == set(range(7))), kinds(cell.files)
     held = kinds(cell.files)
     assert {fd: held[fd] for fd in range(5)} == {
         **standard(cell.daemon.log_path), 3: "socket", 4: "pipe"}
-    assert set(held) == set(range(7))
     assert os.path.samefile(f"/proc/{cell.files}/fd/5", cell.path)
     assert held[6].endswith("/fd")
 
 
 @needs_root
 def test_descriptors_of_the_command_init(cell):
-    assert procfs.fds(cell.init) == procfs.fds(cell.worker)
+    assert procfs.eventually(lambda: procfs.fds(cell.init) == procfs.fds(cell.worker)), procfs.fds(cell.init)
 
 
 @needs_root
 def test_descriptors_of_commands(cell):
     for pid in (cell.shell, cell.sleep):
-        assert kinds(pid) == {0: "/dev/null", 1: "pipe", 2: "pipe"}
+        has_kinds(pid, {0: "/dev/null", 1: "pipe", 2: "pipe"})
 
 
 def test_descriptors_that_commands_see(client, workspace):
@@ -156,7 +164,7 @@ def test_no_process_holds_what_its_starter_had_open(area, start_daemon):
     daemon = start_daemon(pass_fds=[reader, writer])
     client = daemon.connect()
     path = daemon.new_workspace(client)
-    number = client.begin("run_command", {"command": "touch begun; sleep 600"})
+    number = client.begin("run_command", {"command": ": >begun; exec sleep 600"})
     assert procfs.eventually((path / "begun").exists)
     os.close(writer)
     held = {pid: procfs.fds(pid) for pid in procfs.descendants(daemon.pid)} if AM_ROOT else {}
@@ -197,6 +205,12 @@ def test_what_is_not_dumpable(cell):
         assert os.stat(f"/proc/{cell.everything[name]}/environ").st_uid == 0, name
 
 
+def wait_for_the_sweep(client, files):
+    """After each opening a job of the files process's looks for what dead writes left: no other has begun yet."""
+    client.use("list_directory", path=".", pattern="none")  # which is answered after the sweep has begun
+    assert procfs.eventually(lambda: not procfs.children(files))
+
+
 def test_files_processes_are_in_the_spawners_session(cell):
     """Which may have a share of the CPUs to answer small calls with; what takes long is not in it."""
     assert os.getsid(cell.files) == os.getsid(cell.spawner) == cell.spawner != os.getsid(cell.daemon.pid)
@@ -207,7 +221,7 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
     """One listing of a huge directory does, before it is begun; of a large one so many as no agent that reads makes."""
     client = cell.daemon.connect()
     path = cell.daemon.new_workspace(client)
-    _, files = cell.daemon.cells()[-1]
+    _, files = cell.daemon.cell_of(path)
     assert client.run(f"mkdir many; cd many; seq -f %0150g {entries} | xargs touch; cd ..; touch one")["exit_code"] == 0
     for _ in range(1000):
         client.use("read_file", path="one")
@@ -257,7 +271,8 @@ def test_searches_are_sessions_of_their_own(cell):
         (path / "0").write_bytes(b"some line of text\n" * 3000000)
         for i in range(1, 100):
             os.link(path / "0", path / str(i))
-    _, files = cell.daemon.cells()[-1]
+    _, files = cell.daemon.cell_of(path)
+    wait_for_the_sweep(client, files)
     number = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
     (job,) = procfs.eventually(lambda: procfs.children(files))
     assert procfs.eventually(lambda: os.getsid(job) == job)
@@ -292,8 +307,7 @@ def test_namespaces(cell):
     assert of(cell.shell) == of(cell.sleep) == init
 
     client = cell.daemon.connect()
-    cell.daemon.new_workspace(client)
-    other, files = next(pair for pair in cell.daemon.cells() if pair[0] != cell.worker)
+    other, files = cell.daemon.cell_of(cell.daemon.new_workspace(client))
     assert differing(of(other), worker) == everything
     assert differing(of(files), of(cell.files)) == everything
     client.close()
@@ -305,6 +319,7 @@ def test_a_search_runs_with_as_little(cell):
         (cell.path / "0").write_bytes(b"some line of text\n" * 3000000)
         for i in range(1, 200):
             os.link(cell.path / "0", cell.path / str(i))
+    wait_for_the_sweep(cell.client, cell.files)
     number = cell.client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
     (job,) = procfs.eventually(lambda: procfs.children(cell.files))
     assert capabilities(job) == NONE
@@ -441,7 +456,7 @@ def ready(worker, used):
 
 @pytest.mark.skipif(is_sanitized(), reason="a sanitizer's init has memory of its own")
 def test_inits_are_made_ahead_and_never_used_again(daemon, client, workspace):
-    worker = daemon.cells()[-1][0]
+    worker, _ = daemon.cell_of(workspace)
     assert procfs.children(worker) == []
     used = []
     for _ in range(20):
@@ -495,7 +510,9 @@ def test_opening_creates_nothing_in_the_workspace(daemon, client):
     client.run("true")
     client.use("list_directory", path=".", recursive=True)
     client.use("search_files", pattern="nothing")
+    processes = daemon.cell_of(path)
     client.call("workspace.close")
+    assert procfs.vanish(processes)
 
     def essence(result):
         entries, root = result
@@ -517,21 +534,28 @@ def test_a_directory_appears_at_its_own_path(daemon, client):
     assert client.run("pwd; ls")["stdout"] == f"{path}\nmade\n"
 
 
-def test_home_moves_out_of_the_workspaces_way(area):
-    """A workspace that covers /home has its home elsewhere, and sees nothing made in it."""
+@pytest.fixture
+def home_on_the_host(area):
     if not AM_ROOT:
         pytest.skip("needs root to own a directory at /home/agent")
+    lock = os.open("/home", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # what is there may be another suite's of just now
     if os.path.exists("/home/agent"):
+        os.close(lock)
         pytest.skip("this host has a /home/agent of its own")
     os.mkdir("/home/agent")
-    try:
-        area.account.own("/home/agent")
-        done = area.private("/home/agent", "exec", "--", "echo $HOME; touch ~/made; ls -A /home/agent")
-        assert done.stdout != b"/home/agent\n"
-        assert b"made" not in done.stdout
-        assert not os.listdir("/home/agent")
-    finally:
-        os.rmdir("/home/agent")
+    area.account.own("/home/agent")
+    yield "/home/agent"
+    shutil.rmtree("/home/agent")
+    os.close(lock)
+
+
+def test_home_moves_out_of_the_workspaces_way(area, home_on_the_host):
+    """A workspace that covers /home has its home elsewhere, and sees nothing made in it."""
+    done = area.private(home_on_the_host, "exec", "--", "echo $HOME; touch ~/made; ls -A /home/agent")
+    assert done.stdout != b"/home/agent\n"
+    assert b"made" not in done.stdout
+    assert not os.listdir(home_on_the_host)
 
 
 @needs_root

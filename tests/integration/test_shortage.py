@@ -40,8 +40,9 @@ def check_works(daemon, client):
     assert client.run("echo fine")["stdout"] == "fine\n"
     client.use("write_file", path="f", content="x")
     with daemon.connect() as another:
-        daemon.new_workspace(another)
+        processes = daemon.cell_of(daemon.new_workspace(another))
         assert another.run("echo too")["stdout"] == "too\n"
+    assert procfs.vanish(processes)  # and so do cloisterd's descriptors for them
 
 
 def check_busy(error):
@@ -140,7 +141,7 @@ def test_answers_of_the_spawner_wait_until_their_descriptors_fit(own_daemon):
     own_daemon.new_workspace(client)
     client.run("true")
     own_daemon.settled_fds()
-    os.kill(own_daemon.spawner(), signal.SIGSTOP)
+    procfs.stop(own_daemon.spawner())
     asked = [client.request("workspace.open", {"root": str(own_daemon.area.new_directory())}) for _ in range(4)]
     own_daemon.settled_fds()
     crowd = []
@@ -189,7 +190,7 @@ def test_a_spawner_that_cannot_fork_says_so_and_goes_on(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
     before = own_daemon.settled_fds()
-    spawner_fds = len(procfs.fds(own_daemon.spawner()))
+    spawner_fds = own_daemon.settled_fds(own_daemon.spawner())
     with Squeezed(own_daemon, own_daemon.spawner(), "nproc", 0):
         for _ in range(3):
             with own_daemon.connect() as another:
@@ -205,8 +206,8 @@ def test_a_spawner_that_cannot_fork_says_so_and_goes_on(own_daemon):
 
 def test_a_worker_that_cannot_fork_says_so_and_goes_on(own_daemon):
     client = own_daemon.connect()
-    own_daemon.new_workspace(client)
-    ((worker, files),) = own_daemon.cells()
+    path = own_daemon.new_workspace(client)
+    worker, files = own_daemon.cell_of(path)
     check_works(own_daemon, client)
     with Squeezed(own_daemon, worker, "nproc", 0):
         # Inits that were made ahead may serve some.
@@ -216,20 +217,20 @@ def test_a_worker_that_cannot_fork_says_so_and_goes_on(own_daemon):
         assert failed and set(failed) == {"PROCESS_LIMIT"}, observations
         client.use("read_file", path="f")
     check_works(own_daemon, client)
-    assert own_daemon.cells()[0] == (worker, files)
+    assert own_daemon.cell_of(path) == (worker, files)
 
 
 def test_a_files_process_that_cannot_fork_says_so_and_goes_on(own_daemon):
     client = own_daemon.connect()
-    own_daemon.new_workspace(client)
+    path = own_daemon.new_workspace(client)
     client.use("write_file", path="f", content="needle")
-    ((worker, files),) = own_daemon.cells()
+    worker, files = own_daemon.cell_of(path)
     with Squeezed(own_daemon, files, "nproc", 0):
         error = client.fail("search_files", pattern="needle")
         assert error["code"] in ("BUSY", "PROCESS_LIMIT", "EXECUTION_ERROR"), error
         assert client.use("read_file", path="f")["lines"] == 1
     assert client.use("search_files", pattern="needle")["count"] == 1
-    assert own_daemon.cells()[0] == (worker, files)
+    assert own_daemon.cell_of(path) == (worker, files)
 
 
 @asan

@@ -384,15 +384,15 @@ class Daemon:
         assert len(pairs) == 1, (path, pairs, self.look_at_cells())
         return pairs[0]
 
-    def settled_fds(self):
-        """How many descriptors cloisterd has once it has been waiting, not stopped and not ready to run, for a while:
-        what is made ahead is there then."""
-        last = [None]
+    def settled_fds(self, pid=None):
+        """How many descriptors cloisterd, or that process, has once it has been waiting, not stopped and not ready to
+        run, for a while: what is made ahead is there then."""
+        last, pid = [None], pid or self.pid
 
         def same():
-            status = procfs.status(self.pid)
+            status = procfs.status(pid)
             assert status, self.log()
-            before, last[0] = last[0], (len(procfs.fds(self.pid)), status["voluntary_ctxt_switches"],
+            before, last[0] = last[0], (len(procfs.fds(pid)), status["voluntary_ctxt_switches"],
                                         status["nonvoluntary_ctxt_switches"])
             return before == last[0] and status["State"][0] == "S"
         assert procfs.eventually(same, interval=0.3)

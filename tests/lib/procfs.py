@@ -117,10 +117,14 @@ def of_user(uid):
 
 
 def fds(pid):
-    """What each descriptor of the process is, as readlink says."""
+    """What each descriptor of the process is, as readlink says; nothing of one that has ended."""
     directory = f"/proc/{pid}/fd"
     found = {}
-    for fd in os.listdir(directory):
+    try:
+        listed = os.listdir(directory)
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return found
+    for fd in listed:
         try:
             found[int(fd)] = os.readlink(f"{directory}/{fd}")
         except FileNotFoundError:  # closed since it was listed
@@ -155,3 +159,19 @@ def eventually(condition, seconds=SOON, interval=0.02):
 def vanish(processes, seconds=SOON):
     """Whether none of the processes is alive, at the latest after that many seconds."""
     return eventually(lambda: not any(is_alive(pid) for pid in processes), seconds)
+
+
+def stop(pid):
+    """Stops the process, and waits until it stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    assert eventually(lambda: status(pid)["State"][0] in "Tt"), status(pid)
+
+
+def free_seconds():
+    """A clock that stands while anything on this host waits for a CPU: for bounds that are of a product and of no
+    host. proc_pressure(5); without that it is any clock."""
+    try:
+        some = (PROC / "pressure" / "cpu").read_text().splitlines()[0]
+    except OSError:
+        return time.monotonic()
+    return time.monotonic() - int(some.rpartition("=")[2]) / 1e6
