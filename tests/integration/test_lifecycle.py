@@ -110,7 +110,8 @@ def test_an_orderly_end_answers_what_runs(own_daemon, marker, number):
 def test_no_new_work_during_an_orderly_end(own_daemon):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
-    deaf = client.begin("run_command", {"command": "trap '' TERM; touch deaf; while :; do sleep 0.1; done"})
+    deaf = client.begin("run_command", {"command": "trap '' TERM; touch deaf; while :; do sleep 0.1; done",
+                                        "timeout_ms": 300000})
     assert procfs.eventually((path / "deaf").exists)
     own_daemon.process.terminate()
     assert procfs.eventually(lambda: "shutting down" in own_daemon.log())
@@ -135,7 +136,8 @@ def test_sigterm_leaves_calls_the_time_to_drain(start_daemon, account, area):
     daemon = draining(start_daemon, account, area, "10min")
     client = daemon.connect()
     path = daemon.new_workspace(client)
-    call = client.begin("run_command", {"command": "touch runs; while ! test -e go; do sleep 0.05; done; echo done"})
+    call = client.begin("run_command", {"command": "touch runs; while ! test -e go; do sleep 0.05; done; echo done",
+                                        "timeout_ms": 300000})
     assert procfs.eventually((path / "runs").exists)
     daemon.process.terminate()
     assert procfs.eventually(lambda: "shutting down: 1 calls have 600 seconds to end" in daemon.log())
@@ -151,7 +153,7 @@ def test_a_drain_ends(start_daemon, account, area, how):
     daemon = draining(start_daemon, account, area, "300ms" if how == "by the bound" else "10min")
     client = daemon.connect()
     path = daemon.new_workspace(client)
-    call = client.begin("run_command", {"command": "touch runs; sleep 600"})
+    call = client.begin("run_command", {"command": "touch runs; sleep 600", "timeout_ms": 300000})
     assert procfs.eventually((path / "runs").exists)
     if how != "by an interrupt":
         daemon.process.terminate()
@@ -277,8 +279,9 @@ def two_workspaces(daemon):
 
 def test_a_killed_worker_is_replaced(own_daemon, marker):
     (client, path, worker, _), (other, other_path, _, _) = two_workspaces(own_daemon)
-    untouched = other.begin("run_command", {"command": "touch begun; sleep 3; echo well"})
-    lost = [client.begin("run_command", {"command": f"touch begun{i}; sleep 600; : {marker}"})
+    untouched = other.begin("run_command", {"command": "touch begun; while [ ! -e end ]; do sleep 0.05; done; echo well",
+                                            "timeout_ms": 300000})
+    lost = [client.begin("run_command", {"command": f"touch begun{i}; sleep 600; : {marker}", "timeout_ms": 300000})
             for i in range(3)]
     assert procfs.eventually(lambda: (other_path / "begun").exists() and all(
         (path / f"begun{i}").exists() for i in range(3)))
@@ -291,6 +294,7 @@ def test_a_killed_worker_is_replaced(own_daemon, marker):
     assert_gone_at_once([worker], marker)
     assert client.run("echo again; ls begun0")["stdout"] == "again\nbegun0\n"
     assert client.use("list_directory", path=".")["count"] == 3
+    (other_path / "end").touch()
     assert other.wait(untouched)["result"]["output"]["stdout"] == "well\n"
     assert len(own_daemon.cells()) == 2
 

@@ -31,7 +31,7 @@ class Cell:
         self.daemon = daemon
         self.client = daemon.connect()
         self.path = daemon.new_workspace(self.client)
-        self.number = self.client.begin("run_command", {"command": "sleep 600 & wait"})
+        self.number = self.client.begin("run_command", {"command": "sleep 3600 & wait", "timeout_ms": 3600000})
         self.worker, self.files = daemon.cell_of(self.path)
         (self.init,) = procfs.eventually(lambda: procfs.children(self.worker))
         (self.shell,) = procfs.eventually(lambda: procfs.children(self.init))
@@ -95,7 +95,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert pidfds == 2
     assert others == {"socket": 2, "pipe": 2, str(path): 1}
 
-    number = client.begin("run_command", {"command": "touch begun; sleep 600"})
+    number = client.begin("run_command", {"command": "touch begun; sleep 600", "timeout_ms": 600000})
     assert procfs.eventually((path / "begun").exists)
     daemon.settled_fds()
     running = collections.Counter(kinds(daemon.pid).values())
@@ -164,7 +164,7 @@ def test_no_process_holds_what_its_starter_had_open(area, start_daemon):
     daemon = start_daemon(pass_fds=[reader, writer])
     client = daemon.connect()
     path = daemon.new_workspace(client)
-    number = client.begin("run_command", {"command": ": >begun; exec sleep 600"})
+    number = client.begin("run_command", {"command": ": >begun; exec sleep 600", "timeout_ms": 600000})
     assert procfs.eventually((path / "begun").exists)
     os.close(writer)
     held = {pid: procfs.fds(pid) for pid in procfs.descendants(daemon.pid)} if AM_ROOT else {}
@@ -430,7 +430,7 @@ def test_host_name(client, workspace):
 
 
 def test_proc_shows_the_commands_own_tree(client, workspace):
-    other = client.begin("run_command", {"command": "touch begun; exec sleep 4321"})
+    other = client.begin("run_command", {"command": "touch begun; exec sleep 4321", "timeout_ms": 600000})
     assert procfs.eventually((workspace / "begun").exists)
     output = client.run("for d in /proc/[0-9]*; do echo ${d#/proc/} $(cat $d/stat | cut -d' ' -f2,4); done")
     shown = dict(line.split(" ", 1) for line in output["stdout"].splitlines() if " (" in line)

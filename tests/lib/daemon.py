@@ -269,7 +269,7 @@ class Daemon:
         self.pid = self.process.pid
         self.clients = []
         ready = procfs.eventually(
-            lambda: "listening" in self.log() or self.process.poll() is not None, 20)
+            lambda: "listening" in self.log() or self.process.poll() is not None, 60)
         assert ready and self.process.poll() is None, self.log()
 
     def log(self):
@@ -409,7 +409,7 @@ class Daemon:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            returncode = self.process.wait(30)
+            returncode = self.process.wait(60)
         finally:
             if self.process.poll() is None:
                 self.process.kill()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cgroup that belongs to the test's user, as a service manager delegates one. cgroups(7)"""
 
+import contextlib
 import os
 import pathlib
-import subprocess
+import signal
 
 import procfs
 
@@ -78,15 +79,13 @@ class Delegation:
                 pass
 
     def remove(self):
-        for pid in (pid for path in self.path.glob("**/") for pid in processes(path)):
-            subprocess.run(["kill", "-9", str(pid)], check=False)
-
         def gone():
-            for path in sorted(self.path.glob("**/"), reverse=True):
-                try:
+            for path in [*(self.path / name for name in reversed(self.groups())), self.path]:
+                # A process or the group may go meanwhile, or not be gone yet.
+                with contextlib.suppress(OSError):
+                    for pid in processes(path):
+                        os.kill(pid, signal.SIGKILL)
                     path.rmdir()
-                except OSError:
-                    pass
             return not self.path.exists()
 
         assert procfs.eventually(gone), "the delegated group cannot be removed"
