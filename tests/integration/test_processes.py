@@ -222,7 +222,10 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
     client = cell.daemon.connect()
     path = cell.daemon.new_workspace(client)
     _, files = cell.daemon.cell_of(path)
-    assert client.run(f"mkdir many; cd many; seq -f %0150g {entries} | xargs touch; cd ..; touch one")["exit_code"] == 0
+    made = client.observe("run_command", {
+        "command": f"mkdir many; cd many; seq -f %0150g {entries} | xargs touch; cd ..; touch one", "timeout_ms": 300000},
+        timeout=320)
+    assert made["output"]["exit_code"] == 0, made
     for _ in range(1000):
         client.use("read_file", path="one")
         client.use("list_directory", path=".")
