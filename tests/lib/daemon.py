@@ -385,18 +385,17 @@ class Daemon:
         return pairs[0]
 
     def settled_fds(self, pid=None):
-        """How many descriptors cloisterd, or that process, has once it has been waiting, not stopped and not ready to
-        run, for a while: what is made ahead is there then."""
+        """How many descriptors cloisterd, or that process, has once it is seen twice waiting for what comes, not
+        stopped and not ready to run: what is made ahead is there then."""
         last, pid = [None], pid or self.pid
 
         def same():
-            status = procfs.status(pid)
-            assert status, self.log()
-            before, last[0] = last[0], (len(procfs.fds(pid)), status["voluntary_ctxt_switches"],
-                                        status["nonvoluntary_ctxt_switches"])
-            return before == last[0] and status["State"][0] == "S"
-        assert procfs.eventually(same, interval=0.3)
-        return last[0][0]
+            state = procfs.status(pid).get("State")
+            assert state, self.log()
+            before, last[0] = last[0], len(procfs.fds(pid)) if state[0] == "S" else None
+            return before is not None and before == last[0]
+        assert procfs.eventually(same, 60, 0.3)
+        return last[0]
 
     def check_log(self):
         for complaint in ("Sanitizer", "runtime error:"):
