@@ -162,7 +162,8 @@ def vanish(processes, seconds=SOON):
 
 
 def stop(pid):
-    """Stops the process, and waits until it stands still."""
+    """Stops the process, and waits until it stands still. Who else has stopped it, and would let it go on, does so first."""
+    assert eventually(lambda: status(pid)["State"][0] not in "Tt"), status(pid)
     os.kill(pid, signal.SIGSTOP)
     assert eventually(lambda: status(pid)["State"][0] in "Tt"), status(pid)
 
