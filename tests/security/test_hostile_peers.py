@@ -78,7 +78,7 @@ def undisturbed(daemon):
     assert not bystander.client.answers, "somebody else's answer"
     assert daemon.process.poll() is None
     if AM_ROOT:  # the command's two pipes are gone as well, and pipes made ahead may be there again
-        assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= descriptors + 8)
+        assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= descriptors + 8, 20)
     bystander.close()
 
 
@@ -229,14 +229,17 @@ SPRAY = """
 for other in range(call - 300, call + 300):
     if other != call:
         send(frame(COMMAND_ENDED, other, command_ended(status=66 << 8)))
+note('sprayed')
 """ + GOOD_END
+WAITS = "while [ ! -e sprayed ]; do sleep 0.02; done; echo own"
 
 
 def test_answers_to_calls_of_another_workspace(daemon):
     with undisturbed(daemon) as bystander:
-        others = [bystander.client.begin("run_command", {"command": "sleep 0.3; echo own"}) for _ in range(8)]
+        others = [bystander.client.begin("run_command", {"command": WAITS}) for _ in range(8)]
         liar = Liar(daemon, **worker(SPRAY)).open()
         assert liar.observe(COMMAND)["success"]
+        bystander.client.use("write_file", path="sprayed", content="")
         for number in others:
             assert bystander.client.result(number)["output"]["stdout"] == "own\n"
         is_only_answer(liar)
@@ -257,7 +260,8 @@ def test_answers_to_file_calls_of_another_workspace(daemon):
 
 
 def test_answers_to_calls_of_another_tenant(account, tenants):
-    config = "[cloister]\nagent_socket_mode = 0666\n" + "".join(
+    # A cell that was made ahead is not told at its start whose it will be, and tells no lies.
+    config = "[cloister]\nagent_socket_mode = 0666\nspare_cells = 0\n" + "".join(
         f"[tenant {user.name}]\nusers = {user.name}\nmanaged = yes\n" for user in tenants[:2])
     place = Area(account)
     place.take_liars()
@@ -268,9 +272,11 @@ def test_answers_to_calls_of_another_tenant(account, tenants):
     attacker.use("write_file", path=".lie-worker", content=worker(SPRAY)["worker"])
     attacker.call("workspace.close", {"workspace": "w"})
     assert procfs.eventually(lambda: len(running.cells()) == 1)
-    numbers = [victim.begin("run_command", {"command": "sleep 0.5; echo own"}) for _ in range(8)]
+    numbers = [victim.begin("run_command", {"command": WAITS}) for _ in range(8)]
     attacker.call("workspace.open", {"workspace": "w"})
     assert attacker.observe(*COMMAND)["success"]
+    assert attacker.use("read_file", {"line_numbers": False}, path=".note-worker")["content"] == "sprayed\n"
+    victim.use("write_file", path="sprayed", content="")
     for number in numbers:
         assert victim.result(number)["output"]["stdout"] == "own\n"
     assert not victim.answers and not attacker.answers
@@ -334,7 +340,7 @@ def test_a_cancelled_call_is_answered_once(daemon):
     with undisturbed(daemon):
         liar = Liar(daemon, **lie).open()
         number = liar.client.begin(*COMMAND)
-        assert procfs.eventually(liar.notes)
+        assert procfs.eventually(liar.notes, 20)
         assert liar.client.cancel(number)
         assert liar.client.result(number)["output"] is not None
         is_only_answer(liar)
@@ -410,10 +416,11 @@ def test_they_end_with_cloisterd(account):
     for process in ("worker", "files"):
         Liar(running, **{process: "be_ready()\nimport signal\nsignal.pthread_sigmask(signal.SIG_SETMASK, range(1, 32))\n"
                          "while True: time.sleep(600)"}).open()
+    # But for what sweeps a workspace that was just opened.
+    assert procfs.eventually(lambda: len(procfs.descendants(running.pid)) == 5, 20)
     everything = procfs.descendants(running.pid)
-    assert len(everything) == 5
     assert running.stop() == 0
-    assert procfs.vanish(everything)
+    assert procfs.vanish(everything, 20)
     place.remove()
 
 
