@@ -6,6 +6,7 @@
  * it there: "killed NUMBER LEFT" says at which call, and whether it had been made. ptrace(2).
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -16,6 +17,7 @@ int main(int argc, char **argv)
 {
 	pid_t pid = argc == 3 ? atoi(argv[1]) : 0;
 	int left = argc == 3 ? atoi(argv[2]) : 0, status;
+	bool ready = false;
 
 	if (pid <= 0 || ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACESYSGOOD) < 0 ||
 		ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0) {
@@ -27,8 +29,11 @@ int main(int argc, char **argv)
 		long signal_number = 0;
 
 		if (status >> 16 == PTRACE_EVENT_STOP) {
-			puts("ready");
+			/* Not again for a stop and its end by signals. */
+			if (!ready)
+				puts("ready");
 			fflush(stdout);
+			ready = true;
 		} else if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
 			signal_number = WSTOPSIG(status);
 		} else if (--left <= 0) {
