@@ -190,6 +190,11 @@ class Spawner:
         self.fds = []
         return next(pid for pid in new if "worker" in procfs.command_line(pid))
 
+    def wait_until_ready(self):
+        """Until both processes of the cell that was asked for last have said that they are ready."""
+        for up, _ in self.kept[-1]:
+            assert HEADER.unpack(os.read(up, HEADER.size))[1] == READY
+
     def ends(self):
         """Whether it hangs up and ends, with an error."""
         with contextlib.suppress(EOFError, ConnectionResetError):
@@ -417,16 +422,17 @@ def test_an_id_is_one_workspaces(place, spawner):
         os.kill(pid, signal.SIGKILL)
     assert procfs.vanish([managed], 20)
     stolen = place.numbered(place.roots["a"] / "stolen", 800)
-    assert procfs.eventually(lambda: len(procfs.children(spawner.process.pid)) == len(known))
+    assert procfs.eventually(lambda: len(procfs.children(spawner.process.pid)) == len(known), 20)
     assert "managed" in spawner.refuses(stolen, **UNLIMITED)
     # Also of one that the spawner gave its id, and whose name cloisterd has since taken away.
     new = place.directory("state/workspaces/m/new")
-    spawner.opens(new, MANAGED)
+    holder = spawner.opens(new, MANAGED)
+    spawner.wait_until_ready()  # without its directory neither process would become it, and the id would be free
     uid = new.stat().st_uid
     new.rmdir()
     again = place.owned(place.roots["a"] / "again", uid)
     assert "another workspace" in spawner.refuses(again, **UNLIMITED)
-    assert procfs.is_alive(worker)
+    assert procfs.is_alive(worker) and procfs.is_alive(holder)
 
 
 @pytest.mark.parametrize("limits", [
