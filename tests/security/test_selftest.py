@@ -2,8 +2,10 @@
 """cloisterd tests its own walls: what it tries, what it says of it, and what a wall that is missing brings."""
 
 import json
+import os
 import re
 import shutil
+import signal
 
 import procfs
 import pytest
@@ -80,11 +82,16 @@ def test_it_leaves_nothing_and_is_nobodys(own_daemon):
 
 
 def test_two_who_ask_get_one_run(own_daemon):
+    """While the spawner stands still, the run that the first began does not end."""
+    spawner = own_daemon.spawner()
     with own_daemon.control() as one, own_daemon.control() as other, own_daemon.control() as gone:
-        gone.request("selftest")
-        numbers = one.request("selftest"), other.request("selftest")
+        os.kill(spawner, signal.SIGSTOP)
+        numbers = [asking.request("selftest") for asking in (gone, one, other)]
+        for asking in (gone, one, other):
+            assert asking.call("status")["selftest"]["running"]
         gone.close()
-        reports = one.result(numbers[0]), other.result(numbers[1])
+        os.kill(spawner, signal.SIGCONT)
+        reports = one.result(numbers[1]), other.result(numbers[2])
     assert reports[0] == reports[1]
     assert own_daemon.log().count("self-test:") == 1
 
