@@ -344,8 +344,10 @@ def test_half_a_file_is_none(target, hangs, closes):
     process = target.start(listing("x"), half, hangs=hangs, closes=closes)
     with process:
         if hangs:
-            assert procfs.eventually(lambda: target.into.exists() and any(
-                name.startswith(".cloister-get-") for name in os.listdir(target.into)))
+            def half_is_begun():
+                names = os.listdir(target.into) if target.into.exists() else []
+                return "whole" in names and any(name.startswith(".cloister-get-") for name in names)
+            assert procfs.eventually(half_is_begun, 20)
             process.send_signal(signal.SIGINT)
         finish(process)
     assert process.returncode == (130 if hangs else 1)

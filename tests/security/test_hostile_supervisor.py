@@ -68,6 +68,7 @@ class Cell:
                 signal_of_kill(pidfd)
             except ProcessLookupError:
                 pass
+            self.ends(self.pidfds.index(pidfd))
             os.close(pidfd)
         self.worker_down.close()
         self.files_down.close()
@@ -176,11 +177,11 @@ def test_what_ends_a_worker(cell, name):
     """And nothing of what was asked for happens, and what ran has ended."""
     mark = f"600.{os.getpid()}{abs(hash(name)) % 10 ** 6:06}"
     cell.run(f"sleep {mark}", call=77)
-    assert procfs.eventually(lambda: procfs.having(f"sleep {mark}"))
+    assert procfs.eventually(lambda: procfs.having(f"sleep {mark}"), 20)
     data, n_fds = TO_WORKER[name]
     cell.to_worker(data, fds=cell.run_fds(n_fds))
     assert cell.ends(0)
-    assert procfs.eventually(lambda: not procfs.having(f"sleep {mark}"))
+    assert procfs.eventually(lambda: not procfs.having(f"sleep {mark}"), 20)
     assert not (cell.path / "marker").exists()
 
 
@@ -302,11 +303,13 @@ def test_more_writes_than_there_may_be(cell):
 def test_a_files_process_takes_no_descriptors(cell):
     """Not even where a request comes with them."""
     (cell.path / "x").write_text("text")
-    (pid,) = [pid for pid in procfs.children(cell.supervisor.spawner.pid) if procfs.name(pid) == "cloister-files"]
+    with open(f"/proc/self/fdinfo/{cell.pidfds[1]}") as file:
+        pid = next(int(line.split()[1]) for line in file if line.startswith("Pid:"))
+    cell.ask_files(frame(FILES_READ, 1, files_read("x")))  # it has its last confinement when it listens
     before = procfs.fds(pid)
     root = os.open("/", os.O_PATH)
     for call in range(20):
         cell.to_files(frame(FILES_READ, call, files_read("x")), fds=[root] * 8)
         assert [kind for kind, *_ in (cell.from_files.next(), cell.from_files.next())] == [FILES_DATA, FILES_END]
     os.close(root)
-    assert procfs.fds(pid) == before
+    assert procfs.eventually(lambda: procfs.fds(pid) == before, 20), (procfs.fds(pid), before)
