@@ -233,12 +233,25 @@ def cells(own_daemon):
 
 def settle(daemon, cells):
     """Waits until the connections that left are forgotten, with all that they ran."""
-    assert procfs.eventually(lambda: len(daemon.cells()) == len(cells), 20)
+    assert procfs.eventually(lambda: len(daemon.cells()) == len(cells), 60)
     for cell in cells:
         # The grace, and then some.
-        assert procfs.eventually(lambda: not procfs.children(cell.worker), 20), "a command is left"
+        assert procfs.eventually(lambda: not cell.command_processes(), 60), "a command is left"
+    # Inits wait in all of them then, for the same while.
+    for cell in cells:
         assert cell.client.run("echo well")["stdout"] == "well\n"
         assert not cell.command_processes()
+
+
+def settled_holdings(daemon, cells):
+    """Once they do not change any more."""
+    seen = [None]
+
+    def same():
+        before, seen[0] = seen[0], holdings(daemon, cells)
+        return before == seen[0]
+    assert procfs.eventually(same, 20, 0.5)
+    return seen[0]
 
 
 def holdings(daemon, cells):
@@ -250,7 +263,7 @@ def holdings(daemon, cells):
         "mounts of cells": [procfs.mounts(cell.worker) for cell in cells] if AM_ROOT else None,
         # Not their numbers: cloisterd gives up the places it reserves and takes others.
         "fds": [len(procfs.fds(pid)) for pid in processes[:2]] if AM_ROOT else None,
-        "fds of cells": [procfs.fds(pid) for pid in processes[2:]] if AM_ROOT else None,
+        "fds of cells": [sorted(procfs.fds(pid).values()) for pid in processes[2:]] if AM_ROOT else None,
         "files": [sorted(os.listdir(cell.path)) for cell in cells],
     }
 
@@ -265,13 +278,14 @@ def test_races(own_daemon, cells):
     roots = [cell.path for cell in cells] + [own_daemon.area.new_directory()]
     race(own_daemon, roots, CALLS // 4, mark)
     settle(own_daemon, cells)
-    before, memory = holdings(own_daemon, cells), rss(own_daemon, cells)
+    before, memory = settled_holdings(own_daemon, cells), rss(own_daemon, cells)
 
     ends = race(own_daemon, roots, CALLS, mark, DEAF_CALLS)
     print(ends)
     settle(own_daemon, cells)
     assert not with_variable(mark)
-    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before, 20), (before, holdings(own_daemon, cells))
+    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before, 20), [
+        (what, before[what], now) for what, now in holdings(own_daemon, cells).items() if now != before[what]]
     grown = [now - then for now, then in zip(rss(own_daemon, cells), memory)]
     print(f"grown by KiB: {grown}")
     assert grown[0] < 16 * MIB_IN_KIB, grown
