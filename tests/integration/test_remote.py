@@ -36,16 +36,23 @@ def is_refused(client):
     return refusal.value.name == "FORBIDDEN"
 
 
-def listens_at(path):
+def listens_at(path, account=None):
+    """To the account, where one is named, or to us."""
     def can_connect():
-        with socket.socket(socket.AF_UNIX) as probe:
+        with socket.socket(socket.AF_UNIX) as probe, acting_as(account and account.uid, account and account.gid):
             return probe.connect_ex(str(path)) == 0
     return procfs.eventually(can_connect, 30)
 
 
+def own_address():
+    """An address of the loopback that nobody else uses, so that a port that was free stays so."""
+    pid = os.getpid()
+    return f"127.{pid >> 16}.{pid >> 8 & 255}.{pid & 255}"
+
+
 def free_port():
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((own_address(), 0))
         return probe.getsockname()[1]
 
 
@@ -67,7 +74,7 @@ class Sshd:
         self.clients = []
         (place / "keys").mkdir()
         self.key("host_key")
-        (place / "config").write_text("ListenAddress 127.0.0.1\n" + sshd_config(
+        (place / "config").write_text(f"ListenAddress {own_address()}\n" + sshd_config(
             Port=self.port, HostKey=place / "host_key", AuthorizedKeysFile=place / "keys/%u", AllowUsers="*"))
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)
         self.log = open(place / "log", "wb")
@@ -85,7 +92,7 @@ class Sshd:
 
     def ssh(self, user, *words):
         return ["ssh", "-F", "none", "-i", self.place / f"key-of-{user}", "-p", str(self.port), "-o", "BatchMode=yes",
-                "-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={self.place}/known", f"{user}@127.0.0.1",
+                "-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={self.place}/known", f"{user}@{own_address()}",
                 *words]
 
     def forward(self, user, remote):
@@ -112,7 +119,7 @@ def sshd(area):
     os.chmod(area.path, 0o755)
     with acting_as(0):
         started = Sshd(place)
-    procfs.eventually(lambda: b"Server listening" in (place / "log").read_bytes(), 30)
+    assert procfs.eventually(lambda: b"Server listening" in (place / "log").read_bytes(), 30)
     yield started
     started.stop()
 
@@ -141,11 +148,11 @@ def test_what_runs_ends_with_the_ssh_connection(start_daemon, sshd, tenants):
     sshd.admit(tenants[0].name)
     client = Client(sshd.forward(tenants[0].name, daemon.socket))
     tenant_of(client)
-    number = f"4711.{os.getpid()}"
-    client.begin("run_command", {"command": f"sleep {number}"})
-    assert procfs.eventually(lambda: procfs.having(number), 30)
+    command = f"sleep 4711.{os.getpid()}s"
+    client.begin("run_command", {"command": command})
+    assert procfs.eventually(lambda: procfs.having(command), 30)
     sshd.clients[-1].kill()
-    assert procfs.eventually(lambda: not procfs.having(number), 30)
+    assert procfs.eventually(lambda: not procfs.having(command), 30)
     client.close()
 
 
@@ -161,7 +168,7 @@ def test_through_a_proxy_the_tenant_is_the_proxy(start_daemon, area, tenants):
     with subprocess.Popen(
             ["socat", f"UNIX-LISTEN:{place}/s,fork,mode=0666", f"UNIX-CONNECT:{daemon.socket}"],
             user=proxy.uid, group=proxy.gid, extra_groups=[]) as socat:
-        assert listens_at(place / "s")
+        assert listens_at(place / "s", other)
         with Client(place / "s", other.uid, other.gid) as client:
             assert tenant_of(client) == "proxied"
             assert client.run("echo here")["stdout"] == "here\n"
