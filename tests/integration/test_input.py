@@ -15,6 +15,10 @@ MIB = 1 << 20
 PART = 64 * 1024
 
 
+# What the rest of a command waits behind until the test makes the file.
+GATE = "until [ -e go ]; do sleep 0.1; done"
+
+
 def begin(client, command, options=None, **arguments):
     return client.begin("run_command", {"command": command, **arguments}, {"stdin_stream": True, **(options or {})})
 
@@ -76,7 +80,7 @@ def test_input_before_its_call_has_begun(own_daemon):
 
 
 def test_a_command_that_does_not_read_on_is_no_error(client, workspace):
-    call = begin(client, "head -c 4; exec <&-; until [ -e go ]; do sleep 0.1; done; exit 5")
+    call = begin(client, "head -c 4; exec <&-; " + GATE + "; exit 5")
     feed(client, call, "abcd")
     answer = procfs.eventually(lambda: (a := feed(client, call, "x" * PART)) and a["closed"] and a)
     assert answer["closed"] is True
@@ -87,8 +91,10 @@ def test_a_command_that_does_not_read_on_is_no_error(client, workspace):
 
 
 def test_input_of_a_call_that_ends_is_answered_before_the_call(client, workspace):
-    call = begin(client, "sleep 0.5")
+    call = begin(client, GATE)
     numbers = [client.request("tool.input", {"id": call, "data": "x" * PART}) for _ in range(8)]
+    client.call("workspace.list")  # all are read
+    (workspace / "go").touch()
     order = [client.receive_any()["id"] for _ in range(9)]
     assert order == [*numbers, call]
 
@@ -101,16 +107,18 @@ def test_input_to_a_call_that_takes_none(client, workspace):
     feed(client, call, "", eof=True)
     client.result(call)
     assert refused(client, call).name == "NOT_FOUND"
-    call = client.begin("run_command", {"command": "sleep 1"}, {"stdin": "x"})
+    call = client.begin("run_command", {"command": GATE}, {"stdin": "x"})
     assert refused(client, call).name == "INVALID_ARGUMENTS"
-    client.result(call)
+    (workspace / "go").touch()
+    assert client.result(call)["success"]
 
 
 def test_input_after_its_end(client, workspace):
-    call = begin(client, "cat; sleep 1")
+    call = begin(client, f"cat; {GATE}")
     feed(client, call, "whole", eof=True)
     assert refused(client, call, " and more").name == "INVALID_ARGUMENTS"
     assert refused(client, call, "", eof=True).name == "INVALID_ARGUMENTS"
+    (workspace / "go").touch()
     assert client.result(call)["output"]["stdout"] == "whole"
 
 
@@ -147,9 +155,9 @@ def test_another_connections_call_is_out_of_reach(daemon, client, workspace):
 
 def test_input_is_no_silence(client, workspace):
     """What takes input is at work, though it says nothing."""
-    call = begin(client, "cat > /dev/null", {"idle_timeout_ms": 3000}, timeout_ms=60000)
+    call = begin(client, "cat > /dev/null", {"idle_timeout_ms": 6000}, timeout_ms=60000)
     began = time.monotonic()
-    while time.monotonic() - began < 5:
+    while time.monotonic() - began < 8:
         feed(client, call, "x")
         time.sleep(0.1)
     feed(client, call, "", eof=True)

@@ -313,8 +313,8 @@ def test_an_interrupted_put_is_completed_by_the_next(place):
 
 
 def test_what_stands_still_is_ended(place):
-    with place.start("put", "--idle-timeout=1s", "-", stdin=subprocess.PIPE) as process:
-        half_an_archive(process)
+    with place.start("put", "--idle-timeout=3s", "-", stdin=subprocess.PIPE) as process:
+        half_an_archive(process, 32 * 1024)  # as much as a pipe takes at once
         assert process.wait(PATIENCE) == 124
 
 

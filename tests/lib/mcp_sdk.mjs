@@ -27,8 +27,12 @@ say("result", await call("write_file", { path: "d/a.txt", content: "one\ntwo\n" 
 say("result", await call("read_file", { path: "d/a.txt" }));
 say("result", await call("list_directory", { path: ".", recursive: true }));
 say("result", await call("search_files", { pattern: "tw." }));
-say("result", await call("run_command", { command: "echo begun; sleep 1.5; echo done; exit 3" },
-	{ onprogress: (progress) => say("progress", progress) }));
+say("result", await call("run_command", { command: "echo begun; until [ -e d/go ]; do sleep 0.1; done; echo done; exit 3" },
+	{ onprogress: (progress) => {
+		say("progress", progress);
+		if (progress.message === "begun")
+			call("write_file", { path: "d/go", content: "" });
+	} }));
 say("result", await call("read_file", { path: "../outside" }));
 
 const abort = new AbortController();

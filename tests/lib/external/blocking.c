@@ -107,12 +107,14 @@ static void use_files(struct cloister *cloister, struct cloister *other)
 	cloister_message_free(reply);
 }
 
+/* With the command's "heard" as userdata: it goes on when it is. */
 static void print_output(struct cloister *cloister, int64_t id, enum cloister_stream stream,
 	const void *data, size_t len, void *userdata)
 {
 	(void)cloister;
 	(void)id;
-	(void)userdata;
+	if (userdata)
+		close(open(userdata, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
 	printf("%s ", stream == CLOISTER_STDERR ? "stderr" : "stdout");
 	fwrite(data, 1, len, stdout);
 }
@@ -128,10 +130,13 @@ static void stream_and_cancel(struct cloister *cloister)
 {
 	struct cloister_tool_call tool_call = {.tool = "run_command", .on_output = print_output};
 	struct cloister_message *reply;
+	char heard[] = "heard";
 	void *data;
 	size_t len;
 
-	tool_call.arguments = "{\"command\": \"echo out; sleep 0.2; echo err >&2; exit 3\"}";
+	tool_call.arguments = "{\"command\": \"echo out; until [ -e heard ]; do sleep 0.05; done; "
+			      "echo err >&2; exit 3\"}";
+	tool_call.userdata = heard;
 	check(cloister_call(cloister, &tool_call, &reply), "stream");
 	check(cloister_get_bytes(reply, "/output/stdout", &data, &len), "stdout");
 	printf("exit %s, %d bytes\n", cloister_get_json(reply, "/output/exit_code", false),
@@ -141,6 +146,7 @@ static void stream_and_cancel(struct cloister *cloister)
 
 	tool_call.arguments = "{\"command\": \"echo started; sleep 600\", \"timeout_ms\": 500000}";
 	tool_call.on_output = cancel_it;
+	tool_call.userdata = NULL;
 	check(cloister_call(cloister, &tool_call, &reply), "cancel");
 	printf("cancelled %d\n", cloister_error(reply) == CLOISTER_ERROR_CANCELLED);
 	cloister_message_free(reply);
@@ -179,6 +185,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
+	check(chdir(argv[2]), "chdir");
 	cloister = open_at(argv[1], argv[2], &service);
 	if (argc > 3) {
 		other = open_at(argv[1], argv[3], &service);
