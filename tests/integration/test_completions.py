@@ -4,6 +4,7 @@
 import os
 import pty
 import re
+import select
 import subprocess
 
 import pytest
@@ -192,6 +193,7 @@ def typed_into_bash(shell, line):
     os.write(controller, f"{line}\t\t\x01\x0b echo the\"\" end; exit\n".encode())
     said = b""
     while b"the end" not in said:
+        assert select.select([controller], [], [], 120)[0], said
         said += os.read(controller, 65536)
     process.wait(timeout=60)
     os.close(controller)
