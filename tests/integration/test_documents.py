@@ -104,6 +104,13 @@ def check_command(shell, command):
         f"{command.where}: {command.text}\n" + "\n".join(lines) + "\n-- and not --\n" + "\n".join(command.output))
 
 
+def show_logs(*places):
+    """For whoever looks at why a test has failed."""
+    for place in places:
+        if (place / "cloisterd.log").exists():
+            print((place / "cloisterd.log").read_text(errors="replace"))
+
+
 @EVERY
 def test_commands(area, document):
     """In order, in one shell, as the user."""
@@ -113,6 +120,7 @@ def test_commands(area, document):
     area.account.own(runtime)
     env = {**environment(home), "XDG_RUNTIME_DIR": str(runtime), "LANG": "C.UTF-8", "USER": area.account.name}
     with contextlib.ExitStack() as stack:
+        stack.callback(show_logs, home, checkout)
         model = stack.enter_context(ModelServer(SCRIPTS.get(name(document), [])))
         env.update(OLLAMA_HOST=model.url, OPENAI_BASE_URL=f"{model.url}/v1", OPENAI_API_KEY="none")
         shell = stack.enter_context(contextlib.closing(Shell(area.account, checkout, env)))
