@@ -188,6 +188,11 @@
 #define LIMIT_AUDIT_RETRY_MS      100         /* after a write that failed */
 #define LIMIT_AUDIT_END_MS        3000        /* for what is queued when cloisterd ends */
 
+/* cloisterd's log (supervisor/log.c, supervisor/log_writer.c, supervisor/log_relay.c). */
+#define LIMIT_LOG_QUEUE_BYTES (256 * KIB) /* lines that wait for whoever reads stderr */
+#define LIMIT_LOG_LINE_BYTES  2048        /* of one line */
+#define LIMIT_LOG_END_MS      1000        /* for what is queued, at the start and at the end */
+
 /* Reading the configuration (supervisor/config_file.c, config_load.c). */
 #define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
 #define LIMIT_CONFIG_LINE_BYTES   4096

@@ -19,6 +19,7 @@
 #include "supervisor/listener.h"
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
+#include "supervisor/log_writer.h"
 #include "supervisor/loop_turn.h"
 #include "supervisor/notify.h"
 #include "supervisor/options.h"
@@ -428,6 +429,10 @@ static void start(struct daemon *daemon)
 	r = audit_start(daemon->service.audit);
 	if (r < 0)
 		die("cannot start the audit log's thread", r);
+	r = log_writer_start();
+	if (r < 0)
+		die("cannot start the log's thread", r);
+	(void)atexit(log_writer_flush);
 }
 
 static void serve(struct daemon *daemon)
@@ -452,6 +457,7 @@ static void serve(struct daemon *daemon)
 						    : daemon->options.agent_socket);
 		selftest_start(daemon->service.selftest);
 	}
+	log_writer_flush(); /* what was said before the service is ready is read before it is */
 	if (r == 0)
 		r = notify_start(&daemon->service);
 	if (r < 0)

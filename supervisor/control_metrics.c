@@ -5,6 +5,7 @@
 #include "supervisor/config.h"
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
+#include "supervisor/log_writer.h"
 #include "supervisor/spare_cells.h"
 
 #include <event2/buffer.h>
@@ -294,6 +295,10 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_turns(out, service->config, "tenant_turns_running",
 		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
 	put_audit(out, service->audit);
+	family(out, "log_lines_lost", "counter",
+		"Lines of cloisterd's log that nobody read in time.");
+	evbuffer_add_printf(
+		out, "cloister_log_lines_lost_total %llu\n", (unsigned long long)log_writer_lost());
 	control_selftest_metrics(out, service->selftest);
 	evbuffer_add_printf(out, "# EOF\n");
 	text.len = evbuffer_get_length(out);

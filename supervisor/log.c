@@ -2,11 +2,14 @@
 /*
  * cloisterd. The journal's socket is connected before lock-down, which leaves no connect(2), and
  * nobody waits for the journal: an entry that it does not take at once is a line on stderr, which
- * it reads as well, with its priority before it (sd-daemon(3)).
+ * it reads as well, with its priority before it (sd-daemon(3)). Nobody waits for who reads stderr
+ * either (log_writer.h).
  */
 #include "supervisor/log.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/log_writer.h"
 
 #include <endian.h>
 #include <stdarg.h>
@@ -103,7 +106,8 @@ static bool tell_journal(int priority, const struct log_field *fields, const cha
 static void write_entry(
 	int priority, const struct log_field *fields, const char *format, va_list arguments)
 {
-	char message[LINE_BYTES], before[16] = "cloisterd: ";
+	char message[LINE_BYTES], before[16] = "cloisterd: ", line[LIMIT_LOG_LINE_BYTES];
+	int len;
 
 	if (quiet_log && priority > LOG_WARNING)
 		return;
@@ -112,8 +116,17 @@ static void write_entry(
 		return;
 	if (journal)
 		snprintf(before, sizeof(before), "<%d>", priority);
-	/* One write a line: lines of several processes do not mix. */
-	fprintf(stderr, "%s%s\n", before, message);
+	len = snprintf(line, sizeof(line), "%s%s\n", before, message);
+	log_writer_put((struct text){line, (size_t)len});
+}
+
+void log_relayed(struct text text)
+{
+	char line[LIMIT_LOG_LINE_BYTES];
+	int len = snprintf(line, sizeof(line), "%s%.*s\n", journal ? "<4>" : "",
+		(int)(text.len < LINE_BYTES ? text.len : LINE_BYTES), text.data);
+
+	log_writer_put((struct text){line, (size_t)len});
 }
 
 void log_about(int priority, const struct log_field *fields, const char *format, ...)

@@ -9,6 +9,7 @@
 #include "common/program.h"
 #include "supervisor/id_range.h"
 #include "supervisor/log.h"
+#include "supervisor/log_relay.h"
 #include "supervisor/namespaces_probe.h"
 
 #include <errno.h>
@@ -48,6 +49,7 @@ struct spawner_link {
 	struct event *writable;
 	struct event *retry;
 	struct event *resume;            /* reading, when there was no memory for it */
+	struct log_relay *log;           /* what it says on its stderr */
 	int reserve[SPAWNER_OPENED_FDS]; /* places for an answer's descriptors when there are no
 					    others */
 	void (*lost)(void *context);
@@ -58,10 +60,12 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 {
 	char *const argv[] = {(char *)"cloister-spawner",
 		(char *)(start->range ? "system" : "user"), (char *)start->config, NULL};
-	_cleanup_close_ int program = -1, ours = -1, theirs = -1;
+	_cleanup_close_ int program = -1, ours = -1, theirs = -1, log = -1;
 	int pair[2], r;
 
 	r = program_open("cloister-spawner", &program);
+	if (r == 0)
+		r = log_relay_new(&link->log, &log);
 	if (r < 0)
 		return r;
 	/* Who may not execute it is told so; of the child nobody would hear why it ended. */
@@ -75,8 +79,7 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 	if (link->pid < 0)
 		return -errno;
 	if (link->pid == 0) {
-		const int fds[] = {
-			-1, -1, STDERR_FILENO, theirs, start->managed_fd, start->cgroup_fd};
+		const int fds[] = {-1, -1, log, theirs, start->managed_fd, start->cgroup_fd};
 
 		/* Its capabilities are those of its own user namespace. */
 		(void)cap_reset_ambient();
@@ -387,7 +390,7 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	link->resume = event_new(base, -1, 0, on_resume, link);
 	link->look = event_new(base, -1, EV_PERSIST, on_look, link);
 	if (!link->readable || !link->writable || !link->retry || !link->resume || !link->look ||
-		event_add(link->readable, NULL) < 0)
+		event_add(link->readable, NULL) < 0 || log_relay_watch(link->log, base) < 0)
 		return -ENOMEM;
 	return keep_reserve(link);
 }
@@ -498,5 +501,6 @@ void spawner_link_free(struct spawner_link *link)
 	channel_done(&link->channel);
 	if (link->pid > 0)
 		end_process(link->pid);
+	log_relay_free(link->log);
 	free(link);
 }
