@@ -24,7 +24,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define BACKLOG        128
 #define PAUSE_MS       200 /* after descriptors or memory ran out */
 #define ACCEPTS_A_TURN 16
 
@@ -83,7 +82,7 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret)
 		listener->takes_fds = !fd_closer_refuse_instead(listener->fd);
 	if (r == 0)
 		listener->path = strdup(path);
-	if (r == 0 && listen(listener->fd, BACKLOG) < 0)
+	if (r == 0 && listen(listener->fd, SOMAXCONN) < 0)
 		r = -errno;
 	if (r < 0) {
 		listener_free(listener);

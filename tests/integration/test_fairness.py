@@ -4,6 +4,7 @@
 import os
 import select
 import signal
+import socket
 import threading
 import time
 
@@ -438,3 +439,23 @@ def test_a_neighbour_that_floods_takes_nothing_away(neighbours, tenants):
         os.waitpid(flooding, 0)
     # What was queued is over with its connections.
     wait_for(daemon, "a", commands=0, file_jobs=0, waiting=0, calls=0)
+
+
+# Connecting
+
+
+def test_a_burst_of_connections_finds_room_in_the_kernels_queue(own_daemon):
+    most = int(open("/proc/sys/net/core/somaxconn").read())
+    sockets = [socket.socket(socket.AF_UNIX) for _ in range(min(600, most - 100))]
+    own_daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        for one in sockets:
+            one.setblocking(False)
+            one.connect(str(own_daemon.socket))  # EAGAIN: there was no room, unix(7)
+    finally:
+        own_daemon.process.send_signal(signal.SIGCONT)
+        for one in sockets:
+            one.close()
+    with own_daemon.connect() as client:
+        own_daemon.new_workspace(client)
+        assert client.run("true")["exit_code"] == 0
