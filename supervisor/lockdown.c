@@ -33,6 +33,7 @@ static const int allowed[] = {
 	SCMP_SYS(fstat),
 	SCMP_SYS(newfstatat),
 	SCMP_SYS(statx),
+	SCMP_SYS(faccessat2),
 	SCMP_SYS(getdents64),
 	/* its state directory, and the roots of workspaces (O_PATH) */
 	SCMP_SYS(openat),

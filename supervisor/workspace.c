@@ -369,6 +369,8 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 	if (error == TOOL_OK)
 		error = id_range_check_owner(
 			&root, is_id_used, &(struct id_search){workspaces, &root}, ret_message);
+	if (error == TOOL_OK)
+		error = workspace_root_check_entry(&root, id_range() != NULL, ret_message);
 	if (error != TOOL_OK) {
 		workspace_root_done(&root);
 		return error;

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static enum tool_error refuse(enum tool_error error, char **ret_message, const char *sentence)
 {
@@ -94,6 +95,32 @@ fail:
 		*ret_message = strdup(tool_error_sentence(error));
 	workspace_root_done(&root);
 	return error;
+}
+
+enum tool_error workspace_root_check_entry(
+	const struct workspace_root *root, bool owned, char **ret_message)
+{
+	struct stat stat_buf;
+	uid_t user;
+	bool may;
+
+	if (fstat(root->fd, &stat_buf) < 0)
+		return TOOL_EXECUTION_ERROR;
+	user = owned ? stat_buf.st_uid : geteuid();
+	may = owned ? stat_buf.st_mode & S_IXUSR
+		    : faccessat(root->fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0 ||
+			      errno != EACCES;
+	if (may)
+		return TOOL_OK;
+	if (asprintf(ret_message,
+		    user == stat_buf.st_uid
+			    ? "The workspace runs as the user %u, who owns the directory and may "
+			      "not enter it; chmod u+rwx it, or open another"
+			    : "The workspace runs as the user %u, who may not enter the directory; "
+			      "ask its owner for permission, or open another",
+		    (unsigned)user) < 0)
+		*ret_message = NULL;
+	return TOOL_PERMISSION_DENIED;
 }
 
 void workspace_root_done(struct workspace_root *root)

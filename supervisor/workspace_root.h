@@ -28,6 +28,15 @@ struct workspace_root {
 enum tool_error workspace_root_open(struct text path, enum workspace_kind kind,
 	const char *const *own_directories, struct workspace_root *ret_root, char **ret_message);
 
+/**
+ * Whether the user that a workspace at @root runs as may enter it: its owner if @owned (system
+ * mode), otherwise the user that we are. TOOL_OK, or TOOL_PERMISSION_DENIED with who may not and
+ * what to do in @ret_message (malloc'ed, may be NULL). Nothing is looked up by name: access(2) on
+ * the descriptor.
+ */
+enum tool_error workspace_root_check_entry(
+	const struct workspace_root *root, bool owned, char **ret_message);
+
 /** The canonical path of the open directory @fd, malloc'ed; NULL when it has none or memory is out.
  */
 char *workspace_root_canonical_path(int fd);

@@ -122,7 +122,7 @@ def is_known(name, rest, area, daemon):
         ("openat|mkdirat|unlinkat|newfstatat", rf'\d+<{state}/workspaces>, "[^"/]*"'),
         ("openat|mkdirat|unlinkat|newfstatat", rf'\d+<{state}/workspaces/[^/>]*>, "[^"/]*"'),
         ("newfstatat", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
-        ("statx", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
+        ("statx|faccessat2", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
         ("readlink", r'"/proc/self/fd/\d+"'),
         ("readlinkat", r'AT_FDCWD(<[^>]*>)?, "/proc/self/fd/\d+"'),
         ("unlink", rf'"{config}/[a-z]+\.sock"'),
