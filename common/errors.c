@@ -34,7 +34,8 @@ static const struct {
 	[TOOL_NOT_A_REGULAR_FILE] = {"NOT_A_REGULAR_FILE",
 		"The path is a FIFO, socket or device, not a regular file; use another one"},
 	[TOOL_PERMISSION_DENIED] = {"PERMISSION_DENIED",
-		"Permission denied; use another path or ask the user"},
+		"Permission denied: the workspace's user may not do this there; use another path "
+		"or ask the user"},
 	[TOOL_TOO_MANY_LINKS] = {"TOO_MANY_LINKS",
 		"Too many symbolic links; use the path that they were to lead to"},
 	[TOOL_NAME_TOO_LONG] = {"NAME_TOO_LONG",
@@ -82,29 +83,73 @@ const char *tool_error_sentence(enum tool_error error)
 	return table[error].sentence;
 }
 
+/* What a failed system call means. No sentence: the code's own says it. */
+static const struct errno_meaning {
+	int error_number;
+	enum tool_error error;
+	const char *sentence;
+} errno_table[] = {
+	{ENOENT, TOOL_NOT_FOUND, NULL},
+	{ENOTDIR, TOOL_NOT_A_DIRECTORY, NULL},
+	{EISDIR, TOOL_IS_A_DIRECTORY, NULL},
+	{EACCES, TOOL_PERMISSION_DENIED, NULL},
+	{EPERM, TOOL_PERMISSION_DENIED,
+		"The file system does not permit it, as with a file that is immutable; use another "
+		"path or ask the user"},
+	{EROFS, TOOL_PERMISSION_DENIED,
+		"The file system is mounted read-only there; use another path or ask the user"},
+	{ENOKEY, TOOL_PERMISSION_DENIED,
+		"The directory is encrypted and its key is not loaded; use another path or ask the "
+		"user"},
+	{ELOOP, TOOL_TOO_MANY_LINKS, NULL},
+	{ENAMETOOLONG, TOOL_NAME_TOO_LONG, NULL},
+	{EILSEQ, TOOL_INVALID_ARGUMENTS,
+		"The file system does not take a name of these bytes; use one that is plain UTF-8"},
+	{ENOSPC, TOOL_NO_SPACE, NULL},
+	{EMLINK, TOOL_NO_SPACE,
+		"The directory holds as many directories as its file system allows; use another "
+		"one or remove what is not needed"},
+	{EDQUOT, TOOL_QUOTA_EXCEEDED, NULL},
+	{EFBIG, TOOL_FILE_TOO_LARGE, NULL},
+	{EOVERFLOW, TOOL_FILE_TOO_LARGE, NULL},
+	{ENXIO, TOOL_NOT_A_REGULAR_FILE, NULL},
+	{EXDEV, TOOL_PATH_OUTSIDE_WORKSPACE, NULL},
+	{EBUSY, TOOL_BUSY, "Another process or a mount uses it; try again later"},
+	{ETXTBSY, TOOL_BUSY, "The file is a program that runs; try again when it has ended"},
+	{EMFILE, TOOL_BUSY, "Too many files are open; try again later"},
+	{ENFILE, TOOL_BUSY, "Too many files are open on this machine; try again later"},
+	{ENOMEM, TOOL_EXECUTION_ERROR, "Out of memory; ask for less at once or try again later"},
+	{EIO, TOOL_EXECUTION_ERROR,
+		"The disk reported an input/output error; try again, and tell the user if it "
+		"stays"},
+	{ESTALE, TOOL_EXECUTION_ERROR,
+		"The file was removed or replaced on the server of its file system; try again"},
+	{ENOTCONN, TOOL_EXECUTION_ERROR,
+		"The file system's server has ended; use another path or ask the user"},
+	{ETIMEDOUT, TOOL_EXECUTION_ERROR,
+		"The file system's server does not answer; try again later or ask the user"},
+};
+
+static const struct errno_meaning *meaning_of(int error_number)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(errno_table); i++)
+		if (errno_table[i].error_number == error_number)
+			return &errno_table[i];
+	return NULL;
+}
+
 enum tool_error tool_error_from_errno(int error_number)
 {
-	static const struct {
-		int error_number;
-		enum tool_error error;
-	} map[] = {
-		{ENOENT, TOOL_NOT_FOUND},
-		{ENOTDIR, TOOL_NOT_A_DIRECTORY},
-		{EISDIR, TOOL_IS_A_DIRECTORY},
-		{EACCES, TOOL_PERMISSION_DENIED},
-		{EPERM, TOOL_PERMISSION_DENIED},
-		{EROFS, TOOL_PERMISSION_DENIED},
-		{ELOOP, TOOL_TOO_MANY_LINKS},
-		{ENAMETOOLONG, TOOL_NAME_TOO_LONG},
-		{ENOSPC, TOOL_NO_SPACE},
-		{EDQUOT, TOOL_QUOTA_EXCEEDED},
-		{EFBIG, TOOL_FILE_TOO_LARGE},
-		{ENXIO, TOOL_NOT_A_REGULAR_FILE},
-		{EXDEV, TOOL_PATH_OUTSIDE_WORKSPACE},
-	};
+	const struct errno_meaning *meaning = meaning_of(error_number);
 
-	for (size_t i = 0; i < ARRAY_SIZE(map); i++)
-		if (map[i].error_number == error_number)
-			return map[i].error;
-	return TOOL_EXECUTION_ERROR;
+	return meaning ? meaning->error : TOOL_EXECUTION_ERROR;
+}
+
+const char *tool_errno_sentence(int error_number)
+{
+	const struct errno_meaning *meaning = meaning_of(error_number);
+
+	return meaning && meaning->sentence
+		       ? meaning->sentence
+		       : tool_error_sentence(tool_error_from_errno(error_number));
 }

@@ -55,3 +55,6 @@ enum tool_error tool_error_from_errno(int error_number);
 
 /** A sentence for a model about @error, used where nothing more exact is known. Static storage. */
 const char *tool_error_sentence(enum tool_error error);
+
+/** Likewise about the failed system call of tool_error_from_errno. */
+const char *tool_errno_sentence(int error_number);

@@ -219,7 +219,8 @@ def test_a_read_only_file_system(read_only_mount, start_daemon):
     client = start_daemon().connect()
     client.call("workspace.open", {"root": str(read_only_mount)})
     for path in ("ro/f", "ro/new", "ro/made/new"):
-        assert code(client, "write_file", path=path, content="new") == "PERMISSION_DENIED"
+        error = client.fail("write_file", path=path, content="new")
+        assert error["code"] == "PERMISSION_DENIED" and "read-only" in error["message"], error
     assert client.use("read_file", RAW, path="ro/f")["content"] == "old"
     assert os.listdir(read_only_mount / "ro") == ["f"]
 
@@ -285,3 +286,71 @@ def test_a_listing_does_not_delay_other_calls(client, workspace):
     assert read(client)["content"] == "x"
     for number in numbers:
         assert client.result(number)["output"]["count"] == 8101
+
+
+# What cannot be, and what is said of it
+
+
+@user_mode_only
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o600], ids=oct)
+def test_a_directory_that_its_user_may_not_enter(own_daemon, mode):
+    directory = own_daemon.new_directory()
+    os.chmod(directory, mode)
+    with own_daemon.connect() as client:
+        for _ in range(6):  # by cells that were made ahead, and by others
+            answer = client.wait(client.request("workspace.open", {"root": str(directory)}))["error"]
+            assert answer["data"]["code"] == "PERMISSION_DENIED", answer
+            assert f"user {os.geteuid()}" in answer["message"] and "chmod" in answer["message"]
+        os.chmod(directory, 0o700)
+        client.call("workspace.open", {"root": str(directory)})
+        assert client.use("write_file", path="f", content="x")["created"]
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o600], ids=oct)
+def test_closed_directories_and_files(client, workspace, mode):
+    """The four file tools at what permissions forbid: one code, and who may not."""
+    (workspace / "closed").mkdir()
+    (workspace / "closed" / "f").write_text("x")
+    (workspace / "f").write_text("x")
+    os.chmod(workspace / "f", 0)
+    os.chmod(workspace / "closed", mode)
+    calls = [("read_file", {"path": "closed/f"}), ("write_file", {"path": "closed/f", "content": "y"}),
+             ("write_file", {"path": "closed/a/b", "content": "y"}), ("search_files", {"path": "closed/f", "pattern": "x"}),
+             ("read_file", {"path": "f"}), ("write_file", {"path": "f", "content": "y"})]
+    if not mode:
+        calls += [("list_directory", {"path": "closed"}), ("search_files", {"path": "closed", "pattern": "x"})]
+    for tool, arguments in calls:
+        error = client.fail(tool, **arguments)
+        assert error["code"] == "PERMISSION_DENIED" and "the workspace's user may not" in error["message"], (tool, error)
+    os.chmod(workspace / "closed", 0o700)
+    assert [path.name for path in (workspace / "closed").iterdir()] == ["f"]
+
+
+def test_a_root_that_was_removed(client, workspace):
+    """The directory of an open workspace goes from the host: writing says so, and nothing is made elsewhere."""
+    workspace.rmdir()
+    for path in ("f", "a/b/f"):
+        error = client.fail("write_file", path=path, content="x")
+        assert error["code"] == "NOT_FOUND" and "removed from the host" in error["message"], error
+    assert code(client, "read_file", path="f") == "NOT_FOUND"
+    assert client.use("list_directory", path=".")["entries"] == []
+    workspace.mkdir()
+
+
+def test_a_write_that_fails_leaves_no_directories(client, workspace):
+    (workspace / "closed").mkdir()
+    os.chmod(workspace / "closed", 0o500)
+    deep = "d/" * 300
+    assert code(client, "write_file", path=f"{deep}f", content="x") == "NAME_TOO_LONG"
+    assert code(client, "write_file", path="closed/a/f", content="x") == "PERMISSION_DENIED"
+    assert [path.name for path in workspace.iterdir()] == ["closed"]
+    assert client.use("write_file", path="a/b/f", content="x")["created"]
+    os.chmod(workspace / "closed", 0o700)
+
+
+def test_a_replaced_file_is_never_set_user_id(client, workspace):
+    for mode in (0o4755, 0o2755, 0o6777):
+        (workspace / "f").write_text("old")
+        os.chmod(workspace / "f", mode)
+        client.use("write_file", path="f", content="new")
+        assert stat.S_IMODE((workspace / "f").stat().st_mode) == mode & 0o777

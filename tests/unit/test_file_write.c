@@ -248,6 +248,163 @@ static void test_kept(void **state)
 	}
 }
 
+/* Whatever bits the old file had: what replaces it is never set-uid or set-gid, nor is what is made
+ * in a directory that hands its group down. */
+static void test_no_set_id_bits(void **state)
+{
+	static const mode_t modes[] = {04755, 02755, 06755, 06777, 07777, 04000, 02644};
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+	struct stat st;
+
+	assert_int_equal(mkdirat(fixture->ws, "group", 0755), 0);
+	assert_int_equal(fchmodat(fixture->ws, "group", 02755, 0), 0);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(modes); i++) {
+		mode_t mode = modes[i / 2] | 0600;
+
+		root.proc_self_fd = i % 2 ? -1 : fixture->root.proc_self_fd;
+		put_file(fixture->ws, "file", "old\n");
+		assert_int_equal(fchmodat(fixture->ws, "file", mode, 0), 0);
+		assert_written(fixture, &root, "file", "file", false);
+		assert_int_equal(fstatat(fixture->ws, "file", &st, 0), 0);
+		assert_int_equal(st.st_mode & 07777, mode & 01777);
+		assert_written(fixture, &root, "group/new", "group/new", true);
+		assert_int_equal(fstatat(fixture->ws, "group/new", &st, 0), 0);
+		assert_int_equal(st.st_mode & 07777, 0644);
+		assert_int_equal(unlinkat(fixture->ws, "group/new", 0), 0);
+	}
+}
+
+static struct file_write *begin(const struct root *root, const char *path, uint64_t call)
+{
+	const struct files_write request = {text_from(path), 3, true, true};
+	struct file_write *staged = NULL;
+
+	assert_int_equal(file_write_begin(root, &request, call, &staged), 0);
+	file_write_append(staged, "new", 3);
+	return staged;
+}
+
+static enum tool_error commit(struct file_write *staged, uint64_t call)
+{
+	struct answer answer;
+	enum tool_error error;
+
+	answer_begin(&answer, call);
+	file_write_commit(staged, answer.reply);
+	file_write_free(staged);
+	answer_parse(&answer, call);
+	error = answer.end.error;
+	answer_done(&answer);
+	return error;
+}
+
+/* Longer than directories may be deep, and what each fails with. */
+static void fail_in_new_directories(const struct fixture *fixture, const struct root *root)
+{
+	char deep[2 * LIMIT_PATH_DEPTH + 64] = "kept/";
+	struct answer answer;
+
+	write_announced(root, "a/b/c/file", TEXT_LITERAL("1234"), 5, &answer);
+	assert_error(&answer, TOOL_EXECUTION_ERROR);
+	answer_done(&answer);
+	file_write_free(begin(root, "a/b/c/file", CALL)); /* cancelled */
+	file_write_free(begin(root, "./kept//a/./b/file", CALL));
+	for (size_t i = 0; i < LIMIT_PATH_DEPTH + 10; i++)
+		strcat(deep, "d/");
+	strcat(deep, "file");
+	assert_refused(root, deep, TOOL_NAME_TOO_LONG);
+	assert_refused(root, deep + strlen("kept/"), TOOL_NAME_TOO_LONG);
+	assert_refused(root, "closed/a/b/file", TOOL_PERMISSION_DENIED);
+	assert_int_equal(count_entries(fixture->ws), 2);
+}
+
+/* A write that fails takes the directories with it that it made. */
+static void test_directories_taken_back(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+	_cleanup_close_ int kept = -1;
+
+	assert_int_equal(mkdirat(fixture->ws, "kept", 0755), 0);
+	assert_int_equal(mkdirat(fixture->ws, "closed", 0555), 0);
+	kept = openat(fixture->ws, "kept", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fail_in_new_directories(fixture, &root);
+	assert_int_equal(count_entries(kept), 0);
+	root.proc_self_fd = -1;
+	fail_in_new_directories(fixture, &root);
+	assert_int_equal(count_entries(kept), 0);
+	assert_written(fixture, &root, "kept/a/file", "kept/a/file", true);
+}
+
+/* And no others: what somebody has put something in, renamed or replaced stays. */
+static void test_directories_of_others_stay(void **state)
+{
+	const struct fixture *fixture = *state;
+	const struct root *root = &fixture->root;
+	struct file_write *staged;
+
+	staged = begin(root, "a/b/c/file", CALL);
+	put_file(fixture->ws, "a/b/theirs", "theirs");
+	file_write_free(staged);
+	assert_true(exists_at(fixture->ws, "a/b/theirs"));
+	assert_false(exists_at(fixture->ws, "a/b/c"));
+
+	staged = begin(root, "e/f/g/file", CALL);
+	assert_int_equal(renameat(fixture->ws, "e/f", fixture->ws, "moved"), 0);
+	assert_int_equal(mkdirat(fixture->ws, "e/f", 0755), 0);
+	assert_int_equal(mkdirat(fixture->ws, "e/f/g", 0755), 0);
+	file_write_free(staged);
+	assert_true(exists_at(fixture->ws, "e/f/g"));
+	assert_true(exists_at(fixture->ws, "moved/g"));
+
+	staged = begin(root, "h/i/file", CALL);
+	assert_int_equal(renameat(fixture->ws, "h/i", fixture->ws, "h/was"), 0);
+	put_link(fixture->ws, "h/i", fixture->base, "/outside");
+	file_write_free(staged);
+	assert_true(exists_at(fixture->ws, "h/was"));
+	assert_outside_untouched(fixture);
+}
+
+/* Of two writes into one new directory the first fails: the second makes the directory anew. */
+static void test_directory_of_two_writes(void **state)
+{
+	const struct fixture *fixture = *state;
+	struct file_write *first, *second;
+
+	for (int i = 0; i < 2; i++) {
+		first = begin(&fixture->root, "new/deep/one", CALL);
+		second = begin(&fixture->root, i ? "new/two" : "new/deep/two", CALL + 1);
+		file_write_free(first);
+		assert_int_equal(commit(second, CALL + 1), TOOL_OK);
+		assert_string_equal(get_file(fixture->ws, i ? "new/two" : "new/deep/two"), "new");
+		(void)unlinkat(fixture->ws, "new/deep/two", 0);
+		(void)unlinkat(fixture->ws, "new/two", 0);
+		(void)unlinkat(fixture->ws, "new/deep", AT_REMOVEDIR);
+		assert_int_equal(unlinkat(fixture->ws, "new", AT_REMOVEDIR), 0);
+	}
+}
+
+/* The workspace's directory is gone from the host: the sentence says so. */
+static void test_root_removed(void **state)
+{
+	static const char *const paths[] = {"file", "a/b/file"};
+	const struct fixture *fixture = *state;
+	struct root root = fixture->root;
+	struct answer answer;
+
+	assert_int_equal(unlinkat(fixture->base_fd, "ws", AT_REMOVEDIR), 0);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(paths); i++) {
+		root.proc_self_fd = i % 2 ? -1 : fixture->root.proc_self_fd;
+		write_announced(&root, paths[i / 2], TEXT_LITERAL("x"), 1, &answer);
+		assert_error(&answer, TOOL_NOT_FOUND);
+		assert_non_null(memmem(answer.end.message.data, answer.end.message.len,
+			"removed from the host", 21));
+		answer_done(&answer);
+	}
+	assert_int_equal(mkdirat(fixture->base_fd, "ws", 0755), 0);
+}
+
 /* What a tenant puts under the temporary's name is neither written to nor in the way. */
 static void test_temporary_taken(void **state)
 {
@@ -344,22 +501,30 @@ static void write_line(const char *path, const char *line)
 
 #define NO_TMPFS 77
 
-/* In a child with a small tmpfs over "small": a full disk leaves the old content, and no more. */
-static int fill_disk(const struct fixture *fixture)
+/* A tmpfs with @options over "small", in namespaces of our own. False: not here. */
+static bool mount_small(const char *path, const char *options)
 {
-	static char large[MIB];
-	char path[128], map[64];
+	char map[64];
 	uid_t uid = getuid();
-	int wrong = 0;
 
-	snprintf(path, sizeof(path), "%s/small", fixture->visible);
 	snprintf(map, sizeof(map), "%d %d 1\n", (int)uid, (int)uid);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-		return NO_TMPFS;
+		return false;
 	write_line("/proc/self/setgroups", "deny");
 	write_line("/proc/self/uid_map", map);
 	write_line("/proc/self/gid_map", map);
-	if (mount("tmpfs", path, "tmpfs", 0, "size=256k") < 0)
+	return mount("tmpfs", path, "tmpfs", 0, options) == 0;
+}
+
+/* In a child: a full disk leaves the old content, and no more. */
+static int fill_disk(const struct fixture *fixture)
+{
+	static char large[MIB];
+	char path[128];
+	int wrong = 0;
+
+	snprintf(path, sizeof(path), "%s/small", fixture->visible);
+	if (!mount_small(path, "size=256k"))
 		return NO_TMPFS;
 	for (int i = 0; i < 2; i++) {
 		struct root root = fixture->root;
@@ -380,9 +545,45 @@ static int fill_disk(const struct fixture *fixture)
 	return wrong;
 }
 
-static void test_disk_full(void **state)
+/* In a child: where room is left and no inode, the sentence says which, and no directory stays. */
+static int use_up_inodes(const struct fixture *fixture)
 {
-	const struct fixture *fixture = *state;
+	static const char *const paths[] = {"small/f", "small/a/b/c/f", "small/a/b/f"};
+	char path[128];
+	int wrong = 0;
+
+	snprintf(path, sizeof(path), "%s/small", fixture->visible);
+	/* Its root is one of them, and "file" another. */
+	if (!mount_small(path, "size=1m,nr_inodes=4"))
+		return NO_TMPFS;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct root root = fixture->root;
+		_cleanup_close_ int small = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		struct answer answer;
+
+		root.fd = open(fixture->visible, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		root.proc_self_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		put_file(small, "file", "old\n");
+		if (i != 1) {
+			put_file(small, "file2", "");
+			put_file(small, "file3", "");
+		}
+		write_announced(&root, paths[i], TEXT_LITERAL("x"), 1, &answer);
+		wrong += answer.end.error != TOOL_NO_SPACE ||
+			 !memmem(answer.end.message.data, answer.end.message.len, "inode", 5);
+		unlinkat(small, "file2", 0);
+		unlinkat(small, "file3", 0);
+		wrong += count_entries(small) != 1;
+		answer_done(&answer);
+		close(root.fd);
+		close(root.proc_self_fd);
+	}
+	return wrong;
+}
+
+static void in_small_tmpfs(
+	const struct fixture *fixture, int (*function)(const struct fixture *fixture))
+{
 	int status;
 	pid_t pid;
 
@@ -390,7 +591,7 @@ static void test_disk_full(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
-		_exit(fill_disk(fixture));
+		_exit(function(fixture));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == NO_TMPFS) {
@@ -398,6 +599,16 @@ static void test_disk_full(void **state)
 		skip();
 	}
 	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_disk_full(void **state)
+{
+	in_small_tmpfs(*state, fill_disk);
+}
+
+static void test_no_inodes(void **state)
+{
+	in_small_tmpfs(*state, use_up_inodes);
 }
 
 /* The codes of a write and a making of "file" where @syscall fails with @error_number. */
@@ -432,6 +643,11 @@ static int write_broken(const struct fixture *fixture, const struct broken_case 
 	answer_parse(&answer, CALL);
 	if (answer.end.error != broken->error)
 		fprintf(stderr, "%s\n", tool_error_name(answer.end.error));
+	/* The sentence is what the errno means, as tool_errno_sentence has it. */
+	if (answer.end.error != TOOL_OK &&
+		!text_equal(
+			answer.end.message, text_from(tool_errno_sentence(broken->error_number))))
+		return 4;
 	return answer.end.error == broken->error ? 0 : 3;
 }
 
@@ -449,6 +665,16 @@ static void test_disk_errors(void **state)
 		{SCMP_SYS(linkat), EROFS, true, TOOL_PERMISSION_DENIED},
 		{SCMP_SYS(renameat), EDQUOT, true, TOOL_QUOTA_EXCEEDED},
 		{SCMP_SYS(renameat), EROFS, true, TOOL_PERMISSION_DENIED},
+		{SCMP_SYS(renameat), EPERM, true, TOOL_PERMISSION_DENIED},
+		{SCMP_SYS(renameat), EACCES, true, TOOL_PERMISSION_DENIED},
+		{SCMP_SYS(renameat), EBUSY, true, TOOL_BUSY},
+		{SCMP_SYS(renameat), ETXTBSY, true, TOOL_BUSY},
+		{SCMP_SYS(renameat), ESTALE, true, TOOL_EXECUTION_ERROR},
+		{SCMP_SYS(linkat), EMLINK, true, TOOL_NO_SPACE},
+		{SCMP_SYS(linkat), EILSEQ, true, TOOL_INVALID_ARGUMENTS},
+		{SCMP_SYS(linkat), ENOMEM, true, TOOL_EXECUTION_ERROR},
+		{SCMP_SYS(linkat), ENAMETOOLONG, true, TOOL_NAME_TOO_LONG},
+		{SCMP_SYS(linkat), ELOOP, true, TOOL_TOO_MANY_LINKS},
 		{SCMP_SYS(write), EDQUOT, true, TOOL_QUOTA_EXCEEDED},
 	};
 	const struct fixture *fixture = *state;
@@ -488,6 +714,16 @@ int main(void)
 			test_appears_meanwhile, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_attacked, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_disk_full, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_no_inodes, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_no_set_id_bits, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_directories_taken_back, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_directories_of_others_stay, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_directory_of_two_writes, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_root_removed, fixture_setup, fixture_teardown),
 	};
 
 	leave_root();

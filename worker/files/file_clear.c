@@ -124,7 +124,7 @@ void file_clear(const struct root *root, struct reply *reply)
 	while (clear->depth > 0)
 		closedir(clear->levels[--clear->depth]);
 	if (r < 0) {
-		reply_error(reply, tool_error_from_errno(-r), NULL);
+		reply_error(reply, tool_error_from_errno(-r), "%s", tool_errno_sentence(-r));
 		return;
 	}
 	end.count = clear->removed;

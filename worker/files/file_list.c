@@ -130,7 +130,7 @@ void file_list(const struct root *root, const struct files_list *request, struct
 	if (r == LISTENER_GONE)
 		return;
 	if (r < 0) {
-		reply_error(reply, tool_error_from_errno(-r), NULL);
+		reply_error(reply, tool_error_from_errno(-r), "%s", tool_errno_sentence(-r));
 		return;
 	}
 	reply_end(reply, &(struct files_end){

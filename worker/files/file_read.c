@@ -306,7 +306,8 @@ static void send_file(const struct file *file, bool probe, struct line_scan *sca
 		len = n > 0 ? (size_t)n : 0;
 		probed = len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES;
 		if (n < 0) {
-			reply_error(scan->reply, tool_error_from_errno((int)-n), NULL);
+			reply_error(scan->reply, tool_error_from_errno((int)-n), "%s",
+				tool_errno_sentence((int)-n));
 			return;
 		}
 		if (probe && scan->consumed == 0 && memchr(buffer, '\0', probed)) {

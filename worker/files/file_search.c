@@ -98,8 +98,11 @@ static void search_place(struct search *search, const struct walk *walk, int fd,
 	if (r == CREW_LISTENER_GONE)
 		return;
 	if (r < 0) {
-		reply_error(search->reply,
-			r == -E2BIG ? TOOL_PATTERN_TOO_COMPLEX : tool_error_from_errno(-r), NULL);
+		if (r == -E2BIG)
+			reply_error(search->reply, TOOL_PATTERN_TOO_COMPLEX, NULL);
+		else
+			reply_error(search->reply, tool_error_from_errno(-r), "%s",
+				tool_errno_sentence(-r));
 		return;
 	}
 	reply_end(search->reply,

@@ -16,6 +16,8 @@
 #include <linux/limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #define ACL_ACCESS "system.posix_acl_access"
@@ -23,7 +25,11 @@
 struct file_write {
 	const struct root *root;
 	struct root_place place;
+	char *path; /* as it was asked for */
+	size_t path_len;
+	bool create_dirs;
 	bool durable;
+	bool published;    /* the content bears its name */
 	uint64_t size;     /* announced */
 	uint64_t received; /* so far */
 	int fd;            /* the content */
@@ -33,15 +39,107 @@ struct file_write {
 	char sentence[256];    /* "": the code's own */
 };
 
-static void fail(struct file_write *staged, enum tool_error error)
+static void fail_with(struct file_write *staged, enum tool_error error, const char *sentence)
 {
-	if (staged->error == TOOL_OK)
-		staged->error = error;
+	if (staged->error != TOOL_OK)
+		return;
+	staged->error = error;
+	snprintf(staged->sentence, sizeof(staged->sentence), "%s", sentence);
+}
+
+/*
+ * Whether the file system of @fd has room and no inodes, or so few that a path's directories can
+ * have used them up before they were taken back. One that makes inodes as it needs them (btrfs)
+ * says that it has none at all.
+ */
+static bool lacks_inodes(int fd)
+{
+	struct statfs statfs_buf;
+
+	return fstatfs(fd, &statfs_buf) == 0 && statfs_buf.f_files > 0 &&
+	       statfs_buf.f_ffree <= LIMIT_PATH_DEPTH && statfs_buf.f_bavail > 0;
+}
+
+static bool is_read_only(int fd)
+{
+	struct statfs statfs_buf;
+
+	return fstatfs(fd, &statfs_buf) == 0 && statfs_buf.f_flags & ST_RDONLY;
+}
+
+/* The deepest directory on the way that is there, O_PATH, or -1. */
+static int open_nearest(const struct file_write *staged)
+{
+	struct text path = {staged->path, staged->path_len};
+	int fd;
+
+	do {
+		const char *slash = memrchr(path.data, '/', path.len);
+
+		path.len = slash ? (size_t)(slash - path.data) : 0;
+		if (root_open(staged->root, path.len > 0 ? path : TEXT_LITERAL("."),
+			    O_PATH | O_DIRECTORY, &fd, NULL) == TOOL_OK)
+			return fd;
+	} while (path.len > 0);
+	return -1;
+}
+
+/* A directory that was removed can be open, but nothing can be put in it. */
+static bool is_removed(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
+/* What can be said of @error_number beyond the table: it depends on the file system at hand. */
+static const char *sentence_here(const struct file_write *staged, int error_number)
+{
+	_cleanup_close_ int fd = open_nearest(staged);
+
+	if (is_removed(staged->root->fd))
+		return "The workspace's directory was removed from the host; nothing can be "
+		       "written until the user opens another workspace";
+	if (error_number == ENOSPC && fd >= 0 && lacks_inodes(fd))
+		return "No inode is left for another file on the file system, though it has "
+		       "room, and the old content is unchanged; remove files that are not "
+		       "needed or ask the user";
+	if (error_number == EACCES && fd >= 0 && is_read_only(fd))
+		return tool_errno_sentence(EROFS);
+	return tool_errno_sentence(error_number);
 }
 
 static void fail_errno(struct file_write *staged, int error_number)
 {
-	fail(staged, tool_error_from_errno(error_number));
+	enum tool_error error = tool_error_from_errno(error_number);
+
+	if (is_removed(staged->root->fd))
+		error = TOOL_NOT_FOUND;
+	fail_with(staged, error, sentence_here(staged, error_number));
+}
+
+/* What finding the place gave, where the code is all that is known. */
+static void fail_place(struct file_write *staged, enum tool_error error)
+{
+	static const struct {
+		enum tool_error error;
+		int error_number;
+	} errnos[] = {
+		{TOOL_NO_SPACE, ENOSPC},
+		{TOOL_PERMISSION_DENIED, EACCES},
+		{TOOL_NOT_FOUND, ENOENT},
+	};
+	const struct text path = {staged->path, staged->path_len};
+	const char *sentence = path_rules_sentence(error, path);
+
+	if (error == TOOL_OK)
+		return;
+	if (error == TOOL_BUSY)
+		sentence = "The file is being renamed by another process; try again";
+	for (size_t i = 0; i < ARRAY_SIZE(errnos); i++)
+		if (errnos[i].error == error)
+			sentence = sentence_here(staged, errnos[i].error_number);
+	fail_with(staged, error, sentence);
 }
 
 static bool exists(const struct stat *st)
@@ -81,15 +179,17 @@ static enum tool_error examine(const struct root_place *place, struct stat *ret_
 
 /* Finds the place, again if a rename raced with the look at what is there. It is looked at anew
  * before anything is replaced; this is to say early what cannot be. */
-static enum tool_error find_place(
-	const struct root *root, const struct files_write *request, struct root_place *place)
+static enum tool_error find_place(struct file_write *staged)
 {
+	const struct text path = {staged->path, staged->path_len};
+	struct root_place *place = &staged->place;
 	enum tool_error error = TOOL_BUSY;
 	struct stat old;
 
 	for (int i = 0; error == TOOL_BUSY && i < LIMIT_OPEN_RETRIES; i++) {
+		made_dirs_undo(&place->made);
 		root_place_done(place);
-		error = root_place(root, request->path, request->create_dirs, place);
+		error = root_place(staged->root, path, staged->create_dirs, place);
 		if (error == TOOL_OK && place->parent < 0)
 			error = TOOL_IS_A_DIRECTORY;
 		if (error == TOOL_OK)
@@ -130,28 +230,43 @@ static int create_temporary(struct file_write *staged)
 	return -errno;
 }
 
+static struct file_write *write_new(
+	const struct root *root, const struct files_write *request, uint64_t call)
+{
+	struct file_write *staged = calloc(1, sizeof(*staged));
+
+	if (!staged)
+		return NULL;
+	staged->root = root;
+	staged->place = ROOT_PLACE_NONE;
+	staged->fd = -1;
+	staged->size = request->size;
+	staged->durable = request->durable;
+	staged->create_dirs = request->create_dirs;
+	staged->path_len = request->path.len;
+	staged->path = malloc(request->path.len + 1);
+	if (!staged->path) {
+		file_write_free(staged);
+		return NULL;
+	}
+	if (request->path.len > 0)
+		memcpy(staged->path, request->path.data, request->path.len);
+	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
+	return staged;
+}
+
 int file_write_begin(const struct root *root, const struct files_write *request, uint64_t call,
 	struct file_write **ret_write)
 {
-	struct file_write *staged = calloc(1, sizeof(*staged));
+	struct file_write *staged = write_new(root, request, call);
 	int fd;
 
 	if (!staged)
 		return -ENOMEM;
-	staged->root = root;
-	staged->place.parent = -1;
-	staged->size = request->size;
-	staged->durable = request->durable;
-	staged->fd = -1;
-	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
 	*ret_write = staged;
-
-	fail(staged, find_place(root, request, &staged->place));
-	if (staged->error != TOOL_OK) {
-		snprintf(staged->sentence, sizeof(staged->sentence), "%s",
-			path_rules_sentence(staged->error, request->path));
+	fail_place(staged, find_place(staged));
+	if (staged->error != TOOL_OK)
 		return 0;
-	}
 	fd = create_temporary(staged);
 	if (fd < 0)
 		fail_errno(staged, -fd);
@@ -317,48 +432,62 @@ static int sync_directory(int parent)
 	return 0;
 }
 
-static void put_in_place(struct file_write *staged, bool *ret_created)
+/*
+ * Whether the directory that was to hold the file is gone and found or made anew. Another write
+ * that failed may have taken back what it had made and this one was about to use.
+ */
+static bool found_again(struct file_write *staged)
 {
-	struct stat old;
+	if (!staged->create_dirs || staged->named || !is_removed(staged->place.parent))
+		return false;
+	return find_place(staged) == TOOL_OK;
+}
+
+/* Gives the content its name, and says in @ret_old what had it before. 0 or -errno. */
+static int publish_somehow(struct file_write *staged, struct stat *ret_old)
+{
 	int r = -EEXIST;
 
 	for (int i = 0; r == -EEXIST && i < LIMIT_OPEN_RETRIES; i++) {
-		fail(staged, examine(&staged->place, &old));
+		fail_place(staged, examine(&staged->place, ret_old));
 		if (staged->error != TOOL_OK)
-			return;
-		r = publish(staged, &old);
+			return 0;
+		r = publish(staged, ret_old);
+		if (r < 0 && r != -EEXIST && found_again(staged))
+			r = -EEXIST;
 	}
+	return r;
+}
+
+static void put_in_place(struct file_write *staged, bool *ret_created)
+{
+	struct stat old;
+	int r = publish_somehow(staged, &old);
+
 	if (r == -EEXIST)
-		fail(staged, TOOL_BUSY);
+		fail_place(staged, TOOL_BUSY);
 	else if (r < 0)
 		fail_errno(staged, -r);
 	if (staged->error != TOOL_OK)
 		return;
+	staged->published = true;
 	*ret_created = !exists(&old);
 	if (!staged->durable)
 		return;
 	r = sync_directory(staged->place.parent);
-	if (r < 0) {
-		fail_errno(staged, -r);
-		snprintf(staged->sentence, sizeof(staged->sentence),
+	if (r < 0)
+		fail_with(staged, tool_error_from_errno(-r),
 			"The file was written, but its directory could not be synced to disk");
-	}
 }
 
 void file_write_commit(struct file_write *staged, struct reply *reply)
 {
 	bool created = false;
 
-	if (staged->error == TOOL_OK && staged->received != staged->size) {
-		fail(staged, TOOL_EXECUTION_ERROR);
-		snprintf(staged->sentence, sizeof(staged->sentence),
-			"The content is not as long as announced");
-	}
+	if (staged->received != staged->size)
+		fail_with(staged, TOOL_EXECUTION_ERROR, "The content is not as long as announced");
 	if (staged->error == TOOL_OK)
 		put_in_place(staged, &created);
-	if (staged->error == TOOL_BUSY)
-		snprintf(staged->sentence, sizeof(staged->sentence),
-			"The file is being renamed by another process; try again");
 	if (staged->error != TOOL_OK) {
 		reply_error(reply, staged->error, "%s", staged->sentence);
 		return;
@@ -377,6 +506,9 @@ void file_write_free(struct file_write *staged)
 	if (staged->named)
 		unlinkat(staged->place.parent, staged->temporary, 0);
 	close_fd(&staged->fd);
+	if (!staged->published)
+		made_dirs_undo(&staged->place.made);
 	root_place_done(&staged->place);
+	free(staged->path);
 	free(staged);
 }

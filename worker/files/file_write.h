@@ -15,8 +15,8 @@
  * What a replacement keeps: permissions, user.* attributes and the POSIX ACL; the group where this
  * process may give it. It does not keep set-uid and set-gid bits, the owner, nor other hard links
  * to the old file, which keep the old content. A file that its mode or a read-only mount forbids to
- * write is not replaced, though the directory would allow it. Once missing directories were made
- * they stay, also when the write then fails.
+ * write is not replaced, though the directory would allow it. A write that fails takes the
+ * directories that it made with it, unless something else is in them by then (made_dirs.h).
  */
 
 #include "worker/files/reply.h"

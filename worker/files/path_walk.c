@@ -111,15 +111,9 @@ static bool leads_to_a_name(const char *rest)
 /* walk->name is not there. Makes it, if wanted, and opens it: the descriptor or -errno. */
 static int make_directory(const struct path_walk *walk)
 {
-	int dir = walk->dirs[walk->depth], fd;
-
-	if (!walk->options.create_dirs || !leads_to_a_name(rest_of(walk)))
+	if (!walk->options.made || !leads_to_a_name(rest_of(walk)))
 		return -ENOENT;
-	if (mkdirat(dir, walk->name, 0777) < 0 && errno != EEXIST)
-		return -errno;
-	/* Whatever bears the name by now is looked at like any other component. */
-	fd = openat(dir, walk->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	return fd >= 0 ? fd : -errno;
+	return made_dirs_make(walk->options.made, walk->dirs[walk->depth], walk->name);
 }
 
 static enum tool_error enter(struct path_walk *walk, struct text name)

@@ -11,6 +11,7 @@
  */
 
 #include "common/limits.h"
+#include "worker/files/made_dirs.h"
 #include "worker/files/root_open.h"
 
 #include <sys/types.h>
@@ -18,9 +19,10 @@
 #define PATH_WALK_PENDING (4UL * LIMIT_PATH_BYTES)
 
 struct path_walk_options {
-	bool nofollow;    /* a last component that is a link is the result */
-	bool missing_ok;  /* the last component need not exist */
-	bool create_dirs; /* directories on the way are made */
+	bool nofollow;   /* a last component that is a link is the result */
+	bool missing_ok; /* the last component need not exist */
+	/* Directories on the way are made, and noted here; NULL: they are not. */
+	struct made_dirs *made;
 };
 
 /* Where a walk stands, and once path_walk returned TOOL_OK, what the path means. */
@@ -52,7 +54,8 @@ struct path_walk {
 
 /**
  * Walks @relative (as path_rules_check gives it) from @root. @walk need not be initialised;
- * path_walk_done releases it also after a failure. Returns TOOL_OK or the code for the observation.
+ * path_walk_done releases it also after a failure. Returns TOOL_OK or the code for the observation;
+ * what was made until then is the caller's to undo.
  */
 enum tool_error path_walk(const struct root *root, const char *relative,
 	struct path_walk_options options, struct path_walk *walk);

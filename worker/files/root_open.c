@@ -259,7 +259,10 @@ static enum tool_error place_of_walk(const struct path_walk *walk, struct root_p
 static enum tool_error place_slowly(
 	const struct root *root, const char *relative, bool create_dirs, struct root_place *place)
 {
-	const struct path_walk_options options = {.missing_ok = true, .create_dirs = create_dirs};
+	const struct path_walk_options options = {
+		.missing_ok = true,
+		.made = create_dirs ? &place->made : NULL,
+	};
 	struct path_walk walk;
 	enum tool_error error = path_walk(root, relative, options, &walk);
 
@@ -277,7 +280,7 @@ static enum tool_error place_slowly(
 enum tool_error root_place(
 	const struct root *root, struct text path, bool create_dirs, struct root_place *ret_place)
 {
-	_cleanup_(root_place_done) struct root_place place = {.parent = -1};
+	_cleanup_(root_place_done) struct root_place place = ROOT_PLACE_NONE;
 	_cleanup_free_ char *relative = NULL;
 	enum tool_error error;
 
@@ -289,16 +292,19 @@ enum tool_error root_place(
 	error = place_fast(root, relative, &place);
 	if (error != TOOL_OK)
 		error = place_slowly(root, relative, create_dirs, &place);
-	if (error != TOOL_OK)
+	if (error != TOOL_OK) {
+		made_dirs_undo(&place.made);
 		return judge(error, relative);
+	}
 	*ret_place = place;
-	place = (struct root_place){.parent = -1};
+	place = ROOT_PLACE_NONE;
 	return TOOL_OK;
 }
 
 void root_place_done(struct root_place *place)
 {
 	close_fd(&place->parent);
+	made_dirs_done(&place->made);
 	free(TAKE_PTR(place->path));
 	place->name[0] = '\0';
 }

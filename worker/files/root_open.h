@@ -9,6 +9,7 @@
 
 #include "common/errors.h"
 #include "common/text.h"
+#include "worker/files/made_dirs.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ struct root_place {
 	char *path;     /* relative to the root, as root_open reports it */
 	bool looked_at; /* what bore the name a moment ago had */
 	mode_t mode;    /* this, 0 if there was nothing */
+	struct made_dirs made; /* on the way to parent, for a write that fails to take back */
 };
 
 /**
@@ -60,13 +62,15 @@ enum tool_error root_open(
 /**
  * Finds the directory and name that writing to @path means, following links (also a last component
  * that is a link, dangling or not) inside the workspace. With @create_dirs missing directories are
- * made, mode 0777 less the umask, but none for a path with a ".." behind it. The last component
- * itself need not exist; what is there may be anything but a link, unless the tenant puts one there
- * afterwards. Fails as root_open does; a trailing slash behind anything but a directory is
- * IS_A_DIRECTORY.
+ * made, mode 0777 less the umask, but none for a path with a ".." behind it; on failure they are
+ * removed again. The last component itself need not exist; what is there may be anything but a
+ * link, unless the tenant puts one there afterwards. Fails as root_open does; a trailing slash
+ * behind anything but a directory is IS_A_DIRECTORY.
  */
 enum tool_error root_place(
 	const struct root *root, struct text path, bool create_dirs, struct root_place *ret_place);
 
-/** Releases @place; its fields are empty afterwards. */
+#define ROOT_PLACE_NONE ((struct root_place){.parent = -1, .made = MADE_DIRS_NONE})
+
+/** Releases @place; its fields are empty afterwards. Directories that were made stay. */
 void root_place_done(struct root_place *place);
