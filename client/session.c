@@ -40,14 +40,12 @@ static bool is_directory(const char *workspace)
 	return stat(workspace, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* @directory is NULL when no workspace will be opened. */
-static int start_private(const char *directory, struct session *session)
+/* @workspace is NULL when none will be opened. */
+static int start_private(const char *workspace, struct session *session)
 {
 	_cleanup_close_ int fd = -1;
-	int r = private_instance_leave_root(directory);
+	int r = private_instance_start(workspace, &session->instance, &fd);
 
-	if (r == 0)
-		r = private_instance_start(&session->instance, &fd);
 	if (r == 0)
 		r = cloister_open_fd(fd, &session->cloister);
 	if (r == 0)
@@ -55,7 +53,7 @@ static int start_private(const char *directory, struct session *session)
 	return r;
 }
 
-/* @name is a managed workspace, or NULL; @directory is an absolute path, or NULL. */
+/* @name is a managed workspace, or NULL; @directory is a path as it was given, or NULL. */
 static int connect_session(const struct invocation *invocation, const char *name,
 	const char *directory, struct session *session)
 {
@@ -119,7 +117,7 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 {
 	const char *workspace = invocation->workspace ? invocation->workspace : ".";
 	_cleanup_free_ char *directory = NULL;
-	const char *name = NULL;
+	const char *name = NULL, *opened;
 	int r;
 
 	if (needs_workspace && is_directory(workspace)) {
@@ -132,10 +130,12 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	} else if (needs_workspace) {
 		name = workspace;
 	}
-	r = connect_session(invocation, name, directory, session);
+	r = connect_session(invocation, name, directory ? workspace : NULL, session);
 	if (r < 0 || !needs_workspace)
 		return r;
-	return open_workspace(invocation, session, name, directory);
+	/* What root opened counts, and not what the words mean by now. */
+	opened = session->instance ? private_instance_directory(session->instance) : NULL;
+	return open_workspace(invocation, session, name, opened ? opened : directory);
 }
 
 void session_close(struct session *session)

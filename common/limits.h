@@ -111,6 +111,7 @@
 #define LIMIT_GET_FILES          1000000     /* likewise, how many: --max-files */
 #define LIMIT_GET_NAMES_BYTES    (256 * MIB) /* of their names, in a temporary file */
 #define LIMIT_PUT_KNOWN          (1 << 21)   /* files that are there already and so left out */
+#define LIMIT_RELAYED_LOG_BYTES  (256 * KIB) /* of what cloisterd says and root is shown */
 #define LIMIT_TRANSFER_IDLE_MS   60000       /* without a byte in either direction */
 #define LIMIT_INPUT_WINDOW       (512 * KIB) /* sent by a client and not yet taken */
 

@@ -34,6 +34,7 @@
 #include "supervisor/stranger.h"
 #include "supervisor/turns.h"
 #include "supervisor/workspace.h"
+#include "supervisor/workspace_root.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -506,6 +507,9 @@ int main(int argc, char **argv)
 	options_read(argc, argv, &daemon.options);
 	if (listen_fds_take(&passed, &message) < 0)
 		die_with(message);
+	if (daemon.options.only_root.set)
+		workspace_root_only(daemon.options.only_root.dev, daemon.options.only_root.ino,
+			daemon.options.only_root.uid);
 	daemon.options.agent_fd = passed.agent;
 	daemon.options.control_fd = passed.control;
 	startup_close_inherited(daemon.options.connection_fd >= 0 ? 1 : passed.count);

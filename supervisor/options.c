@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH]\n"
 	"       cloisterd --config FILE --check\n"
-	"       cloisterd --connection-fd=3 [--state-dir DIR]\n"
+	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
 	"\n"
 	"Runs the tool calls of agents that connect to the agent socket, each in its workspace.\n"
 	"  --config FILE         serve the tenants of FILE; of x.conf, x.conf.d/*.conf are read\n"
@@ -29,7 +30,10 @@ static const char usage[] =
 	"                        $XDG_STATE_HOME/cloister, that is ~/.local/state/cloister\n"
 	"  --user NAME           the user to become when started as root\n"
 	"  --connection-fd=3     serve the one connected socket at this descriptor, and end with "
-	"it\n";
+	"it\n"
+	"  --only-root DEV:INO:UID\n"
+	"                        with it: open the directory of this device, inode and owner as a\n"
+	"                        workspace, and no other\n";
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
@@ -37,6 +41,7 @@ enum {
 	OPTION_STATE_DIR,
 	OPTION_USER,
 	OPTION_CONNECTION_FD,
+	OPTION_ONLY_ROOT,
 	OPTION_CONFIG,
 	OPTION_CHECK,
 };
@@ -97,6 +102,19 @@ int options_complete(
 	return 0;
 }
 
+static void read_only_root(struct options *options)
+{
+	uintmax_t dev, ino, uid;
+	char more;
+
+	if (sscanf(optarg, "%ju:%ju:%ju%c", &dev, &ino, &uid, &more) != 3)
+		print_and_exit(stderr, "cloisterd: --only-root takes DEV:INO:UID\n", 2);
+	options->only_root.dev = (dev_t)dev;
+	options->only_root.ino = (ino_t)ino;
+	options->only_root.uid = (uid_t)uid;
+	options->only_root.set = true;
+}
+
 static void read_option(struct options *options, int option)
 {
 	switch (option) {
@@ -128,6 +146,9 @@ static void read_option(struct options *options, int option)
 			print_and_exit(stderr, "cloisterd: --connection-fd must be 3\n", 2);
 		options->connection_fd = FD_PRIVATE_CONNECTION;
 		break;
+	case OPTION_ONLY_ROOT:
+		read_only_root(options);
+		break;
 	case 'h':
 		print_and_exit(stdout, usage, 0);
 	case 'V':
@@ -147,6 +168,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
 		{"user", required_argument, NULL, OPTION_USER},
 		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
+		{"only-root", required_argument, NULL, OPTION_ONLY_ROOT},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -157,6 +179,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
 		read_option(&options, option);
 	if (optind < argc || (options.check && !options.config) ||
+		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&
 			(options.agent_socket || options.control_socket || options.config)))
 		print_and_exit(stderr, usage, 2);

@@ -4,17 +4,24 @@
 /* cloisterd's command line, and what holds where it says nothing. */
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct config_host;
 
 struct options {
-	const char *config;       /* the file; NULL: user mode */
-	bool check;               /* only look at it */
-	char *agent_socket;       /* NULL: a private instance has none */
-	char *state_dir;          /* likewise */
-	char *control_socket;     /* NULL: nobody administers */
-	char *user;               /* to become, when started as root; NULL: none */
-	int connection_fd;        /* of a private instance's one client, or -1 */
+	const char *config;   /* the file; NULL: user mode */
+	bool check;           /* only look at it */
+	char *agent_socket;   /* NULL: a private instance has none */
+	char *state_dir;      /* likewise */
+	char *control_socket; /* NULL: nobody administers */
+	char *user;           /* to become, when started as root; NULL: none */
+	int connection_fd;    /* of a private instance's one client, or -1 */
+	struct {
+		bool set;
+		dev_t dev;
+		ino_t ino;
+		uid_t uid;
+	} only_root;              /* the one directory that a private instance opens */
 	int agent_fd, control_fd; /* sockets that the service manager passed, or -1 */
 };
 

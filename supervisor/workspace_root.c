@@ -11,6 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What workspace_root_only() was told. */
+static struct {
+	bool set;
+	dev_t dev;
+	ino_t ino;
+	uid_t uid;
+} only;
+
+void workspace_root_only(dev_t dev, ino_t ino, uid_t uid)
+{
+	only.dev = dev;
+	only.ino = ino;
+	only.uid = uid;
+	only.set = true;
+}
+
 static enum tool_error refuse(enum tool_error error, char **ret_message, const char *sentence)
 {
 	*ret_message = strdup(sentence);
@@ -76,6 +92,13 @@ enum tool_error workspace_root_open(struct text path, enum workspace_kind kind,
 	root.fd = open(path_string, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root.fd < 0 || fstat(root.fd, &stat_buf) < 0) {
 		error = tool_error_from_errno(errno);
+		goto fail;
+	}
+	if (only.set && (stat_buf.st_dev != only.dev || stat_buf.st_ino != only.ino ||
+				stat_buf.st_uid != only.uid)) {
+		error = refuse(TOOL_FORBIDDEN, ret_message,
+			"This is not the directory that root named, or its owner has changed "
+			"since: run cloister again");
 		goto fail;
 	}
 	root.dev = stat_buf.st_dev;

@@ -37,6 +37,10 @@ enum tool_error workspace_root_open(struct text path, enum workspace_kind kind,
 enum tool_error workspace_root_check_entry(
 	const struct workspace_root *root, bool owned, char **ret_message);
 
+/** From now on workspace_root_open() refuses every directory but the one of this device, inode and
+ * owner: a private instance that root started has been given the id of that directory's owner. */
+void workspace_root_only(dev_t dev, ino_t ino, uid_t uid);
+
 /** The canonical path of the open directory @fd, malloc'ed; NULL when it has none or memory is out.
  */
 char *workspace_root_canonical_path(int fd);

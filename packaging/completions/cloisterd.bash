@@ -43,7 +43,7 @@ _cloisterd()
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--config= --check --agent-socket= --control-socket= --state-dir= \
-			--user= --connection-fd=3 --help --version" -- "$cur")
+			--user= --connection-fd=3 --only-root= --help --version" -- "$cur")
 		[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 		;;
 	esac

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the client as root, on paths whose parts may be anybody's: it reads nothing but owners
+ * and links, and follows a link only as text. path_resolution(7), symlink(7). */
+#include "client/owned_directory.h"
+
+#include "client/command.h"
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#define LINKS_MAX 40 /* as many as the kernel follows */
+
+struct walk {
+	const char *path; /* as root named it, for messages */
+	int fd;           /* of the directory that was reached */
+	struct stat status;
+	uid_t uid;               /* the one user whom parts of the way belong to; 0: none yet */
+	char rest[2 * PATH_MAX]; /* what is to be walked from there */
+	unsigned links;
+};
+
+static int fail(const struct walk *walk, int error)
+{
+	complain("%s: %s", walk->path, strerror(error));
+	return -error;
+}
+
+/* Whether what @fd refers to may lie on the way. */
+static int judge(struct walk *walk, int fd, const struct stat *status)
+{
+	struct statfs system;
+
+	if (fstatfs(fd, &system) < 0)
+		return fail(walk, errno);
+	if (system.f_type == FUSE_SUPER_MAGIC) {
+		complain("%s is reached by way of FUSE, where a server says who owns a file, and "
+			 "root does not become whom it names: run cloister as the user instead "
+			 "(runuser -u USER -- cloister ...)",
+			walk->path);
+		return -EPERM;
+	}
+	if (status->st_uid == 0 || status->st_uid == walk->uid)
+		return 0;
+	if (walk->uid != 0) {
+		complain("the way to %s belongs to uid %u and to uid %u, and either could exchange "
+			 "what the other gets: run cloister as the directory's owner instead "
+			 "(runuser -u USER -- cloister ...)",
+			walk->path, (unsigned)walk->uid, (unsigned)status->st_uid);
+		return -EPERM;
+	}
+	walk->uid = status->st_uid;
+	return 0;
+}
+
+/* Takes the first component off @walk's rest. False: there is none. */
+static bool next_component(struct walk *walk, char name[NAME_MAX + 1], int *ret_error)
+{
+	const char *from = walk->rest + strspn(walk->rest, "/");
+	size_t len = strcspn(from, "/");
+
+	*ret_error = len > NAME_MAX ? ENAMETOOLONG : 0;
+	if (len == 0 || len > NAME_MAX)
+		return false;
+	memcpy(name, from, len);
+	name[len] = '\0';
+	memmove(walk->rest, from + len, strlen(from + len) + 1);
+	return true;
+}
+
+/* Puts what the link @fd says before what is still to be walked. */
+static int follow(struct walk *walk, int fd)
+{
+	char target[2 * PATH_MAX];
+	ssize_t len = readlinkat(fd, "", target, PATH_MAX);
+
+	if (len <= 0)
+		return fail(walk, len < 0 ? errno : ENOENT);
+	if (++walk->links > LINKS_MAX)
+		return fail(walk, ELOOP);
+	target[len] = '\0';
+	if ((size_t)len + 1 + strlen(walk->rest) >= sizeof(walk->rest))
+		return fail(walk, ENAMETOOLONG);
+	if (target[0] == '/') {
+		int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (root < 0 || fstat(root, &walk->status) < 0) {
+			close_fd(&root);
+			return fail(walk, errno);
+		}
+		close_fd(&walk->fd);
+		walk->fd = root;
+	}
+	snprintf(target + len, sizeof(target) - (size_t)len, "/%s", walk->rest);
+	memcpy(walk->rest, target, strlen(target) + 1);
+	return 0;
+}
+
+/* Goes into @name, or puts what the link of that name says in its place. */
+static int step(struct walk *walk, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(walk->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat status;
+	int r;
+
+	if (fd < 0 && errno == ENOTDIR)
+		fd = openat(walk->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status) < 0)
+		return fail(walk, errno);
+	r = judge(walk, fd, &status);
+	if (r < 0)
+		return r;
+	if (S_ISLNK(status.st_mode))
+		return follow(walk, fd);
+	if (!S_ISDIR(status.st_mode))
+		return fail(walk, ENOTDIR);
+	close_fd(&walk->fd);
+	walk->fd = TAKE_FD(fd);
+	walk->status = status;
+	return 0;
+}
+
+/* From the root on, also of a relative path: who owns what leads to the current directory has a
+ * say as well. */
+static int start(struct walk *walk)
+{
+	char current[PATH_MAX] = "";
+
+	if (walk->path[0] != '/' && !getcwd(current, sizeof(current)))
+		return fail(walk, errno);
+	if (snprintf(walk->rest, sizeof(walk->rest), "%s/%s", current, walk->path) >=
+		(int)sizeof(walk->rest))
+		return fail(walk, ENAMETOOLONG);
+	walk->fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (walk->fd < 0 || fstat(walk->fd, &walk->status) < 0)
+		return fail(walk, errno);
+	return 0;
+}
+
+/* The directory is the last word: whose it is, whose else the way may have been. */
+static int finish(const struct walk *walk)
+{
+	if (walk->status.st_uid == 0) {
+		complain("root owns %s, and cloister runs nothing as root: give it to an "
+			 "ordinary user (chown -R USER %s) or run cloister as one",
+			walk->path, walk->path);
+		return -EPERM;
+	}
+	return 0;
+}
+
+static char *canonical_path(int fd)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0 || path[0] != '/')
+		return NULL;
+	path[n] = '\0';
+	return strdup(path);
+}
+
+int owned_directory_open(const char *path, struct owned_directory *ret)
+{
+	struct walk walk = {.path = path, .fd = -1};
+	char name[NAME_MAX + 1];
+	int error = 0, r = start(&walk);
+
+	while (r == 0 && next_component(&walk, name, &error))
+		r = step(&walk, name);
+	if (r == 0 && error != 0)
+		r = fail(&walk, error);
+	if (r == 0)
+		r = finish(&walk);
+	if (r == 0) {
+		*ret = (struct owned_directory){walk.fd, canonical_path(walk.fd),
+			walk.status.st_dev, walk.status.st_ino, walk.status.st_uid};
+		if (ret->path)
+			return 0;
+		r = fail(&walk, ENOENT);
+	}
+	close_fd(&walk.fd);
+	return r;
+}
+
+void owned_directory_done(struct owned_directory *directory)
+{
+	close_fd(&directory->fd);
+	free(TAKE_PTR(directory->path));
+}
