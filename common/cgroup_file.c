@@ -2,6 +2,7 @@
 #include "common/cgroup_file.h"
 
 #include "common/cleanup.h"
+#include "common/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -156,34 +157,100 @@ unsigned cgroup_enable_below(int group, unsigned wanted)
 	return cgroup_controllers(text) & wanted;
 }
 
-static int remove_below(int group)
+static bool is_group(const struct dirent *entry)
+{
+	/* A group may have a name that begins with a dot. */
+	return entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
+	       strcmp(entry->d_name, "..") != 0;
+}
+
+/*
+ * Removes the groups right below @group up to the first that is not empty, which is opened. 0 and
+ * -1 in @ret_full: none is left; @ret_seen says whether there was one. Or -errno.
+ */
+static int remove_children(int group, int *ret_full, bool *ret_seen)
 {
 	_cleanup_close_ int fd = openat(group, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
-	int r = 0;
+	int r = 0, full = -1;
 
 	if (!directory)
 		return -errno;
 	TAKE_FD(fd);
-	while ((entry = readdir(directory)))
-		if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
-			unlinkat(group, entry->d_name, AT_REMOVEDIR) < 0)
+	*ret_seen = false;
+	while (r == 0 && full < 0 && (entry = readdir(directory))) {
+		if (!is_group(entry))
+			continue;
+		*ret_seen = true;
+		if (unlinkat(group, entry->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+			continue;
+		r = errno == EBUSY ? 0 : -errno;
+		if (r == 0)
+			full = openat(group, entry->d_name,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (r == 0 && full < 0)
 			r = -errno;
+	}
 	closedir(directory);
+	if (r == 0)
+		*ret_full = full;
 	return r;
 }
 
-static int remove_with_groups(int parent, const char *name, int group)
+/*
+ * Everything below @top, from the bottom up. However deep the groups are nested, there is one
+ * descriptor and no recursion: the way back is "..".
+ */
+static int remove_below(int top, uint64_t deadline)
 {
-	int r = remove_below(group);
+	_cleanup_close_ int at = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned depth = 0;
+	int r = at < 0 ? -errno : 0;
+
+	while (r == 0) {
+		bool came_down = depth > 0, seen = false;
+		int next = -1;
+
+		r = remove_children(at, &next, &seen);
+		if (r < 0)
+			break;
+		if (next >= 0) {
+			depth++;
+		} else if (depth-- == 0) {
+			break;
+		} else if (came_down && !seen) {
+			/* It has no groups, and was not empty: something in it is alive. */
+			r = -EBUSY;
+		} else {
+			next = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			r = next < 0 ? -errno : 0;
+		}
+		close_fd(&at);
+		at = next;
+		if (r == 0 && monotonic_left_ms(deadline) == 0)
+			r = -EBUSY;
+	}
+	return r;
+}
+
+static int remove_with_groups(int parent, const char *name, int group, uint64_t deadline)
+{
+	int r = remove_below(group, deadline);
 
 	if (r < 0)
 		return r;
 	return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
-int cgroup_remove(int parent, const char *name, int wait_ms)
+void cgroup_kill(int group)
+{
+	/* Linux 5.14, and frozen processes as well. Before it, what is in there ends with the
+	 * parents that it has. */
+	(void)cgroup_write(group, "cgroup.kill", "1");
+}
+
+int cgroup_remove(int parent, const char *name, uint64_t deadline)
 {
 	const struct timespec step = {.tv_nsec = 1000000};
 	_cleanup_close_ int group = -1;
@@ -194,9 +261,9 @@ int cgroup_remove(int parent, const char *name, int wait_ms)
 	group = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (group < 0)
 		return -errno;
-	/* Linux 5.14. Before it, what is in there ends with the parents that it has. */
-	(void)cgroup_write(group, "cgroup.kill", "1");
-	while ((r = remove_with_groups(parent, name, group)) == -EBUSY && wait_ms-- > 0)
+	cgroup_kill(group);
+	while ((r = remove_with_groups(parent, name, group, deadline)) == -EBUSY &&
+		monotonic_left_ms(deadline) > 0)
 		nanosleep(&step, NULL);
 	return r;
 }

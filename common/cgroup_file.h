@@ -47,9 +47,14 @@ unsigned cgroup_controllers(struct text text);
  * bits: what cannot be is left out. */
 unsigned cgroup_enable_below(int group, unsigned wanted);
 
+/** Kills what is in @group and in the groups below it, frozen or not, where the kernel has
+ * cgroup.kill. */
+void cgroup_kill(int group);
+
 /**
- * Kills what is still in the group @name of @parent (cgroup.kill) and removes it with its own
- * groups, one level deep, as cells are. 0, -ENOENT, or -EBUSY when something in it is not gone
- * after @wait_ms: also what has been reaped may be on its way out for a moment.
+ * Kills what is still in the group @name of @parent and removes it with all groups below it,
+ * however deep. 0, -ENOENT, or -EBUSY when something in it is not gone at @deadline (monotonic.h):
+ * also what has been reaped may be on its way out for a moment. A deadline that has passed is one
+ * attempt.
  */
-int cgroup_remove(int parent, const char *name, int wait_ms);
+int cgroup_remove(int parent, const char *name, uint64_t deadline);

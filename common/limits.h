@@ -87,6 +87,8 @@
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
 #define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
 #define LIMIT_WORKSPACE_OPEN_MS 10000 /* of its processes, once the spawner has started them */
+#define LIMIT_CELL_START_MS     5000  /* that the spawner waits for a new cell's two processes */
+#define LIMIT_FILES_START_MS    5000  /* likewise for a further files process */
 #define LIMIT_SPAWNER_SILENT_MS 20000 /* with something asked: it hangs, and everything ends */
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
 #define LIMIT_REST_MIN_MS       20
@@ -137,6 +139,7 @@
 #define LIMIT_WEIGHT_MAX               10000      /* cpu.weight and io.weight, cgroups(7) */
 #define LIMIT_MOUNTINFO_BYTES          (4 * MIB)
 #define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
+#define LIMIT_CGROUP_DEPTH             1   /* below a workspace's: a worker makes none in others */
 
 /* A tool call's options (supervisor/args_decode.c). */
 #define LIMIT_ENV_COUNT 256
@@ -208,6 +211,7 @@
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
 
 /* System mode (supervisor/id_range.c, worker/spawner/). 65534 stands for what is not mapped. */
+#define LIMIT_FILES_STARTS    256   /* of files processes alone, at the same time */
 #define LIMIT_IDS             60000 /* of a subordinate range */
 #define LIMIT_REFUSALS_LOGGED 1000  /* of a cloisterd that asks for what must not be */
 

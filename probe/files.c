@@ -28,6 +28,7 @@ OPEN(sysrq, "/proc/sysrq-trigger", O_WRONLY)
 OPEN(uevent_helper, "/sys/kernel/uevent_helper", O_WRONLY)
 OPEN(release_agent, "/sys/fs/cgroup/release_agent", O_WRONLY)
 OPEN(cgroup_procs, "/sys/fs/cgroup/cgroup.procs", O_WRONLY)
+OPEN(cgroup_freeze, "/sys/fs/cgroup/cgroup.freeze", O_WRONLY)
 OPEN(max_namespaces_write, "/proc/sys/user/max_user_namespaces", O_WRONLY)
 OPEN(kcore, "/proc/kcore", O_RDONLY)
 OPEN(kmsg, "/proc/kmsg", O_RDONLY)
@@ -212,6 +213,7 @@ const struct probe probes_of_files[] = {
 	{"uevent-helper", uevent_helper},
 	{"release-agent", release_agent},
 	{"cgroup-procs", cgroup_procs},
+	{"cgroup-freeze", cgroup_freeze},
 	{"max-user-namespaces-write", max_namespaces_write},
 	{"kcore", kcore},
 	{"kmsg", kmsg},

@@ -248,6 +248,8 @@ const struct selftest_probe selftest_suite[] = {
 
 	{"survivor", "survivor-leave", PROBE_ALONE, NULL, "left"},
 	{"survivor", "survivor-gone", PROBE_ALONE, NULL, "gone"},
+
+	{"frozen-cgroup", "cgroup-freeze", PROBE_PROGRAM, NULL, "ENOENT"},
 };
 /* clang-format on */
 

@@ -255,8 +255,11 @@ static int check_namespace(struct cell *cell)
 
 static int find_cgroup(struct cell *cell)
 {
-	return cell_cgroup_find(
+	int r = cell_cgroup_find(
 		cell->maker->cgroups, cell->pids[SPAWNER_OPENED_WORKER], &cell->cgroup);
+
+	cell->reason = "the workspace's worker has put another cgroup in the place of its own";
+	return r == -ESTALE ? -SPAWNER_REFUSAL : r;
 }
 
 struct cell_step {
@@ -317,7 +320,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 }
 
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
-	const int *fds, int *ret_pidfd, const char **ret_step)
+	const int *fds, struct cell_start **ret_start, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"take its channels", check_files_channel},
@@ -343,13 +346,9 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
 	if (cell.pids[SPAWNER_OPENED_FILES] > 0)
 		cell_ids_holds(cell.live, cell.pids);
-	cell.pidfds[SPAWNER_OPENED_WORKER] = -1; /* borrowed, and it goes on */
-	if (r < 0) {
-		cell_abandon(&cell);
-		return r;
-	}
-	*ret_pidfd = cell.pidfds[SPAWNER_OPENED_FILES];
-	return 0;
+	if (r == 0)
+		*ret_start = cell.start;
+	return r;
 }
 
 /* Where the two will wait; each has its socket in the place of its mount. */

@@ -11,6 +11,7 @@
 #include "worker/spawner/cell_cgroup.h"
 #include "worker/spawner/cell_id.h"
 #include "worker/spawner/cell_spares.h"
+#include "worker/spawner/cell_starts.h"
 #include "worker/spawner/policy.h"
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@ struct cell_maker {
 	struct cell_ids *ids;
 	struct cell_cgroups *cgroups;
 	struct cell_spares *spares;
+	struct cell_starts *starts;
 	const struct policy *policy; /* NULL: user mode without a configuration */
 };
 
@@ -35,11 +37,12 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);
 
 /**
- * Makes another files process for a cell that has lost its own and whose worker lives, with @fds
- * (SPAWNER_OPEN_FILES_FDS, borrowed). As cell_make, with one pidfd.
+ * Begins to make another files process for a cell that has lost its own and whose worker lives,
+ * with @fds (SPAWNER_OPEN_FILES_FDS, borrowed). 0 and the start, which is among @maker's and ends
+ * with cell_start_end; otherwise as cell_make.
  */
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
-	const int *fds, int *ret_pidfd, const char **ret_step);
+	const int *fds, struct cell_start **ret_start, const char **ret_step);
 
 /**
  * Makes cell @number ahead: its processes wait to be told by cell_assign for what, and their ids

@@ -9,6 +9,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,14 +20,15 @@
 
 #define CPU_PERIOD_US     100000 /* cpu.max */
 #define REMOVE_WAIT_MS    20
-#define LEFT_OVER_WAIT_MS 1000
+#define LEFT_OVER_WAIT_MS 1000 /* all of them together */
 
 struct cell_cgroup {
 	LIST_ENTRY(cell_cgroup) entry;
 	char name[32];
 	int group; /* ws-N while the cell is made, then -1 */
+	/* ws-N/cell, held as long as it is used: its name is the worker's to give to another. */
 	int cell;
-	pid_t pids[2]; /* of its processes, 0 once reaped */
+	pid_t pids[2]; /* of its processes, 0 once reaped; both 0: it waits to be removed */
 };
 
 void cell_cgroups_init(struct cell_cgroups *all, int root)
@@ -48,30 +50,61 @@ static bool is_left_over(const struct dirent *entry)
 	       number[0] != '\0' && number[strspn(number, "0123456789")] == '\0';
 }
 
-static void remove_left_over(int root, const char *name)
+static DIR *open_groups(int root)
 {
-	int r = cgroup_remove(root, name, LEFT_OVER_WAIT_MS);
-
-	if (r < 0)
-		fprintf(stderr,
-			"cloister-spawner: the cgroup %s of an earlier cloisterd cannot be "
-			"removed: %s\n",
-			name, strerror(-r));
-}
-
-void cell_cgroups_clear(struct cell_cgroups *all)
-{
-	_cleanup_close_ int fd = openat(all->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
 
 	if (!directory)
+		close_fd(&fd);
+	return directory;
+}
+
+static void kill_left_overs(int root)
+{
+	DIR *directory = open_groups(root);
+	const struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		_cleanup_close_ int group = -1;
+
+		if (!is_left_over(entry))
+			continue;
+		group = openat(
+			root, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (group >= 0)
+			cgroup_kill(group);
+	}
+	if (directory)
+		closedir(directory);
+}
+
+/* First all are killed, then all are waited for: together they need no longer than one. */
+void cell_cgroups_clear(struct cell_cgroups *all)
+{
+	uint64_t deadline = monotonic_ms() + LEFT_OVER_WAIT_MS;
+	const struct dirent *entry;
+	unsigned stay = 0;
+	DIR *directory;
+
+	if (all->root < 0)
 		return;
-	TAKE_FD(fd);
-	while ((entry = readdir(directory)))
-		if (is_left_over(entry))
-			remove_left_over(all->root, entry->d_name);
-	closedir(directory);
+	kill_left_overs(all->root);
+	directory = open_groups(all->root);
+	while (directory && (entry = readdir(directory))) {
+		int r = is_left_over(entry) ? cgroup_remove(all->root, entry->d_name, deadline) : 0;
+
+		if (r < 0 && stay++ == 0)
+			fprintf(stderr,
+				"cloister-spawner: the cgroup %s of an earlier cloisterd cannot be "
+				"removed: %s\n",
+				entry->d_name, strerror(-r));
+	}
+	if (directory)
+		closedir(directory);
+	if (stay > 1)
+		fprintf(stderr, "cloister-spawner: and %u more cgroups cannot be removed\n",
+			stay - 1);
 }
 
 static int make_group(int parent, const char *name, int *ret_fd)
@@ -120,6 +153,8 @@ static int set_limits(unsigned controllers, int group, const struct workspace_li
 	/* Groups are the host's memory too, and not all of it is counted. */
 	int r = cgroup_write_number(group, "cgroup.max.descendants", LIMIT_CGROUPS_PER_WORKSPACE);
 
+	if (r == 0)
+		r = cgroup_write_number(group, "cgroup.max.depth", LIMIT_CGROUP_DEPTH);
 	if (r == 0 && controllers & CGROUP_MEMORY)
 		r = limit_memory(group, limits);
 	if (r == 0 && controllers & CGROUP_PIDS)
@@ -131,14 +166,39 @@ static int set_limits(unsigned controllers, int group, const struct workspace_li
 	return r;
 }
 
-static void forget(struct cell_cgroup *cgroup, struct cell_cgroups *all)
+/* False: it is not gone yet. */
+static bool forget(struct cell_cgroup *cgroup, struct cell_cgroups *all, uint64_t deadline)
 {
 	close_fd(&cgroup->cell);
 	close_fd(&cgroup->group);
-	/* What is not gone is killed, and removed when cloisterd next starts. */
-	(void)cgroup_remove(all->root, cgroup->name, REMOVE_WAIT_MS);
+	if (cgroup_remove(all->root, cgroup->name, deadline) == -EBUSY)
+		return false;
 	LIST_REMOVE(cgroup, entry);
 	free(cgroup);
+	return true;
+}
+
+static bool is_used(const struct cell_cgroup *cgroup)
+{
+	return cgroup->pids[0] != 0 || cgroup->pids[1] != 0;
+}
+
+/* What the kernel had not let go of when its cell ended. */
+static void forget_ended(struct cell_cgroups *all)
+{
+	struct cell_cgroup *cgroup = LIST_FIRST(&all->list), *next;
+
+	for (; cgroup; cgroup = next) {
+		next = LIST_NEXT(cgroup, entry);
+		if (!is_used(cgroup))
+			(void)forget(cgroup, all, 0);
+	}
+}
+
+static void forget_unused(struct cell_cgroup *cgroup, struct cell_cgroups *all)
+{
+	if (!is_used(cgroup))
+		(void)forget(cgroup, all, monotonic_ms() + REMOVE_WAIT_MS);
 }
 
 int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
@@ -150,6 +210,7 @@ int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
 	*ret = NULL;
 	if (all->root < 0)
 		return 0;
+	forget_ended(all);
 	cgroup = malloc(sizeof(*cgroup));
 	if (!cgroup)
 		return -ENOMEM;
@@ -157,7 +218,7 @@ int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
 	snprintf(cgroup->name, sizeof(cgroup->name), "ws-%" PRIu64, number);
 	LIST_INSERT_HEAD(&all->list, cgroup, entry);
 	/* One of this name could not be removed when cloisterd started. */
-	r = cgroup_remove(all->root, cgroup->name, 0);
+	r = cgroup_remove(all->root, cgroup->name, monotonic_ms() + REMOVE_WAIT_MS);
 	if (r == 0 || r == -ENOENT)
 		r = make_group(all->root, cgroup->name, &cgroup->group);
 	if (r == 0)
@@ -165,7 +226,7 @@ int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
 	if (r == 0)
 		r = make_group(cgroup->group, "cell", &cgroup->cell);
 	if (r < 0) {
-		forget(cgroup, all);
+		forget_unused(cgroup, all);
 		return r;
 	}
 	*ret = cgroup;
@@ -215,12 +276,10 @@ void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct c
 {
 	if (!cgroup)
 		return;
-	close_fd(&cgroup->cell);
 	close_fd(&cgroup->group);
 	cgroup->pids[0] = pids[0];
 	cgroup->pids[1] = pids[1];
-	if (pids[0] == 0 && pids[1] == 0)
-		forget(cgroup, all);
+	forget_unused(cgroup, all);
 }
 
 static struct cell_cgroup *group_of(struct cell_cgroups *all, pid_t worker)
@@ -237,7 +296,7 @@ int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct works
 	const struct cell_id *id)
 {
 	const struct cell_cgroup *cgroup = group_of(all, worker);
-	_cleanup_close_ int fd = -1, cell = -1;
+	_cleanup_close_ int fd = -1;
 	int r;
 
 	if (all->root < 0)
@@ -245,18 +304,16 @@ int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct works
 	if (!cgroup)
 		return -ESRCH;
 	fd = openat(all->root, cgroup->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	cell = openat(fd, "cell", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = cell < 0 ? -errno : set_limits(all->controllers, fd, limits);
+	r = fd < 0 ? -errno : set_limits(all->controllers, fd, limits);
 	if (r == 0)
-		r = hand_over(cell, id);
+		r = hand_over(cgroup->cell, id);
 	return r < 0 ? r : hand_over(fd, id);
 }
 
 int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret)
 {
 	struct cell_cgroup *cgroup = group_of(all, worker);
+	struct stat held, named;
 	char name[64];
 
 	*ret = NULL;
@@ -265,9 +322,11 @@ int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup 
 	if (!cgroup)
 		return -ESRCH;
 	snprintf(name, sizeof(name), "%s/cell", cgroup->name);
-	cgroup->cell = openat(all->root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (cgroup->cell < 0)
+	if (fstat(cgroup->cell, &held) < 0)
 		return -errno;
+	if (fstatat(all->root, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+		held.st_dev != named.st_dev || held.st_ino != named.st_ino)
+		return -ESTALE;
 	*ret = cgroup;
 	return 0;
 }
@@ -278,6 +337,16 @@ void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cel
 		cell_cgroup_holds(cgroup, (pid_t[]){cgroup->pids[0], files}, all);
 }
 
+void cell_cgroups_replace(struct cell_cgroups *all, pid_t pid, pid_t by)
+{
+	struct cell_cgroup *cgroup;
+
+	LIST_FOREACH (cgroup, &all->list, entry)
+		for (int i = 0; i < 2; i++)
+			if (cgroup->pids[i] == pid)
+				cgroup->pids[i] = by;
+}
+
 void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid)
 {
 	struct cell_cgroup *cgroup;
@@ -286,14 +355,21 @@ void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid)
 		if (cgroup->pids[0] != pid && cgroup->pids[1] != pid)
 			continue;
 		cgroup->pids[cgroup->pids[0] == pid ? 0 : 1] = 0;
-		if (cgroup->pids[0] == 0 && cgroup->pids[1] == 0)
-			forget(cgroup, all);
+		forget_unused(cgroup, all);
 		return;
 	}
 }
 
 void cell_cgroups_done(struct cell_cgroups *all)
 {
-	while (!LIST_EMPTY(&all->list))
-		forget(LIST_FIRST(&all->list), all);
+	uint64_t deadline = monotonic_ms() + LEFT_OVER_WAIT_MS;
+	struct cell_cgroup *cgroup, *next;
+
+	if (all->root >= 0)
+		kill_left_overs(all->root);
+	for (cgroup = LIST_FIRST(&all->list); cgroup; cgroup = next) {
+		next = LIST_NEXT(cgroup, entry);
+		/* What stays is removed when cloisterd next starts. */
+		(void)forget(cgroup, all, deadline);
+	}
 }

@@ -25,8 +25,9 @@ struct cell_cgroups {
 /** Begins with the delegated directory @root, taken; -1: there is none. */
 void cell_cgroups_init(struct cell_cgroups *all, int root);
 
-/** Removes what a cloisterd left that was killed and could not: workspaces' groups, empty or soon
- * so. They belong to ids that only the spawner has. */
+/** Removes what a cloisterd left that was killed and could not: workspaces' groups with whatever is
+ * in and below them, in a time that is bounded for all of them together. They belong to ids that
+ * only the spawner has. */
 void cell_cgroups_clear(struct cell_cgroups *all);
 
 /** Makes the group of cell @number with @limits. 0 and NULL without delegation, or -errno. */
@@ -46,8 +47,8 @@ int cell_cgroup_settle(const struct cell_cgroups *all, const struct cell_cgroup 
 /** The cell is made, or has failed: @pids are the children that are in its group, 0 for none. */
 void cell_cgroup_holds(struct cell_cgroup *cgroup, const pid_t pids[2], struct cell_cgroups *all);
 
-/** The group that @worker is in, open again until cell_cgroup_holds, for another files process. 0
- * and NULL without delegation, or -errno. */
+/** The group that @worker was put in, for another files process. 0 and NULL without delegation, or
+ * -errno; -ESTALE: the worker has put another in the place of its cell. */
 int cell_cgroup_find(struct cell_cgroups *all, pid_t worker, struct cell_cgroup **ret);
 
 /** The group that @worker is in gets @limits and becomes @id's. 0, also without delegation, or
@@ -57,6 +58,9 @@ int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct works
 
 /** Another files process is in its group. */
 void cell_cgroup_holds_files(struct cell_cgroup *cgroup, pid_t files, struct cell_cgroups *all);
+
+/** What @pid was in a group, @by is from now on. */
+void cell_cgroups_replace(struct cell_cgroups *all, pid_t pid, pid_t by);
 
 /** @pid has been reaped: the group in which it was the last is removed. */
 void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid);

@@ -337,6 +337,16 @@ void cell_ids_holds(struct live_cell *live, const pid_t pids[2])
 	forget_if_gone(live);
 }
 
+void cell_ids_replace(struct cell_ids *ids, pid_t pid, pid_t by)
+{
+	struct live_cell *live;
+
+	LIST_FOREACH (live, &ids->live, entry)
+		for (int i = 0; i < 2; i++)
+			if (live->pids[i] == pid)
+				live->pids[i] = by;
+}
+
 void cell_ids_reaped(struct cell_ids *ids, pid_t pid)
 {
 	struct live_cell *live;

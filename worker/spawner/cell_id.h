@@ -66,5 +66,8 @@ struct live_cell *cell_ids_find(
 /** Whether the files process of @live is alive: what has ended and is not reaped is not. */
 bool cell_ids_has_files(const struct live_cell *live);
 
+/** What @pid was in a cell, @by is from now on. */
+void cell_ids_replace(struct cell_ids *ids, pid_t pid, pid_t by);
+
 /** @pid has been reaped. */
 void cell_ids_reaped(struct cell_ids *ids, pid_t pid);

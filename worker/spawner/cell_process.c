@@ -9,15 +9,19 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/limits.h"
+#include "common/monotonic.h"
 #include "common/program.h"
 #include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/spare.h"
+#include "worker/spawner/cell_starts.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,14 +45,6 @@ static const cap_value_t files_capabilities[] = {
 
 #define SPARE_CAPABILITIES 2 /* the last of them */
 
-/* What a child under construction tells the spawner, over a pipe that its exec closes. */
-struct child_report {
-	char what; /* REPORT_* */
-	int value; /* pid or errno */
-};
-
-enum { REPORT_READY = 'r', REPORT_JOINED = 'j', REPORT_PID = 'p', REPORT_FAILED = 'f' };
-
 /* @cgroup: to begin in; -1: the caller's. */
 static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
 {
@@ -62,6 +58,17 @@ static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgrou
 	return syscall(SYS_clone3, &args, sizeof(args));
 }
 
+/* A sibling in mount and pid namespaces of its own, whose number is in @ret_pid before it runs. */
+static long clone_sibling(volatile pid_t *ret_pid)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT | CLONE_PARENT_SETTID,
+		.parent_tid = (uint64_t)(uintptr_t)ret_pid,
+	};
+
+	return syscall(SYS_clone3, &args, sizeof(args));
+}
+
 static void send_report(int fd, char what, int value)
 {
 	struct child_report report = {.what = what, .value = value};
@@ -69,14 +76,19 @@ static void send_report(int fd, char what, int value)
 	(void)!write(fd, &report, sizeof(report));
 }
 
-/* 1 and a report; 0 when the child's exec (or death) has closed the pipe. */
-static int receive_report(int fd, struct child_report *ret)
+int child_report_receive(int fd, uint64_t deadline, struct child_report *ret)
 {
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 	ssize_t n;
+	int r;
 
 	do
-		n = read(fd, ret, sizeof(*ret));
-	while (n < 0 && errno == EINTR);
+		r = poll(&poll_fd, 1, monotonic_left_ms(deadline));
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -ETIMEDOUT;
+	/* A report is written as a whole, so this does not wait. pipe(7) */
+	n = read(fd, ret, sizeof(*ret));
 	return n == sizeof(*ret) ? 1 : 0;
 }
 
@@ -167,9 +179,9 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 		n_fds, worker_capabilities, ARRAY_SIZE(worker_capabilities));
 }
 
-/* Joins the worker's namespaces, then leaves a sibling of the worker in mount and pid namespaces of
- * its own. */
-static _Noreturn void files_child(struct cell *cell, int report)
+/* The helper: joins the worker's namespaces, then leaves a sibling of the worker in mount and pid
+ * namespaces of its own. @ret_files as clone_sibling. */
+static _Noreturn void files_child(struct cell *cell, int report, volatile pid_t *ret_files)
 {
 	const int fds[] = {
 		-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1], cell->trees[1]};
@@ -180,10 +192,10 @@ static _Noreturn void files_child(struct cell *cell, int report)
 		_exit(1);
 	}
 	send_report(report, REPORT_JOINED, 0);
-	pid = clone_process(CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT, NULL, 0, -1);
+	pid = clone_sibling(ret_files);
 	if (pid != 0) {
-		send_report(
-			report, pid < 0 ? REPORT_FAILED : REPORT_PID, pid < 0 ? errno : (int)pid);
+		if (pid < 0)
+			send_report(report, REPORT_FAILED, errno);
 		_exit(0);
 	}
 	become_program(cell, report, cell->maker->files_program, (char *)"cloister-files", fds,
@@ -215,8 +227,8 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 }
 
 /* @ret_go: what a byte to lets it become uid 1000 of its namespace and then its program;
- * @ret_report: from where that will be heard. */
-static int start_worker(struct cell *cell, int *ret_go, int *ret_report)
+ * @ret_report: from where that will be heard. Nobody hostile is in its group yet. */
+static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *ret_report)
 {
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
 	struct child_report message;
@@ -238,8 +250,9 @@ static int start_worker(struct cell *cell, int *ret_go, int *ret_report)
 		worker_child(cell, report_write, go, go_write);
 	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
-	if (receive_report(report, &message) != 1)
-		return -EIO;
+	r = child_report_receive(report, deadline, &message);
+	if (r <= 0)
+		return r < 0 ? r : -EIO;
 	if (message.what == REPORT_FAILED)
 		return -message.value;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
@@ -252,48 +265,61 @@ static int start_worker(struct cell *cell, int *ret_go, int *ret_report)
 	return 0;
 }
 
-/* @go: a byte to it once the child has joined the worker's namespaces; -1: to nobody. */
-static int start_files(struct cell *cell, int go)
+/* @go: what the helper is not to keep open, or the worker would wait for it, were the spawner to
+ * die now; -1: nothing. */
+static int begin_files(struct cell *cell, int go)
 {
 	_cleanup_close_ int report = -1, report_write = -1;
-	struct child_report message;
-	int r, result = -EIO;
+	struct cell_start *start;
+	int r;
 	long pid;
 
 	r = report_pipe(&report, &report_write);
+	if (r == 0)
+		r = cell_start_new(cell->maker->starts, &start);
 	if (r < 0)
 		return r;
 	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
-	if (pid < 0)
-		return -errno;
+	if (pid < 0) {
+		r = -errno;
+		cell_start_drop(start);
+		return r;
+	}
 	if (pid == 0) {
-		/* Or the worker would wait for this one, were the spawner to die now. */
 		close_fd(&go);
-		files_child(cell, report_write);
+		files_child(cell, report_write, start->files);
 	}
-	close_fd(&report_write);
-	while (receive_report(report, &message) == 1) {
-		if (message.what == REPORT_FAILED) {
-			result = -message.value;
-			break;
-		}
-		if (message.what == REPORT_JOINED) {
-			(void)!write(go, "g", 1);
-			continue;
-		}
-		/* It is our child and not reaped before we do it: the number is still its own. */
-		cell->pids[SPAWNER_OPENED_FILES] = message.value;
-		cell->pidfds[SPAWNER_OPENED_FILES] = pidfd_open(message.value, 0);
-		result = cell->pidfds[SPAWNER_OPENED_FILES] < 0 ? -errno : 0;
-	}
-	while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return result;
+	cell_starts_add(cell->maker->starts, start, (pid_t)pid, TAKE_FD(report));
+	/* Until it ends, it stands for what it clones: cell_starts_reaped. */
+	cell->pids[SPAWNER_OPENED_FILES] = (pid_t)pid;
+	cell->start = start;
+	return 0;
 }
 
 int cell_start_files(struct cell *cell)
 {
-	return start_files(cell, -1);
+	return begin_files(cell, -1);
+}
+
+/* Of a new cell, in which nothing hostile has run. */
+static int start_files(struct cell *cell, uint64_t deadline, int go)
+{
+	struct cell_start *start;
+	int r = begin_files(cell, go);
+
+	if (r < 0)
+		return r;
+	start = TAKE_PTR(cell->start);
+	start->deadline = deadline;
+	while ((r = cell_start_hear(start, go)) == 0)
+		;
+	if (r > 0)
+		cell->pids[SPAWNER_OPENED_FILES] = *start->files;
+	r = cell_start_end(start, r < 0 ? r : 0);
+	if (r < 0)
+		return r;
+	cell->pidfds[SPAWNER_OPENED_FILES] = r;
+	return 0;
 }
 
 /*
@@ -303,17 +329,19 @@ int cell_start_files(struct cell *cell)
  */
 int cell_start_both(struct cell *cell)
 {
+	uint64_t deadline = monotonic_ms() + LIMIT_CELL_START_MS;
 	_cleanup_close_ int report = -1, go = -1;
 	struct child_report message;
-	int files, r = start_worker(cell, &go, &report);
+	int files, r = start_worker(cell, deadline, &go, &report);
 
 	if (r < 0)
 		return r;
-	files = start_files(cell, go);
+	files = start_files(cell, deadline, go);
 	close_fd(&go); /* without files process it ends */
 	/* Without a worker it could not but fail: the worker's reason counts. */
-	if (receive_report(report, &message) == 1)
-		return -message.value;
+	r = child_report_receive(report, deadline, &message);
+	if (r != 0)
+		return r < 0 ? r : -message.value;
 	if (files < 0)
 		cell->failed = "start cloister-files";
 	return files;

@@ -8,6 +8,18 @@
 
 #include <limits.h>
 
+/* What a child under construction tells the spawner, over a pipe that its exec closes. */
+struct child_report {
+	char what; /* REPORT_* */
+	int value; /* errno */
+};
+
+enum { REPORT_READY = 'r', REPORT_JOINED = 'j', REPORT_FAILED = 'f' };
+
+/** 1 and a report; 0 when the child's exec (or death) has closed the pipe @fd; -ETIMEDOUT when
+ * neither has come at @deadline (monotonic.h), or -errno. */
+int child_report_receive(int fd, uint64_t deadline, struct child_report *ret);
+
 /* A cell while it is made. Pids are the spawner's children; cleaned up unless the cell is handed
  * over. */
 struct cell {
@@ -28,8 +40,9 @@ struct cell {
 	struct cell_spare *waiting; /* that is assigned */
 	struct cell_id id;          /* what 1000 inside is mapped to */
 	struct live_cell *live;
-	const char *reason; /* of a refusal */
-	const char *failed; /* the step, where more can be said of it than its name */
+	struct cell_start *start; /* of another files process, on its way */
+	const char *reason;       /* of a refusal */
+	const char *failed;       /* the step, where more can be said of it than its name */
 };
 
 /**
@@ -38,7 +51,8 @@ struct cell {
  * @cell, or -errno.
  */
 int cell_start_both(struct cell *cell);
-/** The files process alone, which joins the namespaces of the worker in @cell. */
+/** Begins the start of the files process alone, which joins the namespaces of the worker in @cell:
+ * 0 and cell->start, or -errno. */
 int cell_start_files(struct cell *cell);
 /** Maps the agent's ids in the user namespace of the worker @pid to the cell's. 0 or -errno. */
 int cell_write_maps(const struct cell *cell, pid_t pid);

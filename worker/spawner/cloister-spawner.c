@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 #include "common/program.h"
 #include "worker/setup.h"
 #include "worker/spawner/cell.h"
@@ -37,6 +38,7 @@ struct spawner {
 	struct cell_cgroups cgroups;
 	struct cell_ids ids;
 	struct cell_spares spares;
+	struct cell_starts starts;
 	struct policy *policy; /* NULL: there is no configuration */
 	struct cell_maker maker;
 };
@@ -61,14 +63,17 @@ static const struct request {
 	[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, 0, SPAWNER_ASSIGNED},
 };
 
+/* 0 with the pidfds, or -errno; @ret_start: it goes on, and the answer comes when that has ended.
+ */
 static int act(const struct cell_maker *maker, const struct channel_frame *frame,
-	const struct spawner_open *request, int *ret_pidfds, const char **ret_step)
+	const struct spawner_open *request, int *ret_pidfds, struct cell_start **ret_start,
+	const char **ret_step)
 {
 	switch (frame->type) {
 	case SPAWNER_OPEN:
 		return cell_make(maker, frame->call, request, frame->fds, ret_pidfds, ret_step);
 	case SPAWNER_OPEN_FILES:
-		return cell_make_files(maker, request, frame->fds, ret_pidfds, ret_step);
+		return cell_make_files(maker, request, frame->fds, ret_start, ret_step);
 	case SPAWNER_PREPARE:
 		return cell_prepare(maker, frame->call, request, frame->fds, ret_pidfds, ret_step);
 	default:
@@ -76,11 +81,20 @@ static int act(const struct cell_maker *maker, const struct channel_frame *frame
 	}
 }
 
+static void answer(
+	struct channel *channel, uint8_t type, uint64_t number, const int *pidfds, unsigned n)
+{
+	if (channel_send(channel, type, number, (struct text){NULL, 0}, pidfds, n) < 0 ||
+		channel_flush(channel) < 0)
+		die("answer", errno);
+}
+
 static void handle(
 	struct channel *channel, const struct cell_maker *maker, const struct channel_frame *frame)
 {
 	const struct request *kind =
 		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
+	struct cell_start *start = NULL;
 	struct spawner_open request;
 	int pidfds[SPAWNER_OPENED_FDS], r;
 	const char *step;
@@ -88,17 +102,31 @@ static void handle(
 	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
 		spawner_open_get(frame->payload, &request) < 0)
 		die("request", EBADMSG);
-	r = act(maker, frame, &request, pidfds, &step);
+	r = act(maker, frame, &request, pidfds, &start, &step);
 	if (r == -SPAWNER_REFUSAL)
 		log_refusal(frame->call, step);
-	if (r < 0) {
+	if (r < 0)
 		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
+	else if (start)
+		start->number = frame->call;
+	else
+		answer(channel, kind->answer, frame->call, pidfds, kind->n_pidfds);
+}
+
+/* Of a files process that was begun by act(): what is said, or that its time is over. */
+static void attend(struct channel *channel, struct cell_start *start)
+{
+	uint64_t number = start->number;
+	int pidfd, r = cell_start_hear(start, -1);
+
+	if (r == 0)
 		return;
-	}
-	if (channel_send(channel, kind->answer, frame->call, (struct text){NULL, 0}, pidfds,
-		    kind->n_pidfds) < 0 ||
-		channel_flush(channel) < 0)
-		die("answer", errno);
+	pidfd = cell_start_end(start, r < 0 ? r : 0);
+	if (pidfd < 0)
+		setup_report_failure(
+			channel, SPAWNER_OPEN_FAILED, number, "start cloister-files", pidfd);
+	else
+		answer(channel, SPAWNER_FILES_OPENED, number, &pidfd, 1);
 }
 
 static void read_policy(struct spawner *spawner, const struct channel_frame *frame)
@@ -141,6 +169,13 @@ static void reap(int signal_fd, struct spawner *spawner)
 
 	(void)!read(signal_fd, &info, sizeof(info));
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		pid_t files = 0;
+
+		if (cell_starts_reaped(&spawner->starts, pid, &files) && files > 0) {
+			cell_cgroups_replace(&spawner->cgroups, pid, files);
+			cell_ids_replace(&spawner->ids, pid, files);
+			continue;
+		}
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_spares_reaped(&spawner->spares, pid);
@@ -244,10 +279,64 @@ static void be_as_others(void)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
+/* What there is to be heard: cloisterd, the children's ends, and the starts that go on. */
+static nfds_t watch(const struct spawner *spawner, int signal_fd,
+	struct pollfd poll_fds[LIMIT_FILES_STARTS + 2], int *ret_timeout_ms)
+{
+	const struct cell_start *start;
+	nfds_t n = 2;
+
+	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
+	poll_fds[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+	*ret_timeout_ms = -1;
+	LIST_FOREACH (start, &spawner->starts.list, entry) {
+		int left = monotonic_left_ms(start->deadline);
+
+		/* Also one that is over and whose helper is yet to be reaped, which has none. */
+		poll_fds[n++] = (struct pollfd){.fd = start->report, .events = POLLIN};
+		if (start->report >= 0 && (*ret_timeout_ms < 0 || left < *ret_timeout_ms))
+			*ret_timeout_ms = left;
+	}
+	return n;
+}
+
+static void attend_starts(struct spawner *spawner, const struct pollfd *poll_fds)
+{
+	struct cell_start *start = LIST_FIRST(&spawner->starts.list), *next;
+
+	for (; start; start = next, poll_fds++) {
+		next = LIST_NEXT(start, entry);
+		if (start->report >= 0 &&
+			(poll_fds->revents || monotonic_left_ms(start->deadline) == 0))
+			attend(&spawner->channel, start);
+	}
+}
+
+static _Noreturn void serve(struct spawner *spawner, int signal_fd)
+{
+	static struct pollfd poll_fds[LIMIT_FILES_STARTS + 2];
+
+	for (;;) {
+		int timeout_ms;
+		nfds_t n = watch(spawner, signal_fd, poll_fds, &timeout_ms);
+
+		if (poll(poll_fds, n, timeout_ms) < 0) {
+			if (errno != EINTR)
+				die("poll", errno);
+			continue;
+		}
+		/* First, as they are in the order in which they were looked at. */
+		attend_starts(spawner, &poll_fds[2]);
+		if (poll_fds[1].revents)
+			reap(poll_fds[1].fd, spawner);
+		if (poll_fds[0].revents)
+			serve_requests(spawner);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static struct spawner spawner;
-	struct pollfd poll_fds[2];
 	int signal_fd;
 
 	/* Before anything is opened, which might be given that number. */
@@ -264,6 +353,8 @@ int main(int argc, char **argv)
 	if (program_open("cloister-worker", &spawner.maker.worker_program) < 0 ||
 		program_open("cloister-files", &spawner.maker.files_program) < 0)
 		die("cannot find cloister-worker and cloister-files beside the executable", ENOENT);
+	if (cell_starts_init(&spawner.starts) < 0)
+		die("cell_starts_init", errno);
 	signal_fd = watch_children();
 	set_up(&spawner);
 	spawner.maker.ids = &spawner.ids;
@@ -271,15 +362,6 @@ int main(int argc, char **argv)
 	LIST_INIT(&spawner.spares);
 	spawner.maker.spares = &spawner.spares;
 	spawner.maker.policy = spawner.policy;
-
-	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
-	poll_fds[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
-	for (;;) {
-		if (poll(poll_fds, ARRAY_SIZE(poll_fds), -1) < 0 && errno != EINTR)
-			die("poll", errno);
-		if (poll_fds[1].revents)
-			reap(poll_fds[1].fd, &spawner);
-		if (poll_fds[0].revents)
-			serve_requests(&spawner);
-	}
+	spawner.maker.starts = &spawner.starts;
+	serve(&spawner, signal_fd);
 }

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that was taken over, in the part of the cgroup tree that is its own: what it makes of it holds up neither the
+spawner nor the next start. The test is that worker: it acts as its id in its groups. cgroups(7)"""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import acting_as
+from daemon import Daemon
+from delegation import processes
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as the workspaces' ids")
+
+NESTED = 40
+
+
+def nest(top, depth=NESTED):
+    """Groups in groups, one name of which begins with a dot, as cgroups' may."""
+    path = top
+    for i in range(depth):
+        path = path / (f".{i}" if i % 2 else f"{i}")
+        path.mkdir()
+        (path / "beside").mkdir()
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    assert procfs.eventually(lambda: procfs.stat(pid)[:1] == ["T"])
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+def end(pid):
+    """The process is dead, whether its parent has noticed or not."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    assert procfs.eventually(lambda: not procfs.is_alive(pid))
+
+
+@pytest.fixture
+def start(area, delegation):
+    """Daemons in the delegated group, which outlives them."""
+    started = []
+
+    def begin(below=".", **keywords):
+        started.append(Daemon(area, launcher=delegation.launcher(below), **keywords))
+        return started[-1]
+
+    yield begin
+    for daemon in started:
+        daemon.stop()
+
+
+def kill_with_groups(daemon):
+    """What it leaves: the spawner, which would clear up, is killed as well."""
+    everybody = procfs.descendants(daemon.pid)
+    os.kill(daemon.spawner(), signal.SIGSTOP)
+    daemon.process.kill()
+    daemon.process.wait()
+    assert procfs.vanish(everybody, 20)
+
+
+def is_well(daemon, spawner, name):
+    """Somebody else's workspace opens, and is the same spawner's work."""
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": name})
+        assert client.run("echo well")["stdout"] == "well\n"
+    assert daemon.spawner() == spawner
+
+
+def replace_cell(group, owner, files):
+    """The worker leaves its group and puts another, frozen, in its place. The files process has died meanwhile."""
+    cell, out = group / "cell", group / "out"
+    with acting_as(owner.st_uid, owner.st_gid):
+        out.mkdir()
+        for pid in set(processes(cell)) - {files}:
+            (out / "cgroup.procs").write_text(str(pid))
+    end(files)
+
+    def replaced():
+        with acting_as(owner.st_uid, owner.st_gid), contextlib.suppress(OSError):
+            cell.rmdir()
+            return True
+    assert procfs.eventually(replaced)
+    with acting_as(owner.st_uid, owner.st_gid):
+        cell.mkdir()
+        (cell / "cgroup.freeze").write_text("1")
+
+
+def test_a_frozen_cell_of_the_workers_own_is_refused(start, area, delegation):
+    area.account.give_ids()
+    daemon = start(system=True)
+    spawner, client = daemon.spawner(), daemon.connect()
+    client.call("workspace.open", {"workspace": "taken"})
+    ((_, files),) = daemon.cells()
+    group = delegation.path / "ws-1"
+    with stopped(spawner):
+        replace_cell(group, group.stat(), files)
+    number = client.begin("list_directory", {"path": "."})
+    is_well(daemon, spawner, "other")
+    answer = client.wait(number)
+    assert answer["result"]["success"] or answer["result"]["error"]["code"] == "WORKER_LOST", answer
+    assert "another cgroup in the place of its own" in daemon.log()
+    # The worker is gone, its groups are, and what follows has a cell of its own.
+    assert procfs.eventually(lambda: not group.exists())
+    assert client.run("echo again")["stdout"] == "again\n"
+
+
+def test_a_frozen_cell_costs_its_own_workspace_alone(start, delegation):
+    """In user mode the group that the spawner made is the worker's user's, and so is its freezer."""
+    daemon = start(system=False)
+    spawner, client = daemon.spawner(), daemon.connect()
+    client.call("workspace.open", {"workspace": "taken"})
+    ((worker, files),) = daemon.cells()
+    cell = delegation.path / "ws-1/cell"
+    before = set(processes(cell))
+    (cell / "cgroup.freeze").write_text("1")
+    os.kill(files, signal.SIGKILL)
+    number = client.begin("list_directory", {"path": "."})
+    held = procfs.eventually(lambda: set(processes(cell)) - before)
+    assert held, "no start was held up"
+    # Whoever else comes is served meanwhile; and each of the starts is given up in its time.
+    for i in range(3):
+        is_well(daemon, spawner, f"other-{i}")
+    observation = client.wait(number, timeout=120)["result"]
+    assert not observation["success"] and observation["error"]["code"] == "WORKER_LOST", observation
+    assert procfs.vanish([worker, *held])
+    is_well(daemon, spawner, "after")
+    assert client.run("echo again")["stdout"] == "again\n"
+    # Nothing of them is left: what the spawner has is in cells that are known, or made ahead.
+    client.close()
+    assert procfs.eventually(lambda: not [pid for pid in procfs.children(spawner) if procfs.name(pid) == "cloister-spawner"])
+
+
+def test_nested_groups_do_not_keep_cloisterd_from_starting(start, delegation):
+    with acting_as(delegation.account.uid, delegation.account.gid):
+        for i in range(16):
+            group = delegation.path / f"ws-{100 + i}"
+            group.mkdir()
+            nest(group)
+    daemon = start(system=False)
+    assert delegation.groups() == ["supervisor"]
+    assert "cannot be removed" not in daemon.log()
+
+
+def test_what_cannot_be_removed_keeps_nobody_from_starting(start, delegation):
+    """All of it together is waited for as long as one: here for processes of root's, which the spawner cannot kill."""
+    groups = [delegation.path / f"ws-{100 + i}" for i in range(16)]
+    with contextlib.ExitStack() as stack:
+        for group in groups:
+            group.mkdir()
+            sleeper = stack.enter_context(subprocess.Popen(["sleep", "600"]))
+            stack.callback(sleeper.kill)
+            (group / "cgroup.procs").write_text(str(sleeper.pid))
+        daemon = start(system=False)
+    assert [line.split(": ", 1)[1] for line in daemon.log().splitlines() if "cannot be removed" in line][1:] == [
+        "and 15 more cgroups cannot be removed"]
+
+
+def test_nested_groups_go_with_their_workspace(start, delegation):
+    """Where the kernel lets the worker nest them: in user mode without nsdelegate."""
+    daemon = start(system=False)
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "taken"})
+    group = delegation.path / "ws-1"
+    with acting_as(delegation.account.uid, delegation.account.gid):
+        for name in ("cgroup.max.depth", "cgroup.max.descendants"):
+            (group / name).write_text("max")
+        nest(group / "cell")
+        nest(group)
+    client.call("workspace.close", {"workspace": "taken"})
+    assert procfs.eventually(lambda: delegation.groups() == ["supervisor"])
+
+
+def test_a_worker_nests_no_groups(start, area, delegation):
+    area.account.give_ids()
+    daemon = start(system=True)
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "taken"})
+    group = delegation.path / "ws-1"
+    assert (group / "cgroup.max.depth").read_text() == "1\n"
+    owner = group.stat()
+    with acting_as(owner.st_uid, owner.st_gid):
+        (group / "mine").mkdir()
+        for attempt in (lambda: (group / "mine/deeper").mkdir(), lambda: (group / "cell/deeper").mkdir(),
+                        lambda: (group / "cgroup.max.depth").write_text("max"),
+                        lambda: (group / "cell/cgroup.freeze").write_text("1")):
+            with pytest.raises(OSError):
+                attempt()
+    assert client.run("echo well")["stdout"] == "well\n"
+    # What it had made is nothing that the next start minds.
+    kill_with_groups(daemon)
+    assert group.exists()
+    start("supervisor", system=True, state=daemon.state)
+    assert delegation.groups() == ["supervisor"]
+
