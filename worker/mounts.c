@@ -114,16 +114,20 @@ int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd)
 {
 	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW;
 	_cleanup_close_ int fd = open_tree(dirfd, path, *path ? flags : flags | AT_EMPTY_PATH);
-	/* Only sets: clearing a flag that the host has locked, or changing atime, is EPERM. */
-	struct mount_attr attr = {.attr_set = attributes};
+	int r = fd < 0 ? -errno : mount_confine_tree(fd, attributes);
 
-	if (fd < 0)
-		return -errno;
-	if (attributes &&
-		mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
-		return -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+int mount_confine_tree(int fd, uint64_t attributes)
+{
+	/* Only sets: clearing a flag that the host has locked, or changing atime, is EPERM. */
+	struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
+
+	return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno
+											    : 0;
 }
 
 int mount_attach_over(int mount_fd, int target)

@@ -31,9 +31,14 @@ int mount_new_mqueue(int *ret_fd);
 /** A detached devpts instance of its own. */
 int mount_new_devpts(int *ret_fd);
 
-/** A detached copy of what is at @path of (@dirfd): with everything mounted below it, @attributes
- * set on all of it. */
+/** A detached copy of what is at @path of (@dirfd): with everything mounted below it, and all of it
+ * as mount_confine_tree makes it. */
 int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd);
+
+/** Sets MOUNT_ATTR_* @attributes on the mount that @fd is the root of and on those below, and joins
+ * them with no other: what the host mounts in the original from now on, without these attributes,
+ * does not come here. mount_namespaces(7), "Shared subtrees". */
+int mount_confine_tree(int fd, uint64_t attributes);
 
 /** Attaches the detached mount @mount_fd over @name in @dirfd. */
 int mount_attach(int mount_fd, int dirfd, const char *name);

@@ -36,19 +36,9 @@ static bool is_rootfs(const struct worker_setup *setup)
 	return strcmp(setup->visible, "/") == 0;
 }
 
-static int restrict_tree(void)
-{
-	struct mount_attr attr = {.attr_set = WORKSPACE_ATTRIBUTES};
-
-	return mount_setattr(
-		       FD_WORKER_TREE, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0
-		       ? -errno
-		       : 0;
-}
-
 static int take_tree_as_root(struct worker_setup *setup)
 {
-	int r = restrict_tree();
+	int r = mount_confine_tree(FD_WORKER_TREE, WORKSPACE_ATTRIBUTES);
 
 	if (r < 0)
 		return r;
@@ -429,7 +419,7 @@ int root_attach_workspace(void *context)
 		close(FD_WORKER_TREE);
 		return 0;
 	}
-	r = restrict_tree();
+	r = mount_confine_tree(FD_WORKER_TREE, WORKSPACE_ATTRIBUTES);
 	if (r == 0)
 		r = pin_first_component(setup, &pin);
 	if (r == 0)

@@ -43,13 +43,11 @@ static int open_own_proc(void *context)
 
 static int mount_workspace_as_root(void *context)
 {
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-	int r;
+	int r = mount_confine_tree(FD_FILES_TREE, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 
 	(void)context;
-	if (mount_setattr(FD_FILES_TREE, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
-		return -errno;
-	r = mount_attach(FD_FILES_TREE, AT_FDCWD, "/");
+	if (r == 0)
+		r = mount_attach(FD_FILES_TREE, AT_FDCWD, "/");
 	if (r < 0)
 		return r;
 	return fchdir(FD_FILES_TREE) < 0 ? -errno : 0;
