@@ -5,6 +5,8 @@
 #include "common/limits.h"
 
 #include <errno.h>
+#include <stdint.h>
+#include <sys/wait.h>
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message)
 {
@@ -70,6 +72,14 @@ void command_ended_put(struct wire_writer *writer, const struct command_ended *m
 	put_cgroup_usage(writer, &message->cgroup);
 }
 
+/* Whether wait(2) says so of a process that is no more: not of one that has stopped. */
+static bool is_end(uint32_t wait_status)
+{
+	int status = (int)wait_status;
+
+	return wait_status <= UINT16_MAX && (WIFEXITED(status) || WIFSIGNALED(status));
+}
+
 int command_ended_get(struct text payload, struct command_ended *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
@@ -82,7 +92,8 @@ int command_ended_get(struct text payload, struct command_ended *ret)
 	message.system_us = wire_get_u64(&reader);
 	message.max_rss_bytes = wire_get_u64(&reader);
 	message.cgroup = get_cgroup_usage(&reader);
-	if (wire_reader_end(&reader) < 0 || message.end >= COMMAND_END_COUNT)
+	if (wire_reader_end(&reader) < 0 || message.end >= COMMAND_END_COUNT ||
+		!is_end(message.wait_status))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

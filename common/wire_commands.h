@@ -60,7 +60,7 @@ struct command_cgroup_usage {
 
 struct command_ended {
 	uint8_t end;           /* enum command_end */
-	uint32_t wait_status;  /* wait(2) */
+	uint32_t wait_status;  /* wait(2): an exit or a signal */
 	uint32_t launch_error; /* errno, positive */
 	uint64_t user_us;      /* CPU time of the whole tree, getrusage(2) */
 	uint64_t system_us;

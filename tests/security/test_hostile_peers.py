@@ -143,6 +143,8 @@ ANSWERS = {
     "worker: no end at all": (COMMAND, worker("send(frame(COMMAND_ENDED, call))"), LOST),
     "worker: an end of no kind": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=3)))"), LOST),
     "worker: a flag that is none": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(flag=2)))"), LOST),
+    "worker: a status that is no end": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(status=0x137f)))"), LOST),
+    "worker: a status that is nothing": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(status=2**32-1)))"), LOST),
     "worker: a type of the other's": (COMMAND, worker("send(frame(FILES_END, call, files_end()))"), LOST),
     "worker: a type of nobody's": (COMMAND, worker("send(frame(200, call))"), LOST),
     "worker: a type of nobody's for nobody": (COMMAND, worker("send(frame(200, 1))"), LOST),
@@ -153,7 +155,7 @@ ANSWERS = {
     "worker: its death": (COMMAND, worker("os.abort()"), LOST),
     "worker: hanging up": (COMMAND, worker("os.close(UP)"), LOST),
     "worker: the largest numbers": (
-        COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(status=2**32-1, number=2**64-1, flag=1)))"),
+        COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(status=0xffbf, number=2**64-1, flag=1)))"),
         {"success", "MEMORY_LIMIT", "PROCESS_LIMIT", "EXECUTION_ERROR"}),
     "worker: not begun, with an error that is none": (
         COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_NOT_BEGUN, error=2**32-1)))"),

@@ -100,6 +100,8 @@ static void test_command_run(void **state)
 
 static void test_command_ended(void **state)
 {
+	/* Stopped, stopped by a tracer at an event, continued, and what wait(2) never says. */
+	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_ended in = {COMMAND_END_TOLD, 1, 2, 3, 4, 5, {true, true, 6, 7, 8, 9, 10}},
 			     out;
@@ -127,6 +129,13 @@ static void test_command_ended(void **state)
 	in.end = COMMAND_END_COUNT;
 	command_ended_put(&writer, &in);
 	assert_int_equal(get_ended(written(&writer)), -EBADMSG);
+	in.end = COMMAND_END_EXIT;
+	for (size_t i = 0; i < ARRAY_SIZE(no_ends); i++) {
+		writer = wire_writer(bytes, sizeof(bytes));
+		in.wait_status = no_ends[i];
+		command_ended_put(&writer, &in);
+		assert_int_equal(get_ended(written(&writer)), -EBADMSG);
+	}
 }
 
 static void check_limits_refused(void)

@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,6 +183,18 @@ static long start_shell(const struct command_init *init)
 	return pid == -ENOSYS ? fork_shell(init, true) : pid;
 }
 
+/*
+ * Whoever asks to be traced by its parent (PTRACE_TRACEME) and is a child of the init's stops for
+ * it at its next signal. The init is nobody's tracer: it lets go, and what stopped goes on with
+ * that signal, but for the one that only tells a tracer of an exec. ptrace(2)
+ */
+static void let_go(long pid, int status)
+{
+	int signal_number = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+
+	RAW4(SYS_ptrace, PTRACE_DETACH, pid, 0, signal_number);
+}
+
 /* Reaps what is there. True once the shell is among it, with its status in the report. */
 static bool reap(long shell, struct command_report *report, bool told)
 {
@@ -189,7 +202,11 @@ static bool reap(long shell, struct command_report *report, bool told)
 	long pid;
 
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
-		if (pid != shell)
+		bool gone = WIFEXITED(status) || WIFSIGNALED(status);
+
+		if (!gone)
+			let_go(pid, status);
+		if (!gone || pid != shell)
 			continue;
 		if (report->ended.end == COMMAND_END_NOT_BEGUN)
 			return true;
