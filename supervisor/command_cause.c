@@ -40,9 +40,6 @@ const char *command_cause_sentence(
 			"then",
 			cgroup_command_limits(limits).processes);
 		return buffer;
-	case ENDED_BY_SECCOMP:
-		return "The command made a system call that is not allowed here, and the kernel "
-		       "ended it (SIGSYS); do it another way";
 	default:
 		return NULL;
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/ended_by.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 
 static const struct {
@@ -10,7 +9,6 @@ static const struct {
 } table[ENDED_BY_COUNT] = {
 	[ENDED_BY_EXIT] = {"exit", TOOL_OK},
 	[ENDED_BY_SIGNAL] = {"signal", TOOL_OK},
-	[ENDED_BY_SECCOMP] = {"seccomp", TOOL_PERMISSION_DENIED},
 	[ENDED_BY_TIMEOUT] = {"timeout", TOOL_TIMEOUT},
 	[ENDED_BY_IDLE_TIMEOUT] = {"idle_timeout", TOOL_TIMEOUT},
 	[ENDED_BY_CANCEL] = {"cancel", TOOL_CANCELLED},
@@ -24,9 +22,7 @@ static const struct {
 
 enum ended_by ended_by_itself(int wait_status)
 {
-	if (!WIFSIGNALED(wait_status))
-		return ENDED_BY_EXIT;
-	return WTERMSIG(wait_status) == SIGSYS ? ENDED_BY_SECCOMP : ENDED_BY_SIGNAL;
+	return WIFSIGNALED(wait_status) ? ENDED_BY_SIGNAL : ENDED_BY_EXIT;
 }
 
 const char *ended_by_name(enum ended_by cause)

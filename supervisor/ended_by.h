@@ -6,9 +6,9 @@
 #include "common/errors.h"
 
 enum ended_by {
-	ENDED_BY_EXIT, /* by itself, with an exit code */
-	ENDED_BY_SIGNAL,
-	ENDED_BY_SECCOMP, /* by SIGSYS: a system call that a filter does not allow */
+	ENDED_BY_EXIT,   /* by itself, with an exit code */
+	ENDED_BY_SIGNAL, /* which need not be the kernel's: SIGSYS can be sent, or be of a filter of
+			    its own */
 	ENDED_BY_TIMEOUT,
 	ENDED_BY_IDLE_TIMEOUT,
 	ENDED_BY_CANCEL,

@@ -33,5 +33,6 @@ def test_what_a_filter_does(client, workspace):
     number = 272 if platform.machine() == "x86_64" else 97
     program = f"import ctypes; print(ctypes.CDLL(None).syscall({number}, 0))"
     observation = client.observe("run_command", {"command": "exec /usr/bin/python3 -"}, {"stdin": program})
-    ended_by = "seccomp" if BUILD.name == "kill" else "exit"
+    ended_by = "signal" if BUILD.name == "kill" else "exit"
     assert observation["output"]["ended_by"] == ended_by, observation
+    assert observation["output"]["signal"] == ("SIGSYS" if ended_by == "signal" else None), observation
