@@ -28,28 +28,34 @@ static const char list_script[] = "cd -- \"$d\" 2>/dev/null || exit 0\n"
 /*
  * The file that is written when tar is ended goes: it would be half of one. tar says which it is
  * before it writes it, in a form that printf(1) reads back.
+ *
+ * Of a tree of ours the modes are kept whatever the umask is. An archive of somebody else's may
+ * have modes that commands cannot give (set-user-id), and tar(1) without "p" leaves them out.
  */
-static const char put_script[] =
-	"trap : TERM\n"
-	"command -v tar >/dev/null ||\n"
-	"  { echo 'there is no tar in this workspace; put needs one' >&2; exit 127; }\n"
-	"mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1\n"
-	"case $(tar --version 2>/dev/null) in\n"
-	"*GNU*) ;;\n"
-	"*) tar -xpf -; exit ;;\n"
-	"esac\n"
-	"r=$({ trap : TERM; LC_ALL=C tar -xpvf - --no-same-owner --warning=no-timestamp "
-	"--quoting-style=escape; echo $?; "
-	"} |\n"
-	"  (trap '' TERM; exec tail -n 2))\n"
-	"n='\n'\n"
-	"s=${r##*\"$n\"}\n"
-	"if [ \"$s\" -gt 128 ] && [ \"$s\" != \"$r\" ]; then\n"
-	"  f=$(printf '%s' \"${r%\"$n\"*}\" | sed 's/%/%%/g')\n"
-	"  f=$(printf \"${f}_\")\n"
-	"  [ -f \"./${f%_}\" ] && rm -f -- \"./${f%_}\"\n"
-	"fi\n"
-	"exit $s\n";
+#define PUT_SCRIPT(keep_modes)                                                           \
+	"trap : TERM\n"                                                                  \
+	"command -v tar >/dev/null ||\n"                                                 \
+	"  { echo 'there is no tar in this workspace; put needs one' >&2; exit 127; }\n" \
+	"mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1\n"                                 \
+	"case $(tar --version 2>/dev/null) in\n"                                         \
+	"*GNU*) ;;\n"                                                                    \
+	"*) tar -x" keep_modes "f -; exit ;;\n"                                          \
+	"esac\n"                                                                         \
+	"r=$({ trap : TERM; LC_ALL=C tar -x" keep_modes "vf - --no-same-owner "          \
+	"--warning=no-timestamp --quoting-style=escape; echo $?; "                       \
+	"} |\n"                                                                          \
+	"  (trap '' TERM; exec tail -n 2))\n"                                            \
+	"n='\n'\n"                                                                       \
+	"s=${r##*\"$n\"}\n"                                                              \
+	"if [ \"$s\" -gt 128 ] && [ \"$s\" != \"$r\" ]; then\n"                          \
+	"  f=$(printf '%s' \"${r%\"$n\"*}\" | sed 's/%/%%/g')\n"                         \
+	"  f=$(printf \"${f}_\")\n"                                                      \
+	"  [ -f \"./${f%_}\" ] && rm -f -- \"./${f%_}\"\n"                               \
+	"fi\n"                                                                           \
+	"exit $s\n"
+
+static const char put_tree_script[] = PUT_SCRIPT("p");
+static const char put_archive_script[] = PUT_SCRIPT("");
 
 struct put {
 	struct tree_source *source; /* NULL: stdin is an archive */
@@ -106,8 +112,8 @@ static int put_all(struct put *put, struct session *session, const char *from, c
 	int status;
 
 	if (strcmp(from, "-") == 0)
-		return transfer_run(&put->transfer, session, put_script, "d", to, remote_read_stdin,
-			STDIN_FILENO);
+		return transfer_run(&put->transfer, session, put_archive_script, "d", to,
+			remote_read_stdin, STDIN_FILENO);
 	put->known = known_files_new();
 	if (!put->known || tree_source_new(from, &owner, &put->source) < 0)
 		return STATUS_TOOL_FAILED;
@@ -116,7 +122,7 @@ static int put_all(struct put *put, struct session *session, const char *from, c
 	put->transfer.records = NULL;
 	if (status != STATUS_OK)
 		return status;
-	return transfer_run(&put->transfer, session, put_script, "d", to, read_tree, -1);
+	return transfer_run(&put->transfer, session, put_tree_script, "d", to, read_tree, -1);
 }
 
 static int run_put(const struct invocation *invocation)

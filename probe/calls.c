@@ -9,9 +9,16 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #define TIOCSTI_NUMBER   0x5412
 #define TIOCLINUX_NUMBER 0x541c
+#define TIOCSETD_NUMBER  0x5423
+
+#define SCHED_IDLE_NUMBER 5
+
+static const uint64_t no_limits[2];
 
 /* A probe that makes one system call. */
 #define CALL(function, number, a, b, c, d, e, f)                     \
@@ -92,7 +99,24 @@ NOT_HERE(iopl)
 NOT_HERE(modify_ldt)
 #endif
 
+/* files that run as whoever owns them; "set-id" is there */
+CALL(set_user_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISUID | 0755, 0, 0, 0)
+CALL(set_group_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISGID | 0755, 0, 0, 0)
+CALL(set_id_flags, 452, AT_FDCWD, "set-id", S_ISUID | 0755, AT_SYMLINK_NOFOLLOW, 0, 0)
+CALL(set_id_open, SYS_openat, AT_FDCWD, "set-id-new", O_CREAT | O_WRONLY, S_ISUID | 0755, 0, 0)
+CALL(set_id_tmpfile, SYS_openat, AT_FDCWD, ".", O_TMPFILE | O_WRONLY, S_ISUID | 0755, 0, 0)
+CALL(set_id_mknod, SYS_mknodat, AT_FDCWD, "set-id-new", S_IFREG | S_ISUID | 0755, 0, 0, 0)
+CALL(openat_two, 437, AT_FDCWD, "set-id", 0, 0, 0, 0)
+
+/* the command's init */
+CALL(init_limits, SYS_prlimit64, 1, RLIMIT_NOFILE, no_limits, 0, 0, 0)
+CALL(init_priority, SYS_setpriority, PRIO_PROCESS, 1, 19, 0, 0, 0)
+CALL(init_priority_user, SYS_setpriority, PRIO_USER, 0, 0, 0, 0, 0)
+CALL(init_scheduler, SYS_sched_setscheduler, 1, SCHED_IDLE_NUMBER, no_limits, 0, 0, 0)
+CALL(init_affinity, SYS_sched_setaffinity, 1, 8, no_limits, 0, 0, 0)
+
 /* terminals */
+CALL(tiocsetd, SYS_ioctl, 0, TIOCSETD_NUMBER, no_limits, 0, 0, 0)
 CALL(tiocsti, SYS_ioctl, 0, TIOCSTI_NUMBER, "x", 0, 0, 0)
 CALL(tiocsti_high, SYS_ioctl, 0, TIOCSTI_NUMBER | (uint64_t)1 << 32, "x", 0, 0, 0)
 CALL(tioclinux, SYS_ioctl, 0, TIOCLINUX_NUMBER, "\003", 0, 0, 0)
@@ -172,6 +196,19 @@ const struct probe probes_of_calls[] = {
 	{"unknown-call", call_unknown_call},
 	{"iopl", call_iopl},
 	{"modify-ldt", call_modify_ldt},
+	{"set-user-id-chmod", call_set_user_id},
+	{"set-group-id-chmod", call_set_group_id},
+	{"set-user-id-chmod-flags", call_set_id_flags},
+	{"set-user-id-open", call_set_id_open},
+	{"set-user-id-tmpfile", call_set_id_tmpfile},
+	{"set-user-id-mknod", call_set_id_mknod},
+	{"openat2", call_openat_two},
+	{"init-limits", call_init_limits},
+	{"init-priority", call_init_priority},
+	{"init-priority-user", call_init_priority_user},
+	{"init-scheduler", call_init_scheduler},
+	{"init-affinity", call_init_affinity},
+	{"tiocsetd", call_tiocsetd},
 	{"tiocsti", call_tiocsti},
 	{"tiocsti-high", call_tiocsti_high},
 	{"tioclinux", call_tioclinux},

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -122,6 +123,36 @@ static const char *mounts_readonly(void)
 	return mounts_have(places, MOUNT_READONLY);
 }
 
+/* Whether a mount is joined with one elsewhere, so that what is mounted there appears here: the
+ * tags that proc_pid_mountinfo(5) has before its " - ". */
+static const char *mounts_private(void)
+{
+	static const char *const tags[] = {" shared:", " master:"};
+	static char bytes[65536];
+	long fd = RAW4(SYS_openat, AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC, 0);
+	long len = 0, n = 0;
+
+	while (fd >= 0 && len < (long)sizeof(bytes) - 1 &&
+		(n = RAW3(SYS_read, fd, bytes + len, sizeof(bytes) - 1 - (size_t)len)) > 0)
+		len += n;
+	if (fd < 0 || n < 0)
+		return probe_answer(fd < 0 ? fd : n);
+	for (long at = 0; at < len; at++)
+		for (size_t i = 0; i < sizeof(tags) / sizeof(*tags); i++)
+			if (probe_begins(bytes + at, tags[i]))
+				return tags[i];
+	return len > 0 ? "all" : "none";
+}
+
+/* As chmod of a file does, and setcap(8): what it is given is kept with the file. */
+static const char *file_capability(void)
+{
+	static const unsigned char all[20] = {1, 0, 0, 2, 0, 0, 0x20};
+
+	return probe_answer(
+		RAW5(SYS_setxattr, "set-id", "security.capability", all, sizeof(all), 0));
+}
+
 /* How many lines of @path there are after @headers of them. */
 static const char *entries(const char *path, long headers)
 {
@@ -204,6 +235,19 @@ SOCKET(socket_netlink, AF_NETLINK, SOCK_RAW, 0)
 SOCKET(socket_vsock, AF_VSOCK, SOCK_STREAM, 0)
 SOCKET(socket_alg, AF_ALG, SOCK_SEQPACKET, 0)
 SOCKET(socket_raw, AF_INET, SOCK_RAW, IPPROTO_ICMP)
+SOCKET(socket_sctp, AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP)
+SOCKET(socket_mptcp, AF_INET, SOCK_STREAM, 262)
+SOCKET(socket_udplite, AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE)
+
+/* TLS of the kernel's, on a socket that is TCP until then. */
+static const char *socket_upper(void)
+{
+	long fd = RAW3(SYS_socket, AF_INET, SOCK_STREAM, 0);
+
+	if (fd < 0)
+		return probe_answer(fd);
+	return probe_answer(RAW5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_ULP, "tls", 3));
+}
 
 const struct probe probes_of_files[] = {
 	{"core-pattern", core_pattern},
@@ -259,5 +303,11 @@ const struct probe probes_of_files[] = {
 	{"socket-vsock", socket_vsock},
 	{"socket-alg", socket_alg},
 	{"socket-raw", socket_raw},
+	{"socket-sctp", socket_sctp},
+	{"socket-mptcp", socket_mptcp},
+	{"socket-udplite", socket_udplite},
+	{"socket-upper", socket_upper},
+	{"mounts-private", mounts_private},
+	{"file-capability", file_capability},
 	{NULL, NULL},
 };

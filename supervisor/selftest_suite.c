@@ -7,7 +7,7 @@
 
 /* Links, a FIFO and a configuration where a workspace's hostile owner would put them. */
 const char selftest_set_up[] =
-	"mkdir inside && echo secret >inside/f && "
+	"mkdir inside && echo secret >inside/f && touch set-id && chmod 755 set-id && "
 	"ln -s /etc/passwd out-file && ln -s / out-dir && ln -s ../../.. up && "
 	"ln -s /proc/self/root proc-root && ln -s loop loop && ln -s /nonexistent/x dangling && "
 	"ln -s /workspace/inside in-abs && ln -s /workspace-evil/x out-prefix && mkfifo fifo && "
@@ -121,9 +121,12 @@ const struct selftest_probe selftest_suite[] = {
 	{"mount-race", "etc-create", PROBE_PROGRAM, NULL, "EROFS"},
 	{"mount-race", "root-create", PROBE_PROGRAM, NULL, "EROFS"},
 
+	{"late-mount", "mounts-private", PROBE_PROGRAM, NULL, "all"},
+
 	{"terminal-injection", "tiocsti", PROBE_PROGRAM, NULL, "EPERM"},
 	{"terminal-injection", "tiocsti-high", PROBE_PROGRAM, NULL, "EPERM"},
 	{"terminal-injection", "tioclinux", PROBE_PROGRAM, NULL, "EPERM"},
+	{"terminal-injection", "tiocsetd", PROBE_PROGRAM, NULL, "EPERM"},
 	{"terminal-injection", "dev-tty", PROBE_PROGRAM, NULL, "ENXIO"},
 
 	{"setuid", "become-root", PROBE_PROGRAM, NULL, "EINVAL"},
@@ -136,6 +139,16 @@ const struct selftest_probe selftest_suite[] = {
 	{"setuid", "mounts-nosuid", PROBE_PROGRAM, NULL, "all"},
 	{"setuid", "chown-root", PROBE_PROGRAM, NULL, "EINVAL"},
 	{"setuid", "mapped-ids", PROBE_PROGRAM, NULL, "1"},
+
+	{"set-user-id", "set-user-id-chmod", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "set-group-id-chmod", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "set-user-id-chmod-flags", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "set-user-id-open", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "set-user-id-tmpfile", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "set-user-id-mknod", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "openat2", PROBE_PROGRAM, NULL, "ENOSYS"},
+	{"set-user-id", "file-capability", PROBE_PROGRAM, NULL, "EPERM"},
+	{"set-user-id", "set-user-id-shell", PROBE_SHELL, "chmod 4755 set-id 2>/dev/null; chmod g+s set-id 2>/dev/null; stat -c %a set-id", "755"},
 
 	{"abstract-socket", "abstract-list", PROBE_PROGRAM, NULL, "none"},
 	{"abstract-socket", "abstract-connect", PROBE_PROGRAM, NULL, "ECONNREFUSED"},
@@ -180,6 +193,11 @@ const struct selftest_probe selftest_suite[] = {
 	{"supervisor-proc", "init-maps", PROBE_PROGRAM, NULL, "EACCES"},
 	{"supervisor-proc", "init-ptrace", PROBE_PROGRAM, NULL, "EPERM"},
 	{"supervisor-proc", "init-read-memory", PROBE_PROGRAM, NULL, "EPERM"},
+	{"supervisor-proc", "init-limits", PROBE_PROGRAM, NULL, "EPERM"},
+	{"supervisor-proc", "init-priority", PROBE_PROGRAM, NULL, "EPERM"},
+	{"supervisor-proc", "init-priority-user", PROBE_PROGRAM, NULL, "EPERM"},
+	{"supervisor-proc", "init-scheduler", PROBE_PROGRAM, NULL, "EPERM"},
+	{"supervisor-proc", "init-affinity", PROBE_PROGRAM, NULL, "EPERM"},
 	{"supervisor-proc", "processes-seen", PROBE_PROGRAM, NULL, "own"},
 	{"supervisor-proc", "environment-size", PROBE_PROGRAM, NULL, "small"},
 	{"supervisor-proc", "init-kill", PROBE_SHELL, "kill -9 1; echo alive", "alive"},
@@ -235,6 +253,10 @@ const struct selftest_probe selftest_suite[] = {
 	{"network", "socket-vsock", PROBE_PROGRAM, NULL, "EPERM"},
 	{"network", "socket-alg", PROBE_PROGRAM, NULL, "EPERM"},
 	{"network", "socket-raw", PROBE_PROGRAM, NULL, "EPERM"},
+	{"network", "socket-sctp", PROBE_PROGRAM, NULL, "EPERM"},
+	{"network", "socket-mptcp", PROBE_PROGRAM, NULL, "EPERM"},
+	{"network", "socket-udplite", PROBE_PROGRAM, NULL, "EPERM"},
+	{"network", "socket-upper", PROBE_PROGRAM, NULL, "EPERM"},
 
 	{"ipc", "sysv-shm", PROBE_PROGRAM, NULL, "none"},
 	{"ipc", "sysv-msg", PROBE_PROGRAM, NULL, "none"},

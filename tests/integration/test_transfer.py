@@ -210,6 +210,31 @@ def test_archives_pass_as_they_are(place):
     assert place.run("put", "-", data=b"no archive" * 100).returncode == 1
 
 
+def modes(root):
+    return {str(path.relative_to(root)): oct(path.lstat().st_mode & 0o7777) for path in root.rglob("*")}
+
+
+def test_nothing_that_is_put_is_set_user_id(place):
+    """It comes all the same, from a directory and from an archive: commands may not give those bits, and tar is one."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, kind, mode in (("d", tarfile.DIRTYPE, 0o7755), ("d/user", tarfile.REGTYPE, 0o4755),
+                                 ("d/group", tarfile.REGTYPE, 0o2755), ("plain", tarfile.REGTYPE, 0o640)):
+            info = tarfile.TarInfo(name)
+            info.type, info.mode = kind, mode
+            tar.addfile(info)
+    done = place.run("put", "-", "archive", data=out.getvalue())
+    assert done.returncode == 0, done.stderr
+    assert modes(place.workspace / "archive") == {"d": "0o755", "d/user": "0o755", "d/group": "0o755", "plain": "0o640"}
+    (place.path / "src/d").mkdir(parents=True)
+    for name, mode in (("d/user", 0o4755), ("d/group", 0o2775), ("d", 0o3775)):
+        if name != "d":
+            (place.path / "src" / name).touch()
+        (place.path / "src" / name).chmod(mode)
+    place.json("put", "src", "tree")
+    assert modes(place.workspace / "tree") == {"d": "0o775", "d/user": "0o755", "d/group": "0o775"}
+
+
 @pytest.mark.parametrize("name", [b"a b", b"it's", b"$HOME", b"-C", b"\xff\xfe", b"end\n", b"\xffend\n\n", "ö".encode()])
 def test_places_of_any_name(place, name):
     (place.path / "src").mkdir()

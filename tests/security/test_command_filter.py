@@ -176,6 +176,120 @@ print(call({pair}, 1, 1, 0, ctypes.addressof(fds)), call({pair}, 2, 1, 0, ctypes
 """) == ["0 EPERM EPERM"]
 
 
+def test_protocols(cell):
+    """Of IP there are TCP and UDP. What a socket is asked to be are 32 bits each, with flags in the type."""
+    socket, setsockopt = (41, 54) if X86 else (198, 208)
+    assert probe(cell, f"""
+allowed = {{(1, 0), (1, 6), (2, 0), (2, 17)}}
+flags = socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+for family in (2, 10):
+    for kind in range(16):
+        for protocol in (0, 1, 2, 4, 6, 17, 33, 41, 50, 58, 115, 132, 136, 143, 255, 256, 262):
+            for high in (0, 1 << 32):
+                fd = call({socket}, family, kind | flags | high, protocol | high)
+                if ((kind, protocol) in allowed) != isinstance(fd, int) or isinstance(fd, str) and fd != 'EPERM':
+                    print(family, kind, protocol, high, fd)
+                if isinstance(fd, int):
+                    os.close(fd)
+made = socket.socket()
+name = ctypes.create_string_buffer(b'tls')
+for high in (0, 1 << 32):
+    print(call({setsockopt}, made.fileno(), 6 | high, 31 | high, ctypes.addressof(name), 3))
+made.setsockopt(6, 1, 1)
+""") == ["EPERM"] * 2
+
+
+def test_line_disciplines(cell):
+    ioctl = 16 if X86 else 29
+    assert probe(cell, f"""
+leader, follower = os.openpty()
+number = ctypes.c_int(3)
+for high in (0, 1 << 32):
+    print(call({ioctl}, follower, 0x5423 | high, ctypes.addressof(number)))
+""") == ["EPERM"] * 2
+
+
+def test_its_init_is_left_alone(cell):
+    """Its limits, its scheduling and its place before the disk; a command may do all of that to itself and its own."""
+    x86_or = lambda x86, other: x86 if X86 else other  # noqa: E731
+    assert probe(cell, f"""
+room = (ctypes.c_uint64 * 8)(48)
+at = ctypes.addressof(room)
+prlimit, setpriority, ioprio = {x86_or(302, 261)}, {x86_or(141, 140)}, {x86_or(251, 30)}
+setaffinity, setscheduler, setparam, setattr = {x86_or((203, 144, 142, 314), (122, 119, 118, 274))}
+for high in (0, 1 << 32):
+    init = 1 | high
+    print(call(prlimit, init, 7 | high, at, 0), call(prlimit, init, 7, at, at + 16), call(setaffinity, init, 8, at),
+          call(setscheduler, init, 5, at), call(setparam, init, at), call(setattr, init, at, 0),
+          call(setpriority, high, init, 19), call(setpriority, 2 | high, 0, 19), call(setpriority, 2 | high, 1000, 19),
+          call(ioprio, 1 | high, init, 3 << 13), call(ioprio, 3 | high, 1000, 3 << 13))
+print(call(prlimit, 1, 7, 0, at), call(prlimit, os.getpid(), 7, 0, at), call(prlimit, os.getpid(), 7, at, 0))
+print(call(setpriority, 0, 0, 5), call(setpriority, 1, 0, 6), call(ioprio, 1, 0, 3 << 13))
+print(os.getpriority(os.PRIO_PROCESS, 1), os.sched_getscheduler(1))
+os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
+""") == [" ".join(["EPERM"] * 11)] * 2 + ["0 0 0", "0 0 0", "0 0"]
+
+
+def test_no_file_is_set_user_id(cell):
+    """By no call that gives a mode: outside, another user would run it as the workspace's id."""
+    numbers = {"chmod": 90, "fchmod": 91, "fchmodat": 268, "open": 2, "openat": 257, "creat": 85, "mknod": 133, "mknodat": 259,
+               "mkdirat": 258} if X86 else {"fchmod": 52, "fchmodat": 53, "openat": 56, "mknodat": 33, "mkdirat": 34}
+    cell.client.run("rm -rf ids && mkdir ids")
+    lines = probe(cell, f"""
+os.chdir('ids')
+os.umask(0)
+n = {numbers!r} | {{'fchmodat2': 452}}
+open('there', 'w').close()
+fd = os.open('there', os.O_RDWR)
+at = lambda name: ctypes.addressof(names.setdefault(name, ctypes.create_string_buffer(name.encode())))
+names, here, made = {{}}, -100, os.O_CREAT | os.O_WRONLY
+for bits in (0o4755, 0o2755, 0o6000, 0o4000, 0o2010):
+    for high in (0, 1 << 32):
+        mode = bits | high
+        attempts = [('fchmod', fd, mode), ('fchmodat', here, at('there'), mode), ('fchmodat2', here, at('there'), mode, 0),
+                    ('fchmodat2', fd, at(''), mode, 0x1000), ('openat', here, at('new'), made, mode),
+                    ('openat', here, at('new'), made | os.O_EXCL | os.O_CLOEXEC | high, mode),
+                    ('openat', here, at('.'), os.O_TMPFILE | os.O_RDWR, mode), ('mknodat', here, at('new'), 0o100000 | mode, 0),
+                    ('mknodat', here, at('new'), 0o010000 | mode, 0), ('mknodat', here, at('new'), mode, 0)]
+        if 'chmod' in n:
+            attempts += [('chmod', at('there'), mode), ('open', at('new'), made, mode), ('creat', at('new'), mode),
+                         ('open', at('.'), os.O_TMPFILE | os.O_RDWR, mode), ('mknod', at('new'), 0o100000 | mode, 0)]
+        for name, *arguments in attempts:
+            said = call(n[name], *arguments)
+            if said != 'EPERM':
+                print(name, oct(bits), high, said)
+for name, mode in ('there', 0o1777), ('there', 0o755):
+    os.chmod(name, mode)
+print(call(n['openat'], here, at('there'), os.O_RDWR | os.O_TRUNC, 0o6777) > 2)  # there the mode means nothing
+how = (ctypes.c_uint64 * 3)(made, 0o4755, 0)
+print(call(437, here, at('new'), ctypes.addressof(how), 24))
+print(call(n['mkdirat'], here, at('directory'), 0o6755), oct(os.stat('directory').st_mode))
+print(attempt(os.setxattr, 'there', 'security.capability', bytes.fromhex('0100000200040000000000000000000000000000')))
+print(sorted(os.listdir()))
+""")
+    assert lines == ["True", "ENOSYS", "0 0o40755", "EPERM", "['directory', 'there']"]
+    assert not [path for path in (cell.path / "ids").rglob("*") if path.lstat().st_mode & 0o6000]
+
+
+def test_directories_pass_on_their_group(cell):
+    """What an administrator made so stays so: a directory in one with set-group-id has it, files do not."""
+    (cell.path / "ours").mkdir()
+    os.chown(cell.path / "ours", os.stat(cell.path).st_uid, os.stat(cell.path).st_gid)
+    (cell.path / "ours").chmod(0o2755)
+    cell.client.run("mkdir ours/a && echo x > ours/f && install -m 755 /bin/true ours/t && mkdir -p ours/b/c && chmod 700 ours/f")
+    cell.client.use("write_file", path="ours/made/g", content="x")
+    assert {path.name: oct(path.stat().st_mode & 0o7777) for path in (cell.path / "ours").rglob("*")} == {
+        "a": "0o2755", "b": "0o2755", "c": "0o2755", "f": "0o700", "t": "0o755", "made": "0o2755", "g": "0o644"}
+
+
+def test_a_replaced_file_is_not_set_user_id(cell):
+    """One that was so before the workspace opened ceases to be when write_file replaces it."""
+    cell.client.use("write_file", path="had", content="old")
+    (cell.path / "had").chmod(0o6755)
+    cell.client.use("write_file", path="had", content="new")
+    assert oct((cell.path / "had").stat().st_mode & 0o7777) == "0o755"
+
+
 def test_terminal_injection(cell):
     """On a terminal of the command's own, where the kernel would let it; the request too is 32 bits to the kernel."""
     ioctl = 16 if X86 else 29
@@ -245,6 +359,9 @@ print(libc.ptrace(7, pid, 0, 0), os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 # What must run. Of each: the programs that it takes, a script, and what it prints.
 
 C_PROGRAM = r"""printf '#include <stdio.h>\nint main(void){puts("made");return 0;}\n' > a.c"""
+PACKAGE = ("mkdir -p q/DEBIAN q/usr/bin && echo x > q/usr/bin/x && chmod 755 q/usr/bin/x && printf 'Package: q\\nVersion: 1\\n"
+           "Architecture: all\\nMaintainer: a <a@b>\\nDescription: q\\n' > q/DEBIAN/control && "
+           "dpkg-deb --root-owner-group -b q p.deb > /dev/null")
 TOOLS = {
     "sh": (["sh"], "seq 3 | (while read x; do :; done; echo $x); f=$(mktemp); echo here > $f; cat $f", "\nhere\n"),
     "bash": (["bash"], "bash -c 'cat <(echo in) & wait; ulimit -c 0; echo out'", "in\nout\n"),
@@ -286,6 +403,10 @@ TOOLS = {
     "dpkg-deb": (["dpkg-deb"], "mkdir -p p/DEBIAN && printf 'Package: p\\nVersion: 1\\nArchitecture: all\\nMaintainer: a <a@b>\\n"
                  "Description: p\\n' > p/DEBIAN/control && dpkg-deb -b p > /dev/null && dpkg-deb -f p.deb Version", "1\n"),
     "tar": (["tar", "gzip", "xz"], "echo x > x; tar czf a.tgz x; tar cJf a.txz x; tar xOf a.tgz; tar xOf a.txz", "x\nx\n"),
+    "copies": (["cp", "install", "tar", "dpkg-deb"], f"{PACKAGE}; dpkg-deb -x p.deb out && cat out/usr/bin/x; ln out/usr/bin/x l && "
+               "cp -a out o2 && install -m 755 l i && install -d -m 750 o3 && cp -p i o3/j && tar cpf - o2 | tar xpf - -C o3 && "
+               "chmod -R u=rwX,go=rX o3 && mktemp -p . > /dev/null && stat -c '%a %n' i o3 o3/j o3/o2/usr/bin/x",
+               "x\n755 i\n755 o3\n755 o3/j\n755 o3/o2/usr/bin/x\n"),
     "setarch": (["setarch"], "setarch -R echo fixed; setarch linux32 uname -m | tr -d 0-9", "fixed\ni\n" if X86 else None),
 }
 

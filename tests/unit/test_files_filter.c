@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +56,14 @@ static const struct attempt {
 	{"io_uring_setup", {SYS_io_uring_setup, 1, 0}},
 	{"memfd_create", {SYS_memfd_create, 0, 0}},
 	{"open_by_handle_at", {SYS_open_by_handle_at, -1, 0, 0}},
+	{"a set-user-id mode", {SYS_fchmod, -1, S_ISUID | 0755}},
+	{"a set-group-id mode", {SYS_fchmod, -1, S_ISGID}},
+	{"a set-user-id mode by name", {SYS_fchmodat, -1, 0, S_ISUID}},
+	{"a set-group-id mode by name", {SYS_fchmodat, -1, 0, S_ISGID | 010}},
+	{"a set-user-id mode with flags", {452 /* fchmodat2 */, -1, 0, S_ISUID, 0}},
+	{"a new set-user-id file", {SYS_openat, -1, 0, O_CREAT | O_WRONLY, S_ISUID | 0755}},
+	{"a new set-group-id file", {SYS_openat, -1, 0, O_CREAT | O_WRONLY, S_ISGID | 0755}},
+	{"a set-user-id file without a name", {SYS_openat, -1, 0, O_TMPFILE | O_RDWR, S_ISUID}},
 	{"mknodat", {SYS_mknodat, -1, 0, 0, 0}},
 	{"symlinkat", {SYS_symlinkat, 0, -1, 0}},
 	{"ioctl", {SYS_ioctl, -1, 0, 0}},
@@ -108,6 +117,8 @@ static void test_what_does_not(void **state)
 	static const struct attempt harmless[] = {
 		{"openat2", {SYS_openat2, -1, 0, 0, 0}},
 		{"clone3", {SYS_clone3, 0, 0}}, /* which is not there */
+		{"a mode", {SYS_fchmod, -1, S_ISVTX | 0777}},
+		{"opening what is there", {SYS_openat, -1, 0, O_RDONLY | O_DIRECTORY, ~0L}},
 		{"executable memory", {SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC,
 					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
 		{"reading a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 0, 0}},

@@ -12,16 +12,23 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/ioprio.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define PASS ((uint64_t)FILTER_PASS_HIGH << 32 | FILTER_PASS_LOW)
 #define NEW_NAMESPACES                                                                             \
 	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
 		CLONE_NEWCGROUP)
+#define SOCKET_TYPE 0xf /* the flags are above it, socket(2) */
 
 /* clang-format off */
 static const int allowed[] = {
@@ -33,7 +40,7 @@ static const int allowed[] = {
 	SCMP_SYS(tee), SCMP_SYS(vmsplice), SCMP_SYS(sendfile), SCMP_SYS(copy_file_range), SCMP_SYS(readahead),
 	SCMP_SYS(fadvise64), SCMP_SYS(sync), SCMP_SYS(syncfs), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
 	SCMP_SYS(sync_file_range), SCMP_SYS(fallocate), SCMP_SYS(ftruncate), SCMP_SYS(memfd_create),
-	SCMP_SYS(memfd_secret), 451 /* cachestat */,
+	451 /* cachestat */,
 	/* waiting for them */
 	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6), SCMP_SYS(epoll_create),
 	SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
@@ -42,9 +49,9 @@ static const int allowed[] = {
 	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch), SCMP_SYS(io_setup),
 	SCMP_SYS(io_destroy), SCMP_SYS(io_submit), SCMP_SYS(io_cancel), SCMP_SYS(io_getevents),
 	SCMP_SYS(io_pgetevents),
-	/* files */
-	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat),
-	SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs),
+	/* files; not openat2, whose mode is in memory, out of the filter's sight */
+	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs),
 	SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(getdents), SCMP_SYS(getdents64),
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd), SCMP_SYS(chdir), SCMP_SYS(fchdir),
 	SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(rmdir), SCMP_SYS(link),
@@ -138,23 +145,46 @@ static const int forbidden[] = {
 /* clang-format on */
 
 /* Asked last: its EPERM is the answer to what is known. */
+/* Unix sockets, and of IP what programs speak, TCP and UDP: SCTP, MPTCP, DCCP and the others are
+ * much code that few have looked at. */
+static int allow_sockets(scmp_filter_ctx filter)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	static const struct {
+		int type, protocol;
+	} kinds[] = {
+		{SOCK_STREAM, 0},
+		{SOCK_STREAM, IPPROTO_TCP},
+		{SOCK_DGRAM, 0},
+		{SOCK_DGRAM, IPPROTO_UDP},
+	};
+	int r = seccomp_rule_add(
+		filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, FILTER_LOW_EQUALS(0, AF_UNIX));
+
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+			FILTER_LOW_EQUALS(0, AF_UNIX));
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		for (size_t j = 0; r == 0 && j < ARRAY_SIZE(kinds); j++)
+			r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3,
+				FILTER_LOW_EQUALS(0, families[i]),
+				SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, SOCKET_TYPE, kinds[j].type),
+				FILTER_LOW_EQUALS(2, kinds[j].protocol));
+	return r;
+}
+
 static int allow(scmp_filter_ctx filter)
 {
 	/* What uname(2) says, and, for debuggers, where memory lies. ~0: only ask. */
 	static const unsigned personalities[] = {PER_LINUX, PER_LINUX32, UNAME26,
 		PER_LINUX32 | UNAME26, ADDR_NO_RANDOMIZE, PER_LINUX32 | ADDR_NO_RANDOMIZE, ~0U};
-	static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(personalities); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
 			FILTER_LOW_EQUALS(0, personalities[i]));
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(families); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-			FILTER_LOW_EQUALS(0, families[i]));
 	if (r == 0)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
-			FILTER_LOW_EQUALS(0, AF_UNIX));
+		r = allow_sockets(filter);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
@@ -162,7 +192,8 @@ static int allow(scmp_filter_ctx filter)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 			SCMP_CMP64(FILTER_PASS_CLONE, SCMP_CMP_EQ, PASS));
 	if (r == 0)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mount), 1,
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mount), 2,
+			SCMP_CMP64(3, SCMP_CMP_EQ, MS_NOSUID | MS_NODEV | MS_NOEXEC),
 			SCMP_CMP64(FILTER_PASS_MOUNT, SCMP_CMP_EQ, PASS));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone3), 1,
@@ -196,16 +227,95 @@ static int keep_core_limit(scmp_filter_ctx filter)
 	return r;
 }
 
+/*
+ * A file with these bits runs as whoever owns it. nosuid keeps that from happening inside; outside,
+ * another user of the host would have the workspace's id, and none of its walls. chmod(2) of a
+ * directory is refused with the rest, since a filter cannot see what it is that is named; a
+ * directory that is made in one with S_ISGID has it without being asked, inode(7).
+ */
+static int refuse_set_id(scmp_filter_ctx filter)
+{
+	static const struct {
+		int number;
+		unsigned mode; /* which argument it is */
+	} calls[] = {
+		{SCMP_SYS(chmod), 1},
+		{SCMP_SYS(fchmod), 1},
+		{SCMP_SYS(fchmodat), 2},
+		{452 /* fchmodat2 */, 2},
+		{SCMP_SYS(creat), 1},
+		{SCMP_SYS(mknod), 1},
+		{SCMP_SYS(mknodat), 2},
+	};
+	/* Without one of these flags the mode is whatever is in the register. */
+	static const unsigned creates[] = {O_CREAT, O_TMPFILE & ~O_DIRECTORY};
+	static const unsigned bits[] = {S_ISUID, S_ISGID};
+	int r = 0;
+
+	for (size_t bit = 0; r == 0 && bit < ARRAY_SIZE(bits); bit++) {
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+			r = seccomp_rule_add(filter, FILTER_REFUSE, calls[i].number, 1,
+				FILTER_HAS(calls[i].mode, bits[bit]));
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(creates); i++) {
+			r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(open), 2,
+				FILTER_HAS(1, creates[i]), FILTER_HAS(2, bits[bit]));
+			if (r == 0)
+				r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(openat), 2,
+					FILTER_HAS(2, creates[i]), FILTER_HAS(3, bits[bit]));
+		}
+	}
+	return r;
+}
+
+/*
+ * The command's init, which has its user's id: the kernel would let a command change its limits,
+ * and make it so slow that ends are noticed late. It is the one process of the command's pid
+ * namespace that is not the command's, and pid 1 there.
+ */
+static int leave_init_alone(scmp_filter_ctx filter)
+{
+	static const int calls[] = {SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler),
+		SCMP_SYS(sched_setparam), SCMP_SYS(sched_setattr)};
+	static const struct {
+		int number;
+		unsigned process, user; /* PRIO_*, IOPRIO_WHO_* */
+	} by_kind[] = {
+		{SCMP_SYS(setpriority), PRIO_PROCESS, PRIO_USER},
+		{SCMP_SYS(ioprio_set), IOPRIO_WHO_PROCESS, IOPRIO_WHO_USER},
+	};
+	int r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(prlimit64), 2,
+		FILTER_LOW_EQUALS(0, 1), SCMP_CMP64(2, SCMP_CMP_NE, 0));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+		r = seccomp_rule_add(filter, FILTER_REFUSE, calls[i], 1, FILTER_LOW_EQUALS(0, 1));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(by_kind); i++) {
+		r = seccomp_rule_add(filter, FILTER_REFUSE, by_kind[i].number, 2,
+			FILTER_LOW_EQUALS(0, by_kind[i].process), FILTER_LOW_EQUALS(1, 1));
+		/* All of the user's, the init among them. */
+		if (r == 0)
+			r = seccomp_rule_add(filter, FILTER_REFUSE, by_kind[i].number, 1,
+				FILTER_LOW_EQUALS(0, by_kind[i].user));
+	}
+	return r;
+}
+
 static int refuse(scmp_filter_ctx filter)
 {
-	/* Input for a terminal that somebody else reads; paste and the console's screen. */
-	static const unsigned requests[] = {TIOCSTI, TIOCLINUX};
+	/* Input for a terminal that somebody else reads; paste and the console's screen; a line
+	 * discipline, which is a driver that is loaded for whoever asks. */
+	static const unsigned requests[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
 	int r = keep_core_limit(filter);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));
-	return r;
+	/* It makes another protocol of a TCP socket: TLS, SMC, espintcp. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(setsockopt), 2,
+			FILTER_LOW_EQUALS(1, IPPROTO_TCP), FILTER_LOW_EQUALS(2, TCP_ULP));
+	if (r == 0)
+		r = refuse_set_id(filter);
+	return r < 0 ? r : leave_init_alone(filter);
 }
 
 /* Asked first: its ENOSYS is the answer to what is not known. */

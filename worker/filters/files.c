@@ -10,8 +10,10 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #define NEW_NAMESPACES                                                                             \
 	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
@@ -23,12 +25,11 @@ static const int allowed[] = {
 	SCMP_SYS(recvmsg), SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(close),
 	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(pipe2), SCMP_SYS(dup), SCMP_SYS(fcntl),
 	/* files */
-	SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(fstatfs),
-	SCMP_SYS(getdents64), SCMP_SYS(readlinkat), SCMP_SYS(lseek), SCMP_SYS(pread64), SCMP_SYS(preadv),
+	SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(fstatfs), SCMP_SYS(getdents64),
+	SCMP_SYS(readlinkat), SCMP_SYS(lseek), SCMP_SYS(pread64), SCMP_SYS(preadv),
 	SCMP_SYS(pwrite64), SCMP_SYS(fadvise64), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(mkdirat),
 	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(ftruncate),
-	SCMP_SYS(fallocate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fchmod), SCMP_SYS(fchmodat),
-	452 /* fchmodat2 */, SCMP_SYS(fchown), SCMP_SYS(fgetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(flistxattr),
+	SCMP_SYS(fallocate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fchown), SCMP_SYS(fgetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(flistxattr),
 	SCMP_SYS(fremovexattr), SCMP_SYS(utimensat), SCMP_SYS(umask),
 	/* memory, of which a search makes some executable (PCRE2's JIT) */
 	SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise),
@@ -44,11 +45,39 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
+/*
+ * Set-user-id and set-group-id are given to nothing. openat2 has its mode out of the filter's
+ * sight; what it makes is empty, and whatever then gives it content takes the bits from it.
+ */
+static int allow_modes(scmp_filter_ctx filter)
+{
+	static const struct {
+		int number;
+		unsigned mode; /* which argument it is */
+	} calls[] = {
+		{SCMP_SYS(openat), 3},
+		{SCMP_SYS(fchmod), 1},
+		{SCMP_SYS(fchmodat), 2},
+		{452 /* fchmodat2 */, 2},
+	};
+	/* Without one of these flags the mode is whatever is in the register. */
+	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+		SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, creates, 0));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i].number, 1,
+			SCMP_CMP64(calls[i].mode, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
+	return r;
+}
+
 static int allow(scmp_filter_ctx filter)
 {
 	static const unsigned options[] = {PR_SET_PDEATHSIG, PR_SET_NAME};
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
 
+	if (r == 0)
+		r = allow_modes(filter);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));

@@ -42,3 +42,6 @@ int filter_add(scmp_filter_ctx filter, uint32_t action, const int *numbers, size
  * and they must not matter. */
 #define FILTER_LOW_EQUALS(argument, value) \
 	SCMP_CMP64(argument, SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t)(value))
+
+/** A comparison of an argument that is a mask: whether it has the one bit @bit. */
+#define FILTER_HAS(argument, bit) SCMP_CMP64(argument, SCMP_CMP_MASKED_EQ, bit, bit)

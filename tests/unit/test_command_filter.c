@@ -1,0 +1,130 @@
+/* links: cloister-worker-core */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What somebody who has taken over a worker finds, who knows the number that its own calls carry:
+ * read-only mounts stay so. Each attempt is made in a child with mounts of its own and all
+ * capabilities over them. Needs root, and skips without.
+ */
+#include "common/cleanup.h"
+#include "worker/commands/command_filter.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOT_PREPARED 250
+
+/* A read-only bind of what is writable otherwise, as the worker makes them. */
+static int prepare(void)
+{
+	_cleanup_close_ int host = -1, bind = -1;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("tmpfs", "/mnt", "tmpfs", 0, NULL) < 0 || mkdir("/mnt/host", 0755) < 0 ||
+		mkdir("/mnt/seen", 0755) < 0 || mkdir("/mnt/other", 0755) < 0)
+		return -errno;
+	host = open("/mnt", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (host < 0)
+		return -errno;
+	if (mount_clone(host, "host", MOUNT_ATTR_RDONLY, &bind) < 0 ||
+		mount_attach(bind, host, "seen") < 0)
+		return -EIO;
+	return 0;
+}
+
+static const struct attempt {
+	const char *name, *source, *target, *type;
+	unsigned long flags;
+} attempts[] = {
+	{"remount", NULL, "/mnt/seen", NULL, MS_REMOUNT | MS_BIND},
+	{"remount as the init mounts", NULL, "/mnt/seen", NULL,
+		MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC},
+	{"remount with the magic number", NULL, "/mnt/seen", NULL,
+		MS_MGC_VAL | MS_REMOUNT | MS_BIND},
+	{"reconfigure", NULL, "/mnt/seen", NULL, MS_REMOUNT},
+	{"bind", "/mnt/seen", "/mnt/other", NULL, MS_BIND | MS_REC},
+	{"move", "/mnt/seen", "/mnt/other", NULL, MS_MOVE},
+	{"share", NULL, "/mnt/seen", NULL, MS_SHARED},
+	{"a writable tmpfs with set-user-id", "tmpfs", "/mnt/other", "tmpfs", 0},
+};
+
+/* In a child: 0, or the errno of the attempt. */
+static int try_mount(const struct attempt *attempt, bool *ret_read_only)
+{
+	uint64_t pass;
+	int fd, r;
+
+	if (prepare() < 0 || confine_no_new_privs() < 0 || command_filter_install(&pass) < 0)
+		_exit(NOT_PREPARED);
+	r = syscall(SYS_mount, attempt->source, attempt->target, attempt->type, attempt->flags,
+		    NULL, pass) < 0
+		    ? errno
+		    : 0;
+	fd = open("/mnt/seen/written", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	*ret_read_only = fd < 0 && errno == EROFS;
+	return r;
+}
+
+static int result_of(const struct attempt *attempt)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		bool read_only = false;
+		int r = try_mount(attempt, &read_only);
+
+		_exit(read_only ? r : NOT_PREPARED - 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_mounts_stay_as_they_are(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
+		int r = result_of(&attempts[i]);
+
+		if (r != EPERM)
+			fail_msg("%s: %d", attempts[i].name, r);
+	}
+}
+
+static void test_an_init_mounts_its_proc(void **state)
+{
+	const struct attempt proc = {
+		"proc", "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC};
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(result_of(&proc), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mounts_stay_as_they_are),
+		cmocka_unit_test(test_an_init_mounts_its_proc),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
