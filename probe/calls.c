@@ -39,6 +39,7 @@ CALL(mount_bind, SYS_mount, "/usr", "/tmp", 0, 4096, 0, 0)
 CALL(mount_remount, SYS_mount, 0, "/usr", 0, 32 | 4096, 0, 0)
 CALL(mount_proc, SYS_mount, "proc", "/tmp", "proc", 0, 0, 0)
 CALL(mount_cgroup, SYS_mount, "cgroup", "/tmp", "cgroup", 0, "memory", 0)
+CALL(mount_fuse, SYS_mount, "probe", "/tmp", "fuse", 0, "fd=3,rootmode=40000,user_id=0,group_id=0", 0)
 CALL(mount_cgroup2, SYS_mount, "cgroup2", "/tmp", "cgroup2", 0, 0, 0)
 CALL(mount_overlay, SYS_mount, "overlay", "/tmp", "overlay", 0, "lowerdir=/usr:/bin", 0)
 CALL(umount_proc, SYS_umount2, "/proc", 2, 0, 0, 0, 0)
@@ -149,6 +150,7 @@ const struct probe probes_of_calls[] = {
 	{"mount-proc", call_mount_proc},
 	{"mount-cgroup", call_mount_cgroup},
 	{"mount-cgroup2", call_mount_cgroup2},
+	{"mount-fuse", call_mount_fuse},
 	{"mount-overlay", call_mount_overlay},
 	{"umount", call_umount_proc},
 	{"pivot-root", call_pivot_root},

@@ -68,6 +68,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Whether the tenant has managed workspaces."},
 	{"roots", TENANT(roots), .type = CONFIG_ROOTS,
 	 .doc = "Directories, one a line, that may be opened as workspaces, as may what lies below them; without any, none may."},
+	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO,
+	 .doc = "In system mode, whether roots may be on a network or FUSE file system, whose server then says whose id each workspace runs as."},
 	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none"},
 	 .doc = "What of the network commands reach: nothing."},
 	{"durability", TENANT(durability), .type = CONFIG_CHOICE, .choices = {"durable", "fast"},

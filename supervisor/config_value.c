@@ -325,7 +325,7 @@ static void set_root(
 
 	if (fd < 0)
 		return;
-	root = (struct tenant_root){fd, stat_buf.st_dev, stat_buf.st_ino};
+	root = (struct tenant_root){.fd = fd, .dev = stat_buf.st_dev, .ino = stat_buf.st_ino};
 	add_root(reader, key, field, &root);
 	close_fd(&root.fd);
 }

@@ -272,6 +272,8 @@ const struct selftest_probe selftest_suite[] = {
 	{"survivor", "survivor-gone", PROBE_ALONE, NULL, "gone"},
 
 	{"frozen-cgroup", "cgroup-freeze", PROBE_PROGRAM, NULL, "ENOENT"},
+
+	{"file-system-server", "mount-fuse", PROBE_PROGRAM, NULL, "EPERM"},
 };
 /* clang-format on */
 

@@ -34,6 +34,7 @@ struct tenant_root {
 	int fd; /* O_PATH */
 	dev_t dev;
 	ino_t ino;
+	bool local; /* the spawner alone asks: on a file system without a server of its own */
 };
 
 struct root_list {
@@ -86,8 +87,9 @@ struct tenant {
 	char *name;
 	struct id_list users, groups;
 	struct root_list roots;
-	bool managed;  /* has managed workspaces */
-	bool any_root; /* user mode without a configuration: whatever the user may open */
+	bool managed;       /* has managed workspaces */
+	bool network_roots; /* the spawner's: what servers say of owners is believed */
+	bool any_root;      /* user mode without a configuration: whatever the user may open */
 	uint64_t weight;
 	uint64_t network;    /* 0: none; there is no other */
 	uint64_t durability; /* enum tenant_durability, where a call does not say */

@@ -121,6 +121,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "weight", "10000", "10000", "0"},
 	{CONFIG_SECTION_TENANT, "managed", "yes", NULL, "true"},
 	{CONFIG_SECTION_TENANT, "roots", "/", NULL, "/no/such/directory"},
+	{CONFIG_SECTION_TENANT, "network_roots", "yes", NULL, "nfs"},
 	{CONFIG_SECTION_TENANT, "network", "none", "0", "host"},
 	{CONFIG_SECTION_TENANT, "durability", "fast", "1", "slow"},
 	{CONFIG_SECTION_TENANT, "readonly_paths", "/usr", NULL, "/usr/"},

@@ -124,8 +124,9 @@ static int check_policy(struct cell *cell)
 		return -SPAWNER_REFUSAL;
 	}
 	cell->readonly = policy_readonly_paths(maker->policy, cell->request->tenant);
-	return policy_check(maker->policy, cell->root, is_managed ? tenant : NULL, cell->request,
-		&cell->reason);
+	return policy_check(maker->policy, cell->root,
+		is_managed ? &(struct policy_managed){tenant, maker->ids->managed} : NULL,
+		cell->request, &cell->reason);
 }
 
 /* The worker opens them again, as who it is; but what is not there at all is said before anything

@@ -19,10 +19,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
-	bool managed;
+	bool managed, network_roots;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes;
@@ -34,6 +35,7 @@ struct policy {
 	struct config_files files;
 	struct policy_tenant *tenants;
 	size_t n_tenants;
+	bool system; /* a directory's owner is its workspace's id */
 };
 
 /* What a reading fills; the reader's host part points here. */
@@ -76,6 +78,36 @@ static void release_tenants(struct policy_tenant *tenants, size_t n)
 static void release_draft(struct draft *draft)
 {
 	release_tenants(draft->tenants, draft->n_tenants);
+}
+
+/*
+ * Whether the kernel itself keeps what is on the file system of @fd, and nobody else answers for
+ * it. What is not known here is not: FUSE, and whatever a network is behind. statfs(2)
+ */
+static bool is_local(int fd)
+{
+	static const uint32_t local[] = {
+		0xef53,     /* ext2, ext3, ext4 */
+		0x58465342, /* xfs */
+		0x9123683e, /* btrfs */
+		0xf2f52010, /* f2fs */
+		0x2fc12fc1, /* zfs */
+		0xca451a4e, /* bcachefs */
+		0x01021994, /* tmpfs */
+		0x858458f6, /* ramfs */
+		0x794c7630, /* overlay */
+		0x3153464a, /* jfs */
+		0x52654973, /* reiserfs */
+		0x3434,     /* nilfs2 */
+	};
+	struct statfs status;
+
+	if (fstatfs(fd, &status) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+		if ((uint32_t)status.f_type == local[i])
+			return true;
+	return false;
 }
 
 static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
@@ -141,7 +173,9 @@ static void add_root(struct config_reader *reader, struct root_list *list, const
 		return;
 	}
 	list->roots = grown;
-	grown[list->count++] = (struct tenant_root){TAKE_FD(fd), stat_buf.st_dev, stat_buf.st_ino};
+	grown[list->count] = (struct tenant_root){
+		.dev = stat_buf.st_dev, .ino = stat_buf.st_ino, .local = is_local(fd)};
+	grown[list->count++].fd = TAKE_FD(fd);
 }
 
 static void set_number(
@@ -180,6 +214,8 @@ void config_setting(struct config_reader *reader, const char *name, const char *
 		return;
 	if (strcmp(name, "managed") == 0)
 		tenant->managed = strcmp(value, "yes") == 0;
+	if (strcmp(name, "network_roots") == 0)
+		tenant->network_roots = strcmp(value, "yes") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(name, numbers[i].name) == 0)
 			set_number(reader, tenant, i, value);
@@ -254,28 +290,84 @@ int policy_read(struct policy *policy, bool only_roots)
 	if (r < 0)
 		return r;
 	release_tenants(policy->tenants, policy->n_tenants);
+	policy->system = only_roots;
 	policy->tenants = TAKE_PTR(draft.tenants);
 	policy->n_tenants = draft.n_tenants;
 	draft.n_tenants = 0;
 	return 0;
 }
 
+/* A root that a directory lies below. */
+struct root_search {
+	const struct policy_tenant *tenant;
+	const struct stat *on; /* the same file system as this; NULL: any */
+	const struct tenant_root **ret;
+};
+
 static bool is_root(const void *context, const struct stat *directory)
 {
-	const struct policy_tenant *tenant = context;
+	const struct root_search *search = context;
 
-	for (size_t i = 0; i < tenant->roots.count; i++)
-		if (tenant->roots.roots[i].dev == directory->st_dev &&
-			tenant->roots.roots[i].ino == directory->st_ino)
-			return true;
+	for (size_t i = 0; i < search->tenant->roots.count; i++) {
+		const struct tenant_root *root = &search->tenant->roots.roots[i];
+
+		if (root->dev != directory->st_dev || root->ino != directory->st_ino ||
+			(search->on && search->on->st_dev != root->dev))
+			continue;
+		*search->ret = root;
+		return true;
+	}
 	return false;
 }
 
-static bool may_have(const struct policy_tenant *tenant, int root, const char *managed_of)
+static const struct tenant_root *find_root(
+	const struct policy_tenant *tenant, int directory, const struct stat *on)
 {
-	if (managed_of)
-		return tenant->managed && strcmp(tenant->name, managed_of) == 0;
-	return directory_parents_any(root, is_root, tenant);
+	const struct tenant_root *found = NULL;
+	const struct root_search search = {tenant, on, &found};
+
+	return directory_parents_any(directory, is_root, &search) ? found : NULL;
+}
+
+static bool may_have(
+	const struct policy_tenant *tenant, int root, const struct policy_managed *managed)
+{
+	if (managed)
+		return tenant->managed && strcmp(tenant->name, managed->tenant) == 0;
+	return find_root(tenant, root, NULL);
+}
+
+/*
+ * The owner of @root becomes the id of a workspace, so whoever can say who that is must be trusted:
+ * the file system that the tenant's root, or the state directory, is on, and only if it is a local
+ * one or the configuration believes it. NULL: it may be believed; otherwise why not.
+ */
+static const char *disbelieves_owner(
+	const struct policy_tenant *tenant, int root, const struct policy_managed *managed)
+{
+	const struct tenant_root *above;
+	struct stat status, top;
+	bool local;
+
+	if (fstat(root, &status) < 0)
+		return "the directory's owner cannot be read";
+	if (managed) {
+		if (fstat(managed->directory, &top) < 0 || top.st_dev != status.st_dev)
+			return "the managed workspace is on another file system than the state "
+			       "directory";
+		local = is_local(managed->directory);
+	} else {
+		above = find_root(tenant, root, &status);
+		if (!above)
+			return "the directory is on another file system than the tenant's root "
+			       "above it, which does not answer for its owner: make the place "
+			       "where that is mounted a root of its own";
+		local = above->local;
+	}
+	return local || tenant->network_roots
+		       ? NULL
+		       : "it is on a network or FUSE file system, whose server would choose the "
+			 "workspace's id: network_roots = yes trusts it with that";
 }
 
 static bool may_use(const struct policy_tenant *tenant, const struct workspace_limits *limits)
@@ -290,20 +382,26 @@ static bool may_use(const struct policy_tenant *tenant, const struct workspace_l
 	       limits->file_size_bytes <= tenant->file_size_bytes;
 }
 
-int policy_check(const struct policy *policy, int root, const char *managed_of,
+int policy_check(const struct policy *policy, int root, const struct policy_managed *managed,
 	const struct spawner_open *request, const char **ret_reason)
 {
 	if (!policy)
 		return 0;
 	*ret_reason = "no tenant of the configuration has this directory";
 	for (size_t i = 0; i < policy->n_tenants; i++) {
-		if (request->tenant[0] && strcmp(policy->tenants[i].name, request->tenant) != 0)
+		const struct policy_tenant *tenant = &policy->tenants[i];
+		const char *reason;
+
+		if (request->tenant[0] && strcmp(tenant->name, request->tenant) != 0)
 			continue;
-		if (!may_have(&policy->tenants[i], root, managed_of))
+		if (!may_have(tenant, root, managed))
 			continue;
-		if (may_use(&policy->tenants[i], &request->limits))
+		reason = policy->system ? disbelieves_owner(tenant, root, managed) : NULL;
+		if (!reason && may_use(tenant, &request->limits))
 			return 0;
-		*ret_reason = "its tenant's configuration allows no limits as high as these";
+		*ret_reason = reason ? reason
+				     : "its tenant's configuration allows no limits as high as "
+				       "these";
 	}
 	return -SPAWNER_REFUSAL;
 }

@@ -23,13 +23,20 @@ int policy_open(const char *path, struct policy **ret);
  */
 int policy_read(struct policy *policy, bool only_roots);
 
+/* Of a directory that is a managed workspace by its place. */
+struct policy_managed {
+	const char *tenant; /* whose */
+	int directory;      /* where managed workspaces lie */
+};
+
 /**
  * Whether a tenant, the one that @request names if it does, may have the directory @root (O_PATH)
- * as a workspace with the limits of @request. @managed_of: the tenant whose managed workspace it is
- * by its place, or NULL. 0, or -SPAWNER_REFUSAL and why in @ret_reason (static storage). Without a
- * policy (NULL), 0.
+ * as a workspace with the limits of @request, and in system mode whether whoever says whose it is
+ * may do so: the file system of the tenant's root, which must be a local one unless the tenant has
+ * network_roots. @managed: of a managed workspace, or NULL. 0, or -SPAWNER_REFUSAL and why in
+ * @ret_reason (static storage). Without a policy (NULL), 0.
  */
-int policy_check(const struct policy *policy, int root, const char *managed_of,
+int policy_check(const struct policy *policy, int root, const struct policy_managed *managed,
 	const struct spawner_open *request, const char **ret_reason);
 
 /** The directories, one a line, that the tenant called @name shows its commands read-only: "" for
