@@ -32,7 +32,7 @@ struct level {
 struct tree_extract {
 	struct tree_extract_limits limits;
 	struct tree_extract_result result;
-	uint64_t entries, bytes;                   /* that were announced */
+	uint64_t entries, bytes;                   /* that were announced, or had to be made */
 	struct level levels[LIMIT_TREE_DEPTH + 1]; /* the first is the root, which stays as it is */
 	size_t depth;                              /* of the last one */
 	bool skipping;                             /* the entry at hand is left out */
@@ -129,8 +129,34 @@ static int open_directory(int parent, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Goes down into @name, which is made if @makes. 0 or -errno. */
-static int enter(struct tree_extract *tree, const char *name, bool makes)
+/* Counts one more file, directory or link. 0, or -EFBIG past the limit. */
+static int count_one(struct tree_extract *tree)
+{
+	if (tree->entries < tree->limits.files) {
+		tree->entries++;
+		return 0;
+	}
+	complain("there are more than %" PRIu64 " files; --max-files allows more",
+		tree->limits.files);
+	return -EFBIG;
+}
+
+/* What a directory that is missing is: no matter, to be made, or to be made and counted, as no
+ * entry has announced it. */
+enum missing { MISSING_FAILS, MISSING_IS_MADE, MISSING_IS_COUNTED };
+
+/* Makes the directory @name, which is missing as far as we know. */
+static int make_missing(struct tree_extract *tree, const char *name, enum missing missing)
+{
+	int r = missing == MISSING_IS_COUNTED ? count_one(tree) : 0;
+
+	if (r == 0 && mkdirat(tree->levels[tree->depth].fd, name, 0777) < 0 && errno != EEXIST)
+		r = -errno;
+	return r;
+}
+
+/* Goes down into @name. 0 or -errno. */
+static int enter(struct tree_extract *tree, const char *name, enum missing missing)
 {
 	struct level *level = &tree->levels[tree->depth + 1];
 	int parent = tree->levels[tree->depth].fd;
@@ -139,10 +165,10 @@ static int enter(struct tree_extract *tree, const char *name, bool makes)
 	if (tree->depth == LIMIT_TREE_DEPTH)
 		return -ENAMETOOLONG;
 	*level = (struct level){.fd = open_directory(parent, name)};
-	if (level->fd == -ENOENT && makes) {
-		if (mkdirat(parent, name, 0777) < 0 && errno != EEXIST)
-			return -errno;
-		level->fd = open_directory(parent, name);
+	if (level->fd == -ENOENT && missing != MISSING_FAILS) {
+		int r = make_missing(tree, name, missing);
+
+		level->fd = r < 0 ? r : open_directory(parent, name);
 	}
 	if (level->fd < 0)
 		return level->fd;
@@ -153,7 +179,7 @@ static int enter(struct tree_extract *tree, const char *name, bool makes)
 		return -ENOMEM;
 	}
 	/* One of an earlier run that is not writable, as it was meant to be in the end. */
-	if (makes && (status.st_mode & 0700) != 0700 &&
+	if (missing != MISSING_FAILS && (status.st_mode & 0700) != 0700 &&
 		fchmod(level->fd, (status.st_mode & 0777) | 0700) == 0) {
 		level->mode = status.st_mode & 0777;
 		level->restores = true;
@@ -169,11 +195,11 @@ static bool is_below(const char *name, size_t len)
 
 /*
  * Goes to the directory that @path lies in, and stores its last component: "" for the root itself.
- * @makes: directories that are missing are made. 0; -EXDEV: the path does not stay below; or
- * -errno.
+ * @missing: what is done about directories that are missing. 0; -EXDEV: the path does not stay
+ * below; -EFBIG: there are too many, which has been said; or -errno.
  */
-static int go_to(
-	struct tree_extract *tree, const char *path, bool makes, char ret_name[NAME_MAX + 1])
+static int go_to(struct tree_extract *tree, const char *path, enum missing missing,
+	char ret_name[NAME_MAX + 1])
 {
 	size_t depth = 0;
 	char name[NAME_MAX + 1] = "";
@@ -192,7 +218,7 @@ static int go_to(
 				if (depth < tree->depth &&
 					strcmp(tree->levels[depth + 1].name, name) != 0)
 					leave_to(tree, depth);
-				r = depth < tree->depth ? 0 : enter(tree, name, makes);
+				r = depth < tree->depth ? 0 : enter(tree, name, missing);
 				if (r < 0)
 					return r;
 				depth++;
@@ -223,7 +249,7 @@ static int make_directory(struct tree_extract *tree, const struct tar_entry *ent
 	/* The root is the caller's: a workspace does not say who may use it. */
 	if (tree->name[0] == '\0')
 		return 0;
-	r = enter(tree, tree->name, true);
+	r = enter(tree, tree->name, MISSING_IS_MADE);
 	if (r < 0)
 		return r;
 	level = &tree->levels[tree->depth];
@@ -312,11 +338,10 @@ static int make_link(struct tree_extract *tree, const struct tar_entry *entry)
 /* Counts @entry in. 0, or -EFBIG past a limit. */
 static int count(struct tree_extract *tree, const struct tar_entry *entry)
 {
-	if (++tree->entries > tree->limits.files) {
-		complain("there are more than %" PRIu64 " files; --max-files allows more",
-			tree->limits.files);
-		return -EFBIG;
-	}
+	int r = count_one(tree);
+
+	if (r < 0)
+		return r;
 	if (entry->size > tree->limits.bytes - tree->bytes) {
 		complain("the files have more than %" PRIu64 " bytes; --max-size allows more",
 			tree->limits.bytes);
@@ -353,7 +378,9 @@ int tree_extract_begin(void *context, const struct tar_entry *entry)
 	r = count(tree, entry);
 	if (r < 0)
 		return r;
-	r = go_to(tree, entry->path, true, tree->name);
+	r = go_to(tree, entry->path, MISSING_IS_COUNTED, tree->name);
+	if (r == -EFBIG)
+		return r;
 	if (r == -EXDEV || (r == 0 && tree->name[0] == '\0' && entry->type != TAR_DIRECTORY)) {
 		leave_out(tree, entry->path, "a name that leads out of the directory; left out");
 		return 0;
@@ -442,8 +469,8 @@ bool tree_extract_has(struct tree_extract *tree, const struct tar_entry *entry)
 {
 	struct stat status;
 
-	return entry->type == TAR_FILE && go_to(tree, entry->path, false, tree->name) == 0 &&
-	       tree->name[0] != '\0' &&
+	return entry->type == TAR_FILE &&
+	       go_to(tree, entry->path, MISSING_FAILS, tree->name) == 0 && tree->name[0] != '\0' &&
 	       fstatat(parent_fd(tree), tree->name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       S_ISREG(status.st_mode) && (uint64_t)status.st_size == entry->size &&
 	       (status.st_mode & 0777) == (entry->mode & 0777) &&

@@ -279,6 +279,25 @@ def test_bombs(target, words, members, word):
     target.check()
 
 
+@pytest.mark.parametrize("members", [
+    [member(f"{i}/" + "d/" * 50 + "f") for i in range(9)],
+    [member("d/" * 50 + "f")],
+    [member(f"{i}/b/../../../../x") for i in range(9)],
+    [member(f"{i}/b/c/x", type=tarfile.LNKTYPE, linkname="f") for i in range(9)]],
+    ids=["beside", "below", "left-out", "hard-links"])
+def test_directories_that_no_entry_announces_count(target, members):
+    done = target.get(listing("x"), archive(*members), "--max-files=10")
+    assert done.returncode == 1 and "--max-files" in done.stderr
+    assert sum(len(names) + len(files) for _, names, files in os.walk(target.into)) <= 10
+    target.check()
+
+
+def test_a_directory_counts_once(target):
+    members = [member("a", type=tarfile.DIRTYPE), member("a/b", type=tarfile.DIRTYPE), member("a/b/c")]
+    assert target.get(listing("x"), archive(*members), "--max-files=3").returncode == 0
+    assert (target.into / "a/b/c").exists()
+
+
 def test_a_file_that_claims_to_be_huge(target):
     """Its size is believed before anything is written."""
     info, _ = member("huge")
