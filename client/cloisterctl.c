@@ -10,6 +10,7 @@
 #include "client/ctl_print.h"
 #include "client/ctl_top.h"
 #include "client/reply.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 
 #include <errno.h>
@@ -153,7 +154,7 @@ static void print_event(struct cloister *cloister, const char *method,
 	(void)method;
 	(void)userdata;
 	if (text)
-		puts(text);
+		terminal_put_json(text);
 	if (fflush(stdout) != 0)
 		cloister_close(cloister);
 }
@@ -186,7 +187,7 @@ static int print_result(const struct wish *wish, const struct cloister_message *
 	int status = STATUS_OK;
 
 	if (wish->json)
-		puts(json_object_to_json_string_ext(result, PRINTED_JSON));
+		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
 	else
 		wish->subcommand->print(result);
 	if (wish->subcommand->print == print_selftest && !selftest_has_passed(result))

@@ -4,6 +4,7 @@
 #include "client/command.h"
 #include "client/reply.h"
 #include "client/session.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 
 #include <json-c/json.h>
@@ -55,7 +56,7 @@ static int print_observation(const struct cloister_message *reply)
 		complain("out of memory");
 		return STATUS_OWN_FAILURE;
 	}
-	puts(observation);
+	terminal_put_json(observation);
 	/* With the option reply=message the message is the success. */
 	return cloister_succeeded(reply) ? STATUS_OK : STATUS_TOOL_FAILED;
 }

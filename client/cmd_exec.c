@@ -11,6 +11,7 @@
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/shell_words.h"
+#include "client/terminal_text.h"
 #include "common/base64.h"
 #include "common/cleanup.h"
 
@@ -32,7 +33,7 @@ static int pass_on(struct remote *remote, enum cloister_stream stream, const voi
 
 static void print_line(struct json_object *line)
 {
-	puts(json_object_to_json_string_ext(
+	terminal_put_json(json_object_to_json_string_ext(
 		line, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	fflush(stdout);
 	json_object_put(line);

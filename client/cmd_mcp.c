@@ -6,8 +6,10 @@
  */
 #include "client/command.h"
 #include "client/session.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/utf8.h"
 #include "libcloister/cloister.h"
 
 #include <errno.h>
@@ -80,6 +82,19 @@ static void *pass_input(void *context)
 	return NULL;
 }
 
+/* For a program byte for byte; for a person's terminal as the other commands print JSON. Returns
+ * how many bytes at the end are kept for the next time, or -EPIPE. */
+static ssize_t write_output(const char *data, size_t len)
+{
+	size_t kept;
+
+	if (!isatty(STDOUT_FILENO))
+		return write_all(STDOUT_FILENO, data, len) ? 0 : -EPIPE;
+	kept = utf8_incomplete_tail((struct text){data, len});
+	terminal_print_json(stdout, (struct text){data, len - kept});
+	return fflush(stdout) == 0 ? (ssize_t)kept : -EPIPE;
+}
+
 /*
  * Until cloisterd closes the connection, which it does when all is answered, or a little after the
  * end of our input: what still runs then is ended by our leaving.
@@ -92,6 +107,7 @@ static int pass_output(int socket, int end)
 		{.fd = end, .events = POLLIN},
 	};
 	int64_t left_ms = -1;
+	ssize_t kept = 0;
 
 	for (;;) {
 		int n = poll(fds, ARRAY_SIZE(fds), (int)left_ms);
@@ -107,9 +123,15 @@ static int pass_output(int socket, int end)
 		}
 		if (!fds[0].revents)
 			continue;
-		len = read_some(socket, buffer, sizeof(buffer));
-		if (len > 0 && write_all(STDOUT_FILENO, buffer, (size_t)len))
+		len = read_some(socket, buffer + kept, sizeof(buffer) - (size_t)kept);
+		if (len > 0) {
+			len += kept;
+			kept = write_output(buffer, (size_t)len);
+		}
+		if (len > 0 && kept >= 0) {
+			memmove(buffer, buffer + len - kept, (size_t)kept);
 			continue;
+		}
 		if (len <= 0 && left_ms < 0 && poll(&fds[1], 1, 0) == 0) {
 			complain("cloisterd closed the connection");
 			return STATUS_NO_SERVICE;

@@ -4,6 +4,7 @@
 #include "client/command.h"
 #include "client/reply.h"
 #include "client/session.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 
 #include <json-c/json.h>
@@ -16,7 +17,7 @@ static int print_tools(const struct cloister_message *reply)
 
 	if (!definitions)
 		return reply_complain(reply);
-	puts(definitions);
+	terminal_put_json(definitions);
 	return STATUS_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "client/complain.h"
 
 #include "client/terminal.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 
 #include <json-c/json.h>
@@ -32,7 +33,7 @@ static void print_json(const char *code, const char *message)
 	json_object_object_add(error, "code", json_object_new_string(code));
 	json_object_object_add(error, "message", json_object_new_string(message));
 	json_object_object_add(document, "error", error);
-	puts(json_object_to_json_string_ext(
+	terminal_put_json(json_object_to_json_string_ext(
 		document, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(document);
 }
@@ -46,9 +47,12 @@ static void print(const char *code, const char *format, va_list arguments)
 		message = NULL;
 	if (as_json)
 		print_json(code, message ? message : "out of memory");
-	else
-		fprintf(stderr, "%s%s:%s %s\n", colours ? "\x1b[1;31m" : "", name,
-			colours ? "\x1b[0m" : "", message ? message : "out of memory");
+	else {
+		fprintf(stderr, "%s%s:%s ", colours ? "\x1b[1;31m" : "", name,
+			colours ? "\x1b[0m" : "");
+		terminal_print(stderr, text_from(message ? message : "out of memory"));
+		fputc('\n', stderr);
+	}
 }
 
 void complain(const char *format, ...)

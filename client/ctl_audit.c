@@ -6,6 +6,7 @@
 #include "client/ctl_audit.h"
 
 #include "client/command.h"
+#include "client/terminal_text.h"
 #include "common/chain/audit_chain.h"
 #include "common/cleanup.h"
 
@@ -38,7 +39,7 @@ struct verification {
 
 static void print_json(struct json_object *document)
 {
-	puts(json_object_to_json_string_ext(
+	terminal_put_json(json_object_to_json_string_ext(
 		document, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(document);
 }

@@ -10,6 +10,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct ctl_column workspace_columns[] = {
 	{"tenant", "TENANT", CTL_TEXT},
@@ -61,7 +62,8 @@ static void print_states(struct json_object *states)
 	if (!json_object_is_type(states, json_type_object))
 		return;
 	json_object_object_foreach (states, name, count) {
-		printf("%s%lld %s", separator, (long long)json_object_get_int64(count), name);
+		printf("%s%lld ", separator, (long long)json_object_get_int64(count));
+		terminal_print(stdout, text_from(name));
 		separator = ", ";
 	}
 	putchar('\n');
@@ -197,12 +199,14 @@ void print_doctor(struct json_object *result)
 	}
 }
 
-/* For machines: as it is. */
+/* For machines: as it is, but for a person who looks at it. */
 void print_metrics(struct json_object *result)
 {
 	const char *text = json_object_get_string(member(result, "text"));
 
-	if (text)
+	if (text && isatty(STDOUT_FILENO))
+		terminal_print(stdout, text_from(text));
+	else if (text)
 		fputs(text, stdout);
 }
 

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#define ESCAPE_MAX 12 /* \u{10ffff} and a NUL */
+#include <string.h>
 
 /* Of at most four bytes that are one valid sequence, RFC 3629. */
 static uint32_t decode(const unsigned char *bytes, size_t len)
@@ -22,71 +21,152 @@ static uint32_t decode(const unsigned char *bytes, size_t len)
 	return character;
 }
 
+/* What is neither a control nor a surrogate nor, as Unicode has it (Default_Ignorable_Code_Point),
+ * invisible, nor changes the direction of writing. */
 static bool is_shown(uint32_t character)
 {
 	static const struct {
 		uint32_t first, last;
 	} hidden[] = {
-		{0x00, 0x1f}, {'\\', '\\'}, {0x7f, 0x9f}, /* DEL and C1 */
-		{0xad, 0xad},                             /* soft hyphen */
-		{0x61c, 0x61c}, {0x180e, 0x180e},
-		{0x200b, 0x200f},   /* zero width, and marks of direction */
-		{0x2028, 0x202e},   /* separators, and overrides of direction */
-		{0x2060, 0x206f},   /* invisible, and isolates */
-		{0xfe00, 0xfe0f},   /* variation selectors */
-		{0xfeff, 0xfeff},   /* byte order mark */
-		{0xfff9, 0xfffb},   /* interlinear annotation */
-		{0xe0000, 0xe0fff}, /* tags */
+		{0x00, 0x1f}, {0x7f, 0x9f}, /* DEL and C1 */
+		{0xad, 0xad},               /* soft hyphen */
+		{0x34f, 0x34f}, {0x61c, 0x61c}, {0x115f, 0x1160}, {0x17b4, 0x17b5},
+		{0x180b, 0x180f}, {0x200b, 0x200f}, /* zero width, and marks of direction */
+		{0x2028, 0x202e},                   /* separators, and overrides of direction */
+		{0x2060, 0x206f},                   /* invisible, and isolates */
+		{0x3164, 0x3164}, {0xfe00, 0xfe0f}, /* variation selectors */
+		{0xfeff, 0xfeff},                   /* byte order mark */
+		{0xffa0, 0xffa0}, {0xfff0, 0xfffb}, /* interlinear annotation */
+		{0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}, /* tags */
 	};
 
+	if (character >= ' ' && character < 0x7f)
+		return character != '\\';
 	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
 		if (character >= hidden[i].first && character <= hidden[i].last)
 			return false;
 	return true;
 }
 
-static size_t escape(uint32_t character, char *out)
+static void escape(FILE *stream, uint32_t character)
 {
 	if (character == '\\')
-		return (size_t)snprintf(out, ESCAPE_MAX, "\\\\");
-	if (character == '\n')
-		return (size_t)snprintf(out, ESCAPE_MAX, "\\n");
-	if (character == '\t')
-		return (size_t)snprintf(out, ESCAPE_MAX, "\\t");
-	if (character < 0x80)
-		return (size_t)snprintf(out, ESCAPE_MAX, "\\x%02x", (unsigned)character);
-	return (size_t)snprintf(out, ESCAPE_MAX, "\\u{%x}", (unsigned)character);
+		fputs("\\\\", stream);
+	else if (character == '\n')
+		fputs("\\n", stream);
+	else if (character == '\t')
+		fputs("\\t", stream);
+	else if (character < 0x80)
+		fprintf(stream, "\\x%02x", (unsigned)character);
+	else
+		fprintf(stream, "\\u{%x}", (unsigned)character);
+}
+
+/* RFC 8259, section 7. */
+static void escape_json(FILE *stream, uint32_t character)
+{
+	if (character < 0x10000)
+		fprintf(stream, "\\u%04x", (unsigned)character);
+	else
+		fprintf(stream, "\\u%04x\\u%04x", 0xd7c0 + (unsigned)(character >> 10),
+			0xdc00 + (unsigned)(character & 0x3ff));
+}
+
+static void escape_byte(FILE *stream, unsigned char byte)
+{
+	fprintf(stream, "\\x%02x", byte);
+}
+
+/* JSON has no way to write a byte that is no character. */
+static void replace_byte(FILE *stream, unsigned char byte)
+{
+	(void)byte;
+	fputs("\\ufffd", stream);
+}
+
+struct style {
+	const char *kept; /* of the hidden characters */
+	void (*character)(FILE *stream, uint32_t character);
+	void (*byte)(FILE *stream, unsigned char byte); /* of invalid UTF-8 */
+};
+
+/* How many bytes at the beginning of @text are one character that stands for itself, or 0. */
+static size_t plain_character(struct text text, const struct style *style)
+{
+	struct utf8_sequence sequence = utf8_sequence(text);
+	uint32_t character;
+
+	if (sequence.have != sequence.need)
+		return 0;
+	character = decode((const unsigned char *)text.data, sequence.have);
+	return is_shown(character) || (character != 0 && character < 0x80 &&
+					      strchr(style->kept, (int)character))
+		       ? sequence.have
+		       : 0;
+}
+
+static void print(FILE *stream, struct text rest, const struct style *style)
+{
+	while (rest.len > 0) {
+		struct utf8_sequence sequence;
+		size_t plain = 0, len = 0;
+
+		do
+			plain += len;
+		while (plain < rest.len &&
+			(len = plain_character(
+				 (struct text){rest.data + plain, rest.len - plain}, style)) > 0);
+		fwrite(rest.data, 1, plain, stream);
+		rest.data += plain;
+		rest.len -= plain;
+		if (rest.len == 0)
+			return;
+		sequence = utf8_sequence(rest);
+		if (sequence.have == sequence.need)
+			style->character(
+				stream, decode((const unsigned char *)rest.data, sequence.have));
+		for (size_t i = 0; sequence.have != sequence.need && i < sequence.have; i++)
+			style->byte(stream, (unsigned char)rest.data[i]);
+		rest.data += sequence.have;
+		rest.len -= sequence.have;
+	}
 }
 
 char *terminal_text(const char *text)
 {
-	struct text rest = text_from(text);
-	char *result = malloc(rest.len * ESCAPE_MAX + 1);
-	size_t used = 0;
+	static const struct style style = {"", escape, escape_byte};
+	char *result = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&result, &size);
 
-	if (!result)
+	if (!stream)
 		return NULL;
-	while (rest.len > 0) {
-		struct utf8_sequence sequence = utf8_sequence(rest);
-		const unsigned char *bytes = (const unsigned char *)rest.data;
-		bool valid = sequence.have == sequence.need;
-		uint32_t character = valid ? decode(bytes, sequence.have) : 0;
-
-		if (!valid) {
-			for (size_t i = 0; i < sequence.have; i++)
-				used += (size_t)snprintf(
-					result + used, ESCAPE_MAX, "\\x%02x", bytes[i]);
-		} else if (is_shown(character)) {
-			memcpy(result + used, rest.data, sequence.have);
-			used += sequence.have;
-		} else {
-			used += escape(character, result + used);
-		}
-		rest.data += sequence.have;
-		rest.len -= sequence.have;
+	print(stream, text_from(text), &style);
+	if (ferror(stream) || fclose(stream) != 0) {
+		free(result);
+		return NULL;
 	}
-	result[used] = '\0';
 	return result;
+}
+
+void terminal_print(FILE *stream, struct text text)
+{
+	static const struct style style = {"\\\n\t", escape, escape_byte};
+
+	print(stream, text, &style);
+}
+
+void terminal_print_json(FILE *stream, struct text json)
+{
+	static const struct style style = {"\\\n\t", escape_json, replace_byte};
+
+	print(stream, json, &style);
+}
+
+void terminal_put_json(const char *json)
+{
+	terminal_print_json(stdout, text_from(json));
+	putchar('\n');
 }
 
 size_t terminal_width(const char *text)

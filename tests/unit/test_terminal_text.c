@@ -47,6 +47,49 @@ static void test_table(void **state)
 	}
 }
 
+/* What @print writes of @text; malloc'ed. */
+static char *printed(void (*print)(FILE *stream, struct text text), struct text text)
+{
+	char *result;
+	size_t size;
+	FILE *stream = open_memstream(&result, &size);
+
+	assert_non_null(stream);
+	print(stream, text);
+	fclose(stream);
+	return result;
+}
+
+static void test_print(void **state)
+{
+	static const struct {
+		struct text text;
+		const char *shown, *json;
+	} rows[] = {
+		{TEXT_LITERAL(""), "", ""},
+		{TEXT_LITERAL("a\\n\n\tb"), "a\\n\n\tb", "a\\n\n\tb"},
+		{TEXT_LITERAL("\xc3\xa9\xf0\x9f\x98\x80"), "\xc3\xa9\xf0\x9f\x98\x80",
+			"\xc3\xa9\xf0\x9f\x98\x80"},
+		{TEXT_LITERAL("\x1b[m\r"), "\\x1b[m\\x0d", "\\u001b[m\\u000d"},
+		{TEXT_LITERAL("\x7f\xc2\x9b"), "\\x7f\\u{9b}", "\\u007f\\u009b"},
+		{TEXT_LITERAL("a\xe2\x80\xae"
+			      "b"),
+			"a\\u{202e}b", "a\\u202eb"},
+		{TEXT_LITERAL("\xf3\xa0\x80\xa1"), "\\u{e0021}", "\\udb40\\udc21"},
+		{TEXT_LITERAL("a\x9b\xe2\x82"), "a\\x9b\\xe2\\x82", "a\\ufffd\\ufffd\\ufffd"},
+		{TEXT_LITERAL("a\0b"), "a\\x00b", "a\\u0000b"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_free_ char *shown = printed(terminal_print, rows[i].text);
+		_cleanup_free_ char *json = printed(terminal_print_json, rows[i].text);
+
+		assert_string_equal(shown, rows[i].shown);
+		assert_string_equal(json, rows[i].json);
+	}
+}
+
 /* No byte and no pair of bytes becomes a control character. */
 static void test_all_pairs(void **state)
 {
@@ -73,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_print),
 		cmocka_unit_test(test_all_pairs),
 		cmocka_unit_test(test_width),
 	};
