@@ -12,6 +12,7 @@
 #include "client/reply.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/socket_peer.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -81,10 +82,27 @@ static void print_usage(FILE *stream)
 		stream);
 }
 
+/* Where nobody has named it: as cloister_open() does without a path. */
+static int find_at(const char *path, struct cloister **ret_cloister)
+{
+	struct cloister *found;
+	int r = cloister_open(path, &found);
+
+	if (r < 0)
+		return r;
+	if (!socket_peer_is_believed(cloister_fd(found))) {
+		cloister_close(found);
+		return -EPERM;
+	}
+	*ret_cloister = found;
+	return 0;
+}
+
 /* Where cloisterd may listen. -ENOENT: nobody answers at any of the usual places. */
 static int connect_to_control(const char *named, struct cloister **ret_cloister)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	bool stranger = false;
 	char path[PATH_MAX];
 	int r;
 
@@ -100,17 +118,20 @@ static int connect_to_control(const char *named, struct cloister **ret_cloister)
 	}
 	if (runtime && *runtime == '/') {
 		snprintf(path, sizeof(path), "%s/cloister/control.sock", runtime);
-		if (cloister_open(path, ret_cloister) == 0)
+		r = find_at(path, ret_cloister);
+		if (r == 0)
 			return 0;
+		stranger = r == -EPERM;
 	}
-	r = cloister_open("/run/cloister/control.sock", ret_cloister);
+	r = find_at(SERVICE_SOCKET_DIRECTORY "/control.sock", ret_cloister);
 	if (r < 0)
 		complain_code("NO_SERVICE",
 			"no service answers at %s%s/run/cloister/control.sock (%s): start one with "
 			"`systemctl start cloister` or as yourself with `cloisterd`, or name its "
-			"socket with --socket PATH",
+			"socket with --socket PATH%s",
 			runtime && *runtime == '/' ? path : "",
-			runtime && *runtime == '/' ? ", " : "", strerror(-r));
+			runtime && *runtime == '/' ? ", " : "", strerror(-r),
+			stranger || r == -EPERM ? ". Another user's socket was passed over" : "");
 	return r;
 }
 

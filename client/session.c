@@ -77,9 +77,11 @@ static int connect_session(const struct invocation *invocation, const char *name
 			"/run/cloister/agent.sock, and the managed workspace '%s' needs one: start "
 			"`systemctl start cloister`, or `cloisterd` as yourself. A directory "
 			"needs none: "
-			"--workspace ./%s starts a private one",
+			"--workspace ./%s starts a private one%s",
 			runtime && *runtime == '/' ? "$XDG_RUNTIME_DIR/cloister/agent.sock, " : "",
-			(unsigned)geteuid(), name, name);
+			(unsigned)geteuid(), name, name,
+			r == -EPERM ? ". Another user's socket was passed over: --socket takes it"
+				    : "");
 	else if (r < 0)
 		r = start_private(directory, session);
 	return r;

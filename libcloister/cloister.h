@@ -94,8 +94,10 @@ typedef void cloister_notification_handler(struct cloister *cloister, const char
 /**
  * Connects to the service that listens at @path. NULL: at the first of $CLOISTER_SOCKET,
  * $XDG_RUNTIME_DIR/cloister/agent.sock, /run/user/UID/cloister/agent.sock and
- * /run/cloister/agent.sock where one answers; -ENOENT: at none. Waits at most 10 seconds where
- * more connect than the service accepts, then -EAGAIN.
+ * /run/cloister/agent.sock where one answers; -ENOENT: at none. Whoever serves a path that is
+ * named, by @path or $CLOISTER_SOCKET, is believed; at the other places only root, the caller
+ * and the owner of /run/cloister are; -EPERM: nobody else answered there. Waits at most 10 seconds
+ * where more connect than the service accepts, then -EAGAIN.
  */
 int cloister_open(const char *path, struct cloister **ret_cloister);
 

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/socket_peer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -65,11 +66,29 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 	return r;
 }
 
+/* Where nobody has named it: 0, or -EPERM for a stranger's socket, or why there is none. */
+static int find_at(const char *path, struct cloister **ret_cloister)
+{
+	struct cloister *found;
+	int r = connect_to(path, &found);
+
+	if (r < 0)
+		return r;
+	if (!socket_peer_is_believed(found->fd)) {
+		cloister_close(found);
+		return -EPERM;
+	}
+	*ret_cloister = found;
+	return 0;
+}
+
 int cloister_open(const char *path, struct cloister **ret_cloister)
 {
 	const char *named = secure_getenv("CLOISTER_SOCKET");
 	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	char place[PATH_MAX];
+	bool stranger = false;
+	int r;
 
 	if (path)
 		return connect_to(path, ret_cloister);
@@ -77,13 +96,20 @@ int cloister_open(const char *path, struct cloister **ret_cloister)
 		return 0;
 	if (runtime && *runtime == '/') {
 		snprintf(place, sizeof(place), "%s/cloister/agent.sock", runtime);
-		if (connect_to(place, ret_cloister) == 0)
+		r = find_at(place, ret_cloister);
+		if (r == 0)
 			return 0;
+		stranger = r == -EPERM;
 	}
 	snprintf(place, sizeof(place), "/run/user/%u/cloister/agent.sock", (unsigned)geteuid());
-	if (connect_to(place, ret_cloister) == 0)
+	r = find_at(place, ret_cloister);
+	if (r == 0)
 		return 0;
-	return connect_to("/run/cloister/agent.sock", ret_cloister) == 0 ? 0 : -ENOENT;
+	stranger |= r == -EPERM;
+	r = find_at(SERVICE_SOCKET_DIRECTORY "/agent.sock", ret_cloister);
+	if (r == 0)
+		return 0;
+	return stranger || r == -EPERM ? -EPERM : -ENOENT;
 }
 
 void cloister_close(struct cloister *cloister)
