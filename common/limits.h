@@ -130,6 +130,18 @@
 #define LIMIT_OPEN_FILES      4096
 #define LIMIT_FILE_SIZE_BYTES (16 * GIB)
 #define LIMIT_DATA_BYTES      (8 * GIB)
+/*
+ * What the kernel counts for the user that cloister runs as, and so for all workspaces together:
+ * what each may take of it. supervisor/shared_budgets.h has them beside what the host gives that
+ * user.
+ */
+#define LIMIT_INOTIFY_INSTANCES 16          /* inotify(7) */
+#define LIMIT_INOTIFY_WATCHES   8192        /* likewise */
+#define LIMIT_PENDING_SIGNALS   1024        /* POSIX timers too: timer_create(2) */
+#define LIMIT_QUEUE_BYTES       (256 * KIB) /* POSIX message queues: mq_overview(7) */
+#define LIMIT_TERMINALS         64          /* pty(7) */
+/* Of each command one; those of ended ones are counted a little longer. namespaces(7) */
+#define LIMIT_COMMAND_NAMESPACES 1024
 
 /* And where cgroups are delegated (supervisor/cgroup.c), cgroups(7). */
 #define LIMIT_WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */

@@ -383,7 +383,7 @@ static void start(struct daemon *daemon)
 	int r;
 
 	tzset(); /* reads a file, which the log would do later */
-	startup_raise_file_limit();
+	startup_raise_limits();
 	startup_keep_memory();
 	peer_auth_init();
 	settle_config(daemon);

@@ -106,14 +106,17 @@ void startup_close_inherited(unsigned keep)
 	close_range(STDERR_FILENO + 1 + keep, ~0U, 0);
 }
 
-void startup_raise_file_limit(void)
+void startup_raise_limits(void)
 {
+	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE};
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (getrlimit((__rlimit_resource_t)limits[i], &limit) < 0)
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit((__rlimit_resource_t)limits[i], &limit);
+	}
 }
 
 void startup_come_first(void)

@@ -26,8 +26,12 @@ void startup_reset_signals(void);
  * /dev/null where one of the three is missing. */
 void startup_close_inherited(unsigned keep);
 
-/** Raises RLIMIT_NOFILE to what is allowed: each workspace takes six descriptors. */
-void startup_raise_file_limit(void);
+/**
+ * Raises to what is allowed RLIMIT_NOFILE, since each workspace takes six descriptors, and what the
+ * kernel counts for all workspaces together, RLIMIT_SIGPENDING and RLIMIT_MSGQUEUE: each has its
+ * own share of them (worker/commands/worker_setup.c).
+ */
+void startup_raise_limits(void);
 
 /**
  * Before root is left, if it is root: calls pass through cloisterd and files processes, which come

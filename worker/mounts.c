@@ -96,7 +96,7 @@ int mount_new_mqueue(int *ret_fd)
 	return fs < 0 ? -errno : create_and_mount(fs, NEVER_EXECUTED, ret_fd);
 }
 
-int mount_new_devpts(int *ret_fd)
+int mount_new_devpts(uint64_t terminals, int *ret_fd)
 {
 	_cleanup_close_ int fs = fsopen("devpts", FSOPEN_CLOEXEC);
 	int r;
@@ -107,6 +107,8 @@ int mount_new_devpts(int *ret_fd)
 	r = set_string(fs, "ptmxmode", "0666");
 	if (r == 0)
 		r = set_string(fs, "mode", "0620");
+	if (r == 0)
+		r = set_number(fs, "max", terminals);
 	return r < 0 ? r : create_and_mount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, ret_fd);
 }
 

@@ -28,8 +28,8 @@ int mount_new_cgroup(int *ret_fd);
 /** Makes a detached mount of the POSIX message queues of this IPC namespace. mq_overview(7) */
 int mount_new_mqueue(int *ret_fd);
 
-/** A detached devpts instance of its own. */
-int mount_new_devpts(int *ret_fd);
+/** A detached devpts instance of its own, of at most @terminals. */
+int mount_new_devpts(uint64_t terminals, int *ret_fd);
 
 /** A detached copy of what is at @path of (@dirfd): with everything mounted below it, and all of it
  * as mount_confine_tree makes it. */

@@ -12,6 +12,7 @@
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
+#include "worker/commands/ipc_remains.h"
 #include "worker/commands/worker_setup.h"
 
 #include <errno.h>
@@ -47,7 +48,9 @@ struct command_table {
 	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_pool *pool;
-	bool ended; /* a command has, since the inits ahead were last made */
+	bool ended;       /* a command has, since the inits ahead were last made */
+	int queue_names;  /* of the setup */
+	bool ipc_is_used; /* a command may have left something in the IPC namespace */
 };
 
 int command_table_new(int report_fd, const struct worker_setup *setup,
@@ -61,6 +64,7 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	table->report_fd = report_fd;
 	table->home = setup->home;
 	table->cgroups = cgroups;
+	table->queue_names = setup->queue_names;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
@@ -154,6 +158,25 @@ static struct command *take_place(struct command_table *table)
 	return command;
 }
 
+static bool any_alive(const struct command_table *table)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
+		if (table->commands[i].state == COMMAND_RUNNING &&
+			!atomic_load(&table->commands[i].init->report->over))
+			return true;
+	return false;
+}
+
+/* What the last commands have left in the IPC namespace is no later one's to find, and counts for
+ * all workspaces' user. */
+static void empty_ipc(struct command_table *table)
+{
+	if (!table->ipc_is_used || any_alive(table))
+		return;
+	ipc_remains_remove(table->queue_names);
+	table->ipc_is_used = false;
+}
+
 static int launch(struct command_table *table, struct command *command)
 {
 	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
@@ -173,6 +196,9 @@ static int launch(struct command_table *table, struct command *command)
 		/* What its cgroup has counted is to be added. */
 		.report_fd = command->cgroup.fd < 0 ? table->report_fd : -1,
 	};
+	/* Of commands that cloisterd knows to be over before they are reaped here. */
+	empty_ipc(table);
+	table->ipc_is_used = true;
 	memcpy(start.fds, command->fds, sizeof(start.fds));
 	start.gives_input = start.fds[COMMAND_FD_STDIN] >= 0;
 	if (start.fds[COMMAND_FD_STDIN] < 0)
@@ -339,6 +365,7 @@ int command_table_reap(struct command_table *table)
 			command_pool_reaped(table->pool, init);
 		table->ended |= command != NULL;
 	}
+	empty_ipc(table);
 	return r;
 }
 

@@ -314,7 +314,7 @@ static int fill_dev(int dev, int shm)
 	if (r == 0)
 		r = link_devices(dev);
 	if (r == 0)
-		r = mount_new_devpts(&pts);
+		r = mount_new_devpts(LIMIT_TERMINALS, &pts);
 	if (r == 0)
 		r = mount_make_directory(dev, "pts", 0755, &directory);
 	if (r == 0)

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -68,16 +69,52 @@ static int set_host_name(void *context)
 	return sethostname(name, sizeof(name) - 1) < 0 ? -errno : 0;
 }
 
-/* No user namespace in this one: a command that could make one would have capabilities in it. */
-static int forbid_user_namespaces(void *context)
+static int bound_count(int directory, const char *name, unsigned long value)
 {
-	struct worker_setup *setup = context;
-	_cleanup_close_ int fd = openat(setup->root, "proc/sys/user/max_user_namespaces",
-		O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	char text[24];
+	int n = snprintf(text, sizeof(text), "%lu", value);
 
+	/* A kernel that is too old to have it does not count it either. */
 	if (fd < 0)
-		return -errno;
-	return write(fd, "0", 1) == 1 ? 0 : -errno;
+		return errno == ENOENT ? 0 : -errno;
+	return write(fd, text, (size_t)n) == n ? 0 : -errno;
+}
+
+/*
+ * The kernel counts these in the workspace's user namespace first, and then for the user that made
+ * it, which is the same for all workspaces. Only a process with CAP_SYS_RESOURCE in this namespace
+ * may write them again, and there is none once the worker is set up. namespaces(7)
+ */
+static int bound_counts(void *context)
+{
+	static const struct {
+		const char *name;
+		unsigned long value;
+	} bounds[] = {
+		/* A command that could make one would have capabilities in it. */
+		{"max_user_namespaces", 0},
+		{"max_inotify_instances", LIMIT_INOTIFY_INSTANCES},
+		{"max_inotify_watches", LIMIT_INOTIFY_WATCHES},
+		{"max_pid_namespaces", LIMIT_COMMAND_NAMESPACES},
+		{"max_mnt_namespaces", LIMIT_COMMAND_NAMESPACES},
+		/* What there is. */
+		{"max_cgroup_namespaces", 1},
+		{"max_ipc_namespaces", 1},
+		{"max_net_namespaces", 1},
+		{"max_uts_namespaces", 1},
+		{"max_time_namespaces", 0},
+		{"max_fanotify_groups", 0},
+		{"max_fanotify_marks", 0},
+	};
+	struct worker_setup *setup = context;
+	_cleanup_close_ int directory =
+		openat(setup->root, "proc/sys/user", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = directory < 0 ? -errno : 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(bounds); i++)
+		r = bound_count(directory, bounds[i].name, bounds[i].value);
+	return r;
 }
 
 /* @soft: a command may raise it again. */
@@ -110,6 +147,9 @@ static int set_limits(void *context)
 		/* 0 would still feed a core_pattern that is a pipe to a program of host root. */
 		{1, RLIMIT_CORE, false},
 		{8 * MIB, RLIMIT_MEMLOCK, false},
+		/* As processes, and then for the user who made the namespace. */
+		{LIMIT_PENDING_SIGNALS, RLIMIT_SIGPENDING, false},
+		{LIMIT_QUEUE_BYTES, RLIMIT_MSGQUEUE, false},
 #ifndef __SANITIZE_ADDRESS__
 		/*
 		 * Against accidents: it is per process, so no bound on what a hostile command
@@ -151,7 +191,12 @@ static int mount_queues(void *context)
 	struct worker_setup *setup = context;
 	int r = setup->queues >= 0 ? 0 : mount_new_mqueue(&setup->queues);
 
-	return r == -ENODEV ? 0 : r; /* a kernel without them */
+	if (r < 0)
+		return r == -ENODEV ? 0 : r; /* a kernel without them */
+	if (setup->queue_names < 0)
+		setup->queue_names =
+			openat(setup->queues, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return setup->queue_names < 0 ? -errno : 0;
 }
 
 static int prepare_wall(void *context)
@@ -200,7 +245,7 @@ static const struct setup_step root_steps[] = {
 	{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
 	{"fill /dev (it must be a directory)", root_make_dev},
 	{"mount /proc (it must be a directory)", root_mount_proc},
-	{"forbid user namespaces", forbid_user_namespaces},
+	{"bound what the kernel counts (/proc/sys/user)", bound_counts},
 	{"mount the message queues", mount_queues},
 };
 

@@ -15,15 +15,17 @@ struct worker_setup {
 	uint64_t pass; /* of the system call filter: command_filter.h */
 	struct command_wall wall;
 	char failed[LIMIT_NAME_BYTES +
-		    1]; /* the step, where more can be said of it than its name */
-	int root;       /* the new root's mount while it is built, then -1 */
-	int private;    /* the private tmpfs until it has its bound */
-	int queues;     /* the message queues' mount until the wall has it */
-	bool begun;     /* worker_setup_ahead was called */
-	bool ahead;     /* and has made the root */
+		    1];  /* the step, where more can be said of it than its name */
+	int root;        /* the new root's mount while it is built, then -1 */
+	int private;     /* the private tmpfs until it has its bound */
+	int queues;      /* the message queues' mount until the wall has it */
+	int queue_names; /* its root, open for reading; -1: a kernel without them */
+	bool begun;      /* worker_setup_ahead was called */
+	bool ahead;      /* and has made the root */
 };
 
-#define WORKER_SETUP_NONE ((struct worker_setup){.root = -1, .private = -1, .queues = -1})
+#define WORKER_SETUP_NONE \
+	((struct worker_setup){.root = -1, .private = -1, .queues = -1, .queue_names = -1})
 
 /**
  * Does what needs nothing of a workspace; with @has_ids, where the ids of the namespace are mapped

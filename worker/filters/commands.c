@@ -18,9 +18,11 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -46,9 +48,7 @@ static const int allowed[] = {
 	SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(eventfd), SCMP_SYS(eventfd2), SCMP_SYS(signalfd), SCMP_SYS(signalfd4),
 	SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(timerfd_gettime), SCMP_SYS(inotify_init),
-	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch), SCMP_SYS(io_setup),
-	SCMP_SYS(io_destroy), SCMP_SYS(io_submit), SCMP_SYS(io_cancel), SCMP_SYS(io_getevents),
-	SCMP_SYS(io_pgetevents),
+	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch),
 	/* files; not openat2, whose mode is in memory, out of the filter's sight */
 	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(fstat),
 	SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs),
@@ -299,6 +299,34 @@ static int leave_init_alone(scmp_filter_ctx filter)
 	return r;
 }
 
+static int refuse_flag(
+	scmp_filter_ctx filter, int call, unsigned argument, unsigned flag, int error)
+{
+	return seccomp_rule_add(
+		filter, SCMP_ACT_ERRNO((unsigned)error), call, 1, FILTER_HAS(argument, flag));
+}
+
+/*
+ * What the host has one lot of, without a bound for a workspace: its huge pages, and memory that
+ * shmctl(2) locks, which the kernel counts for the user who made the workspace's namespace.
+ * Requests for asynchronous I/O are another (fs.aio-max-nr): io_setup(2) is not known here, and
+ * programs do without.
+ */
+static int keep_host_lots(scmp_filter_ctx filter)
+{
+	/* As where there are none. */
+	int r = refuse_flag(filter, SCMP_SYS(mmap), 3, MAP_HUGETLB, ENOMEM);
+
+	if (r == 0)
+		r = refuse_flag(filter, SCMP_SYS(memfd_create), 1, MFD_HUGETLB, ENOMEM);
+	if (r == 0)
+		r = refuse_flag(filter, SCMP_SYS(shmget), 2, SHM_HUGETLB, ENOMEM);
+	if (r == 0)
+		r = seccomp_rule_add(
+			filter, FILTER_REFUSE, SCMP_SYS(shmctl), 1, FILTER_LOW_EQUALS(1, SHM_LOCK));
+	return r;
+}
+
 static int refuse(scmp_filter_ctx filter)
 {
 	/* Input for a terminal that somebody else reads; paste and the console's screen; a line
@@ -306,6 +334,8 @@ static int refuse(scmp_filter_ctx filter)
 	static const unsigned requests[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
 	int r = keep_core_limit(filter);
 
+	if (r == 0)
+		r = keep_host_lots(filter);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));
