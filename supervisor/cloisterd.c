@@ -71,12 +71,18 @@ static _Noreturn void die_with(const char *message)
 	exit(1);
 }
 
-static struct event_base *make_loop(void)
+/*
+ * In user mode commands have the id that cloisterd runs as, and the kernel counts what is watched
+ * by epoll(7) for that id: one command can take all there is (fs.epoll.max_user_watches), and
+ * nothing that cloisterd keeps in reserve would outlast it. poll(2) needs none of it.
+ */
+static struct event_base *make_loop(bool system)
 {
 	struct event_config *config = event_config_new();
 	struct event_base *base = NULL;
 
 	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0 &&
+		(system || event_config_avoid_method(config, "epoll") == 0) &&
 		event_config_set_max_dispatch_interval(config, NULL, 1, LOOP_PRIORITY_BULK) == 0)
 		base = event_base_new_with_config(config);
 	if (!base || event_base_priority_init(base, LOOP_PRIORITIES) < 0)
@@ -399,7 +405,7 @@ static void start(struct daemon *daemon)
 	start_spawner(daemon);
 	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
-	daemon->service.base = make_loop();
+	daemon->service.base = make_loop(is_system_mode(daemon));
 	if (loop_turn_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.turns = turns_new(daemon->service.base, &daemon->service.config->host);
