@@ -93,6 +93,13 @@ void print_status(struct json_object *result)
 		{"why", "WHY NOT MORE", CTL_TEXT},
 		{NULL, NULL, CTL_TEXT},
 	};
+	static const struct ctl_column budget_columns[] = {
+		{"budget", "SHARED BUDGET", CTL_TEXT},
+		{"of_each", "OF EACH WORKSPACE", CTL_TEXT},
+		{"of_all", "OF ALL", CTL_TEXT},
+		{"enough_for", "ENOUGH FOR WORKSPACES", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
 	char buffer[32];
 
 	print_text("version      ", result, "version");
@@ -113,6 +120,8 @@ void print_status(struct json_object *result)
 	print_text("self-test    ", member(result, "selftest"), "result");
 	putchar('\n');
 	table(result, "enforcement", columns);
+	putchar('\n');
+	table(result, "shared_budgets", budget_columns);
 }
 
 void print_workspaces(struct json_object *result)

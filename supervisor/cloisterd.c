@@ -28,6 +28,7 @@
 #include "supervisor/removal.h"
 #include "supervisor/selftest.h"
 #include "supervisor/service.h"
+#include "supervisor/shared_budgets.h"
 #include "supervisor/shutdown.h"
 #include "supervisor/spawner_link.h"
 #include "supervisor/startup.h"
@@ -397,6 +398,7 @@ static void start(struct daemon *daemon)
 	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
 	daemon->service.cgroup = &daemon->cgroup;
+	shared_budgets_read(daemon->service.config);
 	features_probe(&daemon->cgroup);
 	check_features(daemon);
 	own_config(daemon);

@@ -10,6 +10,7 @@
 #include "supervisor/control_selftest.h"
 #include "supervisor/features.h"
 #include "supervisor/id_range.h"
+#include "supervisor/shared_budgets.h"
 #include "supervisor/spare_cells.h"
 
 #include <event2/buffer.h>
@@ -131,6 +132,37 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 	json_text_array_end(json);
 }
 
+/* null: without a limit. */
+static void put_amount(struct json_text *json, const char *name, uint64_t amount)
+{
+	if (amount != SHARED_BUDGET_UNLIMITED) {
+		control_put_number(json, name, amount < INT64_MAX ? (int64_t)amount : INT64_MAX);
+		return;
+	}
+	json_text_key(json, name);
+	json_text_null(json);
+}
+
+static void put_budget(void *context, const struct shared_budget_view *budget)
+{
+	struct json_text *json = context;
+
+	json_text_object_begin(json);
+	control_put(json, "budget", budget->name);
+	put_amount(json, "of_each", budget->of_each);
+	put_amount(json, "of_all", budget->of_all);
+	put_amount(json, "enough_for", budget->enough_for);
+	json_text_object_end(json);
+}
+
+static void put_budgets(struct json_text *json)
+{
+	json_text_key(json, "shared_budgets");
+	json_text_array_begin(json);
+	shared_budgets_each(put_budget, json);
+	json_text_array_end(json);
+}
+
 static int64_t uptime_ms(const struct service *service)
 {
 	struct timespec now;
@@ -213,6 +245,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_object_end(&look.json);
 	put_audit(&look.json, service->audit);
 	put_enforcement(&look.json, service->cgroup);
+	put_budgets(&look.json);
 	control_selftest_put(&look.json, service->selftest);
 	end(session, &look);
 }

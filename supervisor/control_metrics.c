@@ -6,6 +6,7 @@
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
 #include "supervisor/log_writer.h"
+#include "supervisor/shared_budgets.h"
 #include "supervisor/spare_cells.h"
 
 #include <event2/buffer.h>
@@ -174,6 +175,25 @@ static void put_turns(struct evbuffer *out, const struct config *config, const c
 		}
 }
 
+static void put_budget(void *context, const struct shared_budget_view *budget)
+{
+	struct evbuffer *out = context;
+
+	if (budget->enough_for == SHARED_BUDGET_UNLIMITED)
+		evbuffer_add_printf(out, "cloister_shared_budget_enough_for{budget=\"%s\"} +Inf\n",
+			budget->name);
+	else
+		evbuffer_add_printf(out, "cloister_shared_budget_enough_for{budget=\"%s\"} %llu\n",
+			budget->name, (unsigned long long)budget->enough_for);
+}
+
+static void put_budgets(struct evbuffer *out)
+{
+	family(out, "shared_budget_enough_for", "gauge",
+		"Workspaces for whose full shares the host gives cloisterd's user enough.");
+	shared_budgets_each(put_budget, out);
+}
+
 static void put_refused(struct evbuffer *out, const struct service *service)
 {
 	family(out, "refused", "counter", "Calls and connections that were too many, by limit.");
@@ -285,6 +305,7 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 		put_histogram(out, &service->stats, tool);
 	put_gauges(out, service);
 	put_refused(out, service);
+	put_budgets(out);
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
 	put_cells(out, workspaces_counts(service->workspaces), &spares);
 	put_tenants(out, service->config);

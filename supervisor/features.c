@@ -10,6 +10,7 @@
 #include "supervisor/fd_closer.h"
 #include "supervisor/id_range.h"
 #include "supervisor/namespaces_probe.h"
+#include "supervisor/shared_budgets.h"
 #include "supervisor/tenant.h"
 
 #include <errno.h>
@@ -136,6 +137,12 @@ static bool has_calls(const struct cgroup *cgroup)
 	return calls_probe();
 }
 
+static bool has_budgets(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return shared_budgets_suffice();
+}
+
 static const char *remedy_of_namespaces(void)
 {
 	return namespaces_remedy("/proc/sys", namespaces.error);
@@ -208,6 +215,11 @@ static const struct feature {
 		"where the host's core_pattern is a pipe, a program that runs as root reads what "
 		"crashed commands leave",
 		NULL},
+	{"shared_budgets", has_budgets, NULL,
+		"where many workspaces each take their share of what the kernel counts for "
+		"cloisterd's user, others find none left: shared_budgets in status has the "
+		"numbers",
+		shared_budgets_remedy},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
@@ -270,7 +282,7 @@ bool feature_is_present(const char *name)
 
 const char *feature_names(void)
 {
-	static char names[256];
+	static char names[320];
 	size_t len = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(features) && len < sizeof(names); i++)

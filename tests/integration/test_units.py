@@ -108,7 +108,7 @@ def test_where_they_are_installed(tmp_path):
             "usr/lib/systemd/system/cloister.service", "usr/lib/systemd/system/cloister.socket",
             "usr/lib/systemd/system/cloister-control.socket", "usr/lib/systemd/user/cloister.service",
             "usr/lib/systemd/user/cloister.socket", "usr/lib/systemd/user/cloister-control.socket",
-            "usr/lib/sysusers.d/cloister.conf", "usr/lib/tmpfiles.d/cloister.conf"} <= found
+            "usr/lib/sysctl.d/60-cloister.conf", "usr/lib/sysusers.d/cloister.conf", "usr/lib/tmpfiles.d/cloister.conf"} <= found
     assert [path for path in found if path.endswith("etc/logrotate.d/cloister")]
 
 
@@ -135,6 +135,21 @@ def test_an_installation_names_its_places_once(tmp_path, prefix):
     assert {os.path.dirname(said[key]) for key in ("agent_socket", "control_socket", "audit_file")} | {said["state_dir"]} == set(made)
     (rotation,) = (tmp_path / "root").glob("**/logrotate.d/cloister")
     assert f"\n{said['audit_file']} {{" in rotation.read_text()
+
+
+def test_the_kernels_counts_are_enough_for_all_workspaces():
+    """What each workspace may have of what the kernel counts for the service's user, for as many as there can be."""
+    numbers = re.findall(r"(?m)^#define (LIMIT_\w+) +\(?(\d+)( \* KIB)?", (ROOT / "common/limits.h").read_text())
+    limits = {name: int(number) * (1024 if kib else 1) for name, number, kib in numbers}
+    unit = settings(UNITS / "cloister.service")
+    sysctl = {key.strip().lstrip("-"): int(value[0]) for key, value in settings(SOURCE / "cloister.sysctl").items()}
+    reserve = int(pathlib.Path("/proc/sys/kernel/pty/reserve").read_text())
+    for given, limit in ((int(unit["LimitSIGPENDING"][0]), "LIMIT_PENDING_SIGNALS"),
+                         (int(unit["LimitMSGQUEUE"][0]), "LIMIT_QUEUE_BYTES"),
+                         (sysctl["user.max_inotify_instances"], "LIMIT_INOTIFY_INSTANCES"),
+                         (sysctl["user.max_inotify_watches"], "LIMIT_INOTIFY_WATCHES"),
+                         (sysctl["kernel.pty.max"] - reserve, "LIMIT_TERMINALS")):
+        assert given == limits[limit] * limits["LIMIT_WORKSPACES"], limit
 
 
 @needs_systemd
