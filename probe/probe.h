@@ -26,6 +26,7 @@ struct probe {
 extern const struct probe probes_of_processes[]; /* processes.c */
 extern const struct probe probes_of_files[];     /* files.c */
 extern const struct probe probes_of_calls[];     /* calls.c */
+extern const struct probe probes_of_budgets[];   /* budgets.c */
 
 /* What the suite calls a probe for which this host has no object. */
 #define PROBE_SKIPPED "skipped"

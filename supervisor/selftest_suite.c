@@ -268,6 +268,19 @@ const struct selftest_probe selftest_suite[] = {
 	{"exhaustion", "file-size-limit", PROBE_PROGRAM, NULL, "finite"},
 	{"exhaustion", "locked-memory-limit", PROBE_PROGRAM, NULL, "finite"},
 
+	{"shared-budgets", "inotify-instances", PROBE_PROGRAM, NULL, "16"},
+	{"shared-budgets", "inotify-instances-write", PROBE_PROGRAM, NULL, "EACCES|EROFS"},
+	{"shared-budgets", "inotify-watches", PROBE_PROGRAM, NULL, "8192"},
+	{"shared-budgets", "network-namespaces", PROBE_PROGRAM, NULL, "1"},
+	{"shared-budgets", "pending-signals", PROBE_PROGRAM, NULL, "bounded"},
+	{"shared-budgets", "queue-bytes", PROBE_PROGRAM, NULL, "bounded"},
+	{"shared-budgets", "locked-shared-memory", PROBE_PROGRAM, NULL, "EPERM"},
+	{"shared-budgets", "huge-pages", PROBE_PROGRAM, NULL, "ENOMEM"},
+	{"shared-budgets", "asynchronous-io", PROBE_PROGRAM, NULL, "ENOSYS"},
+	{"shared-budgets", "terminals", PROBE_PROGRAM, NULL, "bounded"},
+	{"shared-budgets", "ipc-leave", PROBE_ALONE, NULL, "left"},
+	{"shared-budgets", "ipc-gone", PROBE_ALONE, NULL, "gone"},
+
 	{"survivor", "survivor-leave", PROBE_ALONE, NULL, "left"},
 	{"survivor", "survivor-gone", PROBE_ALONE, NULL, "gone"},
 
