@@ -115,6 +115,8 @@ void print_status(struct json_object *result)
 		number(result, "commands_running"));
 	printf("refused      %lld as too many\n", number(result, "refused"));
 	print_states(member(result, "workspaces"));
+	printf("             %lld managed ones exist, in use or not\n",
+		number(result, "workspaces_existing"));
 	print_audit(member(result, "audit"));
 	printf("cells lost   %lld\n", number(result, "cells_lost"));
 	print_text("self-test    ", member(result, "selftest"), "result");

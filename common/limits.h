@@ -97,6 +97,7 @@
 #define LIMIT_SPARE_CELLS_MS    600000 /* without an opening, cells that are made ahead are ended */
 #define LIMIT_INITS_AHEAD_MS    10000  /* after so long without anything to do they are ended */
 #define LIMIT_SELFTEST_RETRY_MS 1000   /* after a self-test that the audit log forbade */
+#define LIMIT_EXISTING_COUNT_MS 1000   /* before a tenant's managed workspaces are counted anew */
 #define LIMIT_STRANGER_MS       5000   /* for the request of a peer of no tenant */
 
 /* MCP (supervisor/mcp_progress.c, client/cmd_mcp.c). */
@@ -241,6 +242,8 @@
 #define LIMIT_TENANT_QUEUE_MAX       65536
 #define LIMIT_TENANT_QUEUE_MS        60000
 #define LIMIT_TENANT_WORKSPACES      1024
+#define LIMIT_TENANT_EXISTING        1000 /* managed workspaces, in use or not */
+#define LIMIT_TENANT_EXISTING_MAX    1000000
 #define LIMIT_TENANT_WEIGHT          100
 #define LIMIT_WORKSPACE_IDLE_MS      (3600000ULL)
 #define LIMIT_WORKSPACE_IDLE_MAX_MS  (24 * 3600000ULL)

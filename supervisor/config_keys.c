@@ -98,6 +98,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Calls in flight of one connection."},
 	{"workspaces", LIMIT(workspaces), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WORKSPACES, .fallback = LIMIT_TENANT_WORKSPACES,
 	 .doc = "Workspaces in use at once."},
+	{"workspaces_existing", LIMIT(workspaces_existing), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_EXISTING_MAX, .fallback = LIMIT_TENANT_EXISTING,
+	 .doc = "Managed workspaces that exist, in use or not; making further ones is told QUOTA_EXCEEDED."},
 	{"commands", LIMIT(commands), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_COMMANDS_MAX, .fallback = LIMIT_TENANT_COMMANDS,
 	 .doc = "Commands running at once in all workspaces; further ones wait."},
 	{"commands_per_workspace", LIMIT(commands_per_workspace), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_COMMANDS_PER_WORKSPACE, .fallback = LIMIT_COMMANDS_PER_WORKSPACE,

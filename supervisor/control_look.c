@@ -189,6 +189,16 @@ static void put_refused(struct json_text *json, const struct service *service)
 	control_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
 }
 
+/* Of all tenants. */
+static int64_t existing(const struct config *config)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		n += (int64_t)config->tenants[i]->usage->existing;
+	return n;
+}
+
 static void put_audit(struct json_text *json, const struct audit *audit)
 {
 	struct audit_state state;
@@ -243,6 +253,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
 		control_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
 	json_text_object_end(&look.json);
+	control_put_number(&look.json, "workspaces_existing", existing(service->config));
 	put_audit(&look.json, service->audit);
 	put_enforcement(&look.json, service->cgroup);
 	put_budgets(&look.json);
@@ -333,6 +344,7 @@ static void put_limits(struct json_text *json, const struct tenant_limits *limit
 	control_put_number(json, "connections", (int64_t)limits->connections);
 	control_put_number(json, "calls", (int64_t)limits->calls);
 	control_put_number(json, "workspaces", (int64_t)limits->workspaces);
+	control_put_number(json, "workspaces_existing", (int64_t)limits->workspaces_existing);
 	control_put_number(json, "commands", (int64_t)limits->commands);
 	control_put_number(json, "queue_length", (int64_t)limits->queue_length);
 	control_put_number(json, "queue_time_ms", (int64_t)limits->queue_ms);
@@ -368,6 +380,8 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 		control_put_number(&look.json, "connections", (int64_t)tenant->usage->connections);
 		control_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
 		control_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
+		control_put_number(
+			&look.json, "workspaces_existing", (int64_t)tenant->usage->existing);
 		put_turns(&look.json, tenant);
 		put_limits(&look.json, &tenant->limits);
 		json_text_object_end(&look.json);

@@ -215,6 +215,8 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 			offsetof(struct tenant_usage, calls)},
 		{"tenant_workspaces", "Workspaces in use of a tenant.",
 			offsetof(struct tenant_usage, workspaces)},
+		{"tenant_workspaces_existing", "Managed workspaces of a tenant, in use or not.",
+			offsetof(struct tenant_usage, existing)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {

@@ -3,6 +3,7 @@
 #include "supervisor/managed.h"
 
 #include "common/cleanup.h"
+#include "supervisor/managed_quota.h"
 #include "supervisor/tenant.h"
 
 #include <dirent.h>
@@ -40,14 +41,31 @@ static int open_directory(int managed_fd, const struct tenant *tenant, bool crea
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_root(int directory, const char *name, bool create, struct workspace_root *ret)
+/* The workspace's own directory, if there is none. */
+static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
+	const char *name, char **ret_message)
+{
+	struct stat stat_buf;
+	enum tool_error error;
+
+	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		return TOOL_OK;
+	error = errno == ENOENT ? managed_quota_check(managed_fd, tenant, ret_message)
+				: tool_error_from_errno(errno);
+	if (error != TOOL_OK)
+		return error;
+	if (mkdirat(directory, name, 0700) < 0)
+		return tool_error_from_errno(errno);
+	managed_quota_add(tenant);
+	return TOOL_OK;
+}
+
+static int open_root(int directory, const char *name, struct workspace_root *ret)
 {
 	struct workspace_root root = {.fd = -1};
 	struct stat stat_buf;
 	int r;
 
-	if (create && mkdirat(directory, name, 0700) < 0 && errno != EEXIST)
-		return -errno;
 	root.fd = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root.fd < 0)
 		return -errno;
@@ -86,7 +104,14 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 	memcpy(name_string, name.data, name.len);
 	name_string[name.len] = '\0';
 	directory = open_directory(managed_fd, tenant, create);
-	r = directory < 0 ? directory : open_root(directory, name_string, create, ret);
+	if (directory >= 0 && create) {
+		enum tool_error error =
+			make_root(managed_fd, tenant, directory, name_string, ret_message);
+
+		if (error != TOOL_OK)
+			return error;
+	}
+	r = directory < 0 ? directory : open_root(directory, name_string, ret);
 	if (r == -ENOENT)
 		return TOOL_WORKSPACE_NOT_FOUND;
 	return r < 0 ? tool_error_from_errno(-r) : TOOL_OK;
@@ -142,7 +167,10 @@ int managed_remove(int managed_fd, const struct tenant *tenant, const char *name
 
 	if (directory < 0)
 		return directory;
-	return unlinkat(directory, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+	if (unlinkat(directory, name, AT_REMOVEDIR) < 0)
+		return -errno;
+	managed_quota_drop(tenant);
+	return 0;
 }
 
 static const char *mark_of(const char *name, char buffer[MARK_BYTES])

@@ -294,6 +294,19 @@ static void try_open(struct selftest *selftest, const char *path)
 	step_soon(selftest);
 }
 
+/* The canary's tenant has as many managed workspaces as it may. */
+static void try_make(struct selftest *selftest, const char *name)
+{
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace = NULL;
+	enum tool_error error = workspaces_get_managed(selftest->service->workspaces,
+		selftest->tenant, text_from(name), true, &workspace, &message);
+
+	workspace_release(workspace);
+	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
+	step_soon(selftest);
+}
+
 static void try_probe(struct selftest *selftest)
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
@@ -313,6 +326,9 @@ static void try_probe(struct selftest *selftest)
 		break;
 	case PROBE_OPEN:
 		try_open(selftest, probe->how);
+		break;
+	case PROBE_MAKE:
+		try_make(selftest, probe->how);
 		break;
 	}
 }
@@ -498,6 +514,7 @@ struct selftest *selftest_new(struct service *service)
 		return NULL;
 	}
 	selftest->tenant->managed = true;
+	selftest->tenant->limits.workspaces_existing = 1; /* the canary; see PROBE_MAKE */
 	return selftest;
 }
 

@@ -284,6 +284,8 @@ const struct selftest_probe selftest_suite[] = {
 	{"survivor", "survivor-leave", PROBE_ALONE, NULL, "left"},
 	{"survivor", "survivor-gone", PROBE_ALONE, NULL, "gone"},
 
+	{"id-exhaustion", "make-second", PROBE_MAKE, "second", "QUOTA_EXCEEDED"},
+
 	{"frozen-cgroup", "cgroup-freeze", PROBE_PROGRAM, NULL, "ENOENT"},
 
 	{"file-system-server", "mount-fuse", PROBE_PROGRAM, NULL, "EPERM"},

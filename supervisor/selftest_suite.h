@@ -16,6 +16,7 @@ enum probe_kind {
 			*/
 	PROBE_ALONE,   /* likewise, in a command of its own */
 	PROBE_OPEN,    /* opening the directory @how as a workspace */
+	PROBE_MAKE,    /* making the managed workspace @how beside the canary */
 };
 
 struct selftest_probe {

@@ -52,8 +52,9 @@ struct tenant_limits {
 	uint64_t connections;
 	uint64_t calls; /* in flight, of all connections */
 	uint64_t calls_per_connection;
-	uint64_t workspaces; /* in use at once */
-	uint64_t commands;   /* at once, in all workspaces */
+	uint64_t workspaces;          /* in use at once */
+	uint64_t workspaces_existing; /* managed ones, in use or not */
+	uint64_t commands;            /* at once, in all workspaces */
 	uint64_t commands_per_workspace;
 	uint64_t queue_length; /* calls that wait for their turn */
 	uint64_t queue_ms;     /* and how long each does */
@@ -73,6 +74,8 @@ struct tenant_limits {
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
+	size_t existing;      /* managed workspaces: managed_quota.h */
+	uint64_t existing_ms; /* when they were counted; 0: never */
 	struct queue_flow flows[TURN_KINDS];
 	/* What the last ones took, about; 0: there were none. */
 	uint64_t call_us, connection_us;

@@ -10,6 +10,7 @@
 #include "supervisor/config.h"
 #include "supervisor/id_range.h"
 #include "supervisor/managed.h"
+#include "supervisor/managed_quota.h"
 #include "supervisor/spare_cells.h"
 #include "supervisor/tenant.h"
 
@@ -458,6 +459,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	struct workspace *workspace;
 
 	workspaces->idle_ms = config->host.workspace_idle_ms;
+	managed_quota_follow(workspaces->managed_fd, config);
 	spare_cells_limit(workspaces->spares, config->host.spare_cells);
 	LIST_FOREACH (workspace, &workspaces->list, entry) {
 		struct tenant *tenant = config_find_tenant(config, workspace->tenant->name);

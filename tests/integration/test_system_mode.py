@@ -497,6 +497,44 @@ def test_an_id_is_used_again_only_when_its_directory_is_gone():
         small.remove()
 
 
+def test_one_tenant_does_not_take_every_id(tenants):
+    """Whatever his limit: what is left of a small range is shared out."""
+    def made(client, n=30):
+        done = 0
+        for i in range(n):
+            if opened_or_full(client, f"w{i}"):
+                client.call("workspace.close", {"workspace": f"w{i}"})
+                done += 1
+        return done
+
+    def opened_or_full(client, name):
+        try:
+            return client.call("workspace.open", {"workspace": name})
+        except RpcError as error:
+            assert error.name == "QUOTA_EXCEEDED", error
+            return None
+
+    small = Account("tight")
+    small.give_ids(40)  # 20 of them for managed workspaces, one of which is the self-test's
+    place = Area(small)
+    daemon = Daemon(place, system=True, config=config_of(place, tenants))
+    try:
+        clients = [daemon.connect(user) for user in tenants]
+        first = made(clients[0])
+        assert first == 9
+        assert "share" in refused(clients[0], "workspace.open", {"workspace": "more"}).message
+        # Each of the others has its own, and none of them what is the next one's.
+        assert [made(client) for client in clients[1:]] == [3, 3]
+        # Who removes some may have others again, as long as it is no more than the share.
+        for i in range(first):
+            clients[0].call("workspace.remove", {"workspace": f"w{i}"})
+        assert made(clients[0]) >= 3
+    finally:
+        daemon.stop()
+        place.remove()
+        small.remove()
+
+
 def test_what_user_mode_left_is_not_given_away(start_system, area):
     daemon = start_system()
     old = daemon.state / "workspaces" / daemon.account.name / "old"

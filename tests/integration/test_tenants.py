@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import socket
 
 import pytest
@@ -213,6 +214,78 @@ def test_who_fits_several_tenants_names_one(start_daemon, tenants):
 
 
 # What may be opened
+
+
+def opened(client, name):
+    """The code of the refusal; None: it was opened, and is closed again."""
+    try:
+        client.call("workspace.open", {"workspace": name})
+    except RpcError as error:
+        return error.name
+    client.call("workspace.close", {"workspace": name})
+    return None
+
+
+def existing(daemon, tenant):
+    """As tenants and metrics say, which agree."""
+    with daemon.control() as control:
+        (row,) = [row for row in control.call("tenants")["tenants"] if row["tenant"] == tenant]
+        line = f'\ncloister_tenant_workspaces_existing{{tenant="{tenant}"}} {row["workspaces_existing"]}\n'
+        assert line in control.call("metrics")["text"]
+    return row["workspaces_existing"]
+
+
+def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
+    """Also those that nobody has open: what counts is what stays on the disk."""
+    config = config_of(tenants, f"admin_group = {area.account.gid}", workspaces_existing=3)
+    daemon = start_daemon(config=config)
+    a, b = daemon.connect(tenants[0]), daemon.connect(tenants[1])
+    answers = [opened(a, f"w{i}") for i in range(20)]
+    assert answers == [None] * 3 + ["QUOTA_EXCEEDED"] * 17
+    top = daemon.state / "workspaces" / "a"
+    assert sorted(path.name for path in top.iterdir()) == ["w0", "w1", "w2"]
+    # What is there opens, what is another tenant's is, and what is said tells what to do.
+    assert [opened(a, f"w{i}") for i in range(3)] == [None] * 3
+    assert opened(b, "w7") is None
+    error = refused(a, "workspace.open", {"workspace": "w3"})
+    assert "There are 3" in error.message and "workspace.remove" in error.message
+    assert (existing(daemon, "a"), existing(daemon, "b")) == (3, 1)
+    with daemon.control() as control:
+        assert control.call("status")["workspaces_existing"] == 4
+    assert "4 managed ones exist" in daemon.ctl("status").stdout.decode()
+    # One that is being removed is there until it is gone.
+    a.call("workspace.open", {"workspace": "w0"})
+    a.run("touch f")
+    _, files = daemon.cell_of(top / "w0")
+    os.kill(files, signal.SIGSTOP)
+    number = a.request("workspace.remove", {"workspace": "w0"})
+    assert procfs.eventually(lambda: (top / ".removing-w0").exists())
+    with daemon.connect(tenants[0]) as other:
+        assert opened(other, "w3") == "QUOTA_EXCEEDED"
+    os.kill(files, signal.SIGCONT)
+    assert a.wait(number)["result"] == {}
+    assert opened(a, "w3") is None and opened(a, "w4") == "QUOTA_EXCEEDED"
+    # More after a reload; the count stays, and is taken anew at the next start.
+    assert daemon.reload(config.replace("existing = 3", "existing = 4", 1))
+    assert opened(a, "w4") is None and opened(a, "w5") == "QUOTA_EXCEEDED"
+    assert daemon.stop() == 0
+    daemon = start_daemon(config=config, state=daemon.state)
+    a = daemon.connect(tenants[0])
+    assert existing(daemon, "a") == 4
+    assert opened(a, "w5") == "QUOTA_EXCEEDED" and opened(a, "w4") is None
+    # An administrator's rmdir(1) is noticed.
+    for name in ("w3", "w4"):
+        os.rmdir(daemon.state / "workspaces" / "a" / name)
+    assert procfs.eventually(lambda: opened(a, "w5") is None)
+
+
+def test_openings_that_fail_make_no_more_than_others(start_daemon, tenants, area):
+    """What is told BUSY for being too much at once may have made its directory."""
+    daemon = start_daemon(config=config_of(tenants, workspaces=1, workspaces_existing=4))
+    a = daemon.connect(tenants[0])
+    a.call("workspace.open", {"workspace": "held"})
+    assert {opened(a, f"w{i}") for i in range(20)} == {"BUSY", "QUOTA_EXCEEDED"}
+    assert len(list((daemon.state / "workspaces" / "a").iterdir())) == 4
 
 
 def test_no_managed_workspaces_unless_said(start_daemon, tenants):

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How many managed workspaces of a tenant exist, whether they are open or not: its directories in
+ * the state directory, counted when the tenant is first known and kept from then on. Each takes a
+ * name, inodes and, in system mode, an id of a range that all tenants share.
+ */
+
+#include "common/errors.h"
+
+struct config;
+struct tenant;
+
+/** Counts those of each tenant of @config (borrowed until the next call) that are not counted yet,
+ * below @managed_fd, or -1. */
+void managed_quota_follow(int managed_fd, const struct config *config);
+
+/**
+ * Whether @tenant may have one more: no more than its workspaces_existing; and in system mode,
+ * where half of the ids for managed workspaces are in use, no more than its share of the other
+ * half, so that tenants leave some to each other whatever they may have. TOOL_OK; or
+ * TOOL_QUOTA_EXCEEDED, or TOOL_BUSY when they cannot be counted, with a sentence in @ret_message
+ * (malloc'ed, may be NULL).
+ */
+enum tool_error managed_quota_check(
+	int managed_fd, const struct tenant *tenant, char **ret_message);
+
+/** One was made, or is gone. */
+void managed_quota_add(const struct tenant *tenant);
+void managed_quota_drop(const struct tenant *tenant);
