@@ -90,6 +90,39 @@ static void test_carriage_returns(void **state)
 	assert_scan("[^e]$", "one\r\ntwo\r\n\r\n", "f:2:two\n");
 }
 
+/* A line matches as if there were no other: what a pattern looks at ends where the line does. */
+static void test_looks_around(void **state)
+{
+	(void)state;
+	assert_scan("foo(?!\\W)", "foo\nfoo \nfoox\nfoo", "f:1:foo\nf:3:foox\nf:4:foo\n");
+	assert_scan("foo(?=\\s)", "foo\nfoo x\n", "f:2:foo x\n");
+	assert_scan("(?<=\\s)foo", "x\nfoo\n foo\n", "f:3: foo\n");
+	assert_scan("(?<!\\W)foo", "x\nfoo\n foo\n", "f:2:foo\n");
+	assert_scan("(?=(?s:.*)b)a", "a\nab\nb\n", "f:2:ab\n");
+	assert_scan("x\\s*+$", "x\ny\nx \n", "f:1:x\nf:3:x \n");
+	assert_scan("(?>\\s*)$", "a\nb\n", "f:1:a\nf:2:b\n");
+	/* One that names a newline, or the file's ends, sees the file. */
+	assert_scan("foo(?=\\nbar)", "foo\nfoo\nbar\n", "f:2:foo\n");
+	assert_scan("foo(?!\\nbar)", "foo\nfoo\nbar\n", "f:1:foo\n");
+	assert_scan("\\Afoo", "foo\nfoo\n", "f:1:foo\n");
+	assert_scan("foo\\z", "foo\nfoo", "f:2:foo\n");
+	/* Looking around does not keep a match from several lines. */
+	assert_scan("a\\s+b(?!c)", "a\nbc\na\nbd\na bd\n", "f:3:a\nf:5:a bd\n");
+}
+
+/* A carriage return within a line ends nothing. */
+static void test_lone_carriage_returns(void **state)
+{
+	(void)state;
+	assert_scan("a.b", "a\rb\n", "f:1:a\rb\n");
+	assert_scan("^b", "a\rb\nb\n", "f:2:b\n");
+	assert_scan("a$", "a\rb\na\r\n", "f:2:a\n");
+	assert_scan("b$", "a\rb\r\n", "f:1:a\rb\n");
+	assert_scan("^.*$", "a\r\rb\r\n", "f:1:a\r\rb\n");
+	assert_scan("[ab]\\s+[ab]", "a\rb\na\r\nb\n", "f:1:a\rb\nf:2:a\n");
+	assert_scan("a(?=\\s)", "a\rb\na\r\n", "f:1:a\rb\n");
+}
+
 /* A match over several lines is at its first one, unless one of its lines matches alone. */
 static void test_several_lines(void **state)
 {
@@ -385,6 +418,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_carriage_returns, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_looks_around, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lone_carriage_returns, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_several_lines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unicode, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tree, set_up, tear_down),

@@ -22,6 +22,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #define CASES 6000
 
 /* Lines that were found, as "3 17 ", and how the scan ended. */
@@ -448,10 +451,148 @@ static void test_traits(void **state)
 	}
 }
 
+static void test_views(void **state)
+{
+	static const struct {
+		const char *pattern;
+		enum pattern_view view;
+		bool crosses;
+	} cases[] = {
+		{"(\\w+) \\1", PATTERN_SEES_MATCH, false},
+		{"(?i:a)(?<n>b)(?P<m>c)", PATTERN_SEES_MATCH, false},
+		{"(?s)a.*b", PATTERN_SEES_MATCH, true},
+		{"a\\nb", PATTERN_SEES_MATCH, true},
+		{"[^a]\\+", PATTERN_SEES_MATCH, true},
+		{"\\\\A", PATTERN_SEES_MATCH, false},
+		{"a\\++", PATTERN_SEES_MATCH, false},
+		{"a(?=b)", PATTERN_SEES_LINE, false},
+		{"a(?!\\W)", PATTERN_SEES_LINE, true},
+		{"(?<=a)b", PATTERN_SEES_LINE, false},
+		{"(?<!a)b", PATTERN_SEES_LINE, false},
+		{"(?>a*)b", PATTERN_SEES_LINE, false},
+		{"a*+b", PATTERN_SEES_LINE, false},
+		{"a{2}+", PATTERN_SEES_LINE, false},
+		{"(?x)a+ +b", PATTERN_SEES_LINE, false},
+		{"(?-m)^a", PATTERN_SEES_LINE, false},
+		{"(?^)^a", PATTERN_SEES_LINE, false},
+		{"(*COMMIT)a", PATTERN_SEES_LINE, true},
+		{"(?(?=a)b|c)", PATTERN_SEES_LINE, false},
+		{"(a)(?1)", PATTERN_SEES_LINE, false},
+		{"a\\Kb", PATTERN_SEES_LINE, false},
+		{"\\c\\(?!x)", PATTERN_SEES_LINE, true},
+		{"\\Q\\E(?!x)", PATTERN_SEES_LINE, true},
+		{"a(?![^\\n]*b)", PATTERN_SEES_LINE, true},
+		{"(?<=a\\n)b", PATTERN_SEES_FILE, true},
+		{"(?<=a\n)b", PATTERN_SEES_FILE, true},
+		{"a(?!\\r)", PATTERN_SEES_FILE, true},
+		{"\\Aa", PATTERN_SEES_FILE, false},
+		{"a\\z", PATTERN_SEES_FILE, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct text pattern = text_from(cases[i].pattern);
+
+		if (pattern_view(pattern) != cases[i].view ||
+			pattern_may_cross_lines(pattern) != cases[i].crosses)
+			fail_msg("%s: %d %d", cases[i].pattern, (int)pattern_view(pattern),
+				pattern_may_cross_lines(pattern));
+	}
+}
+
+/* What matches within a line, and looks around while it does. */
+static char *random_line_pattern(void)
+{
+	static const char *const looks[] = {"(?!\\W)", "(?=\\s)", "(?<!\\w)", "(?<=a)", "(?>a*)",
+		"a*+", "\\w++", "(?=.*b)", "(?!$)", "(?!\\s*b)", "(?<![ab])", "(?=[^b])",
+		"(?![^\\n]b)", "(?i:a)", "(\\w)\\1", "\\x61", "(?|a|b)", "(?-m)^", "(?(?=a)a|b)"};
+	static const char *const plain[] = {"a", "b", "_", " ", "\\w", ".", "[ab]", "\\b", "\\B",
+		"^", "$", "ab", "7", "\xc3\xa9", "=", "aab"};
+	char *pattern;
+	size_t len;
+	FILE *out = open_memstream(&pattern, &len);
+
+	for (size_t count = 1 + pick(4); count > 0; count--) {
+		bool look = pick(2);
+
+		fputs(look ? looks[pick(ARRAY_SIZE(looks))] : plain[pick(ARRAY_SIZE(plain))], out);
+		if (!look && pick(4) == 0)
+			fputs(pick(2) ? "*?" : "{1,2}", out);
+		if (count > 1 && pick(6) == 0)
+			fputs("|", out);
+	}
+	fclose(out);
+	return pattern;
+}
+
+/* The lines of @bytes that PCRE2 finds @pattern in when it is shown one after the other. */
+static char *lines_alone(struct text pattern, struct text bytes)
+{
+	int error;
+	size_t offset, len, number = 1;
+	pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+	pcre2_code *code;
+	char *lines;
+	FILE *out = open_memstream(&lines, &len);
+
+	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+	code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.len,
+		PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_MULTILINE | PCRE2_ALT_CIRCUMFLEX,
+		&error, &offset, context);
+	/* The interpreter's (?!\\W) differs from the JIT's at characters above U+00FF. */
+	(void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+	if (bytes.len >= 3 && memcmp(bytes.data, "\xef\xbb\xbf", 3) == 0)
+		bytes = (struct text){bytes.data + 3, bytes.len - 3};
+	for (; code && bytes.len > 0; number++) {
+		struct text line = text_take(&bytes, '\n');
+
+		if (line.len > 0 && line.data[line.len - 1] == '\r')
+			line.len--;
+		if (pcre2_match(code, (PCRE2_SPTR)line.data, line.len, 0, 0, data, NULL) >= 0)
+			fprintf(out, "%zu ", number);
+	}
+	fclose(out);
+	pcre2_code_free(code);
+	pcre2_match_data_free(data);
+	pcre2_compile_context_free(context);
+	return lines;
+}
+
+/* A pattern that takes no newline finds the lines that match alone, whatever is around them. */
+static void test_lines_alone(void **state)
+{
+	size_t cases = setting("CLOISTER_ORACLE_CASES", CASES), compared = 0;
+	size_t seed = setting("CLOISTER_ORACLE_SEED", (size_t)time(NULL));
+
+	(void)state;
+	print_message("seed %zu, %zu cases\n", seed, cases);
+	for (size_t i = 0; i < cases; i++) {
+		_cleanup_free_ char *pattern = NULL, *bytes = NULL, *expected = NULL;
+		struct found found;
+		size_t len;
+
+		srand((unsigned)(seed + i));
+		pattern = random_line_pattern();
+		bytes = random_bytes(&len);
+		if (!scan_by(SCAN_BY_CHOICE, text_from(pattern), (struct text){bytes, len}, &found))
+			continue; /* not valid, such as "$*?" */
+		expected = lines_alone(text_from(pattern), (struct text){bytes, len});
+		if (found.result != 0 || strcmp(found.lines, expected) != 0)
+			fail_on(text_from(pattern), (struct text){bytes, len}, expected,
+				found.lines);
+		free(found.lines);
+		compared++;
+	}
+	assert_true(compared >= cases / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_traits),
+		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_lines_alone),
 		cmocka_unit_test(test_literal_find),
 		cmocka_unit_test(test_nul_in_a_pattern),
 		cmocka_unit_test(test_literal_start),

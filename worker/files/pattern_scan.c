@@ -13,12 +13,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/*
- * A carriage return before a newline is no part of the line, so `$` matches before it; `.` matches
- * neither. And `^` matches on an empty line also where the subject ends there, as choose_line needs
- * it.
- */
-#define NEWLINE PCRE2_NEWLINE_ANYCRLF
+/* `^` matches on an empty line also where the subject ends there. */
 #define OPTIONS                                                                         \
 	(PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_MULTILINE | PCRE2_ALT_CIRCUMFLEX | \
 		PCRE2_NEVER_BACKSLASH_C)
@@ -29,14 +24,22 @@
 #define CANDIDATES 64
 
 struct scan_pattern {
+	/*
+	 * Lines end at a newline: for one line, and for bytes without carriage returns. The other
+	 * is for many lines where some end with both, so that `$` matches before the two and `.`
+	 * neither; NULL until it is needed.
+	 */
 	pcre2_code *code;
-	char *source; /* NULL: no automaton can be made */
+	_Atomic(pcre2_code *) crlf_code;
+	char *source;
 	size_t source_len;
 	struct pattern_traits traits;
+	enum pattern_view view;
+	bool crosses_lines;   /* may match a newline */
 	struct literal start; /* what every match begins with */
 	char *start_bytes;
 	enum scan_engine engine;
-	pthread_mutex_t mutex; /* held while the automaton is made */
+	pthread_mutex_t mutex; /* held while the automaton or crlf_code is made */
 	_Atomic(struct automaton *) automaton;
 	atomic_bool impossible;
 	atomic_uint_fast64_t scanned; /* bytes, until there is an automaton */
@@ -83,39 +86,42 @@ static int remember_start(struct scan_pattern *compiled, struct text pattern)
 	return 0;
 }
 
-/* Keeps @pattern for an automaton, if one may be made. */
+/* Keeps @pattern for what is compiled later, and what can be said of it. */
 static int remember_source(struct scan_pattern *compiled, struct text pattern)
 {
 	uint32_t matches_empty = 1;
 
-	compiled->traits = pattern_traits(pattern);
-	(void)pcre2_pattern_info(compiled->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
-	if (!compiled->traits.known || matches_empty) {
-		compiled->impossible = true;
-		return 0;
-	}
 	compiled->source = copy_of(pattern);
 	compiled->source_len = pattern.len;
-	return compiled->source ? 0 : -ENOMEM;
+	if (!compiled->source)
+		return -ENOMEM;
+	compiled->traits = pattern_traits(pattern);
+	compiled->view = compiled->traits.known ? PATTERN_SEES_MATCH : pattern_view(pattern);
+	compiled->crosses_lines = compiled->traits.known ? compiled->traits.crosses_lines
+							 : pattern_may_cross_lines(pattern);
+	(void)pcre2_pattern_info(compiled->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
+	if (!compiled->traits.known || matches_empty)
+		compiled->impossible = true;
+	return 0;
 }
 
-int scan_pattern_new(
-	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error)
+/* *@ret_code is @pattern, to which lines end as @newline says. As scan_pattern_new. */
+static int compile(
+	struct text pattern, uint32_t newline, pcre2_code **ret_code, struct scan_error *ret_error)
 {
 	_cleanup_(free_compile_context) pcre2_compile_context *context =
 		pcre2_compile_context_create(NULL);
-	_cleanup_(free_pattern) struct scan_pattern *compiled = calloc(1, sizeof(*compiled));
+	pcre2_code *code;
 	size_t offset = 0;
 	int error = 0;
 
-	if (!context || !compiled)
+	if (!context)
 		return -ENOMEM;
-	pthread_mutex_init(&compiled->mutex, NULL);
-	pcre2_set_newline(context, NEWLINE);
+	pcre2_set_newline(context, newline);
 	pcre2_set_max_pattern_length(context, LIMIT_PATTERN_BYTES);
-	compiled->code = pcre2_compile((PCRE2_SPTR)(pattern.len > 0 ? pattern.data : ""),
-		pattern.len, OPTIONS, &error, &offset, context);
-	if (!compiled->code) {
+	code = pcre2_compile((PCRE2_SPTR)(pattern.len > 0 ? pattern.data : ""), pattern.len,
+		OPTIONS, &error, &offset, context);
+	if (!code) {
 		if (error == PCRE2_ERROR_HEAP_FAILED)
 			return -ENOMEM;
 		ret_error->offset = offset;
@@ -124,7 +130,23 @@ int scan_pattern_new(
 		return -EINVAL;
 	}
 	/* Without executable memory this fails, and pcre2_match interprets. */
-	(void)pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
+	(void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+	*ret_code = code;
+	return 0;
+}
+
+int scan_pattern_new(
+	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error)
+{
+	_cleanup_(free_pattern) struct scan_pattern *compiled = calloc(1, sizeof(*compiled));
+	int r;
+
+	if (!compiled)
+		return -ENOMEM;
+	pthread_mutex_init(&compiled->mutex, NULL);
+	r = compile(pattern, PCRE2_NEWLINE_LF, &compiled->code, ret_error);
+	if (r < 0)
+		return r;
 	if (remember_start(compiled, pattern) < 0 || remember_source(compiled, pattern) < 0)
 		return -ENOMEM;
 	*ret_pattern = TAKE_PTR(compiled);
@@ -137,6 +159,7 @@ void scan_pattern_free(struct scan_pattern *pattern)
 		return;
 	automaton_free(pattern->automaton);
 	pcre2_code_free(pattern->code);
+	pcre2_code_free(pattern->crlf_code);
 	pthread_mutex_destroy(&pattern->mutex);
 	free(pattern->source);
 	free(pattern->start_bytes);
@@ -166,6 +189,22 @@ static const struct automaton *make_automaton(struct scan_pattern *pattern, bool
 	}
 	pthread_mutex_unlock(&pattern->mutex);
 	return pattern->automaton;
+}
+
+/* What bytes with carriage returns are searched with; NULL: out of memory. */
+static const pcre2_code *crlf_code(struct scan_pattern *pattern)
+{
+	struct scan_error error;
+	pcre2_code *code;
+
+	if (pattern->crlf_code)
+		return pattern->crlf_code;
+	pthread_mutex_lock(&pattern->mutex);
+	if (!pattern->crlf_code && compile((struct text){pattern->source, pattern->source_len},
+					   PCRE2_NEWLINE_ANYCRLF, &code, &error) == 0)
+		pattern->crlf_code = code;
+	pthread_mutex_unlock(&pattern->mutex);
+	return pattern->crlf_code;
 }
 
 bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine)
@@ -233,14 +272,15 @@ struct span {
 };
 
 /*
- * The first match in @bytes from @at on: 1 and *@ret_match, 0 for none, or -errno as
+ * The first match of @code in @bytes from @at on: 1 and *@ret_match, 0 for none, or -errno as
  * scanner_scan's.
  */
-static int match_from(struct scanner *scanner, struct text bytes, size_t at, struct span *ret_match)
+static int match_from(struct scanner *scanner, const pcre2_code *code, struct text bytes, size_t at,
+	struct span *ret_match)
 {
 	const size_t *offsets = pcre2_get_ovector_pointer(scanner->data);
-	int r = pcre2_match(scanner->pattern->code, (PCRE2_SPTR)bytes.data, bytes.len, at, 0,
-		scanner->data, scanner->context);
+	int r = pcre2_match(
+		code, (PCRE2_SPTR)bytes.data, bytes.len, at, 0, scanner->data, scanner->context);
 
 	switch (r) {
 	case PCRE2_ERROR_NOMATCH:
@@ -281,46 +321,6 @@ static struct line line_around(struct text bytes, size_t at)
 	return (struct line){.text = {start, end}, .next = next};
 }
 
-/*
- * @match goes beyond the text of *@line, which it begins on. Chooses the line to report: the first
- * of the lines it touches that matches alone, otherwise the first that it has a byte of. 1 and
- * *@line and *@match are the choice; 0 if there is none (`\s$` matches a newline before an empty
- * line); or -errno. *@ret_next is where to go on. Each line is tried once and then passed, so this
- * costs no more than a scan of those lines.
- */
-static int choose_line(struct scanner *scanner, struct text bytes, struct line *line,
-	struct span *match, size_t *ret_next)
-{
-	struct line candidate = *line;
-	bool chosen = false;
-	size_t from = match->start;
-
-	for (;;) {
-		struct span alone;
-		size_t end = candidate.text.end;
-		int r = from > end
-				? 0
-				: match_from(scanner, (struct text){bytes.data, end}, from, &alone);
-
-		*ret_next = candidate.next;
-		if (r < 0)
-			return r;
-		if (r > 0) {
-			*line = candidate;
-			*match = alone;
-			return 1;
-		}
-		if (!chosen && from < end) {
-			*line = candidate;
-			chosen = true;
-		}
-		if (candidate.next >= match->end)
-			return chosen;
-		from = candidate.next;
-		candidate = line_around(bytes, from);
-	}
-}
-
 static struct scan_line describe(
 	struct text bytes, const struct line *line, struct span match, uint64_t number)
 {
@@ -353,8 +353,9 @@ struct scan {
 	struct text bytes;
 	scan_visitor visit;
 	void *context;
-	size_t at;       /* a line's start: those before are done with */
-	uint64_t number; /* is that of the line that @counted is in */
+	const pcre2_code *code; /* for many lines; NULL: not chosen yet */
+	size_t at;              /* a line's start: those before are done with */
+	uint64_t number;        /* is that of the line that @counted is in */
 	size_t counted;
 };
 
@@ -369,7 +370,61 @@ static int report(struct scan *scan, const struct line *line, struct span match)
 	return scan->visit(&found, scan->context);
 }
 
-/* The rest of @scan by PCRE2, from one place to the next where a match could begin. */
+/*
+ * The match in the text of @line, of which the pattern sees nothing else: 1 and *@ret_match, 0 or
+ * -errno.
+ */
+static int match_alone(struct scan *scan, const struct line *line, struct span *ret_match)
+{
+	size_t start = line->text.start;
+	struct text text = {scan->bytes.data + start, line->text.end - start};
+	int r = match_from(scan->scanner, scan->scanner->pattern->code, text, 0, ret_match);
+
+	if (r > 0) {
+		ret_match->start += start;
+		ret_match->end += start;
+	}
+	return r;
+}
+
+/*
+ * @match goes beyond the text of *@line, which it begins on. Chooses the line to report: the first
+ * of the lines it touches that matches alone, otherwise the first that it has a byte of. 1 and
+ * *@line and *@match are the choice; 0 if there is none (`\s$` matches a newline before an empty
+ * line); or -errno. *@ret_next is where to go on. Each line is tried once and then passed, so this
+ * costs no more than a scan of those lines.
+ */
+static int choose_line(struct scan *scan, struct line *line, struct span *match, size_t *ret_next)
+{
+	struct line candidate = *line;
+	bool chosen = false;
+	size_t from = match->start;
+
+	for (;;) {
+		struct span alone;
+		int r = match_alone(scan, &candidate, &alone);
+
+		*ret_next = candidate.next;
+		if (r < 0)
+			return r;
+		if (r > 0) {
+			*line = candidate;
+			*match = alone;
+			return 1;
+		}
+		if (!chosen && from < candidate.text.end) {
+			*line = candidate;
+			chosen = true;
+		}
+		if (candidate.next >= match->end)
+			return chosen;
+		from = candidate.next;
+		candidate = line_around(scan->bytes, from);
+	}
+}
+
+/* The rest of @scan from one match to the next, of a pattern that sees the match alone or the file.
+ */
 static int scan_matches(struct scan *scan)
 {
 	const struct literal *start = &scan->scanner->pattern->start;
@@ -385,7 +440,7 @@ static int scan_matches(struct scan *scan)
 			scan->at = literal_find(start, bytes, scan->at);
 		if (scan->at == bytes.len)
 			return 0;
-		r = match_from(scan->scanner, bytes, scan->at, &match);
+		r = match_from(scan->scanner, scan->code, bytes, scan->at, &match);
 		if (r <= 0)
 			return r;
 		/* What follows the last newline is a line only if there is something. */
@@ -394,7 +449,7 @@ static int scan_matches(struct scan *scan)
 		line = line_around(bytes, match.start);
 		next = line.next;
 		if (match.end > line.text.end)
-			r = choose_line(scan->scanner, bytes, &line, &match, &next);
+			r = choose_line(scan, &line, &match, &next);
 		if (r < 0)
 			return r;
 		if (r > 0)
@@ -404,6 +459,102 @@ static int scan_matches(struct scan *scan)
 		scan->at = next;
 	}
 	return 0;
+}
+
+/*
+ * The next match from @at on that is not within one line, as the pattern sees all bytes; of a line
+ * only the first match is looked at. *@ret_match is at the end if there is none. 0 or -errno.
+ */
+static int find_crossing(struct scan *scan, size_t at, struct span *ret_match)
+{
+	struct text bytes = scan->bytes;
+	const struct span none = {bytes.len, bytes.len};
+
+	while (at < bytes.len) {
+		struct line line;
+		int r = match_from(scan->scanner, scan->code, bytes, at, ret_match);
+
+		if (r < 0)
+			return r;
+		if (r == 0)
+			break;
+		line = line_around(bytes, ret_match->start);
+		if (ret_match->end > line.text.end)
+			return 0;
+		at = line.next;
+	}
+	*ret_match = none;
+	return 0;
+}
+
+/* The rest of @scan line by line, each as if there were no other. */
+static int scan_lines(struct scan *scan)
+{
+	const struct scan_pattern *pattern = scan->scanner->pattern;
+	struct text bytes = scan->bytes;
+	struct span crossing = {bytes.len, bytes.len};
+
+	for (bool first = true; scan->at < bytes.len; first = false) {
+		struct span match;
+		struct line line;
+		size_t next;
+		int r = 0;
+
+		if (pattern->start.text.len > 0)
+			scan->at = literal_find(&pattern->start, bytes, scan->at);
+		if (scan->at == bytes.len)
+			return 0;
+		line = line_around(bytes, scan->at);
+		next = line.next;
+		if (pattern->crosses_lines && (first || crossing.start < line.text.start))
+			r = find_crossing(scan, line.text.start, &crossing);
+		match = crossing;
+		if (r == 0)
+			r = crossing.start < bytes.len && crossing.start < line.next
+				    ? choose_line(scan, &line, &match, &next)
+				    : match_alone(scan, &line, &match);
+		if (r > 0)
+			r = report(scan, &line, match);
+		if (r != 0)
+			return r;
+		scan->at = next;
+	}
+	return 0;
+}
+
+/* Whether a carriage return is within a line, from @at, where one is, on. */
+static bool has_lone_return(struct text bytes, const char *at)
+{
+	const char *end = bytes.data + bytes.len;
+
+	while (at && at + 1 < end && at[1] == '\n')
+		at = memchr(at + 1, '\r', (size_t)(end - at - 1));
+	return at != NULL;
+}
+
+/*
+ * The rest of @scan by PCRE2. It is asked about all lines at once where that gives the lines that
+ * match alone or the pattern asks for that, and about each by itself where the pattern would see
+ * its neighbours, or take a carriage return within a line for its end.
+ */
+static int scan_by_pcre2(struct scan *scan)
+{
+	struct scan_pattern *pattern = scan->scanner->pattern;
+	struct text bytes = scan->bytes;
+	const char *carriage_return;
+
+	if (pattern->start.text.len > 0)
+		scan->at = literal_find(&pattern->start, bytes, scan->at);
+	if (scan->at >= bytes.len)
+		return 0;
+	carriage_return = memchr(bytes.data, '\r', bytes.len);
+	scan->code = carriage_return ? crlf_code(pattern) : pattern->code;
+	if (!scan->code)
+		return -ENOMEM;
+	if (pattern->view == PATTERN_SEES_LINE ||
+		(pattern->view == PATTERN_SEES_MATCH && has_lone_return(bytes, carriage_return)))
+		return scan_lines(scan);
+	return scan_matches(scan);
 }
 
 /* Lines that the automaton found something in, in order. */
@@ -441,11 +592,9 @@ static int add_candidate(size_t end, void *context)
  */
 static int confirm(struct scan *scan, const struct automaton *automaton, const struct line *line)
 {
-	struct text bytes = scan->bytes;
-	struct text text = {bytes.data + line->text.start, line->text.end - line->text.start};
+	struct text text = {scan->bytes.data + line->text.start, line->text.end - line->text.start};
 	struct span match = {line->text.start, line->text.start};
-	int r = match_from(
-		scan->scanner, (struct text){bytes.data, line->text.end}, line->text.start, &match);
+	int r = match_alone(scan, line, &match);
 
 	if (r == -E2BIG && automaton_is_exact(automaton, text))
 		r = 1;
@@ -466,7 +615,7 @@ static int scan_candidates(struct scan *scan, const struct automaton *automaton)
 		if (r < 0)
 			return r;
 		if (candidates.unordered)
-			return scan_matches(scan);
+			return scan_by_pcre2(scan);
 		for (size_t i = 0; i < candidates.count; i++) {
 			r = confirm(scan, automaton, &candidates.line[i]);
 			if (r != 0)
@@ -500,7 +649,7 @@ static int scan_with(struct scan *scan, const struct automaton *automaton)
 	if (!scan->scanner->pattern->traits.crosses_lines)
 		return scan_candidates(scan, automaton);
 	r = automaton_scan(automaton, scan->scanner->scratch, rest, note_match, &found);
-	return r < 0 || !found ? r : scan_matches(scan);
+	return r < 0 || !found ? r : scan_by_pcre2(scan);
 }
 
 int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context)
@@ -520,7 +669,7 @@ int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit,
 	scan.bytes = bytes;
 	if (automaton && automaton_can_scan(automaton, bytes))
 		return scan_with(&scan, automaton);
-	r = scan_matches(&scan);
+	r = scan_by_pcre2(&scan);
 	if (r != -E2BIG || automaton || pattern->engine == SCAN_BY_PCRE2)
 		return r;
 	automaton = make_automaton(pattern, true);

@@ -3,9 +3,9 @@
 
 /*
  * cloister-files: a regular expression over the bytes of one file, line by line as a reader sees
- * it, but matched over the whole buffer at once. It knows nothing of files, so that several may run
- * at a time: the compiled pattern is shared, a scanner belongs to one thread.
- * pcre2api(3), pcre2pattern(3), pcre2jit(3).
+ * it; where that makes no difference it is matched over the whole buffer at once. It knows nothing
+ * of files, so that several may run at a time: the compiled pattern is shared, a scanner belongs to
+ * one thread. pcre2api(3), pcre2pattern(3), pcre2jit(3).
  *
  * The pattern is the model's and the bytes are the workspace's; the two together may ask for
  * exponential time, so each match runs under LIMIT_SEARCH_MATCH_STEPS, _DEPTH_STEPS, _HEAP_BYTES
@@ -65,11 +65,15 @@ struct scan_line {
 typedef int (*scan_visitor)(const struct scan_line *line, void *context);
 
 /**
- * Calls @visit for every line of @bytes that matches, once each and in order. A line that matches
- * by itself comes first: a match over several lines counts only if none of them matches alone, and
- * then for the first that it has a byte of. So `^\s*end` finds the line with `end`, not the blank
- * one before it, and `\s$` finds trailing blanks, not every newline. A byte order mark is no part
- * of the first line. Bytes that are not UTF-8 match nothing but are passed over.
+ * Calls @visit for every line of @bytes that matches, once each and in order. A line ends at a
+ * newline, a carriage return before which is no part of it; any other is a character like others.
+ * A line matches by itself, as if there were no other: `foo(?!\W)` finds a foo at its end. Only a
+ * pattern that looks around and names a newline, or asks for the file's ends, sees the whole file
+ * (PATTERN_SEES_FILE). A line that matches by itself comes first: a match over several lines counts
+ * only if none of them matches alone, and then for the first that it has a byte of. So `^\s*end`
+ * finds the line with `end`, not the blank one before it, and `\s$` finds trailing blanks, not
+ * every newline. A byte order mark is no part of the first line. Bytes that are not UTF-8 match
+ * nothing but are passed over.
  *
  * Returns 0, what @visit returned, -E2BIG when a limit was reached, or -ENOMEM or -EIO when an
  * engine failed otherwise.

@@ -26,3 +26,21 @@ struct text pattern_literal_start(struct text pattern);
 
 /** Reads @pattern, which PCRE2 has found to be valid UTF-8 and a valid pattern. */
 struct pattern_traits pattern_traits(struct text pattern);
+
+/* What decides whether a line matches. */
+enum pattern_view {
+	PATTERN_SEES_MATCH, /* what is matched, and whether it is at a line's or a word's end */
+	PATTERN_SEES_LINE,  /* what is around it, which has to end where the line does */
+	PATTERN_SEES_FILE,  /* likewise, and the pattern asks for more than the line */
+};
+
+/**
+ * What @pattern, which is valid, sees. It is more than the match if it looks ahead or behind, or
+ * refuses to take back what it took; then it asks for the file if it names a newline (`\n`, `\r`,
+ * `\R`) or the file's ends (`\A`, `\z`, `\Z`, `\G`). Reads no more than it must, so it says
+ * PATTERN_SEES_LINE of some that see the match alone.
+ */
+enum pattern_view pattern_view(struct text pattern);
+
+/** Whether @pattern, which is valid, might match a newline. Also true for some that cannot. */
+bool pattern_may_cross_lines(struct text pattern);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: what a look at a pattern's bytes says of those that pattern_traits.c does not
+ * read. Nothing is parsed but which characters a backslash quotes and where a class that excludes
+ * is: what looks like a construct counts as one, in a class or a comment too.
+ */
+#include "worker/files/pattern_traits.h"
+
+#include "common/cleanup.h"
+
+struct glance {
+	const char *at, *end;
+	char escaped;  /* what a backslash stood before, or 0 */
+	char c;        /* otherwise the character */
+	char before;   /* the c before that, 0 where it was escaped */
+	bool excludes; /* in a class that begins with "[^" */
+};
+
+/* Moves on by one character or escape. False: the end. */
+static bool advance(struct glance *glance)
+{
+	if (glance->at >= glance->end)
+		return false;
+	glance->before = glance->c;
+	glance->c = *glance->at++;
+	glance->escaped = 0;
+	if (glance->c == '\\' && glance->at < glance->end) {
+		glance->escaped = *glance->at++;
+		glance->c = 0;
+	}
+	return true;
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* The flags here, behind "(?", up to the ":" or ")" that ends them; 0 bytes if they are none. */
+static struct text flags_at(const struct glance *glance)
+{
+	const char *p = glance->at;
+
+	while (p < glance->end && is_letter(*p))
+		p++;
+	if (p == glance->end || (*p != ':' && *p != ')'))
+		p = glance->at;
+	return (struct text){glance->at, (size_t)(p - glance->at)};
+}
+
+/* Behind "(?": a group that only groups, names or sets flags that change no subject's end. */
+static bool is_plain_group(const struct glance *glance)
+{
+	struct text rest = {glance->at, (size_t)(glance->end - glance->at)};
+	struct text flags = flags_at(glance);
+
+	if (rest.len > 0 && rest.data[0] == ':')
+		return true;
+	if (rest.len > 1 && rest.data[0] == '<')
+		return is_letter(rest.data[1]);
+	if (rest.len > 1 && rest.data[0] == 'P')
+		return rest.data[1] == '<';
+	for (size_t i = 0; i < flags.len; i++)
+		if (!memchr("imsn", flags.data[i], 4)) /* not x: what possesses may be apart */
+			return false;
+	return flags.len > 0;
+}
+
+/* Notes where a class that excludes begins and ends. */
+static void note_class(struct glance *glance)
+{
+	if (glance->c == '^' && glance->before == '[')
+		glance->excludes = true;
+	else if (glance->c == ']' && glance->before != '^' && glance->before != ':')
+		glance->excludes = false;
+}
+
+/* Whether there is more to a match here than the bytes that it takes. */
+static bool looks_around(const struct glance *glance)
+{
+	/* Behind \Q and \c a backslash is one. */
+	if (glance->escaped && memchr("AGKQRXZcgz", glance->escaped, 10))
+		return true;
+	if (glance->c == '+' && glance->before && memchr("*+?}", glance->before, 4))
+		return true;
+	return glance->before == '(' &&
+	       (glance->c == '*' || (glance->c == '?' && !is_plain_group(glance)));
+}
+
+static bool asks_for_file(const struct glance *glance)
+{
+	if (glance->escaped && memchr("AGZz", glance->escaped, 4))
+		return true;
+	if (glance->excludes)
+		return false;
+	return glance->c == '\n' || glance->c == '\r' ||
+	       (glance->escaped && memchr("nrR", glance->escaped, 3));
+}
+
+enum pattern_view pattern_view(struct text pattern)
+{
+	struct glance glance = {.at = pattern.data, .end = pattern.data + pattern.len};
+	bool around = false, file = false;
+
+	while (advance(&glance)) {
+		note_class(&glance);
+		around |= looks_around(&glance);
+		file |= asks_for_file(&glance);
+	}
+	if (!around)
+		return PATTERN_SEES_MATCH;
+	return file ? PATTERN_SEES_FILE : PATTERN_SEES_LINE;
+}
+
+/* Whether the escape \@c can stand for nothing that ends a line. */
+static bool stays_in_line(char c)
+{
+	return memchr("AbBdGhKNStwXzZ", c, 14) ||
+	       (c > ' ' && c < 0x7f && !is_letter(c) && c != '0');
+}
+
+bool pattern_may_cross_lines(struct text pattern)
+{
+	struct glance glance = {.at = pattern.data, .end = pattern.data + pattern.len};
+
+	while (advance(&glance)) {
+		if (glance.escaped && !stays_in_line(glance.escaped))
+			return true;
+		if (!glance.escaped && (unsigned char)glance.c < ' ')
+			return true;
+		if (glance.before == '[' && memchr("^:.=", glance.c, 4))
+			return true;
+		if (glance.before == '(' && glance.c == '*')
+			return true;
+		if (glance.before == '(' && glance.c == '?') {
+			struct text flags = flags_at(&glance);
+
+			if (memchr(flags.data, 's', flags.len))
+				return true;
+		}
+	}
+	return false;
+}
