@@ -6,6 +6,7 @@
 #include "client/session.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "json/json_read.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
@@ -13,15 +14,15 @@
 /* A single operand that starts with '{' is the arguments' JSON object. */
 static int arguments_from_json(const char *word, struct json_object **ret_arguments)
 {
-	enum json_tokener_error error;
-	struct json_object *arguments = json_tokener_parse_verbose(word, &error);
+	const struct text text = text_from(word);
+	const struct json_bounds bounds = json_request_bounds(text.len);
+	struct json_report report;
 
-	if (json_object_is_type(arguments, json_type_object)) {
-		*ret_arguments = arguments;
+	/* What begins with '{' is an object or nothing. */
+	if (json_read(text, &bounds, ret_arguments, &report) == 0)
 		return STATUS_OK;
-	}
-	json_object_put(arguments);
-	complain("the arguments are no JSON object: %s", json_tokener_error_desc(error));
+	complain("the arguments are no JSON object: %s, at byte %zu",
+		report.fault ? report.fault : "out of memory", report.at);
 	return STATUS_USAGE;
 }
 

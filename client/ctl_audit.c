@@ -9,6 +9,7 @@
 #include "client/terminal_text.h"
 #include "common/chain/audit_chain.h"
 #include "common/cleanup.h"
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -147,10 +148,14 @@ static void check_place(struct verification *run, const struct audit_link *link,
 
 static void whole_line(struct verification *run, const struct audit_link *link, const char *line)
 {
-	struct json_object *object = json_tokener_parse(line);
-	bool opened = says(object, "event", "audit.opened");
+	const struct json_bounds bounds = json_request_bounds(strlen(line));
+	struct json_report report;
+	struct json_object *object = NULL;
 	char what[128];
+	bool opened;
 
+	(void)json_read(text_from(line), &bounds, &object, &report);
+	opened = says(object, "event", "audit.opened");
 	if (!json_object_is_type(object, json_type_object))
 		wrong(run, run->file, run->line, "is no JSON");
 	torn_is_over(run, opened ? number_in(object, "torn_bytes") : 0);

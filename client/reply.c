@@ -5,6 +5,8 @@
 #include "client/command.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/limits.h"
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -22,12 +24,17 @@ int request(struct cloister *cloister, const char *method, struct json_object *p
 
 struct json_object *reply_result(const struct cloister_message *reply)
 {
+	const struct json_bounds bounds = {LIMIT_CLIENT_VALUES, LIMIT_CLIENT_MEMORY_BYTES};
+	struct json_object *result = NULL;
+	struct json_report report;
 	const char *text;
 
 	if (cloister_json_error(reply) != 0)
 		return NULL;
 	text = cloister_get_json(reply, "", false);
-	return text ? json_tokener_parse(text) : NULL;
+	if (text)
+		(void)json_read(text_from(text), &bounds, &result, &report);
+	return result;
 }
 
 int reply_complain(const struct cloister_message *reply)

@@ -13,44 +13,53 @@
 /* Agent socket (supervisor/agent_conn.c, supervisor/jsonrpc.c). */
 #define LIMIT_LINE_BYTES                (32 * MIB) /* one JSON-RPC message */
 #define LIMIT_JSON_DEPTH                32
-#define LIMIT_JSON_VALUES               16384 /* in one message: json-c needs up to 1 KiB for each */
-#define LIMIT_REQUEST_ID_BYTES          256   /* an id that is a string */
+#define LIMIT_JSON_VALUES               16384 /* in one message */
+#define LIMIT_JSON_MEMBERS              512   /* of one object: names may be chosen to collide */
+#define LIMIT_JSON_NUMBER_BYTES         256   /* of one number */
+#define LIMIT_JSON_MEMORY_BYTES         (4 * MIB) /* that one message's values take beyond its length */
+#define LIMIT_REQUEST_ID_BYTES          256       /* an id that is a string */
 #define LIMIT_CONNECTIONS               512
 #define LIMIT_CALLS_PER_CONNECTION      256
 #define LIMIT_WORKSPACES_PER_CONNECTION 256
-#define LIMIT_PENDING_BYTES             (64 * MIB) /* requests in flight of a connection: stop reading it */
-#define LIMIT_PENDING_TOTAL_BYTES       (256 * MIB) /* of all: refuse large lines */
-#define LIMIT_LARGE_LINE_BYTES          (1 * MIB)
-#define LIMIT_OUTPUT_PENDING_BYTES      (4 * MIB) /* unread answers of a connection: stop reading it */
-#define LIMIT_WORKSPACES                4096
-#define LIMIT_STRANGERS                 16         /* peers of no tenant that wait to be told so */
-#define LIMIT_STRANGER_LINE_BYTES       (64 * KIB) /* of their one request */
-#define LIMIT_CONTROL_CONNECTIONS       64 /* to the control socket; observers have half of them */
-#define LIMIT_SELFTEST_INTERVAL_MAX_MS  (30ULL * 24 * 3600 * 1000)
-#define LIMIT_CONTROL_LINE_BYTES        (64 * KIB) /* one message to it */
-#define LIMIT_CONTROL_TEXT_BYTES        160        /* of a command, in a list of calls */
-#define LIMIT_CONTROL_SHOWN_BYTES       4096       /* of a command that is asked for */
-#define LIMIT_MEMORY_KEPT_BYTES         (8 * MIB)  /* freed, and not given back to the kernel */
-#define LIMIT_CONNECTIONS_PER_USER      128
-#define LIMIT_DESCRIPTORS_KEPT          64 /* of RLIMIT_NOFILE, for what is not a connection */
-#define LIMIT_RETRY_MIN_MS              50 /* retry_after_ms, whatever was measured */
-#define LIMIT_RETRY_MAX_MS              60000
-#define LIMIT_COMMANDS                  256 /* running at once, of all tenants */
-#define LIMIT_COMMANDS_MAX              4096
-#define LIMIT_JOBS                      64 /* of files processes at once, of all tenants */
-#define LIMIT_JOBS_MAX                  4096
-#define LIMIT_COMMANDS_PER_WORKSPACE    64
-#define LIMIT_SPARE_CELLS               2 /* made before a workspace needs them */
-#define LIMIT_SPARE_CELLS_MAX           64
-#define LIMIT_SPARE_TRIES               3 /* that a workspace takes one which dies, before its own is made */
-#define LIMIT_INITS_AHEAD               2 /* commands' inits made before they are needed */
-#define LIMIT_PIPES_AHEAD               8 /* of commands' output, made before they are needed */
-#define LIMIT_FILE_JOBS                 8 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_WRITES               64 /* writes whose content is still coming */
-#define LIMIT_STRAY_FRAMES              4096 /* of a workspace's processes in a row that are for no call */
-#define LIMIT_LONG_READ_BYTES           (4 * MIB) /* a range of a larger file is read by a job */
-#define LIMIT_LONG_LIST_BYTES           (1 * MIB) /* of a directory itself: some 40,000 names */
-#define LIMIT_SMALL_CALL_NS             200000 /* of CPU for a call that a files process answers at once */
+/*
+ * Requests that were read and not yet answered, and lines that have not ended: the memory that they
+ * take (json/json_read.h), not their length. Of a connection: beyond it the connection is not read.
+ * Of all: beyond it a connection has LIMIT_PENDING_OWN_BYTES and no more, and BUSY for the rest.
+ */
+#define LIMIT_PENDING_BYTES            (64 * MIB)
+#define LIMIT_PENDING_TOTAL_BYTES      (128 * MIB)
+#define LIMIT_PENDING_OWN_BYTES        (64 * KIB)
+#define LIMIT_READ_TURN_BYTES          (64 * KIB) /* read of a connection in a turn of the loop */
+#define LIMIT_OUTPUT_PENDING_BYTES     (4 * MIB) /* unread answers of a connection: stop reading it */
+#define LIMIT_WORKSPACES               4096
+#define LIMIT_STRANGERS                16         /* peers of no tenant that wait to be told so */
+#define LIMIT_STRANGER_LINE_BYTES      (64 * KIB) /* of their one request */
+#define LIMIT_CONTROL_CONNECTIONS      64 /* to the control socket; observers have half of them */
+#define LIMIT_SELFTEST_INTERVAL_MAX_MS (30ULL * 24 * 3600 * 1000)
+#define LIMIT_CONTROL_LINE_BYTES       (64 * KIB) /* one message to it */
+#define LIMIT_CONTROL_TEXT_BYTES       160        /* of a command, in a list of calls */
+#define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is asked for */
+#define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
+#define LIMIT_CONNECTIONS_PER_USER     128
+#define LIMIT_DESCRIPTORS_KEPT         64 /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_RETRY_MIN_MS             50 /* retry_after_ms, whatever was measured */
+#define LIMIT_RETRY_MAX_MS             60000
+#define LIMIT_COMMANDS                 256 /* running at once, of all tenants */
+#define LIMIT_COMMANDS_MAX             4096
+#define LIMIT_JOBS                     64 /* of files processes at once, of all tenants */
+#define LIMIT_JOBS_MAX                 4096
+#define LIMIT_COMMANDS_PER_WORKSPACE   64
+#define LIMIT_SPARE_CELLS              2 /* made before a workspace needs them */
+#define LIMIT_SPARE_CELLS_MAX          64
+#define LIMIT_SPARE_TRIES              3 /* that a workspace takes one which dies, before its own is made */
+#define LIMIT_INITS_AHEAD              2 /* commands' inits made before they are needed */
+#define LIMIT_PIPES_AHEAD              8 /* of commands' output, made before they are needed */
+#define LIMIT_FILE_JOBS                8 /* searches, deep listings and long reads at once in a workspace */
+#define LIMIT_FILE_WRITES              64 /* writes whose content is still coming */
+#define LIMIT_STRAY_FRAMES             4096 /* of a workspace's processes in a row that are for no call */
+#define LIMIT_LONG_READ_BYTES          (4 * MIB) /* a range of a larger file is read by a job */
+#define LIMIT_LONG_LIST_BYTES          (1 * MIB) /* of a directory itself: some 40,000 names */
+#define LIMIT_SMALL_CALL_NS            200000 /* of CPU for a call that a files process answers at once */
 #define LIMIT_SMALL_CALL_DEBT_NS \
 	100000000 /* beyond that, before it does so in a session of its own */
 
@@ -265,7 +274,7 @@
 /* What libcloister takes of a service that may lie, and holds for its user. A line is at most
  * LIMIT_LINE_BYTES. */
 #define LIMIT_CLIENT_VALUES       (2 * MIB)   /* in one message */
-#define LIMIT_CLIENT_OBJECTS      (512 * KIB) /* in one message: json-c needs up to 1 KiB for each */
+#define LIMIT_CLIENT_MEMORY_BYTES (256 * MIB) /* that the values of one message take */
 #define LIMIT_CLIENT_UNSENT_BYTES (64 * MIB)
 #define LIMIT_CLIENT_TURN_BYTES   (1 * MIB) /* read before the user's event loop has its turn */
 #define LIMIT_CLIENT_CONNECT_MS   10000

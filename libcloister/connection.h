@@ -66,8 +66,8 @@ void request_answer(
 struct cloister_message *message_new(
 	struct json_object *root, struct json_object *value, bool is_error);
 
-/** Reads a JSON text as strictly as json-c does. 0, -EINVAL or -ENOMEM. */
-int json_read(const char *data, size_t len, struct json_object **ret_value);
+/** Reads a JSON text: json/json_read.h. 0; -EINVAL; -EMSGSIZE, where it is too much; or -ENOMEM. */
+int object_read(const char *data, size_t len, struct json_object **ret_value);
 
 /** Puts @value, which it takes, as @name into @object. 0 or -ENOMEM. */
 int json_add(struct json_object *object, const char *name, struct json_object *value);

@@ -3,33 +3,11 @@
  * connection. */
 #include "common/base64.h"
 #include "common/cleanup.h"
-#include "common/limits.h"
 #include "libcloister/connection.h"
 
 #include <errno.h>
 #include <json-c/json.h>
 #include <string.h>
-
-/* The place behind the string that begins at @at. */
-static size_t skip_string(const char *line, size_t len, size_t at)
-{
-	for (at++; at < len && line[at] != '"'; at++)
-		at += line[at] == '\\';
-	return at + 1;
-}
-
-/* json-c makes up to 1 KiB of the two bytes of an object, and some hundred bytes of a value. */
-static bool is_too_much(const char *line, size_t len)
-{
-	size_t values = 0, objects = 0;
-
-	for (size_t i = 0; i < len;) {
-		values += line[i] == ',' || line[i] == '[';
-		objects += line[i] == '{';
-		i = line[i] == '"' ? skip_string(line, len, i) : i + 1;
-	}
-	return values > LIMIT_CLIENT_VALUES || objects > LIMIT_CLIENT_OBJECTS;
-}
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
@@ -195,11 +173,8 @@ static int take_reply(struct cloister *cloister, struct json_object *root)
 int incoming_line(struct cloister *cloister, const char *line, size_t len)
 {
 	struct json_object *root = NULL, *method;
-	int r;
+	int r = object_read(line, len, &root);
 
-	if (is_too_much(line, len))
-		return -EMSGSIZE;
-	r = json_read(line, len, &root);
 	if (r == 0 && !json_object_is_type(root, json_type_object))
 		r = -EINVAL;
 	if (r == 0 && json_object_object_get_ex(root, "method", &method))

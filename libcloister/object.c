@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "common/utf8.h"
 #include "libcloister/connection.h"
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -15,32 +16,13 @@ struct cloister_object {
 	bool failed; /* something could not be added */
 };
 
-int json_read(const char *data, size_t len, struct json_object **ret_value)
+int object_read(const char *data, size_t len, struct json_object **ret_value)
 {
-	struct json_tokener *tokener;
-	struct json_object *value;
-	enum json_tokener_error error;
-	size_t end;
+	const struct json_bounds bounds = {LIMIT_CLIENT_VALUES, LIMIT_CLIENT_MEMORY_BYTES};
+	struct json_report report;
+	int r = json_read((struct text){data, len}, &bounds, ret_value, &report);
 
-	if (len > INT32_MAX || !utf8_is_valid((struct text){data, len}))
-		return -EINVAL;
-	tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
-	if (!tokener)
-		return -ENOMEM;
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-	value = json_tokener_parse_ex(tokener, data, (int)len);
-	end = json_tokener_get_parse_end(tokener);
-	/* At the end of a number more digits could come: a space says that none do. */
-	if (json_tokener_get_error(tokener) == json_tokener_continue)
-		value = json_tokener_parse_ex(tokener, " ", 1);
-	error = json_tokener_get_error(tokener);
-	json_tokener_free(tokener);
-	if (error != json_tokener_success || end != len) {
-		json_object_put(value);
-		return -EINVAL;
-	}
-	*ret_value = value;
-	return 0;
+	return r == -EBADMSG ? -EINVAL : r == -ENOBUFS ? -EMSGSIZE : r;
 }
 
 int json_add(struct json_object *object, const char *name, struct json_object *value)
@@ -129,7 +111,7 @@ int cloister_object_bool(struct cloister_object *object, const char *name, bool 
 int cloister_object_json(struct cloister_object *object, const char *name, const char *json)
 {
 	struct json_object *value;
-	int r = json_read(json, strlen(json), &value);
+	int r = object_read(json, strlen(json), &value);
 
 	if (r < 0)
 		return fail(object, r);

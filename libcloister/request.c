@@ -86,7 +86,7 @@ static int read_object(const char *text, struct json_object **ret_object)
 		object = json_object_new_object();
 		r = object ? 0 : -ENOMEM;
 	} else {
-		r = json_read(text, strlen(text), &object);
+		r = object_read(text, strlen(text), &object);
 	}
 	if (r < 0)
 		return r;

@@ -11,6 +11,7 @@
 #include "common/limits.h"
 #include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
+#include "supervisor/line_id.h"
 #include "supervisor/loop_turn.h"
 #include "supervisor/session.h"
 
@@ -22,9 +23,14 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#define READ_BYTES       (64 * KIB) /* one turn of the loop's share */
-#define LINES_A_TURN     16         /* likewise */
+#define LINES_A_TURN     16  /* of a connection, then others have theirs */
 #define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
+
+enum skip {
+	SKIP_NOTHING,
+	SKIP_TOO_LONG,
+	SKIP_NO_ROOM, /* requests in flight take what there is */
+};
 
 struct agent_conn {
 	LIST_ENTRY(agent_conn) entry;
@@ -35,8 +41,11 @@ struct agent_conn {
 	int fd;
 	bool takes_fds; /* the kernel cannot refuse them: they come and are closed */
 	struct evbuffer *input, *output;
-	size_t scanned; /* of input: no newline in there */
-	bool skipping;  /* in a line that is too long */
+	size_t scanned;         /* of input: no newline in there */
+	enum skip skip;         /* the line at hand is refused, and not kept */
+	bool told;              /* it has been answered */
+	struct line_id line_id; /* and under this id */
+	bool more;              /* whole lines are left in the input, for the next turn */
 	bool end_of_input;
 	bool ended;                  /* by the session: what else came is not acted on */
 	size_t accounted;            /* of input, in the service's sum */
@@ -70,6 +79,7 @@ static void conn_free(struct agent_conn *conn)
 	free_event(conn->resume);
 	free_event(conn->check);
 	free_event(conn->end);
+	line_id_reset(&conn->line_id);
 	service_account(service, -(int64_t)conn->accounted);
 	if (conn->input)
 		evbuffer_free(conn->input);
@@ -119,6 +129,16 @@ static bool may_act(const struct agent_conn *conn)
 	       session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
 }
 
+/* The connection is read when what came has been acted on: lines of a few bytes come faster than
+ * they are. */
+static void watch(struct agent_conn *conn)
+{
+	if (may_act(conn) && !conn->more && !conn->end_of_input)
+		event_add(conn->readable, NULL);
+	else
+		event_del(conn->readable);
+}
+
 /* After anything that may_act depends on. */
 static void update(struct agent_conn *conn)
 {
@@ -134,21 +154,15 @@ static void update(struct agent_conn *conn)
 		conn->full = false;
 	if (conn->full != was_full)
 		session_pause_output(conn->session, conn->full);
-	if (!may_act(conn)) {
-		event_del(conn->readable);
-		return;
-	}
-	if (!conn->end_of_input)
-		event_add(conn->readable, NULL);
+	watch(conn);
 	/* What is buffered already makes nothing readable. */
-	if (evbuffer_get_length(conn->input) > 0)
+	if (may_act(conn) && evbuffer_get_length(conn->input) > 0)
 		event_active(conn->resume, EV_TIMEOUT, 0);
 }
 
-static void account_input(struct agent_conn *conn)
+/* @len bytes are kept in the input, or will be when the line at hand has been acted on. */
+static void account_input(struct agent_conn *conn, size_t len)
 {
-	size_t len = evbuffer_get_length(conn->input);
-
 	service_account(conn->service, (int64_t)len - (int64_t)conn->accounted);
 	conn->accounted = len;
 }
@@ -188,17 +202,47 @@ static void on_wrote(void *context)
 	update(conn);
 }
 
-/* The line at hand, or as much of it as has come, is too much: it is refused now, and skipped until
- * its end comes. */
-static bool refuse_line(struct agent_conn *conn, size_t len)
+/* Whether the line at hand, of which @len bytes have come, is too much to keep. */
+static enum skip judge_line(const struct agent_conn *conn, size_t len)
 {
-	bool too_long = len > conn->line_bytes;
+	if (len > conn->line_bytes)
+		return SKIP_TOO_LONG;
+	if (conn->service->pending_bytes - conn->accounted + len > LIMIT_PENDING_TOTAL_BYTES &&
+		session_bytes(conn->session) + len > LIMIT_PENDING_OWN_BYTES)
+		return SKIP_NO_ROOM;
+	return SKIP_NOTHING;
+}
 
-	if (!too_long && (len <= LIMIT_LARGE_LINE_BYTES ||
-				 conn->service->pending_bytes <= LIMIT_PENDING_TOTAL_BYTES))
-		return false;
-	session_refuse_line(conn->session, too_long);
-	return true;
+static void tell_skipped(struct agent_conn *conn)
+{
+	if (!conn->told)
+		session_refuse_line(
+			conn->session, conn->skip == SKIP_TOO_LONG, conn->line_id.id_text);
+	conn->told = true;
+}
+
+/* Lets the next @len bytes of the line that is refused go by. It is answered when its id is known,
+ * at its end at the latest. */
+static void skip_part(struct agent_conn *conn, size_t len)
+{
+	while (len > 0) {
+		size_t run = evbuffer_get_contiguous_space(conn->input);
+		struct text part = {NULL, run < len ? run : len};
+
+		part.data = (char *)evbuffer_pullup(conn->input, (ev_ssize_t)part.len);
+		if (!conn->told && line_id_feed(&conn->line_id, part))
+			tell_skipped(conn);
+		evbuffer_drain(conn->input, part.len);
+		len -= part.len;
+	}
+}
+
+static void end_skipped(struct agent_conn *conn)
+{
+	tell_skipped(conn);
+	line_id_reset(&conn->line_id);
+	conn->skip = SKIP_NOTHING;
+	conn->told = false;
 }
 
 /* No newline is in the input. */
@@ -207,19 +251,34 @@ static void keep_part(struct agent_conn *conn)
 	size_t len = evbuffer_get_length(conn->input);
 
 	conn->scanned = len;
-	if (!conn->skipping)
-		conn->skipping = refuse_line(conn, len);
-	if (conn->skipping) {
-		evbuffer_drain(conn->input, len);
+	if (conn->skip == SKIP_NOTHING)
+		conn->skip = judge_line(conn, len);
+	if (conn->skip != SKIP_NOTHING) {
+		skip_part(conn, len);
 		conn->scanned = 0;
 	}
+}
+
+/* One whole line of @len bytes. False: out of memory. */
+static bool act_on_line(struct agent_conn *conn, size_t len)
+{
+	char *line = (char *)evbuffer_pullup(conn->input, (ev_ssize_t)len + 1);
+
+	if (!line)
+		return false;
+	/* What it becomes is counted for itself. */
+	account_input(conn, evbuffer_get_length(conn->input) - len - 1);
+	/* An empty line is nobody's message. */
+	if (len > 0)
+		session_line(conn->session, (struct text){line, len});
+	return true;
 }
 
 /* Takes the next whole line out of the input. True if there was one, acted on or skipped. */
 static bool take_line(struct agent_conn *conn)
 {
 	struct evbuffer_ptr from, newline;
-	char *line;
+	size_t len;
 
 	evbuffer_ptr_set(conn->input, &from, conn->scanned, EVBUFFER_PTR_SET);
 	newline = evbuffer_search(conn->input, "\n", 1, conn->scanned > 0 ? &from : NULL);
@@ -227,21 +286,19 @@ static bool take_line(struct agent_conn *conn)
 		keep_part(conn);
 		return false;
 	}
+	len = (size_t)newline.pos;
 	conn->scanned = 0;
-	if (conn->skipping || refuse_line(conn, (size_t)newline.pos)) {
-		conn->skipping = false;
-		evbuffer_drain(conn->input, (size_t)newline.pos + 1);
-		return true;
-	}
-	line = (char *)evbuffer_pullup(conn->input, newline.pos + 1);
-	if (!line) {
+	if (conn->skip == SKIP_NOTHING)
+		conn->skip = judge_line(conn, len);
+	if (conn->skip != SKIP_NOTHING) {
+		skip_part(conn, len);
+		end_skipped(conn);
+		len = 0;
+	} else if (!act_on_line(conn, len)) {
 		close_soon(conn);
 		return false;
 	}
-	/* An empty line is nobody's message. */
-	if (newline.pos > 0)
-		session_line(conn->session, (struct text){line, (size_t)newline.pos});
-	evbuffer_drain(conn->input, (size_t)newline.pos + 1);
+	evbuffer_drain(conn->input, len + 1);
 	return true;
 }
 
@@ -252,11 +309,12 @@ static void act_on_input(struct agent_conn *conn)
 
 	while (may_act(conn) && lines < LINES_A_TURN && take_line(conn))
 		lines++;
-	if (lines == LINES_A_TURN)
+	conn->more = lines == LINES_A_TURN;
+	if (conn->more)
 		event_active(conn->resume, EV_TIMEOUT, 0);
-	account_input(conn);
-	if (!may_act(conn))
-		event_del(conn->readable);
+	account_input(conn, evbuffer_get_length(conn->input));
+	if (!conn->closing)
+		watch(conn);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *context)
@@ -273,7 +331,7 @@ static void on_resume(evutil_socket_t fd, short what, void *context)
 /* Reads once into the input. As read(2). */
 static ssize_t receive(struct agent_conn *conn)
 {
-	static char buffer[READ_BYTES];
+	static char buffer[LIMIT_READ_TURN_BYTES];
 	struct iovec iov = {buffer, sizeof(buffer)};
 	ssize_t n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
 				    : read(conn->fd, buffer, sizeof(buffer));
@@ -292,6 +350,8 @@ static void end_input(struct agent_conn *conn)
 	static const struct timeval interval = {.tv_usec = HANG_UP_CHECK_MS * 1000L};
 
 	conn->end_of_input = true;
+	if (conn->skip != SKIP_NOTHING)
+		end_skipped(conn);
 	event_del(conn->readable);
 	event_add(conn->check, &interval);
 	event_active(conn->check, EV_TIMEOUT, 0);

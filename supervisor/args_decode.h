@@ -8,8 +8,7 @@
  * path or pattern means is checked by who uses it.
  *
  * Texts in the results are borrowed from the JSON objects, which must outlive them. A member that
- * is null counts as not given, since models write that for optional ones. Of a member given twice
- * the last one counts.
+ * is null counts as not given, since models write that for optional ones.
  */
 
 #include "common/errors.h"

@@ -387,6 +387,7 @@ static void on_begin(void *context)
 	int r = is_command(call) ? begin_command(call) : begin_files(call);
 
 	call->state = CALL_RUNNING;
+	call_request_drop_sent(&call->request);
 	if (r < 0) {
 		command_io_free(TAKE_PTR(call->io));
 		leave_and_answer_error(call, TOOL_BUSY, strerror(-r));
@@ -499,6 +500,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	};
 	*ret = call;
 	audit_call_admitted(service->audit, call);
+	call_request_drop_encoded(&call->request);
 	workspace_enter(workspace, &call->ticket);
 	control_events_begun(call);
 	return 0;

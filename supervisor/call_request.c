@@ -43,7 +43,7 @@ static struct text json_text_of(struct json_object *json)
 /* Name and arguments, given plainly or as a model's API emitted them. @ret_arguments is a reference
  * or NULL. */
 static int read_call(struct json_object *params, struct text *ret_name,
-	struct json_object **ret_arguments, struct call_refusal *refusal)
+	struct json_object **ret_arguments, size_t *ret_memory, struct call_refusal *refusal)
 {
 	struct json_object *form, *name, *arguments;
 
@@ -52,7 +52,8 @@ static int read_call(struct json_object *params, struct text *ret_name,
 			json_object_object_get_ex(params, "arguments", NULL))
 			return refuse(refusal, TOOL_OK,
 				"give either tool_call or tool and arguments, not both");
-		if (tool_call_form(form, ret_name, ret_arguments, &refusal->message) == 0)
+		if (tool_call_form(form, ret_name, ret_arguments, ret_memory, &refusal->message) ==
+			0)
 			return 0;
 		refusal->error = TOOL_INVALID_ARGUMENTS;
 		return -EINVAL;
@@ -192,7 +193,7 @@ int call_request_read(struct json_object *params, struct text visible_root, stru
 	*refusal = (struct call_refusal){0};
 	r = check_members(params, refusal);
 	if (r == 0)
-		r = read_call(params, &name, &arguments, refusal);
+		r = read_call(params, &name, &arguments, &request.memory, refusal);
 	if (r < 0)
 		return r;
 	refusal->tool = name.data ? strndup(name.data, name.len < 64 ? name.len : 64) : NULL;
@@ -216,6 +217,8 @@ int call_request_read(struct json_object *params, struct text visible_root, stru
 		return refuse(refusal, TOOL_BUSY, "Out of memory");
 	json_object_array_add(request.json, json_object_get(params));
 	json_object_array_add(request.json, json_object_get(arguments));
+	/* Its string has been read. */
+	json_object_object_del(params, "tool_call");
 	r = decode_base64(&request, refusal);
 	if (r == 0)
 		r = check_content(&request, refusal);
@@ -231,6 +234,34 @@ int call_request_read(struct json_object *params, struct text visible_root, stru
 	request.tenant = tenant_hold(tenant);
 	*ret_request = request;
 	return 0;
+}
+
+/* The one member that may be large: of the arguments, or of the options in the params. */
+static void drop_large(struct call_request *request)
+{
+	struct json_object *params = json_object_array_get_idx(request->json, 0);
+	struct json_object *arguments = json_object_array_get_idx(request->json, 1);
+	struct json_object *options;
+
+	if (request->tool->id == TOOL_WRITE_FILE)
+		json_object_object_del(arguments, "content");
+	else if (json_object_object_get_ex(params, "options", &options))
+		json_object_object_del(options, "stdin");
+}
+
+void call_request_drop_encoded(struct call_request *request)
+{
+	if (request->decoded)
+		drop_large(request);
+}
+
+void call_request_drop_sent(struct call_request *request)
+{
+	drop_large(request);
+	free(request->decoded);
+	request->decoded = NULL;
+	request->args.content = (struct text){NULL, 0};
+	request->options.input = (struct text){NULL, 0};
 }
 
 void call_request_done(struct call_request *request)

@@ -21,7 +21,8 @@ struct call_request {
 	struct call_options options; /* likewise */
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* what came as base64 */
-	struct json_object *json; /* a reference */
+	struct json_object *json; /* a reference: an array of the params and the arguments */
+	size_t memory;            /* that arguments take which came as a string in the params */
 	struct tenant *tenant;    /* as it was configured when the call came: held */
 	uid_t uid;                /* whose it is, for the audit log */
 	gid_t gid;
@@ -43,6 +44,12 @@ struct call_refusal {
  */
 int call_request_read(struct json_object *params, struct text visible_root, struct tenant *tenant,
 	struct call_request *ret_request, struct call_refusal *ret_refusal);
+
+/** Frees what came twice, as base64 and as it means. Once the audit log has what it wants. */
+void call_request_drop_encoded(struct call_request *request);
+
+/** Frees content and input, which have been sent. What the answer repeats stays. */
+void call_request_drop_sent(struct call_request *request);
 
 void call_request_done(struct call_request *request);
 void call_refusal_done(struct call_refusal *refusal);

@@ -25,6 +25,7 @@ struct endpoint_method {
 	const char *params[ENDPOINT_PARAMS_MAX + 1];
 	enum control_role role; /* what its caller must at least be */
 	bool own_params;        /* the method checks which there are */
+	bool mcp;               /* errors are in MCP's form */
 };
 
 struct endpoint {

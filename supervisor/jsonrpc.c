@@ -3,182 +3,38 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/utf8.h"
-#include "supervisor/json_escape.h"
 #include "supervisor/json_text.h"
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <limits.h>
+#include <stdio.h>
 
-#define TOKENER_KEPT_BYTES (64 * KIB) /* it keeps as much memory as the longest string had */
-
-/* Of the last message, for the next: making one costs as much as reading a small message. */
-static struct json_tokener *kept_tokener;
-
-static struct json_tokener *take_tokener(void)
+/* 0 with a JSON value, of which null is NULL; -EBADMSG with the message of @fault; -ENOBUFS or
+ * -ENOMEM. */
+static int parse_json(struct text line, size_t memory, struct jsonrpc_request *request,
+	struct jsonrpc_fault *fault)
 {
-	struct json_tokener *tokener = kept_tokener;
+	struct json_bounds bounds = json_request_bounds(line.len);
+	const bool pressed = memory < bounds.memory;
+	struct json_report report;
+	int r;
 
-	kept_tokener = NULL;
-	if (!tokener)
-		tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
-	if (tokener)
-		json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-	return tokener;
-}
-
-/* @tokener has read @len bytes. */
-static void give_tokener(struct json_tokener *tokener, size_t len)
-{
-	if (kept_tokener || len > TOKENER_KEPT_BYTES) {
-		json_tokener_free(tokener);
-		return;
-	}
-	json_tokener_reset(tokener);
-	kept_tokener = tokener;
-}
-
-/*
- * json-c does the parsing, but even when strict it takes control characters in strings and numbers
- * such as 01. or NaN, it cuts names at a \u0000, and it makes hundreds of bytes of the two in "{}".
- * So the lexemes are walked first: what json-c would take wrongly is refused here, and what is left
- * it refuses itself. The functions of the walk remove what they read from the text.
- */
-
-static void skip(struct text *text, size_t n)
-{
-	text->data += n;
-	text->len -= n;
-}
-
-/* Skips the next byte if it is one of @set. */
-static bool skip_one_of(struct text *text, const char *set)
-{
-	if (text->len == 0 || !memchr(set, text->data[0], strlen(set)))
-		return false;
-	skip(text, 1);
-	return true;
-}
-
-static size_t skip_digits(struct text *text)
-{
-	size_t digits = 0;
-
-	while (skip_one_of(text, "0123456789"))
-		digits++;
-	return digits;
-}
-
-/* RFC 8259 section 6. @text begins with a minus or a digit. */
-static bool number_is_strict(struct text *text)
-{
-	bool zero;
-	size_t digits;
-
-	skip_one_of(text, "-");
-	zero = text->len > 0 && text->data[0] == '0';
-	digits = skip_digits(text);
-	if (digits == 0 || (zero && digits > 1))
-		return false;
-	if (skip_one_of(text, ".") && skip_digits(text) == 0)
-		return false;
-	if (!skip_one_of(text, "eE"))
-		return true;
-	skip_one_of(text, "+-");
-	return skip_digits(text) > 0;
-}
-
-/* RFC 8259 section 7, but for escapes. @text begins with the quotation mark. */
-static bool string_is_strict(struct text *text)
-{
-	bool has_nul = false;
-
-	skip(text, 1);
-	for (;;) {
-		skip(text, json_plain_prefix(*text));
-		if (skip_one_of(text, "\""))
-			break;
-		if (text->len == 0 || (unsigned char)text->data[0] < ' ')
-			return false;
-		if (text->len >= 6 && memcmp(text->data, "\\u0000", 6) == 0)
-			has_nul = true;
-		skip(text, text->data[0] == '\\' && text->len > 1 ? 2 : 1);
-	}
-	if (!has_nul)
-		return true;
-	while (skip_one_of(text, " \t\r"))
-		;
-	return text->len == 0 || text->data[0] != ':'; /* not a name */
-}
-
-/* NULL, or why json-c is not to see @text. */
-static const char *lexeme_fault(struct text text)
-{
-	size_t values = 1;
-
-	while (text.len > 0) {
-		const char c = text.data[0];
-
-		if (c == '"') {
-			if (!string_is_strict(&text))
-				return "Parse error: invalid string";
-			continue;
-		}
-		if (c == '-' || (c >= '0' && c <= '9')) {
-			if (!number_is_strict(&text))
-				return "Parse error: invalid number";
-			continue;
-		}
-		if (c == '\0' || c == 'N' || c == 'I')
-			return "Parse error: unexpected character";
-		if (c == ',' || c == '[' || c == '{')
-			values++;
-		if (values > LIMIT_JSON_VALUES)
-			return "Parse error: too many values in one message";
-		skip(&text, 1);
-	}
-	return NULL;
-}
-
-/* 0 with a JSON value, of which null is NULL; -EBADMSG with a static message; or -ENOMEM. */
-static int parse_json(struct text line, struct json_object **ret_root, const char **ret_message)
-{
-	struct json_tokener *tokener;
-	enum json_tokener_error error;
-	struct json_object *root;
-	const char *message;
-
-	/* json-c's own check of UTF-8 lets overlong forms and surrogates pass. */
-	message = utf8_is_valid(line) ? lexeme_fault(line) : "Parse error: invalid UTF-8";
-	if (!message && line.len > INT_MAX)
-		message = "Parse error: message too long";
-	if (message) {
-		*ret_message = message;
-		return -EBADMSG;
-	}
-	tokener = take_tokener();
-	if (!tokener)
-		return -ENOMEM;
-	root = json_tokener_parse_ex(tokener, line.data, (int)line.len);
-	/* At the end of a number more digits could come: a space says that none do. */
-	if (json_tokener_get_error(tokener) == json_tokener_continue)
-		root = json_tokener_parse_ex(tokener, " ", 1);
-	error = json_tokener_get_error(tokener);
-	give_tokener(tokener, line.len);
-	if (error == json_tokener_success) {
-		*ret_root = root;
-		return 0;
-	}
-	*ret_message = error == json_tokener_error_depth ? "Parse error: nested too deeply"
-							 : "Parse error: not one JSON value";
+	if (pressed)
+		bounds.memory = memory;
+	r = json_read(line, &bounds, &request->root, &report);
+	request->memory = report.memory;
+	if (r == 0 || r == -ENOMEM || (r == -ENOBUFS && pressed))
+		return r;
+	snprintf(fault->message, sizeof(fault->message), "Parse error: %s, at byte %zu of the line",
+		report.fault, report.at);
 	return -EBADMSG;
 }
 
 static int refuse(struct jsonrpc_fault *fault, enum jsonrpc_code code, const char *message)
 {
 	fault->code = code;
-	fault->message = message;
+	snprintf(fault->message, sizeof(fault->message), "%s", message);
 	return -EBADMSG;
 }
 
@@ -198,9 +54,8 @@ bool jsonrpc_id_is_acceptable(struct json_object *id)
 {
 	if (json_object_is_type(id, json_type_string))
 		return json_object_get_string_len(id) <= LIMIT_REQUEST_ID_BYTES;
-	/* Integers of more than 64 bits have become the nearest that json-c can hold. */
-	return json_object_is_type(id, json_type_int) && json_object_get_int64(id) != INT64_MIN &&
-	       json_object_get_uint64(id) != UINT64_MAX;
+	/* Integers of more than 64 bits are doubles. */
+	return json_object_is_type(id, json_type_int);
 }
 
 const char *jsonrpc_id_text(struct json_object *id)
@@ -303,12 +158,12 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 	return result;
 }
 
-int jsonrpc_parse(
-	struct text line, struct jsonrpc_request *ret_request, struct jsonrpc_fault *ret_fault)
+int jsonrpc_parse(struct text line, size_t memory, struct jsonrpc_request *ret_request,
+	struct jsonrpc_fault *ret_fault)
 {
 	_cleanup_(jsonrpc_request_free) struct jsonrpc_request request = {0};
 	struct jsonrpc_fault fault = {.code = JSONRPC_PARSE_ERROR};
-	int result = parse_json(line, &request.root, &fault.message);
+	int result = parse_json(line, memory, &request, &fault);
 
 	if (result == 0)
 		result = read_envelope(&request, &fault);
@@ -349,19 +204,19 @@ bool jsonrpc_string_param(struct json_object *params, const char *name, struct t
 	return true;
 }
 
-int jsonrpc_read(struct evbuffer *out, struct text line, struct jsonrpc_request *ret_request)
+char *jsonrpc_read_id(struct text text)
 {
-	struct jsonrpc_fault fault;
-	int r = jsonrpc_parse(line, ret_request, &fault);
+	struct json_bounds bounds = json_request_bounds(text.len);
+	struct json_object *id = NULL;
+	struct json_report report;
+	const char *id_text = NULL;
+	char *copy;
 
-	if (r == -ENOMEM)
-		(void)jsonrpc_error(out, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
-	if (r == -EBADMSG) {
-		if (!fault.notification)
-			(void)jsonrpc_error(out, fault.id_text, fault.code, fault.message, NULL);
-		jsonrpc_fault_free(&fault);
-	}
-	return r;
+	if (json_read(text, &bounds, &id, &report) == 0 && jsonrpc_id_is_acceptable(id))
+		id_text = jsonrpc_id_text(id);
+	copy = id_text ? strdup(id_text) : NULL;
+	json_object_put(id);
+	return copy;
 }
 
 void jsonrpc_request_free(struct jsonrpc_request *request)

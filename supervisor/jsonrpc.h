@@ -35,30 +35,32 @@ struct jsonrpc_request {
 	struct json_object *params; /* an object; empty when the request had none */
 	char *id_text; /* owned: the id as JSON text, to be repeated in the answer; NULL: none */
 	bool notification; /* has no id and gets no answer, also when it fails */
+	size_t memory;     /* that root takes */
 };
 
 /* Why a line is no request, and what to answer. */
 struct jsonrpc_fault {
 	enum jsonrpc_code code;
-	const char *message; /* static */
-	char *id_text;       /* owned; NULL: answer with the id null */
-	bool notification;   /* gets no answer */
+	char message[128];
+	char *id_text;     /* owned; NULL: answer with the id null */
+	bool notification; /* gets no answer */
 };
 
 /**
  * Reads the request in @line, which is without its newline. 0 with *ret_request to be freed;
- * -EBADMSG with *ret_fault to be freed, when it is none; -ENOMEM with neither.
+ * -EBADMSG with *ret_fault to be freed, when it is none; -ENOBUFS, when it is none or it takes more
+ * than @memory bytes, which is less than a message may take; or -ENOMEM.
  *
  * Stricter than the specification: no batches, params only as an object, an id only as a string or
  * an integer of at most 64 bits and LIMIT_REQUEST_ID_BYTES, no members of the envelope but the
- * specified.
+ * specified; and no more than json_read() takes.
  */
-int jsonrpc_parse(
-	struct text line, struct jsonrpc_request *ret_request, struct jsonrpc_fault *ret_fault);
+int jsonrpc_parse(struct text line, size_t memory, struct jsonrpc_request *ret_request,
+	struct jsonrpc_fault *ret_fault);
 
-/** As jsonrpc_parse(), and answers what is no request to @out itself. 0 with *ret_request to be
- * freed, or -EBADMSG or -ENOMEM: something may have been appended to @out. */
-int jsonrpc_read(struct evbuffer *out, struct text line, struct jsonrpc_request *ret_request);
+/** The id that the JSON text @text is, as a request has it in id_text, to be freed; NULL: it is
+ * none. */
+char *jsonrpc_read_id(struct text text);
 
 /** Whether @id may be a request's: a string or an integer, within bounds. */
 bool jsonrpc_id_is_acceptable(struct json_object *id);

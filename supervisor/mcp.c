@@ -153,7 +153,6 @@ enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_
 {
 	struct json_object *meta = mcp_meta(request);
 
-	session->speaks_mcp = true;
 	if (request->notification)
 		return MCP_NONE;
 	if (meta && !json_object_is_type(meta, json_type_object)) {
@@ -194,7 +193,6 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 	struct json_text json;
 	struct text wanted;
 
-	session->speaks_mcp = true;
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {
@@ -226,7 +224,6 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 
 void mcp_initialized(struct session *session, struct jsonrpc_request *request)
 {
-	session->speaks_mcp = true;
 	if (!request->notification)
 		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "This is a notification");
 }
@@ -235,7 +232,6 @@ void mcp_ping(struct session *session, struct jsonrpc_request *request)
 {
 	struct json_text json;
 
-	session->speaks_mcp = true;
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {

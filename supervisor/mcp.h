@@ -40,13 +40,13 @@ void mcp_initialized(struct session *session, struct jsonrpc_request *request);
 /* The rows of an endpoint's table. */
 /* clang-format off */
 #define MCP_METHODS                                                                                \
-	{"initialize", mcp_initialize, .own_params = true},                                        \
-	{"ping", mcp_ping, .own_params = true},                                                    \
-	{"server/discover", mcp_discover, .own_params = true},                                     \
-	{"tools/list", mcp_tools_list, .own_params = true},                                        \
-	{"tools/call", mcp_tools_call, .own_params = true},                                        \
-	{"notifications/cancelled", mcp_cancelled, .own_params = true},                            \
-	{"notifications/initialized", mcp_initialized, .own_params = true}
+	{"initialize", mcp_initialize, .own_params = true, .mcp = true},                           \
+	{"ping", mcp_ping, .own_params = true, .mcp = true},                                       \
+	{"server/discover", mcp_discover, .own_params = true, .mcp = true},                        \
+	{"tools/list", mcp_tools_list, .own_params = true, .mcp = true},                           \
+	{"tools/call", mcp_tools_call, .own_params = true, .mcp = true},                           \
+	{"notifications/cancelled", mcp_cancelled, .own_params = true, .mcp = true},               \
+	{"notifications/initialized", mcp_initialized, .own_params = true, .mcp = true}
 /* clang-format on */
 
 /**

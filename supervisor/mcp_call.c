@@ -143,14 +143,13 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 	struct session_call *call = NULL;
 	struct json_object *id;
 
-	session->speaks_mcp = true;
 	if (!request->notification) {
 		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
 			"This is a notification", NULL);
 		return;
 	}
-	if (json_object_object_get_ex(request->params, "requestId", &id) && id &&
-		jsonrpc_id_text(id))
+	if (json_object_object_get_ex(request->params, "requestId", &id) &&
+		jsonrpc_id_is_acceptable(id) && jsonrpc_id_text(id))
 		call = session_find_call(session, jsonrpc_id_text(id));
 	if (!call || call->reply.mcp == MCP_NONE)
 		return;

@@ -221,7 +221,6 @@ static bool take_protocol(struct session *session, struct json_object *params)
 	if (!text_equal(protocol, TEXT_LITERAL("mcp")))
 		return false;
 	session->endpoint = &mcp_endpoint;
-	session->speaks_mcp = true;
 	return true;
 }
 

@@ -17,6 +17,7 @@
 #include "supervisor/observation.h"
 #include "supervisor/service.h"
 #include "supervisor/workspace.h"
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -307,6 +308,17 @@ static void try_make(struct selftest *selftest, const char *name)
 	step_soon(selftest);
 }
 
+/* Of a row of the suite. NULL: out of memory. */
+static struct json_object *read_params(const char *text)
+{
+	const struct json_bounds bounds = json_request_bounds(strlen(text));
+	struct json_object *params = NULL;
+	struct json_report report;
+
+	(void)json_read(text_from(text), &bounds, &params, &report);
+	return params;
+}
+
 static void try_probe(struct selftest *selftest)
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
@@ -315,7 +327,7 @@ static void try_probe(struct selftest *selftest)
 	switch (probe->kind) {
 	case PROBE_CALL:
 	case PROBE_COUNT:
-		make_call(selftest, json_tokener_parse(probe->how));
+		make_call(selftest, read_params(probe->how));
 		break;
 	case PROBE_SHELL:
 		run_command(selftest, probe->how);

@@ -20,6 +20,18 @@ void service_account(struct service *service, int64_t bytes)
 	}
 }
 
+uint64_t service_request_bound(size_t connections)
+{
+	/* The line as it came and once more in a piece, what is built of it, and what that is
+	 * decoded to or copied into on its way to a process. */
+	const uint64_t at_hand =
+		3 * LIMIT_LINE_BYTES + LIMIT_JSON_MEMORY_BYTES + LIMIT_CONTENT_BYTES;
+
+	/* A read brings so much of a line before it is judged. */
+	return LIMIT_PENDING_TOTAL_BYTES +
+	       connections * (LIMIT_PENDING_OWN_BYTES + LIMIT_READ_TURN_BYTES) + at_hand;
+}
+
 /* @ret_error is set where the result is. */
 static const char *reason(const struct service *service, enum tool_error *ret_error)
 {

@@ -49,7 +49,7 @@ struct service {
 	size_t connections;         /* of agents */
 	size_t control_connections; /* and of administrators and observers */
 	size_t strangers;           /* peers of no tenant, see stranger.h */
-	uint64_t pending_bytes;     /* of all requests: buffered lines, and calls in flight */
+	uint64_t pending_bytes; /* memory of all requests: buffered lines, and calls in flight */
 	uint64_t pending_peak;
 	bool shutting_down; /* nothing new is begun */
 	bool draining;      /* likewise, until an administrator says otherwise */
@@ -64,5 +64,9 @@ const char *service_takes_nothing(const struct service *service);
 /** The code to answer with where nothing is. */
 enum tool_error service_refusal(const struct service *service);
 
-/** Counts @bytes of requests in, or out if negative. */
+/** The most memory that requests take together, whatever clients send, with @connections that are
+ * open: json/json_read.h and common/limits.h say why. */
+uint64_t service_request_bound(size_t connections);
+
+/** Counts @bytes of requests' memory in, or out if negative. */
 void service_account(struct service *service, int64_t bytes);

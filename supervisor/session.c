@@ -10,6 +10,7 @@
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/json_text.h"
+#include "supervisor/line_id.h"
 #include "supervisor/mcp_progress.h"
 #include "supervisor/session_state.h"
 #include "supervisor/stranger.h"
@@ -126,11 +127,11 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	return session;
 }
 
-void session_add_call(struct session *session, struct session_call *call)
+void session_add_call(struct session *session, struct session_call *call, size_t memory)
 {
 	LIST_INSERT_HEAD(&session->calls, call, entry);
 	session->n_calls++;
-	call->bytes = session->line_bytes;
+	call->bytes = session->request_bytes + memory;
 	session->bytes += call->bytes;
 	service_account(session->service, (int64_t)call->bytes);
 }
@@ -212,16 +213,22 @@ void session_reply_done(struct session_reply *reply)
 	*reply = (struct session_reply){0};
 }
 
+/* By what the connection or the request at hand says of itself, and by nothing that came before. */
+static bool speaks_mcp(const struct session *session)
+{
+	return session->endpoint == &mcp_endpoint || session->request_is_mcp;
+}
+
 /* MCP has no answers to nobody, */
 static const char *answer_id(const struct session *session, const char *id_text)
 {
-	return session->speaks_mcp && !id_text ? jsonrpc_no_id : id_text;
+	return speaks_mcp(session) && !id_text ? jsonrpc_no_id : id_text;
 }
 
 /* and 2026-07-28 takes back the codes that JSON-RPC leaves to servers. */
 static enum jsonrpc_code answer_code(const struct session *session, enum jsonrpc_code code)
 {
-	return session->speaks_mcp && code == JSONRPC_SERVER_ERROR ? JSONRPC_INTERNAL_ERROR : code;
+	return speaks_mcp(session) && code == JSONRPC_SERVER_ERROR ? JSONRPC_INTERNAL_ERROR : code;
 }
 
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
@@ -339,9 +346,9 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 		session_answer_error(session, request->id_text, code, message, data_code);
 }
 
-static void act(struct session *session, struct jsonrpc_request *request)
+static void act(struct session *session, struct jsonrpc_request *request,
+	const struct endpoint_method *method)
 {
-	const struct endpoint_method *method = find_method(session->endpoint, request->method);
 	const char *unknown = NULL;
 	char message[128];
 
@@ -369,15 +376,46 @@ static void act(struct session *session, struct jsonrpc_request *request)
 	method->act(session, request);
 }
 
+/* What one more request of this client's may take: what is left of the service's, or of its own. */
+static size_t memory_left(const struct session *session)
+{
+	uint64_t pending = session->service->pending_bytes;
+	size_t of_all =
+		pending < LIMIT_PENDING_TOTAL_BYTES ? LIMIT_PENDING_TOTAL_BYTES - pending : 0;
+	size_t own = session->bytes < LIMIT_PENDING_OWN_BYTES
+			     ? LIMIT_PENDING_OWN_BYTES - session->bytes
+			     : 0;
+
+	return of_all > own ? of_all : own;
+}
+
+/* A request that there is no memory for is answered under its id nevertheless. */
+static void refuse_for_memory(struct session *session, struct text line, int error)
+{
+	struct line_id line_id = {0};
+
+	(void)line_id_feed(&line_id, line);
+	if (error == -ENOBUFS)
+		session_refuse_line(session, false, line_id.id_text);
+	else
+		session_answer_busy(session, line_id.id_text, "Out of memory; try again later");
+	line_id_reset(&line_id);
+}
+
 void session_line(struct session *session, struct text line)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
-	int r = jsonrpc_parse(line, &request, &fault);
+	int r = jsonrpc_parse(line, memory_left(session), &request, &fault);
 
-	session->line_bytes = line.len;
 	if (r == 0) {
-		act(session, &request);
+		const struct endpoint_method *method =
+			find_method(session->endpoint, request.method);
+
+		session->request_bytes = request.memory;
+		session->request_is_mcp = method && method->mcp;
+		act(session, &request, method);
+		session->request_is_mcp = false;
 		jsonrpc_request_free(&request);
 	} else if (r == -EBADMSG) {
 		if (!fault.notification)
@@ -385,18 +423,24 @@ void session_line(struct session *session, struct text line)
 				session, fault.id_text, fault.code, fault.message, NULL);
 		jsonrpc_fault_free(&fault);
 	} else {
-		session_answer_error(session, NULL, JSONRPC_SERVER_ERROR, "Out of memory", "BUSY");
+		refuse_for_memory(session, line, r);
 	}
 }
 
-void session_refuse_line(struct session *session, bool too_long)
+void session_refuse_line(struct session *session, bool too_long, const char *id_text)
 {
-	if (too_long)
-		session_answer_error(session, NULL, JSONRPC_INVALID_REQUEST,
-			"The message is longer than this service accepts", NULL);
-	else
-		session_answer_busy(session, NULL,
-			"The service has too many large requests in flight; try again later");
+	char message[160];
+
+	if (!too_long) {
+		session_answer_busy(session, id_text,
+			"The requests in flight take as much memory as they may, and this one has "
+			"no room; try again when calls have been answered");
+		return;
+	}
+	snprintf(message, sizeof(message),
+		"The message is longer than the %zu bytes that this socket takes; send it in parts",
+		session->endpoint->line_bytes);
+	session_answer_error(session, id_text, JSONRPC_INVALID_REQUEST, message, NULL);
 }
 
 void session_shut_down(struct session *session)

@@ -43,8 +43,9 @@ void session_free(struct session *session);
  * output. */
 void session_line(struct session *session, struct text line);
 
-/** Refuses what came and is no line that can be kept: an error without a request's id. */
-void session_refuse_line(struct session *session, bool too_long);
+/** Refuses a line that cannot be kept, because it is too long or because there is no room for it.
+ * @id_text NULL: it has no id. */
+void session_refuse_line(struct session *session, bool too_long, const char *id_text);
 
 /** Ends the calls in flight because the service stops; they are answered. */
 void session_shut_down(struct session *session);
@@ -52,7 +53,7 @@ void session_shut_down(struct session *session);
 /** Whether it is one of the user @uid at @endpoint. */
 bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid);
 
-/** Bytes of the requests whose calls are in flight. */
+/** Memory of the requests whose calls are in flight, in bytes. */
 size_t session_bytes(const struct session *session);
 
 /** Calls that have not been answered. */

@@ -54,7 +54,7 @@ struct session_call {
 	struct call *call;
 	char *id_text;   /* of the request; NULL: a notification, not answered */
 	uint64_t seq;    /* of tool.output */
-	size_t bytes;    /* of the request */
+	size_t bytes;    /* of memory, that the request takes until it is answered */
 	size_t n_inputs; /* tool.input that are not answered */
 	bool stream_base64;
 	bool silent; /* cancelled as MCP has it: nothing more is said about it */
@@ -80,10 +80,10 @@ struct session {
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
 	size_t n_calls, n_pending, n_workspaces;
-	size_t bytes;      /* of the requests of calls */
-	size_t line_bytes; /* of the request at hand */
+	size_t bytes;         /* of memory, that the requests of calls take */
+	size_t request_bytes; /* likewise, the request at hand */
+	bool request_is_mcp;  /* the request at hand is for one of MCP's methods */
 	bool paused;
-	bool speaks_mcp;              /* an error that belongs to no request is in MCP's form */
 	enum mcp_revision mcp_agreed; /* by initialize */
 };
 

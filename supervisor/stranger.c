@@ -59,7 +59,7 @@ static void answer(struct stranger *stranger, struct text line)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
-	int r = jsonrpc_parse(line, &request, &fault);
+	int r = jsonrpc_parse(line, SIZE_MAX, &request, &fault);
 
 	if (r == 0) {
 		if (!request.notification)

@@ -8,8 +8,6 @@
  *
  * Input: one byte for the length of the pieces, then what the client writes.
  */
-#include "common/limits.h"
-#include "common/utf8.h"
 #include "supervisor/agent_conn.h"
 #include "supervisor/config.h"
 #include "supervisor/endpoint.h"
@@ -18,6 +16,7 @@
 #include "supervisor/turns.h"
 #include "supervisor/workspace.h"
 #include "tests/fuzz/fuzz.h"
+#include "json/json_read.h"
 
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -91,12 +90,11 @@ static struct evbuffer *talk(struct text input, size_t piece)
 
 static void check_answer(struct text line)
 {
-	struct json_tokener *tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH + 4);
-	struct json_object *answer, *value;
+	const struct json_bounds bounds = json_request_bounds(line.len);
+	struct json_object *answer = NULL, *value;
+	struct json_report report;
 
-	CHECK(utf8_is_valid(line));
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-	answer = json_tokener_parse_ex(tokener, line.data, (int)line.len);
+	CHECK(json_read(line, &bounds, &answer, &report) == 0);
 	CHECK(answer && json_object_is_type(answer, json_type_object));
 	CHECK(json_object_object_get_ex(answer, "jsonrpc", &value));
 	CHECK(strcmp(json_object_get_string(value), "2.0") == 0);
@@ -104,7 +102,6 @@ static void check_answer(struct text line)
 	CHECK(json_object_object_get_ex(answer, "result", NULL) !=
 		json_object_object_get_ex(answer, "error", NULL));
 	json_object_put(answer);
-	json_tokener_free(tokener);
 }
 
 static size_t check_answers(struct text answers)
@@ -130,7 +127,7 @@ static size_t owed(struct text input)
 
 		if (line.len == 0)
 			continue;
-		if (jsonrpc_parse(line, &request, &fault) == 0) {
+		if (jsonrpc_parse(line, SIZE_MAX, &request, &fault) == 0) {
 			n += !request.notification;
 			CHECK(request.notification == !request.id_text);
 			jsonrpc_request_free(&request);

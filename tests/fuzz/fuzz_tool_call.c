@@ -13,6 +13,7 @@
 #include "supervisor/command_policy.h"
 #include "supervisor/tenant.h"
 #include "tests/fuzz/fuzz.h"
+#include "json/json_read.h"
 
 #include <json-c/json.h>
 
@@ -82,8 +83,9 @@ static void check_request(const struct call_request *request)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct json_tokener *tokener = json_tokener_new_ex(LIMIT_JSON_DEPTH);
-	struct json_object *params;
+	const struct json_bounds bounds = json_request_bounds(size);
+	struct json_object *params = NULL;
+	struct json_report report;
 	struct call_request request;
 	struct call_refusal refusal;
 	int references;
@@ -91,9 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!tenant)
 		set_up();
 	references = (int)tenant->references;
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	params = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
-	json_tokener_free(tokener);
+	(void)json_read(fuzz_text(data, size), &bounds, &params, &report);
 	if (!params || !json_object_is_type(params, json_type_object)) {
 		json_object_put(params);
 		return -1;
@@ -103,6 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_object_put(params);
 		check_request(&request);
 		CHECK((int)tenant->references == references + 1);
+		call_request_drop_encoded(&request);
+		call_request_drop_sent(&request);
 		call_request_done(&request);
 	} else {
 		json_object_put(params);

@@ -313,6 +313,9 @@ def an_unreadable_request_is_answered_without_an_id(place, revision):
     assert answer["error"]["code"] == -32700 and "id" not in answer
     server.pipes.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"' + b"x" * (33 << 20) + b'"}\n')
     answer = server.receive()
+    assert answer["error"]["code"] == -32600 and answer["id"] == 1, "this one could be read"
+    server.pipes.send_raw(b'{"jsonrpc":"2.0","method":"ping","params":"' + b"x" * (33 << 20) + b'"}\n')
+    answer = server.receive()
     assert answer["error"]["code"] == -32600 and "id" not in answer
     assert server.ready()
 

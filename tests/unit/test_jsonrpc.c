@@ -21,7 +21,7 @@ static void assert_request(const char *line, const char *id_text, const char *pa
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
-	int result = jsonrpc_parse(text_from(line), &request, &fault);
+	int result = jsonrpc_parse(text_from(line), SIZE_MAX, &request, &fault);
 
 	if (result < 0)
 		fail_msg("%s: %s", line, fault.message);
@@ -40,7 +40,7 @@ static void assert_fault_of(struct text line, enum jsonrpc_code code, const char
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
-	int result = jsonrpc_parse(line, &request, &fault);
+	int result = jsonrpc_parse(line, SIZE_MAX, &request, &fault);
 
 	if (result != -EBADMSG)
 		fail_msg("accepted: %.*s", (int)line.len, line.data);
@@ -86,7 +86,7 @@ static void test_method_may_hold_a_nul(void **state)
 	(void)state;
 	assert_int_equal(
 		jsonrpc_parse(TEXT_LITERAL("{\"jsonrpc\":\"2.0\",\"method\":\"m\\u0000x\"}"),
-			&request, &fault),
+			SIZE_MAX, &request, &fault),
 		0);
 	assert_true(text_equal(request.method, TEXT_LITERAL("m\0x")));
 	jsonrpc_request_free(&request);
@@ -143,7 +143,8 @@ static void test_params_by_position(void **state)
 
 	(void)state;
 	assert_fault("{" CALL ",\"id\":5,\"params\":[]}", JSONRPC_INVALID_PARAMS, "5");
-	assert_int_equal(jsonrpc_parse(TEXT_LITERAL("{" CALL ",\"params\":[1]}"), &request, &fault),
+	assert_int_equal(jsonrpc_parse(TEXT_LITERAL("{" CALL ",\"params\":[1]}"), SIZE_MAX,
+				 &request, &fault),
 		-EBADMSG);
 	assert_int_equal(fault.code, JSONRPC_INVALID_PARAMS);
 	assert_true(fault.notification);
@@ -225,7 +226,7 @@ static void test_limits(void **state)
 		memset(line + len, '[', depth);
 		memset(line + len + depth, ']', depth);
 		snprintf(line + len + 2 * depth, 3, "}}");
-		result = jsonrpc_parse(text_from(line), &request, &fault);
+		result = jsonrpc_parse(text_from(line), SIZE_MAX, &request, &fault);
 		assert_true((result == 0) == (depth + 2 <= LIMIT_JSON_DEPTH));
 		if (result == 0)
 			jsonrpc_request_free(&request);

@@ -14,6 +14,7 @@
 #include "tests/lib/scripted_server.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 struct told {
@@ -109,6 +110,17 @@ static void test_lies(void **state)
 		{"{\"id\":1,\"result\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]"
 		 "]]]]]]]]}",
 			-EBADMSG},
+		{"{'id':1,\"result\":1}", -EBADMSG},
+		{"{\"id\":1,'result':1}", -EBADMSG},
+		{"{\"id\":1,\"result\":{'\"':[{},{},{}]}}", -EBADMSG},
+		{"{\"id\":1,\"id\":1,\"result\":1}", -EBADMSG},
+		{"{\"id\":1,\"result\":{\"success\":false,\"success\":true}}", -EBADMSG},
+		{"{\"id\":1,\"result\":\"\\ud800\"}", -EBADMSG},
+		{"{\"id\":1,\"result\":\"\\udc00\\ud800\"}", -EBADMSG},
+		{"{\"id\":1,\"result\":{\"a\\u0000\":1}}", -EBADMSG},
+		{"{\"id\":01,\"result\":1}", -EBADMSG},
+		{"{\"id\":1,\"result\":NaN}", -EBADMSG},
+		{"{\"id\":1,\"result\":\"\x01\"}", -EBADMSG},
 		{"{\"id\":1,\"result\":\"", -EBADMSG},
 		{"{\"id\":1,\"result\":\"\\", -EBADMSG},
 		{"{}", -EPROTO},
@@ -257,6 +269,35 @@ static void test_too_many_values(void **state)
 		assert_ended(&s, &told, -EMSGSIZE);
 		scripted_free(&s);
 	}
+}
+
+/* The most memory that this process ever had, in KiB. */
+static size_t peak(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (size_t)usage.ru_maxrss;
+}
+
+/* A quotation mark in a name of the other quotation marks turns nobody's idea of a string round. */
+static void test_values_behind_a_quoted_name(void **state)
+{
+	static const char opening[] = "{\"id\":1,\"result\":{'\"':[{}",
+			  more[] = ",{},{},{},{},{},{}";
+	struct told told = {0};
+	struct scripted s = with_requests(&told);
+	size_t before = peak();
+
+	(void)state;
+	say_bytes(&s, opening, sizeof(opening) - 1);
+	assert_int_equal(flood(&s, more, 6 * MIB), 0);
+	say(&s, "]}}");
+	assert_int_equal(flood(&s, "", 0), -EBADMSG);
+	assert_ended(&s, &told, -EBADMSG);
+	/* The line itself, while its buffer grows. */
+	assert_in_range(peak() - before, 0, 4 * 8 * KIB);
+	scripted_free(&s);
 }
 
 static void test_structure_in_strings_is_none(void **state)
@@ -480,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_a_line_without_end),
 		cmocka_unit_test(test_a_line_at_the_limit),
 		cmocka_unit_test(test_too_many_values),
+		cmocka_unit_test(test_values_behind_a_quoted_name),
 		cmocka_unit_test(test_structure_in_strings_is_none),
 		cmocka_unit_test(test_closed_in_the_middle),
 		cmocka_unit_test(test_last_words),

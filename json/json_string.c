@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs where json_read.c does. */
+#include "json/json_string.h"
+
+#include "common/utf8.h"
+
+#include <stdint.h>
+
+#define ESCAPE_BYTES 6 /* of \uXXXX */
+
+/* The byte @value eight times. */
+#define EACH(value) (UINT64_C(0x0101010101010101) * (value))
+
+/* Whether a byte of @word is a control character, a quotation mark or a backslash. */
+static bool has_special(uint64_t word)
+{
+	uint64_t mark = word ^ EACH('"'), backslash = word ^ EACH('\\');
+
+	/* What is too small borrows, and that sets its top bit; a byte that had it is none of them.
+	 * Borrowing spoils only the bytes behind one that was found. */
+	return (((word - EACH(' ')) & ~word) | ((mark - EACH(1)) & ~mark) |
+		       ((backslash - EACH(1)) & ~backslash)) &
+	       EACH(0x80);
+}
+
+/* How many bytes of @text, from its beginning, are none of these. */
+static size_t plain_run(struct text text)
+{
+	size_t at = 0;
+	uint64_t word;
+
+	for (; text.len - at >= sizeof(word); at += sizeof(word)) {
+		memcpy(&word, text.data + at, sizeof(word));
+		if (has_special(word))
+			break;
+	}
+	while (at < text.len && (unsigned char)text.data[at] >= ' ' && text.data[at] != '"' &&
+		text.data[at] != '\\')
+		at++;
+	return at;
+}
+
+/* The value of the four hexadecimal digits at @digits, or -1. */
+static int32_t hex_value(const char *digits)
+{
+	int32_t value = 0;
+
+	for (size_t i = 0; i < 4; i++) {
+		char c = digits[i];
+
+		value <<= 4;
+		if (c >= '0' && c <= '9')
+			value |= c - '0';
+		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+			value |= (c | 0x20) - 'a' + 10;
+		else
+			return -1;
+	}
+	return value;
+}
+
+static bool is_high(int32_t unit)
+{
+	return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+static bool is_low(int32_t unit)
+{
+	return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+/* The length of the \uXXXX, or pair of them, that @text begins with; 0: it is no character. */
+static size_t unicode_escape(struct text text, uint32_t *ret_character)
+{
+	int32_t unit = text.len >= ESCAPE_BYTES ? hex_value(text.data + 2) : -1, low = -1;
+
+	if (unit < 0 || is_low(unit))
+		return 0;
+	*ret_character = (uint32_t)unit;
+	if (!is_high(unit))
+		return ESCAPE_BYTES;
+	if (text.len >= 2 * ESCAPE_BYTES && text.data[ESCAPE_BYTES] == '\\' &&
+		text.data[ESCAPE_BYTES + 1] == 'u')
+		low = hex_value(text.data + ESCAPE_BYTES + 2);
+	if (!is_low(low))
+		return 0;
+	*ret_character = 0x10000 + ((uint32_t)(unit - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+	return 2 * ESCAPE_BYTES;
+}
+
+/* The length of the escape that @text begins with, and the character that it stands for; 0: it is
+ * none. */
+static size_t escape(struct text text, uint32_t *ret_character)
+{
+	static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+	const char *name;
+
+	if (text.len < 2)
+		return 0;
+	if (text.data[1] == 'u')
+		return unicode_escape(text, ret_character);
+	name = memchr(names, text.data[1], sizeof(names) - 1);
+	if (!name)
+		return 0;
+	*ret_character = (uint32_t)meanings[name - names];
+	return 2;
+}
+
+static size_t utf8_size(uint32_t character)
+{
+	if (character < 0x80)
+		return 1;
+	if (character < 0x800)
+		return 2;
+	return character < 0x10000 ? 3 : 4;
+}
+
+/* Writes @character as UTF-8 (RFC 3629 section 3). Returns its length. */
+static size_t put_utf8(char *to, uint32_t character)
+{
+	static const uint8_t leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	size_t size = utf8_size(character);
+
+	for (size_t i = size; i-- > 1; character >>= 6)
+		to[i] = (char)(0x80 | (character & 0x3f));
+	to[0] = (char)(leads[size] | character);
+	return size;
+}
+
+const char *json_string_scan(struct text text, struct json_string *ret)
+{
+	size_t at = 1;
+
+	*ret = (struct json_string){.raw = {text.data + 1, 0}};
+	for (;;) {
+		struct text rest = {text.data + at, text.len - at};
+		struct text run = {rest.data, plain_run(rest)};
+		size_t valid = utf8_valid_prefix(run), taken;
+		uint32_t character = 0;
+
+		ret->taken = at + valid;
+		if (valid < run.len)
+			return "invalid UTF-8";
+		at += run.len;
+		ret->len += run.len;
+		rest = (struct text){rest.data + run.len, rest.len - run.len};
+		if (rest.len == 0)
+			return "a string that does not end";
+		if (rest.data[0] == '"')
+			break;
+		if (rest.data[0] != '\\')
+			return "a control character in a string";
+		taken = escape(rest, &character);
+		if (taken == 0)
+			return "invalid escape in a string";
+		ret->has_nul |= character == 0;
+		ret->len += utf8_size(character);
+		at += taken;
+	}
+	ret->raw.len = at - 1;
+	ret->taken = at + 1;
+	return NULL;
+}
+
+void json_string_decode(const struct json_string *string, char *to)
+{
+	struct text rest = string->raw;
+
+	while (rest.len > 0) {
+		const char *backslash = memchr(rest.data, '\\', rest.len);
+		size_t run = backslash ? (size_t)(backslash - rest.data) : rest.len;
+		uint32_t character = 0;
+
+		memcpy(to, rest.data, run);
+		to += run;
+		rest = (struct text){rest.data + run, rest.len - run};
+		if (rest.len > 0) {
+			size_t taken = escape(rest, &character);
+
+			to += put_utf8(to, character);
+			rest = (struct text){rest.data + taken, rest.len - taken};
+		}
+	}
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* jansson as a strict reference, behind names of its own: its header and json-c's do not go
+ * together. */
+
+#include "common/text.h"
+
+#include <stdint.h>
+
+enum reference_type {
+	REFERENCE_NULL,
+	REFERENCE_BOOLEAN,
+	REFERENCE_INTEGER,
+	REFERENCE_REAL,
+	REFERENCE_STRING,
+	REFERENCE_ARRAY,
+	REFERENCE_OBJECT,
+};
+
+struct reference;
+
+/** NULL: it is no JSON, or *ret_overflow is true and jansson has no type for a number in it. */
+struct reference *reference_read(struct text text, bool *ret_overflow);
+void reference_free(struct reference *root);
+
+enum reference_type reference_type(const struct reference *value);
+bool reference_boolean(const struct reference *value);
+int64_t reference_integer(const struct reference *value);
+double reference_real(const struct reference *value);
+struct text reference_string(const struct reference *value);
+/** Of an array or an object. */
+size_t reference_size(const struct reference *value);
+const struct reference *reference_element(const struct reference *value, size_t i);
+/** NULL: there is no such member. */
+const struct reference *reference_member(const struct reference *value, const char *name);
