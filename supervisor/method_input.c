@@ -71,14 +71,6 @@ static const char *read_input(struct json_object *params, struct input *ret)
 	return NULL;
 }
 
-static struct session_call *find_call(struct session *session, struct json_object *params)
-{
-	struct json_object *id = NULL;
-
-	json_object_object_get_ex(params, "id", &id);
-	return id && jsonrpc_id_text(id) ? session_find_call(session, jsonrpc_id_text(id)) : NULL;
-}
-
 /* Whether @more bytes for @call would be more than may wait. */
 static bool is_too_much(const struct session_call *call, size_t more)
 {
@@ -140,7 +132,8 @@ void method_tool_input(struct session *session, struct jsonrpc_request *request)
 			session, request->id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
 		return;
 	}
-	call = find_call(session, request->params);
+	if (!session_call_param(session, request, &call))
+		return;
 	if (!call)
 		refuse(session, request, TOOL_NOT_FOUND,
 			"No call with this id is in flight on this connection");

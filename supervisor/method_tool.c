@@ -362,14 +362,30 @@ void method_tool_call(struct session *session, struct jsonrpc_request *request)
 	tool_call_begin(session, request, request->params, &reply);
 }
 
+bool session_call_param(struct session *session, const struct jsonrpc_request *request,
+	struct session_call **ret_call)
+{
+	struct json_object *id = NULL;
+
+	json_object_object_get_ex(request->params, "id", &id);
+	if (!jsonrpc_id_is_acceptable(id)) {
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+				"id must be the id of a call: a short string or a 64-bit integer",
+				NULL);
+		return false;
+	}
+	*ret_call = jsonrpc_id_text(id) ? session_find_call(session, jsonrpc_id_text(id)) : NULL;
+	return true;
+}
+
 void method_tool_cancel(struct session *session, struct jsonrpc_request *request)
 {
-	struct session_call *call = NULL;
-	struct json_object *id;
+	struct session_call *call;
 	struct json_text json;
 
-	if (json_object_object_get_ex(request->params, "id", &id) && id && jsonrpc_id_text(id))
-		call = session_find_call(session, jsonrpc_id_text(id));
+	if (!session_call_param(session, request, &call))
+		return;
 	/* The call's own answer comes first if it can be given at once. */
 	if (call)
 		call_tell(call->call, ENDED_BY_CANCEL);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <json-c/json_object.h>
+#include <stdio.h>
 
 static void put(struct json_text *json, const char *key, const char *value)
 {
@@ -236,6 +237,19 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 	answer_refusal(session, request->id_text, error, message);
 }
 
+/* To be freed; NULL: out of memory. */
+static char *too_many_workspaces(void)
+{
+	char *message;
+
+	return asprintf(&message,
+		       "This connection has %d workspaces open, as many as it may; close one with "
+		       "workspace.close, or use another connection",
+		       LIMIT_WORKSPACES_PER_CONNECTION) < 0
+		       ? NULL
+		       : message;
+}
+
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
 	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
@@ -249,8 +263,10 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	} else if (audit_forbids(session->service->audit)) {
 		error = TOOL_BUSY;
 		message = strdup(audit_forbids(session->service->audit));
-	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION ||
-		   session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
+	} else if (session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
+		error = TOOL_QUOTA_EXCEEDED;
+		message = too_many_workspaces();
+	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
 		error = TOOL_BUSY;
 	} else if (!take_protocol(session, request->params)) {
 		error = TOOL_INVALID_ARGUMENTS;

@@ -126,12 +126,18 @@ static inline bool session_string_param(
 	return jsonrpc_string_param(params, name, ret);
 }
 
-/** Counts @call, whose session is @session, in; and out and frees it. */
-void session_add_call(struct session *session, struct session_call *call);
+/** Counts @call, whose session is @session, in, with @memory that it takes beside the request at
+ * hand; and out and frees it. */
+void session_add_call(struct session *session, struct session_call *call, size_t memory);
 void session_free_call(struct session_call *call);
 
 /** The call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);
+
+/** The call in flight that the parameter "id" of @request names, NULL where there is none. False:
+ * that is nobody's id, and the request has been answered. */
+bool session_call_param(struct session *session, const struct jsonrpc_request *request,
+	struct session_call **ret_call);
 
 /**
  * Begins the call that @params, as of tool.call, describe, for @request. It is answered in the form

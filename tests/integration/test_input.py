@@ -102,7 +102,8 @@ def test_input_of_a_call_that_ends_is_answered_before_the_call(client, workspace
 def test_input_to_a_call_that_takes_none(client, workspace):
     assert refused(client, 999).name == "NOT_FOUND"
     assert refused(client, "999").name == "NOT_FOUND"
-    assert refused(client, None).name == "NOT_FOUND"
+    for nobodys in (None, {}, [], [1], 1.5, True, "x" * 300):
+        assert refused(client, nobodys).code == -32602
     call = begin(client, "cat")
     feed(client, call, "", eof=True)
     client.result(call)

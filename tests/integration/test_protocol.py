@@ -340,13 +340,25 @@ def test_cancelling_a_search(client, workspace):
 
 
 def test_cancelling_what_is_not_in_flight(daemon, client, workspace):
-    for number in (0, "x", None, 12345):
+    for number in (0, "x", "", -1, 12345):
         assert client.cancel(number) is False
     number = client.begin("run_command", {"command": f"{GATE}; echo mine"})
     with daemon.connect() as other:
         assert other.cancel(number) is False
     (workspace / "go").touch()
     assert client.wait(number)["result"]["output"]["stdout"] == "mine\n"
+
+
+@pytest.mark.parametrize("wrong", [{}, {"id": None}, {"id": {}}, {"id": []}, {"id": [1]}, {"id": 1.5}, {"id": 1.0},
+                                   {"id": True}, {"id": 2**64}, {"id": "x" * 257}])
+def test_cancelling_what_is_no_id(client, workspace, wrong):
+    number = client.begin("run_command", {"command": f"{GATE}; echo mine"}, None)
+    error = refused(client, "tool.cancel", wrong)
+    assert error.code == -32602 and "id must be" in str(error)
+    client.notify("tool.cancel", wrong)
+    (workspace / "go").touch()
+    assert client.wait(number)["result"]["output"]["stdout"] == "mine\n"
+    assert not client.answers
 
 
 # What models' APIs emit
@@ -497,6 +509,17 @@ def removed(client, name):
         assert error.name == "BUSY"
         return False
     return True
+
+
+def test_more_workspaces_than_a_connection_may_have(start_daemon):
+    client = start_daemon().connect()
+    for i in range(256):
+        client.call("workspace.open", {"workspace": f"many-{i}"})
+    error = client.wait(client.request("workspace.open", {"workspace": "one-more"}))["error"]
+    assert error["data"] == {"code": "QUOTA_EXCEEDED"}, "no BUSY, and nothing to wait for"
+    assert "256" in error["message"] and "workspace.close" in error["message"]
+    client.call("workspace.close", {"workspace": "many-0"})
+    client.call("workspace.open", {"workspace": "one-more"})
 
 
 def test_the_workspace_opened_last_is_the_default(daemon, client):
