@@ -5,10 +5,7 @@
 #include "worker/confine.h"
 
 #include <errno.h>
-#include <linux/keyctl.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 int setup_run(const struct setup_step *steps, size_t n_steps, void *context, const char **ret_step)
 {
@@ -45,14 +42,6 @@ int setup_empty_bounding_set(void *context)
 {
 	(void)context;
 	return confine_empty_bounding_set();
-}
-
-int setup_leave_session_keyring(void *context)
-{
-	(void)context;
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
-		return -errno;
-	return 0;
 }
 
 int setup_private_mounts(void *context)

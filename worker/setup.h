@@ -32,9 +32,6 @@ int setup_die_with_parent(void *context);
 int setup_no_new_privs(void *context);
 int setup_non_dumpable(void *context);
 int setup_empty_bounding_set(void *context);
-/** A new session keyring: the caller's would be readable in the new user namespace, for its
- * possession is inherited. keyrings(7) */
-int setup_leave_session_keyring(void *context);
 /** No mount event goes out of this namespace or comes in. mount_namespaces(7) */
 int setup_private_mounts(void *context);
 

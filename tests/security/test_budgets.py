@@ -420,6 +420,36 @@ def test_commands_that_overlap_share_ipc(neighbour):
     assert python(neighbour, FIND)["output"]["stdout"] == "0\n"
 
 
+# Keys
+
+
+def keys_of(uid):
+    """How many the kernel counts for this id; None: the kernel has no keys."""
+    try:
+        text = pathlib.Path("/proc/key-users").read_text()
+    except FileNotFoundError:
+        return None
+    found = re.search(rf"(?m)^ *{uid}: +\d+ +(\d+)/", text)
+    return int(found[1]) if found else 0
+
+
+def test_workspaces_take_no_keys(host):
+    """The kernel gives an id 200 (kernel.keys.maxkeys), and in user mode all workspaces are of one."""
+    daemon, attacker, served = host
+    if keys_of(0) is None:
+        pytest.skip("the kernel has no keys")
+    client = served.open()
+    before = keys_of(daemon.account.uid)
+    many = [attacker.open() for _ in range(30)]
+    for one in many:
+        assert one.run("echo here")["stdout"] == "here\n"
+    assert keys_of(daemon.account.uid) <= before
+    owner = daemon.state.joinpath("workspaces", "a", f"w{attacker.number}").stat().st_uid
+    assert owner == daemon.account.uid or keys_of(owner) == 0
+    for one in [client, *many]:
+        one.close()
+
+
 # Who may raise a bound
 
 

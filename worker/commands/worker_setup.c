@@ -238,7 +238,6 @@ static const struct setup_step first_steps[] = {
 /* The root, whose files need ids to belong to: the same for all workspaces that are not a root of
  * their own, but for where the home is and how large the private tmpfs. */
 static const struct setup_step root_steps[] = {
-	{"leave the caller's session keyring", setup_leave_session_keyring},
 	{"make the root", root_make},
 	{"show the system read-only", root_bind_system},
 	{"write /etc", root_write_etc},

@@ -142,7 +142,6 @@ int files_setup(struct root *root, const char **ret_step)
 	static const struct setup_step steps[] = {
 		{"die with the spawner", setup_die_with_parent}, /* a change of user ended that */
 		{"check that cloisterd is alive", check_cloisterd_alive},
-		{"leave the caller's session keyring", setup_leave_session_keyring},
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},

@@ -15,16 +15,35 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static int check_cloisterd_alive(void *context)
 {
 	(void)context;
 	return confine_check_connected(FD_SPAWNER_CHANNEL);
+}
+
+/*
+ * The caller's session keyring would be readable in the workspaces' user namespaces, for its
+ * possession is inherited. All below have the one that is made here: it holds nothing and allows
+ * nobody anything. Keys count for their user, 200 of them, so no workspace makes one of its own.
+ * keyrings(7)
+ */
+static int leave_session_keyring(void *context)
+{
+	long keyring = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+
+	(void)context;
+	if (keyring >= 0)
+		keyring = syscall(SYS_keyctl, KEYCTL_SETPERM, keyring, 0);
+	return keyring < 0 && errno != ENOSYS ? -errno : 0;
 }
 
 static int enter_namespaces(void *context)
@@ -108,6 +127,7 @@ int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 	static const struct setup_step steps[] = {
 		{"die with cloisterd", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"leave the caller's session keyring", leave_session_keyring},
 		{"unshare user and mount namespaces", enter_namespaces},
 		{"map its ids", map_ids},
 		{"follow the host's mounts", follow_host_mounts},
