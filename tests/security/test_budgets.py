@@ -193,14 +193,14 @@ class Attack:
         self.client.wait(self.number, PATIENCE)
 
 
-def check_served(tenant, client):
-    """All that a tenant asks for: an old connection and a new one, files and commands."""
+def check_served(tenant, client, **second):
+    """All that a tenant asks for: an old connection and a new one, in a new workspace or this one, files and commands."""
     client.use("write_file", path="mine", content="still here")
     assert content(client, "mine") == "still here"
     output = client.run("echo out; echo error >&2; cat", options={"stdin": "in"})
     assert (output["stdout"], output["stderr"]) == ("out\nin", "error\n")
-    with contextlib.closing(tenant.open()) as second:
-        assert second.run("seq 20000 | tail -n 1")["stdout"] == "20000\n"
+    with contextlib.closing(tenant.open(**second)) as another:
+        assert another.run("seq 20000 | tail -n 1")["stdout"] == "20000\n"
 
 
 def check_needs(client, name):
@@ -264,9 +264,19 @@ class Outside:
     def take_workspaces(self):
         client = self.connect()
         for number in range(WORKSPACES + 1):
-            answer = client.wait(client.request("workspace.open", {"workspace": f"many{number}"}), PATIENCE)
+            answer = client.wait(client.request("workspace.open", {"workspace": f"left{number}"}), PATIENCE)
             if "error" in answer:
                 return answer["error"]["data"]["code"]
+        return None
+
+    def take_ids(self):
+        """As take_workspaces, one after the other: each managed workspace that exists has a directory, and in system mode an id of the service's range."""
+        client = self.connect()
+        for number in range(EXISTING + 1):
+            answer = client.wait(client.request("workspace.open", {"workspace": f"left{number}"}), PATIENCE)
+            if "error" in answer:
+                return answer["error"]["data"]["code"]
+            client.call("workspace.close", {"workspace": f"left{number}"}, PATIENCE)
         return None
 
     def take_commands(self):
@@ -317,8 +327,9 @@ class Outside:
             client.close()
 
 
-WORKSPACES, COMMANDS, QUEUE, CONNECTIONS = 64, 48, 64, 128
+WORKSPACES, EXISTING, COMMANDS, QUEUE, CONNECTIONS = 64, 120, 48, 64, 128
 OUTSIDE_CONFIG = f"""workspaces = {WORKSPACES}
+workspaces_existing = {EXISTING}
 commands = {COMMANDS}
 queue_length = {QUEUE}
 tmp_size = 16M
@@ -355,6 +366,7 @@ def test_everything_at_once(area, tenants, mode):
             attack.held()
         assert procfs.eventually(lambda: content(filling, "held"), PATIENCE) == "full\n"
         outside = Outside(attacker)
+        assert outside.take_ids() == "QUOTA_EXCEEDED"
         assert outside.take_workspaces() == "BUSY"
         assert outside.take_commands() == "BUSY"
         for take in (outside.send_what_never_ends, outside.ask_and_never_read, outside.fill_the_log):
@@ -369,7 +381,7 @@ def test_everything_at_once(area, tenants, mode):
         for attack in attacks:
             attack.end()
         # And it is served again itself.
-        check_served(attacker, attacks[0].client)
+        check_served(attacker, attacks[0].client, workspace="unread")
     finally:
         assert daemon.stop() == 0
 
