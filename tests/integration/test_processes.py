@@ -363,10 +363,47 @@ def test_etc_is_small(client, workspace):
     shown = {name for name in ("ld.so.cache", "alternatives", "ssl", "localtime", "java-17-openjdk",
                               "java-21-openjdk", "java-25-openjdk")
              if os.path.lexists("/etc/" + name)}
+    for name in ("pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted"):
+        shown |= {name.split("/")[0]} if os.path.lexists("/etc/" + name) else set()
     assert listing(client, "/etc") == {
         "passwd", "group", "hosts", "hostname", "nsswitch.conf"} | shown
     assert client.run("id")["stdout"].startswith("uid=1000(agent) gid=1000(agent)")
     assert "cloister" in client.run("cat /etc/hostname /etc/hosts")["stdout"]
+
+
+# Starts a program as a user where /etc is what the host has and some certificates and keys, which all may be read.
+ETC_WITH_KEYS = """
+set -e
+mount -t tmpfs -o mode=755 tmpfs /mnt
+cp -a /etc/. /mnt
+rm -rf /mnt/ssl
+for place in ssl pki/tls; do
+    mkdir -p /mnt/$place/certs /mnt/$place/private
+    echo key | tee /mnt/$place/server.key /mnt/$place/private/host.key >/mnt/$place/certs.key
+    echo shown | tee /mnt/$place/certs/ca.pem >/mnt/$place/openssl.cnf
+    ln -s certs/ca.pem /mnt/$place/cert.pem
+done
+mkdir -p /mnt/pki/ca-trust/extracted /mnt/pki/ca-trust/source
+echo key | tee /mnt/pki/key >/mnt/pki/ca-trust/source/key
+echo shown >/mnt/pki/ca-trust/extracted/ca.pem
+chmod -R a+rX /mnt/ssl /mnt/pki
+mount --move /mnt /etc
+uid=$1 gid=$2
+shift 2
+exec setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, for an /etc of its own")
+def test_of_certificates_and_keys_certificates_are_shown(area):
+    launcher = ["unshare", "-m", "--propagation", "private", "sh", "-c", ETC_WITH_KEYS, "sh", str(area.account.uid),
+                str(area.account.gid)]
+    done = area.private(area.new_directory(), "exec", "--", "find /etc/ssl /etc/pki ! -type d -exec grep -H . {} +",
+                        launcher=launcher)
+    found = dict(line.split(":") for line in done.stdout.decode().splitlines())
+    assert found == {path: "shown" for place in ("ssl", "pki/tls") for path in (
+        f"/etc/{place}/certs/ca.pem", f"/etc/{place}/cert.pem", f"/etc/{place}/openssl.cnf")} | {
+            "/etc/pki/ca-trust/extracted/ca.pem": "shown"}, done.stderr
 
 
 def test_dev_is_small(client, workspace):

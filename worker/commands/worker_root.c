@@ -120,25 +120,6 @@ int root_bind_system(void *context)
 	return show_host_paths(setup->root, "/", names, ARRAY_SIZE(names));
 }
 
-int root_write_etc(void *context)
-{
-	static const char *const names[] = {"ld.so.cache", "alternatives", "ssl", "localtime",
-		/* Debian's Java does not start without. */
-		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk"};
-	struct worker_setup *setup = context;
-	_cleanup_close_ int etc = -1;
-	int r;
-
-	if (is_rootfs(setup))
-		return 0;
-	r = mount_make_directory(setup->root, "etc", 0755, &etc);
-	if (r == 0)
-		r = etc_write_synthesised(etc, setup->home);
-	if (r == 0)
-		r = show_host_paths(etc, "/etc", names, ARRAY_SIZE(names));
-	return r;
-}
-
 /*
  * Opens the directory @path (absolute) of the new root. Directories that are missing are made, but
  * not in a rootfs: nothing is created in a workspace.
@@ -171,6 +152,60 @@ static int open_directory(const struct worker_setup *setup, const char *path, in
 	}
 	*ret_fd = TAKE_FD(current);
 	return 0;
+}
+
+/*
+ * Certificates that are there to be read, and openssl(1)'s configuration, where distributions have
+ * them; not what lies beside them: "private", and whatever an administrator keeps there, which the
+ * user that we run as may be able to read.
+ */
+static int show_certificates(const struct worker_setup *setup)
+{
+	static const struct {
+		const char *directory, *name;
+	} shown[] = {
+		{"/etc/ssl", "certs"},
+		{"/etc/ssl", "cert.pem"},
+		{"/etc/ssl", "openssl.cnf"},
+		{"/etc/pki/tls", "certs"},
+		{"/etc/pki/tls", "cert.pem"},
+		{"/etc/pki/tls", "openssl.cnf"},
+		{"/etc/pki/ca-trust", "extracted"},
+		{"/etc/ca-certificates", "extracted"},
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(shown); i++) {
+		_cleanup_close_ int host =
+			open(shown[i].directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		_cleanup_close_ int directory = -1;
+
+		if (host < 0 || faccessat(host, shown[i].name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		r = open_directory(setup, shown[i].directory, &directory);
+		if (r == 0)
+			r = show_host_path(directory, host, shown[i].name);
+	}
+	return r;
+}
+
+int root_write_etc(void *context)
+{
+	static const char *const names[] = {"ld.so.cache", "alternatives", "localtime",
+		/* Debian's Java does not start without. */
+		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk"};
+	struct worker_setup *setup = context;
+	_cleanup_close_ int etc = -1;
+	int r;
+
+	if (is_rootfs(setup))
+		return 0;
+	r = mount_make_directory(setup->root, "etc", 0755, &etc);
+	if (r == 0)
+		r = etc_write_synthesised(etc, setup->home);
+	if (r == 0)
+		r = show_host_paths(etc, "/etc", names, ARRAY_SIZE(names));
+	return r < 0 ? r : show_certificates(setup);
 }
 
 /* Covers the directory @path of the root with the subdirectory @name of the private tmpfs that
