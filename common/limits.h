@@ -26,11 +26,18 @@
  * take (json/json_read.h), not their length. Of a connection: beyond it the connection is not read.
  * Of all: beyond it a connection has LIMIT_PENDING_OWN_BYTES and no more, and BUSY for the rest.
  */
-#define LIMIT_PENDING_BYTES            (64 * MIB)
-#define LIMIT_PENDING_TOTAL_BYTES      (128 * MIB)
-#define LIMIT_PENDING_OWN_BYTES        (64 * KIB)
-#define LIMIT_READ_TURN_BYTES          (64 * KIB) /* read of a connection in a turn of the loop */
-#define LIMIT_OUTPUT_PENDING_BYTES     (4 * MIB) /* unread answers of a connection: stop reading it */
+#define LIMIT_PENDING_BYTES        (64 * MIB)
+#define LIMIT_PENDING_TOTAL_BYTES  (128 * MIB)
+#define LIMIT_PENDING_OWN_BYTES    (64 * KIB)
+#define LIMIT_READ_TURN_BYTES      (64 * KIB) /* read of a connection in a turn of the loop */
+#define LIMIT_OUTPUT_PENDING_BYTES (4 * MIB)  /* unread answers of a connection: stop reading it */
+/* Answers of all that are not read, and what calls have brought of theirs: supervisor/unread.h. */
+#define LIMIT_UNREAD_BYTES             (72 * MIB)
+#define LIMIT_UNREAD_TENANT_BYTES      (64 * KIB) /* of a tenant, whatever others have */
+#define LIMIT_UNREAD_LINE_BYTES        (16 * KIB) /* room without which no request is taken */
+#define LIMIT_UNREAD_CALL_BYTES        (1 * KIB)  /* of a call, whatever it answers */
+#define LIMIT_UNREAD_SHORT_CALLS       32         /* of a connection, that are begun at once */
+#define LIMIT_UNREAD_RESULT_BYTES      (8 * KIB)  /* of one that has begun, beside what it brings */
 #define LIMIT_WORKSPACES               4096
 #define LIMIT_STRANGERS                16         /* peers of no tenant that wait to be told so */
 #define LIMIT_STRANGER_LINE_BYTES      (64 * KIB) /* of their one request */

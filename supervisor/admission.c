@@ -25,6 +25,10 @@ static const struct {
 	[ADMISSION_QUEUE_TIME] = {"queue_time",
 		"The call waited for its turn as long as calls of this tenant may, and was not "
 		"begun; try again later"},
+	[ADMISSION_UNREAD_ANSWERS] = {"unread_answers",
+		"There is no room for the answer: too much of what was answered before has not "
+		"been "
+		"read; read it, on this connection or on the tenant's others, and try again"},
 	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
 };
 
@@ -103,6 +107,12 @@ void admission_waited_too_long(
 {
 	refuse(service, ADMISSION_QUEUE_TIME, turns_wait_us(service->turns, tenant) / 2,
 		ret_refusal);
+}
+
+void admission_answers_unread(
+	struct service *service, const struct tenant *tenant, struct admission_refusal *ret_refusal)
+{
+	refuse(service, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
 }
 
 int64_t admission_shortage(struct service *service, const struct tenant *tenant)

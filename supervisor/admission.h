@@ -22,6 +22,7 @@ enum admission_reason {
 	ADMISSION_TENANT_CALLS,
 	ADMISSION_QUEUE_LENGTH,
 	ADMISSION_QUEUE_TIME,
+	ADMISSION_UNREAD_ANSWERS,
 	ADMISSION_SHORTAGE, /* of memory or descriptors */
 	ADMISSION_REASONS,
 };
@@ -47,6 +48,11 @@ bool admission_refuses_call(struct service *service, const struct tenant *tenant
 
 /** A call of @tenant has waited too long: what it is told. Counted. */
 void admission_waited_too_long(struct service *service, const struct tenant *tenant,
+	struct admission_refusal *ret_refusal);
+
+/** A call of @tenant was ended because there is no room for its answer: what it is told. Counted.
+ */
+void admission_answers_unread(struct service *service, const struct tenant *tenant,
 	struct admission_refusal *ret_refusal);
 
 /** Something ran out for a moment, of @tenant or (NULL) of nobody in particular: counted. When to

@@ -47,9 +47,12 @@ struct agent_conn {
 	struct line_id line_id; /* and under this id */
 	bool more;              /* whole lines are left in the input, for the next turn */
 	bool end_of_input;
-	bool ended;                  /* by the session: what else came is not acted on */
-	size_t accounted;            /* of input, in the service's sum */
-	bool full;                   /* the client does not read its answers */
+	bool ended;       /* by the session: what else came is not acted on */
+	size_t accounted; /* of input, in the service's sum */
+	size_t counted;   /* of output, as unread */
+	bool full;        /* the client does not read its answers */
+	bool stalled;     /* likewise, or there is no room for more of them */
+	struct unread_waiter room;
 	bool closing;                /* in close_soon */
 	struct loop_turn_task flush; /* of output */
 	struct event *readable, *writable;
@@ -72,6 +75,7 @@ static void conn_free(struct agent_conn *conn)
 	size_t *count = conn->count;
 
 	LIST_REMOVE(conn, entry);
+	unread_stop_waiting(&conn->room);
 	session_free(conn->session);
 	loop_turn_cancel(&conn->flush);
 	free_event(conn->readable);
@@ -125,7 +129,8 @@ static void close_if_done(struct agent_conn *conn)
  * flight already. */
 static bool may_act(const struct agent_conn *conn)
 {
-	return !conn->closing && !conn->ended && !conn->full &&
+	return !conn->closing && !conn->ended &&
+	       unread_may_begin(session_unread(conn->session), LIMIT_UNREAD_LINE_BYTES) &&
 	       session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
 }
 
@@ -139,21 +144,35 @@ static void watch(struct agent_conn *conn)
 		event_del(conn->readable);
 }
 
-/* After anything that may_act depends on. */
-static void update(struct agent_conn *conn)
+/* What the client has not read is counted, and the connection goes on or does not. */
+static void judge_output(struct agent_conn *conn)
 {
+	struct unread_account *unread = session_unread(conn->session);
 	size_t pending = evbuffer_get_length(conn->output);
-	bool was_full = conn->full;
+	bool stalled;
 
-	if (conn->closing)
-		return;
+	unread_recount(unread, &conn->counted, pending);
 	/* Half empty before going on: not back and forth for every answer. */
 	if (pending > LIMIT_OUTPUT_PENDING_BYTES)
 		conn->full = true;
 	else if (pending <= LIMIT_OUTPUT_PENDING_BYTES / 2)
 		conn->full = false;
-	if (conn->full != was_full)
-		session_pause_output(conn->session, conn->full);
+	unread_set_full(unread, conn->full);
+	stalled = !unread_may_begin(unread, LIMIT_UNREAD_LINE_BYTES);
+	/* Writing tells when it is not full any more, and nobody when others leave room. */
+	if (stalled && !conn->full)
+		unread_wait(&conn->room);
+	if (stalled != conn->stalled)
+		session_pause_output(conn->session, stalled);
+	conn->stalled = stalled;
+}
+
+/* After anything that may_act depends on. */
+static void update(struct agent_conn *conn)
+{
+	if (conn->closing)
+		return;
+	judge_output(conn);
 	watch(conn);
 	/* What is buffered already makes nothing readable. */
 	if (may_act(conn) && evbuffer_get_length(conn->input) > 0)
@@ -182,6 +201,11 @@ static void flush(void *context)
 		}
 	update(conn);
 	close_if_done(conn);
+}
+
+static void on_room(void *context)
+{
+	update(context);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context)
@@ -313,8 +337,10 @@ static void act_on_input(struct agent_conn *conn)
 	if (conn->more)
 		event_active(conn->resume, EV_TIMEOUT, 0);
 	account_input(conn, evbuffer_get_length(conn->input));
-	if (!conn->closing)
+	if (may_act(conn))
 		watch(conn);
+	else
+		update(conn);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *context)
@@ -433,6 +459,11 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	conn->output = connection.output = evbuffer_new();
 	conn->session =
 		connection.output ? session_new(service, endpoint, &connection, peer) : NULL;
+	conn->room = (struct unread_waiter){
+		.account = conn->session ? session_unread(conn->session) : NULL,
+		.wanted = LIMIT_UNREAD_LINE_BYTES,
+		.act = on_room,
+		.context = conn};
 	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
 	conn->resume = event_new(service->base, -1, 0, on_resume, conn);

@@ -49,6 +49,10 @@ struct call {
 	struct call_result result;   /* a file call's */
 	struct command_io *io;       /* a command's */
 	struct command_input *input; /* likewise; NULL: it has none */
+	struct unread_waiter room;   /* for its answer; its account is NULL where nobody counts */
+	size_t counted;              /* for the answer in any case, */
+	size_t counted_result;       /* and for what a file call has brought */
+	bool entered;                /* its workspace */
 	bool paused;
 };
 
@@ -94,9 +98,33 @@ static void set_timer(struct event *timer, int64_t milliseconds)
 	event_add(timer, &time);
 }
 
+static void count(struct call *call, size_t *counted, size_t now)
+{
+	if (call->room.account)
+		unread_recount(call->room.account, counted, now);
+}
+
+static void set_entered(struct call *call, bool entered)
+{
+	if (call->entered != entered && call->room.account && call->room.is_short)
+		call->room.account->short_calls += entered ? 1 : -1U;
+	call->entered = entered;
+}
+
+static void leave(struct call *call)
+{
+	if (call->entered)
+		workspace_leave(call->workspace, &call->ticket);
+	set_entered(call, false);
+	unread_stop_waiting(&call->room);
+}
+
 static void call_free(struct call *call)
 {
 	TAILQ_REMOVE(&calls, call, entry);
+	unread_stop_waiting(&call->room);
+	count(call, &call->counted, 0);
+	count(call, &call->counted_result, 0);
 	if (call->timer)
 		event_free(call->timer);
 	if (call->idle_timer)
@@ -165,7 +193,7 @@ static void answer_error(struct call *call, enum tool_error error, const char *m
 
 static void leave_and_answer_error(struct call *call, enum tool_error error, const char *message)
 {
-	workspace_leave(call->workspace, &call->ticket);
+	leave(call);
 	answer_error(call, error, message);
 }
 
@@ -173,7 +201,7 @@ static void leave_and_answer_error(struct call *call, enum tool_error error, con
 
 static void tell_waiting(struct call *call)
 {
-	workspace_leave(call->workspace, &call->ticket);
+	leave(call);
 	answer_cause(call, NULL);
 }
 
@@ -218,12 +246,22 @@ static void deadline_passed(struct call *call)
 	call_tell(call, ENDED_BY_TIMEOUT);
 }
 
+static void answer_busy(struct call *call, const struct admission_refusal *refusal)
+{
+	struct observation observation = {
+		.error = TOOL_BUSY,
+		.message = text_from(refusal->message),
+		.retry_after_ms = refusal->retry_after_ms,
+	};
+
+	answer(call, &observation);
+}
+
 /* Of waiting: its deadline, or its tenant's bound on how long a turn is waited for. */
 static void waited(struct call *call)
 {
 	int64_t queue_us = (int64_t)call->request.tenant->limits.queue_ms * 1000;
 	int64_t age_us = (int64_t)elapsed_us(call);
-	struct observation observation = {.error = TOOL_BUSY};
 	struct admission_refusal refusal;
 
 	if (!call_takes_turn(&call->request) ||
@@ -235,11 +273,9 @@ static void waited(struct call *call)
 		set_timer(call->timer, (queue_us - age_us) / 1000 + 1);
 		return;
 	}
-	workspace_leave(call->workspace, &call->ticket);
+	leave(call);
 	admission_waited_too_long(call->service, call->request.tenant, &refusal);
-	observation.message = text_from(refusal.message);
-	observation.retry_after_ms = refusal.retry_after_ms;
-	answer(call, &observation);
+	answer_busy(call, &refusal);
 }
 
 static void grace_over(struct call *call)
@@ -336,12 +372,14 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 	struct command_io_owner owner = {on_output, on_output_limit, call};
 	const struct call_options *options = &call->request.options;
 	struct command_io_limits limits = {call->request.tenant->limits.output_kept_bytes,
-		call->request.tenant->limits.output_total_bytes};
+		call->request.tenant->limits.output_total_bytes, call->room.account,
+		options->stream};
 	int r;
 
 	/* Its client takes all of it, at its own pace: the deadline is the bound. */
 	if (!options->keep_output)
-		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total};
+		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
+			call->room.account, options->stream};
 	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
 	if (r < 0 || !call->input)
 		return r;
@@ -400,7 +438,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
-	workspace_leave(call->workspace, &call->ticket);
+	leave(call);
 	if (ended.end == COMMAND_END_TOLD && call->state != CALL_RUNNING) {
 		answer_cause(call, &ended);
 		return 0;
@@ -424,17 +462,49 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	return 0;
 }
 
+/* There is no room for more of its result: the rest goes by, and the call is not answered before
+ * its end has come. */
+static void drop_result(struct call *call)
+{
+	call_result_drop(&call->result);
+	count(call, &call->counted_result, 0);
+	if (call->state == CALL_RUNNING)
+		workspace_send_files(
+			call->workspace, FILES_CANCEL, call->ticket.call, (struct text){NULL, 0});
+}
+
+static int add_result(struct call *call, const struct channel_frame *frame)
+{
+	int r = call_result_add(&call->result, frame);
+	size_t size = call_result_size(&call->result);
+
+	if (r < 0 || !call->room.account || call->result.dropped)
+		return r;
+	if (size > call->counted_result &&
+		size - call->counted_result > unread_room(call->room.account))
+		drop_result(call);
+	else
+		count(call, &call->counted_result, size);
+	return 0;
+}
+
 static int end_files(struct call *call, const struct channel_frame *frame)
 {
 	struct observation observation = {0};
+	struct admission_refusal refusal;
 	struct files_end end;
 
 	if (frame->type != FILES_END)
-		return call_result_add(&call->result, frame);
+		return add_result(call, frame);
 	if (files_end_get(frame->payload, &end) < 0)
 		return -EBADMSG;
-	workspace_leave(call->workspace, &call->ticket);
-	if (end.error == TOOL_CANCELLED && call->state != CALL_RUNNING) {
+	leave(call);
+	if (call->result.dropped && call->state == CALL_RUNNING) {
+		admission_answers_unread(call->service, call->request.tenant, &refusal);
+		answer_busy(call, &refusal);
+		return 0;
+	}
+	if ((end.error == TOOL_CANCELLED || call->result.dropped) && call->state != CALL_RUNNING) {
 		answer_cause(call, NULL);
 		return 0;
 	}
@@ -463,7 +533,40 @@ static int on_frame(void *context, const struct channel_frame *frame)
 
 static void on_lost(void *context, enum tool_error error, const char *message)
 {
-	answer_error(context, error, message);
+	struct call *call = context;
+
+	set_entered(call, false);
+	answer_error(call, error, message);
+}
+
+static void enter(void *context)
+{
+	struct call *call = context;
+
+	count(call, &call->counted, call->room.wanted);
+	set_entered(call, true);
+	workspace_enter(call->workspace, &call->ticket);
+}
+
+/* What of the request its answer repeats, as JSON and as a string of that for a model. */
+static size_t room_wanted(const struct call_request *request)
+{
+	const struct tool_args *args = &request->args;
+
+	return LIMIT_UNREAD_RESULT_BYTES + 4 * (args->command.len + args->pattern.len);
+}
+
+/* Calls of a connection that does not read begin when it has. */
+static void enter_when_there_is_room(struct call *call)
+{
+	call->room.wanted = room_wanted(&call->request);
+	call->room.act = enter;
+	call->room.context = call;
+	call->room.is_short = call->ticket.slot == WORKSPACE_SLOT_SHORT;
+	if (!call->room.account || unread_may_act(&call->room))
+		enter(call);
+	else
+		unread_wait(&call->room);
 }
 
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
@@ -483,6 +586,8 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->request = *request;
 	request->tenant->usage->calls++;
 	call->owner = *owner;
+	call->room.account = owner->unread;
+	count(call, &call->counted, LIMIT_UNREAD_CALL_BYTES);
 	clock_gettime(CLOCK_MONOTONIC, &call->started);
 	call->timer = event_new(service->base, -1, 0, on_timer, call);
 	if (!call->timer || make_input(call) < 0) {
@@ -501,7 +606,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	*ret = call;
 	audit_call_admitted(service->audit, call);
 	call_request_drop_encoded(&call->request);
-	workspace_enter(workspace, &call->ticket);
+	enter_when_there_is_room(call);
 	control_events_begun(call);
 	return 0;
 }
@@ -509,6 +614,13 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 void call_disown(struct call *call)
 {
 	call->owner = (struct call_owner){0};
+	if (call->io)
+		command_io_disown(call->io);
+	call_result_drop(&call->result);
+	unread_stop_waiting(&call->room);
+	count(call, &call->counted, 0);
+	count(call, &call->counted_result, 0);
+	call->room.account = NULL;
 }
 
 int call_add_input(struct call *call, struct text text, bool eof, char *label)

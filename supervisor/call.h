@@ -6,6 +6,9 @@
  * answers it. Deadlines, cancelling, a client that left and shutting down are one path: the call is
  * told to end with a cause, and the first cause counts.
  *
+ * A call waits where its connection, or its tenant, has no room for more answers (unread.h), and
+ * then for its turn.
+ *
  *   WAITING ──its turn──► RUNNING ──told──► TOLD ──grace over──► KILLED ──still nothing──► the
  * workspace is abandoned └────────────────────┴─ the end is reported, or the process is lost ─┴──►
  * answered, and gone
@@ -18,6 +21,7 @@
 struct call;
 struct observation;
 struct service;
+struct unread_account;
 struct workspace;
 
 /* What of a call may be looked at from outside, at one moment. */
@@ -42,6 +46,7 @@ struct call_owner {
 	/* What was given with call_add_input has been taken: see command_input.h. */
 	void (*input_taken)(void *context, const char *label, size_t taken, bool closed);
 	void *context;
+	struct unread_account *unread; /* that its answer counts for; NULL: for nobody */
 };
 
 /** Begins a call in @workspace, which it holds until it is over. Takes @request in any case. 0 or
@@ -52,8 +57,8 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 /** Ends @call because of @cause. Its answer comes when it has ended, which may be from in here. */
 void call_tell(struct call *call, enum ended_by cause);
 
-/** Nobody waits for the answer any more: owner is not called again. The call still ends by itself
- * or when it is told. */
+/** Nobody waits for the answer any more: owner is not called again, and nothing is kept for it. The
+ * call still ends by itself or when it is told. */
 void call_disown(struct call *call);
 
 /** More input for a call with options.stdin_stream: as command_input_add(), or -EINVAL for any

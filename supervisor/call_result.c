@@ -39,9 +39,12 @@ static int add_none(struct call_result *result, const struct channel_frame *fram
 
 static int add_content(struct call_result *result, const struct channel_frame *frame)
 {
-	if (frame->type != FILES_DATA || frame->payload.len > CONTENT_BYTES_MAX - result->bytes)
+	if (frame->type != FILES_DATA || frame->payload.len > CONTENT_BYTES_MAX - result->bytes ||
+		call_result_size(result) > LIMIT_RESULT_BYTES)
 		return -EBADMSG;
 	result->bytes += frame->payload.len;
+	if (result->dropped)
+		return 0;
 	if (result->base64)
 		json_text_base64_part(&result->json, frame->payload);
 	else
@@ -52,6 +55,8 @@ static int add_content(struct call_result *result, const struct channel_frame *f
 /* Whether one more fits; counts it if so. */
 static bool has_room(struct call_result *result, uint64_t max)
 {
+	if (result->dropped)
+		return false;
 	if (result->count >= max || evbuffer_get_length(result->items) > LIMIT_RESULT_BYTES) {
 		result->cut = true;
 		return false;
@@ -129,6 +134,18 @@ int call_result_add(struct call_result *result, const struct channel_frame *fram
 	/* Failing to keep it shows at the end; in between the buffer is not the writer's. */
 	(void)json_text_flush(&result->json);
 	return r;
+}
+
+size_t call_result_size(const struct call_result *result)
+{
+	return result->items ? evbuffer_get_length(result->items) : 0;
+}
+
+void call_result_drop(struct call_result *result)
+{
+	result->dropped = true;
+	if (result->items)
+		evbuffer_drain(result->items, evbuffer_get_length(result->items));
 }
 
 int call_result_finish(struct call_result *result)

@@ -21,6 +21,7 @@ struct call_result {
 	uint64_t bytes; /* of content, as they came */
 	uint64_t count; /* entries or matches kept */
 	bool cut;       /* there were more than could be kept */
+	bool dropped;   /* what comes is not kept any more */
 };
 
 /** 0 or -ENOMEM. */
@@ -28,6 +29,12 @@ int call_result_begin(struct call_result *result, enum tool_id tool, bool base64
 
 /** Takes FILES_DATA, FILES_ENTRY or FILES_MATCH. 0, or -EBADMSG. */
 int call_result_add(struct call_result *result, const struct channel_frame *frame);
+
+/** How much of it is kept, in bytes. */
+size_t call_result_size(const struct call_result *result);
+
+/** Lets go of what came, and of all that will. */
+void call_result_drop(struct call_result *result);
 
 /** No more comes: items is a whole JSON value. 0 or -ENOMEM. */
 int call_result_finish(struct call_result *result);

@@ -395,6 +395,7 @@ static void start(struct daemon *daemon)
 	peer_auth_init();
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
+	unread_init(&daemon->service.unread);
 	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
 	daemon->service.cgroup = &daemon->cgroup;

@@ -6,6 +6,7 @@
 #include "common/limits.h"
 #include "supervisor/pipe_stock.h"
 #include "supervisor/service.h"
+#include "supervisor/unread.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -21,6 +22,7 @@ struct command_output {
 	struct event *readable;
 	struct event *again; /* a flood's next turn */
 	struct stream_capture capture;
+	size_t counted; /* of capture, as unread */
 };
 
 struct command_io {
@@ -67,19 +69,53 @@ static void reach_limit(struct command_io *io)
 	io->owner.limit(io->owner.context);
 }
 
+static void count_kept(struct command_output *output)
+{
+	if (output->io->limits.unread)
+		unread_recount(output->io->limits.unread, &output->counted,
+			stream_capture_size(&output->capture));
+}
+
+/* Where there is no room for more, no more is kept than is already: its head, and a tail. */
+static int keep(struct command_output *output, struct text data)
+{
+	const struct unread_account *unread = output->io->limits.unread;
+	int r;
+
+	if (output->io->limits.kept == 0) {
+		stream_capture_skip(&output->capture, data.len);
+		return 0;
+	}
+	if (unread && stream_capture_growth(&output->capture, data.len) > unread_room(unread))
+		stream_capture_limit(&output->capture, 0);
+	r = stream_capture_append(&output->capture, data);
+	count_kept(output);
+	return r;
+}
+
+/* What is passed on may take six times its length as JSON. */
+static size_t chunk(const struct command_io *io)
+{
+	uint64_t room;
+
+	if (!io->limits.streamed || !io->limits.unread)
+		return COMMAND_IO_CHUNK;
+	room = unread_room(io->limits.unread) / 6;
+	if (room < KIB)
+		return KIB;
+	return room < COMMAND_IO_CHUNK ? (size_t)room : COMMAND_IO_CHUNK;
+}
+
 /* Reads once. Bytes read; 0: nothing now, or never again. */
 static size_t read_output(struct command_output *output)
 {
 	static char buffer[COMMAND_IO_CHUNK];
 	struct command_io *io = output->io;
-	ssize_t n = output->fd < 0 ? -1 : read(output->fd, buffer, sizeof(buffer));
+	ssize_t n = output->fd < 0 ? -1 : read(output->fd, buffer, chunk(io));
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n > 0 && io->limits.kept == 0)
-		stream_capture_skip(&output->capture, (size_t)n);
-	else if (n <= 0 ||
-		 stream_capture_append(&output->capture, (struct text){buffer, (size_t)n}) < 0) {
+	if (n <= 0 || keep(output, (struct text){buffer, (size_t)n}) < 0) {
 		close_output(output);
 		return 0;
 	}
@@ -251,6 +287,21 @@ const struct stream_capture *command_io_capture(
 	return &io->outputs[stream].capture;
 }
 
+void command_io_shrink(struct command_io *io, size_t bytes)
+{
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		stream_capture_shrink(&io->outputs[i].capture, bytes);
+		count_kept(&io->outputs[i]);
+	}
+}
+
+void command_io_disown(struct command_io *io)
+{
+	command_io_shrink(io, 0);
+	io->limits.kept = 0;
+	io->limits.unread = NULL;
+}
+
 void command_io_free(struct command_io *io)
 {
 	if (!io)
@@ -258,6 +309,8 @@ void command_io_free(struct command_io *io)
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		close_output(&io->outputs[i]);
 		stream_capture_free(&io->outputs[i].capture);
+		io->outputs[i].capture.size = 0;
+		count_kept(&io->outputs[i]);
 	}
 	if (io->watch)
 		event_free(io->watch);

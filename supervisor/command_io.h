@@ -15,6 +15,7 @@
 
 struct command_io;
 struct service;
+struct unread_account;
 
 /* What is read of a stream at once: a pipe's usual size, and its budget in one turn of the loop. */
 #define COMMAND_IO_CHUNK 65536
@@ -22,8 +23,10 @@ struct service;
 enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STREAMS };
 
 struct command_io_limits {
-	size_t kept;    /* of each stream, see stream_capture.h; 0: nothing */
-	uint64_t total; /* likewise: past it nothing more is read */
+	size_t kept;                   /* of each stream, see stream_capture.h; 0: nothing */
+	uint64_t total;                /* likewise: past it nothing more is read */
+	struct unread_account *unread; /* that what is kept counts for; NULL: for nobody */
+	bool streamed;                 /* what comes is passed on to its client */
 };
 
 struct command_io_owner {
@@ -55,6 +58,12 @@ bool command_io_poll(struct command_io *io);
  * holds a write end is not waited for.
  */
 void command_io_drain(struct command_io *io);
+
+/** Keeps no more than @bytes of each stream of what came, and nothing of what comes. */
+void command_io_shrink(struct command_io *io, size_t bytes);
+
+/** Nobody has any use of what comes or came: it is read, and not kept. */
+void command_io_disown(struct command_io *io);
 
 const struct stream_capture *command_io_capture(
 	const struct command_io *io, enum command_stream stream);

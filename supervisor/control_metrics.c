@@ -217,6 +217,8 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 			offsetof(struct tenant_usage, workspaces)},
 		{"tenant_workspaces_existing", "Managed workspaces of a tenant, in use or not.",
 			offsetof(struct tenant_usage, existing)},
+		{"tenant_unread_bytes", "Answers of a tenant's that have not been read.",
+			offsetof(struct tenant_usage, unread_bytes)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
@@ -318,6 +320,10 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_turns(out, service->config, "tenant_turns_running",
 		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
 	put_audit(out, service->audit);
+	family(out, "unread_bytes", "gauge",
+		"Answers that clients have not read, and what calls have brought of theirs.");
+	evbuffer_add_printf(
+		out, "cloister_unread_bytes %llu\n", (unsigned long long)service->unread.bytes);
 	family(out, "log_lines_lost", "counter",
 		"Lines of cloisterd's log that nobody read in time.");
 	evbuffer_add_printf(

@@ -142,6 +142,67 @@ static void answer_observation(struct session *session, const char *id_text,
 	session_answer_end(session, &json);
 }
 
+/* The length of @buffer's JSON as a string. */
+static size_t string_length(struct evbuffer *buffer)
+{
+	size_t len = evbuffer_get_length(buffer);
+	struct evbuffer_iovec *parts;
+	int n = evbuffer_peek(buffer, -1, NULL, NULL, 0);
+
+	parts = calloc((size_t)n + 1, sizeof(*parts));
+	if (!parts)
+		return 2 * len;
+	n = evbuffer_peek(buffer, -1, NULL, parts, n);
+	for (int i = 0; i < n; i++)
+		for (size_t at = 0; at < parts[i].iov_len; at++) {
+			char c = ((const char *)parts[i].iov_base)[at];
+
+			len += c == '"' || c == '\\';
+		}
+	free(parts);
+	return len;
+}
+
+/* The JSON of a file call moves into the answer; for a model it is once more there as a string.
+ * Whether there is room for that. */
+static bool has_room(const struct session_call *call, const struct observation *observation)
+{
+	uint64_t room = unread_tenant_room(session_unread(call->session));
+	bool copied = call->reply.message || call->reply.mcp != MCP_NONE;
+
+	return !copied || !observation->items ||
+	       2 * evbuffer_get_length(observation->items) <= room ||
+	       string_length(observation->items) <= room;
+}
+
+/* Of a command's output no more is kept than there is room for: as JSON it may take six times as
+ * much, and for a model twice that again. */
+static void make_room(const struct session_call *call, struct command_io *io)
+{
+	bool copied = call->reply.message || call->reply.mcp != MCP_NONE;
+	uint64_t room = unread_tenant_room(session_unread(call->session));
+
+	command_io_shrink(io, (size_t)(room / (copied ? 18 : 6) / COMMAND_STREAMS));
+}
+
+static void answer_call(struct session_call *call, const struct observation *observation)
+{
+	struct session *session = call->session;
+	struct observation busy = {
+		.tool = observation->tool, .error = TOOL_BUSY, .wall_us = observation->wall_us};
+	struct admission_refusal refusal;
+
+	if (observation->io)
+		make_room(call, observation->io);
+	if (!has_room(call, observation)) {
+		admission_answers_unread(session->service, session->counted, &refusal);
+		busy.message = text_from(refusal.message);
+		busy.retry_after_ms = refusal.retry_after_ms;
+		observation = &busy;
+	}
+	answer_observation(session, call->id_text, &call->reply, observation);
+}
+
 static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
@@ -149,7 +210,7 @@ static void on_done(void *context, const struct observation *observation)
 	if (call->reply.mcp == MCP_NONE)
 		tool_output_flush(call);
 	if (call->id_text && !call->silent)
-		answer_observation(call->session, call->id_text, &call->reply, observation);
+		answer_call(call, observation);
 	else /* nothing to write, but room for more requests */
 		call->session->connection.wrote(call->session->connection.context);
 	session_free_call(call);
@@ -270,7 +331,8 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
 {
 	struct session_call *call = calloc(1, sizeof(*call));
-	struct call_owner owner = {on_done, on_output, tool_input_taken, call};
+	struct call_owner owner = {
+		on_done, on_output, tool_input_taken, call, session_unread(session)};
 
 	if (!call) {
 		call_request_done(call_request);

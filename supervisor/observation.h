@@ -29,7 +29,7 @@ struct observation {
 		items; /* JSON: the content's string, or the array of entries or matches; emptied */
 	const char *encoding; /* of the content */
 	/* A command that has run. */
-	const struct command_io *io;
+	struct command_io *io;
 	const struct command_ended *command; /* NULL: it was lost */
 	enum ended_by ended_by;
 	bool base64;

@@ -45,6 +45,7 @@ struct selftest {
 	struct tenant *tenant;
 	struct workspace *workspace; /* held while it runs */
 	struct call *call;           /* in flight */
+	struct unread_account unread;
 	struct event *step, *interval;
 	bool running;
 	size_t set_up; /* steps of it that are done */
@@ -138,7 +139,7 @@ static void note_observation(struct selftest *selftest, const struct observation
 			note(selftest, i, text_from(code));
 		else if (probe->kind == PROBE_SHELL)
 			note(selftest, i, first_line(output_of(observation)));
-		else if (probe->kind == PROBE_CALL)
+		else if (probe->kind == PROBE_CALL || probe->kind == PROBE_UNREAD)
 			note(selftest, i, TEXT_LITERAL("OK"));
 		else if (probe->kind == PROBE_COUNT && observation->files) {
 			snprintf(counted, sizeof(counted), "OK %llu",
@@ -186,7 +187,8 @@ static void done_at_once(struct selftest *selftest, enum tool_error error)
 /* Makes the call that @params, taken, are of. */
 static void make_call(struct selftest *selftest, struct json_object *params)
 {
-	struct call_owner owner = {.done = on_done, .context = selftest};
+	struct call_owner owner = {
+		.done = on_done, .context = selftest, .unread = &selftest->unread};
 	struct call_request request;
 	struct call_refusal refusal;
 	enum tool_error error;
@@ -324,8 +326,10 @@ static void try_probe(struct selftest *selftest)
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
 
 	selftest->next = selftest->at + 1;
+	unread_set_full(&selftest->unread, probe->kind == PROBE_UNREAD);
 	switch (probe->kind) {
 	case PROBE_CALL:
+	case PROBE_UNREAD:
 	case PROBE_COUNT:
 		make_call(selftest, read_params(probe->how));
 		break;
@@ -517,6 +521,7 @@ struct selftest *selftest_new(struct service *service)
 	if (!selftest)
 		return NULL;
 	selftest->service = service;
+	unread_open(&selftest->unread, &service->unread);
 	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
 	selftest->interval = event_new(service->base, -1, 0, on_interval, selftest);
@@ -536,6 +541,7 @@ void selftest_free(struct selftest *selftest)
 		return;
 	if (selftest->call)
 		call_disown(selftest->call);
+	unread_close(&selftest->unread);
 	if (selftest->step)
 		event_free(selftest->step);
 	if (selftest->interval)

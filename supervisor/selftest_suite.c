@@ -281,6 +281,9 @@ const struct selftest_probe selftest_suite[] = {
 	{"shared-budgets", "ipc-leave", PROBE_ALONE, NULL, "left"},
 	{"shared-budgets", "ipc-gone", PROBE_ALONE, NULL, "gone"},
 
+	{"unread-output", "unread-begins-nothing", PROBE_UNREAD, "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"echo x >unread\",\"timeout_ms\":50}}", "TIMEOUT"},
+	{"unread-output", "unread-began-nothing", PROBE_CALL, "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"unread\"}}", "NOT_FOUND"},
+
 	{"survivor", "survivor-leave", PROBE_ALONE, NULL, "left"},
 	{"survivor", "survivor-gone", PROBE_ALONE, NULL, "gone"},
 

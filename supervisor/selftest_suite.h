@@ -10,6 +10,7 @@
 
 enum probe_kind {
 	PROBE_CALL,    /* tool.call with the params @how: its answer is a code, or OK */
+	PROBE_UNREAD,  /* as PROBE_CALL, of a client that does not read its answers */
 	PROBE_COUNT,   /* as PROBE_CALL for a listing or a search: "OK" and how much it found */
 	PROBE_SHELL,   /* run_command of @how: the first line of its output */
 	PROBE_PROGRAM, /* the probe program's own probe of this name, together with its neighbours

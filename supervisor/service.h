@@ -6,6 +6,7 @@
 #include "common/errors.h"
 #include "supervisor/admission.h"
 #include "supervisor/call_stats.h"
+#include "supervisor/unread.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,8 +52,9 @@ struct service {
 	size_t strangers;           /* peers of no tenant, see stranger.h */
 	uint64_t pending_bytes; /* memory of all requests: buffered lines, and calls in flight */
 	uint64_t pending_peak;
-	bool shutting_down; /* nothing new is begun */
-	bool draining;      /* likewise, until an administrator says otherwise */
+	struct unread unread; /* answers */
+	bool shutting_down;   /* nothing new is begun */
+	bool draining;        /* likewise, until an administrator says otherwise */
 	/* The last connection or the last workspace has gone: main decides whether that ends the
 	 * process. */
 	void (*idle)(struct service *service);

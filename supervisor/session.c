@@ -29,6 +29,7 @@ static void count_for(struct session *session, struct tenant *tenant)
 		tenant_hold(tenant)->usage->connections++;
 	if (session->counted)
 		session->counted->usage->connections--;
+	unread_move(&session->unread, tenant ? tenant->usage : NULL);
 	tenant_release(session->counted);
 	session->counted = tenant;
 }
@@ -117,6 +118,7 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	session->endpoint = endpoint;
 	clock_gettime(CLOCK_MONOTONIC, &session->began);
 	session->connection = *connection;
+	unread_open(&session->unread, &service->unread);
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
 	LIST_INIT(&session->pending);
@@ -185,6 +187,7 @@ void session_free(struct session *session)
 	if (session->endpoint->leave)
 		session->endpoint->leave(session);
 	count_time(session);
+	unread_close(&session->unread);
 	count_for(session, NULL);
 	free(session->tenants);
 	config_release(session->config);
@@ -466,6 +469,11 @@ bool session_is_of(const struct session *session, const struct endpoint *endpoin
 size_t session_bytes(const struct session *session)
 {
 	return session->bytes;
+}
+
+struct unread_account *session_unread(struct session *session)
+{
+	return &session->unread;
 }
 
 size_t session_calls(const struct session *session)

@@ -56,6 +56,9 @@ bool session_is_of(const struct session *session, const struct endpoint *endpoin
 /** Memory of the requests whose calls are in flight, in bytes. */
 size_t session_bytes(const struct session *session);
 
+/** What its client has not read. */
+struct unread_account *session_unread(struct session *session);
+
 /** Calls that have not been answered. */
 size_t session_calls(const struct session *session);
 

@@ -69,6 +69,7 @@ struct session {
 	enum control_role role;          /* at the control socket */
 	struct control_watcher *watcher; /* NULL: it has not asked for events */
 	struct session_connection connection;
+	struct unread_account unread;
 	struct peer_credentials peer;
 	struct config *config;   /* held: the one that the tenants below are of */
 	struct tenant **tenants; /* that the peer may act for, in the configuration's order */

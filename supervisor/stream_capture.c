@@ -16,17 +16,26 @@ void stream_capture_init(struct stream_capture *capture, size_t cap)
 	*capture = (struct stream_capture){.half = cap > 2 ? cap / 2 + cap % 2 : 1};
 }
 
-static int grow(struct stream_capture *capture, size_t needed)
+/* What @needed bytes are kept in. */
+static size_t size_for(const struct stream_capture *capture, size_t needed)
 {
 	const size_t cap = 2 * capture->half;
 	size_t size = capture->size > 0 ? capture->size : SIZE_MIN;
-	char *data;
 
 	if (needed <= capture->size)
-		return 0;
+		return capture->size;
 	while (size < needed)
 		size *= 2;
-	size = size < cap ? size : cap;
+	return size < cap ? size : cap;
+}
+
+static int grow(struct stream_capture *capture, size_t needed)
+{
+	size_t size = size_for(capture, needed);
+	char *data;
+
+	if (size == capture->size)
+		return 0;
 	data = realloc(capture->data, size);
 	if (!data)
 		return -ENOMEM;
@@ -75,6 +84,24 @@ int stream_capture_append(struct stream_capture *capture, struct text text)
 	if (linear < text.len)
 		append_to_ring(capture, (struct text){text.data + linear, text.len - linear});
 	return 0;
+}
+
+size_t stream_capture_growth(const struct stream_capture *capture, size_t len)
+{
+	size_t room = 2 * capture->half - capture->len;
+
+	return size_for(capture, capture->len + (len < room ? len : room)) - capture->size;
+}
+
+void stream_capture_limit(struct stream_capture *capture, size_t cap)
+{
+	size_t half = (cap > SIZE_MIN ? cap : SIZE_MIN) / 2;
+
+	/* One that is full has its tail in order from here on, too. */
+	if (half < capture->size / 2)
+		half = capture->size / 2;
+	if (half < capture->half)
+		capture->half = half;
 }
 
 void stream_capture_skip(struct stream_capture *capture, size_t len)
@@ -155,6 +182,43 @@ void stream_capture_write_base64(const struct stream_capture *capture, struct js
 	json_text_base64_part(json, kept.tail[0]);
 	json_text_base64_part(json, kept.tail[1]);
 	json_text_base64_end(json);
+}
+
+/* @len bytes of what is kept, from @from on. */
+static void copy_kept(const struct pieces *kept, size_t from, size_t len, char *to)
+{
+	const struct text all[] = {kept->head, kept->tail[0], kept->tail[1]};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		size_t skip = from < all[i].len ? from : all[i].len;
+		size_t n = all[i].len - skip < len ? all[i].len - skip : len;
+
+		if (n > 0)
+			memcpy(to, all[i].data + skip, n);
+		from -= skip;
+		to += n;
+		len -= n;
+	}
+}
+
+void stream_capture_shrink(struct stream_capture *capture, size_t cap)
+{
+	struct pieces kept = pieces(capture);
+	size_t half = cap / 2, len = 2 * half;
+	char *data;
+
+	if (len >= capture->len)
+		return;
+	data = len > 0 ? malloc(len) : NULL;
+	if (data) {
+		copy_kept(&kept, 0, half, data);
+		copy_kept(&kept, capture->len - half, half, data + half);
+	}
+	free(capture->data);
+	capture->data = data;
+	capture->len = capture->size = data ? len : 0;
+	capture->half = data ? half : 1;
+	capture->oldest = 0;
 }
 
 void stream_capture_free(struct stream_capture *capture)

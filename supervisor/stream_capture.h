@@ -38,6 +38,21 @@ int stream_capture_append(struct stream_capture *capture, struct text text);
 /** Counts @len bytes that are not kept. All or none of a stream: not to be mixed with the above. */
 void stream_capture_skip(struct stream_capture *capture, size_t len);
 
+/** How much memory keeping @len bytes more takes. */
+size_t stream_capture_growth(const struct stream_capture *capture, size_t len);
+
+/** The cap becomes @cap, or what is kept already if that is more, but at least 1 KiB. */
+void stream_capture_limit(struct stream_capture *capture, size_t cap);
+
+/** Of what is kept, only the first and the last half of @cap bytes are. Nothing is appended
+ * afterwards. */
+void stream_capture_shrink(struct stream_capture *capture, size_t cap);
+
+static inline size_t stream_capture_size(const struct stream_capture *capture)
+{
+	return capture->size;
+}
+
 static inline uint64_t stream_capture_total(const struct stream_capture *capture)
 {
 	return capture->total;

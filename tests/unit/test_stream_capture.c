@@ -43,6 +43,71 @@ static void append(struct stream_capture *capture, const char *string)
 	assert_int_equal(stream_capture_append(capture, text_from(string)), 0);
 }
 
+static void test_a_cap_that_comes_late(void **state)
+{
+	struct stream_capture capture;
+	char text[4096];
+
+	(void)state;
+	stream_capture_init(&capture, 1 << 20);
+	memset(text, 'a', 1000);
+	assert_int_equal(stream_capture_growth(&capture, 1000), 1024);
+	assert_int_equal(stream_capture_append(&capture, (struct text){text, 1000}), 0);
+	assert_int_equal(stream_capture_growth(&capture, 24), 0);
+	assert_int_equal(stream_capture_growth(&capture, 25), 1024);
+	stream_capture_limit(&capture, 0);
+	assert_int_equal(stream_capture_growth(&capture, sizeof(text)), 0);
+	memset(text, 'b', 2000);
+	assert_int_equal(stream_capture_append(&capture, (struct text){text, 2000}), 0);
+	assert_int_equal(stream_capture_size(&capture), 1024);
+	assert_true(stream_capture_total(&capture) == 3000);
+	assert_true(stream_capture_omitted(&capture) == 3000 - 1024);
+	assert_true(capture.data[0] == 'a' && capture.data[511] == 'a');
+	assert_true(capture.data[512] == 'b' && capture.data[1023] == 'b');
+	stream_capture_free(&capture);
+}
+
+static void test_a_cap_that_comes_first(void **state)
+{
+	struct stream_capture capture;
+
+	(void)state;
+	stream_capture_init(&capture, 1 << 20);
+	stream_capture_limit(&capture, 0);
+	assert_int_equal(stream_capture_growth(&capture, 1 << 20), 1024);
+	append(&capture, "abc");
+	assert_text(&capture, "\"abc\"");
+	stream_capture_free(&capture);
+}
+
+static void test_less_is_kept_in_the_end(void **state)
+{
+	static const struct {
+		size_t cap, shrunk;
+		const char *text, *expected;
+	} cases[] = {
+		{100, 100, "abcdefgh", "\"abcdefgh\""},
+		{100, 4, "abcdefgh", "\"ab\\n[... 4 bytes left out ...]\\ngh\""},
+		{100, 5, "abcdefgh", "\"ab\\n[... 4 bytes left out ...]\\ngh\""},
+		{6, 4, "abcdefgh", "\"ab\\n[... 4 bytes left out ...]\\ngh\""},
+		{100, 1, "abcdefgh", "\"\\n[... 8 bytes left out ...]\\n\""},
+		{100, 0, "abcdefgh", "\"\\n[... 8 bytes left out ...]\\n\""},
+		{100, 0, "", "\"\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct stream_capture capture;
+
+		stream_capture_init(&capture, cases[i].cap);
+		append(&capture, cases[i].text);
+		stream_capture_shrink(&capture, cases[i].shrunk);
+		assert_text(&capture, cases[i].expected);
+		assert_true(stream_capture_total(&capture) == strlen(cases[i].text));
+		stream_capture_free(&capture);
+	}
+}
+
 static void test_what_is_skipped_is_counted(void **state)
 {
 	struct stream_capture capture;
@@ -218,6 +283,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_quiet_costs_nothing),
+		cmocka_unit_test(test_a_cap_that_comes_late),
+		cmocka_unit_test(test_a_cap_that_comes_first),
+		cmocka_unit_test(test_less_is_kept_in_the_end),
 		cmocka_unit_test(test_what_is_skipped_is_counted),
 		cmocka_unit_test(test_up_to_the_cap_all_is_kept),
 		cmocka_unit_test(test_smallest_cap),

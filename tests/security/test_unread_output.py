@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant asks for large answers and reads none of them: cloisterd's memory stays within its bound, and another
+tenant is served meanwhile."""
+
+import contextlib
+import os
+
+import pytest
+
+import daemon as daemons
+import procfs
+
+ADMIN = 64321
+# What cloisterd may grow by: LIMIT_UNREAD_BYTES, and what malloc(3) and evbuffers need beside it. AddressSanitizer
+# keeps what was freed, and surrounds what was not.
+GROWTH_KB = (72 + 24) * 1024 * (3 if daemons.is_sanitized() else 1)
+ENTRIES = 4000
+
+needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+pytestmark = needs_users
+
+
+@pytest.fixture
+def served(start_daemon, tenants):
+    """A daemon, two clients of tenant a, which attacks, and one of b, each with a workspace open."""
+    config = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\n"
+    for name, user in zip("ab", tenants):
+        config += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\nroots = /tmp\n"
+    daemon = start_daemon(config=config)
+    neighbour = daemon.connect(tenants[1])
+    neighbour.call("workspace.open", {"workspace": "b"})
+    daemon.attacker = tenants[0]
+    daemon.neighbour = neighbour
+    daemon.before_kb = peak_kb(daemon)
+    return daemon
+
+
+def peak_kb(daemon):
+    return int(procfs.status(daemon.pid)["VmHWM"].split()[0])
+
+
+def grown_kb(daemon):
+    return peak_kb(daemon) - daemon.before_kb
+
+
+def attack(daemon, workspace="a"):
+    client = daemon.connect(daemon.attacker)
+    client.call("workspace.open", {"workspace": workspace})
+    return client
+
+
+def metrics(daemon):
+    with daemon.control(groups=[ADMIN]) as control:
+        lines = control.call("metrics")["text"].splitlines()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+
+def settle(daemon, clients):
+    """Waits until the attack goes no further, while b is served."""
+    seen = []
+
+    def same():
+        assert daemon.neighbour.run("echo served")["stdout"] == "served\n"
+        assert grown_kb(daemon) <= GROWTH_KB, grown_kb(daemon)
+        now = metrics(daemon)
+        seen.append((now['cloister_tenant_calls_ended_total{tenant="a"}'],
+                     now['cloister_calls_in_flight{state="running"}'],
+                     int(procfs.status(daemon.pid)["RssAnon"].split()[0]) >> 12))
+        return seen[-3:] == [seen[-1]] * 3
+    assert procfs.eventually(same, 120, 0.5), seen
+    assert metrics(daemon).get("cloister_unread_bytes", 0) <= 72 << 20
+    assert grown_kb(daemon) <= GROWTH_KB, grown_kb(daemon)
+    for client in clients:
+        client.close()
+    assert procfs.eventually(lambda: metrics(daemon).get("cloister_unread_bytes", 0) < 1 << 20, 60)
+
+
+def make_listing(client):
+    """A directory whose listing is large: of names that JSON escapes."""
+    client.run("mkdir -p long && cd long && n=$(printf '\\001%.0s' $(seq 240)) && "
+               f"for i in $(seq {ENTRIES}); do echo \"$n$i\"; done | xargs touch --")
+
+
+def ask(client, n, tool, options=None, **arguments):
+    for _ in range(n):
+        client.begin(tool, arguments, options)
+
+
+@pytest.mark.parametrize("options", [None, {"reply": "message"}])
+@pytest.mark.parametrize("recursive", [False, True])
+def test_listings_that_nobody_reads(served, options, recursive):
+    clients = [attack(served)]
+    make_listing(clients[0])
+    clients += [attack(served) for _ in range(3)]
+    for client in clients:
+        ask(client, 120, "list_directory", options, path="long", recursive=recursive)
+    settle(served, clients)
+
+
+def test_files_that_nobody_reads(served):
+    clients = [attack(served)]
+    clients[0].run("tr '\\000' '\\001' </dev/zero | head -c 1000000 >big")
+    clients += [attack(served) for _ in range(3)]
+    for client in clients:
+        ask(client, 200, "read_file", path="big")
+    settle(served, clients)
+
+
+@pytest.mark.parametrize("options", [None, {"stream": True}, {"reply": "message"}])
+def test_outputs_that_nobody_reads(served, options):
+    clients = [attack(served, f"a{i}") for i in range(8)]
+    for client in clients:
+        ask(client, 100, "run_command", options,
+            command="tr '\\000' '\\001' </dev/zero | head -c 2000000", timeout_ms=20000)
+    settle(served, clients)
+
+
+def test_errors_that_nobody_reads(served):
+    """Whatever is answered at once: tools.list, errors, refusals, pings."""
+    clients = [attack(served) for _ in range(20)]
+    lines = (b'{"jsonrpc":"2.0","id":1,"method":"tools.list"}\n', b'{"jsonrpc":"2.0","id":1,"method":"nothing"}\n',
+             b'{"jsonrpc":"2.0","id":1,"method":"workspace.list"}\n', b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+    for client in clients:
+        client.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client.socket.send(b"".join(lines) * 100)
+    settle(served, clients)
+
+
+def test_large_commands_that_nobody_reads(served):
+    """An answer repeats its command."""
+    clients = [attack(served, f"a{i}") for i in range(8)]
+    for client in clients:
+        client.socket.settimeout(3)
+        with contextlib.suppress(TimeoutError):
+            ask(client, 250, "run_command", {"reply": "message"}, command="true " + "\x01" * 100000, timeout_ms=10000)
+    settle(served, clients)
+
+
+def test_who_reads_is_answered_whole(served):
+    """A client that asks for much at once and reads slowly gets every answer; what found no room says so."""
+    client = attack(served)
+    make_listing(client)
+    ask(client, 40, "list_directory", path="long")
+    assert procfs.eventually(lambda: metrics(served)["cloister_unread_bytes"] > 4 << 20)
+    answers = [client.receive_any()["result"] for _ in range(40)]
+    for answer in answers:
+        if answer["success"]:
+            assert answer["output"]["count"] == ENTRIES and not answer["output"]["truncated"]
+        else:
+            assert answer["error"]["code"] == "BUSY" and "has not been read" in answer["error"]["message"]
+            assert answer["error"]["retry_after_ms"] >= 50
+    busy = sum(not answer["success"] for answer in answers)
+    assert metrics(served)['cloister_refused_total{limit="unread_answers"}'] == busy
+    # Nothing is left of it.
+    assert client.use("list_directory", path="long")["count"] == ENTRIES
+
+
+def test_output_that_finds_no_room_is_cut(served):
+    """A command whose output is not kept for want of room says how much is left out."""
+    hog = attack(served)
+    make_listing(hog)
+    others = [attack(served) for _ in range(6)]
+    for client in others:
+        ask(client, 30, "list_directory", path="long")
+    assert procfs.eventually(lambda: metrics(served)["cloister_unread_bytes"] > 24 << 20, 60)
+    output = hog.run("head -c 200000 /dev/zero | tr '\\000' x")
+    assert output["exit_code"] == 0 and output["stdout_bytes"] == 200000
+    assert not output["truncated"] or "bytes left out" in output["stdout"]
+    for client in others:
+        client.close()
