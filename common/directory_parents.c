@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 static bool is_same(const struct stat *a, const struct stat *b)
 {
@@ -74,4 +75,42 @@ bool directory_parents_any(int fd,
 			return false;
 	}
 	return false;
+}
+
+struct listing {
+	struct directory_id *ids;
+	size_t n, max;
+};
+
+static bool add(const void *context, const struct stat *directory)
+{
+	struct listing *listing = *(struct listing *const *)context;
+
+	if (listing->n < listing->max)
+		listing->ids[listing->n++] =
+			(struct directory_id){directory->st_dev, directory->st_ino};
+	return false;
+}
+
+size_t directory_parents_list(int fd, struct directory_id *ret, size_t max)
+{
+	struct listing listing = {.ids = ret, .max = max}, *context = &listing;
+
+	(void)directory_parents_any(fd, add, &context);
+	return listing.n;
+}
+
+int directory_known(int fd, struct directory_known *ret)
+{
+	struct statx known;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) < 0)
+		return -errno;
+	*ret = (struct directory_known){
+		.id = {makedev(known.stx_dev_major, known.stx_dev_minor), known.stx_ino},
+		.uid = known.stx_uid,
+		.gid = known.stx_gid,
+		.mode = known.stx_mode,
+	};
+	return 0;
 }

@@ -106,6 +106,8 @@
 #define LIMIT_CELL_START_MS     5000  /* that the spawner waits for a new cell's two processes */
 #define LIMIT_FILES_START_MS    5000  /* likewise for a further files process */
 #define LIMIT_SPAWNER_SILENT_MS 20000 /* with something asked: it hangs, and everything ends */
+#define LIMIT_LOOK_UP_MS        5000  /* of a directory that becomes a workspace */
+#define LIMIT_LOOK_UP_SILENT_MS 100   /* after so long its file system may be one that hangs */
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
 #define LIMIT_REST_MIN_MS       20
 #define LIMIT_REST_MAX_MS       1000
@@ -238,6 +240,14 @@
 #define LIMIT_CONFIG_LOGGED       100  /* mistakes of one reload that are logged; all are counted */
 #define LIMIT_ROOT_PARENTS        2048 /* directories above a root that is asked for */
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
+
+/* Looking directories up (worker/spawner/looker.c). */
+#define LIMIT_LOOKERS                64  /* processes, late ones too */
+#define LIMIT_LOOKERS_PER_TENANT     8   /* of them */
+#define LIMIT_LOOKERS_IDLE           2   /* of them, kept for the next directory */
+#define LIMIT_LOOK_UPS_AT_ONCE       2   /* of a tenant, not silent yet */
+#define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
+#define LIMIT_LOOK_UPS_WAITING_TOTAL 2048
 
 /* System mode (supervisor/id_range.c, worker/spawner/). 65534 stands for what is not mapped. */
 #define LIMIT_FILES_STARTS    256   /* of files processes alone, at the same time */

@@ -88,6 +88,55 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	return 0;
 }
 
+void spawner_look_up_put(struct wire_writer *writer, const struct spawner_look_up *message)
+{
+	wire_put_u8(writer, message->below);
+	wire_put_text(writer, message->tenant);
+	wire_put_text(writer, message->path);
+}
+
+int spawner_look_up_get(struct text payload, struct spawner_look_up *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct spawner_look_up message;
+
+	message.below = wire_get_bool(&reader);
+	message.tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES - 1);
+	if (wire_reader_end(&reader) < 0 || text_has_nul(message.tenant) ||
+		text_has_nul(message.path))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_looked_up *message)
+{
+	wire_put_u8(writer, message->may_enter);
+	wire_put_u32(writer, (uint32_t)message->n_parents);
+	for (size_t i = 0; i < message->n_parents; i++) {
+		wire_put_u64(writer, message->parents[i].dev);
+		wire_put_u64(writer, message->parents[i].ino);
+	}
+}
+
+int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	bool may_enter = wire_get_bool(&reader);
+	size_t n = wire_get_u32(&reader);
+
+	if (n > LIMIT_ROOT_PARENTS)
+		return -EBADMSG;
+	ret->may_enter = may_enter;
+	ret->n_parents = n;
+	for (size_t i = 0; i < n; i++) {
+		ret->parents[i].dev = wire_get_u64(&reader);
+		ret->parents[i].ino = wire_get_u64(&reader);
+	}
+	return wire_reader_end(&reader) < 0 ? -EBADMSG : 0;
+}
+
 void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message)
 {
 	wire_put_text(writer, message->step);

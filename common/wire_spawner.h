@@ -8,6 +8,7 @@
  */
 
 #include "common/cell_limits.h"
+#include "common/directory_parents.h"
 #include "common/limits.h"
 #include "common/text.h"
 #include "common/wire.h"
@@ -22,6 +23,7 @@ enum spawner_message {
 	SPAWNER_ASSIGN,  /* down: what a waiting one is for; SPAWNER_ASSIGN_FDS */
 	SPAWNER_MAPPED,  /* down, system mode, once: its ids are mapped; no payload */
 	SPAWNER_RELOAD,  /* down: the configuration has changed; no payload, no answer */
+	SPAWNER_LOOK_UP, /* down: struct spawner_look_up, a directory to look up from */
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: it could not get there */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */
@@ -29,6 +31,7 @@ enum spawner_message {
 	SPAWNER_ASSIGNED,     /* up: no payload */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 	SPAWNER_UNSHARED,     /* up, system mode: it waits for its ids; no payload */
+	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
 };
 
 /* The order of the descriptors in SPAWNER_OPEN. */
@@ -95,6 +98,20 @@ struct spawner_open {
  * forbid it: the step is the reason. No system call on its way fails with this one. */
 #define SPAWNER_REFUSAL EKEYREJECTED
 
+/* A directory to be looked up by somebody who can wait for its file system. */
+struct spawner_look_up {
+	bool below; /* no further than below the directory that came along; otherwise that is "/" */
+	struct text tenant; /* for whom */
+	struct text path;   /* from there */
+};
+
+/* What was found: which directories it is and lies in. */
+struct spawner_looked_up {
+	bool may_enter; /* the user that we are */
+	size_t n_parents;
+	struct directory_id parents[LIMIT_ROOT_PARENTS];
+};
+
 /* A set-up step that failed, in the spawner, worker or files process. */
 struct setup_failure {
 	struct text step;
@@ -103,6 +120,10 @@ struct setup_failure {
 
 void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message);
 int spawner_open_get(struct text payload, struct spawner_open *ret);
+void spawner_look_up_put(struct wire_writer *writer, const struct spawner_look_up *message);
+int spawner_look_up_get(struct text payload, struct spawner_look_up *ret);
+void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_looked_up *message);
+int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret);
 void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
 int setup_failure_get(struct text payload, struct setup_failure *ret);
 

@@ -64,12 +64,18 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	cell->asked = 0;
 	/* From here on: how many others the spawner had to serve before is not this one's fault. */
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
-	cell->refused = error == -SPAWNER_REFUSAL;
+	cell->not_made = error == -SPAWNER_REFUSAL ? CELL_REFUSED
+			 : error == -ETIMEDOUT     ? CELL_SILENT
+						   : CELL_NOT_MADE;
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
-	if (cell->refused)
+	if (cell->not_made == CELL_REFUSED)
 		cell_process_fail(cell_worker(cell), "The workspace may not be opened: %.*s",
 			(int)step.len, step.data);
+	else if (cell->not_made == CELL_SILENT)
+		cell_process_fail(
+			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
+			"The workspace's file system does not answer; try again when it does");
 	else if (error < 0)
 		/* The worker's, where both go: the death that follows is no reason. */
 		cell_process_fail(
@@ -133,7 +139,8 @@ static void open_both(struct cell *cell)
 	int r, root;
 
 	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
-	cell->failed = cell->idle = cell->refused = cell->died_ahead = false;
+	cell->failed = cell->idle = cell->died_ahead = false;
+	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	cell->was_ahead =
 		cell->wasted < LIMIT_SPARE_TRIES && spare_cells_take(cell->spares, &request, peers);
@@ -204,8 +211,7 @@ static void close_both(struct cell *cell)
 		spare_cells_died(cell->spares);
 	} else if (cell->failed) {
 		cell->wasted = 0;
-		cell->owner->lost(cell->context, cell->refused ? CELL_REFUSED : CELL_NOT_MADE,
-			cell_why(cell));
+		cell->owner->lost(cell->context, cell->not_made, cell_why(cell));
 	}
 	cell_process_drop(cell_worker(cell));
 	cell_process_drop(cell_files(cell));

@@ -44,6 +44,7 @@ enum cell_loss {
 	CELL_GIVEN_UP,   /* so are those that wait: it died again and again */
 	CELL_NOT_MADE,   /* it could not be made */
 	CELL_REFUSED,    /* it must not be made */
+	CELL_SILENT,     /* its directory's file system does not answer */
 	CELL_HELD,       /* the kernel holds a killed process of it: nobody is to wait for that */
 	CELL_FILES_LOST, /* as CELL_LOST and CELL_HELD, but for what the files process does */
 	CELL_FILES_HELD,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd, at start and on reload: one setting's text to its field. */
 #include "common/cleanup.h"
+#include "common/directory_parents.h"
 #include "common/limits.h"
 #include "supervisor/accounts.h"
 #include "supervisor/command_policy.h"
@@ -288,11 +289,13 @@ static void add_root(struct config_reader *reader, const struct config_key *key,
 
 /*
  * A directory is known by its canonical name, so that nobody who owns a link on the way can have a
- * later reading find another one. Returns it open, O_PATH, or -1 and has complained.
+ * later reading find another one. Its own file system, which a tenant may have mounted there, is
+ * asked nothing: it might not answer. Returns it open, O_PATH, or -1 and has complained.
  */
 static int open_directory(struct config_reader *reader, const struct config_key *key,
-	const char *value, struct stat *ret_stat)
+	const char *value, struct directory_id *ret)
 {
+	struct directory_known known;
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *canonical = NULL;
 
@@ -301,7 +304,7 @@ static int open_directory(struct config_reader *reader, const struct config_key 
 		return -1;
 	}
 	fd = open(value, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, ret_stat) < 0) {
+	if (fd < 0 || directory_known(fd, &known) < 0) {
 		config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(value), value,
 			strerror(errno));
 		return -1;
@@ -313,6 +316,7 @@ static int open_directory(struct config_reader *reader, const struct config_key 
 			key->name, config_shown(value), value, canonical ? canonical : "(unknown)");
 		return -1;
 	}
+	*ret = known.id;
 	return TAKE_FD(fd);
 }
 
@@ -320,12 +324,12 @@ static void set_root(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
 	struct tenant_root root;
-	struct stat stat_buf;
-	int fd = open_directory(reader, key, value, &stat_buf);
+	struct directory_id id;
+	int fd = open_directory(reader, key, value, &id);
 
 	if (fd < 0)
 		return;
-	root = (struct tenant_root){.fd = fd, .dev = stat_buf.st_dev, .ino = stat_buf.st_ino};
+	root = (struct tenant_root){.fd = fd, .dev = id.dev, .ino = id.ino};
 	add_root(reader, key, field, &root);
 	close_fd(&root.fd);
 }
@@ -339,9 +343,9 @@ static void set_readonly_path(
 	_cleanup_close_ int fd = -1;
 	struct string_list *list = field;
 	size_t bytes = strlen(value) + 1;
-	struct stat stat_buf;
+	struct directory_id id;
 
-	fd = open_directory(reader, key, value, &stat_buf);
+	fd = open_directory(reader, key, value, &id);
 	if (fd < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)

@@ -3,6 +3,7 @@
 #include "supervisor/id_range.h"
 
 #include "common/cleanup.h"
+#include "common/directory_parents.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -265,20 +266,20 @@ enum tool_error id_range_check_owner(const struct workspace_root *root,
 {
 	const char *reason = NULL;
 	_cleanup_free_ char *path = NULL;
-	struct stat stat_buf;
+	struct directory_known known;
 	uint32_t n;
 
 	if (in_use.count == 0)
 		return TOOL_OK;
-	if (fstat(root->fd, &stat_buf) < 0)
+	if (directory_known(root->fd, &known) < 0)
 		return TOOL_EXECUTION_ERROR;
-	n = stat_buf.st_uid - in_use.uid_first;
-	if (stat_buf.st_uid < in_use.uid_first || n >= in_use.count)
+	n = known.uid - in_use.uid_first;
+	if (known.uid < in_use.uid_first || n >= in_use.count)
 		reason = "must belong to an id of cloister's range, which is then its own";
-	else if (is_used(context, stat_buf.st_uid))
+	else if (is_used(context, known.uid))
 		reason = "belongs to the id of another workspace, and each has one of its own";
-	else if (stat_buf.st_gid != in_use.gid_first + n && stat_buf.st_gid >= in_use.gid_first &&
-		 stat_buf.st_gid - in_use.gid_first < in_use.count)
+	else if (known.gid != in_use.gid_first + n && known.gid >= in_use.gid_first &&
+		 known.gid - in_use.gid_first < in_use.count)
 		reason = "belongs to the group of another workspace";
 	if (!reason)
 		return TOOL_OK;

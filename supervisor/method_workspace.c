@@ -94,18 +94,51 @@ static void pending_free(struct session_pending *pending)
 		LIST_REMOVE(pending, entry);
 		pending->session->n_pending--;
 	}
+	root_look_forget(pending->look);
 	workspace_release(pending->workspace);
 	free(pending->id_text);
+	free(pending->tenant);
+	free(pending->path);
 	free(pending);
 }
 
-/* Queues @pending_owner's work for @workspace, whose hold is taken. */
+void session_pending_leave(struct session_pending *pending)
+{
+	LIST_REMOVE(pending, entry);
+	pending->session->n_pending--;
+	pending->session = NULL;
+	if (!pending->workspace)
+		pending_free(pending);
+}
+
+/* From here on @request is answered by it. */
+static void pending_begin(
+	struct session_pending *pending, struct session *session, struct jsonrpc_request *request)
+{
+	pending->session = session;
+	pending->id_text = TAKE_PTR(request->id_text);
+	pending->audit = session->service->audit;
+	LIST_INSERT_HEAD(&session->pending, pending, entry);
+	session->n_pending++;
+}
+
+/* Queues @owner's work for @workspace, whose hold is taken. */
+static void enter(struct session_pending *pending, struct workspace *workspace,
+	enum workspace_slot slot, const struct workspace_ticket_owner *owner)
+{
+	/* Not on the wire of any call: their numbers count up from 1. */
+	static uint64_t last = UINT64_MAX;
+
+	pending->workspace = workspace;
+	pending->ticket = (struct workspace_ticket){
+		.call = last--, .slot = slot, .owner = owner, .context = pending};
+	workspace_enter(workspace, &pending->ticket);
+}
+
 static void wait_for(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, enum workspace_slot slot,
 	const struct workspace_ticket_owner *owner)
 {
-	/* Not on the wire of any call: their numbers count up from 1. */
-	static uint64_t last = UINT64_MAX;
 	struct session_pending *pending = calloc(1, sizeof(*pending));
 
 	if (!pending) {
@@ -113,15 +146,8 @@ static void wait_for(struct session *session, struct jsonrpc_request *request,
 		workspace_release(workspace);
 		return;
 	}
-	pending->session = session;
-	pending->id_text = TAKE_PTR(request->id_text);
-	pending->workspace = workspace;
-	pending->audit = session->service->audit;
-	pending->ticket = (struct workspace_ticket){
-		.call = last--, .slot = slot, .owner = owner, .context = pending};
-	LIST_INSERT_HEAD(&session->pending, pending, entry);
-	session->n_pending++;
-	workspace_enter(workspace, &pending->ticket);
+	pending_begin(pending, session, request);
+	enter(pending, workspace, slot, owner);
 }
 
 static void on_lost(void *context, enum tool_error error, const char *message)
@@ -173,40 +199,123 @@ static void on_opened(void *context)
 	pending_free(pending);
 }
 
-static enum tool_error get_workspace(struct session *session, struct json_object *params,
-	struct workspace **ret, char **ret_message)
-{
-	struct text name, root, kind_name, tenant_name;
-	struct tenant *tenant;
-	enum workspace_kind kind = WORKSPACE_DIRECTORY;
+static const struct workspace_ticket_owner open_owner = {on_opened, no_frame, on_lost};
 
-	if (!session_string_param(params, "workspace", &name) ||
-		!session_string_param(params, "root", &root) ||
+/* The second half of opening a directory: what it is is known. The configuration may be another
+ * than when it was asked for. */
+static void on_looked_up(
+	void *context, enum tool_error error, struct workspace_root *root, const char *why_not)
+{
+	struct session_pending *pending = context;
+	struct session *session = pending->session;
+	_cleanup_free_ char *message = why_not ? strdup(why_not) : NULL;
+	struct tenant *tenant = config_find_tenant(session->service->config, pending->tenant);
+	struct workspace *workspace = NULL;
+
+	pending->look = NULL;
+	if (error == TOOL_OK && !tenant) {
+		error = TOOL_FORBIDDEN;
+		workspace_root_done(root);
+	}
+	if (error == TOOL_OK)
+		error = workspaces_get_directory(session->service->workspaces, tenant, root,
+			pending->kind, &workspace, &message);
+	if (error == TOOL_OK) {
+		enter(pending, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+		return;
+	}
+	audit_workspace_refused(
+		pending->audit, "workspace.open", session, text_from(pending->path), error);
+	answer_refusal(session, pending->id_text, error, message);
+	pending_free(pending);
+}
+
+/* The first half. TOOL_OK, and it goes on by itself; otherwise nothing of @request is taken. */
+static enum tool_error look_up(struct session *session, struct jsonrpc_request *request,
+	struct tenant *tenant, struct text root, enum workspace_kind kind, char **ret_message)
+{
+	struct root_look *look;
+	struct session_pending *pending;
+	enum tool_error error;
+
+	pending = calloc(1, sizeof(*pending));
+	if (!pending)
+		return TOOL_BUSY;
+	pending->kind = kind;
+	pending->tenant = strdup(tenant->name);
+	pending->path = strndup(root.data, root.len);
+	error = pending->tenant && pending->path
+			? workspaces_look_up(session->service->workspaces, tenant, root,
+				  on_looked_up, pending, &look, ret_message)
+			: TOOL_BUSY;
+	if (error != TOOL_OK) {
+		pending_free(pending);
+		return error;
+	}
+	pending->look = look;
+	pending_begin(pending, session, request);
+	return TOOL_OK;
+}
+
+struct wanted {
+	struct text name, root;
+	struct tenant *tenant;
+	enum workspace_kind kind;
+};
+
+/* Which workspace @params name: by name or by root. */
+static enum tool_error read_wanted(
+	struct session *session, struct json_object *params, struct wanted *ret, char **ret_message)
+{
+	struct text kind_name, tenant_name;
+	bool is_managed;
+
+	ret->kind = WORKSPACE_DIRECTORY;
+	if (!session_string_param(params, "workspace", &ret->name) ||
+		!session_string_param(params, "root", &ret->root) ||
 		!session_string_param(params, "kind", &kind_name) ||
 		!session_string_param(params, "tenant", &tenant_name)) {
 		*ret_message = strdup("workspace, root, kind and tenant must be strings");
 		return TOOL_INVALID_ARGUMENTS;
 	}
-	tenant = session_tenant(session, tenant_name);
-	if (!tenant)
+	ret->tenant = session_tenant(session, tenant_name);
+	if (!ret->tenant)
 		return TOOL_FORBIDDEN;
-	if (!name.data == !root.data) {
+	if (!ret->name.data == !ret->root.data) {
 		*ret_message =
 			strdup("give either workspace, a name, or root, an absolute directory");
 		return TOOL_INVALID_ARGUMENTS;
 	}
 	if (kind_name.data)
-		kind = workspace_kind_by_name(kind_name);
-	if (name.data && (!kind_name.data || kind == WORKSPACE_MANAGED))
-		return workspaces_get_managed(
-			session->service->workspaces, tenant, name, true, ret, ret_message);
-	if (name.data || (kind != WORKSPACE_DIRECTORY && kind != WORKSPACE_ROOTFS)) {
+		ret->kind = workspace_kind_by_name(kind_name);
+	is_managed = ret->name.data && (!kind_name.data || ret->kind == WORKSPACE_MANAGED);
+	if (!is_managed && (ret->name.data || (ret->kind != WORKSPACE_DIRECTORY &&
+						      ret->kind != WORKSPACE_ROOTFS))) {
 		*ret_message =
 			strdup("kind must be \"directory\" or \"rootfs\", and goes with root");
 		return TOOL_INVALID_ARGUMENTS;
 	}
-	return workspaces_get_directory(
-		session->service->workspaces, tenant, root, kind, ret, ret_message);
+	return TOOL_OK;
+}
+
+/* TOOL_OK, and it is answered later; otherwise nothing of @request is taken. */
+static enum tool_error begin_open(
+	struct session *session, struct jsonrpc_request *request, char **ret_message)
+{
+	struct workspace *workspace = NULL;
+	struct wanted wanted;
+	enum tool_error error = read_wanted(session, request->params, &wanted, ret_message);
+
+	if (error != TOOL_OK)
+		return error;
+	if (wanted.root.data)
+		return look_up(
+			session, request, wanted.tenant, wanted.root, wanted.kind, ret_message);
+	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
+		true, &workspace, ret_message);
+	if (error == TOOL_OK)
+		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+	return error;
 }
 
 /* protocol, for a client that only passes bytes on: what it speaks from this request on, and then
@@ -252,9 +361,7 @@ static char *too_many_workspaces(void)
 
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
-	static const struct workspace_ticket_owner owner = {on_opened, no_frame, on_lost};
 	_cleanup_free_ char *message = NULL;
-	struct workspace *workspace = NULL;
 	enum tool_error error;
 
 	if (service_takes_nothing(session->service)) {
@@ -272,12 +379,10 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 		error = TOOL_INVALID_ARGUMENTS;
 		message = strdup("protocol must be \"mcp\" or left out");
 	} else {
-		error = get_workspace(session, request->params, &workspace, &message);
+		error = begin_open(session, request, &message);
 	}
 	if (error != TOOL_OK)
 		refuse(session, request, "workspace.open", error, message);
-	else
-		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &owner);
 }
 
 static void answer_empty(struct session *session, const char *id_text)

@@ -284,15 +284,25 @@ static void run_program(struct selftest *selftest)
 	run_command(selftest, command);
 }
 
-/* Opening a directory as a workspace goes no further than to whether it may be had. */
+static void on_looked_up(
+	void *context, enum tool_error error, struct workspace_root *root, const char *message)
+{
+	(void)context;
+	(void)error;
+	(void)message;
+	workspace_root_done(root);
+}
+
+/* Opening a directory as a workspace goes no further than to whether it may be had: the self-test's
+ * tenant, which has no roots, is refused before anything is looked up. */
 static void try_open(struct selftest *selftest, const char *path)
 {
 	_cleanup_free_ char *message = NULL;
-	struct workspace *workspace = NULL;
-	enum tool_error error = workspaces_get_directory(selftest->service->workspaces,
-		selftest->tenant, text_from(path), WORKSPACE_DIRECTORY, &workspace, &message);
+	struct root_look *look = NULL;
+	enum tool_error error = workspaces_look_up(selftest->service->workspaces, selftest->tenant,
+		text_from(path), on_looked_up, selftest, &look, &message);
 
-	workspace_release(workspace);
+	root_look_forget(look);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
 	step_soon(selftest);
 }

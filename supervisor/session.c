@@ -177,11 +177,8 @@ void session_free(struct session *session)
 		call_disown(call);
 		call_tell(call, ENDED_BY_CANCEL);
 	}
-	while ((pending = LIST_FIRST(&session->pending))) {
-		LIST_REMOVE(pending, entry);
-		session->n_pending--;
-		pending->session = NULL;
-	}
+	while ((pending = LIST_FIRST(&session->pending)))
+		session_pending_leave(pending);
 	while (!LIST_EMPTY(&session->workspaces))
 		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
 	if (session->endpoint->leave)

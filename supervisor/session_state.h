@@ -30,7 +30,10 @@ struct session_pending {
 	struct audit *audit;
 	char *id_text;
 	struct workspace_ticket ticket;
-	struct workspace *workspace; /* held */
+	struct workspace *workspace; /* held; NULL: its directory is being looked up */
+	struct root_look *look;      /* that look-up */
+	enum workspace_kind kind;    /* which it is to be */
+	char *tenant, *path;         /* whose, and as it was asked for */
 };
 
 /* The beginning of a character whose end has not come yet. */
@@ -126,6 +129,9 @@ static inline bool session_string_param(
 {
 	return jsonrpc_string_param(params, name, ret);
 }
+
+/** The client is gone: nobody is answered. */
+void session_pending_leave(struct session_pending *pending);
 
 /** Counts @call, whose session is @session, in, with @memory that it takes beside the request at
  * hand; and out and frees it. */

@@ -33,6 +33,7 @@ struct pending_cell {
 	uint64_t cell;  /* or the number of what is asked about it */
 	uint8_t opened; /* the type of the good answer */
 	spawner_answer answer;
+	spawner_looked looked; /* in its place, for a directory */
 	void *context;
 };
 
@@ -207,8 +208,20 @@ _Static_assert(SPAWNER_OPENED_FILES == SPAWNER_OPENED_FDS - 1, "the last of the 
 static bool is_opened(const struct channel_frame *frame)
 {
 	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds == 0) ||
+	       (frame->type == SPAWNER_LOOKED_UP && frame->n_fds == 1) ||
 	       (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
 	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
+}
+
+/* What is said to whoever asked for a directory. 0 or -EBADMSG. */
+static int tell_looked(struct pending_cell *pending, struct channel_frame *frame, int error)
+{
+	static struct spawner_looked_up where;
+
+	if (error == 0 && spawner_looked_up_get(frame->payload, &where) < 0)
+		return -EBADMSG;
+	pending->looked(pending->context, error, error == 0 ? TAKE_FD(frame->fds[0]) : -1, &where);
+	return 0;
 }
 
 /* 0, or -EBADMSG for what a spawner would not say. */
@@ -218,6 +231,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	struct setup_failure failure = {0};
 	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
 	bool opened = is_opened(frame);
+	int r = 0;
 
 	link->silent = 0;
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
@@ -226,20 +240,25 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	if (link->unanswered > 0)
 		link->unanswered--;
 	if (!pending) {
-		drop_pidfds(frame);
+		if (frame->type != SPAWNER_LOOKED_UP)
+			drop_pidfds(frame);
 		return 0;
 	}
 	if (opened && frame->type != pending->opened)
 		return -EBADMSG;
 	LIST_REMOVE(pending, entry);
-	if (opened) {
+	if (pending->looked) {
+		r = tell_looked(pending, frame, opened ? 0 : -(int)failure.error);
+	} else if (opened) {
 		memcpy(&pidfds[SPAWNER_OPENED_FDS - frame->n_fds], frame->fds,
 			frame->n_fds * sizeof(int));
 		frame->n_fds = 0; /* they are the callee's now */
 	}
-	pending->answer(pending->context, opened ? 0 : -(int)failure.error, failure.step, pidfds);
+	if (!pending->looked)
+		pending->answer(
+			pending->context, opened ? 0 : -(int)failure.error, failure.step, pidfds);
 	free(pending);
-	return 0;
+	return r;
 }
 
 /* Whoever waits for an answer has one. */
@@ -251,8 +270,11 @@ static void answer_all(struct spawner_link *link)
 		int none[SPAWNER_OPENED_FDS] = {-1, -1};
 
 		LIST_REMOVE(pending, entry);
-		pending->answer(pending->context, -ECONNRESET,
-			TEXT_LITERAL("ask cloister-spawner, which is gone"), none);
+		if (pending->looked)
+			pending->looked(pending->context, -ECONNRESET, -1, NULL);
+		else
+			pending->answer(pending->context, -ECONNRESET,
+				TEXT_LITERAL("ask cloister-spawner, which is gone"), none);
 		free(pending);
 	}
 }
@@ -454,6 +476,24 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 	frame.payload = (struct text){(char *)payload, writer.len};
 	memcpy(frame.fds, fds, frame.n_fds * sizeof(int));
 	return ask(link, &frame, &who, ret_cell);
+}
+
+int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
+	spawner_looked looked, void *context, uint64_t *ret_number)
+{
+	const struct pending_cell who = {
+		.opened = SPAWNER_LOOKED_UP, .looked = looked, .context = context};
+	struct channel_frame frame = {.type = SPAWNER_LOOK_UP};
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_PATH_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_look_up_put(&writer, request);
+	frame.payload = (struct text){(char *)payload, writer.len};
+	frame.fds[0] = fcntl(from, F_DUPFD_CLOEXEC, 0);
+	if (frame.fds[0] < 0)
+		return -errno;
+	frame.n_fds = 1;
+	return ask(link, &frame, &who, ret_number);
 }
 
 void spawner_link_forget(struct spawner_link *link, uint64_t cell)

@@ -52,6 +52,19 @@ typedef void (*spawner_answer)(
 int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
 	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell);
 
+/* 0, the directory (O_PATH), which the callee takes, and what it is and lies in (borrowed); or
+ * -errno: -ETIMEDOUT: its file system does not answer, -EBUSY: too many wait. */
+typedef void (*spawner_looked)(
+	void *context, int error, int fd, const struct spawner_looked_up *where);
+
+/**
+ * Asks for the directory that @request names from @from (borrowed). It is looked up by a process
+ * that can wait for its file system, for LIMIT_LOOK_UP_MS. @looked is called as the answer of
+ * spawner_link_open is. 0 and a number for spawner_link_forget in @ret_number, or -errno.
+ */
+int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
+	spawner_looked looked, void *context, uint64_t *ret_number);
+
 /** Nobody waits for @cell any more: its answer's processes are killed when it comes. */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);
 

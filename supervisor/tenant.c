@@ -7,9 +7,9 @@
 #include "supervisor/command_policy.h"
 #include "supervisor/config_keys.h"
 #include "supervisor/peer_auth.h"
+#include "supervisor/workspace_root.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 void string_list_done(struct string_list *list)
 {
@@ -102,18 +102,38 @@ bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *p
 	return false;
 }
 
-static bool is_root(const void *context, const struct stat *directory)
+static bool is_root(const struct tenant *tenant, const struct directory_id *id)
 {
-	const struct tenant *tenant = context;
-
 	for (size_t i = 0; i < tenant->roots.count; i++)
-		if (tenant->roots.roots[i].dev == directory->st_dev &&
-			tenant->roots.roots[i].ino == directory->st_ino)
+		if (tenant->roots.roots[i].dev == id->dev && tenant->roots.roots[i].ino == id->ino)
 			return true;
 	return false;
 }
 
-bool tenant_allows_root(const struct tenant *tenant, int fd)
+bool tenant_allows_root(const struct tenant *tenant, const struct directory_id *parents, size_t n)
 {
-	return tenant->any_root || directory_parents_any(fd, is_root, tenant);
+	for (size_t i = 0; !tenant->any_root && i < n; i++)
+		if (is_root(tenant, &parents[i]))
+			return true;
+	return tenant->any_root;
+}
+
+const struct tenant_root *tenant_root_of(
+	const struct tenant *tenant, const char *path, const char **ret_rest)
+{
+	const struct tenant_root *found = NULL;
+
+	/* All are compared, whichever it is. A root that was renamed has its new name. */
+	for (size_t i = 0; i < tenant->roots.count; i++) {
+		_cleanup_free_ char *root =
+			workspace_root_canonical_path(tenant->roots.roots[i].fd);
+		size_t len = root && strcmp(root, "/") != 0 ? strlen(root) : 0;
+
+		if (!root || strncmp(path, root, len) != 0 ||
+			(path[len] != '/' && path[len] != '\0'))
+			continue;
+		found = &tenant->roots.roots[i];
+		*ret_rest = path + len + strspn(path + len, "/");
+	}
+	return found;
 }

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 struct command_policy;
+struct directory_id;
 struct peer_credentials;
 
 struct id_list {
@@ -34,7 +35,6 @@ struct tenant_root {
 	int fd; /* O_PATH */
 	dev_t dev;
 	ino_t ino;
-	bool local; /* the spawner alone asks: on a file system without a server of its own */
 };
 
 struct root_list {
@@ -120,11 +120,18 @@ void tenant_follow(struct tenant *tenant, const struct tenant *former);
 bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer);
 
 /**
- * Whether the open directory @fd is one of the tenant's roots or lies below one. Decided by device
- * and inode of what is open, from @fd up through its parents, so that neither a symbolic link nor
- * another name for a directory matters. Never looks into @fd.
+ * Whether a directory is one of the tenant's roots or lies below one, by the @n ids of it and of
+ * what it lies in (directory_parents_list): neither a symbolic link nor another name matters, and
+ * nothing is looked up.
  */
-bool tenant_allows_root(const struct tenant *tenant, int fd);
+bool tenant_allows_root(const struct tenant *tenant, const struct directory_id *parents, size_t n);
+
+/**
+ * Below which of the tenant's roots @path (absolute) lies by its letters, whole components of it,
+ * and where in @path what follows the root begins; "": it is the root itself. NULL: below none.
+ */
+const struct tenant_root *tenant_root_of(
+	const struct tenant *tenant, const char *path, const char **ret_rest);
 
 /** Calls of the tenant that wait for their turn, of all kinds. */
 size_t tenant_waiting(const struct tenant *tenant);

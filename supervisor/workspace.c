@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #define END_WAIT_MS 1000 /* for one process, when everything ends */
@@ -222,6 +221,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 		[CELL_GIVEN_UP] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_EXECUTION_ERROR},
 		[CELL_REFUSED] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_FORBIDDEN},
+		[CELL_SILENT] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_TIMEOUT},
 		[CELL_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_BUSY},
 		[CELL_FILES_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, false, TOOL_WORKER_LOST},
 		[CELL_FILES_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, true, TOOL_BUSY},
@@ -341,45 +341,52 @@ static bool is_id_used(const void *context, uid_t id)
 {
 	const struct id_search *search = context;
 	const struct workspace *workspace;
-	struct stat stat_buf;
+	struct directory_known known;
 
 	LIST_FOREACH (workspace, &search->workspaces->list, entry)
 		if ((workspace->root.dev != search->root->dev ||
 			    workspace->root.ino != search->root->ino) &&
-			fstat(workspace->root.fd, &stat_buf) == 0 && stat_buf.st_uid == id)
+			directory_known(workspace->root.fd, &known) == 0 && known.uid == id)
 			return true;
 	return false;
 }
 
-enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
-	struct text root_path, enum workspace_kind kind, struct workspace **ret, char **ret_message)
+enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
+	struct text path, root_looked_up looked, void *context, struct root_look **ret,
+	char **ret_message)
 {
-	struct workspace_root root = {.fd = -1};
-	enum tool_error error = workspace_root_open(
-		root_path, kind, workspaces->own_directories, &root, ret_message);
+	return root_look_begin(
+		workspaces->spawner, tenant, path, looked, context, ret, ret_message);
+}
 
-	if (error == TOOL_OK && !tenant_allows_root(tenant, root.fd))
+enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
+	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
+	char **ret_message)
+{
+	enum tool_error error =
+		workspace_root_check(root, kind, workspaces->own_directories, ret_message);
+
+	if (error == TOOL_OK && !tenant_allows_root(tenant, root->parents, root->n_parents))
 		error = TOOL_FORBIDDEN;
 	/* Nor is it told what there is that is not its own. */
-	if (error != TOOL_OK && error != TOOL_INVALID_ARGUMENTS && !tenant->any_root) {
+	if (error != TOOL_OK && !tenant->any_root) {
 		error = TOOL_FORBIDDEN;
 		free(*ret_message);
-		*ret_message = strdup(
-			"The directory is not there, or not among those that this tenant may open");
+		*ret_message = strdup(workspace_root_not_among);
 	}
 	if (error == TOOL_OK)
 		error = id_range_check_owner(
-			&root, is_id_used, &(struct id_search){workspaces, &root}, ret_message);
+			root, is_id_used, &(struct id_search){workspaces, root}, ret_message);
 	if (error == TOOL_OK)
-		error = workspace_root_check_entry(&root, id_range() != NULL, ret_message);
+		error = workspace_root_check_entry(root, id_range() != NULL, ret_message);
 	if (error != TOOL_OK) {
-		workspace_root_done(&root);
+		workspace_root_done(root);
 		return error;
 	}
 	/* The same thing by another name: a directory workspace at / is a whole root. */
-	if (strcmp(root.path, "/") == 0)
+	if (strcmp(root->path, "/") == 0)
 		kind = WORKSPACE_ROOTFS;
-	return get(workspaces, tenant, &root, kind, root.path, ret);
+	return get(workspaces, tenant, root, kind, root->path, ret);
 }
 
 enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
@@ -485,7 +492,8 @@ bool workspace_is_allowed(const struct workspace *workspace)
 {
 	if (workspace->kind == WORKSPACE_MANAGED)
 		return workspace->tenant->managed;
-	return tenant_allows_root(workspace->tenant, workspace->root.fd);
+	return tenant_allows_root(
+		workspace->tenant, workspace->root.parents, workspace->root.n_parents);
 }
 
 struct workspace *workspace_hold(struct workspace *workspace)

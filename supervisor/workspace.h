@@ -36,14 +36,22 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 /** How many workspaces there are with a cell or on their way to or from one. */
 size_t workspaces_count(const struct workspaces *workspaces);
 
+/** As root_look_begin: the first half of opening a directory, workspaces_get_directory being the
+ * second. */
+enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
+	struct text path, root_looked_up looked, void *context, struct root_look **ret,
+	char **ret_message);
+
 /**
- * The workspace of @tenant at the directory @root, which is made if there is none; the caller
- * becomes a user of it and calls workspace_release. A directory that is not below the tenant's
- * roots is FORBIDDEN. Tenants share no workspace, also where they name the same. TOOL_OK, or a code
- * with a sentence in @ret_message (malloc'ed, may be NULL).
+ * The workspace of @tenant at the directory @root, which was looked up and is taken, and which is
+ * made a workspace if it is none; the caller becomes a user of it and calls workspace_release. A
+ * directory that is not below the tenant's roots is FORBIDDEN. Tenants share no workspace, also
+ * where they name the same. TOOL_OK, or a code with a sentence in @ret_message (malloc'ed, may be
+ * NULL).
  */
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
-	struct text root, enum workspace_kind kind, struct workspace **ret, char **ret_message);
+	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
+	char **ret_message);
 
 /** The managed workspace @name; with @create it is made if there is none. As
  * workspaces_get_directory. */

@@ -3,30 +3,55 @@
 
 /*
  * The directory that becomes a workspace: opened once, O_PATH, to check policy on what was opened
- * and to hand it to the spawner. This is the one touch that cloisterd makes; it never looks inside.
+ * and to hand it to the spawner. cloisterd does not look it up itself: the file system that it
+ * lies on may not answer, and the loop is everybody's. A path that is not below a root of the
+ * tenant is refused by its letters; any other is looked up by a child of the spawner.
  */
 
+#include "common/directory_parents.h"
 #include "common/errors.h"
 #include "common/text.h"
 #include "common/wire_spawner.h"
 
 #include <sys/types.h>
 
+struct root_look;
+struct spawner_link;
+struct tenant;
+
 struct workspace_root {
 	int fd;     /* O_PATH directory */
 	char *path; /* canonical, as the kernel names it */
 	dev_t dev;
 	ino_t ino;
+	/* What it is and lay in when it was opened; a managed workspace's are not asked for. */
+	struct directory_id *parents;
+	size_t n_parents;
+	bool may_enter; /* the user that we are; likewise */
 };
 
+/* TOOL_OK and @root, which the callee takes; or a code and a sentence (may be NULL). */
+typedef void (*root_looked_up)(
+	void *context, enum tool_error error, struct workspace_root *root, const char *message);
+
 /**
- * Opens @path (absolute) as the root of a workspace of @kind. @own_directories (ended by NULL) are
- * cloister's, canonical: a workspace that contains one is FORBIDDEN. TOOL_OK and *ret_root, to be
- * released with workspace_root_done; otherwise the code and a sentence in @ret_message (malloc'ed,
- * may be NULL).
+ * Looks @path, absolute, up for @tenant (borrowed for the call). TOOL_OK: @looked is called exactly
+ * once, later, unless root_look_forget(@ret) comes before. Otherwise it is refused, without any
+ * look-up and whether it exists or not, with a sentence in @ret_message (malloc'ed, may be NULL).
  */
-enum tool_error workspace_root_open(struct text path, enum workspace_kind kind,
-	const char *const *own_directories, struct workspace_root *ret_root, char **ret_message);
+enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenant *tenant,
+	struct text path, root_looked_up looked, void *context, struct root_look **ret,
+	char **ret_message);
+
+void root_look_forget(struct root_look *look);
+
+/**
+ * Whether @root may be the root of a workspace of @kind: none of the kernel's own, and none that
+ * contains or is part of one of @own_directories (ended by NULL), which are cloister's, canonical.
+ * TOOL_OK; otherwise the code and a sentence in @ret_message (malloc'ed, may be NULL).
+ */
+enum tool_error workspace_root_check(const struct workspace_root *root, enum workspace_kind kind,
+	const char *const *own_directories, char **ret_message);
 
 /**
  * Whether the user that a workspace at @root runs as may enter it: its owner if @owned (system
@@ -37,12 +62,15 @@ enum tool_error workspace_root_open(struct text path, enum workspace_kind kind,
 enum tool_error workspace_root_check_entry(
 	const struct workspace_root *root, bool owned, char **ret_message);
 
-/** From now on workspace_root_open() refuses every directory but the one of this device, inode and
+/** From now on root_look_begin() refuses every directory but the one of this device, inode and
  * owner: a private instance that root started has been given the id of that directory's owner. */
 void workspace_root_only(dev_t dev, ino_t ino, uid_t uid);
 
 /** The canonical path of the open directory @fd, malloc'ed; NULL when it has none or memory is out.
  */
 char *workspace_root_canonical_path(int fd);
+
+/** What a client of a tenant that has roots is told, whatever there is. Static storage. */
+extern const char workspace_root_not_among[];
 
 void workspace_root_done(struct workspace_root *root);

@@ -669,7 +669,7 @@ def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)
-    processes = procfs.descendants(own_daemon.spawner())
+    processes = procfs.descendants(own_daemon.spawner(), without_lookers=True)
     client.close()
     assert_gone(processes, marker, 40)
     assert procfs.eventually(lambda: not own_daemon.cells())

@@ -309,15 +309,19 @@ def test_only_what_lies_below_a_root_is_opened(start_daemon, area, tenants):
     (top / "in" / "leads-out").symlink_to("../out")
     (top / "in" / "leads-up").symlink_to("..")
     (top / "in" / "proc").symlink_to("/proc/self/cwd")
+    (top / "in" / "out-and-in").symlink_to("../in/deep")
+    (top / "in" / "absolute").symlink_to(top / "in" / "deep")
     (top / "out" / "leads-in").symlink_to("../in/deep")
     daemon = start_daemon(config=config_of(tenants[:1], roots=top / "in"))
     client = daemon.connect(tenants[0])
-    for path in ("in", "in/deep", "in/deep/down", "in/.", "out/../in/deep", "out/leads-in", "out/leads-in/.."):
-        assert opens(client, top / path) == str((top / path).resolve())
-    for path in ("", "out", "out/deep", "inside", "in/..", "in/deep/../../out", "in/leads-out",
+    for path in ("in", "in/deep", "in/deep/down", "in/.", "in/deep/..", "in/deep/down/../.."):
+        assert opens(client, f"{top}/{path}") == str((top / path).resolve())
+    # Neither by way of another directory, nor by a link that leads out, whatever it leads back to.
+    for path in ("out/../in/deep", "out/leads-in", "out/leads-in/..", "in/out-and-in", "in/absolute",
+                 "", "out", "out/deep", "inside", "in/..", "in/deep/../../out", "in/leads-out",
                  "in/leads-out/deep", "in/leads-up", "in/leads-up/out", "out/leads-in/../..", "in/proc", "/", "/tmp"):
-        assert opens(client, top / path) == "FORBIDDEN", path
-        assert opens(client, top / path, "rootfs") == "FORBIDDEN", path
+        assert opens(client, f"{top}/{path}") == "FORBIDDEN", path
+        assert opens(client, f"{top}/{path}", "rootfs") == "FORBIDDEN", path
 
 
 def test_what_there_is_outside_the_roots_is_not_told(start_daemon, area, tenants):

@@ -84,18 +84,34 @@ def name(pid):
     return status(pid).get("Name", "")
 
 
+def is_looker(pid):
+    """Whether it looks directories up for the spawner, and so is of no workspace."""
+    try:
+        return name(pid) == "cloister-looker"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def children(pid):
-    """The oldest first."""
-    return sorted((Process(other) for other in pids() if parent(other) == pid), key=lambda child: (child.started, child))
+    """The oldest first; the spawner's without its lookers."""
+    return sorted((Process(other) for other in pids() if parent(other) == pid and not is_looker(other)),
+                  key=lambda child: (child.started, child))
 
 
-def descendants(pid, without_children=False):
+def lookers(pid):
+    """Of the spawner @pid."""
+    return [other for other in pids() if parent(other) == pid and is_looker(other)]
+
+
+def descendants(pid, without_children=False, without_lookers=False):
     below = {}
     for other in pids():
         below.setdefault(parent(other), []).append(other)
     found, waiting = [], below.get(pid, []) if without_children else [pid]
     while waiting:
         for child in below.get(waiting.pop(), []):
+            if without_lookers and is_looker(child):
+                continue
             found.append(Process(child))
             waiting.append(child)
     return found

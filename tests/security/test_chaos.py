@@ -266,7 +266,7 @@ def config_of(tenants, disk):
 def assert_settled(daemon):
     """Nobody has anything open any more, and nothing says otherwise."""
     def only_spares():
-        processes = procfs.descendants(daemon.spawner())
+        processes = procfs.descendants(daemon.spawner(), without_lookers=True)
         pidfds = [text for text in procfs.fds(daemon.pid).values() if text.startswith("anon_inode:[pidfd]")]
         return {procfs.name(pid) for pid in processes} <= {"cloister-spare"} and \
             len(processes) == len(pidfds) <= 2 * SPARES

@@ -3,6 +3,7 @@
 /* The configuration: what each key takes, what is said of each mistake and where, and files that
  * are no configuration at all. */
 #include "common/cleanup.h"
+#include "common/directory_parents.h"
 #include "common/limits.h"
 #include "supervisor/command_policy.h"
 #include "supervisor/config.h"
@@ -273,7 +274,7 @@ static void test_nothing_said_is_nothing_allowed(void **state)
 	assert_int_equal(tenant->users.count + tenant->groups.count + tenant->roots.count, 0);
 	assert_false(tenant->managed);
 	assert_false(tenant->any_root);
-	assert_false(tenant_allows_root(tenant, scratch.fd));
+	assert_false(tenant_allows_root(tenant, &(struct directory_id){0}, 1));
 	assert_int_equal(tenant->limits.command_timeout_ms, LIMIT_COMMAND_MS);
 	assert_int_equal(config->host.agent_socket_mode, 0600);
 	assert_non_null(command_policy_match(
@@ -556,7 +557,7 @@ static void test_user_mode(void **state)
 	assert_int_equal(config->n_tenants, 1);
 	assert_string_equal(config->tenants[0]->name, "me");
 	assert_int_equal(config->tenants[0]->users.ids[0], 1234);
-	assert_true(tenant_allows_root(config->tenants[0], scratch.fd));
+	assert_true(tenant_allows_root(config->tenants[0], NULL, 0));
 	config_release(config);
 }
 

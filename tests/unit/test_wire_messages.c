@@ -205,6 +205,61 @@ static void test_spawner(void **state)
 	check_exact(written(&writer), get_failure);
 }
 
+static int get_look_up(struct text payload)
+{
+	struct spawner_look_up message;
+
+	return spawner_look_up_get(payload, &message);
+}
+
+static int get_looked_up(struct text payload)
+{
+	static struct spawner_looked_up message;
+
+	return spawner_looked_up_get(payload, &message);
+}
+
+static void test_look_up(void **state)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+	struct spawner_look_up in = {
+		.below = true, .tenant = TEXT_LITERAL("someone"), .path = TEXT_LITERAL("a/b")};
+	struct spawner_look_up out;
+
+	(void)state;
+	spawner_look_up_put(&writer, &in);
+	assert_int_equal(spawner_look_up_get(written(&writer), &out), 0);
+	assert_true(
+		out.below && text_equal(out.tenant, in.tenant) && text_equal(out.path, in.path));
+	check_exact(written(&writer), get_look_up);
+	in.path = (struct text){"a\0b", 3};
+	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	spawner_look_up_put(&writer, &in);
+	assert_int_equal(get_look_up(written(&writer)), -EBADMSG);
+}
+
+static void test_looked_up(void **state)
+{
+	static struct spawner_looked_up in = {.may_enter = true,
+						.n_parents = 2,
+						.parents = {{1, 2}, {3, 4}}},
+					out;
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+
+	(void)state;
+	spawner_looked_up_put(&writer, &in);
+	assert_int_equal(spawner_looked_up_get(written(&writer), &out), 0);
+	assert_true(out.may_enter);
+	assert_int_equal(out.n_parents, 2);
+	assert_int_equal(out.parents[1].dev, 3);
+	assert_int_equal(out.parents[1].ino, 4);
+	check_exact(written(&writer), get_looked_up);
+	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	wire_put_u8(&writer, 1);
+	wire_put_u32(&writer, LIMIT_ROOT_PARENTS + 1);
+	assert_int_equal(get_looked_up(written(&writer)), -EBADMSG);
+}
+
 static void test_kinds(void **state)
 {
 	(void)state;
@@ -223,6 +278,8 @@ int main(void)
 		cmocka_unit_test(test_command_run),
 		cmocka_unit_test(test_command_ended),
 		cmocka_unit_test(test_spawner),
+		cmocka_unit_test(test_look_up),
+		cmocka_unit_test(test_looked_up),
 		cmocka_unit_test(test_kinds),
 	};
 

@@ -2,7 +2,8 @@
 /*
  * cloister-spawner: the ordered steps in which a cell is made, is given files processes again, is
  * made ahead and assigned. Runs in its own user and mount namespace with the capabilities of both.
- * Trusts cloisterd for which directory, and checks that what it opens is that one.
+ * Trusts cloisterd for which directory; what a looker has opened is that one. Asks no file system
+ * of a tenant's anything: the looker has.
  */
 #include "worker/spawner/cell.h"
 
@@ -21,33 +22,21 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-_Static_assert((int)SPAWNER_OPEN_ROOT == (int)SPAWNER_OPEN_FILES_ROOT &&
-		       (int)SPAWNER_OPEN_ROOT == (int)SPAWNER_ASSIGN_ROOT,
-	"open_root takes all");
 _Static_assert(
 	(int)SPAWNER_OPEN_FILES_WORKER == (int)SPAWNER_ASSIGN_WORKER, "find_worker takes both");
 
-/* The directory that cloisterd checked, opened anew in this mount namespace by the path that it
- * has, links refused. */
+/* The directory that cloisterd checked, as a looker opened it anew. */
 static int open_root(struct cell *cell)
 {
-	char link[64];
-	struct stat checked, opened;
-	ssize_t n;
+	struct place *place = cell->place;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", cell->fds[SPAWNER_OPEN_ROOT]);
-	n = readlink(link, cell->visible, sizeof(cell->visible) - 1);
-	if (n < 0)
-		return -errno;
-	cell->visible[n] = '\0';
-	if (cell->visible[0] != '/')
-		return -EXDEV;
-	cell->root = mount_open_point(cell->visible, O_DIRECTORY);
-	if (cell->root < 0)
-		return -errno;
-	if (fstat(cell->fds[SPAWNER_OPEN_ROOT], &checked) < 0 || fstat(cell->root, &opened) < 0)
-		return -errno;
-	return checked.st_dev == opened.st_dev && checked.st_ino == opened.st_ino ? 0 : -ESTALE;
+	if (place->root < 0) {
+		cell->failed = place->step;
+		return place->error;
+	}
+	memcpy(cell->visible, place->path, sizeof(cell->visible));
+	cell->root = TAKE_FD(place->root);
+	return 0;
 }
 
 static int check_channel(int down, int up)
@@ -72,19 +61,15 @@ static int check_channels(struct cell *cell)
 	return r < 0 ? r : check_files_channel(cell);
 }
 
-struct same {
-	const struct stat *as;
-};
-
 static bool is_same_directory(const void *context, const struct stat *directory)
 {
-	const struct same *same = context;
+	const struct stat *as = context;
 
-	return same->as->st_dev == directory->st_dev && same->as->st_ino == directory->st_ino;
+	return as->st_dev == directory->st_dev && as->st_ino == directory->st_ino;
 }
 
 /* Neither a part of where managed workspaces lie, but as one of them, nor what contains it. */
-static bool is_apart_from_state(const struct cell *cell, const struct stat *root)
+static bool is_apart_from_state(const struct cell *cell)
 {
 	int managed = cell->maker->ids->managed;
 	struct stat state;
@@ -92,8 +77,8 @@ static bool is_apart_from_state(const struct cell *cell, const struct stat *root
 	if (managed < 0)
 		return true;
 	return fstat(managed, &state) == 0 &&
-	       !directory_parents_any(cell->root, is_same_directory, &(struct same){&state}) &&
-	       !directory_parents_any(managed, is_same_directory, &(struct same){root});
+	       !place_is_in(cell->place, (struct directory_id){state.st_dev, state.st_ino}) &&
+	       !directory_parents_any(managed, is_same_directory, &cell->place->stat);
 }
 
 /* A command may have taken its owner's own permissions from a managed workspace's directory. */
@@ -113,42 +98,28 @@ static int check_policy(struct cell *cell)
 	const struct cell_maker *maker = cell->maker;
 	bool is_managed = cell->request->kind == WORKSPACE_MANAGED;
 	char tenant[NAME_MAX + 1];
-	struct stat root;
 
-	if (fstat(cell->root, &root) < 0)
-		return -errno;
-	if (maker->policy && (is_managed ? !cell_ids_managed_of(maker->ids, cell->root, tenant)
-					 : !is_apart_from_state(cell, &root))) {
+	if (maker->policy && (is_managed ? !cell_ids_managed_of(maker->ids, cell->place, tenant)
+					 : !is_apart_from_state(cell))) {
 		cell->reason = is_managed ? "it is not where managed workspaces lie"
 					  : "the directory is part of cloister's own state";
 		return -SPAWNER_REFUSAL;
 	}
 	cell->readonly = policy_readonly_paths(maker->policy, cell->request->tenant);
-	return policy_check(maker->policy, cell->root,
+	return policy_check(maker->policy, cell->place,
 		is_managed ? &(struct policy_managed){tenant, maker->ids->managed} : NULL,
 		cell->request, &cell->reason);
 }
 
-/* The worker opens them again, as who it is; but what is not there at all is said before anything
- * is started. */
-static int find_readonly(struct cell *cell)
+/* What else had to be looked up, and what its mounts are. */
+static int take_trees(struct cell *cell)
 {
-	static char failed[LIMIT_NAME_BYTES + 1];
-	struct text left = text_from(cell->readonly);
-	char path[LIMIT_READONLY_BYTES];
-
-	while (left.len > 0) {
-		struct text line = text_take(&left, '\n');
-		_cleanup_close_ int fd = -1;
-
-		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
-		fd = mount_open_point(path, O_DIRECTORY);
-		if (fd < 0 && errno != EACCES) {
-			snprintf(failed, sizeof(failed), "show the read-only path %.200s", path);
-			cell->failed = failed;
-			return -errno;
-		}
+	if (cell->place->error < 0) {
+		cell->failed = cell->place->step;
+		return cell->place->error;
 	}
+	for (size_t i = 0; i < PLACE_TREES; i++)
+		cell->trees[i] = TAKE_FD(cell->place->trees[i]);
 	return 0;
 }
 
@@ -156,25 +127,23 @@ static int choose_id(struct cell *cell)
 {
 	struct cell_ids *ids = cell->maker->ids;
 	bool is_managed = cell->request->kind == WORKSPACE_MANAGED;
-	struct stat root;
-	int r;
+	struct stat *root = &cell->place->stat;
+	int r = 0;
 
-	if (fstat(cell->root, &root) < 0)
+	/* On our own disk; it may have been given an id since it was looked at. */
+	if (is_managed && fstat(cell->root, root) < 0)
 		return -errno;
-	r = cell_ids_choose(ids, cell->root, &root, is_managed, &cell->id, &cell->reason);
+	r = cell_ids_choose(ids, cell->root, root, is_managed, &cell->id, &cell->reason);
 	if (r == 0)
-		r = cell_ids_reserve(ids, cell->id, &root, &cell->live);
-	return r == 0 && is_managed ? open_up(cell, &root) : r;
+		r = cell_ids_reserve(ids, cell->id, root, &cell->live);
+	return r == 0 && is_managed ? open_up(cell, root) : r;
 }
 
 /* A files process goes to the directory that its worker has, and no other. */
 static int check_same_root(struct cell *cell)
 {
-	struct stat root;
-
-	if (fstat(cell->root, &root) < 0)
-		return -errno;
-	cell->live = cell_ids_find(cell->maker->ids, cell->pids[SPAWNER_OPENED_WORKER], &root);
+	cell->live = cell_ids_find(
+		cell->maker->ids, cell->pids[SPAWNER_OPENED_WORKER], &cell->place->stat);
 	cell->reason = "the directory is not that of the workspace's worker";
 	return cell->live ? 0 : -SPAWNER_REFUSAL;
 }
@@ -186,17 +155,6 @@ static int check_files_gone(struct cell *cell)
 		return 0;
 	cell->reason = "the workspace has a files process";
 	return -SPAWNER_REFUSAL;
-}
-
-static int clone_trees(struct cell *cell)
-{
-	for (int i = 0; i < 2; i++) {
-		int r = mount_clone(cell->root, "", 0, &cell->trees[i]);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
 }
 
 static int make_cgroup(struct cell *cell)
@@ -287,15 +245,15 @@ static int take_steps(
 }
 
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
-	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step)
+	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
+	const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"take its channels", check_channels},
 		{"open the workspace's root", open_root},
 		{"find out whether the workspace may be", check_policy},
-		{"find the tenant's readonly_paths", find_readonly},
+		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
-		{"clone the workspace's mounts", clone_trees},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
 	};
@@ -305,6 +263,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.fds = fds,
 		.worker_fds = &fds[SPAWNER_OPEN_WORKER_DOWN],
 		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN],
+		.place = place,
 		.root = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
@@ -321,7 +280,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 }
 
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
-	const int *fds, struct cell_start **ret_start, const char **ret_step)
+	const int *fds, struct place *place, struct cell_start **ret_start, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"take its channels", check_files_channel},
@@ -331,7 +290,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		{"find out whether it is the worker's", check_same_root},
 		{"find out whether another is there", check_files_gone},
 		{"find out whether the workspace may be", check_policy},
-		{"clone the workspace's mounts", clone_trees},
+		{"take the workspace's mounts", take_trees},
 		{"find the workspace's cgroup", find_cgroup},
 		{"start cloister-files", cell_start_files},
 	};
@@ -339,6 +298,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.request = request,
 		.fds = fds,
 		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN],
+		.place = place,
 		.root = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
@@ -448,14 +408,13 @@ static int tell_spare(struct cell *cell)
 }
 
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
-	const char **ret_step)
+	struct place *place, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"find the waiting cell", find_waiting},
 		{"open the workspace's root", open_root},
-		{"clone the workspace's mounts", clone_trees},
 		{"find out whether the workspace may be", check_policy},
-		{"find the tenant's readonly_paths", find_readonly},
+		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
@@ -464,6 +423,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	struct cell cell = {.maker = maker,
 		.request = request,
 		.fds = fds,
+		.place = place,
 		.root = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};

@@ -12,6 +12,7 @@
 #include "worker/spawner/cell_id.h"
 #include "worker/spawner/cell_spares.h"
 #include "worker/spawner/cell_starts.h"
+#include "worker/spawner/place.h"
 #include "worker/spawner/policy.h"
 
 #include <sys/types.h>
@@ -29,12 +30,14 @@ struct cell_maker {
 
 /**
  * Makes cell @number as @request says, for the checked directory and channels in @fds
- * (SPAWNER_OPEN_FDS of them, borrowed). 0 and the pidfds of worker and files process, or -errno
+ * (SPAWNER_OPEN_FDS of them, borrowed). @place is what a looker found that directory to be; what
+ * is open in it is taken. 0 and the pidfds of worker and files process, or -errno
  * with the step that failed in @ret_step (static storage) and nothing left running.
  * -SPAWNER_REFUSAL and the reason in @ret_step: it must not be.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
-	const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS], const char **ret_step);
+	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
+	const char **ret_step);
 
 /**
  * Begins to make another files process for a cell that has lost its own and whose worker lives,
@@ -42,7 +45,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
  * with cell_start_end; otherwise as cell_make.
  */
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
-	const int *fds, struct cell_start **ret_start, const char **ret_step);
+	const int *fds, struct place *place, struct cell_start **ret_start, const char **ret_step);
 
 /**
  * Makes cell @number ahead: its processes wait to be told by cell_assign for what, and their ids
@@ -52,7 +55,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_open *request, const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS],
 	const char **ret_step);
 
-/** Makes a waiting cell that of the workspace in @fds (SPAWNER_ASSIGN_FDS, borrowed). 0 or -errno;
- * then it is of no use any more. */
+/** Makes a waiting cell that of the workspace in @fds (SPAWNER_ASSIGN_FDS, borrowed) at @place, as
+ * cell_make. 0 or -errno; then it is of no use any more. */
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
-	const char **ret_step);
+	struct place *place, const char **ret_step);

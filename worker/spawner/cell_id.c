@@ -6,7 +6,6 @@
 #include "worker/spawner/cell_id.h"
 
 #include "common/cleanup.h"
-#include "common/directory_parents.h"
 #include "common/limits.h"
 #include "common/wire_spawner.h"
 
@@ -150,31 +149,20 @@ int cell_ids_read(struct cell_ids *ids)
 	return ids->taken ? read_taken(ids) : -ENOMEM;
 }
 
-static bool is_same(const struct stat *a, int fd)
+bool cell_ids_managed_of(const struct cell_ids *ids, const struct place *place, char *ret_tenant)
 {
-	struct stat b;
+	struct stat managed;
+	const char *end, *begin;
 
-	return fstat(fd, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
-}
-
-bool cell_ids_managed_of(const struct cell_ids *ids, int root, char *ret_tenant)
-{
-	_cleanup_close_ int tenant = directory_parent(root), all = -1;
-	char link[64], path[PATH_MAX];
-	struct stat stat_buf;
-	ssize_t n;
-
-	if (ids->managed < 0 || tenant < 0)
+	/* NAME, TENANT and where all lie. */
+	if (ids->managed < 0 || place->n_parents < 3 || fstat(ids->managed, &managed) < 0 ||
+		place->parents[2].dev != managed.st_dev || place->parents[2].ino != managed.st_ino)
 		return false;
-	all = directory_parent(tenant);
-	if (all < 0 || fstat(all, &stat_buf) < 0 || !is_same(&stat_buf, ids->managed))
+	end = strrchr(place->path, '/');
+	begin = end ? memrchr(place->path, '/', (size_t)(end - place->path)) : NULL;
+	if (!begin)
 		return false;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", tenant);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n <= 0 || path[0] != '/')
-		return false;
-	path[n] = '\0';
-	snprintf(ret_tenant, NAME_MAX + 1, "%s", strrchr(path, '/') + 1);
+	snprintf(ret_tenant, NAME_MAX + 1, "%.*s", (int)(end - begin - 1), begin + 1);
 	return true;
 }
 

@@ -10,6 +10,8 @@
  * is for directories that an administrator gives an id.
  */
 
+#include "worker/spawner/place.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -40,10 +42,10 @@ void cell_ids_init(struct cell_ids *ids, struct cell_id own, int managed);
 int cell_ids_read(struct cell_ids *ids);
 
 /**
- * The tenant whose managed workspace the directory @root is by its place, below @managed by
- * TENANT/NAME, in @ret_tenant (NAME_MAX + 1 bytes). False: it is none.
+ * The tenant whose managed workspace @place is, below @managed by TENANT/NAME, in @ret_tenant
+ * (NAME_MAX + 1 bytes). False: it is none.
  */
-bool cell_ids_managed_of(const struct cell_ids *ids, int root, char *ret_tenant);
+bool cell_ids_managed_of(const struct cell_ids *ids, const struct place *place, char *ret_tenant);
 
 /**
  * The id of the workspace at @root, whose status is in @root_stat; @is_managed as

@@ -30,6 +30,7 @@ struct cell {
 	const int *worker_fds, *files_fds; /* of them: the channels */
 	char visible[PATH_MAX];
 	const char *readonly; /* policy_readonly_paths */
+	struct place *place;  /* borrowed: what a looker found where the workspace is to be */
 	int root;             /* the checked directory, in this mount namespace */
 	int trees[2];         /* detached clones for worker and files */
 	int pidfds[SPAWNER_OPENED_FDS];

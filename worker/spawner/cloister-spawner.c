@@ -12,6 +12,7 @@
 #include "common/program.h"
 #include "worker/setup.h"
 #include "worker/spawner/cell.h"
+#include "worker/spawner/looker.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
 
@@ -39,6 +40,7 @@ struct spawner {
 	struct cell_ids ids;
 	struct cell_spares spares;
 	struct cell_starts starts;
+	struct lookers lookers;
 	struct policy *policy; /* NULL: there is no configuration */
 	struct cell_maker maker;
 };
@@ -52,7 +54,7 @@ static void log_refusal(uint64_t cell, const char *reason)
 		fprintf(stderr, "cloister-spawner: refused cell %" PRIu64 ": %s\n", cell, reason);
 }
 
-/* What can be asked, and what is said when it is done. */
+/* What can be asked, and what is said when it is done. Every root is the first descriptor. */
 static const struct request {
 	unsigned n_fds, n_pidfds;
 	uint8_t answer;
@@ -61,56 +63,172 @@ static const struct request {
 	[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, 1, SPAWNER_FILES_OPENED},
 	[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED_FDS, SPAWNER_OPENED},
 	[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, 0, SPAWNER_ASSIGNED},
+	[SPAWNER_LOOK_UP] = {1, 1, SPAWNER_LOOKED_UP},
+};
+
+_Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 &&
+		       (int)SPAWNER_ASSIGN_ROOT == 0,
+	"look_for looks at the first");
+
+/* A request whose directory is being looked at. */
+struct job {
+	struct spawner *spawner;
+	uint8_t type;
+	uint64_t number;
+	struct spawner_open request;
+	int fds[CHANNEL_FDS_MAX];
+	unsigned n_fds;
 };
 
 /* 0 with the pidfds, or -errno; @ret_start: it goes on, and the answer comes when that has ended.
  */
-static int act(const struct cell_maker *maker, const struct channel_frame *frame,
-	const struct spawner_open *request, int *ret_pidfds, struct cell_start **ret_start,
-	const char **ret_step)
+static int act(const struct cell_maker *maker, const struct job *job, struct place *place,
+	int *ret_pidfds, struct cell_start **ret_start, const char **ret_step)
 {
-	switch (frame->type) {
+	const struct spawner_open *request = &job->request;
+
+	switch (job->type) {
 	case SPAWNER_OPEN:
-		return cell_make(maker, frame->call, request, frame->fds, ret_pidfds, ret_step);
+		return cell_make(
+			maker, job->number, request, job->fds, place, ret_pidfds, ret_step);
 	case SPAWNER_OPEN_FILES:
-		return cell_make_files(maker, request, frame->fds, ret_start, ret_step);
+		return cell_make_files(maker, request, job->fds, place, ret_start, ret_step);
 	case SPAWNER_PREPARE:
-		return cell_prepare(maker, frame->call, request, frame->fds, ret_pidfds, ret_step);
+		return cell_prepare(maker, job->number, request, job->fds, ret_pidfds, ret_step);
 	default:
-		return cell_assign(maker, request, frame->fds, ret_step);
+		return cell_assign(maker, request, job->fds, place, ret_step);
 	}
 }
 
-static void answer(
-	struct channel *channel, uint8_t type, uint64_t number, const int *pidfds, unsigned n)
+static void answer(struct channel *channel, uint8_t type, uint64_t number, struct text payload,
+	const int *fds, unsigned n)
 {
-	if (channel_send(channel, type, number, (struct text){NULL, 0}, pidfds, n) < 0 ||
-		channel_flush(channel) < 0)
+	if (channel_send(channel, type, number, payload, fds, n) < 0 || channel_flush(channel) < 0)
 		die("answer", errno);
 }
 
-static void handle(
-	struct channel *channel, const struct cell_maker *maker, const struct channel_frame *frame)
+static void answer_failure(const struct job *job, const char *step, int r)
 {
-	const struct request *kind =
-		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
+	if (r == -SPAWNER_REFUSAL)
+		log_refusal(job->number, step);
+	setup_report_failure(&job->spawner->channel, SPAWNER_OPEN_FAILED, job->number, step, r);
+}
+
+static void perform(const struct job *job, struct place *place)
+{
+	const struct request *kind = &requests[job->type];
 	struct cell_start *start = NULL;
-	struct spawner_open request;
 	int pidfds[SPAWNER_OPENED_FDS], r;
 	const char *step;
 
-	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
-		spawner_open_get(frame->payload, &request) < 0)
-		die("request", EBADMSG);
-	r = act(maker, frame, &request, pidfds, &start, &step);
-	if (r == -SPAWNER_REFUSAL)
-		log_refusal(frame->call, step);
+	r = act(&job->spawner->maker, job, place, pidfds, &start, &step);
 	if (r < 0)
-		setup_report_failure(channel, SPAWNER_OPEN_FAILED, frame->call, step, r);
+		answer_failure(job, step, r);
 	else if (start)
-		start->number = frame->call;
+		start->number = job->number;
 	else
-		answer(channel, kind->answer, frame->call, pidfds, kind->n_pidfds);
+		answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0},
+			pidfds, kind->n_pidfds);
+}
+
+static void tell_place(const struct job *job, struct place *place)
+{
+	static uint8_t payload[WIRE_PAYLOAD_MAX];
+	static struct spawner_looked_up message;
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	int root = TAKE_FD(place->root);
+
+	if (place->error < 0) {
+		close_fd(&root);
+		answer_failure(job, place->step, place->error);
+		return;
+	}
+	message.may_enter = place->may_enter;
+	message.n_parents = place->n_parents;
+	memcpy(message.parents, place->parents, place->n_parents * sizeof(place->parents[0]));
+	spawner_looked_up_put(&writer, &message);
+	answer(&job->spawner->channel, SPAWNER_LOOKED_UP, job->number,
+		(struct text){(char *)payload, writer.len}, &root, 1);
+}
+
+static void job_free(struct job *job)
+{
+	for (unsigned i = 0; i < job->n_fds; i++)
+		close(job->fds[i]);
+	free(job);
+}
+
+static void on_looked(void *context, int error, struct place *place)
+{
+	struct job *job = context;
+
+	if (error < 0)
+		answer_failure(job, "look at the workspace's directory", error);
+	else if (job->type == SPAWNER_LOOK_UP)
+		tell_place(job, place);
+	else
+		perform(job, place);
+	job_free(job);
+}
+
+/* Whatever a request needs to know of its directory. */
+static int look_for(struct job *job, struct text payload)
+{
+	struct spawner *spawner = job->spawner;
+	struct look_request wanted = {.fd = job->fds[0]};
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
+	struct spawner_look_up look_up;
+
+	if (job->type == SPAWNER_LOOK_UP) {
+		if (spawner_look_up_get(payload, &look_up) < 0)
+			die("request", EBADMSG);
+		snprintf(tenant, sizeof(tenant), "%.*s", (int)look_up.tenant.len,
+			look_up.tenant.data ? look_up.tenant.data : "");
+		snprintf(path, sizeof(path), "%.*s", (int)look_up.path.len,
+			look_up.path.data ? look_up.path.data : "");
+		wanted.kind = LOOK_UP;
+		wanted.below = look_up.below;
+		wanted.tenant = tenant;
+		wanted.path = path;
+	} else {
+		wanted.kind = LOOK_AGAIN;
+		wanted.tenant = job->request.tenant;
+		/* A files process has none of them. */
+		if (job->type != SPAWNER_OPEN_FILES)
+			wanted.readonly =
+				policy_readonly_paths(spawner->policy, job->request.tenant);
+	}
+	return lookers_ask(&spawner->lookers, &wanted, on_looked, job);
+}
+
+static void handle(struct spawner *spawner, struct channel_frame *frame)
+{
+	const struct request *kind =
+		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
+	struct job *job = calloc(1, sizeof(*job));
+	int r = 0;
+
+	if (!job)
+		die("request", ENOMEM);
+	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
+		(frame->type != SPAWNER_LOOK_UP &&
+			spawner_open_get(frame->payload, &job->request) < 0))
+		die("request", EBADMSG);
+	job->spawner = spawner;
+	job->type = frame->type;
+	job->number = frame->call;
+	job->n_fds = frame->n_fds;
+	memcpy(job->fds, frame->fds, sizeof(job->fds));
+	frame->n_fds = 0;
+	if (job->type != SPAWNER_PREPARE) {
+		r = look_for(job, frame->payload);
+		if (r == 0)
+			return;
+		answer_failure(job, "look at the workspace's directory", r);
+	} else {
+		perform(job, NULL);
+	}
+	job_free(job);
 }
 
 /* Of a files process that was begun by act(): what is said, or that its time is over. */
@@ -126,7 +244,7 @@ static void attend(struct channel *channel, struct cell_start *start)
 		setup_report_failure(
 			channel, SPAWNER_OPEN_FAILED, number, "start cloister-files", pidfd);
 	else
-		answer(channel, SPAWNER_FILES_OPENED, number, &pidfd, 1);
+		answer(channel, SPAWNER_FILES_OPENED, number, (struct text){NULL, 0}, &pidfd, 1);
 }
 
 static void read_policy(struct spawner *spawner, const struct channel_frame *frame)
@@ -154,7 +272,7 @@ static void serve_requests(struct spawner *spawner)
 		if (frame.type == SPAWNER_RELOAD)
 			read_policy(spawner, &frame);
 		else
-			handle(channel, &spawner->maker, &frame);
+			handle(spawner, &frame);
 		channel_frame_done(&frame);
 	}
 	if (r < 0)
@@ -179,6 +297,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_spares_reaped(&spawner->spares, pid);
+		lookers_reaped(&spawner->lookers, pid);
 	}
 }
 
@@ -279,11 +398,14 @@ static void be_as_others(void)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
-/* What there is to be heard: cloisterd, the children's ends, and the starts that go on. */
-static nfds_t watch(const struct spawner *spawner, int signal_fd,
-	struct pollfd poll_fds[LIMIT_FILES_STARTS + 2], int *ret_timeout_ms)
+#define POLLED (2 + LIMIT_FILES_STARTS + LIMIT_LOOKERS)
+
+/* What there is to be heard: cloisterd, the children's ends, the starts that go on, and lookers. */
+static nfds_t watch(const struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED],
+	int *ret_timeout_ms)
 {
 	const struct cell_start *start;
+	int look_ms;
 	nfds_t n = 2;
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
@@ -297,6 +419,9 @@ static nfds_t watch(const struct spawner *spawner, int signal_fd,
 		if (start->report >= 0 && (*ret_timeout_ms < 0 || left < *ret_timeout_ms))
 			*ret_timeout_ms = left;
 	}
+	n += lookers_poll(&spawner->lookers, &poll_fds[n], &look_ms);
+	if (look_ms >= 0 && (*ret_timeout_ms < 0 || look_ms < *ret_timeout_ms))
+		*ret_timeout_ms = look_ms;
 	return n;
 }
 
@@ -314,7 +439,7 @@ static void attend_starts(struct spawner *spawner, const struct pollfd *poll_fds
 
 static _Noreturn void serve(struct spawner *spawner, int signal_fd)
 {
-	static struct pollfd poll_fds[LIMIT_FILES_STARTS + 2];
+	static struct pollfd poll_fds[POLLED];
 
 	for (;;) {
 		int timeout_ms;
@@ -331,6 +456,7 @@ static _Noreturn void serve(struct spawner *spawner, int signal_fd)
 			reap(poll_fds[1].fd, spawner);
 		if (poll_fds[0].revents)
 			serve_requests(spawner);
+		lookers_serve(&spawner->lookers);
 	}
 }
 
@@ -355,6 +481,7 @@ int main(int argc, char **argv)
 		die("cannot find cloister-worker and cloister-files beside the executable", ENOENT);
 	if (cell_starts_init(&spawner.starts) < 0)
 		die("cell_starts_init", errno);
+	lookers_init(&spawner.lookers);
 	signal_fd = watch_children();
 	set_up(&spawner);
 	spawner.maker.ids = &spawner.ids;

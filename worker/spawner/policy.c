@@ -7,7 +7,6 @@
 #include "worker/spawner/policy.h"
 
 #include "common/cleanup.h"
-#include "common/directory_parents.h"
 #include "common/limits.h"
 #include "supervisor/config_files.h"
 #include "supervisor/config_number.h"
@@ -19,7 +18,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
@@ -80,36 +78,6 @@ static void release_draft(struct draft *draft)
 	release_tenants(draft->tenants, draft->n_tenants);
 }
 
-/*
- * Whether the kernel itself keeps what is on the file system of @fd, and nobody else answers for
- * it. What is not known here is not: FUSE, and whatever a network is behind. statfs(2)
- */
-static bool is_local(int fd)
-{
-	static const uint32_t local[] = {
-		0xef53,     /* ext2, ext3, ext4 */
-		0x58465342, /* xfs */
-		0x9123683e, /* btrfs */
-		0xf2f52010, /* f2fs */
-		0x2fc12fc1, /* zfs */
-		0xca451a4e, /* bcachefs */
-		0x01021994, /* tmpfs */
-		0x858458f6, /* ramfs */
-		0x794c7630, /* overlay */
-		0x3153464a, /* jfs */
-		0x52654973, /* reiserfs */
-		0x3434,     /* nilfs2 */
-	};
-	struct statfs status;
-
-	if (fstatfs(fd, &status) < 0)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
-		if ((uint32_t)status.f_type == local[i])
-			return true;
-	return false;
-}
-
 static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 {
 	struct policy_tenant *grown, *tenant;
@@ -159,9 +127,9 @@ static void add_root(struct config_reader *reader, struct root_list *list, const
 		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
 	_cleanup_close_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, value, &how, sizeof(how));
 	struct tenant_root *grown;
-	struct stat stat_buf;
+	struct directory_known known;
 
-	if (value[0] != '/' || fd < 0 || fstat(fd, &stat_buf) < 0) {
+	if (value[0] != '/' || fd < 0 || directory_known(fd, &known) < 0) {
 		config_wrong(reader, "roots: \"%s\": %s", value, strerror(errno));
 		return;
 	}
@@ -173,9 +141,8 @@ static void add_root(struct config_reader *reader, struct root_list *list, const
 		return;
 	}
 	list->roots = grown;
-	grown[list->count] = (struct tenant_root){
-		.dev = stat_buf.st_dev, .ino = stat_buf.st_ino, .local = is_local(fd)};
-	grown[list->count++].fd = TAKE_FD(fd);
+	grown[list->count++] =
+		(struct tenant_root){.fd = TAKE_FD(fd), .dev = known.id.dev, .ino = known.id.ino};
 }
 
 static void set_number(
@@ -297,74 +264,50 @@ int policy_read(struct policy *policy, bool only_roots)
 	return 0;
 }
 
-/* A root that a directory lies below. */
-struct root_search {
-	const struct policy_tenant *tenant;
-	const struct stat *on; /* the same file system as this; NULL: any */
-	const struct tenant_root **ret;
-};
-
-static bool is_root(const void *context, const struct stat *directory)
+/* Whether @place lies below a root of @tenant, on whatever file system or (@on) on that of @place.
+ */
+static bool is_below_root(
+	const struct policy_tenant *tenant, const struct place *place, const dev_t *on)
 {
-	const struct root_search *search = context;
+	for (size_t i = 0; i < tenant->roots.count; i++) {
+		const struct tenant_root *root = &tenant->roots.roots[i];
 
-	for (size_t i = 0; i < search->tenant->roots.count; i++) {
-		const struct tenant_root *root = &search->tenant->roots.roots[i];
-
-		if (root->dev != directory->st_dev || root->ino != directory->st_ino ||
-			(search->on && search->on->st_dev != root->dev))
-			continue;
-		*search->ret = root;
-		return true;
+		if ((!on || *on == root->dev) &&
+			place_is_in(place, (struct directory_id){root->dev, root->ino}))
+			return true;
 	}
 	return false;
 }
 
-static const struct tenant_root *find_root(
-	const struct policy_tenant *tenant, int directory, const struct stat *on)
-{
-	const struct tenant_root *found = NULL;
-	const struct root_search search = {tenant, on, &found};
-
-	return directory_parents_any(directory, is_root, &search) ? found : NULL;
-}
-
-static bool may_have(
-	const struct policy_tenant *tenant, int root, const struct policy_managed *managed)
+static bool may_have(const struct policy_tenant *tenant, const struct place *place,
+	const struct policy_managed *managed)
 {
 	if (managed)
 		return tenant->managed && strcmp(tenant->name, managed->tenant) == 0;
-	return find_root(tenant, root, NULL);
+	return is_below_root(tenant, place, NULL);
 }
 
 /*
- * The owner of @root becomes the id of a workspace, so whoever can say who that is must be trusted:
- * the file system that the tenant's root, or the state directory, is on, and only if it is a local
- * one or the configuration believes it. NULL: it may be believed; otherwise why not.
+ * The owner of @place becomes the id of a workspace, so whoever can say who that is must be
+ * trusted: the file system that the tenant's root, or the state directory, is on, and only if it is
+ * a local one or the configuration believes it. NULL: it may be believed; otherwise why not.
  */
-static const char *disbelieves_owner(
-	const struct policy_tenant *tenant, int root, const struct policy_managed *managed)
+static const char *disbelieves_owner(const struct policy_tenant *tenant, const struct place *place,
+	const struct policy_managed *managed)
 {
-	const struct tenant_root *above;
-	struct stat status, top;
-	bool local;
+	struct stat top;
 
-	if (fstat(root, &status) < 0)
-		return "the directory's owner cannot be read";
 	if (managed) {
-		if (fstat(managed->directory, &top) < 0 || top.st_dev != status.st_dev)
+		if (fstat(managed->directory, &top) < 0 || top.st_dev != place->stat.st_dev)
 			return "the managed workspace is on another file system than the state "
 			       "directory";
-		local = is_local(managed->directory);
-	} else {
-		above = find_root(tenant, root, &status);
-		if (!above)
-			return "the directory is on another file system than the tenant's root "
-			       "above it, which does not answer for its owner: make the place "
-			       "where that is mounted a root of its own";
-		local = above->local;
+	} else if (!is_below_root(tenant, place, &place->stat.st_dev)) {
+		return "the directory is on another file system than the tenant's root "
+		       "above it, which does not answer for its owner: make the place "
+		       "where that is mounted a root of its own";
 	}
-	return local || tenant->network_roots
+	/* The file system is that of the root, or of the state directory. */
+	return place->is_local || tenant->network_roots
 		       ? NULL
 		       : "it is on a network or FUSE file system, whose server would choose the "
 			 "workspace's id: network_roots = yes trusts it with that";
@@ -382,8 +325,9 @@ static bool may_use(const struct policy_tenant *tenant, const struct workspace_l
 	       limits->file_size_bytes <= tenant->file_size_bytes;
 }
 
-int policy_check(const struct policy *policy, int root, const struct policy_managed *managed,
-	const struct spawner_open *request, const char **ret_reason)
+int policy_check(const struct policy *policy, const struct place *place,
+	const struct policy_managed *managed, const struct spawner_open *request,
+	const char **ret_reason)
 {
 	if (!policy)
 		return 0;
@@ -394,9 +338,9 @@ int policy_check(const struct policy *policy, int root, const struct policy_mana
 
 		if (request->tenant[0] && strcmp(tenant->name, request->tenant) != 0)
 			continue;
-		if (!may_have(tenant, root, managed))
+		if (!may_have(tenant, place, managed))
 			continue;
-		reason = policy->system ? disbelieves_owner(tenant, root, managed) : NULL;
+		reason = policy->system ? disbelieves_owner(tenant, place, managed) : NULL;
 		if (!reason && may_use(tenant, &request->limits))
 			return 0;
 		*ret_reason = reason ? reason

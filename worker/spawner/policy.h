@@ -9,6 +9,7 @@
  */
 
 #include "common/wire_spawner.h"
+#include "worker/spawner/place.h"
 
 struct policy;
 
@@ -30,14 +31,15 @@ struct policy_managed {
 };
 
 /**
- * Whether a tenant, the one that @request names if it does, may have the directory @root (O_PATH)
- * as a workspace with the limits of @request, and in system mode whether whoever says whose it is
- * may do so: the file system of the tenant's root, which must be a local one unless the tenant has
+ * Whether a tenant, the one that @request names if it does, may have the directory @place as a
+ * workspace with the limits of @request, and in system mode whether whoever says whose it is may do
+ * so: the file system of the tenant's root, which must be a local one unless the tenant has
  * network_roots. @managed: of a managed workspace, or NULL. 0, or -SPAWNER_REFUSAL and why in
  * @ret_reason (static storage). Without a policy (NULL), 0.
  */
-int policy_check(const struct policy *policy, int root, const struct policy_managed *managed,
-	const struct spawner_open *request, const char **ret_reason);
+int policy_check(const struct policy *policy, const struct place *place,
+	const struct policy_managed *managed, const struct spawner_open *request,
+	const char **ret_reason);
 
 /** The directories, one a line, that the tenant called @name shows its commands read-only: "" for
  * none, for no such tenant and without a policy. They stay until the next policy_read. */

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file system of directories that ceases to answer when it is told to, and answers again. Every name that begins
+with "ws" is a directory in every other; nothing is cached. fuse(4), and the kernel's fuse.h, protocol 7.31.
+
+As a program (silent_fs.py POINT) it mounts itself and obeys lines: silent, answer, count, end.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import select
+import struct
+import subprocess
+import sys
+
+LOOKUP, FORGET, GETATTR, STATFS, INIT, OPENDIR, READDIR, RELEASEDIR = 1, 2, 3, 17, 26, 27, 28, 29
+INTERRUPT, DESTROY, BATCH_FORGET, READDIRPLUS = 36, 38, 42, 44
+ENOENT, ENOSYS = 2, 38
+UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)  # by the protocol
+
+
+class Server:
+    def __init__(self, point, owner):
+        self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        self.owner = owner
+        self.names = {}
+        self.silent = False
+        self.held = []
+        self.count = 0
+        libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other"
+        if libc.mount(b"fuse-test", str(point).encode(), b"fuse", 0, options.encode()) < 0:
+            raise OSError(ctypes.get_errno(), "mount")
+
+    def attributes(self, node):
+        return struct.pack("<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0, 0o40777, 2, self.owner, self.owner, 0, 4096, 0)
+
+    def node(self, parent, name):
+        return self.names.setdefault((parent, name), len(self.names) + 2)
+
+    def reply_to(self, opcode, node, body):
+        """(errno, bytes)."""
+        if opcode == INIT:
+            return 0, struct.pack("<IIIIHHIIHHI7I", 7, 31, 65536, 0, 16, 12, 4096, 1, 0, 0, 0, *[0] * 7)
+        if opcode == LOOKUP:
+            name = body.rstrip(b"\0")
+            if not name.startswith(b"ws"):
+                return ENOENT, b""
+            child = self.node(node, name)
+            return 0, struct.pack("<QQQQII", child, 0, 0, 0, 0, 0) + self.attributes(child)
+        if opcode == GETATTR:
+            return 0, struct.pack("<QII", 0, 0, 0) + self.attributes(node)
+        if opcode == OPENDIR:
+            return 0, struct.pack("<QII", 0, 0, 0)
+        if opcode == STATFS:
+            return 0, struct.pack("<5Q4I6I", 0, 0, 0, 0, 0, 4096, 255, 4096, 0, *[0] * 6)
+        if opcode in (READDIR, READDIRPLUS, RELEASEDIR, DESTROY):
+            return 0, b""
+        return ENOSYS, b""
+
+    def reply(self, request):
+        _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
+        error, body = self.reply_to(opcode, node, request[40:])
+        # Who asked may have been killed meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            os.write(self.fd, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
+
+    def take(self):
+        try:
+            request = os.read(self.fd, 1 << 17)
+        except OSError:  # it was interrupted before it was read
+            return
+        opcode, = struct.unpack_from("<I", request, 4)
+        if opcode in UNANSWERED:
+            return
+        self.count += opcode != INIT
+        if self.silent:
+            self.held.append(request)
+        else:
+            self.reply(request)
+
+    def obey(self, word):
+        if word == "silent":
+            self.silent = True
+        elif word == "answer":
+            self.silent = False
+            held, self.held = self.held, []
+            for request in held:
+                self.reply(request)
+        return self.count
+
+    def serve(self):
+        while True:
+            ready, _, _ = select.select([self.fd, 0], [], [])
+            if self.fd in ready:
+                self.take()
+            if 0 in ready:
+                word = sys.stdin.readline().strip()
+                if word in ("", "end"):
+                    return
+                print(self.obey(word), flush=True)
+
+
+class FuseMount:
+    """One at @point, for tests. Directories in it belong to the id @owner."""
+
+    def __init__(self, point, owner):
+        self.point = pathlib.Path(point)
+        self.process = subprocess.Popen([sys.executable, __file__, str(point), str(owner)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "mounted\n"
+
+    def tell(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def count(self):
+        """How many requests have come."""
+        return self.tell("count")
+
+    def silence(self):
+        self.tell("silent")
+
+    def answer(self):
+        self.tell("answer")
+
+    def end(self):
+        """Its death ends what waits for it."""
+        self.process.kill()
+        self.process.wait()
+        subprocess.run(["umount", "--lazy", self.point], check=False)
+
+
+if __name__ == "__main__":
+    server = Server(sys.argv[1], int(sys.argv[2]))
+    print("mounted", flush=True)
+    server.serve()

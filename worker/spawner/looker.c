@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner: who looks what up, and for how long. A looker is a fork that has nothing open
+ * but its socket; it dies with the spawner, and what it says is believed, for it runs no code but
+ * place.c's.
+ */
+#include "worker/spawner/looker.h"
+
+#include "common/cleanup.h"
+#include "common/monotonic.h"
+#include "common/mountinfo.h"
+#include "worker/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+/* What a looker is told: both paths with their NULs, no more of the array than that. */
+struct question {
+	uint8_t kind; /* enum look_kind */
+	bool below;
+	size_t path_size;
+	char paths[PATH_MAX + LIMIT_READONLY_BYTES];
+};
+
+struct look {
+	TAILQ_ENTRY(look) entry; /* while it waits */
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
+	int fd; /* borrowed */
+	int64_t deadline_ms;
+	look_done done;
+	void *context;
+	char *point; /* the mount point that its path is at or below; NULL: not looked for yet */
+	size_t question_len;
+	struct question question;
+};
+
+enum looker_state { LOOKER_IDLE, LOOKER_BUSY, LOOKER_LATE };
+
+struct looker {
+	LIST_ENTRY(looker) entry;
+	pid_t pid;
+	int socket; /* -1 once it is late */
+	enum looker_state state;
+	int64_t begun_ms;
+	struct look *look; /* LATE: with its tenant and point alone */
+};
+
+union control {
+	struct cmsghdr header;
+	char space[CMSG_SPACE((1 + PLACE_TREES) * sizeof(int))];
+};
+
+void lookers_init(struct lookers *lookers)
+{
+	*lookers = (struct lookers){0};
+	TAILQ_INIT(&lookers->waiting);
+	LIST_INIT(&lookers->list);
+}
+
+/* One message with descriptors, each way. */
+
+static int send_message(int to, const void *data, size_t len, const int *fds, size_t n_fds)
+{
+	struct iovec iov = {(void *)data, len};
+	union control control = {0};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n_fds > 0) {
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+			.cmsg_len = CMSG_LEN(n_fds * sizeof(int))};
+		memcpy(CMSG_DATA(&control.header), fds, n_fds * sizeof(int));
+	}
+	return sendmsg(to, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* The bytes, and in @ret_fds as many descriptors as have come. 0: its other end is closed. */
+static ssize_t receive_message(
+	int from, void *data, size_t size, int flags, int *ret_fds, size_t *ret_n)
+{
+	struct iovec iov = {data, size};
+	union control control = {0};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.space)};
+	struct cmsghdr *header;
+	ssize_t n;
+
+	do
+		n = recvmsg(from, &message, MSG_CMSG_CLOEXEC | flags);
+	while (n < 0 && errno == EINTR);
+	*ret_n = 0;
+	if (n < 0)
+		return -errno;
+	header = CMSG_FIRSTHDR(&message);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+		*ret_n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(ret_fds, CMSG_DATA(header), *ret_n * sizeof(int));
+	}
+	return n;
+}
+
+/* The looker's own side. */
+
+static void look(struct place *place, const struct question *question, int fd)
+{
+	if (question->kind == LOOK_UP)
+		place_look_up(place, fd, question->paths, question->below);
+	else
+		place_look_again(place, fd, question->paths + question->path_size);
+}
+
+static _Noreturn void serve_spawner(int spawner)
+{
+	static struct question question;
+	static struct place place;
+	int fds[1 + PLACE_TREES];
+	size_t n_fds;
+
+	for (;;) {
+		ssize_t n = receive_message(spawner, &question, sizeof(question), 0, fds, &n_fds);
+
+		if (n <= 0 || n_fds != 1)
+			_exit(0);
+		place_init(&place);
+		look(&place, &question, fds[0]);
+		close(fds[0]);
+		n_fds = 0;
+		if (place.root >= 0)
+			fds[n_fds++] = place.root;
+		for (size_t i = 0; i < PLACE_TREES && place.trees[i] >= 0; i++)
+			fds[n_fds++] = place.trees[i];
+		if (send_message(spawner, &place,
+			    offsetof(struct place, parents) +
+				    place.n_parents * sizeof(place.parents[0]),
+			    fds, n_fds) < 0)
+			_exit(1);
+		place_done(&place);
+	}
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
+#else
+#define FIRST_CLOSED 0
+#endif
+
+/* Nothing of the spawner's stays open in it: the kernel may hold it for longer than all others. */
+static _Noreturn void be_looker(int spawner, pid_t parent)
+{
+	(void)prctl(PR_SET_NAME, "cloister-looker");
+	if (confine_die_with_parent() < 0 || getppid() != parent ||
+		(spawner > FIRST_CLOSED &&
+			close_range(FIRST_CLOSED, (unsigned)spawner - 1, 0) < 0) ||
+		close_range((unsigned)spawner + 1, ~0U, 0) < 0)
+		_exit(1);
+	serve_spawner(spawner);
+}
+
+static int start_looker(struct lookers *lookers, struct looker **ret)
+{
+	struct looker *looker = calloc(1, sizeof(*looker));
+	pid_t parent = getpid();
+	int pair[2];
+
+	if (!looker)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		free(looker);
+		return -errno;
+	}
+	looker->pid = fork();
+	if (looker->pid == 0)
+		be_looker(pair[1], parent);
+	close(pair[1]);
+	if (looker->pid < 0) {
+		int r = -errno;
+
+		close(pair[0]);
+		free(looker);
+		return r;
+	}
+	looker->socket = pair[0];
+	LIST_INSERT_HEAD(&lookers->list, looker, entry);
+	lookers->n_list++;
+	*ret = looker;
+	return 0;
+}
+
+static void look_free(struct look *look)
+{
+	if (!look)
+		return;
+	free(look->point);
+	free(look);
+}
+
+/* It is not needed, or of no use: its end comes by lookers_reaped. */
+static void dismiss(struct looker *looker)
+{
+	close_fd(&looker->socket);
+	kill(looker->pid, SIGKILL);
+	looker->state = LOOKER_LATE;
+}
+
+void lookers_reaped(struct lookers *lookers, pid_t pid)
+{
+	struct looker *looker;
+
+	LIST_FOREACH (looker, &lookers->list, entry)
+		if (looker->pid == pid)
+			break;
+	if (!looker)
+		return;
+	if (looker->state == LOOKER_BUSY) {
+		looker->look->done(looker->look->context, -EIO, NULL);
+		look_free(TAKE_PTR(looker->look));
+	}
+	close_fd(&looker->socket);
+	look_free(looker->look);
+	LIST_REMOVE(looker, entry);
+	lookers->n_list--;
+	free(looker);
+}
+
+/* Where things are mounted. */
+
+static bool is_at_or_below(const char *path, const char *directory)
+{
+	size_t len = strlen(directory);
+
+	return strcmp(directory, "/") == 0 ||
+	       (strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0'));
+}
+
+/* The path as its letters say: a link on it makes the point another one, which costs nobody but
+ * the tenant whose link it is. */
+static int whole_path(const struct look *look, char ret[2 * PATH_MAX])
+{
+	char link[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", look->fd);
+	n = readlink(link, ret, PATH_MAX - 1);
+	if (n < 0)
+		return -errno;
+	ret[n] = '/';
+	memcpy(ret + n + 1, look->question.paths, look->question.path_size);
+	return 0;
+}
+
+static char *find_point(const struct look *look)
+{
+	_cleanup_free_ char *best = strdup("/");
+	struct mountinfo_entry entry;
+	char path[2 * PATH_MAX];
+	struct text text, left;
+
+	if (whole_path(look, path) < 0 || mountinfo_read("/proc/self/mountinfo", &text) < 0)
+		return TAKE_PTR(best);
+	for (left = text; best && mountinfo_next(&left, &entry);)
+		if (is_at_or_below(path, entry.point) && strlen(entry.point) >= strlen(best)) {
+			free(best);
+			best = strdup(entry.point);
+		}
+	free((char *)text.data);
+	return TAKE_PTR(best);
+}
+
+static bool is_same_mount(struct look *a, struct look *b)
+{
+	if (!a->point)
+		a->point = find_point(a);
+	if (!b->point)
+		b->point = find_point(b);
+	return a->point && b->point && strcmp(a->point, b->point) == 0;
+}
+
+/* May it begin? */
+
+enum verdict { MAY_BEGIN, MUST_WAIT, IS_HOPELESS };
+
+static bool is_silent(const struct looker *looker, int64_t now)
+{
+	return looker->state == LOOKER_LATE || now - looker->begun_ms >= LIMIT_LOOK_UP_SILENT_MS;
+}
+
+static enum verdict judge(struct lookers *lookers, struct look *look, int64_t now)
+{
+	size_t young = 0, all = 0, late = 0;
+	enum verdict verdict = MAY_BEGIN;
+	struct looker *looker;
+
+	LIST_FOREACH (looker, &lookers->list, entry) {
+		if (!looker->look || strcmp(looker->look->tenant, look->tenant) != 0)
+			continue;
+		all++;
+		late += looker->state == LOOKER_LATE;
+		if (!is_silent(looker, now))
+			young++;
+		else if (!is_same_mount(looker->look, look))
+			continue;
+		else if (looker->state == LOOKER_LATE)
+			return IS_HOPELESS;
+		else
+			verdict = MUST_WAIT;
+	}
+	if (late >= LIMIT_LOOKERS_PER_TENANT)
+		return IS_HOPELESS;
+	return young >= LIMIT_LOOK_UPS_AT_ONCE || all >= LIMIT_LOOKERS_PER_TENANT ? MUST_WAIT
+										  : verdict;
+}
+
+static struct looker *find_idle(struct lookers *lookers)
+{
+	struct looker *looker;
+
+	LIST_FOREACH (looker, &lookers->list, entry)
+		if (looker->state == LOOKER_IDLE)
+			return looker;
+	return NULL;
+}
+
+/* 0, or -errno: the look is where it was. */
+static int begin(struct lookers *lookers, struct look *look, int64_t now)
+{
+	struct looker *looker = find_idle(lookers);
+	int r;
+
+	if (!looker && lookers->n_list >= LIMIT_LOOKERS)
+		return -EAGAIN;
+	r = looker ? 0 : start_looker(lookers, &looker);
+	if (r == 0)
+		r = send_message(looker->socket, &look->question, look->question_len, &look->fd, 1);
+	if (r < 0 && looker)
+		dismiss(looker);
+	if (r < 0)
+		return r;
+	looker->state = LOOKER_BUSY;
+	looker->look = look;
+	looker->begun_ms = now;
+	return 0;
+}
+
+static void leave_waiting(struct lookers *lookers, struct look *look)
+{
+	TAILQ_REMOVE(&lookers->waiting, look, entry);
+	lookers->n_waiting--;
+}
+
+static void give_up(struct lookers *lookers, struct look *look, int error)
+{
+	leave_waiting(lookers, look);
+	look->done(look->context, error, NULL);
+	look_free(look);
+}
+
+static void begin_waiting(struct lookers *lookers, int64_t now)
+{
+	struct look *look, *next;
+
+	for (look = TAILQ_FIRST(&lookers->waiting); look; look = next) {
+		enum verdict verdict = judge(lookers, look, now);
+
+		next = TAILQ_NEXT(look, entry);
+		if (verdict == IS_HOPELESS || now >= look->deadline_ms)
+			give_up(lookers, look, -ETIMEDOUT);
+		else if (verdict == MAY_BEGIN && begin(lookers, look, now) == 0)
+			leave_waiting(lookers, look);
+	}
+}
+
+static size_t waiting_of(const struct lookers *lookers, const char *tenant)
+{
+	const struct look *look;
+	size_t n = 0;
+
+	TAILQ_FOREACH(look, &lookers->waiting, entry)
+	n += strcmp(look->tenant, tenant) == 0;
+	return n;
+}
+
+static int set_paths(struct look *look, const struct look_request *request)
+{
+	const char *path = request->path ? request->path : "";
+	const char *readonly = request->readonly ? request->readonly : "";
+	size_t path_size = strlen(path) + 1, readonly_size = strlen(readonly) + 1;
+
+	if (path_size > PATH_MAX || readonly_size > LIMIT_READONLY_BYTES)
+		return -ENAMETOOLONG;
+	look->question.kind = (uint8_t)request->kind;
+	look->question.below = request->below;
+	look->question.path_size = path_size;
+	memcpy(look->question.paths, path, path_size);
+	memcpy(look->question.paths + path_size, readonly, readonly_size);
+	look->question_len = offsetof(struct question, paths) + path_size + readonly_size;
+	return 0;
+}
+
+int lookers_ask(
+	struct lookers *lookers, const struct look_request *request, look_done done, void *context)
+{
+	struct look *look;
+	int r;
+
+	if (lookers->n_waiting >= LIMIT_LOOK_UPS_WAITING_TOTAL ||
+		(lookers->n_waiting >= LIMIT_LOOK_UPS_WAITING &&
+			waiting_of(lookers, request->tenant) >= LIMIT_LOOK_UPS_WAITING))
+		return -EBUSY;
+	look = malloc(sizeof(*look));
+	if (!look)
+		return -ENOMEM;
+	look->point = NULL;
+	look->fd = request->fd;
+	look->done = done;
+	look->context = context;
+	look->deadline_ms = (int64_t)monotonic_ms() + LIMIT_LOOK_UP_MS;
+	snprintf(look->tenant, sizeof(look->tenant), "%s", request->tenant);
+	r = set_paths(look, request);
+	if (r < 0) {
+		free(look);
+		return r;
+	}
+	TAILQ_INSERT_TAIL(&lookers->waiting, look, entry);
+	lookers->n_waiting++;
+	return 0;
+}
+
+size_t lookers_poll(const struct lookers *lookers, struct pollfd *ret, int *ret_timeout)
+{
+	const struct look *first = TAILQ_FIRST(&lookers->waiting);
+	int64_t now = (int64_t)monotonic_ms(), next = first ? first->deadline_ms : INT64_MAX;
+	const struct looker *looker;
+	size_t n = 0;
+
+	LIST_FOREACH (looker, &lookers->list, entry) {
+		int64_t silent = looker->begun_ms + LIMIT_LOOK_UP_SILENT_MS;
+
+		if (looker->state == LOOKER_LATE)
+			continue;
+		ret[n++] = (struct pollfd){.fd = looker->socket, .events = POLLIN};
+		if (looker->state == LOOKER_BUSY && looker->look->deadline_ms < next)
+			next = looker->look->deadline_ms;
+		if (looker->state == LOOKER_BUSY && now < silent && silent < next)
+			next = silent;
+	}
+	*ret_timeout = next == INT64_MAX ? -1 : next > now ? (int)(next - now) : 0;
+	return n;
+}
+
+static bool is_whole(const struct place *place, size_t len, size_t n_fds)
+{
+	return len >= offsetof(struct place, parents) && place->n_parents <= LIMIT_ROOT_PARENTS &&
+	       len == offsetof(struct place, parents) +
+			       place->n_parents * sizeof(place->parents[0]) &&
+	       n_fds == (size_t)((place->root >= 0) + (place->trees[0] >= 0) +
+				 (place->trees[1] >= 0));
+}
+
+/* An answer, or its end without one. */
+static void take_answer(struct looker *looker)
+{
+	static struct place place;
+	struct look *look = looker->look;
+	int fds[1 + PLACE_TREES];
+	size_t n_fds = 0, next = 0;
+	ssize_t n =
+		receive_message(looker->socket, &place, sizeof(place), MSG_DONTWAIT, fds, &n_fds);
+	bool is_good;
+
+	if (n == -EAGAIN)
+		return;
+	is_good = n > 0 && look && is_whole(&place, (size_t)n, n_fds);
+	if (!is_good)
+		place_init(&place);
+	if (place.root >= 0)
+		place.root = fds[next++];
+	for (size_t i = 0; i < PLACE_TREES; i++)
+		if (place.trees[i] >= 0)
+			place.trees[i] = fds[next++];
+	while (next < n_fds)
+		close(fds[next++]);
+	looker->state = LOOKER_IDLE;
+	looker->look = NULL;
+	if (!is_good)
+		dismiss(looker);
+	if (look)
+		look->done(look->context, is_good ? 0 : n < 0 ? (int)n : -EIO, &place);
+	place_done(&place);
+	look_free(look);
+}
+
+/* Its look-up is over; its tenant and where it hangs are remembered until it is gone. */
+static void be_late(struct looker *looker)
+{
+	struct look *look = looker->look;
+
+	if (!look->point)
+		look->point = find_point(look);
+	dismiss(looker);
+	look->done(look->context, -ETIMEDOUT, NULL);
+	look->fd = -1;
+}
+
+static void dismiss_idle(struct lookers *lookers)
+{
+	struct looker *looker;
+	size_t idle = 0;
+
+	LIST_FOREACH (looker, &lookers->list, entry)
+		if (looker->state == LOOKER_IDLE && ++idle > LIMIT_LOOKERS_IDLE)
+			dismiss(looker);
+}
+
+void lookers_serve(struct lookers *lookers)
+{
+	struct looker *looker;
+	int64_t now;
+
+	LIST_FOREACH (looker, &lookers->list, entry)
+		if (looker->state != LOOKER_LATE)
+			take_answer(looker);
+	now = (int64_t)monotonic_ms();
+	LIST_FOREACH (looker, &lookers->list, entry)
+		if (looker->state == LOOKER_BUSY && now >= looker->look->deadline_ms)
+			be_late(looker);
+	begin_waiting(lookers, now);
+	dismiss_idle(lookers);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-spawner's lookers. Paths come from clients: they are given to openat2(2) and otherwise
+ * not read. Trusts nothing that a file system says but what it is.
+ */
+#include "worker/spawner/place.h"
+
+#include "common/cleanup.h"
+#include "common/text.h"
+#include "worker/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+void place_init(struct place *place)
+{
+	memset(place, 0, offsetof(struct place, parents));
+	place->root = -1;
+	for (size_t i = 0; i < PLACE_TREES; i++)
+		place->trees[i] = -1;
+}
+
+void place_done(struct place *place)
+{
+	close_fd(&place->root);
+	for (size_t i = 0; i < PLACE_TREES; i++)
+		close_fd(&place->trees[i]);
+}
+
+bool place_is_in(const struct place *place, struct directory_id id)
+{
+	for (size_t i = 0; i < place->n_parents; i++)
+		if (place->parents[i].dev == id.dev && place->parents[i].ino == id.ino)
+			return true;
+	return false;
+}
+
+static void fail(struct place *place, int error, const char *step)
+{
+	place->error = error;
+	snprintf(place->step, sizeof(place->step), "%s", step);
+}
+
+static void free_capabilities(cap_t *capabilities)
+{
+	if (*capabilities)
+		cap_free(*capabilities);
+}
+
+/* Those that count; what is permitted stays, so that they can be taken up again. */
+static int set_effective(bool effective)
+{
+	_cleanup_(free_capabilities) cap_t own = cap_get_proc();
+	cap_flag_value_t is_permitted;
+
+	if (!own || cap_clear_flag(own, CAP_EFFECTIVE) < 0)
+		return -errno;
+	for (cap_value_t c = 0;
+		effective && cap_get_flag(own, c, CAP_PERMITTED, &is_permitted) == 0; c++)
+		if (is_permitted == CAP_SET && cap_set_flag(own, CAP_EFFECTIVE, 1, &c, CAP_SET) < 0)
+			return -errno;
+	return cap_set_proc(own) < 0 ? -errno : 0;
+}
+
+static int open_from(int base, const char *path, bool below)
+{
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_NO_MAGICLINKS | (below ? RESOLVE_BENEATH : RESOLVE_IN_ROOT)};
+	int fd = -1;
+
+	/* EAGAIN: something was renamed meanwhile. */
+	for (int i = 0; i < LIMIT_OPEN_RETRIES && (i == 0 || errno == EAGAIN) && fd < 0; i++)
+		fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+	return fd < 0 ? -errno : fd;
+}
+
+void place_look_up(struct place *place, int base, const char *path, bool below)
+{
+	int r = set_effective(false);
+
+	if (r == 0)
+		place->root = r = open_from(base, *path ? path : ".", below);
+	if (r >= 0 && fstat(place->root, &place->stat) < 0)
+		r = -errno;
+	if (r >= 0) {
+		place->n_parents =
+			directory_parents_list(place->root, place->parents, LIMIT_ROOT_PARENTS);
+		place->may_enter =
+			faccessat(place->root, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0 ||
+			errno != EACCES;
+		r = 0;
+	}
+	if (set_effective(true) < 0)
+		_exit(1);
+	if (r < 0)
+		fail(place, r, "look the directory up");
+}
+
+/*
+ * Whether the kernel itself keeps what is on the file system of @fd, and nobody else answers for
+ * it. What is not known here is not: FUSE, and whatever a network is behind. statfs(2)
+ */
+static bool is_local(int fd)
+{
+	static const uint32_t local[] = {
+		0xef53,     /* ext2, ext3, ext4 */
+		0x58465342, /* xfs */
+		0x9123683e, /* btrfs */
+		0xf2f52010, /* f2fs */
+		0x2fc12fc1, /* zfs */
+		0xca451a4e, /* bcachefs */
+		0x01021994, /* tmpfs */
+		0x858458f6, /* ramfs */
+		0x794c7630, /* overlay */
+		0x3153464a, /* jfs */
+		0x52654973, /* reiserfs */
+		0x3434,     /* nilfs2 */
+	};
+	struct statfs status;
+
+	if (fstatfs(fd, &status) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+		if ((uint32_t)status.f_type == local[i])
+			return true;
+	return false;
+}
+
+static int open_again(struct place *place, int checked)
+{
+	char link[64];
+	struct stat stat_buf;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", checked);
+	n = readlink(link, place->path, sizeof(place->path) - 1);
+	if (n < 0)
+		return -errno;
+	place->path[n] = '\0';
+	if (place->path[0] != '/')
+		return -EXDEV;
+	place->root = mount_open_point(place->path, O_DIRECTORY);
+	if (place->root < 0)
+		return -errno;
+	if (fstat(checked, &stat_buf) < 0 || fstat(place->root, &place->stat) < 0)
+		return -errno;
+	return stat_buf.st_dev == place->stat.st_dev && stat_buf.st_ino == place->stat.st_ino
+		       ? 0
+		       : -ESTALE;
+}
+
+/* The worker opens them again, as who it is; but what is not there at all is said before anything
+ * is started. */
+static void find_readonly(struct place *place, const char *readonly)
+{
+	struct text left = text_from(readonly);
+	char path[LIMIT_READONLY_BYTES];
+
+	while (left.len > 0 && place->error == 0) {
+		struct text line = text_take(&left, '\n');
+		_cleanup_close_ int fd = -1;
+
+		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
+		fd = mount_open_point(path, O_DIRECTORY);
+		if (fd >= 0 || errno == EACCES)
+			continue;
+		place->error = -errno;
+		snprintf(place->step, sizeof(place->step), "show the read-only path %.200s", path);
+	}
+}
+
+static int clone_trees(struct place *place)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < PLACE_TREES; i++)
+		r = mount_clone(place->root, "", 0, &place->trees[i]);
+	return r;
+}
+
+void place_look_again(struct place *place, int checked, const char *readonly)
+{
+	int r = open_again(place, checked);
+
+	if (r < 0) {
+		close_fd(&place->root);
+		fail(place, r, "open the workspace's root");
+		return;
+	}
+	place->n_parents = directory_parents_list(place->root, place->parents, LIMIT_ROOT_PARENTS);
+	place->is_local = is_local(place->root);
+	find_readonly(place, readonly);
+	if (place->error == 0)
+		r = clone_trees(place);
+	if (r < 0)
+		fail(place, r, "clone the workspace's mounts");
+}
