@@ -193,8 +193,11 @@
 #define LIMIT_COUNT_BYTES  (64 * MIB) /* lines past a range are counted up to here */
 
 /* Listing and searching files (worker/files/glob.c, gitignore.c, tree_walk.c, pattern_scan.c). */
-#define LIMIT_GLOB_ALTERNATIVES      256        /* patterns that one {a,b} pattern expands to */
-#define LIMIT_GITIGNORE_BYTES        (1 * MIB)  /* of one ignore file; a larger one is not read */
+#define LIMIT_GLOB_ALTERNATIVES 256       /* patterns that one {a,b} pattern expands to */
+#define LIMIT_GITIGNORE_BYTES   (1 * MIB) /* of one ignore file; a larger one is not read */
+#define LIMIT_GIT_INDEX_BYTES \
+	(32 * MIB) /* of an index, and of the names in it; a larger one is not read */
+#define LIMIT_GIT_REPOSITORIES       16         /* within each other, whose index is looked at */
 #define LIMIT_WALK_PATH_BYTES        (56 * KIB) /* with a link's target it fits one frame */
 #define LIMIT_WALK_OPEN_LEVELS       256        /* directory descriptors that a walk holds */
 #define LIMIT_WALK_NAMES_BYTES       (64 * MIB) /* names that a walk holds in memory */

@@ -354,3 +354,25 @@ def test_a_replaced_file_is_never_set_user_id(client, workspace):
         os.chmod(workspace / "f", mode)
         client.use("write_file", path="f", content="new")
         assert stat.S_IMODE((workspace / "f").stat().st_mode) == mode & 0o777
+
+
+def test_what_git_tracks_is_shown_though_a_pattern_names_it(client, workspace):
+    def git(*words):
+        subprocess.run(["git", "-C", workspace, *words], check=True, stdout=subprocess.DEVNULL, env={
+            "PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"})
+
+    (workspace / "build" / "deep").mkdir(parents=True)
+    for name in ("build/tracked.c", "build/other.c", "build/deep/tracked.c", "a.o", "b.o", "main.c"):
+        (workspace / name).write_text("needle\n")
+    (workspace / ".gitignore").write_text("build/\n*.o\n!other.c\n")
+    git("init", "-q", ".")
+    git("add", "-f", "build/tracked.c", "build/deep/tracked.c", "a.o")
+    shown = [".gitignore", "a.o", "build", "build/deep", "build/deep/tracked.c", "build/tracked.c", "main.c"]
+    listed = client.use("list_directory", path=".", recursive=True)
+    assert [entry["path"] for entry in listed["entries"]] == shown
+    assert [entry["path"] for entry in client.use("list_directory", path=".")["entries"]] == [
+        ".gitignore", "a.o", "build", "main.c"]
+    found = client.use("search_files", pattern="needle")
+    assert [match["path"] for match in found["matches"]] == ["a.o", "build/deep/tracked.c", "build/tracked.c", "main.c"]
+    (workspace / ".git" / "index").write_bytes(b"DIRC" + b"\xff" * 4096)
+    assert [entry["path"] for entry in client.use("list_directory", path=".")["entries"]] == [".gitignore", "main.c"]

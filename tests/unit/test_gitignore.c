@@ -364,6 +364,92 @@ static void test_against_git(void **state)
 	}
 }
 
+/* Has git track some of what is in @scratch, whatever its rules say. */
+static void track_some(const struct scratch *scratch)
+{
+	static const char *const versions[] = {"2", "4"};
+	const char *const add[] = {"update-index", "--index-version", versions[pick(2)], "--add",
+		"-z", "--stdin", NULL};
+	static const char *const extend[] = {
+		"update-index", "--skip-worktree", "-z", "--stdin", NULL};
+	struct collection collection = {0};
+	struct paths some = {0};
+	size_t one_in = 1 + pick(6);
+
+	paths_open(&collection.kept);
+	paths_open(&collection.visits);
+	walk_scratch(scratch, ".", collect, false, &collection);
+	fclose(collection.kept.stream);
+	fclose(collection.visits.stream);
+	paths_open(&some);
+	for (size_t at = 0; at < collection.kept.len; at += strlen(collection.kept.data + at) + 1)
+		if (strncmp(collection.kept.data + at, ".git/", 5) != 0 && pick(one_in) == 0)
+			paths_add(&some, collection.kept.data + at);
+	fclose(some.stream);
+	free(run_git(scratch, add, &some).data);
+	if (pick(3) == 0)
+		free(run_git(scratch, extend, &some).data); /* makes version 2 version 3 */
+	free(some.data);
+	free(collection.kept.data);
+	free(collection.visits.data);
+}
+
+/* Whether the walk keeps what git lists: what it tracks and what its rules do not name. */
+static bool keeps_as_git_lists(const struct scratch *scratch)
+{
+	static const char *const list[] = {
+		"ls-files", "-z", "-o", "-c", "--exclude-standard", NULL};
+	struct collection collection = {0};
+	struct paths git_kept;
+	_cleanup_free_ char *kept = NULL, *expected = NULL;
+	bool same;
+
+	paths_open(&collection.kept);
+	paths_open(&collection.visits);
+	walk_scratch(scratch, ".", collect, true, &collection);
+	fclose(collection.visits.stream);
+	free(collection.visits.data);
+	git_kept = run_git(scratch, list, NULL);
+	expected = paths_sorted(&git_kept);
+	kept = paths_sorted(&collection.kept);
+	same = strcmp(kept, expected) == 0;
+	if (!same)
+		print_error("kept:\n%sgit's:\n%s", kept, expected);
+	return same;
+}
+
+/* What is tracked is there though a rule names it, or a directory that it is in. */
+static void test_tracked_against_git(void **state)
+{
+	static const char *const sha1[] = {"init", "-q", ".", NULL};
+	static const char *const sha256[] = {"init", "-q", "--object-format=sha256", ".", NULL};
+	size_t cases = setting("CLOISTER_ORACLE_CASES", CASES);
+	size_t seed = setting("CLOISTER_ORACLE_SEED", (size_t)time(NULL));
+
+	(void)state;
+	print_message("seed %zu, %zu trees\n", seed, cases);
+	for (size_t i = 0, trees = 0; trees < cases; i++) {
+		struct scratch scratch = scratch_new();
+		struct paths said = run_git(&scratch, i % 4 ? sha1 : sha256, NULL);
+
+		if (!said.data) {
+			scratch_done(&scratch);
+			if (getenv("CI"))
+				fail_msg("git does not run here");
+			print_message("skipped: git does not run here\n");
+			skip();
+		}
+		free(said.data);
+		srand((unsigned)(seed + i));
+		trees += random_trees(&scratch);
+		track_some(&scratch);
+		if (!keeps_as_git_lists(&scratch))
+			fail_msg("CLOISTER_ORACLE_SEED=%zu CLOISTER_ORACLE_CASES=1, tree in %s",
+				seed + i, scratch.path);
+		scratch_done(&scratch);
+	}
+}
+
 static void assert_visits(const struct scratch *scratch, const char *path, const char *expected)
 {
 	_cleanup_free_ char *visits = visited(scratch, path);
@@ -464,6 +550,88 @@ static void test_hostile_files(void **state)
 	scratch_done(&scratch);
 }
 
+#define HASH "####################"
+#define STAT "........................................"
+
+/* An entry of version 2 with padding for a name of one to eight bytes less than a multiple. */
+#define ENTRY(len, name) STAT HASH "\0" len name
+
+static void put_index(const struct scratch *scratch, const char *directory, struct text bytes)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/.git/index", directory);
+	scratch_write(scratch, path, bytes.data, bytes.len);
+}
+
+/* An index that is not as git writes it counts for nothing, and one that is shows no .git. */
+static void test_hostile_index(void **state)
+{
+	static const struct {
+		const char *directory;
+		struct text bytes;
+		bool tracks;
+	} cases[] = {
+		{"good", TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\1" ENTRY("\4", "x/.o\0\0\0\0\0\0") HASH),
+			true},
+		{"version",
+			TEXT_LITERAL("DIRC\0\0\0\5\0\0\0\1" ENTRY("\4", "x/.o\0\0\0\0\0\0") HASH),
+			false},
+		{"count",
+			TEXT_LITERAL("DIRC\0\0\0\2\xff\xff\xff\xff" ENTRY("\4", "x/.o\0\0\0\0\0\0")
+					HASH),
+			false},
+		{"length",
+			TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\1" ENTRY("\5", "x/.o\0\0\0\0\0\0") HASH),
+			false},
+		{"short", TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\1" ENTRY("\4", "x/.o")), false},
+		{"split",
+			TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\1" ENTRY(
+				"\4", "x/.o\0\0\0\0\0\0") "link\0\0\0\0" HASH),
+			false},
+		{"order",
+			TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\2" ENTRY("\4", "x/.o\0\0\0\0\0\0")
+					ENTRY("\4", "a/.o\0\0\0\0\0\0") HASH),
+			false},
+	};
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char path[128], expected[256];
+
+		put_index(&scratch, cases[i].directory, cases[i].bytes);
+		snprintf(path, sizeof(path), "%s/.gitignore", cases[i].directory);
+		scratch_text(&scratch, path, "x\n.*\n");
+		snprintf(path, sizeof(path), "%s/x/.o", cases[i].directory);
+		scratch_text(&scratch, path, "");
+		snprintf(path, sizeof(path), "%s/x/other", cases[i].directory);
+		scratch_text(&scratch, path, "");
+		snprintf(expected, sizeof(expected), cases[i].tracks ? "%s/x\n%s/x/.o\n" : "",
+			cases[i].directory, cases[i].directory);
+		assert_visits(&scratch, cases[i].directory, expected);
+	}
+	scratch_done(&scratch);
+}
+
+/* Names in a .git are nothing that git tracks, and an index that is no regular file is none. */
+static void test_index_names_git(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	put_index(&scratch, "a",
+		TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\1" ENTRY("\6", ".git/x\0\0\0\0") HASH));
+	scratch_text(&scratch, "a/.git/x", "");
+	assert_visits(&scratch, "a", "");
+	scratch_text(&scratch, "b/.gitignore", "x\n");
+	scratch_text(&scratch, "b/.git/HEAD", "");
+	assert_int_equal(mkfifoat(scratch.fd, "b/.git/index", 0666), 0);
+	scratch_text(&scratch, "b/x", "");
+	assert_visits(&scratch, "b", "b/.gitignore\n");
+	scratch_done(&scratch);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,7 +640,10 @@ int main(void)
 		cmocka_unit_test(test_slash_that_is_nothing),
 		cmocka_unit_test(test_nested_repository),
 		cmocka_unit_test(test_hostile_files),
+		cmocka_unit_test(test_hostile_index),
+		cmocka_unit_test(test_index_names_git),
 		cmocka_unit_test(test_against_git),
+		cmocka_unit_test(test_tracked_against_git),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/git_index.h"
 #include "worker/files/glob.h"
 
 #include <errno.h>
@@ -39,11 +40,14 @@ struct level {
 	struct rules gitignore;
 	struct rules exclude; /* .git/info/exclude */
 	bool repository;
+	int git; /* its `.git`, O_PATH, until the index has been read; or -1 */
+	struct git_index *index;
 };
 
 struct gitignore {
 	struct level *levels;
 	size_t count, size;
+	size_t repositories;
 };
 
 struct gitignore *gitignore_new(void)
@@ -62,6 +66,8 @@ static void level_done(struct level *level)
 {
 	rules_done(&level->gitignore);
 	rules_done(&level->exclude);
+	close_fd(&level->git);
+	git_index_free(level->index);
 }
 
 void gitignore_free(struct gitignore *ignore)
@@ -238,12 +244,13 @@ static int read_repository(int dirfd, struct level *level)
 		return 0;
 	level->repository = true;
 	info = openat(git, "info", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	level->git = TAKE_FD(git);
 	return info < 0 ? 0 : read_rules(info, "exclude", &level->exclude);
 }
 
 int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
 {
-	_cleanup_(level_done) struct level level = {.path_len = path_len};
+	_cleanup_(level_done) struct level level = {.path_len = path_len, .git = -1};
 	int r;
 
 	r = read_rules(dirfd, ".gitignore", &level.gitignore);
@@ -262,15 +269,22 @@ int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
 		ignore->levels = levels;
 		ignore->size = size;
 	}
+	if (level.repository && ++ignore->repositories > LIMIT_GIT_REPOSITORIES)
+		close_fd(&level.git);
 	ignore->levels[ignore->count++] = level;
-	level = (struct level){0};
+	level = (struct level){.git = -1};
 	return 0;
 }
 
 void gitignore_leave(struct gitignore *ignore, size_t path_len)
 {
-	if (ignore->count > 0 && ignore->levels[ignore->count - 1].path_len == path_len)
-		level_done(&ignore->levels[--ignore->count]);
+	struct level *level;
+
+	if (ignore->count == 0 || ignore->levels[ignore->count - 1].path_len != path_len)
+		return;
+	level = &ignore->levels[--ignore->count];
+	ignore->repositories -= level->repository;
+	level_done(level);
 }
 
 int gitignore_enter_above(struct gitignore *ignore, int root_fd, struct text path)
@@ -341,6 +355,14 @@ static int rules_verdict(
 	return -1;
 }
 
+/* What follows @level's directory in @path. */
+static struct text below_level(const struct level *level, struct text path)
+{
+	size_t at = level->path_len ? level->path_len + 1 : 0;
+
+	return (struct text){path.data + at, path.len - at};
+}
+
 bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool is_directory)
 {
 	const char *slash = memrchr(path.data, '/', path.len);
@@ -351,8 +373,7 @@ bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool i
 		return true;
 	for (size_t i = ignore->count; i-- > 0;) {
 		const struct level *level = &ignore->levels[i];
-		size_t at = level->path_len ? level->path_len + 1 : 0;
-		struct text below = {path.data + at, path.len - at};
+		struct text below = below_level(level, path);
 		int verdict = rules_verdict(&level->gitignore, below, base_name, is_directory);
 
 		if (verdict >= 0)
@@ -363,4 +384,35 @@ bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool i
 		}
 	}
 	return false;
+}
+
+static bool is_git_directory(struct text path)
+{
+	return text_equal(path, TEXT_LITERAL(".git")) ||
+	       (path.len > 4 && memcmp(path.data + path.len - 5, "/.git", 5) == 0);
+}
+
+int gitignore_tracks(struct gitignore *ignore, struct text path)
+{
+	for (size_t i = ignore->count; i-- > 0;) {
+		struct level *level = &ignore->levels[i];
+		_cleanup_close_ int git = -1;
+
+		if (!level->repository)
+			continue;
+		git = TAKE_FD(level->git);
+		if (git >= 0 && git_index_read(git, &level->index) < 0)
+			return -ENOMEM;
+		/* A hostile index may name what is in a `.git`, which git never tracks. */
+		return level->index && !is_git_directory(path) &&
+		       git_index_tracks(level->index, below_level(level, path));
+	}
+	return 0;
+}
+
+bool gitignore_in_repository(const struct gitignore *ignore, size_t path_len)
+{
+	const struct level *last = ignore->count > 0 ? &ignore->levels[ignore->count - 1] : NULL;
+
+	return last && last->path_len == path_len && last->repository;
 }

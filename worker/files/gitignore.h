@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * cloister-files: which files git would not list. The rules of the .gitignore files on the way from
- * the workspace's root (or from the repository that a file is in) down to the file, then those of
- * that repository's .git/info/exclude. The files are the workspace's, hence hostile: they are
- * opened without following links, only if regular, and only up to LIMIT_GITIGNORE_BYTES.
- * gitignore(5).
+ * cloister-files: which files git would not list, and which of those it tracks. The rules of the
+ * .gitignore files on the way from the workspace's root (or from the repository that a file is in)
+ * down to the file, then those of that repository's .git/info/exclude. The files are the
+ * workspace's, hence hostile: they are opened without following links, only if regular, and only up
+ * to LIMIT_GITIGNORE_BYTES. gitignore(5).
  *
  * Paths are relative to the workspace's root, without "."; the root itself is "".
  */
@@ -40,3 +40,15 @@ int gitignore_enter_above(struct gitignore *ignore, int root_fd, struct text pat
  * lies in one that is left out is so too.
  */
 bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool is_directory);
+
+/**
+ * Whether git shows @path, which is left out, all the same: it is tracked, or a directory that
+ * holds what is, as the index of the repository that it is in says. The index is read the first
+ * time that this is asked. Where `.git` is a file (worktrees, submodules), LIMIT_GIT_REPOSITORIES
+ * are entered, or the index is none that git_index.h takes: false. 0, 1 or -ENOMEM.
+ */
+int gitignore_tracks(struct gitignore *ignore, struct text path);
+
+/** Whether the directory entered last, of @path_len, is a repository: what was left out above it
+ * does not matter in it. */
+bool gitignore_in_repository(const struct gitignore *ignore, size_t path_len);

@@ -36,6 +36,7 @@ struct level {
 	size_t names_len; /* of names, before this level's */
 	size_t first;     /* of its entries */
 	size_t next;      /* entry to visit */
+	bool left_out;    /* git ignores the directory: only what is tracked is visited */
 };
 
 struct walker {
@@ -180,7 +181,7 @@ static void park_level(struct walker *walker)
  * Enters @fd, which it owns from now on (the first level's stays the caller's), at the first
  * @path_len bytes of path.
  */
-static int push_level(struct walker *walker, int fd, size_t path_len)
+static int push_level(struct walker *walker, int fd, size_t path_len, bool left_out)
 {
 	struct level *level;
 	int r = array_reserve(
@@ -201,9 +202,13 @@ static int push_level(struct walker *walker, int fd, size_t path_len)
 		.first = walker->count,
 		.next = walker->count,
 	};
+	level->left_out = left_out;
 	r = read_directory(walker, fd);
-	if (r == 0 && walker->ignore && walker->has_rules)
+	if (r == 0 && walker->ignore && walker->has_rules) {
 		r = gitignore_enter(walker->ignore, fd, path_len);
+		if (r == 0 && gitignore_in_repository(walker->ignore, path_len))
+			level->left_out = false;
+	}
 	return r;
 }
 
@@ -284,16 +289,30 @@ static bool set_path(
 }
 
 /* Enters the directory @name, if that is possible. */
-static int descend(struct walker *walker, int dirfd, const char *name, size_t path_len)
+static int descend(
+	struct walker *walker, int dirfd, const char *name, size_t path_len, bool left_out)
 {
 	int fd = openat(dirfd, name, O_RDONLY | DIRECTORY_FLAGS);
 
 	if (fd >= 0)
-		return push_level(walker, fd, path_len);
+		return push_level(walker, fd, path_len, left_out);
 	if (is_our_fault(errno))
 		return -errno;
 	walker->end.unreadable++;
 	return 0;
+}
+
+/*
+ * Whether @entry of @level is visited, and in *@ret_left_out whether it is so only because git
+ * tracks it or something in it: 0, 1 or -ENOMEM.
+ */
+static int judge_entry(struct walker *walker, const struct level *level,
+	const struct walk_entry *entry, bool *ret_left_out)
+{
+	*ret_left_out =
+		walker->ignore && (level->left_out || gitignore_excludes(walker->ignore,
+							      entry->path, entry->type == DT_DIR));
+	return *ret_left_out ? gitignore_tracks(walker->ignore, entry->path) : 1;
 }
 
 /* Visits the next entry of the deepest level. */
@@ -304,6 +323,7 @@ static int visit_next(struct walker *walker)
 	const char *name = walker->names + entry->name;
 	struct walk_entry visited = {.name = name, .type = entry->type};
 	size_t path_len;
+	bool left_out;
 	int r;
 
 	if (level->fd < 0) {
@@ -329,13 +349,13 @@ static int visit_next(struct walker *walker)
 			return 0; /* gone meanwhile */
 		visited.type = (unsigned char)IFTODT(st.st_mode);
 	}
-	if (walker->ignore &&
-		gitignore_excludes(walker->ignore, visited.path, visited.type == DT_DIR))
-		return 0;
+	r = judge_entry(walker, level, &visited, &left_out);
+	if (r <= 0)
+		return r;
 	r = walker->walk->visit(&visited, walker->walk->context);
 	if (r != 0 || visited.type != DT_DIR || !walker->walk->recursive)
 		return r;
-	return descend(walker, level->fd, name, path_len);
+	return descend(walker, level->fd, name, path_len, left_out);
 }
 
 static int walk_from(struct walker *walker, int fd, struct text path)
@@ -353,7 +373,7 @@ static int walk_from(struct walker *walker, int fd, struct text path)
 		r = gitignore_enter_above(walker->ignore, walker->walk->root_fd, path);
 	}
 	if (r == 0)
-		r = push_level(walker, fd, path.len);
+		r = push_level(walker, fd, path.len, false);
 	while (r == 0 && walker->depth > 0) {
 		if (walker->levels[walker->depth - 1].next < walker->count)
 			r = visit_next(walker);

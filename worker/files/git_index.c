@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/files/git_index.h"
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#define HEADER_BYTES 12
+#define STAT_BYTES   40 /* of an entry, before its object's name */
+#define SHA1_BYTES   20
+#define SHA256_BYTES 32
+
+#define FLAG_EXTENDED 0x4000
+#define NAME_MASK     0x0fff /* the name's length; what does not fit is this */
+
+struct git_index {
+	char *names; /* NUL-terminated, one after the other, in byte order */
+	size_t len, size;
+	uint32_t *at; /* where in names each begins */
+	size_t count, at_size;
+};
+
+void git_index_free(struct git_index *index)
+{
+	if (!index)
+		return;
+	free(index->names);
+	free(index->at);
+	free(index);
+}
+
+static void free_index(struct git_index **index)
+{
+	git_index_free(*index);
+}
+
+/* What is still to be read. */
+struct reader {
+	struct text rest;
+	uint32_t version;
+	size_t hash_bytes;
+};
+
+/* The next @len bytes, or NULL. */
+static const char *take(struct reader *reader, size_t len)
+{
+	const char *taken = reader->rest.data;
+
+	if (reader->rest.len < len)
+		return NULL;
+	reader->rest.data += len;
+	reader->rest.len -= len;
+	return taken;
+}
+
+static bool take_u32(struct reader *reader, uint32_t *ret)
+{
+	const char *bytes = take(reader, sizeof(*ret));
+
+	if (!bytes)
+		return false;
+	memcpy(ret, bytes, sizeof(*ret));
+	*ret = be32toh(*ret);
+	return true;
+}
+
+static bool take_u16(struct reader *reader, uint16_t *ret)
+{
+	const char *bytes = take(reader, sizeof(*ret));
+
+	if (!bytes)
+		return false;
+	memcpy(ret, bytes, sizeof(*ret));
+	*ret = be16toh(*ret);
+	return true;
+}
+
+/* A number of version 4: seven bits a byte, each further byte counting from where the last ended.
+ */
+static bool take_number(struct reader *reader, size_t *ret)
+{
+	size_t number = 0;
+	const char *byte;
+
+	do {
+		byte = take(reader, 1);
+		if (!byte || number > LIMIT_PATH_BYTES)
+			return false;
+		number = (number << 7) + (*byte & 0x7f) + (*byte & 0x80 ? 1 : 0);
+	} while (*byte & 0x80);
+	*ret = number;
+	return true;
+}
+
+static const char *last_name(const struct git_index *index)
+{
+	return index->count > 0 ? index->names + index->at[index->count - 1] : "";
+}
+
+/* Adds the name of which @kept bytes are the last one's and @tail is the rest. 0 or -errno. */
+static int add_name(struct git_index *index, size_t kept, struct text tail)
+{
+	size_t len = kept + tail.len, start = index->len;
+	int r;
+
+	if (len == 0 || len > LIMIT_PATH_BYTES || start + len + 1 > LIMIT_GIT_INDEX_BYTES)
+		return -ENOTSUP;
+	r = array_reserve(&index->names, &index->size, start + len + 1, 1);
+	if (r == 0)
+		r = array_reserve(
+			&index->at, &index->at_size, index->count + 1, sizeof(*index->at));
+	if (r < 0)
+		return r;
+	if (kept > 0)
+		memcpy(index->names + start, last_name(index), kept);
+	memcpy(index->names + start + kept, tail.data, tail.len);
+	index->names[start + len] = '\0';
+	/* In order, or there would be nothing to find by halving. Stages share a name. */
+	if (index->count > 0 && strcmp(last_name(index), index->names + start) > 0)
+		return -ENOTSUP;
+	index->at[index->count++] = (uint32_t)start;
+	index->len = start + len + 1;
+	return 0;
+}
+
+/* The name of an entry that began at @entry and says that it has @said bytes. 0 or -errno. */
+static int read_name(struct reader *reader, struct git_index *index, const char *entry, size_t said)
+{
+	size_t kept = 0, dropped, used, end;
+	struct text tail = reader->rest;
+
+	if (reader->version == 4) {
+		if (!take_number(reader, &dropped) || dropped > strlen(last_name(index)))
+			return -ENOTSUP;
+		kept = strlen(last_name(index)) - dropped;
+		tail = reader->rest;
+	}
+	tail.len = strnlen(tail.data, tail.len);
+	/* One to eight NULs, so that the next entry is aligned; in version 4 just one. */
+	used = (size_t)(tail.data - entry) + tail.len;
+	end = reader->version == 4 ? used + 1 : (used + 8) & ~(size_t)7;
+	if (!take(reader, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
+		(said < NAME_MASK && said != kept + tail.len))
+		return -ENOTSUP;
+	return add_name(index, kept, tail);
+}
+
+static int read_entry(struct reader *reader, struct git_index *index)
+{
+	const char *entry = take(reader, STAT_BYTES + reader->hash_bytes);
+	uint16_t flags, more;
+
+	if (!entry || !take_u16(reader, &flags))
+		return -ENOTSUP;
+	if (flags & FLAG_EXTENDED && (reader->version < 3 || !take_u16(reader, &more)))
+		return -ENOTSUP;
+	return read_name(reader, index, entry, flags & NAME_MASK);
+}
+
+/* As git_index_parse, with names of objects of @hash_bytes. */
+static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_index)
+{
+	_cleanup_(free_index) struct git_index *index = calloc(1, sizeof(*index));
+	struct reader reader = {.rest = bytes, .hash_bytes = hash_bytes};
+	const char *signature = take(&reader, 4);
+	uint32_t count;
+
+	if (!index)
+		return -ENOMEM;
+	if (!signature || memcmp(signature, "DIRC", 4) != 0 ||
+		!take_u32(&reader, &reader.version) || reader.version < 2 || reader.version > 4 ||
+		!take_u32(&reader, &count))
+		return -ENOTSUP;
+	for (uint32_t i = 0; i < count; i++) {
+		int r = read_entry(&reader, index);
+
+		if (r < 0)
+			return r;
+	}
+	if (reader.rest.len < hash_bytes)
+		return -ENOTSUP;
+	/* What is not in a shared index is not all: a split one says less than it tracks. */
+	if (reader.rest.len >= 4 + hash_bytes && memcmp(reader.rest.data, "link", 4) == 0)
+		return -ENOTSUP;
+	*ret_index = TAKE_PTR(index);
+	return 0;
+}
+
+int git_index_parse(struct text bytes, struct git_index **ret_index)
+{
+	int r = parse(bytes, SHA1_BYTES, ret_index);
+
+	return r == -ENOTSUP ? parse(bytes, SHA256_BYTES, ret_index) : r;
+}
+
+int git_index_read(int git_dir, struct git_index **ret_index)
+{
+	_cleanup_close_ int fd =
+		openat(git_dir, "index", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	_cleanup_free_ char *bytes = NULL;
+	struct stat st;
+	size_t len = 0;
+	int r;
+
+	*ret_index = NULL;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES ||
+		(uint64_t)st.st_size > LIMIT_GIT_INDEX_BYTES)
+		return 0;
+	bytes = malloc((size_t)st.st_size);
+	if (!bytes)
+		return -ENOMEM;
+	while (len < (size_t)st.st_size) {
+		ssize_t n = read(fd, bytes + len, (size_t)st.st_size - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	r = git_index_parse((struct text){bytes, len}, ret_index);
+	return r == -ENOTSUP ? 0 : r;
+}
+
+/* As strcmp of @path and a slash with @name, or, if @name goes on behind that, 0. */
+static int compare_below(struct text path, const char *name)
+{
+	size_t len = strnlen(name, path.len);
+	int r = memcmp(path.data, name, len);
+
+	if (r != 0)
+		return r;
+	return len < path.len ? 1 : '/' - (unsigned char)name[len];
+}
+
+static int compare_name(struct text path, const char *name)
+{
+	size_t len = strnlen(name, path.len);
+	int r = memcmp(path.data, name, len);
+
+	if (r != 0)
+		return r;
+	return len < path.len ? 1 : -(name[len] != '\0');
+}
+
+static bool find(const struct git_index *index, struct text path,
+	int (*compare)(struct text path, const char *name))
+{
+	size_t low = 0, high = index->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int r = compare(path, index->names + index->at[middle]);
+
+		if (r == 0)
+			return true;
+		if (r < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return false;
+}
+
+bool git_index_tracks(const struct git_index *index, struct text path)
+{
+	return path.len > 0 &&
+	       (find(index, path, compare_name) || find(index, path, compare_below));
+}
