@@ -48,8 +48,9 @@
 #define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
 #define LIMIT_CONNECTIONS_PER_USER     128
-#define LIMIT_DESCRIPTORS_KEPT         64 /* of RLIMIT_NOFILE, for what is not a connection */
-#define LIMIT_RETRY_MIN_MS             50 /* retry_after_ms, whatever was measured */
+#define LIMIT_DESCRIPTORS_KEPT         64  /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_DESCRIPTORS_MIN          256 /* of RLIMIT_NOFILE; commands have a quarter of it */
+#define LIMIT_RETRY_MIN_MS             50  /* retry_after_ms, whatever was measured */
 #define LIMIT_RETRY_MAX_MS             60000
 #define LIMIT_COMMANDS                 256 /* running at once, of all tenants */
 #define LIMIT_COMMANDS_MAX             4096

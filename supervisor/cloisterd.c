@@ -387,10 +387,13 @@ static void lock_down(struct daemon *daemon)
 /* Everything that needs what lock-down takes away. */
 static void start(struct daemon *daemon)
 {
+	const char *message = NULL;
 	int r;
 
 	tzset(); /* reads a file, which the log would do later */
 	startup_raise_limits();
+	if (startup_check_file_limit(&message) < 0)
+		die_with(message);
 	startup_keep_memory();
 	peer_auth_init();
 	settle_config(daemon);

@@ -119,6 +119,21 @@ void startup_raise_limits(void)
 	}
 }
 
+int startup_check_file_limit(const char **ret_message)
+{
+	static char message[192];
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= LIMIT_DESCRIPTORS_MIN)
+		return 0;
+	snprintf(message, sizeof(message),
+		"the limit of open files is %llu, and cloister needs %d at least: raise it with "
+		"ulimit -n, or LimitNOFILE= where a unit starts it",
+		(unsigned long long)limit.rlim_cur, LIMIT_DESCRIPTORS_MIN);
+	*ret_message = message;
+	return -EMFILE;
+}
+
 void startup_come_first(void)
 {
 	/* Without CAP_SYS_ADMIN the kernel takes ten a second, of the whole host. */

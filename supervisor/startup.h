@@ -33,6 +33,10 @@ void startup_close_inherited(unsigned keep);
  */
 void startup_raise_limits(void);
 
+/** Once it is raised: 0, or -EMFILE and a sentence in @ret_message, static storage, where
+ * RLIMIT_NOFILE is less than LIMIT_DESCRIPTORS_MIN. */
+int startup_check_file_limit(const char **ret_message);
+
 /**
  * Before root is left, if it is root: calls pass through cloisterd and files processes, which come
  * before what commands compute where cloisterd has the right to that (CAP_SYS_NICE, RLIMIT_NICE):

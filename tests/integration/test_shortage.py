@@ -3,6 +3,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -47,6 +48,27 @@ def check_works(daemon, client):
 
 def check_busy(error):
     assert error["code"] == "BUSY" and error["retry_after_ms"] >= 50, error
+
+
+@pytest.mark.parametrize("limit", [16, 64, 255])
+def test_too_few_descriptors_to_start(area, limit):
+    directory = area.new_directory()
+    words = ["cloisterd", "--agent-socket", str(directory / "s"), "--state-dir", str(directory / "state")]
+    with area.start(words, stderr=subprocess.PIPE, text=True,
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))) as process:
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert f"the limit of open files is {limit}, and cloister needs 256 at least: raise it with ulimit -n, or LimitNOFILE=" in said
+
+
+def test_just_enough_descriptors_to_start(start_daemon):
+    daemon = start_daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+    client = daemon.connect()
+    daemon.new_workspace(client)
+    check_works(daemon, client)
 
 
 def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
