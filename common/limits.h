@@ -49,6 +49,8 @@
 #define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
 #define LIMIT_CONNECTIONS_PER_USER     128
 #define LIMIT_DESCRIPTORS_KEPT         64  /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_OOM_SCORE_COMMANDS       500 /* added to oom_score_adj: workers and commands */
+#define LIMIT_OOM_SCORE_FILES          250 /* files processes, which come after those */
 #define LIMIT_DESCRIPTORS_MIN          256 /* of RLIMIT_NOFILE; commands have a quarter of it */
 #define LIMIT_RETRY_MIN_MS             50  /* retry_after_ms, whatever was measured */
 #define LIMIT_RETRY_MAX_MS             60000

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/setup.h"
 
+#include "common/cleanup.h"
+#include "common/limits.h"
 #include "common/wire_spawner.h"
 #include "worker/confine.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/oom.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 int setup_run(const struct setup_step *steps, size_t n_steps, void *context, const char **ret_step)
 {
@@ -42,6 +50,34 @@ int setup_empty_bounding_set(void *context)
 {
 	(void)context;
 	return confine_empty_bounding_set();
+}
+
+/* Raised by @by above what it was started with, as far as that goes. proc_pid_oom_score_adj(5) */
+static int raise_oom_score(int by)
+{
+	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char text[16] = "";
+	int score;
+
+	/* A container's /proc may be read-only. */
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return 0;
+	score = (int)strtol(text, NULL, 10) + by;
+	snprintf(text, sizeof(text), "%d", score < OOM_SCORE_ADJ_MAX ? score : OOM_SCORE_ADJ_MAX);
+	(void)!write(fd, text, strlen(text));
+	return 0;
+}
+
+int setup_die_first(void *context)
+{
+	(void)context;
+	return raise_oom_score(LIMIT_OOM_SCORE_COMMANDS);
+}
+
+int setup_die_early(void *context)
+{
+	(void)context;
+	return raise_oom_score(LIMIT_OOM_SCORE_FILES);
 }
 
 int setup_private_mounts(void *context)

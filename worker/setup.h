@@ -34,6 +34,11 @@ int setup_non_dumpable(void *context);
 int setup_empty_bounding_set(void *context);
 /** No mount event goes out of this namespace or comes in. mount_namespaces(7) */
 int setup_private_mounts(void *context);
+/** When the host's memory runs out the kernel is to choose it, with whatever it starts, before its
+ * peers (commands with their worker first, files processes next) and before cloisterd. Best effort:
+ * the same processes may take it back. proc_pid_oom_score_adj(5) */
+int setup_die_first(void *context);
+int setup_die_early(void *context);
 
 /** Reports a failed step on @channel as a message of @type, written at once. Best effort: a peer
  * may be gone. */

@@ -112,6 +112,11 @@ def test_calls_that_nobody_knows_do_not_exist(cell):
     assert probe(cell, "for number in (500, 511, 600, 1 << 20): print(call(number))") == ["ENOSYS"] * 4
 
 
+def test_memory_that_nobody_may_look_at_does_not_exist(cell):
+    """memfd_secret(2): neither the host's root nor a memory limit's accounts see into it."""
+    assert probe(cell, "for flags in (0, os.O_CLOEXEC, 1 << 32): print(call(447, flags))") == ["ENOSYS"] * 3
+
+
 def test_new_namespaces(cell):
     """Asked for by clone, also with what the worker's own calls have but for their secret; clone3 is not there."""
     clone = 56 if X86 else 220

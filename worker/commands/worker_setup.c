@@ -228,6 +228,7 @@ static int install_filter(void *context)
 static const struct setup_step first_steps[] = {
 	{"die with the spawner", setup_die_with_parent},
 	{"check that cloisterd is alive", check_cloisterd_alive},
+	{"be killed first when memory runs out", setup_die_first},
 	{"make mounts private", setup_private_mounts},
 	{"raise the loopback interface", raise_loopback},
 	{"set the host name", set_host_name},

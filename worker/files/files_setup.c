@@ -122,6 +122,7 @@ int files_setup_ahead(struct root *root, const char **ret_step)
 	static const struct setup_step steps[] = {
 		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
+		{"be killed early when memory runs out", setup_die_early},
 		{"make mounts private", setup_private_mounts},
 		{"open a proc of its own", open_own_proc},
 		{"ask for short slices of the CPU", ask_for_short_slices},
