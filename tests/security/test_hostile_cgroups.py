@@ -172,7 +172,7 @@ def test_nested_groups_go_with_their_workspace(start, delegation):
     with acting_as(delegation.account.uid, delegation.account.gid):
         for name in ("cgroup.max.depth", "cgroup.max.descendants"):
             (group / name).write_text("max")
-        nest(group / "cell")
+        nest(group / "cell", 200)  # more than goes in one attempt
         nest(group)
     client.call("workspace.close", {"workspace": "taken"})
     assert procfs.eventually(lambda: delegation.groups() == ["supervisor"])

@@ -20,6 +20,7 @@
 
 #define CPU_PERIOD_US     100000 /* cpu.max */
 #define REMOVE_WAIT_MS    20
+#define TIDY_MS           1000 /* between attempts at what was not gone after that */
 #define LEFT_OVER_WAIT_MS 1000 /* all of them together */
 
 struct cell_cgroup {
@@ -183,22 +184,31 @@ static bool is_used(const struct cell_cgroup *cgroup)
 	return cgroup->pids[0] != 0 || cgroup->pids[1] != 0;
 }
 
-/* What the kernel had not let go of when its cell ended. */
-static void forget_ended(struct cell_cgroups *all)
-{
-	struct cell_cgroup *cgroup = LIST_FIRST(&all->list), *next;
-
-	for (; cgroup; cgroup = next) {
-		next = LIST_NEXT(cgroup, entry);
-		if (!is_used(cgroup))
-			(void)forget(cgroup, all, 0);
-	}
-}
-
 static void forget_unused(struct cell_cgroup *cgroup, struct cell_cgroups *all)
 {
-	if (!is_used(cgroup))
-		(void)forget(cgroup, all, monotonic_ms() + REMOVE_WAIT_MS);
+	if (is_used(cgroup) || forget(cgroup, all, monotonic_ms() + REMOVE_WAIT_MS))
+		return;
+	all->n_ended++;
+	all->tidy_at = monotonic_ms() + TIDY_MS;
+}
+
+int cell_cgroups_tidy(struct cell_cgroups *all)
+{
+	struct cell_cgroup *cgroup, *next;
+	uint64_t deadline;
+
+	if (all->n_ended == 0)
+		return -1;
+	if (monotonic_left_ms(all->tidy_at) > 0)
+		return monotonic_left_ms(all->tidy_at);
+	deadline = monotonic_ms() + REMOVE_WAIT_MS;
+	for (cgroup = LIST_FIRST(&all->list); cgroup; cgroup = next) {
+		next = LIST_NEXT(cgroup, entry);
+		if (!is_used(cgroup) && forget(cgroup, all, deadline))
+			all->n_ended--;
+	}
+	all->tidy_at = monotonic_ms() + TIDY_MS;
+	return all->n_ended > 0 ? TIDY_MS : -1;
 }
 
 int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
@@ -210,7 +220,6 @@ int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
 	*ret = NULL;
 	if (all->root < 0)
 		return 0;
-	forget_ended(all);
 	cgroup = malloc(sizeof(*cgroup));
 	if (!cgroup)
 		return -ENOMEM;

@@ -20,6 +20,8 @@ struct cell_cgroups {
 	int root;             /* the delegated directory; -1: there is none */
 	unsigned controllers; /* CGROUP_*: available below it */
 	LIST_HEAD(, cell_cgroup) list;
+	size_t n_ended;   /* of them: without processes, and not gone yet */
+	uint64_t tidy_at; /* monotonic.h: when the next attempt at those is due */
 };
 
 /** Begins with the delegated directory @root, taken; -1: there is none. */
@@ -64,6 +66,10 @@ void cell_cgroups_replace(struct cell_cgroups *all, pid_t pid, pid_t by);
 
 /** @pid has been reaped: the group in which it was the last is removed. */
 void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid);
+
+/** Tries again, if it is time, to remove what was not gone when its cell ended. In how many
+ * milliseconds it wants to be called again; -1: there is nothing. */
+int cell_cgroups_tidy(struct cell_cgroups *all);
 
 /** The spawner ends: removes what there still is, killing what is in it. */
 void cell_cgroups_done(struct cell_cgroups *all);

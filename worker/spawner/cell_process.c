@@ -231,7 +231,7 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *ret_report)
 {
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
-	struct child_report message;
+	struct child_report message = {0};
 	int pipe_fds[2], r;
 	long pid;
 
@@ -275,10 +275,11 @@ static int begin_files(struct cell *cell, int go)
 	long pid;
 
 	r = report_pipe(&report, &report_write);
-	if (r == 0)
-		r = cell_start_new(cell->maker->starts, &start);
 	if (r < 0)
 		return r;
+	start = cell_start_new(cell->maker->starts);
+	if (!start)
+		return -EAGAIN;
 	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
 	if (pid < 0) {
 		r = -errno;
@@ -331,7 +332,7 @@ int cell_start_both(struct cell *cell)
 {
 	uint64_t deadline = monotonic_ms() + LIMIT_CELL_START_MS;
 	_cleanup_close_ int report = -1, go = -1;
-	struct child_report message;
+	struct child_report message = {0};
 	int files, r = start_worker(cell, deadline, &go, &report);
 
 	if (r < 0)

@@ -30,24 +30,21 @@ int cell_starts_init(struct cell_starts *starts)
 	return 0;
 }
 
-int cell_start_new(struct cell_starts *starts, struct cell_start **ret)
+struct cell_start *cell_start_new(struct cell_starts *starts)
 {
 	struct cell_start *start;
 	size_t i = 0;
 
 	while (i < LIMIT_FILES_STARTS && starts->numbers[i] != FREE)
 		i++;
-	if (i == LIMIT_FILES_STARTS)
-		return -EAGAIN;
-	start = calloc(1, sizeof(*start));
+	start = i < LIMIT_FILES_STARTS ? calloc(1, sizeof(*start)) : NULL;
 	if (!start)
-		return -ENOMEM;
+		return NULL;
 	starts->numbers[i] = 0;
 	*start = (struct cell_start){.files = &starts->numbers[i],
 		.report = -1,
 		.deadline = monotonic_ms() + LIMIT_FILES_START_MS};
-	*ret = start;
-	return 0;
+	return start;
 }
 
 void cell_start_drop(struct cell_start *start)
@@ -67,7 +64,7 @@ void cell_starts_add(struct cell_starts *starts, struct cell_start *start, pid_t
 
 int cell_start_hear(struct cell_start *start, int go)
 {
-	struct child_report report;
+	struct child_report report = {0};
 	int r = child_report_receive(start->report, start->deadline, &report);
 
 	if (r < 0)

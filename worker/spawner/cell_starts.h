@@ -34,8 +34,8 @@ struct cell_starts {
 int cell_starts_init(struct cell_starts *starts);
 
 /** A start whose helper is yet to be made, to be added with cell_starts_add or given up with
- * cell_start_drop. 0, -EAGAIN: there are too many, or -ENOMEM. */
-int cell_start_new(struct cell_starts *starts, struct cell_start **ret);
+ * cell_start_drop. NULL: there are too many, or there is no memory. */
+struct cell_start *cell_start_new(struct cell_starts *starts);
 void cell_start_drop(struct cell_start *start);
 
 /** Its helper @helper is made, and @report, taken, is where it will be heard from. */

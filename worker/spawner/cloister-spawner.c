@@ -401,8 +401,8 @@ static void be_as_others(void)
 #define POLLED (2 + LIMIT_FILES_STARTS + LIMIT_LOOKERS)
 
 /* What there is to be heard: cloisterd, the children's ends, the starts that go on, and lookers. */
-static nfds_t watch(const struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED],
-	int *ret_timeout_ms)
+static nfds_t watch(
+	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
 	const struct cell_start *start;
 	int look_ms;
@@ -410,7 +410,7 @@ static nfds_t watch(const struct spawner *spawner, int signal_fd, struct pollfd 
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
 	poll_fds[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
-	*ret_timeout_ms = -1;
+	*ret_timeout_ms = cell_cgroups_tidy(&spawner->cgroups);
 	LIST_FOREACH (start, &spawner->starts.list, entry) {
 		int left = monotonic_left_ms(start->deadline);
 
