@@ -200,7 +200,8 @@
 #define LIMIT_GITIGNORE_BYTES   (1 * MIB) /* of one ignore file; a larger one is not read */
 #define LIMIT_GIT_INDEX_BYTES \
 	(32 * MIB) /* of an index, and of the names in it; a larger one is not read */
-#define LIMIT_GIT_REPOSITORIES       16         /* within each other, whose index is looked at */
+#define LIMIT_GIT_REPOSITORIES       4          /* within each other, whose index is looked at */
+#define LIMIT_GITIGNORE_HELD_BYTES   (64 * MIB) /* of all that a walk is in, with their rules */
 #define LIMIT_WALK_PATH_BYTES        (56 * KIB) /* with a link's target it fits one frame */
 #define LIMIT_WALK_OPEN_LEVELS       256        /* directory descriptors that a walk holds */
 #define LIMIT_WALK_NAMES_BYTES       (64 * MIB) /* names that a walk holds in memory */

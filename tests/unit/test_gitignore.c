@@ -550,6 +550,42 @@ static void test_hostile_files(void **state)
 	scratch_done(&scratch);
 }
 
+/* However many directories have large ones, the rules of one walk take a bounded room, which is
+ * free again when it leaves them. */
+static void test_many_large_files(void **state)
+{
+	struct scratch scratch = scratch_new();
+	char *rules = malloc(LIMIT_GITIGNORE_BYTES);
+	char path[512] = "";
+
+	(void)state;
+	for (size_t i = 0; i < LIMIT_GITIGNORE_BYTES; i += 2)
+		memcpy(rules + i, i == 0 ? "x\n" : "y\n", 2);
+	for (size_t i = 0; i < 6; i++) {
+		strcat(path, "d/");
+		snprintf(path + strlen(path), 32, ".gitignore");
+		scratch_write(&scratch, path, rules, LIMIT_GITIGNORE_BYTES);
+		path[strlen(path) - strlen(".gitignore")] = '\0';
+	}
+	scratch_text(&scratch, "d/x", "");
+	scratch_text(&scratch, "d/d/d/d/d/z", "");
+	scratch_text(&scratch, "d/d/d/d/d/d/a", "");
+	scratch_text(&scratch, "e/.gitignore", "x\n");
+	scratch_text(&scratch, "e/x", "");
+	/* The innermost alone would leave this out, and is not read any more. */
+	snprintf(path, sizeof(path), "d/d/d/d/d/d/.gitignore");
+	memset(rules, '\n', LIMIT_GITIGNORE_BYTES);
+	memcpy(rules, "a", 1);
+	scratch_write(&scratch, path, rules, LIMIT_GITIGNORE_BYTES);
+	free(rules);
+	assert_visits(&scratch, ".",
+		"d\nd/.gitignore\nd/d\nd/d/.gitignore\nd/d/d\nd/d/d/.gitignore\nd/d/d/d\n"
+		"d/d/d/d/.gitignore\nd/d/d/d/d\nd/d/d/d/d/.gitignore\nd/d/d/d/d/d\n"
+		"d/d/d/d/d/d/.gitignore\nd/d/d/d/d/d/a\nd/d/d/d/d/z\ne\ne/.gitignore\n");
+	assert_visits(&scratch, "d/d/d/d/d/d", "d/d/d/d/d/d/.gitignore\nd/d/d/d/d/d/a\n");
+	scratch_done(&scratch);
+}
+
 #define HASH "####################"
 #define STAT "........................................"
 
@@ -641,6 +677,7 @@ int main(void)
 		cmocka_unit_test(test_nested_repository),
 		cmocka_unit_test(test_hostile_files),
 		cmocka_unit_test(test_hostile_index),
+		cmocka_unit_test(test_many_large_files),
 		cmocka_unit_test(test_index_names_git),
 		cmocka_unit_test(test_against_git),
 		cmocka_unit_test(test_tracked_against_git),

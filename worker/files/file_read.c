@@ -320,7 +320,9 @@ static void send_file(const struct file *file, bool probe, struct line_scan *sca
 				file->size > scan->consumed ? file->size : scan->consumed);
 		if (r < 0)
 			return;
-		if (len < sizeof(buffer) || scan->consumed == file->size) {
+		/* What is added while it is read, faster than that, is not followed without end. */
+		if (len < sizeof(buffer) || scan->consumed == file->size ||
+			scan->consumed > file->size + LIMIT_COUNT_BYTES) {
 			end_text(scan->reply, file, scan, true);
 			return;
 		}

@@ -162,6 +162,18 @@ static int read_entry(struct reader *reader, struct git_index *index)
 	return read_name(reader, index, entry, flags & NAME_MASK);
 }
 
+/* Gives back what the arrays have more than they hold. */
+static void shrink(struct git_index *index)
+{
+	char *names = realloc(index->names, index->len + 1);
+	uint32_t *at = reallocarray(index->at, index->count + 1, sizeof(*at));
+
+	if (names)
+		index->names = names;
+	if (at)
+		index->at = at;
+}
+
 /* As git_index_parse, with names of objects of @hash_bytes. */
 static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_index)
 {
@@ -187,6 +199,7 @@ static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_in
 	/* What is not in a shared index is not all: a split one says less than it tracks. */
 	if (reader.rest.len >= 4 + hash_bytes && memcmp(reader.rest.data, "link", 4) == 0)
 		return -ENOTSUP;
+	shrink(index);
 	*ret_index = TAKE_PTR(index);
 	return 0;
 }

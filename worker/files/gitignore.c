@@ -32,6 +32,7 @@ struct rules {
 	char *bytes; /* of the file; the rules' texts are in it */
 	struct rule *rule;
 	size_t count;
+	size_t held; /* bytes of memory */
 };
 
 /* A directory that has rules or is a repository. Others have none of these. */
@@ -48,6 +49,7 @@ struct gitignore {
 	struct level *levels;
 	size_t count, size;
 	size_t repositories;
+	size_t held; /* by the rules of all levels */
 };
 
 struct gitignore *gitignore_new(void)
@@ -203,8 +205,8 @@ static bool parse_rule(struct text line, struct rule *ret_rule)
 	return true;
 }
 
-/* Reads @name in @dirfd. 0 or -ENOMEM. */
-static int read_rules(int dirfd, const char *name, struct rules *ret_rules)
+/* Reads @name in @dirfd, unless its rules take more than @room bytes. 0 or -ENOMEM. */
+static int read_rules(int dirfd, const char *name, size_t room, struct rules *ret_rules)
 {
 	_cleanup_(rules_done) struct rules rules = {0};
 	size_t len = 0, lines = 1;
@@ -214,6 +216,9 @@ static int read_rules(int dirfd, const char *name, struct rules *ret_rules)
 		return r;
 	for (size_t i = 0; i < len; i++)
 		lines += rules.bytes[i] == '\n';
+	rules.held = len + lines * sizeof(*rules.rule);
+	if (rules.held > room)
+		return 0;
 	rules.rule = calloc(lines, sizeof(*rules.rule));
 	if (!rules.rule)
 		return -ENOMEM;
@@ -226,6 +231,7 @@ static int read_rules(int dirfd, const char *name, struct rules *ret_rules)
 		at += line_len + 1;
 	}
 	ret_rules->count = rules.count;
+	ret_rules->held = rules.held;
 	ret_rules->bytes = TAKE_PTR(rules.bytes);
 	ret_rules->rule = TAKE_PTR(rules.rule);
 	return 0;
@@ -235,7 +241,7 @@ static int read_rules(int dirfd, const char *name, struct rules *ret_rules)
  * Whether @dirfd holds a `.git`; if so also reads its info/exclude. Each name is looked up in a
  * directory held.
  */
-static int read_repository(int dirfd, struct level *level)
+static int read_repository(int dirfd, size_t room, struct level *level)
 {
 	_cleanup_close_ int git = openat(dirfd, ".git", O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	_cleanup_close_ int info = -1;
@@ -245,17 +251,18 @@ static int read_repository(int dirfd, struct level *level)
 	level->repository = true;
 	info = openat(git, "info", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	level->git = TAKE_FD(git);
-	return info < 0 ? 0 : read_rules(info, "exclude", &level->exclude);
+	return info < 0 ? 0 : read_rules(info, "exclude", room, &level->exclude);
 }
 
 int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
 {
 	_cleanup_(level_done) struct level level = {.path_len = path_len, .git = -1};
+	size_t room = LIMIT_GITIGNORE_HELD_BYTES - ignore->held;
 	int r;
 
-	r = read_rules(dirfd, ".gitignore", &level.gitignore);
+	r = read_rules(dirfd, ".gitignore", room, &level.gitignore);
 	if (r == 0)
-		r = read_repository(dirfd, &level);
+		r = read_repository(dirfd, room - level.gitignore.held, &level);
 	if (r < 0)
 		return r;
 	if (level.gitignore.count == 0 && !level.repository)
@@ -271,6 +278,7 @@ int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
 	}
 	if (level.repository && ++ignore->repositories > LIMIT_GIT_REPOSITORIES)
 		close_fd(&level.git);
+	ignore->held += level.gitignore.held + level.exclude.held;
 	ignore->levels[ignore->count++] = level;
 	level = (struct level){.git = -1};
 	return 0;
@@ -284,6 +292,7 @@ void gitignore_leave(struct gitignore *ignore, size_t path_len)
 		return;
 	level = &ignore->levels[--ignore->count];
 	ignore->repositories -= level->repository;
+	ignore->held -= level->gitignore.held + level->exclude.held;
 	level_done(level);
 }
 

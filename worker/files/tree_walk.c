@@ -137,6 +137,13 @@ static int compare_entries(const void *a, const void *b, void *names)
 	return strcmp((const char *)names + left->name, (const char *)names + right->name);
 }
 
+/* Whether there is no room for one more name of any length. */
+static bool is_full(const struct walker *walker)
+{
+	return walker->names_len + LIMIT_NAME_BYTES + 1 + walker->count * sizeof(struct entry) >
+	       LIMIT_WALK_NAMES_BYTES;
+}
+
 /* Adds the entries of @fd, sorted. */
 static int read_directory(struct walker *walker, int fd)
 {
@@ -144,8 +151,14 @@ static int read_directory(struct walker *walker, int fd)
 
 	walker->has_rules = false;
 	for (;;) {
-		ssize_t len = getdents64(fd, walker->batch, sizeof(walker->batch));
+		ssize_t len;
 
+		/* Whoever adds names while they are read is not followed without end. */
+		if (is_full(walker)) {
+			walker->end.truncated = true;
+			break;
+		}
+		len = getdents64(fd, walker->batch, sizeof(walker->batch));
 		if (len < 0)
 			walker->end.unreadable++;
 		if (len <= 0)
