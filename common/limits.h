@@ -104,13 +104,13 @@
 #define LIMIT_COMMAND_MAX_MS    3600000 /* the longest that may be asked for */
 #define LIMIT_TERM_GRACE_MS     5000    /* from SIGTERM to SIGKILL */
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
-#define LIMIT_FILES_REPORT_MS   20000 /* from a file call's cancel to its end: a disk may be slow */
-#define LIMIT_WORKSPACE_OPEN_MS 10000 /* of its processes, once the spawner has started them */
-#define LIMIT_CELL_START_MS     5000  /* that the spawner waits for a new cell's two processes */
-#define LIMIT_FILES_START_MS    5000  /* likewise for a further files process */
-#define LIMIT_SPAWNER_SILENT_MS 20000 /* with something asked: it hangs, and everything ends */
-#define LIMIT_LOOK_UP_MS        5000  /* of a directory that becomes a workspace */
-#define LIMIT_LOOK_UP_SILENT_MS 100   /* after so long its file system may be one that hangs */
+#define LIMIT_FILES_REPORT_MS   5000    /* from a file call's cancel to its end */
+#define LIMIT_WORKSPACE_OPEN_MS 10000   /* of its processes, once the spawner has started them */
+#define LIMIT_CELL_START_MS     5000    /* that the spawner waits for a new cell's two processes */
+#define LIMIT_FILES_START_MS    5000    /* likewise for a further files process */
+#define LIMIT_SPAWNER_SILENT_MS 20000   /* with something asked: it hangs, and everything ends */
+#define LIMIT_LOOK_UP_MS        5000    /* of a directory that becomes a workspace */
+#define LIMIT_LOOK_UP_SILENT_MS 100     /* after so long its file system may be one that hangs */
 /* Before a cell or files process that died again is made again; it doubles from death to death. */
 #define LIMIT_REST_MIN_MS       20
 #define LIMIT_REST_MAX_MS       1000

@@ -45,6 +45,7 @@ struct call {
 	struct timespec started;
 	struct event *timer;         /* the deadline, then how long TOLD and KILLED may last */
 	struct event *idle_timer;    /* NULL: no idle_timeout_ms */
+	uint64_t told;               /* peer_said() when it was */
 	enum ended_by cause;         /* what it was told, or why it ended by itself */
 	struct call_result result;   /* a file call's */
 	struct command_io *io;       /* a command's */
@@ -211,6 +212,7 @@ static void tell_running(struct call *call)
 	if (is_command(call)) {
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->ticket.call,
 			(struct text){NULL, 0}, NULL, 0);
+		call->told = workspace_said(call->workspace, &call->ticket);
 		set_timer(call->timer, LIMIT_TERM_GRACE_MS);
 	} else {
 		workspace_send_files(
@@ -281,7 +283,9 @@ static void waited(struct call *call)
 static void grace_over(struct call *call)
 {
 	call->state = CALL_KILLED;
-	if (!is_command(call)) {
+	/* A worker that in all this time has not even read that it should end the command is
+	 * stopped, or hangs: it is not waited for again. */
+	if (!is_command(call) || !workspace_has_heard(call->workspace, &call->ticket, call->told)) {
 		workspace_abandon(call->workspace, &call->ticket);
 		return;
 	}

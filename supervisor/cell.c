@@ -443,6 +443,20 @@ void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint6
 		close(fds[i]);
 }
 
+uint64_t cell_said(const struct cell *cell, enum cell_process process)
+{
+	const struct peer *peer = cell->processes[process].peer;
+
+	return peer ? peer_said(peer) : 0;
+}
+
+bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said)
+{
+	struct peer *peer = cell->processes[process].peer;
+
+	return !peer || peer_has_heard(peer, said);
+}
+
 void cell_abandon(struct cell *cell, enum cell_process process)
 {
 	struct process *abandoned = &cell->processes[process];

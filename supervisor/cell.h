@@ -91,6 +91,10 @@ void cell_was_fruitful(struct cell *cell);
 void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
+/** As peer_said and peer_has_heard. One that is lost has nothing more to hear. */
+uint64_t cell_said(const struct cell *cell, enum cell_process process);
+bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said);
+
 /** @process does not do what it must: it is killed. Without the worker the whole cell is. */
 void cell_abandon(struct cell *cell, enum cell_process process);
 

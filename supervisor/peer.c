@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 
@@ -19,6 +21,7 @@ struct peer {
 	struct peer_owner owner;
 	struct channel channel;
 	int pidfd;
+	uint64_t heard; /* of what was sent: bytes that it has read, as far as was looked */
 	bool lost, gone;
 	struct loop_turn_task flush;
 	struct event *readable;
@@ -100,10 +103,35 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	loop_turn_end();
 }
 
+/* What a socket says is unread counts more than bytes: nothing is all that it is asked for. */
+static void look_how_much_is_heard(struct peer *peer)
+{
+	int unread;
+
+	if (ioctl(peer->channel.out, SIOCOUTQ, &unread) == 0 && unread == 0)
+		peer->heard = peer->channel.sent_bytes;
+}
+
+uint64_t peer_said(const struct peer *peer)
+{
+	return peer->channel.queued_bytes;
+}
+
+bool peer_has_heard(struct peer *peer, uint64_t said)
+{
+	if (peer->heard < said)
+		look_how_much_is_heard(peer);
+	return peer->heard >= said;
+}
+
 static void flush(void *context)
 {
 	struct peer *peer = context;
-	int r = channel_flush(&peer->channel);
+	int r;
+
+	/* Before there is more to be read: of a peer that always has something, this is when. */
+	look_how_much_is_heard(peer);
+	r = channel_flush(&peer->channel);
 
 	if (r == -EAGAIN)
 		event_add(peer->writable, NULL);

@@ -562,6 +562,17 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 	cell_send(workspace->cell, CELL_WORKER, type, call, payload, fds, n_fds);
 }
 
+uint64_t workspace_said(const struct workspace *workspace, const struct workspace_ticket *ticket)
+{
+	return cell_said(workspace->cell, slots[ticket->slot].process);
+}
+
+bool workspace_has_heard(
+	struct workspace *workspace, const struct workspace_ticket *ticket, uint64_t said)
+{
+	return cell_has_heard(workspace->cell, slots[ticket->slot].process, said);
+}
+
 void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket)
 {
 	cell_abandon(workspace->cell, slots[ticket->slot].process);

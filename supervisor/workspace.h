@@ -128,6 +128,11 @@ void workspace_send_files(
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
+/** As peer_said and peer_has_heard, of the process that has @ticket's call. */
+uint64_t workspace_said(const struct workspace *workspace, const struct workspace_ticket *ticket);
+bool workspace_has_heard(
+	struct workspace *workspace, const struct workspace_ticket *ticket, uint64_t said);
+
 /** The process that has @ticket's call does not do what it must and is killed: the files process
  * alone, or the worker and with it the cell. */
 void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket);
