@@ -26,6 +26,8 @@ struct cell_maker {
 	struct cell_spares *spares;
 	struct cell_starts *starts;
 	const struct policy *policy; /* NULL: user mode without a configuration */
+	int keyring_error; /* -errno: all would have the caller's session keyring, so there is none
+			    */
 };
 
 /**

@@ -87,6 +87,10 @@ static int act(const struct cell_maker *maker, const struct job *job, struct pla
 {
 	const struct spawner_open *request = &job->request;
 
+	if (maker->keyring_error < 0) {
+		*ret_step = "leave the caller's session keyring";
+		return maker->keyring_error;
+	}
 	switch (job->type) {
 	case SPAWNER_OPEN:
 		return cell_make(
@@ -489,6 +493,7 @@ int main(int argc, char **argv)
 	LIST_INIT(&spawner.spares);
 	spawner.maker.spares = &spawner.spares;
 	spawner.maker.policy = spawner.policy;
+	spawner.maker.keyring_error = spawner.setup.keyring_error;
 	spawner.maker.starts = &spawner.starts;
 	serve(&spawner, signal_fd);
 }

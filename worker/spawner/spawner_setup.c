@@ -35,15 +35,19 @@ static int check_cloisterd_alive(void *context)
  * possession is inherited. All below have the one that is made here: it holds nothing and allows
  * nobody anything. Keys count for their user, 200 of them, so no workspace makes one of its own.
  * keyrings(7)
+ *
+ * Where it may not, in some containers, cloisterd starts all the same and says why nothing can be
+ * opened.
  */
 static int leave_session_keyring(void *context)
 {
+	struct spawner_setup *setup = context;
 	long keyring = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 
-	(void)context;
 	if (keyring >= 0)
 		keyring = syscall(SYS_keyctl, KEYCTL_SETPERM, keyring, 0);
-	return keyring < 0 && errno != ENOSYS ? -errno : 0;
+	setup->keyring_error = keyring < 0 && errno != ENOSYS ? -errno : 0;
+	return 0;
 }
 
 static int enter_namespaces(void *context)

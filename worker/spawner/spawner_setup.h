@@ -10,7 +10,8 @@ struct spawner_setup {
 	struct channel *channel; /* to cloisterd */
 	uid_t uid;               /* the caller's own; in user mode mapped to itself */
 	gid_t gid;
-	bool system; /* mode: cloisterd, or newuidmap for it, writes the maps */
+	int keyring_error; /* -errno: the caller's session keyring could not be left */
+	bool system;       /* mode: cloisterd, or newuidmap for it, writes the maps */
 };
 
 /** Runs the spawner's ordered set-up. 0, or -errno with the failed step's name in @ret_step. */
