@@ -15,9 +15,11 @@
 static const struct budget {
 	const char *name;
 	uint64_t of_each;
-	const char *file; /* below /proc/sys */
-	const char *less; /* another: its number is kept for others */
-	int resource;     /* where there is no file */
+	const char *file;  /* below /proc/sys */
+	const char *less;  /* another: its number is kept for others */
+	int resource;      /* where there is no file */
+	bool zero_is_none; /* 0 in the file: no limit */
+	bool of_own_id; /* in user mode a workspace may have it all, and has it for others' loss */
 	const char *setting;
 } budgets[] = {
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
@@ -30,10 +32,15 @@ static const struct budget {
 		.setting = "LimitMSGQUEUE="},
 	{"terminals", LIMIT_TERMINALS, .file = "kernel/pty/max", .less = "kernel/pty/reserve",
 		.setting = "sysctl -w kernel.pty.max="},
+	/* Commands may enlarge their pipes, which are cloisterd's. In system mode others that they
+	 * make are their id's. */
+	{"pipe_pages", LIMIT_PIPE_PAGES, .file = "fs/pipe-user-pages-hard", .zero_is_none = true,
+		.of_own_id = true, .setting = "sysctl -w fs.pipe-user-pages-hard="},
 };
 
 static uint64_t found[ARRAY_SIZE(budgets)], kept[ARRAY_SIZE(budgets)];
 static uint64_t workspaces;
+static bool user_mode;
 static char remedy[768];
 
 /* A kernel without the file does not count that. */
@@ -70,9 +77,20 @@ static uint64_t count_workspaces(const struct config *config)
 	return count < LIMIT_WORKSPACES ? count : LIMIT_WORKSPACES;
 }
 
+static uint64_t of_each(size_t i)
+{
+	return budgets[i].of_own_id && user_mode ? SHARED_BUDGET_UNLIMITED : budgets[i].of_each;
+}
+
 static uint64_t enough_for(size_t i)
 {
-	return found[i] == SHARED_BUDGET_UNLIMITED ? found[i] : found[i] / budgets[i].of_each;
+	return found[i] == SHARED_BUDGET_UNLIMITED ? found[i] : found[i] / of_each(i);
+}
+
+/* What would be enough; 0 where only no limit is. */
+static uint64_t wanted(size_t i)
+{
+	return of_each(i) == SHARED_BUDGET_UNLIMITED ? 0 : workspaces * of_each(i) + kept[i];
 }
 
 static void write_remedy(void)
@@ -85,8 +103,7 @@ static void write_remedy(void)
 	for (size_t i = 0; i < ARRAY_SIZE(budgets) && len < sizeof(remedy); i++)
 		if (enough_for(i) < workspaces)
 			len += (size_t)snprintf(remedy + len, sizeof(remedy) - len,
-				" %s%" PRIu64 "%s", budgets[i].setting,
-				workspaces * budgets[i].of_each + kept[i],
+				" %s%" PRIu64 "%s", budgets[i].setting, wanted(i),
 				budgets[i].file ? ";" : " in cloisterd's unit;");
 	len = strlen(remedy);
 	if (len > 0 && remedy[len - 1] == ';')
@@ -96,11 +113,14 @@ static void write_remedy(void)
 void shared_budgets_read(const struct config *config)
 {
 	workspaces = count_workspaces(config);
+	user_mode = config->host.mode == CONFIG_MODE_USER;
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		const struct budget *budget = &budgets[i];
 
 		found[i] = budget->file ? read_number(budget->file, SHARED_BUDGET_UNLIMITED)
 					: read_limit(budget->resource);
+		if (budget->zero_is_none && found[i] == 0)
+			found[i] = SHARED_BUDGET_UNLIMITED;
 		kept[i] = budget->less ? read_number(budget->less, 0) : 0;
 		if (found[i] != SHARED_BUDGET_UNLIMITED)
 			found[i] -= kept[i] < found[i] ? kept[i] : found[i];
@@ -126,7 +146,7 @@ void shared_budgets_each(
 {
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		struct shared_budget_view view = {
-			budgets[i].name, budgets[i].of_each, found[i], enough_for(i)};
+			budgets[i].name, of_each(i), found[i], enough_for(i)};
 
 		each(context, &view);
 	}

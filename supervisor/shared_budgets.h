@@ -17,7 +17,7 @@ struct config;
 
 struct shared_budget_view {
 	const char *name;
-	uint64_t of_each;    /* what one workspace may have */
+	uint64_t of_each;    /* what one workspace may have, or SHARED_BUDGET_UNLIMITED */
 	uint64_t of_all;     /* what the user may have, or SHARED_BUDGET_UNLIMITED */
 	uint64_t enough_for; /* workspaces, or SHARED_BUDGET_UNLIMITED */
 };

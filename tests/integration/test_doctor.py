@@ -121,3 +121,25 @@ def test_a_kernel_too_old_to_start_on(area):
                     without="close_range")
     assert done.returncode == 1
     assert b"close_range (Linux 5.9): run Linux 5.12 or later" in done.stderr, done.stderr
+
+
+@as_root
+def test_what_the_kernel_counts_for_all_workspaces(start_daemon, account):
+    """Where it is not enough for all that the tenants may have in use, doctor names each setting and the number."""
+    config = f"[cloister]\nadmin_group = {account.name}\n[tenant a]\nusers = {account.name}\nmanaged = yes\nworkspaces = "
+    limits = ["prlimit", "--sigpending=20000:20000", "--msgqueue=800000:800000", "--", *as_account(account)]
+    daemon = start_daemon(config=config + "20\n", launcher=limits)
+    found = feature(daemon, "shared_budgets")
+    assert not found["present"]
+    assert "LimitSIGPENDING=20480 in cloisterd's unit" in found["fix"] and "for 20 workspaces" in found["fix"]
+    assert "LimitMSGQUEUE=5242880" in found["fix"]
+    with daemon.control() as control:
+        budgets = {row["budget"]: row for row in control.call("status")["shared_budgets"]}
+        metrics = control.call("metrics")["text"]
+    assert budgets["pending_signals"] == {"budget": "pending_signals", "of_each": 1024, "of_all": 20000, "enough_for": 19}
+    assert budgets["message_queue_bytes"]["enough_for"] == 3
+    assert budgets["terminals"]["of_each"] == 64
+    assert 'cloister_shared_budget_enough_for{budget="pending_signals"} 19\n' in metrics
+    # Enough for the three that are allowed: nothing of these is named.
+    found = feature(start_daemon(config=config + "3\n", launcher=limits), "shared_budgets")
+    assert found["present"] or not {"LimitSIGPENDING", "LimitMSGQUEUE"} & set(found["fix"].split("="))
