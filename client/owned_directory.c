@@ -80,13 +80,14 @@ static int follow(struct walk *walk, int fd)
 {
 	char target[2 * PATH_MAX];
 	ssize_t len = readlinkat(fd, "", target, PATH_MAX);
+	int n;
 
 	if (len <= 0)
 		return fail(walk, len < 0 ? errno : ENOENT);
 	if (++walk->links > LINKS_MAX)
 		return fail(walk, ELOOP);
-	target[len] = '\0';
-	if ((size_t)len + 1 + strlen(walk->rest) >= sizeof(walk->rest))
+	n = snprintf(target + len, sizeof(target) - (size_t)len, "/%s", walk->rest);
+	if (n < 0 || (size_t)len + (size_t)n >= sizeof(walk->rest))
 		return fail(walk, ENAMETOOLONG);
 	if (target[0] == '/') {
 		int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -98,7 +99,6 @@ static int follow(struct walk *walk, int fd)
 		close_fd(&walk->fd);
 		walk->fd = root;
 	}
-	snprintf(target + len, sizeof(target) - (size_t)len, "/%s", walk->rest);
 	memcpy(walk->rest, target, strlen(target) + 1);
 	return 0;
 }
