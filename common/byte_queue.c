@@ -49,6 +49,27 @@ static void give_block(char *data, size_t size)
 	free(data);
 }
 
+/* A block of at least *@size bytes that begins with the queue's, in place of its own; NULL: out of
+ * memory, and nothing has changed. */
+static char *grow(struct byte_queue *queue, size_t *size)
+{
+	char *data;
+
+	/* The kernel moves the pages of a large one, mremap(2): it is there once. */
+	if (queue->data && queue->size > SIZE_SPARE_MAX) {
+		memmove(queue->data, queue->data + queue->start, queue->len);
+		queue->start = 0;
+		return realloc(queue->data, *size);
+	}
+	data = take_block(size);
+	if (!data)
+		return NULL;
+	if (queue->data)
+		memcpy(data, queue->data + queue->start, queue->len);
+	give_block(queue->data, queue->size);
+	return data;
+}
+
 int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 {
 	size_t needed, size;
@@ -73,12 +94,9 @@ int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 	size = needed > 2 * queue->len ? needed : 2 * queue->len;
 	if (size < SIZE_MIN)
 		size = SIZE_MIN;
-	data = take_block(&size);
+	data = grow(queue, &size);
 	if (!data)
 		return -ENOMEM;
-	if (queue->data)
-		memcpy(data, queue->data + queue->start, queue->len);
-	give_block(queue->data, queue->size);
 	queue->data = data;
 	queue->start = 0;
 	queue->size = size;

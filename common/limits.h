@@ -24,11 +24,15 @@
 /*
  * Requests that were read and not yet answered, and lines that have not ended: the memory that they
  * take (json/json_read.h), not their length. Of a connection: beyond it the connection is not read.
- * Of all: beyond it a connection has LIMIT_PENDING_OWN_BYTES and no more, and BUSY for the rest.
+ * Of a tenant and of all: beyond them a connection has LIMIT_PENDING_OWN_BYTES and no more, and
+ * BUSY for the rest.
  */
 #define LIMIT_PENDING_BYTES        (64 * MIB)
+#define LIMIT_PENDING_TENANT_BYTES (64 * MIB)
 #define LIMIT_PENDING_TOTAL_BYTES  (128 * MIB)
 #define LIMIT_PENDING_OWN_BYTES    (64 * KIB)
+/* For a process that does not read: what a tenant's requests may leave there, and one more. */
+#define LIMIT_PEER_WAITING_BYTES   (80 * MIB)
 #define LIMIT_READ_TURN_BYTES      (64 * KIB) /* read of a connection in a turn of the loop */
 #define LIMIT_OUTPUT_PENDING_BYTES (4 * MIB)  /* unread answers of a connection: stop reading it */
 /* Answers of all that are not read, and what calls have brought of theirs: supervisor/unread.h. */

@@ -47,11 +47,10 @@ struct agent_conn {
 	struct line_id line_id; /* and under this id */
 	bool more;              /* whole lines are left in the input, for the next turn */
 	bool end_of_input;
-	bool ended;       /* by the session: what else came is not acted on */
-	size_t accounted; /* of input, in the service's sum */
-	size_t counted;   /* of output, as unread */
-	bool full;        /* the client does not read its answers */
-	bool stalled;     /* likewise, or there is no room for more of them */
+	bool ended;     /* by the session: what else came is not acted on */
+	size_t counted; /* of output, as unread */
+	bool full;      /* the client does not read its answers */
+	bool stalled;   /* likewise, or there is no room for more of them */
 	struct unread_waiter room;
 	bool closing;                /* in close_soon */
 	struct loop_turn_task flush; /* of output */
@@ -84,7 +83,6 @@ static void conn_free(struct agent_conn *conn)
 	free_event(conn->check);
 	free_event(conn->end);
 	line_id_reset(&conn->line_id);
-	service_account(service, -(int64_t)conn->accounted);
 	if (conn->input)
 		evbuffer_free(conn->input);
 	if (conn->output)
@@ -179,13 +177,6 @@ static void update(struct agent_conn *conn)
 		event_active(conn->resume, EV_TIMEOUT, 0);
 }
 
-/* @len bytes are kept in the input, or will be when the line at hand has been acted on. */
-static void account_input(struct agent_conn *conn, size_t len)
-{
-	service_account(conn->service, (int64_t)len - (int64_t)conn->accounted);
-	conn->accounted = len;
-}
-
 static void flush(void *context)
 {
 	struct agent_conn *conn = context;
@@ -229,12 +220,13 @@ static void on_wrote(void *context)
 /* Whether the line at hand, of which @len bytes have come, is too much to keep. */
 static enum skip judge_line(const struct agent_conn *conn, size_t len)
 {
+	const struct session *session = conn->session;
+
 	if (len > conn->line_bytes)
 		return SKIP_TOO_LONG;
-	if (conn->service->pending_bytes - conn->accounted + len > LIMIT_PENDING_TOTAL_BYTES &&
-		session_bytes(conn->session) + len > LIMIT_PENDING_OWN_BYTES)
-		return SKIP_NO_ROOM;
-	return SKIP_NOTHING;
+	/* Instead of what has been counted of it. */
+	return len > session_memory_left(session, session_counted_input(session)) ? SKIP_NO_ROOM
+										  : SKIP_NOTHING;
 }
 
 static void tell_skipped(struct agent_conn *conn)
@@ -291,7 +283,7 @@ static bool act_on_line(struct agent_conn *conn, size_t len)
 	if (!line)
 		return false;
 	/* What it becomes is counted for itself. */
-	account_input(conn, evbuffer_get_length(conn->input) - len - 1);
+	session_count_input(conn->session, evbuffer_get_length(conn->input) - len - 1);
 	/* An empty line is nobody's message. */
 	if (len > 0)
 		session_line(conn->session, (struct text){line, len});
@@ -336,7 +328,7 @@ static void act_on_input(struct agent_conn *conn)
 	conn->more = lines == LINES_A_TURN;
 	if (conn->more)
 		event_active(conn->resume, EV_TIMEOUT, 0);
-	account_input(conn, evbuffer_get_length(conn->input));
+	session_count_input(conn->session, evbuffer_get_length(conn->input));
 	if (may_act(conn))
 		watch(conn);
 	else

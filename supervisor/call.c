@@ -55,6 +55,7 @@ struct call {
 	size_t counted_result;       /* and for what a file call has brought */
 	bool entered;                /* its workspace */
 	bool paused;
+	size_t sent; /* bytes of the request that the peer counts, if they wait there */
 };
 
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
@@ -135,6 +136,8 @@ static void call_free(struct call *call)
 	command_input_free(call->input);
 	workspace_release(call->workspace);
 	call->request.tenant->usage->calls--;
+	service_account(call->service, NULL, (int64_t)call->sent);
+	service_account(call->service, call->request.tenant->usage, -(int64_t)call->request.memory);
 	call_request_done(&call->request);
 	free(call);
 }
@@ -352,7 +355,8 @@ static int make_input(struct call *call)
 	const struct call_options *options = &call->request.options;
 
 	return is_command(call) && (options->input.data || options->stdin_stream)
-		       ? command_input_new(call->service, &owner, &call->input)
+		       ? command_input_new(
+				 call->service, call->request.tenant->usage, &owner, &call->input)
 		       : 0;
 }
 
@@ -417,10 +421,16 @@ static int begin_command(struct call *call)
 
 static int begin_files(struct call *call)
 {
-	int r = call_result_begin(
-		&call->result, call->request.tool->id, call->request.options.base64);
+	const struct call_request *request = &call->request;
+	int r = call_result_begin(&call->result, request->tool->id, request->options.base64);
 
-	return r < 0 ? r : call_send_files(call->workspace, call->ticket.call, &call->request);
+	if (r == 0)
+		r = call_send_files(call->workspace, call->ticket.call, request);
+	if (r < 0)
+		return r;
+	call->sent = request->large < request->memory ? request->large : request->memory;
+	service_account(call->service, NULL, -(int64_t)call->sent);
+	return 0;
 }
 
 static void on_begin(void *context)
@@ -589,6 +599,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
 	request->tenant->usage->calls++;
+	service_account(service, request->tenant->usage, (int64_t)request->memory);
 	call->owner = *owner;
 	call->room.account = owner->unread;
 	count(call, &call->counted, LIMIT_UNREAD_CALL_BYTES);

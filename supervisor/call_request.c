@@ -97,6 +97,7 @@ static int decode_base64(struct call_request *request, struct call_refusal *refu
 	struct text *encoded = is_write ? &request->args.content : &request->options.input;
 	size_t len;
 
+	request->large = encoded->len;
 	if (!request->options.base64 || !encoded->data)
 		return 0;
 	request->decoded = malloc(base64_decoded_size(encoded->len) + 1);

@@ -22,9 +22,10 @@ struct call_request {
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* what came as base64 */
 	struct json_object *json; /* a reference: an array of the params and the arguments */
-	size_t memory;            /* that arguments take which came as a string in the params */
-	struct tenant *tenant;    /* as it was configured when the call came: held */
-	uid_t uid;                /* whose it is, for the audit log */
+	size_t memory; /* what it is counted for: of the values above, and of the whole request */
+	size_t large;  /* of that, the string that is content or input */
+	struct tenant *tenant; /* as it was configured when the call came: held */
+	uid_t uid;             /* whose it is, for the audit log */
 	gid_t gid;
 	pid_t pid;
 };

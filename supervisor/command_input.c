@@ -24,6 +24,7 @@ struct input_part {
 
 struct command_input {
 	struct service *service;
+	struct tenant_usage *usage;
 	struct command_input_owner owner;
 	STAILQ_HEAD(, input_part) parts;
 	size_t pending;
@@ -33,14 +34,15 @@ struct command_input {
 	bool closed; /* by the command, or with it */
 };
 
-int command_input_new(struct service *service, const struct command_input_owner *owner,
-	struct command_input **ret_input)
+int command_input_new(struct service *service, struct tenant_usage *usage,
+	const struct command_input_owner *owner, struct command_input **ret_input)
 {
 	struct command_input *input = calloc(1, sizeof(*input));
 
 	if (!input)
 		return -ENOMEM;
 	input->service = service;
+	input->usage = usage;
 	input->owner = *owner;
 	input->fd = -1;
 	STAILQ_INIT(&input->parts);
@@ -56,7 +58,7 @@ static void end_part(struct command_input *input)
 	STAILQ_REMOVE_HEAD(&input->parts, entry);
 	if (part->label) {
 		input->pending -= part->len;
-		service_account(input->service, -(int64_t)part->len);
+		service_account(input->service, input->usage, -(int64_t)part->len);
 		if (input->owner.taken)
 			input->owner.taken(
 				input->owner.context, part->label, part->written, input->closed);
@@ -145,7 +147,7 @@ int command_input_add(struct command_input *input, struct text text, bool eof, c
 		return -ENOMEM;
 	input->eof = eof;
 	input->pending += text.len;
-	service_account(input->service, (int64_t)text.len);
+	service_account(input->service, input->usage, (int64_t)text.len);
 	STAILQ_INSERT_TAIL(&input->parts, part, entry);
 	if (input->closed)
 		end_part(input);

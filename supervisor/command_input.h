@@ -16,6 +16,7 @@
 
 struct command_input;
 struct service;
+struct tenant_usage;
 
 struct command_input_owner {
 	/* What was added with @label (borrowed) has been taken, @taken bytes of it: all,
@@ -27,8 +28,8 @@ struct command_input_owner {
 };
 
 /** Kept before there is a command. 0 or -ENOMEM. */
-int command_input_new(struct service *service, const struct command_input_owner *owner,
-	struct command_input **ret_input);
+int command_input_new(struct service *service, struct tenant_usage *usage,
+	const struct command_input_owner *owner, struct command_input **ret_input);
 
 /**
  * Adds @text, which is copied, and with @eof the end of the input. @label is

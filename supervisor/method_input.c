@@ -83,8 +83,7 @@ static bool is_too_much(const struct session_call *call, size_t more)
 		return true;
 	LIST_FOREACH (other, &session->calls, entry)
 		pending += call_pending_input(other->call);
-	return pending > LIMIT_INPUTS_BYTES ||
-	       session->service->pending_bytes > LIMIT_PENDING_TOTAL_BYTES;
+	return pending > LIMIT_INPUTS_BYTES || more > session_memory_left(session, 0);
 }
 
 static void refuse(struct session *session, const struct jsonrpc_request *request,

@@ -351,6 +351,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		call_request->options.stream = call->reply.progress != NULL;
 	if (call->reply.progress)
 		mcp_progress_start(call->reply.progress, call);
+	call_request->memory += session->request_bytes;
 	session_add_call(session, call, call_request->memory);
 	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
 		answer_busy(session, call->id_text);

@@ -3,6 +3,7 @@
 #include "supervisor/peer.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "supervisor/loop_turn.h"
 #include "supervisor/service.h"
 
@@ -23,12 +24,29 @@ struct peer {
 	int pidfd;
 	uint64_t heard; /* of what was sent: bytes that it has read, as far as was looked */
 	bool lost, gone;
+	size_t counted; /* of the channel's waiting bytes, in waiting */
 	struct loop_turn_task flush;
 	struct event *readable;
 	struct event *writable;
 	struct event *retry;
 	struct event *ended;
 };
+
+static uint64_t waiting; /* for all peers */
+
+uint64_t peers_waiting(void)
+{
+	return waiting;
+}
+
+static void count(struct peer *peer)
+{
+	size_t now = channel_waiting(&peer->channel);
+
+	waiting += now;
+	waiting -= peer->counted;
+	peer->counted = now;
+}
 
 int peer_new(struct event_base *base, const struct peer_owner *owner, struct peer **ret,
 	int ret_child_fds[2])
@@ -133,6 +151,7 @@ static void flush(void *context)
 	look_how_much_is_heard(peer);
 	r = channel_flush(&peer->channel);
 
+	count(peer);
 	if (r == -EAGAIN)
 		event_add(peer->writable, NULL);
 	else if (channel_is_short(r))
@@ -197,11 +216,12 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 	bool idle = channel_waiting(&peer->channel) == 0;
 	int r = channel_send(&peer->channel, type, call, payload, fds, n_fds);
 
+	count(peer);
 	if (peer->lost)
 		return;
 	/* Sent at the end of the turn, with whatever else is queued until then; a failure is
-	 * seen there too. */
-	if (r < 0)
+	 * seen there too. One that answers and does not read is one that lies. */
+	if (r < 0 || peer->counted > LIMIT_PEER_WAITING_BYTES)
 		peer_kill(peer);
 	else if (idle)
 		loop_turn_defer(&peer->flush);
@@ -247,6 +267,7 @@ void peer_free(struct peer *peer)
 		event_free(peer->retry);
 	if (peer->ended)
 		event_free(peer->ended);
+	waiting -= peer->counted;
 	channel_done(&peer->channel);
 	close_fd(&peer->pidfd);
 	free(peer);

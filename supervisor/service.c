@@ -2,14 +2,18 @@
 #include "supervisor/service.h"
 
 #include "common/limits.h"
+#include "supervisor/peer.h"
 #include "supervisor/selftest.h"
+#include "supervisor/tenant.h"
 
 #include <malloc.h>
 
 #define WORTH_RETURNING (16 * MIB)
 
-void service_account(struct service *service, int64_t bytes)
+void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes)
 {
+	if (usage)
+		usage->pending_bytes += (uint64_t)bytes;
 	service->pending_bytes += (uint64_t)bytes;
 	if (service->pending_bytes > service->pending_peak)
 		service->pending_peak = service->pending_bytes;
@@ -18,6 +22,23 @@ void service_account(struct service *service, int64_t bytes)
 		service->pending_peak = 0;
 		malloc_trim(0);
 	}
+}
+
+static uint64_t left(uint64_t limit, uint64_t taken)
+{
+	return taken < limit ? limit - taken : 0;
+}
+
+uint64_t service_memory_left(
+	const struct service *service, const struct tenant_usage *usage, uint64_t without)
+{
+	uint64_t of_all =
+		left(LIMIT_PENDING_TOTAL_BYTES, service->pending_bytes + peers_waiting() - without);
+	uint64_t of_tenant =
+		usage ? left(LIMIT_PENDING_TENANT_BYTES, usage->pending_bytes - without)
+		      : UINT64_MAX;
+
+	return of_all < of_tenant ? of_all : of_tenant;
 }
 
 uint64_t service_request_bound(size_t connections)

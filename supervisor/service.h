@@ -20,6 +20,7 @@ struct config_reload;
 struct event_base;
 struct pipe_stock;
 struct selftest;
+struct tenant_usage;
 struct turns;
 struct workspaces;
 
@@ -50,7 +51,9 @@ struct service {
 	size_t connections;         /* of agents */
 	size_t control_connections; /* and of administrators and observers */
 	size_t strangers;           /* peers of no tenant, see stranger.h */
-	uint64_t pending_bytes; /* memory of all requests: buffered lines, and calls in flight */
+	/* Memory of all requests: lines that have not ended, calls in flight and their input, but
+	 * not what waits in peers (peers_waiting()). */
+	uint64_t pending_bytes;
 	uint64_t pending_peak;
 	struct unread unread; /* answers */
 	bool shutting_down;   /* nothing new is begun */
@@ -70,5 +73,11 @@ enum tool_error service_refusal(const struct service *service);
  * open: json/json_read.h and common/limits.h say why. */
 uint64_t service_request_bound(size_t connections);
 
-/** Counts @bytes of requests' memory in, or out if negative. */
-void service_account(struct service *service, int64_t bytes);
+/** Counts @bytes of requests' memory in, or out if negative, for the service and for the tenant of
+ * @usage, which may be NULL. */
+void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes);
+
+/** How much memory more requests may take that are counted for @usage, which may be NULL: if
+ * @without were not counted. */
+uint64_t service_memory_left(
+	const struct service *service, const struct tenant_usage *usage, uint64_t without);

@@ -22,9 +22,24 @@
 #include <json-c/linkhash.h>
 #include <stdio.h>
 
+void session_count_input(struct session *session, size_t bytes)
+{
+	service_account(session->service, session->counted ? session->counted->usage : NULL,
+		(int64_t)bytes - (int64_t)session->input_bytes);
+	session->input_bytes = bytes;
+}
+
+size_t session_counted_input(const struct session *session)
+{
+	return session->input_bytes;
+}
+
 /* The connection counts for the first tenant. */
 static void count_for(struct session *session, struct tenant *tenant)
 {
+	const size_t input = session->input_bytes;
+
+	session_count_input(session, 0);
 	if (tenant)
 		tenant_hold(tenant)->usage->connections++;
 	if (session->counted)
@@ -32,6 +47,7 @@ static void count_for(struct session *session, struct tenant *tenant)
 	unread_move(&session->unread, tenant ? tenant->usage : NULL);
 	tenant_release(session->counted);
 	session->counted = tenant;
+	session_count_input(session, input);
 }
 
 void session_take_config(struct session *session)
@@ -129,13 +145,12 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	return session;
 }
 
-void session_add_call(struct session *session, struct session_call *call, size_t memory)
+void session_add_call(struct session *session, struct session_call *call, size_t bytes)
 {
 	LIST_INSERT_HEAD(&session->calls, call, entry);
 	session->n_calls++;
-	call->bytes = session->request_bytes + memory;
+	call->bytes = bytes;
 	session->bytes += call->bytes;
-	service_account(session->service, (int64_t)call->bytes);
 }
 
 void session_free_call(struct session_call *call)
@@ -145,7 +160,6 @@ void session_free_call(struct session_call *call)
 	LIST_REMOVE(call, entry);
 	session->n_calls--;
 	session->bytes -= call->bytes;
-	service_account(session->service, -(int64_t)call->bytes);
 	free(call->id_text);
 	session_reply_done(&call->reply);
 	free(call);
@@ -181,6 +195,7 @@ void session_free(struct session *session)
 		session_pending_leave(pending);
 	while (!LIST_EMPTY(&session->workspaces))
 		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
+	session_count_input(session, 0);
 	if (session->endpoint->leave)
 		session->endpoint->leave(session);
 	count_time(session);
@@ -376,17 +391,15 @@ static void act(struct session *session, struct jsonrpc_request *request,
 	method->act(session, request);
 }
 
-/* What one more request of this client's may take: what is left of the service's, or of its own. */
-static size_t memory_left(const struct session *session)
+size_t session_memory_left(const struct session *session, size_t without)
 {
-	uint64_t pending = session->service->pending_bytes;
-	size_t of_all =
-		pending < LIMIT_PENDING_TOTAL_BYTES ? LIMIT_PENDING_TOTAL_BYTES - pending : 0;
-	size_t own = session->bytes < LIMIT_PENDING_OWN_BYTES
-			     ? LIMIT_PENDING_OWN_BYTES - session->bytes
-			     : 0;
+	uint64_t left = service_memory_left(
+		session->service, session->counted ? session->counted->usage : NULL, without);
+	uint64_t own = session->bytes < LIMIT_PENDING_OWN_BYTES
+			       ? LIMIT_PENDING_OWN_BYTES - session->bytes
+			       : 0;
 
-	return of_all > own ? of_all : own;
+	return left > own ? left : own;
 }
 
 /* A request that there is no memory for is answered under its id nevertheless. */
@@ -406,7 +419,7 @@ void session_line(struct session *session, struct text line)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
-	int r = jsonrpc_parse(line, memory_left(session), &request, &fault);
+	int r = jsonrpc_parse(line, session_memory_left(session, 0), &request, &fault);
 
 	if (r == 0) {
 		const struct endpoint_method *method =

@@ -59,6 +59,14 @@ size_t session_bytes(const struct session *session);
 /** What its client has not read. */
 struct unread_account *session_unread(struct session *session);
 
+/** Counts the memory of lines that have not ended or been acted on, and are @bytes long now. */
+void session_count_input(struct session *session, size_t bytes);
+size_t session_counted_input(const struct session *session);
+
+/** How much memory one more request may take: what is left of the service's and of the tenant's if
+ * @without were not counted, or of what every connection has. */
+size_t session_memory_left(const struct session *session, size_t without);
+
 /** Calls that have not been answered. */
 size_t session_calls(const struct session *session);
 

@@ -86,6 +86,7 @@ struct session {
 	size_t n_calls, n_pending, n_workspaces;
 	size_t bytes;         /* of memory, that the requests of calls take */
 	size_t request_bytes; /* likewise, the request at hand */
+	size_t input_bytes;   /* of lines that have not ended or been acted on */
 	bool request_is_mcp;  /* the request at hand is for one of MCP's methods */
 	bool paused;
 	enum mcp_revision mcp_agreed; /* by initialize */
@@ -133,9 +134,9 @@ static inline bool session_string_param(
 /** The client is gone: nobody is answered. */
 void session_pending_leave(struct session_pending *pending);
 
-/** Counts @call, whose session is @session, in, with @memory that it takes beside the request at
- * hand; and out and frees it. */
-void session_add_call(struct session *session, struct session_call *call, size_t memory);
+/** Counts @call, whose session is @session and whose request takes @bytes of memory, in; and out
+ * and frees it. */
+void session_add_call(struct session *session, struct session_call *call, size_t bytes);
 void session_free_call(struct session_call *call);
 
 /** The call with the request id @id_text, or NULL. */

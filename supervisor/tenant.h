@@ -74,9 +74,10 @@ struct tenant_limits {
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
-	size_t existing;       /* managed workspaces: managed_quota.h */
-	uint64_t existing_ms;  /* when they were counted; 0: never */
-	uint64_t unread_bytes; /* see unread.h */
+	uint64_t pending_bytes; /* its part of the service's */
+	size_t existing;        /* managed workspaces: managed_quota.h */
+	uint64_t existing_ms;   /* when they were counted; 0: never */
+	uint64_t unread_bytes;  /* see unread.h */
 	struct queue_flow flows[TURN_KINDS];
 	/* What the last ones took, about; 0: there were none. */
 	uint64_t call_us, connection_us;

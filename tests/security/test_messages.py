@@ -13,7 +13,7 @@ from daemon import is_sanitized
 
 MIB = 1 << 20
 # common/limits.h
-PENDING_TOTAL = 128 * MIB  # LIMIT_PENDING_TOTAL_BYTES
+PENDING_TENANT = 64 * MIB  # LIMIT_PENDING_TENANT_BYTES
 BESIDE_ITS_LENGTH = 4 * MIB  # LIMIT_JSON_MEMORY_BYTES
 
 
@@ -125,13 +125,58 @@ def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
             refused += 1
     grown = peak()
     os.kill(files, signal.SIGCONT)
-    assert refused >= (6 * 7 * 8 * MIB - PENDING_TOTAL) // (8 * MIB)
-    assert grown < PENDING_TOTAL * 5 // 4 + 3 * 8 * MIB + 6 * MIB
+    assert refused >= (6 * 7 * 8 * MIB - PENDING_TENANT) // (8 * MIB)
+    assert grown < PENDING_TENANT * 5 // 4 + 3 * 8 * MIB + 6 * MIB
     for client in clients:
         left = set(range(1, 8)) - {answer["id"] for answer in client.answers}
         for number in left:
             assert client.result(number)["success"]
     assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 64 * 1024), "and it is given back"
+
+
+def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
+    """What was sent on to a process that does not read is there, also if nobody waits for the answer any more."""
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    assert client.observe("list_directory", {"path": "."})["success"]
+    _, files = own_daemon.cell_of(path)
+    procfs.stop(files)
+    for _ in range(12):
+        with own_daemon.connect() as another:
+            another.call("workspace.open", {"root": str(path)})
+            another.send_raw(b"".join(write(i, 8 * MIB) for i in range(1, 4)))
+            assert another.wait(another.request("tools.list", number="last"))["result"]
+    grown = peak()
+    os.kill(files, signal.SIGCONT)
+    assert grown < PENDING_TENANT * 5 // 4 + 3 * 8 * MIB + 6 * MIB
+    assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 64 * 1024), "and it is given back"
+    assert client.observe("list_directory", {"path": "."})["success"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+def test_one_tenant_leaves_room_for_the_large_requests_of_another(start_daemon, tenants):
+    text = "[cloister]\nagent_socket_mode = 0666\n" + "".join(
+        f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n" for name, user in zip("ab", tenants))
+    daemon = start_daemon(config=text)
+    greedy = [daemon.connect(tenants[0]) for _ in range(4)]
+    neighbour = daemon.connect(tenants[1])
+    greedy[0].call("workspace.open", {"workspace": "w"})
+    assert greedy[0].observe("list_directory", {"path": "."})["success"]
+    _, files = daemon.cells()[0]
+    neighbour.call("workspace.open", {"workspace": "w"})
+    procfs.stop(files)
+    lines = []  # as much in lines that do not end as in requests
+    for client in greedy[1:]:
+        client.call("workspace.open", {"workspace": "w"})
+        client.send_raw(b"".join(write(i, 10 * MIB) for i in range(1, 5)))
+        assert client.wait(client.request("tools.list", number="last"))["result"]
+    for _ in range(8):
+        lines.append(daemon.connect(tenants[0]))
+        lines[-1].send_raw(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * (16 * MIB))
+    for number in range(5):
+        neighbour.send_raw(write(f"n{number}", 12 * MIB))
+        assert neighbour.wait(f"n{number}")["result"]["success"]
+    os.kill(files, signal.SIGCONT)
 
 
 # Lines that are refused for their size
