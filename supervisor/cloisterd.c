@@ -143,6 +143,26 @@ static void own_config(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(drop_ins));
 }
 
+/* Two would clear up after one another, remove one another's workspaces and, in system mode, give
+ * one id to two of them. For as long as we live. */
+static void lock_state(const char *directory)
+{
+	static int lock;
+	long holder = 0;
+	int r = startup_lock_state(directory, &lock, &holder);
+
+	if (r == -EBUSY) {
+		log_error("another cloisterd, process %ld, has its state in %s: stop it, or name "
+			  "another directory with --state-dir (state_dir in the configuration)",
+			holder, directory);
+		exit(1);
+	}
+	if (r < 0) {
+		log_error("%s/lock: %s", directory, strerror(-r));
+		exit(1);
+	}
+}
+
 static void open_state(struct daemon *daemon)
 {
 	_cleanup_close_ int state = -1;
@@ -155,6 +175,7 @@ static void open_state(struct daemon *daemon)
 	r = startup_make_directory(daemon->options.state_dir, &state);
 	if (r < 0)
 		die(daemon->options.state_dir, r);
+	lock_state(daemon->options.state_dir);
 	if (asprintf(&managed, "%s/workspaces", daemon->options.state_dir) < 0)
 		die_with("out of memory");
 	r = startup_make_directory(managed, &daemon->managed_fd);

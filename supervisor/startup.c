@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -203,5 +204,37 @@ int startup_make_directory(const char *path, int *ret_fd)
 	if (fd < 0)
 		return -errno;
 	*ret_fd = fd;
+	return 0;
+}
+
+/* What the process that has the lock wrote; 0: nothing yet. */
+static long read_holder(int fd)
+{
+	char number[16];
+	ssize_t n = pread(fd, number, sizeof(number) - 1, 0);
+
+	number[n > 0 ? n : 0] = '\0';
+	return strtol(number, NULL, 10);
+}
+
+int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+
+	if (asprintf(&path, "%s/lock", directory) < 0)
+		return -ENOMEM;
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		*ret_holder = read_holder(fd);
+		return -EBUSY;
+	}
+	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

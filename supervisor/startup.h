@@ -62,3 +62,10 @@ int startup_make_directory(const char *path, int *ret_fd);
 
 /** Makes the directory that the file @path lies in, as startup_make_directory. 0 or -errno. */
 int startup_make_parent(const char *path);
+
+/**
+ * Takes the lock on the state in @directory for as long as @ret_fd is open, by the file "lock"
+ * there, which says the process's number. flock(2). 0; -EBUSY when another has it, with its number
+ * in @ret_holder, or 0; or -errno.
+ */
+int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder);
