@@ -12,6 +12,7 @@ struct config_source;
 
 /* Whose ids workspaces have: all cloisterd's own, or each one of its user's subordinate ids. */
 enum config_mode { CONFIG_MODE_USER, CONFIG_MODE_SYSTEM };
+enum config_tenants { CONFIG_TENANTS_EXPECTED, CONFIG_TENANTS_NONE };
 
 /* The section [cloister]. Strings are NULL where it says nothing. */
 struct config_host {
@@ -28,6 +29,7 @@ struct config_host {
 	uint64_t connections_per_user;
 	uint64_t commands;  /* at once, of all tenants */
 	uint64_t file_jobs; /* likewise */
+	uint64_t tenants;   /* enum config_tenants */
 	uint64_t workspace_idle_ms;
 	uint64_t drain_ms; /* what SIGTERM leaves to calls in flight */
 	uint64_t selftest; /* enum selftest_mode */

@@ -155,14 +155,14 @@ def test_a_root_is_written_by_its_own_name(area):
 @pytest.mark.parametrize("feature, without", [
     ("landlock", "landlock"), ("landlock", "landlock-disabled"), ("openat2", "openat2"), ("cgroups", None)])
 def test_what_is_required_and_missing_stops_the_start(area, feature, without):
-    config = Config(area, f"[cloister]\nrequire = {feature}\n")
+    config = Config(area, f"[cloister]\ntenants = none\nrequire = {feature}\n")
     assert config.check() == (0, "")
     assert f"the configuration requires {feature}: " in config.start(without=without)
 
 
 def test_the_configuration_says_where_socket_and_state_are(area):
     config = Config(area, "")
-    config.write("cloister.conf", f"[cloister]\nagent_socket = {config.directory}/a/sock\n"
+    config.write("cloister.conf", f"[cloister]\ntenants = none\nagent_socket = {config.directory}/a/sock\n"
                  f"agent_socket_mode = 0640\nstate_dir = {config.directory}/b\n")
     with area.start(["cloisterd", "--config", str(config.path)], stderr=subprocess.PIPE) as process:
         socket = config.directory / "a" / "sock"
@@ -203,7 +203,7 @@ def test_root_becomes_the_user_that_the_configuration_names(area):
     with open("/proc/self/uid_map") as file:
         if file.read().split()[1] != "0":
             pytest.skip("root in here is an ordinary user on the host")
-    config = Config(area, f"[cloister]\nuser = {area.account.name}\n")
+    config = Config(area, f"[cloister]\ntenants = none\nuser = {area.account.name}\n")
     process = subprocess.Popen(
         [area.bin / "cloisterd", "--config", config.path, "--agent-socket", config.directory / "s",
          "--state-dir", config.directory / "state"], stderr=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin"})
@@ -291,3 +291,42 @@ def test_the_example_lets_nobody_in(start_daemon):
         client.request("tools.list")
         assert client.receive()["error"]["data"]["code"] == "FORBIDDEN"
         assert client.receive() is None
+
+
+EMPTY = {
+    "nothing": "",
+    "a comment": "# [tenant a]\n",
+    "a section": "[cloister]\nspare_cells = 1\n",
+    "tenants that are expected": "[cloister]\ntenants = expected\n",
+}
+
+
+@pytest.mark.parametrize("text", EMPTY.values(), ids=EMPTY.keys())
+def test_a_configuration_without_tenants_is_a_mistake(area, text):
+    config = Config(area, text)
+    status, said = config.check()
+    assert status == 1
+    assert said.startswith("cloister.conf: ") and "[tenant NAME]" in said and "tenants = none" in said
+    assert "tenants = none" in config.start()
+
+
+def test_a_configuration_may_say_that_it_has_no_tenants(area):
+    config = Config(area, "[cloister]\ntenants = none\n")
+    assert config.check() == (0, "")
+    config = Config(area, "")
+    assert config.check()[0] == 1
+    config.write("cloister.conf.d/1.conf", "[tenant a]\n")
+    assert config.check() == (0, "")
+
+
+@pytest.mark.parametrize("text", EMPTY.values(), ids=EMPTY.keys())
+def test_tenants_do_not_go_with_what_the_file_lost(area, start_daemon, text):
+    """A file that is cut off, or replaced by an empty one, is not loaded: the tenants stay."""
+    account = area.account
+    daemon = start_daemon(config=f"[cloister]\n[tenant a]\nusers = {account.name}\nroots = {area.path}\n")
+    with daemon.connect() as client:
+        daemon.new_workspace(client)
+        assert not daemon.reload(text)
+        assert client.run("echo a")["stdout"] == "a\n"
+        assert daemon.reload("[cloister]\ntenants = none\n")
+        assert client.call_error("workspace.list") == "FORBIDDEN"

@@ -412,7 +412,7 @@ def test_every_metric_is_explained(area, start_daemon):
     """What cloisterctl metrics prints, the operator's guide has, and no more."""
     directory = area.directory("audit")
     directory.chmod(0o700)
-    daemon = start_daemon(config=f"[cloister]\nadmin_group = {area.account.gid}\naudit = on\naudit_file = {directory}/log\n")
+    daemon = start_daemon(config=f"[cloister]\ntenants = none\nadmin_group = {area.account.gid}\naudit = on\naudit_file = {directory}/log\n")
     text = daemon.ctl("metrics").stdout.decode()
     table = (ROOT / "doc" / "operators-guide.md").read_text().split("| metric | meaning |")[1].split("\n\n")[0]
     explained = {name for row in table.splitlines()[1:] for name in re.findall(r"`(cloister_\w+)`", row.split("|")[1])}

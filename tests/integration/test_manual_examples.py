@@ -94,7 +94,7 @@ def test_cloisterctl(area, service):
 def test_cloisterd(area, account):
     directory = area.new_directory()
     config = directory / "cloister.conf"
-    config.write_text("[cloister]\n")
+    config.write_text("[cloister]\ntenants = none\n")
     account.own(config)
     check, instance = [line for line in manual.commands("cloisterd.8") if not line.startswith("systemd-run")]
     assert "/etc/cloister/cloister.conf" in check

@@ -162,7 +162,7 @@ def start_and_fail(area, account, config, directory=None):
 def test_without_a_range_it_says_what_to_do(tenants):
     place = Area(tenants[0])
     os.chown(place.path, 0, 0)
-    said = start_and_fail(place, tenants[0], "[cloister]\nmode = system\n")
+    said = start_and_fail(place, tenants[0], "[cloister]\nmode = system\ntenants = none\n")
     place.remove()
     assert "usermod --add-subuids" in said
 
@@ -187,7 +187,7 @@ def test_a_range_that_holds_root_or_the_user_is_none(area):
         for first in (0, strange.uid - 1):
             edit_subuid(lambda lines: lines.append(f"{strange.name}:{first}:10"))
             subprocess.run(["usermod", "--add-subgids", "1999990000-1999990009", strange.name], check=True)
-            assert "without root" in start_and_fail(place, strange, "[cloister]\nmode = system\n")
+            assert "without root" in start_and_fail(place, strange, "[cloister]\nmode = system\ntenants = none\n")
             # Not by usermod(8), to which the processes of all ids in the range are the user's.
             edit_subuid(lambda lines: lines.remove(f"{strange.name}:{first}:10"))
     finally:
@@ -197,7 +197,7 @@ def test_a_range_that_holds_root_or_the_user_is_none(area):
 
 def test_a_configuration_that_others_can_replace_is_refused(area):
     area.account.give_ids()
-    assert "must belong to root" in start_and_fail(area, area.account, "[cloister]\nmode = system\n")
+    assert "must belong to root" in start_and_fail(area, area.account, "[cloister]\nmode = system\ntenants = none\n")
 
 
 def test_no_new_privs_without_capabilities_is_said(area):
@@ -205,7 +205,7 @@ def test_no_new_privs_without_capabilities_is_said(area):
     place = area.new_directory("no-new-privs")
     os.chown(place, 0, 0)
     file = place / "c.conf"
-    file.write_text("[cloister]\nmode = system\n")
+    file.write_text("[cloister]\nmode = system\ntenants = none\n")
     ended = subprocess.run(
         ["setpriv", "--no-new-privs", area.bin / "cloisterd", "--config", file, "--agent-socket",
          area.path / "nnp.sock", "--state-dir", area.path / "nnp"],

@@ -198,7 +198,7 @@ def test_a_canary_that_cannot_be_had_is_a_failure(own_daemon):
 
 
 def test_observers_may_not_run_it(start_daemon, tenants, account):
-    text = f"[cloister]\nadmin_group = {account.gid}\nobserver_group = {tenants[0].gid}\n"
+    text = f"[cloister]\ntenants = none\nadmin_group = {account.gid}\nobserver_group = {tenants[0].gid}\n"
     daemon = start_daemon(config=text)
     with daemon.control(tenants[0], groups=(tenants[0].gid,)) as observer:
         assert observer.call_error("selftest") == "FORBIDDEN"
