@@ -78,7 +78,7 @@ static bool next_component(struct walk *walk, char name[NAME_MAX + 1], int *ret_
 /* Puts what the link @fd says before what is still to be walked. */
 static int follow(struct walk *walk, int fd)
 {
-	char target[2 * PATH_MAX];
+	char target[PATH_MAX + 1 + sizeof(walk->rest)]; /* a link, "/" and that */
 	ssize_t len = readlinkat(fd, "", target, PATH_MAX);
 	int n;
 
