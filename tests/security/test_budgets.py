@@ -342,8 +342,8 @@ def check_memory(daemon):
         status = control.call("status")
     if is_sanitized() or "memory_bound" not in status:
         return
-    resident = int(procfs.status(daemon.pid)["VmRSS"].split()[0]) << 10
-    assert resident <= status["memory_bound"], (resident, status["memory_bound"])
+    largest = int(procfs.status(daemon.pid)["VmHWM"].split()[0]) << 10
+    assert largest <= status["memory_bound"], (largest, status["memory_bound"])
 
 
 FILL = "cat /dev/zero >/tmp/full 2>/dev/null; echo full >held; exec sleep 600"
@@ -384,6 +384,25 @@ def test_everything_at_once(area, tenants, mode):
         check_served(attacker, attacks[0].client, workspace="unread")
     finally:
         assert daemon.stop() == 0
+
+
+def test_one_tenant_fills_the_disk(area, tenants):
+    """That both have their workspaces on. What needs no room on it goes on, and what does is told so."""
+    with area.disk("64m") as place:
+        daemon = Daemon(area, config=config_for(tenants, "user"), state=place / "state")
+        try:
+            attacker, served = Tenant(daemon, tenants[0]), Tenant(daemon, tenants[1])
+            neighbour, filling = served.open(), attacker.open()
+            neighbour.use("write_file", path="mine", content="still here")
+            assert filling.observe("run_command", {"command": "cat /dev/zero >full"})["output"]["exit_code"] != 0
+            assert content(neighbour, "mine") == "still here"
+            assert neighbour.fail("write_file", path="more", content="x" * 100000)["code"] == "NO_SPACE"
+            assert content(neighbour, "mine") == "still here"
+            assert neighbour.run("echo well; echo also >/tmp/here; cat /tmp/here")["stdout"] == "well\nalso\n"
+            filling.run("rm full")
+            check_served(served, neighbour)
+        finally:
+            assert daemon.stop() == 0
 
 
 # What outlives its process
