@@ -201,6 +201,35 @@ static void test_largest(void **state)
 	answer_done(&answer);
 }
 
+/* What cannot be read as a range of lines is not to be tried with a smaller one. */
+static void test_a_line_that_is_too_long(void **state)
+{
+	static const uint64_t ranges[][2] = {{2, 2}, {2, 3}, {2, 0}};
+	const struct fixture *fixture = *state;
+	int fd = openat(fixture->ws, "long", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	FILE *file = fdopen(fd, "w");
+	struct answer answer;
+
+	assert_non_null(file);
+	fprintf(file, "a\n%0*d\nb\n", (int)LIMIT_READ_BYTES, 0);
+	assert_int_equal(fclose(file), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+		struct files_read request = {.path = TEXT_LITERAL("long"),
+			.start_line = ranges[i][0],
+			.end_line = ranges[i][1],
+			.numbered = i == 1};
+
+		run(fixture, &request, &answer);
+		assert_error(&answer, TOOL_FILE_TOO_LARGE);
+		if (i == 0)
+			assert_text(answer.end.message,
+				"Line 2 is longer than the 1048576 bytes that one answer holds; "
+				"read a part of it with run_command: sed -n 2p FILE | head -c "
+				"65536");
+		answer_done(&answer);
+	}
+}
+
 /* Every range of a file of many chunks, whose lines lie across the chunks' borders. */
 static void test_large_ranges(void **state)
 {
@@ -410,6 +439,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_binary, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_late_nul, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_largest, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_line_that_is_too_long, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_large_ranges, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_wide_numbers, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_long_line, fixture_setup, fixture_teardown),

@@ -223,9 +223,19 @@ static int scan_chunk(struct line_scan *scan, const char *data, size_t len)
 	return reply_data(scan->reply, data + before, scan->numbered ? 0 : wanted);
 }
 
-static void end_too_large(struct reply *reply, uint64_t size)
+static void end_too_large(const struct line_scan *scan, uint64_t size)
 {
-	reply_error(reply, TOOL_FILE_TOO_LARGE,
+	/* No smaller range helps where the first line wanted is too much by itself. */
+	if (scan->content > LIMIT_READ_BYTES &&
+		(scan->line == scan->first || scan->stop == scan->first + 1)) {
+		reply_error(scan->reply, TOOL_FILE_TOO_LARGE,
+			"Line %" PRIu64 " is longer than the %llu bytes that one answer holds; "
+			"read a part of it with run_command: sed -n %" PRIu64
+			"p FILE | head -c 65536",
+			scan->first, LIMIT_READ_BYTES, scan->first);
+		return;
+	}
+	reply_error(scan->reply, TOOL_FILE_TOO_LARGE,
 		"The file has %" PRIu64 " bytes and one answer holds %llu; "
 		"use start_line and end_line to read a smaller part of it",
 		size, LIMIT_READ_BYTES);
@@ -316,8 +326,8 @@ static void send_file(const struct file *file, bool probe, struct line_scan *sca
 		}
 		r = whole && file->size > LIMIT_READ_BYTES ? -EFBIG : scan_chunk(scan, buffer, len);
 		if (r == -EFBIG)
-			end_too_large(scan->reply,
-				file->size > scan->consumed ? file->size : scan->consumed);
+			end_too_large(
+				scan, file->size > scan->consumed ? file->size : scan->consumed);
 		if (r < 0)
 			return;
 		/* What is added while it is read, faster than that, is not followed without end. */
