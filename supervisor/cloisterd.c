@@ -43,6 +43,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Everything that lives as long as the process. */
 struct daemon {
@@ -275,12 +276,18 @@ static void start_spawner(struct daemon *daemon)
 	const struct spawner_start start = {daemon->cgroup.root, daemon->managed_fd,
 		daemon->config_source ? daemon->options.config : NULL, system ? &range : NULL};
 	int r = system ? id_range_find("/etc", &range) : 0;
+	mode_t inherited;
 
 	if (r < 0)
 		die_with("system mode needs a range in /etc/subuid and one in /etc/subgid for the "
 			 "user that cloisterd runs as, without root and that user in them: usermod "
 			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
+	/* Commands and files processes inherit it. Without a configuration what the user has. */
+	inherited = umask(077);
+	umask(daemon->service.config->from_file ? (mode_t)daemon->service.config->host.umask
+						: inherited & 077);
 	r = spawner_link_start(&start, &daemon->spawner, &message);
+	umask(inherited);
 
 	if (r < 0 && !feature_is_present("system_calls"))
 		log_error("%s", feature_remedy("system_calls"));

@@ -30,6 +30,7 @@ struct config_host {
 	uint64_t commands;  /* at once, of all tenants */
 	uint64_t file_jobs; /* likewise */
 	uint64_t tenants;   /* enum config_tenants */
+	uint64_t umask;     /* of commands and files processes */
 	uint64_t workspace_idle_ms;
 	uint64_t drain_ms; /* what SIGTERM leaves to calls in flight */
 	uint64_t selftest; /* enum selftest_mode */

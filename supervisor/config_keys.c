@@ -34,6 +34,8 @@ const struct config_key config_keys[] = {
 	 .doc = "Whose id workspaces run as: in user mode all as the user that cloisterd runs as; in system mode each as one of its own, of that user's range in /etc/subuid and /etc/subgid."},
 	{"tenants", HOST(tenants), .type = CONFIG_CHOICE, .choices = {"expected", "none"},
 	 .doc = "none: it is meant so if there is no section of a tenant; otherwise a configuration without one is a mistake, because it would have everybody refused."},
+	{"umask", HOST(umask), .type = CONFIG_MODE, .max = 0077, .fallback = 0022, .at_start = true,
+	 .doc = "What files and directories that commands and tools make do not grant to group and others; commands can change theirs."},
 	{"connections", HOST(connections), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = LIMIT_CONNECTIONS,
 	 .doc = "Connections of all tenants."},
 	{"connections_per_user", HOST(connections_per_user), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = LIMIT_CONNECTIONS_PER_USER,

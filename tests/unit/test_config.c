@@ -99,6 +99,7 @@ static const struct sample {
 } samples[] = {
 	{CONFIG_SECTION_HOST, "agent_socket", "/run/x/agent.sock", NULL, "agent.sock"},
 	{CONFIG_SECTION_HOST, "agent_socket_mode", "0666", "0666", "0888"},
+	{CONFIG_SECTION_HOST, "umask", "0027", "0027", "0100"},
 	{CONFIG_SECTION_HOST, "tenants", "none", "1", "some"},
 	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},

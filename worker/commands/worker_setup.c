@@ -182,7 +182,6 @@ static int go_to_workspace(void *context)
 {
 	struct worker_setup *setup = context;
 
-	umask(022);
 	return chdir(setup->visible) < 0 ? -errno : 0;
 }
 

@@ -129,7 +129,6 @@ int files_setup_ahead(struct root *root, const char **ret_step)
 		{"empty the bounding set", setup_empty_bounding_set},
 	};
 
-	umask(022);
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
 }
 
