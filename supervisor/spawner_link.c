@@ -41,7 +41,7 @@ struct spawner_link {
 	pid_t pid;
 	struct channel channel;
 	bool is_lost;
-	uint64_t last_cell;
+	uint64_t last_cell, last_look;
 	LIST_HEAD(, pending_cell) pending;
 	size_t unanswered; /* pending, and what was forgotten */
 	unsigned silent;   /* looks since it last answered, or was asked with nothing unanswered */
@@ -440,7 +440,9 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 		return link->is_lost ? -ECONNRESET : -ENOMEM;
 	}
 	*pending = *who;
-	pending->cell = ++link->last_cell;
+	/* Cells' groups are named by theirs; look-ups come from the other end. */
+	pending->cell =
+		frame->type == SPAWNER_LOOK_UP ? UINT64_MAX - link->last_look++ : ++link->last_cell;
 	r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
 		frame->n_fds);
 	if (r < 0) {
