@@ -86,7 +86,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     # kept for its answers' descriptors.
     # In user mode cloisterd waits by poll(2).
     waits = {"anon_inode:[eventpoll]": 1} if daemon.system else {}
-    assert count == {"socket": 6, **waits, str(daemon.state / "workspaces"): 1}
+    assert count == {"socket": 6, **waits, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1}
 
     path = daemon.new_workspace(client)
     daemon.settled_fds()
