@@ -24,10 +24,10 @@
  * test_json_read.c holds these to what malloc says.
  */
 #define OBJECT_BYTES  (64 + 80)
-#define TABLE_ENTRIES 16
+#define TABLE_ENTRIES ((size_t)16)
 #define ENTRY_BYTES   40
 #define ARRAY_BYTES   (64 + 48)
-#define ARRAY_ENTRIES 4
+#define ARRAY_ENTRIES ((size_t)4)
 #define VALUE_BYTES   56
 #define MAPPED_BYTES  (128 * KIB) /* mallopt(3), M_MMAP_THRESHOLD */
 
@@ -416,7 +416,7 @@ static int read_array(struct reader *reader, struct json_object **ret)
 
 	if (r < 0)
 		return r;
-	array = json_object_new_array_ext(ARRAY_ENTRIES);
+	array = json_object_new_array_ext((int)ARRAY_ENTRIES);
 	if (!array)
 		return -ENOMEM;
 	r = read_elements(reader, array);
