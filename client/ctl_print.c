@@ -114,6 +114,8 @@ void print_status(struct json_object *result)
 		number(result, "calls"), number(result, "calls_waiting"),
 		number(result, "commands_running"));
 	printf("refused      %lld as too many\n", number(result, "refused"));
+	printf("memory       at most %lld MiB, of which answers that nobody has read take %lld\n",
+		number(result, "memory_bound") >> 20, number(result, "unread_bytes") >> 20);
 	print_states(member(result, "workspaces"));
 	printf("             %lld managed ones exist, in use or not\n",
 		number(result, "workspaces_existing"));

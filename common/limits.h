@@ -51,29 +51,35 @@
 #define LIMIT_CONTROL_TEXT_BYTES       160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
-#define LIMIT_CONNECTIONS_PER_USER     128
-#define LIMIT_DESCRIPTORS_KEPT         64  /* of RLIMIT_NOFILE, for what is not a connection */
-#define LIMIT_OOM_SCORE_COMMANDS       500 /* added to oom_score_adj: workers and commands */
-#define LIMIT_OOM_SCORE_FILES          250 /* files processes, which come after those */
-#define LIMIT_DESCRIPTORS_MIN          256 /* of RLIMIT_NOFILE; commands have a quarter of it */
-#define LIMIT_RETRY_MIN_MS             50  /* retry_after_ms, whatever was measured */
-#define LIMIT_RETRY_MAX_MS             60000
-#define LIMIT_COMMANDS                 256 /* running at once, of all tenants */
-#define LIMIT_COMMANDS_MAX             4096
-#define LIMIT_JOBS                     64 /* of files processes at once, of all tenants */
-#define LIMIT_JOBS_MAX                 4096
-#define LIMIT_COMMANDS_PER_WORKSPACE   64
-#define LIMIT_SPARE_CELLS              2 /* made before a workspace needs them */
-#define LIMIT_SPARE_CELLS_MAX          64
-#define LIMIT_SPARE_TRIES              3 /* that a workspace takes one which dies, before its own is made */
-#define LIMIT_INITS_AHEAD              2 /* commands' inits made before they are needed */
-#define LIMIT_PIPES_AHEAD              8 /* of commands' output, made before they are needed */
-#define LIMIT_FILE_JOBS                8 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_WRITES              64 /* writes whose content is still coming */
-#define LIMIT_STRAY_FRAMES             4096 /* of a workspace's processes in a row that are for no call */
-#define LIMIT_LONG_READ_BYTES          (4 * MIB) /* a range of a larger file is read by a job */
-#define LIMIT_LONG_LIST_BYTES          (1 * MIB) /* of a directory itself: some 40,000 names */
-#define LIMIT_SMALL_CALL_NS            200000 /* of CPU for a call that a files process answers at once */
+/* Parts of what cloisterd may come to need (supervisor/memory_bound.c). */
+#define LIMIT_MEMORY_BASE_BYTES       (8 * MIB)
+#define LIMIT_MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */
+#define LIMIT_MEMORY_COMMAND_BYTES \
+	(8 * KIB) /* one that runs, with the least that is kept of its output */
+#define LIMIT_MEMORY_WORKSPACE_BYTES (4 * KIB)
+#define LIMIT_CONNECTIONS_PER_USER   128
+#define LIMIT_DESCRIPTORS_KEPT       64  /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_OOM_SCORE_COMMANDS     500 /* added to oom_score_adj: workers and commands */
+#define LIMIT_OOM_SCORE_FILES        250 /* files processes, which come after those */
+#define LIMIT_DESCRIPTORS_MIN        256 /* of RLIMIT_NOFILE; commands have a quarter of it */
+#define LIMIT_RETRY_MIN_MS           50  /* retry_after_ms, whatever was measured */
+#define LIMIT_RETRY_MAX_MS           60000
+#define LIMIT_COMMANDS               256 /* running at once, of all tenants */
+#define LIMIT_COMMANDS_MAX           4096
+#define LIMIT_JOBS                   64 /* of files processes at once, of all tenants */
+#define LIMIT_JOBS_MAX               4096
+#define LIMIT_COMMANDS_PER_WORKSPACE 64
+#define LIMIT_SPARE_CELLS            2 /* made before a workspace needs them */
+#define LIMIT_SPARE_CELLS_MAX        64
+#define LIMIT_SPARE_TRIES            3 /* that a workspace takes one which dies, before its own is made */
+#define LIMIT_INITS_AHEAD            2 /* commands' inits made before they are needed */
+#define LIMIT_PIPES_AHEAD            8 /* of commands' output, made before they are needed */
+#define LIMIT_FILE_JOBS              8 /* searches, deep listings and long reads at once in a workspace */
+#define LIMIT_FILE_WRITES            64 /* writes whose content is still coming */
+#define LIMIT_STRAY_FRAMES           4096 /* of a workspace's processes in a row that are for no call */
+#define LIMIT_LONG_READ_BYTES        (4 * MIB) /* a range of a larger file is read by a job */
+#define LIMIT_LONG_LIST_BYTES        (1 * MIB) /* of a directory itself: some 40,000 names */
+#define LIMIT_SMALL_CALL_NS          200000 /* of CPU for a call that a files process answers at once */
 #define LIMIT_SMALL_CALL_DEBT_NS \
 	100000000 /* beyond that, before it does so in a session of its own */
 

@@ -10,6 +10,7 @@
 #include "supervisor/control_selftest.h"
 #include "supervisor/features.h"
 #include "supervisor/id_range.h"
+#include "supervisor/memory_bound.h"
 #include "supervisor/shared_budgets.h"
 #include "supervisor/spare_cells.h"
 
@@ -241,6 +242,8 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	control_put_number(&look.json, "calls", look.calls);
 	control_put_number(&look.json, "calls_waiting", look.waiting);
 	control_put_number(&look.json, "commands_running", look.commands);
+	control_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
+	control_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
 	put_refused(&look.json, service);
 	control_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
 	control_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);

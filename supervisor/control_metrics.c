@@ -6,6 +6,7 @@
 #include "supervisor/control.h"
 #include "supervisor/control_selftest.h"
 #include "supervisor/log_writer.h"
+#include "supervisor/memory_bound.h"
 #include "supervisor/shared_budgets.h"
 #include "supervisor/spare_cells.h"
 
@@ -320,6 +321,10 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_turns(out, service->config, "tenant_turns_running",
 		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
 	put_audit(out, service->audit);
+	family(out, "memory_bound_bytes", "gauge",
+		"Memory that cloisterd may come to need, as it is configured.");
+	evbuffer_add_printf(out, "cloister_memory_bound_bytes %llu\n",
+		(unsigned long long)memory_bound(service->config));
 	family(out, "unread_bytes", "gauge",
 		"Answers that clients have not read, and what calls have brought of theirs.");
 	evbuffer_add_printf(

@@ -11,9 +11,8 @@ import daemon as daemons
 import procfs
 
 ADMIN = 64321
-# What cloisterd may grow by: LIMIT_UNREAD_BYTES, and what malloc(3) and evbuffers need beside it. AddressSanitizer
-# keeps what was freed, and surrounds what was not.
-GROWTH_KB = (72 + 24) * 1024 * (3 if daemons.is_sanitized() else 1)
+# Beyond what the configuration says: AddressSanitizer keeps what was freed, and surrounds what was not.
+SANITIZER = 3 if daemons.is_sanitized() else 1
 ENTRIES = 4000
 
 needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
@@ -31,16 +30,20 @@ def served(start_daemon, tenants):
     neighbour.call("workspace.open", {"workspace": "b"})
     daemon.attacker = tenants[0]
     daemon.neighbour = neighbour
-    daemon.before_kb = peak_kb(daemon)
     return daemon
 
 
-def peak_kb(daemon):
-    return int(procfs.status(daemon.pid)["VmHWM"].split()[0])
+def bound(daemon):
+    with daemon.control(groups=[ADMIN]) as control:
+        return control.call("status")["memory_bound"]
 
 
-def grown_kb(daemon):
-    return peak_kb(daemon) - daemon.before_kb
+def check_memory(daemon):
+    """What it has needed at most since its start is within what status says, and that within a small machine's."""
+    status = procfs.status(daemon.pid)
+    assert int(status["VmHWM"].split()[0]) * 1024 <= bound(daemon) * SANITIZER, (status["VmHWM"], bound(daemon))
+    # The budget of answers, and what malloc(3) and evbuffers need beside it.
+    assert int(status["RssAnon"].split()[0]) <= (72 + 24) * 1024 * SANITIZER, status["RssAnon"]
 
 
 def attack(daemon, workspace="a"):
@@ -61,7 +64,7 @@ def settle(daemon, clients):
 
     def same():
         assert daemon.neighbour.run("echo served")["stdout"] == "served\n"
-        assert grown_kb(daemon) <= GROWTH_KB, grown_kb(daemon)
+        check_memory(daemon)
         now = metrics(daemon)
         seen.append((now['cloister_tenant_calls_ended_total{tenant="a"}'],
                      now['cloister_calls_in_flight{state="running"}'],
@@ -69,7 +72,7 @@ def settle(daemon, clients):
         return seen[-3:] == [seen[-1]] * 3
     assert procfs.eventually(same, 120, 0.5), seen
     assert metrics(daemon).get("cloister_unread_bytes", 0) <= 72 << 20
-    assert grown_kb(daemon) <= GROWTH_KB, grown_kb(daemon)
+    check_memory(daemon)
     for client in clients:
         client.close()
     assert procfs.eventually(lambda: metrics(daemon).get("cloister_unread_bytes", 0) < 1 << 20, 60)
@@ -170,3 +173,16 @@ def test_output_that_finds_no_room_is_cut(served):
     assert not output["truncated"] or "bytes left out" in output["stdout"]
     for client in others:
         client.close()
+
+
+def test_the_bound_follows_the_configuration(start_daemon, tenants):
+    def bound_of(host, **settings):
+        lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        return bound(start_daemon(config=f"[cloister]\nadmin_group = {ADMIN}\n{host}"
+                                         f"[tenant a]\nusers = {tenants[0].name}\nmanaged = yes\n{lines}"))
+    least = bound_of("")
+    assert 128 << 20 < least < 320 << 20
+    assert bound_of("connections = 1024\n") == least + 512 * (64 + 8) * 1024
+    assert bound_of("commands = 512\n") == least + 256 * 8 * 1024
+    assert bound_of("audit = on\n") == least + (8 << 20)
+    assert bound_of("", workspaces=24) == least - 1000 * 4096
