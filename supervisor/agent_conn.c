@@ -12,6 +12,7 @@
 #include "supervisor/endpoint.h"
 #include "supervisor/fd_closer.h"
 #include "supervisor/line_id.h"
+#include "supervisor/loop_share.h"
 #include "supervisor/loop_turn.h"
 #include "supervisor/session.h"
 
@@ -55,9 +56,10 @@ struct agent_conn {
 	bool closing;                /* in close_soon */
 	struct loop_turn_task flush; /* of output */
 	struct event *readable, *writable;
-	struct event *resume; /* acts on what is buffered */
-	struct event *check;  /* after the end of input: is the client still there? */
-	struct event *end;    /* frees the connection from the loop, not from inside a callback */
+	struct loop_share_task share; /* acts on what came */
+	bool ready;                   /* to be read when its turn comes */
+	struct event *check;          /* after the end of input: is the client still there? */
+	struct event *end; /* frees the connection from the loop, not from inside a callback */
 };
 
 static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
@@ -79,7 +81,7 @@ static void conn_free(struct agent_conn *conn)
 	loop_turn_cancel(&conn->flush);
 	free_event(conn->readable);
 	free_event(conn->writable);
-	free_event(conn->resume);
+	loop_share_cancel(&conn->share);
 	free_event(conn->check);
 	free_event(conn->end);
 	line_id_reset(&conn->line_id);
@@ -111,6 +113,7 @@ static void close_soon(struct agent_conn *conn)
 	event_del(conn->readable);
 	event_del(conn->writable);
 	loop_turn_cancel(&conn->flush);
+	loop_share_cancel(&conn->share);
 	event_active(conn->end, EV_TIMEOUT, 0);
 }
 
@@ -132,11 +135,16 @@ static bool may_act(const struct agent_conn *conn)
 	       session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
 }
 
+static void act_soon(struct agent_conn *conn)
+{
+	loop_share_wait(&conn->share, session_share(conn->session));
+}
+
 /* The connection is read when what came has been acted on: lines of a few bytes come faster than
  * they are. */
 static void watch(struct agent_conn *conn)
 {
-	if (may_act(conn) && !conn->more && !conn->end_of_input)
+	if (may_act(conn) && !conn->more && !conn->ready && !conn->end_of_input)
 		event_add(conn->readable, NULL);
 	else
 		event_del(conn->readable);
@@ -174,7 +182,7 @@ static void update(struct agent_conn *conn)
 	watch(conn);
 	/* What is buffered already makes nothing readable. */
 	if (may_act(conn) && evbuffer_get_length(conn->input) > 0)
-		event_active(conn->resume, EV_TIMEOUT, 0);
+		act_soon(conn);
 }
 
 static void flush(void *context)
@@ -321,29 +329,20 @@ static bool take_line(struct agent_conn *conn)
 /* Some lines, then others' turn: what is left in the input is resumed. */
 static void act_on_input(struct agent_conn *conn)
 {
+	size_t begin = evbuffer_get_length(conn->input);
 	int lines = 0;
 
-	while (may_act(conn) && lines < LINES_A_TURN && take_line(conn))
-		lines++;
-	conn->more = lines == LINES_A_TURN;
+	conn->more = false;
+	while (may_act(conn) && !conn->more && take_line(conn))
+		conn->more = ++lines == LINES_A_TURN ||
+			     begin - evbuffer_get_length(conn->input) >= LIMIT_READ_TURN_BYTES;
 	if (conn->more)
-		event_active(conn->resume, EV_TIMEOUT, 0);
+		act_soon(conn);
 	session_count_input(conn->session, evbuffer_get_length(conn->input));
 	if (may_act(conn))
 		watch(conn);
 	else
 		update(conn);
-}
-
-static void on_resume(evutil_socket_t fd, short what, void *context)
-{
-	struct agent_conn *conn = context;
-
-	(void)fd;
-	(void)what;
-	act_on_input(conn);
-	close_if_done(conn);
-	loop_turn_end();
 }
 
 /* Reads once into the input. As read(2). */
@@ -398,15 +397,14 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 		close_if_done(conn);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void read_and_act(struct agent_conn *conn)
 {
-	struct agent_conn *conn = context;
 	ssize_t n = receive(conn);
 
-	(void)fd;
-	(void)what;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		watch(conn);
 		return;
+	}
 	if (n < 0) {
 		close_soon(conn);
 		return;
@@ -414,6 +412,35 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	act_on_input(conn);
 	if (n == 0 && !conn->closing)
 		end_input(conn);
+}
+
+/* The connection's turn. */
+static void act(void *context)
+{
+	struct agent_conn *conn = context;
+	bool ready = conn->ready;
+
+	loop_share_asked(session_share(conn->session));
+	conn->ready = false;
+	if (conn->closing)
+		return;
+	if (ready && may_act(conn) && !conn->end_of_input) {
+		read_and_act(conn);
+		return;
+	}
+	act_on_input(conn);
+	close_if_done(conn);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+
+	(void)fd;
+	(void)what;
+	conn->ready = true;
+	if (!loop_share_now_or_wait(&conn->share, session_share(conn->session)))
+		event_del(conn->readable);
 	loop_turn_end();
 }
 
@@ -458,15 +485,14 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 		.context = conn};
 	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
-	conn->resume = event_new(service->base, -1, 0, on_resume, conn);
+	conn->share = (struct loop_share_task){.act = act, .context = conn};
 	conn->check = event_new(service->base, -1, EV_PERSIST, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	peer_credentials_done(peer);
 	r = refuse_fds(conn);
 	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
-			      !conn->resume || !conn->check || !conn->end ||
+			      !conn->check || !conn->end ||
 			      event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
-			      event_priority_set(conn->resume, LOOP_PRIORITY_BULK) < 0 ||
 			      event_add(conn->readable, NULL) < 0))
 		r = -ENOMEM;
 	if (r < 0)

@@ -381,13 +381,13 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 	const struct call_options *options = &call->request.options;
 	struct command_io_limits limits = {call->request.tenant->limits.output_kept_bytes,
 		call->request.tenant->limits.output_total_bytes, call->room.account,
-		options->stream};
+		&call->request.tenant->usage->share, options->stream};
 	int r;
 
 	/* Its client takes all of it, at its own pace: the deadline is the bound. */
 	if (!options->keep_output)
 		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
-			call->room.account, options->stream};
+			call->room.account, &call->request.tenant->usage->share, options->stream};
 	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
 	if (r < 0 || !call->input)
 		return r;

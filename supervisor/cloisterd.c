@@ -20,6 +20,7 @@
 #include "supervisor/lockdown.h"
 #include "supervisor/log.h"
 #include "supervisor/log_writer.h"
+#include "supervisor/loop_share.h"
 #include "supervisor/loop_turn.h"
 #include "supervisor/notify.h"
 #include "supervisor/options.h"
@@ -440,7 +441,7 @@ static void start(struct daemon *daemon)
 	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
 	daemon->service.base = make_loop(is_system_mode(daemon));
-	if (loop_turn_start(daemon->service.base) < 0)
+	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.turns = turns_new(daemon->service.base, &daemon->service.config->host);
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
@@ -526,6 +527,7 @@ static void stop(struct daemon *daemon)
 	notify_close();
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
+	loop_share_stop();
 	loop_turn_stop();
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);

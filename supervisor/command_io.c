@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/loop_share.h"
 #include "supervisor/pipe_stock.h"
 #include "supervisor/service.h"
 #include "supervisor/unread.h"
@@ -20,7 +21,8 @@ struct command_output {
 	enum command_stream stream;
 	int fd;
 	struct event *readable;
-	struct event *again; /* a flood's next turn */
+	struct loop_share_task share; /* reads */
+	struct event *again;          /* when it waits for a turn, after a pause */
 	struct stream_capture capture;
 	size_t counted; /* of capture, as unread */
 };
@@ -42,6 +44,7 @@ static void close_output(struct command_output *output)
 		event_free(TAKE_PTR(output->readable));
 	if (output->again)
 		event_free(TAKE_PTR(output->again));
+	loop_share_cancel(&output->share);
 	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
 }
 
@@ -53,6 +56,7 @@ static void set_watched(struct command_io *io, bool watched)
 		if (output->fd < 0)
 			continue;
 		event_del(output->again);
+		loop_share_cancel(&output->share);
 		if (watched)
 			event_add(output->readable, NULL);
 		else
@@ -133,25 +137,28 @@ static bool take_turn(struct command_output *output)
 	return n == COMMAND_IO_CHUNK && !output->io->limit_reached && !output->io->paused;
 }
 
-/* What fills its pipe between two turns gets the next after a pause: the command waits, and not
- * those whom cloisterd has to serve. */
-static void pause_flood(struct command_output *output)
+/* What is more than a slice waits for the next. While other tenants ask for something it pauses
+ * before: reading a flood as fast as it comes takes a processor, and their calls want one. */
+static void wait_for_turn(struct command_output *output)
 {
 	static const struct timeval pause = {.tv_usec = FLOOD_PAUSE_MS * 1000L};
 
-	event_add(output->again, &pause);
+	event_del(output->readable);
+	if (loop_share_others_ask(output->io->limits.share))
+		event_add(output->again, &pause);
+	else
+		loop_share_wait(&output->share, output->io->limits.share);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void act(void *context)
 {
 	struct command_output *output = context;
 
-	(void)fd;
-	(void)what;
-	if (!take_turn(output))
-		return;
-	event_del(output->readable);
-	pause_flood(output);
+	if (take_turn(output)) {
+		wait_for_turn(output);
+	} else if (output->readable && !output->io->limit_reached && !output->io->paused) {
+		event_add(output->readable, NULL);
+	}
 }
 
 static void on_again(evutil_socket_t fd, short what, void *context)
@@ -160,10 +167,17 @@ static void on_again(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	if (take_turn(output))
-		pause_flood(output);
-	else if (output->readable && !output->io->limit_reached && !output->io->paused)
-		event_add(output->readable, NULL);
+	loop_share_wait(&output->share, output->io->limits.share);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct command_output *output = context;
+
+	(void)fd;
+	(void)what;
+	if (!loop_share_now_or_wait(&output->share, output->io->limits.share))
+		event_del(output->readable);
 }
 
 static int make_output(struct event_base *base, struct command_io *io, enum command_stream stream,
@@ -175,10 +189,10 @@ static int make_output(struct event_base *base, struct command_io *io, enum comm
 	if (r < 0)
 		return r;
 	output->readable = event_new(base, output->fd, EV_READ | EV_PERSIST, on_readable, output);
+	output->share = (struct loop_share_task){.act = act, .context = output};
 	output->again = event_new(base, -1, 0, on_again, output);
 	if (!output->readable || !output->again ||
-		event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0 ||
-		event_priority_set(output->again, LOOP_PRIORITY_BULK) < 0)
+		event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0)
 		return -ENOMEM;
 	return 0;
 }

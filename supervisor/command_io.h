@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 struct command_io;
+struct loop_share_flow;
 struct service;
 struct unread_account;
 
@@ -26,6 +27,7 @@ struct command_io_limits {
 	size_t kept;                   /* of each stream, see stream_capture.h; 0: nothing */
 	uint64_t total;                /* likewise: past it nothing more is read */
 	struct unread_account *unread; /* that what is kept counts for; NULL: for nobody */
+	struct loop_share_flow *share; /* whose turns of the loop reading takes */
 	bool streamed;                 /* what comes is passed on to its client */
 };
 

@@ -486,6 +486,11 @@ struct unread_account *session_unread(struct session *session)
 	return &session->unread;
 }
 
+struct loop_share_flow *session_share(const struct session *session)
+{
+	return session->counted ? &session->counted->usage->share : loop_share_of_nobody();
+}
+
 size_t session_calls(const struct session *session)
 {
 	return session->n_calls + session->n_pending;

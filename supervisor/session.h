@@ -67,6 +67,9 @@ size_t session_counted_input(const struct session *session);
  * @without were not counted, or of what every connection has. */
 size_t session_memory_left(const struct session *session, size_t without);
 
+/** Whose turns of the loop it takes. */
+struct loop_share_flow *session_share(const struct session *session);
+
 /** Calls that have not been answered. */
 size_t session_calls(const struct session *session);
 

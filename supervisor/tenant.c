@@ -53,8 +53,10 @@ struct tenant *tenant_hold(struct tenant *tenant)
 
 static void usage_release(struct tenant_usage *usage)
 {
-	if (usage && --usage->references == 0)
-		free(usage);
+	if (!usage || --usage->references > 0)
+		return;
+	loop_share_leave(&usage->share, loop_share_of_nobody());
+	free(usage);
 }
 
 void tenant_release(struct tenant *tenant)

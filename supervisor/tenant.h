@@ -8,6 +8,7 @@
  * without users and groups may be used by nobody, one without roots opens no directory.
  */
 
+#include "supervisor/loop_share.h"
 #include "supervisor/turns.h"
 
 #include <stdbool.h>
@@ -79,6 +80,7 @@ struct tenant_usage {
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	uint64_t unread_bytes;  /* see unread.h */
 	struct queue_flow flows[TURN_KINDS];
+	struct loop_share_flow share;
 	/* What the last ones took, about; 0: there were none. */
 	uint64_t call_us, connection_us;
 	/* And what has been, since cloisterd started. */

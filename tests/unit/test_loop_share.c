@@ -1,0 +1,157 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "common/cleanup.h"
+#include "supervisor/loop_share.h"
+#include "supervisor/loop_turn.h"
+#include "supervisor/service.h"
+
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static struct event_base *base;
+static int slices; /* of all */
+
+/* Something that takes so long in each slice, so often. */
+struct work {
+	struct loop_share_task task;
+	struct loop_share_flow *flow;
+	unsigned long slice_ns;
+	int left, done;
+	int seen; /* slices of all when it ended */
+};
+
+static void act(void *context)
+{
+	struct work *work = context;
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((unsigned long)((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec -
+				 from.tv_nsec) < work->slice_ns);
+	work->done++;
+	slices++;
+	if (--work->left > 0)
+		loop_share_wait(&work->task, work->flow);
+	else
+		work->seen = slices;
+}
+
+static void begin(struct work *work)
+{
+	work->task = (struct loop_share_task){.act = act, .context = work};
+	loop_share_wait(&work->task, work->flow);
+}
+
+static void test_many_connections_are_one_tenant(void **state)
+{
+	static struct loop_share_flow flood, other;
+	static struct work floods[50];
+	struct work one = {.flow = &other, .slice_ns = 100000, .left = 5};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(floods); i++) {
+		floods[i] = (struct work){.flow = &flood, .slice_ns = 200000, .left = 5};
+		begin(&floods[i]);
+	}
+	begin(&one);
+	slices = 0;
+	event_base_dispatch(base);
+	/* About half a slice of the flood's for each of its own; in turns by connection there were
+	 * 200 before its last. */
+	assert_true(one.seen <= 50);
+	for (size_t i = 0; i < ARRAY_SIZE(floods); i++)
+		assert_int_equal(floods[i].left, 0);
+}
+
+static void test_nobody_saves_time_up(void **state)
+{
+	static struct loop_share_flow busy, late;
+	struct work first = {.flow = &busy, .slice_ns = 100000, .left = 200};
+	struct work second = {.flow = &busy, .slice_ns = 100000, .left = 20};
+	struct work comer = {.flow = &late, .slice_ns = 100000, .left = 20};
+
+	(void)state;
+	begin(&first);
+	event_base_dispatch(base);
+	begin(&second);
+	begin(&comer);
+	slices = 0;
+	event_base_dispatch(base);
+	/* It did not have all its slices before the other's first. */
+	assert_true(comer.seen >= 30);
+}
+
+static void test_what_is_alone_does_not_wait(void **state)
+{
+	static struct loop_share_flow a, b;
+	struct work alone = {.flow = &a, .left = 1}, waits = {.flow = &b, .left = 1},
+		    behind = {.flow = &a, .left = 1};
+
+	(void)state;
+	alone.task = (struct loop_share_task){.act = act, .context = &alone};
+	behind.task = (struct loop_share_task){.act = act, .context = &behind};
+	assert_true(loop_share_now_or_wait(&alone.task, &a));
+	assert_int_equal(alone.done, 1);
+	begin(&waits);
+	assert_false(loop_share_now_or_wait(&behind.task, &a));
+	assert_int_equal(behind.done, 0);
+	event_base_dispatch(base);
+	assert_int_equal(waits.done + behind.done, 2);
+}
+
+static void test_what_is_cancelled_or_inherited(void **state)
+{
+	struct loop_share_flow *gone = calloc(1, sizeof(*gone));
+	struct work cancelled = {.flow = gone, .left = 1}, inherited = {.flow = gone, .left = 1};
+
+	(void)state;
+	assert_non_null(gone);
+	begin(&cancelled);
+	begin(&inherited);
+	loop_share_cancel(&cancelled.task);
+	loop_share_cancel(&cancelled.task);
+	loop_share_leave(gone, loop_share_of_nobody());
+	free(gone);
+	event_base_dispatch(base);
+	assert_int_equal(cancelled.done, 0);
+	assert_int_equal(inherited.done, 1);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	base = event_base_new();
+	return !base || event_base_priority_init(base, LOOP_PRIORITIES) < 0 ||
+			       loop_turn_start(base) < 0 || loop_share_start(base) < 0
+		       ? -1
+		       : 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	loop_share_stop();
+	loop_turn_stop();
+	event_base_free(base);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_connections_are_one_tenant),
+		cmocka_unit_test(test_nobody_saves_time_up),
+		cmocka_unit_test(test_what_is_alone_does_not_wait),
+		cmocka_unit_test(test_what_is_cancelled_or_inherited),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
