@@ -10,7 +10,7 @@
 #define MIB (1024ULL * 1024ULL)
 #define GIB (1024ULL * 1024ULL * 1024ULL)
 
-/* Agent socket (supervisor/agent_conn.c, supervisor/jsonrpc.c). */
+/* Agent socket (supervisor/rpc/agent_conn.c, supervisor/rpc/jsonrpc.c). */
 #define LIMIT_LINE_BYTES                (32 * MIB) /* one JSON-RPC message */
 #define LIMIT_JSON_DEPTH                32
 #define LIMIT_JSON_VALUES               16384 /* in one message */
@@ -35,7 +35,8 @@
 #define LIMIT_PEER_WAITING_BYTES   (80 * MIB)
 #define LIMIT_READ_TURN_BYTES      (64 * KIB) /* read of a connection in a turn of the loop */
 #define LIMIT_OUTPUT_PENDING_BYTES (4 * MIB)  /* unread answers of a connection: stop reading it */
-/* Answers of all that are not read, and what calls have brought of theirs: supervisor/unread.h. */
+/* Answers of all that are not read, and what calls have brought of theirs:
+ * supervisor/schedule/unread.h. */
 #define LIMIT_UNREAD_BYTES             (72 * MIB)
 #define LIMIT_UNREAD_TENANT_BYTES      (64 * KIB) /* of a tenant, whatever others have */
 #define LIMIT_UNREAD_LINE_BYTES        (16 * KIB) /* room without which no request is taken */
@@ -51,7 +52,7 @@
 #define LIMIT_CONTROL_TEXT_BYTES       160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
-/* Parts of what cloisterd may come to need (supervisor/memory_bound.c). */
+/* Parts of what cloisterd may come to need (supervisor/daemon/memory_bound.c). */
 #define LIMIT_MEMORY_BASE_BYTES       (8 * MIB)
 #define LIMIT_MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */
 #define LIMIT_MEMORY_COMMAND_BYTES \
@@ -131,7 +132,7 @@
 #define LIMIT_EXISTING_COUNT_MS 1000   /* before a tenant's managed workspaces are counted anew */
 #define LIMIT_STRANGER_MS       5000   /* for the request of a peer of no tenant */
 
-/* MCP (supervisor/mcp_progress.c, client/cmd_mcp.c). */
+/* MCP (supervisor/agent/mcp_progress.c, client/cmd_mcp.c). */
 #define LIMIT_PROGRESS_MS         1000 /* how often progress is told */
 #define LIMIT_PROGRESS_OUTPUT_MS  200  /* and at most, when a command writes much */
 #define LIMIT_PROGRESS_DELAY_MS   50   /* from output to the progress that tells of it */
@@ -164,8 +165,8 @@
 #define LIMIT_DATA_BYTES      (8 * GIB)
 /*
  * What the kernel counts for the user that cloister runs as, and so for all workspaces together:
- * what each may take of it. supervisor/shared_budgets.h has them beside what the host gives that
- * user.
+ * what each may take of it. supervisor/config/shared_budgets.h has them beside what the host gives
+ * that user.
  */
 #define LIMIT_INOTIFY_INSTANCES 16          /* inotify(7) */
 #define LIMIT_INOTIFY_WATCHES   8192        /* likewise */
@@ -177,7 +178,7 @@
 /* Of each command one; those of ended ones are counted a little longer. namespaces(7) */
 #define LIMIT_COMMAND_NAMESPACES 1024
 
-/* And where cgroups are delegated (supervisor/cgroup.c), cgroups(7). */
+/* And where cgroups are delegated (supervisor/host/cgroup.c), cgroups(7). */
 #define LIMIT_WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */
 #define LIMIT_COMMAND_MEMORY_PERCENT   50
 #define LIMIT_MEMORY_MIN_BYTES         (16 * MIB) /* less would kill a shell before it is one */
@@ -187,7 +188,7 @@
 #define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
 #define LIMIT_CGROUP_DEPTH             1   /* below a workspace's: a worker makes none in others */
 
-/* A tool call's options (supervisor/args_decode.c). */
+/* A tool call's options (supervisor/call/args_decode.c). */
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
 /* A tenant's environment; and both together, as the worker takes them. */
@@ -196,7 +197,8 @@
 #define LIMIT_COMMAND_ENV_COUNT (LIMIT_TENANT_ENV_COUNT + LIMIT_ENV_COUNT)
 #define LIMIT_COMMAND_ENV_BYTES (LIMIT_TENANT_ENV_BYTES + LIMIT_ENV_BYTES)
 
-/* Reading a command for blocked ones (supervisor/command_line.c, supervisor/command_policy.c). */
+/* Reading a command for blocked ones (supervisor/config/command_line.c,
+ * supervisor/config/command_policy.c). */
 #define LIMIT_COMMAND_NESTING  16 /* $(...), `...`, sh -c, eval, and wrappers such as env */
 #define LIMIT_COMMAND_HEREDOCS 16 /* of a line; further bodies are commands */
 /* Of one pattern on one command, pcre2_set_match_limit(3). */
@@ -230,7 +232,7 @@
 #define LIMIT_AUTOMATON_PATTERN_BYTES 2048        /* longer patterns are PCRE2's alone */
 #define LIMIT_AUTOMATON_REPEATS       1000        /* as are those whose {n,m} multiply to more */
 
-/* The audit log (supervisor/audit.c, supervisor/audit_writer.c). */
+/* The audit log (supervisor/audit/audit.c, supervisor/audit/audit_writer.c). */
 #define LIMIT_AUDIT_QUEUE_BYTES                                          \
 	(8 * MIB) /* lines that wait for the disk; further ones are lost \
 		   */
@@ -242,12 +244,13 @@
 #define LIMIT_AUDIT_RETRY_MS      100         /* after a write that failed */
 #define LIMIT_AUDIT_END_MS        3000        /* for what is queued when cloisterd ends */
 
-/* cloisterd's log (supervisor/log.c, supervisor/log_writer.c, supervisor/log_relay.c). */
+/* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
+ * supervisor/base/log_relay.c). */
 #define LIMIT_LOG_QUEUE_BYTES (256 * KIB) /* lines that wait for whoever reads stderr */
 #define LIMIT_LOG_LINE_BYTES  2048        /* of one line */
 #define LIMIT_LOG_END_MS      1000        /* for what is queued, at the start and at the end */
 
-/* Reading the configuration (supervisor/config_file.c, config_load.c). */
+/* Reading the configuration (common/config/config_file.c, config_load.c). */
 #define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
 #define LIMIT_CONFIG_LINE_BYTES   4096
 #define LIMIT_CONFIG_DROP_INS     256
@@ -268,13 +271,14 @@
 #define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
 #define LIMIT_LOOK_UPS_WAITING_TOTAL 2048
 
-/* System mode (supervisor/id_range.c, worker/spawner/). 65534 stands for what is not mapped. */
+/* System mode (supervisor/host/id_range.c, worker/spawner/). 65534 stands for what is not mapped.
+ */
 #define LIMIT_FILES_STARTS    256   /* of files processes alone, at the same time */
 #define LIMIT_IDS             60000 /* of a subordinate range */
 #define LIMIT_REFUSALS_LOGGED 1000  /* of a cloisterd that asks for what must not be */
 
 /*
- * What a tenant's configuration may set (supervisor/config_keys.c): what holds where it says
+ * What a tenant's configuration may set (supervisor/config/config_keys.c): what holds where it says
  * nothing, and the hard maximum where that is not a limit above.
  */
 #define LIMIT_CONNECTIONS_MAX        4096

@@ -3,10 +3,10 @@
 
 /*
  * The probe program: what an attacker would bring into a workspace and run there. The self-test
- * (supervisor/selftest.h) writes it into its canary workspace with write_file and starts it with
- * run_command, as an agent's own program; cloister itself never executes it. It needs no library
- * and no file of the host's, so it runs wherever a command runs. Nobody trusts it: what it says is
- * compared with what the walls should have made of the attempt.
+ * (supervisor/selftest/selftest.h) writes it into its canary workspace with write_file and starts
+ * it with run_command, as an agent's own program; cloister itself never executes it. It needs no
+ * library and no file of the host's, so it runs wherever a command runs. Nobody trusts it: what it
+ * says is compared with what the walls should have made of the attempt.
  */
 
 #include "worker/commands/raw_syscall.h"

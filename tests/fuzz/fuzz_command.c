@@ -8,8 +8,8 @@
  * Input: the visible root up to a newline, then the line.
  */
 #include "common/limits.h"
-#include "supervisor/command_line.h"
-#include "supervisor/command_policy.h"
+#include "supervisor/config/command_line.h"
+#include "supervisor/config/command_policy.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

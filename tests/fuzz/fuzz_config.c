@@ -8,9 +8,9 @@
  * Input: the main file; after a line "%%", the drop-in.
  */
 #include "common/limits.h"
-#include "supervisor/config.h"
-#include "supervisor/config_keys.h"
-#include "supervisor/peer_auth.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/config_keys.h"
+#include "supervisor/config/peer_auth.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/scratch.h"
 

@@ -10,8 +10,8 @@
  */
 #include "common/base64.h"
 #include "common/utf8.h"
-#include "supervisor/json_escape.h"
-#include "supervisor/json_text.h"
+#include "supervisor/base/json_escape.h"
+#include "supervisor/base/json_text.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <event2/buffer.h>

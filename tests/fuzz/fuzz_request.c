@@ -8,13 +8,13 @@
  *
  * Input: one byte for the length of the pieces, then what the client writes.
  */
-#include "supervisor/agent_conn.h"
-#include "supervisor/config.h"
-#include "supervisor/endpoint.h"
-#include "supervisor/jsonrpc.h"
-#include "supervisor/loop_turn.h"
-#include "supervisor/turns.h"
-#include "supervisor/workspace.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/endpoint.h"
+#include "supervisor/rpc/jsonrpc.h"
+#include "supervisor/schedule/turns.h"
+#include "supervisor/workspace/workspace.h"
 #include "tests/fuzz/fuzz.h"
 #include "json/json_read.h"
 

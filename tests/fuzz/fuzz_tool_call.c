@@ -9,9 +9,9 @@
  */
 #include "common/limits.h"
 #include "common/path_rules.h"
-#include "supervisor/call_request.h"
-#include "supervisor/command_policy.h"
-#include "supervisor/tenant.h"
+#include "supervisor/call/call_request.h"
+#include "supervisor/config/command_policy.h"
+#include "supervisor/config/tenant.h"
 #include "tests/fuzz/fuzz.h"
 #include "json/json_read.h"
 

@@ -254,7 +254,7 @@ def test_audit_log(area, service):
     assert {line["event"] for line in lines} <= names
     came = members(lines) - members([line.get("usage") for line in lines])
     assert came <= manual.words(page, "Va"), came - manual.words(page, "Va")
-    code = "".join(path.read_text() for path in manual.ROOT.glob("supervisor/*.c"))
+    code = "".join(path.read_text() for path in manual.ROOT.glob("supervisor/**/*.c"))
     for name in names:
         assert re.search(rf'["\\"]{re.escape(name)}\b', code), f"man/{PROTOCOL}, AUDIT LOG: {name}"
 

@@ -102,7 +102,7 @@ def heads(page, section):
 @pytest.mark.parametrize("page, names", [
     ("cloister.1", ["libcloister/*.c", "client/[!c]*.c", "client/cmd_*.c", "client/cloister.c"]),
     ("cloisterctl.1", ["client/cloisterctl.c", "client/ctl_*.c"]),
-    ("cloisterd.8", ["supervisor/*.c"]),
+    ("cloisterd.8", ["supervisor/**/*.c"]),
 ])
 def test_environment(page, names):
     code = source(*names)
@@ -126,7 +126,7 @@ def test_exit_statuses():
 
 
 def test_signals():
-    caught = re.findall(r"evsignal_new\([^,]+, (SIG\w+)", source("supervisor/*.c"))
+    caught = re.findall(r"evsignal_new\([^,]+, (SIG\w+)", source("supervisor/**/*.c"))
     agree(manual.words(manual.part("cloisterd.8", "SIGNALS"), "Dv", True), caught,
           "man/cloisterd.8, SIGNALS,", "signals")
 
@@ -170,7 +170,7 @@ def test_configuration_keys(tables, section):
 
 
 def test_built_in_blocked_commands():
-    code = re.search(r"default_patterns\[\] = \{(.*?)\n\};", source("supervisor/command_policy.c"), re.S)[1]
+    code = re.search(r"default_patterns\[\] = \{(.*?)\n\};", source("supervisor/config/command_policy.c"), re.S)[1]
     patterns = [json.loads(pattern) for pattern in re.findall(r'"(?:[^"\\]|\\.)*"', code)]
     assert manual.literals(CONFIG, "TENANT KEYS")[0].splitlines() == patterns, f"man/{CONFIG}: blocked_commands"
 
@@ -221,14 +221,14 @@ def test_parameters(tables, section, table):
         method = tables[table][name]
         params = method["params"]
         if name == "tool.call":
-            known = re.search(r"check_members.*?known\[\] = \{(.*?)\}", source("supervisor/call_request.c"), re.S)
+            known = re.search(r"check_members.*?known\[\] = \{(.*?)\}", source("supervisor/call/call_request.c"), re.S)
             params = re.findall(r'"(\w+)"', known[1])
         before_result = re.split(r"^(?:The result has|An empty result)\b", description, flags=re.M)[0]
         agree(manual.words(before_result, "Cm", True), params, f"man/{PROTOCOL}, {name},", "parameters")
 
 
 def test_call_options():
-    code = source("supervisor/args_decode.c")
+    code = source("supervisor/call/args_decode.c")
     plain = re.search(r"plain_options\[\] = \{(.*?)\n\};", code, re.S)[1]
     choices = re.search(r"\bchoices\[\] = \{(.*?)\n\};", code, re.S) or \
         re.search(r"\} choices\[\] = \{(.*?)\n\};", code, re.S)
@@ -286,7 +286,7 @@ def test_error_codes(tables):
 
 
 def test_jsonrpc_codes():
-    code = source("supervisor/jsonrpc.h", "supervisor/mcp.c")
+    code = source("supervisor/rpc/jsonrpc.h", "supervisor/agent/mcp.c")
     real = re.findall(r"JSONRPC_\w+ = (-\d+)", code) + re.findall(r"UNSUPPORTED_PROTOCOL_VERSION \((-\d+)\)", code)
     page = re.findall(r"^\.It (-\d+)", manual.part(PROTOCOL, "ERROR CODES", "JSON-RPC errors"), re.M)
     agree(page, real, f"man/{PROTOCOL}, JSON-RPC errors,", "codes")
@@ -298,7 +298,7 @@ def test_why_a_command_ended(tables):
 
 
 def test_notifications():
-    sent = set(re.findall(r'jsonrpc_notification_begin\(\s*&?\w+,\s*"([\w./]+)"', source("supervisor/*.c")))
+    sent = set(re.findall(r'jsonrpc_notification_begin\(\s*&?\w+,\s*"([\w./]+)"', source("supervisor/**/*.c")))
     page = {name for name, _ in manual.subsections(PROTOCOL, "NOTIFICATIONS")} | \
         {name for name in methods("MCP") if name == "notifications/progress"} | \
         manual.words(manual.part(PROTOCOL, "CONTROL METHODS", "events"), "Cm") & {"event"}

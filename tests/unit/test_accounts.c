@@ -3,7 +3,7 @@
 /* Names to ids: by NSS before lock-down, by the files of a directory after it. */
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/accounts.h"
+#include "supervisor/config/accounts.h"
 #include "tests/lib/scratch.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/args_decode.h"
+#include "supervisor/call/args_decode.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"

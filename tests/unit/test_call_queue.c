@@ -3,7 +3,7 @@
 /* Whose turn it is: shares within the bound that call_queue.h promises, for random weights, limits,
  * lengths and arrivals; nobody starves, nothing idles that could run, and places leave from
  * anywhere. */
-#include "supervisor/call_queue.h"
+#include "supervisor/schedule/call_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

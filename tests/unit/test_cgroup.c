@@ -4,9 +4,9 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/cgroup.h"
-#include "supervisor/command_cause.h"
-#include "supervisor/tenant.h"
+#include "supervisor/call/command_cause.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/host/cgroup.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,8 +3,8 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/command_line.h"
-#include "supervisor/command_policy.h"
+#include "supervisor/config/command_line.h"
+#include "supervisor/config/command_policy.h"
 
 #include <errno.h>
 #include <setjmp.h>

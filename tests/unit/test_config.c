@@ -5,9 +5,9 @@
 #include "common/cleanup.h"
 #include "common/directory_parents.h"
 #include "common/limits.h"
-#include "supervisor/command_policy.h"
-#include "supervisor/config.h"
-#include "supervisor/config_keys.h"
+#include "supervisor/config/command_policy.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/config_keys.h"
 #include "tests/lib/scratch.h"
 
 #include <errno.h>

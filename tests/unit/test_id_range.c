@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which subordinate ids are ours, as subuid(5) and subgid(5) say. */
 #include "common/limits.h"
-#include "supervisor/id_range.h"
+#include "supervisor/host/id_range.h"
 #include "tests/lib/scratch.h"
 
 #include <errno.h>

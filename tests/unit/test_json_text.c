@@ -3,8 +3,8 @@
 
 #include "common/base64.h"
 #include "common/cleanup.h"
-#include "supervisor/json_escape.h"
-#include "supervisor/json_text.h"
+#include "supervisor/base/json_escape.h"
+#include "supervisor/base/json_text.h"
 
 #include <event2/buffer.h>
 #include <json-c/json.h>

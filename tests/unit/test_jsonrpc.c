@@ -3,8 +3,8 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/json_text.h"
-#include "supervisor/jsonrpc.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/rpc/jsonrpc.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

@@ -3,7 +3,7 @@
 /* What an attacker in cloisterd would try: each attempt is made in a child behind the real filter.
  */
 #include "common/cleanup.h"
-#include "supervisor/lockdown.h"
+#include "supervisor/host/lockdown.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/cleanup.h"
-#include "supervisor/loop_share.h"
-#include "supervisor/loop_turn.h"
-#include "supervisor/service.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/call/service.h"
+#include "supervisor/schedule/loop_share.h"
 
 #include <event2/event.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-supervisor */
-#include "supervisor/namespaces_probe.h"
+#include "supervisor/host/namespaces_probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* What a workspace's process wrote before it ended is heard, whichever way its end is noticed. */
-#include "supervisor/peer.h"
+#include "supervisor/workspace/peer.h"
 
 #include "common/channel.h"
 #include "common/cleanup.h"
-#include "supervisor/loop_turn.h"
-#include "supervisor/service.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/call/service.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

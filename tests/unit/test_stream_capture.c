@@ -3,8 +3,8 @@
 
 #include "common/base64.h"
 #include "common/cleanup.h"
-#include "supervisor/json_text.h"
-#include "supervisor/stream_capture.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/stream_capture.h"
 
 #include <event2/buffer.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/tool_call_form.h"
+#include "supervisor/call/tool_call_form.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"

@@ -1,10 +1,10 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/tool_definitions.h"
+#include "supervisor/agent/tool_definitions.h"
 
 #include "common/tools.h"
-#include "supervisor/tenant.h"
+#include "supervisor/config/tenant.h"
 
 #include "common/cleanup.h"
 

@@ -3,8 +3,8 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/tenant.h"
-#include "supervisor/unread.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/schedule/unread.h"
 
 #include <event2/event.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
-#include "supervisor/lockdown.h"
+#include "supervisor/host/lockdown.h"
 #include "worker/commands/command_wall.h"
 #include "worker/confine.h"
 #include "worker/files/files_wall.h"

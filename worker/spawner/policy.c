@@ -7,9 +7,9 @@
 #include "worker/spawner/policy.h"
 
 #include "common/cleanup.h"
+#include "common/config/config_files.h"
+#include "common/config/config_number.h"
 #include "common/limits.h"
-#include "supervisor/config_files.h"
-#include "supervisor/config_number.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd and cloister-spawner, at start and on reload: which files there are, and that nobody
+ * could have written them who may not. open(2), readdir(3).
+ */
+#include "common/config/config_files.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static void complain(struct config_reader *reader, const char *file, unsigned line,
+	const char *format, va_list arguments)
+{
+	char message[512];
+
+	vsnprintf(message, sizeof(message), format, arguments);
+	reader->mistakes++;
+	reader->complaints->complain(reader->complaints->context, file, line, message);
+}
+
+void config_wrong(struct config_reader *reader, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	complain(reader, reader->file, reader->line, format, arguments);
+	va_end(arguments);
+}
+
+void config_wrong_at(
+	struct config_reader *reader, const struct config_place *place, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	complain(reader, place->file, place->line, format, arguments);
+	va_end(arguments);
+}
+
+void config_files_done(struct config_files *files)
+{
+	close_fd(&files->directory_fd);
+	free(files->directory);
+	free(files->name);
+	free(files->drop_ins);
+}
+
+static int name_files(struct config_files *files, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	size_t stem = strlen(name);
+
+	if (stem > 5 && strcmp(name + stem - 5, ".conf") == 0)
+		stem -= 5;
+	files->directory = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+	files->name = strdup(name);
+	if (asprintf(&files->drop_ins, "%.*s.conf.d", (int)stem, name) < 0)
+		files->drop_ins = NULL;
+	return files->directory && files->name && files->drop_ins ? 0 : -ENOMEM;
+}
+
+int config_files_open(const char *path, struct config_files *ret)
+{
+	struct config_files files = {.directory_fd = -1};
+	int r = name_files(&files, path);
+
+	if (r == 0) {
+		files.directory_fd = open(files.directory[0] ? files.directory : "/",
+			O_PATH | O_DIRECTORY | O_CLOEXEC);
+		r = files.directory_fd < 0 ? -errno : 0;
+	}
+	if (r < 0) {
+		config_files_done(&files);
+		return r;
+	}
+	*ret = files;
+	return 0;
+}
+
+char *config_files_drop_ins(const struct config_files *files)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", files->directory, files->drop_ins) < 0 ? NULL : path;
+}
+
+static bool is_writable_by_others(const struct stat *stat_buf)
+{
+	return (stat_buf->st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+/* Whose it is may write it: that must be root, we, or whose the main file is. */
+static bool has_owner(struct config_reader *reader, const struct stat *stat_buf, uid_t owner)
+{
+	if (stat_buf->st_uid == reader->root)
+		return true;
+	reader->not_roots = true;
+	return stat_buf->st_uid == geteuid() || stat_buf->st_uid == owner;
+}
+
+static int read_all(int fd, char *buffer, size_t size, size_t *ret_len)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while (len < size && (n = read(fd, buffer + len, size - len)) != 0) {
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	*ret_len = len;
+	return 0;
+}
+
+/* The file at hand, open: what is wrong with it, or its content in @buffer. */
+static bool load_file(
+	struct config_reader *reader, int fd, uid_t *owner, char *buffer, struct text *ret_text)
+{
+	struct stat stat_buf;
+	int r;
+
+	if (fd < 0 || fstat(fd, &stat_buf) < 0) {
+		config_wrong(reader, "%s", strerror(errno));
+		return false;
+	}
+	if (!S_ISREG(stat_buf.st_mode)) {
+		config_wrong(reader, "not a regular file");
+		return false;
+	}
+	if (*owner == (uid_t)-1)
+		*owner = stat_buf.st_uid;
+	if (is_writable_by_others(&stat_buf))
+		config_wrong(reader, "others than its owner can write it: chmod go-w");
+	if (!has_owner(reader, &stat_buf, *owner))
+		config_wrong(reader, "it belongs to another user than the main file, and not to "
+				     "root");
+	*ret_text = (struct text){buffer, 0};
+	r = read_all(fd, buffer, LIMIT_CONFIG_FILE_BYTES + 1, &ret_text->len);
+	if (r < 0) {
+		config_wrong(reader, "%s", strerror(-r));
+		return false;
+	}
+	if (ret_text->len > LIMIT_CONFIG_FILE_BYTES) {
+		config_wrong(reader, "larger than %llu bytes", LIMIT_CONFIG_FILE_BYTES);
+		return false;
+	}
+	return true;
+}
+
+static int read_file(struct config_reader *reader, int directory_fd, const char *name, uid_t *owner)
+{
+	static const struct text bom = TEXT_LITERAL("\xef\xbb\xbf");
+	_cleanup_free_ char *buffer = malloc(LIMIT_CONFIG_FILE_BYTES + 1);
+	_cleanup_close_ int fd = -1;
+	struct text text;
+
+	if (!buffer)
+		return -ENOMEM;
+	reader->line = 0;
+	/* Something else in its place must not make us wait. */
+	fd = openat(directory_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (!load_file(reader, fd, owner, buffer, &text))
+		return 0;
+	if (text.len >= bom.len && memcmp(text.data, bom.data, bom.len) == 0) {
+		text.data += bom.len;
+		text.len -= bom.len;
+	}
+	return config_file_read(reader, text);
+}
+
+void config_file_names_done(struct config_file_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->paths[i]);
+	free(names->paths);
+}
+
+static int add_name(struct config_file_names *names, const char *directory, const char *name)
+{
+	char **grown = reallocarray(names->paths, names->count + 1, sizeof(*grown)), *path;
+
+	if (!grown)
+		return -ENOMEM;
+	names->paths = grown;
+	if (asprintf(&path, "%s/%s", directory, name) < 0)
+		return -ENOMEM;
+	grown[names->count++] = path;
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_drop_in(const char *name)
+{
+	size_t len = strlen(name);
+
+	return name[0] != '.' && len > 5 && strcmp(name + len - 5, ".conf") == 0;
+}
+
+/* The drop-ins of the open directory. */
+static int list_drop_ins(
+	struct config_reader *reader, int fd, const char *path, struct config_file_names *names)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *directory = copy < 0 ? NULL : fdopendir(copy);
+	const struct dirent *entry;
+
+	if (!directory)
+		return -errno;
+	while (r == 0 && (entry = readdir(directory))) {
+		if (!is_drop_in(entry->d_name))
+			continue;
+		if (names->count > LIMIT_CONFIG_DROP_INS) {
+			config_wrong(reader, "more than %d drop-ins", LIMIT_CONFIG_DROP_INS);
+			break;
+		}
+		r = add_name(names, path, entry->d_name);
+	}
+	closedir(directory);
+	/* The first is the main file. */
+	qsort(names->paths + 1, names->count - 1, sizeof(*names->paths), compare_names);
+	return r;
+}
+
+static void check_directory(struct config_reader *reader, int fd, uid_t owner, bool sticky_is_fine)
+{
+	struct stat stat_buf;
+
+	if (fstat(fd, &stat_buf) < 0) {
+		config_wrong(reader, "%s", strerror(errno));
+		return;
+	}
+	if (is_writable_by_others(&stat_buf) && !(sticky_is_fine && stat_buf.st_mode & S_ISVTX))
+		config_wrong(
+			reader, "others than the owner of this directory can write it: chmod go-w");
+	if (!has_owner(reader, &stat_buf, owner))
+		config_wrong(reader, "this directory belongs to another user than the main file, "
+				     "and not to root");
+}
+
+static int read_drop_ins(const struct config_files *files, struct config_reader *reader,
+	struct config_file_names *names, uid_t owner)
+{
+	_cleanup_free_ char *path = config_files_drop_ins(files);
+	_cleanup_close_ int fd =
+		openat(files->directory_fd, files->drop_ins, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (!path)
+		return -ENOMEM;
+	reader->file = path;
+	reader->line = 0;
+	if (fd < 0) {
+		config_wrong(reader, "%s", strerror(errno));
+		return 0;
+	}
+	check_directory(reader, fd, owner, false);
+	r = list_drop_ins(reader, fd, path, names);
+	for (size_t i = 1; r == 0 && i < names->count; i++) {
+		reader->file = names->paths[i];
+		r = read_file(reader, fd, strrchr(reader->file, '/') + 1, &owner);
+	}
+	return r;
+}
+
+int config_files_read(const struct config_files *files, struct config_reader *reader,
+	struct config_file_names *names)
+{
+	uid_t owner = (uid_t)-1;
+	int r = add_name(names, files->directory, files->name);
+
+	if (r < 0)
+		return r;
+	reader->file = names->paths[0];
+	r = read_file(reader, files->directory_fd, files->name, &owner);
+	reader->file = files->directory;
+	reader->line = 0;
+	if (r == 0 && owner != (uid_t)-1)
+		check_directory(reader, files->directory_fd, owner, true);
+	return r == 0 ? read_drop_ins(files, reader, names, owner) : r;
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: what of MCP is not a call. */
+#include "supervisor/agent/mcp.h"
+
+#include "common/cleanup.h"
+#include "supervisor/agent/tool_definitions.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/rpc/session_state.h"
+
+#include <json-c/json_object.h>
+
+#define META_VERSION      "io.modelcontextprotocol/protocolVersion"
+#define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define META_SERVER_INFO  "io.modelcontextprotocol/serverInfo"
+
+#define UNSUPPORTED_PROTOCOL_VERSION (-32022)
+
+#define TTL_MS 3600000 /* what is listed changes with the program and not before */
+
+static const char instructions[] =
+	"The five tools act in one confined workspace. Paths are relative to its root, commands "
+	"run there with /bin/sh, and nothing outside it can be reached. Read a file before you "
+	"change it.";
+
+static const char *const names[MCP_REVISIONS] = {
+	[MCP_2025_06_18] = "2025-06-18",
+	[MCP_2025_11_25] = "2025-11-25",
+	[MCP_2026_07_28] = "2026-07-28",
+};
+
+static enum mcp_revision revision_by_name(struct text name)
+{
+	for (size_t i = MCP_NONE + 1; i < MCP_REVISIONS; i++)
+		if (text_equal(name, text_from(names[i])))
+			return (enum mcp_revision)i;
+	return MCP_NONE;
+}
+
+static void put(struct json_text *json, const char *key, const char *value)
+{
+	json_text_key(json, key);
+	json_text_string(json, text_from(value));
+}
+
+/* The latest first: it is what a client should choose. */
+static void put_supported(struct json_text *json, const char *key)
+{
+	json_text_key(json, key);
+	json_text_array_begin(json);
+	for (size_t i = MCP_REVISIONS - 1; i > MCP_NONE; i--)
+		json_text_string(json, text_from(names[i]));
+	json_text_array_end(json);
+}
+
+static void put_server_info(struct json_text *json, const char *key)
+{
+	json_text_key(json, key);
+	json_text_object_begin(json);
+	put(json, "name", "cloister");
+	put(json, "title", "cloister");
+	put(json, "version", CLOISTER_VERSION);
+	json_text_object_end(json);
+}
+
+static void put_capabilities(struct json_text *json)
+{
+	json_text_key(json, "capabilities");
+	json_text_object_begin(json);
+	json_text_key(json, "tools");
+	json_text_object_begin(json);
+	json_text_object_end(json);
+	json_text_object_end(json);
+}
+
+void mcp_put_result_members(struct json_text *json, enum mcp_revision revision)
+{
+	if (revision != MCP_2026_07_28)
+		return;
+	put(json, "resultType", "complete");
+	json_text_key(json, "_meta");
+	json_text_object_begin(json);
+	put_server_info(json, META_SERVER_INFO);
+	json_text_object_end(json);
+}
+
+/* The same for everybody, so anybody's cache may keep it. */
+static void put_caching(struct json_text *json, enum mcp_revision revision)
+{
+	if (revision != MCP_2026_07_28)
+		return;
+	json_text_key(json, "ttlMs");
+	json_text_int64(json, TTL_MS);
+	put(json, "cacheScope", "public");
+}
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	enum jsonrpc_code code, const char *message)
+{
+	session_answer_error(session, request->id_text, code, message, NULL);
+}
+
+static void refuse_version(
+	struct session *session, const struct jsonrpc_request *request, struct text requested)
+{
+	struct json_text json = json_text(session->connection.output);
+
+	jsonrpc_error_begin(&json, request->id_text,
+		(enum jsonrpc_code)UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
+	json_text_key(&json, "data");
+	json_text_object_begin(&json);
+	put_supported(&json, "supported");
+	json_text_key(&json, "requested");
+	json_text_string(&json, requested);
+	json_text_object_end(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+struct json_object *mcp_meta(const struct jsonrpc_request *request)
+{
+	struct json_object *meta;
+
+	return json_object_object_get_ex(request->params, "_meta", &meta) ? meta : NULL;
+}
+
+/* The revision that @meta names, which has a version. */
+static enum mcp_revision revision_in(
+	struct session *session, const struct jsonrpc_request *request, struct json_object *meta)
+{
+	struct json_object *capabilities;
+	enum mcp_revision revision;
+	struct text name;
+
+	if (!session_string_param(meta, META_VERSION, &name)) {
+		refuse(session, request, JSONRPC_INVALID_PARAMS,
+			"Invalid params: _meta[\"" META_VERSION "\"] must be a string");
+		return MCP_NONE;
+	}
+	revision = revision_by_name(name);
+	if (revision == MCP_NONE) {
+		refuse_version(session, request, name);
+	} else if (revision == MCP_2026_07_28 &&
+		   (!json_object_object_get_ex(meta, META_CAPABILITIES, &capabilities) ||
+			   !json_object_is_type(capabilities, json_type_object))) {
+		refuse(session, request, JSONRPC_INVALID_PARAMS,
+			"Invalid params: _meta[\"" META_CAPABILITIES "\"] must be an object");
+		return MCP_NONE;
+	}
+	return revision;
+}
+
+enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_request *request)
+{
+	struct json_object *meta = mcp_meta(request);
+
+	if (request->notification)
+		return MCP_NONE;
+	if (meta && !json_object_is_type(meta, json_type_object)) {
+		refuse(session, request, JSONRPC_INVALID_PARAMS,
+			"Invalid params: _meta must be an object");
+		return MCP_NONE;
+	}
+	if (json_object_object_get_ex(meta, META_VERSION, NULL))
+		return revision_in(session, request, meta);
+	if (session->mcp_agreed == MCP_NONE)
+		refuse(session, request, JSONRPC_INVALID_PARAMS,
+			"Invalid params: _meta[\"" META_VERSION "\"] and "
+			"_meta[\"" META_CAPABILITIES "\"] are required, or initialize first");
+	return session->mcp_agreed;
+}
+
+/* Whether @request says that it is of the revision that has neither initialize nor ping. */
+static bool is_of_latest(const struct jsonrpc_request *request)
+{
+	struct json_object *meta = mcp_meta(request);
+	struct text name;
+
+	return json_object_is_type(meta, json_type_object) &&
+	       session_string_param(meta, META_VERSION, &name) && name.data &&
+	       revision_by_name(name) == MCP_2026_07_28;
+}
+
+static bool has_object(struct json_object *params, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(params, name, &value) &&
+	       json_object_is_type(value, json_type_object);
+}
+
+void mcp_initialize(struct session *session, struct jsonrpc_request *request)
+{
+	struct json_text json;
+	struct text wanted;
+
+	if (request->notification)
+		return;
+	if (is_of_latest(request)) {
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+			"There is no initialize in 2026-07-28, which is supported without it; for "
+			"2025-11-25 and 2025-06-18 leave the version out of _meta");
+		return;
+	}
+	if (!session_string_param(request->params, "protocolVersion", &wanted) || !wanted.data ||
+		!has_object(request->params, "capabilities") ||
+		!has_object(request->params, "clientInfo")) {
+		refuse(session, request, JSONRPC_INVALID_PARAMS,
+			"Invalid params: initialize needs protocolVersion, a string, and the "
+			"objects capabilities and clientInfo");
+		return;
+	}
+	session->mcp_agreed = revision_by_name(wanted);
+	if (session->mcp_agreed == MCP_NONE || session->mcp_agreed == MCP_2026_07_28)
+		session->mcp_agreed = MCP_2025_11_25;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	put(&json, "protocolVersion", names[session->mcp_agreed]);
+	put_capabilities(&json);
+	put_server_info(&json, "serverInfo");
+	put(&json, "instructions", instructions);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void mcp_initialized(struct session *session, struct jsonrpc_request *request)
+{
+	if (!request->notification)
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "This is a notification");
+}
+
+void mcp_ping(struct session *session, struct jsonrpc_request *request)
+{
+	struct json_text json;
+
+	if (request->notification)
+		return;
+	if (is_of_latest(request)) {
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+			"There is no ping in 2026-07-28");
+		return;
+	}
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void mcp_discover(struct session *session, struct jsonrpc_request *request)
+{
+	enum mcp_revision revision = mcp_revision_of(session, request);
+	struct json_text json;
+
+	if (revision == MCP_NONE)
+		return;
+	if (revision != MCP_2026_07_28) {
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+			"server/discover is of 2026-07-28 and needs that version in _meta");
+		return;
+	}
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	mcp_put_result_members(&json, revision);
+	put_supported(&json, "supportedVersions");
+	put_capabilities(&json);
+	put(&json, "instructions", instructions);
+	put_caching(&json, revision);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
+{
+	enum mcp_revision revision = mcp_revision_of(session, request);
+	struct json_object *definitions, *cursor;
+	struct json_text json;
+	const char *text;
+
+	if (revision == MCP_NONE)
+		return;
+	if (json_object_object_get_ex(request->params, "cursor", &cursor) && cursor) {
+		refuse(session, request, JSONRPC_INVALID_PARAMS,
+			"Invalid params: there is one page, and no cursor was given out");
+		return;
+	}
+	definitions = tool_definitions(TOOL_FORMAT_MCP, NULL);
+	text = definitions ? json_object_to_json_string_ext(definitions,
+				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+			   : NULL;
+	if (!text) {
+		refuse(session, request, JSONRPC_INTERNAL_ERROR, "Out of memory");
+		json_object_put(definitions);
+		return;
+	}
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	mcp_put_result_members(&json, revision);
+	json_text_key(&json, "tools");
+	json_text_raw(&json, text_from(text));
+	put_caching(&json, revision);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	json_object_put(definitions);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: MCP's tools/call, its result, and its cancellation. */
+#include "common/cleanup.h"
+#include "supervisor/agent/mcp.h"
+#include "supervisor/agent/mcp_progress.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/rpc/session_state.h"
+
+#include <event2/buffer.h>
+#include <json-c/json_object.h>
+#include <stdio.h>
+
+/* Of the program around the model, as tool.call has them. */
+#define META_WORKSPACE "cloister/workspace"
+#define META_OPTIONS   "cloister/options"
+#define META_PROGRESS  "progressToken"
+
+void mcp_write_call_result(
+	struct json_text *json, enum mcp_revision revision, const struct observation *observation)
+{
+	struct evbuffer *buffer = evbuffer_new();
+	struct json_text structured = json_text(buffer);
+
+	json_text_object_begin(json);
+	mcp_put_result_members(json, revision);
+	if (buffer)
+		observation_write(&structured, observation);
+	if (!buffer || json_text_flush(&structured) < 0) {
+		json->failed = true;
+		goto out;
+	}
+	/* The text is the one copy that has to be made: what is structured moves. */
+	json_text_key(json, "content");
+	json_text_array_begin(json);
+	json_text_object_begin(json);
+	json_text_key(json, "type");
+	json_text_string(json, TEXT_LITERAL("text"));
+	json_text_key(json, "text");
+	json_text_string_of(json, buffer);
+	json_text_object_end(json);
+	json_text_array_end(json);
+	json_text_key(json, "structuredContent");
+	json_text_take(json, buffer);
+	json_text_key(json, "isError");
+	json_text_bool(json, observation->error != TOOL_OK);
+	json_text_object_end(json);
+out:
+	if (buffer)
+		evbuffer_free(buffer);
+}
+
+/* Moves a reference of @name in @from to @params as @key. False: out of memory. */
+static bool pass_on(
+	struct json_object *params, const char *key, struct json_object *from, const char *name)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(from, name, &value))
+		return true;
+	return json_object_object_add(params, key, json_object_get(value)) == 0;
+}
+
+/* The request as tool.call has it; NULL: out of memory. */
+static struct json_object *native_params(const struct jsonrpc_request *request)
+{
+	struct json_object *params = json_object_new_object();
+	struct json_object *meta = mcp_meta(request);
+
+	if (params && pass_on(params, "tool", request->params, "name") &&
+		pass_on(params, "arguments", request->params, "arguments") &&
+		pass_on(params, "workspace", meta, META_WORKSPACE) &&
+		pass_on(params, "options", meta, META_OPTIONS))
+		return params;
+	json_object_put(params);
+	return NULL;
+}
+
+/* What is no tool call, as the schema has it: a sentence for the program, in @buffer or static. */
+static const char *fault(const struct jsonrpc_request *request, char *buffer, size_t size)
+{
+	struct json_object *arguments, *token;
+	struct text name;
+
+	if (!session_string_param(request->params, "name", &name) || !name.data)
+		return "Invalid params: name must be a string, the tool's name";
+	if (json_object_object_get_ex(request->params, "arguments", &arguments) &&
+		!json_object_is_type(arguments, json_type_object))
+		return "Invalid params: arguments must be an object";
+	if (!tool_by_name(name)) {
+		snprintf(buffer, size, "Unknown tool: %.64s", name.data);
+		return buffer;
+	}
+	if (json_object_object_get_ex(mcp_meta(request), META_PROGRESS, &token) &&
+		!jsonrpc_id_is_acceptable(token))
+		return "Invalid params: progressToken must be a short string or an integer";
+	return NULL;
+}
+
+static void refuse(
+	struct session *session, const struct jsonrpc_request *request, const char *sentence)
+{
+	struct text name = {NULL, 0};
+	bool named = session_string_param(request->params, "name", &name) && name.data;
+
+	audit_call_refused(session->service->audit, session, NULL, named ? name.data : NULL,
+		named && !tool_by_name(name) ? tool_error_name(TOOL_UNKNOWN_TOOL)
+					     : "INVALID_PARAMS");
+	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
+}
+
+void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_reply reply = {.mcp = mcp_revision_of(session, request)};
+	struct json_object *token = NULL, *params;
+	const char *sentence;
+	char buffer[128];
+
+	if (reply.mcp == MCP_NONE)
+		return;
+	sentence = fault(request, buffer, sizeof(buffer));
+	if (sentence) {
+		refuse(session, request, sentence);
+		return;
+	}
+	params = native_params(request);
+	if (params && json_object_object_get_ex(mcp_meta(request), META_PROGRESS, &token))
+		reply.progress = mcp_progress_new(jsonrpc_id_text(token));
+	if (!params || (token && !reply.progress)) {
+		session_answer_error(
+			session, request->id_text, JSONRPC_INTERNAL_ERROR, "Out of memory", "BUSY");
+		session_reply_done(&reply);
+	} else {
+		tool_call_begin(session, request, params, &reply);
+	}
+	json_object_put(params);
+}
+
+void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_call *call = NULL;
+	struct json_object *id;
+
+	if (!request->notification) {
+		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
+			"This is a notification", NULL);
+		return;
+	}
+	if (json_object_object_get_ex(request->params, "requestId", &id) &&
+		jsonrpc_id_is_acceptable(id) && jsonrpc_id_text(id))
+		call = session_find_call(session, jsonrpc_id_text(id));
+	if (!call || call->reply.mcp == MCP_NONE)
+		return;
+	/* Telling may free it. */
+	call->silent = true;
+	mcp_progress_free(TAKE_PTR(call->reply.progress));
+	call_tell(call->call, ENDED_BY_CANCEL);
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/agent/mcp_progress.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/rpc/session_state.h"
+
+#include <event2/event.h>
+#include <time.h>
+
+struct mcp_progress {
+	struct session_call *call;
+	char *token;
+	struct event *timer;
+	struct timespec started;
+	uint64_t told_ms; /* the progress that was told last; 0: nothing yet */
+	char line[LIMIT_PROGRESS_LINE_BYTES];
+	size_t len;
+	bool line_ended; /* what comes begins another one */
+	bool soon;       /* the timer is set for output */
+};
+
+struct mcp_progress *mcp_progress_new(const char *token)
+{
+	struct mcp_progress *progress = calloc(1, sizeof(*progress));
+
+	if (!progress)
+		return NULL;
+	progress->token = token ? strdup(token) : NULL;
+	if (!progress->token)
+		free(TAKE_PTR(progress));
+	return progress;
+}
+
+void mcp_progress_free(struct mcp_progress *progress)
+{
+	if (!progress)
+		return;
+	if (progress->timer)
+		event_free(progress->timer);
+	free(progress->token);
+	free(progress);
+}
+
+static uint64_t elapsed_ms(const struct mcp_progress *progress)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)((now.tv_sec - progress->started.tv_sec) * 1000 +
+			  (now.tv_nsec - progress->started.tv_nsec) / 1000000);
+}
+
+static void put_message(struct json_text *json, const struct mcp_progress *progress)
+{
+	struct text line = {progress->line, progress->len};
+
+	/* A character of which the other half is gone, or is still to come. */
+	while (line.len > 0 && (line.data[0] & 0xC0) == 0x80) {
+		line.data++;
+		line.len--;
+	}
+	line.len -= utf8_incomplete_tail(line);
+	json_text_key(json, "message");
+	json_text_string(json, line.len > 0 ? line : TEXT_LITERAL("running"));
+}
+
+/* A client that does not read is told later. */
+static void tell(struct mcp_progress *progress)
+{
+	struct session *session = progress->call->session;
+	uint64_t now = elapsed_ms(progress);
+	struct json_text json;
+
+	if (session->paused)
+		return;
+	progress->told_ms = now > progress->told_ms ? now : progress->told_ms + 1;
+	json = json_text(session->connection.output);
+	jsonrpc_notification_begin(&json, "notifications/progress");
+	json_text_object_begin(&json);
+	json_text_key(&json, "progressToken");
+	json_text_raw(&json, text_from(progress->token));
+	json_text_key(&json, "progress");
+	json_text_uint64(&json, progress->told_ms);
+	put_message(&json, progress);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+static void set_timer(struct mcp_progress *progress, uint64_t milliseconds)
+{
+	struct timeval time = {
+		.tv_sec = (time_t)(milliseconds / 1000),
+		.tv_usec = (suseconds_t)(milliseconds % 1000 * 1000),
+	};
+
+	if (progress->timer)
+		event_add(progress->timer, &time);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	struct mcp_progress *progress = context;
+
+	(void)fd;
+	(void)what;
+	tell(progress);
+	progress->soon = false;
+	set_timer(progress, LIMIT_PROGRESS_MS);
+}
+
+void mcp_progress_start(struct mcp_progress *progress, struct session_call *call)
+{
+	progress->call = call;
+	clock_gettime(CLOCK_MONOTONIC, &progress->started);
+	progress->timer = event_new(call->session->service->base, -1, 0, on_timer, progress);
+	set_timer(progress, LIMIT_PROGRESS_MS);
+}
+
+static bool ends_line(char c)
+{
+	return c == '\n' || c == '\r';
+}
+
+/* Keeps the last line that is not empty, of a long one the end. */
+static void keep_line(struct mcp_progress *progress, struct text data)
+{
+	size_t end = data.len, begin, keep;
+
+	while (end > 0 && ends_line(data.data[end - 1]))
+		end--;
+	begin = end;
+	while (begin > 0 && !ends_line(data.data[begin - 1]))
+		begin--;
+	if (begin == end) {
+		progress->line_ended = true;
+		return;
+	}
+	if (begin > 0 || progress->line_ended)
+		progress->len = 0;
+	progress->line_ended = end < data.len;
+	if (end - begin > sizeof(progress->line))
+		begin = end - sizeof(progress->line);
+	keep = sizeof(progress->line) - (end - begin);
+	if (progress->len > keep) {
+		memmove(progress->line, progress->line + progress->len - keep, keep);
+		progress->len = keep;
+	}
+	memcpy(progress->line + progress->len, data.data + begin, end - begin);
+	progress->len += end - begin;
+}
+
+/* Not at once: of a command that is over by then the answer says more, and a client may take what
+ * comes with the answer for what comes after it. */
+void mcp_progress_output(struct mcp_progress *progress, struct text data)
+{
+	uint64_t now = elapsed_ms(progress), next = progress->told_ms + LIMIT_PROGRESS_OUTPUT_MS;
+
+	keep_line(progress, data);
+	if (progress->soon)
+		return;
+	progress->soon = true;
+	set_timer(progress,
+		next > now + LIMIT_PROGRESS_DELAY_MS ? next - now : LIMIT_PROGRESS_DELAY_MS);
+}

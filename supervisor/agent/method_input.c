@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd: tool.input, the standard input of a command that runs. It is answered when the command
+ * has taken what it brought, so that a client that waits for answers is never ahead by more than it
+ * chose; what is sent without waiting is refused at a bound, and stalls neither the client's other
+ * calls nor anybody else's.
+ */
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call.h"
+#include "supervisor/rpc/session_state.h"
+
+#include <errno.h>
+#include <json-c/json_object.h>
+
+void tool_input_taken(void *context, const char *label, size_t taken, bool closed)
+{
+	struct session_call *call = context;
+	struct json_text json;
+
+	call->n_inputs--;
+	session_answer_begin(call->session, &json, label);
+	json_text_object_begin(&json);
+	json_text_key(&json, "taken");
+	json_text_uint64(&json, taken);
+	json_text_key(&json, "closed");
+	json_text_bool(&json, closed);
+	json_text_object_end(&json);
+	session_answer_end(call->session, &json);
+}
+
+struct input {
+	struct text data;
+	bool eof;
+	char *decoded; /* what data points to, or NULL */
+};
+
+static void input_done(struct input *input)
+{
+	free(input->decoded);
+}
+
+/* From @params: NULL, or what is wrong with them. */
+static const char *read_input(struct json_object *params, struct input *ret)
+{
+	struct json_object *eof = NULL;
+	struct text encoding;
+	bool base64;
+
+	if (!session_string_param(params, "data", &ret->data))
+		return "data must be a string";
+	if (!session_string_param(params, "encoding", &encoding))
+		return "encoding must be \"utf-8\" or \"base64\"";
+	base64 = encoding.data && text_equal(encoding, TEXT_LITERAL("base64"));
+	if (encoding.data && !base64 && !text_equal(encoding, TEXT_LITERAL("utf-8")))
+		return "encoding must be \"utf-8\" or \"base64\"";
+	json_object_object_get_ex(params, "eof", &eof);
+	if (eof && !json_object_is_type(eof, json_type_boolean))
+		return "eof must be true or false";
+	ret->eof = json_object_get_boolean(eof);
+	if (base64 && ret->data.len > 0) {
+		ret->decoded = malloc(base64_decoded_size(ret->data.len) + 1);
+		if (!ret->decoded || base64_decode(ret->data, ret->decoded, &ret->data.len) < 0)
+			return "data is not base64";
+		ret->data.data = ret->decoded;
+	}
+	if (ret->data.len > LIMIT_INPUT_BYTES)
+		return "data must be at most 1 MiB; send it in parts";
+	return NULL;
+}
+
+/* Whether @more bytes for @call would be more than may wait. */
+static bool is_too_much(const struct session_call *call, size_t more)
+{
+	const struct session *session = call->session;
+	const struct session_call *other;
+	size_t pending = more;
+
+	if (call->n_inputs >= LIMIT_INPUTS ||
+		call_pending_input(call->call) + more > LIMIT_INPUT_BYTES)
+		return true;
+	LIST_FOREACH (other, &session->calls, entry)
+		pending += call_pending_input(other->call);
+	return pending > LIMIT_INPUTS_BYTES || more > session_memory_left(session, 0);
+}
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	enum tool_error error, const char *message)
+{
+	session_answer_error(
+		session, request->id_text, JSONRPC_SERVER_ERROR, message, tool_error_name(error));
+}
+
+static void add(struct session *session, struct jsonrpc_request *request, struct session_call *call,
+	const struct input *input)
+{
+	int r;
+
+	/* Its answer may come from in here. */
+	call->n_inputs++;
+	r = call_add_input(call->call, input->data, input->eof, request->id_text);
+	if (r == 0) {
+		request->id_text = NULL;
+		return;
+	}
+	call->n_inputs--;
+	if (r == -EINVAL)
+		refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"This call takes no input: it was begun without options.stdin_stream");
+	else if (r == -EPIPE)
+		refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"The input of this call was ended by an earlier eof");
+	else
+		session_answer_busy(session, request->id_text, "Out of memory");
+}
+
+void method_tool_input(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(input_done) struct input input = {0};
+	struct session_call *call;
+	const char *wrong;
+
+	/* What cannot be answered cannot be held back: input comes in requests. */
+	if (request->notification)
+		return;
+	wrong = read_input(request->params, &input);
+	if (wrong) {
+		session_answer_error(
+			session, request->id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
+		return;
+	}
+	if (!session_call_param(session, request, &call))
+		return;
+	if (!call)
+		refuse(session, request, TOOL_NOT_FOUND,
+			"No call with this id is in flight on this connection");
+	else if (is_too_much(call, input.data.len))
+		session_answer_busy(session, request->id_text,
+			"More input waits for the command to read it than is kept; wait for the "
+			"answers to what was sent");
+	else
+		add(session, request, call, &input);
+}

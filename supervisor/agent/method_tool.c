@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: tools.list, tool.call and tool.cancel. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/mcp_progress.h"
+#include "supervisor/agent/tool_definitions.h"
+#include "supervisor/agent/tool_output.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call.h"
+#include "supervisor/call/call_needs.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/session_state.h"
+
+#include <event2/buffer.h>
+#include <json-c/json_object.h>
+
+/* The limits of the workspace that @params name or that is the default, or of the tenant. */
+static const struct tenant_limits *find_limits(struct session *session, struct text name)
+{
+	struct workspace *workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+	struct tenant *tenant = session_tenant(session, (struct text){NULL, 0});
+
+	if (workspace)
+		return &workspace_tenant(workspace)->limits;
+	return tenant && !name.data ? &tenant->limits : NULL;
+}
+
+static void answer_tools(struct session *session, const char *id_text, enum tool_format format,
+	const struct tenant_limits *limits)
+{
+	struct json_object *definitions = tool_definitions(format, limits);
+	const char *text =
+		definitions ? json_object_to_json_string_ext(definitions, JSON_C_TO_STRING_PLAIN)
+			    : NULL;
+	struct json_text json;
+
+	session_answer_begin(session, &json, id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "tools");
+	json_text_raw(&json, text_from(text ? text : "[]"));
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	json_object_put(definitions);
+}
+
+void method_tools_list(struct session *session, struct jsonrpc_request *request)
+{
+	enum tool_format tool_format = TOOL_FORMAT_OLLAMA;
+	const struct tenant_limits *limits = NULL;
+	struct json_object *with_limits = NULL;
+	struct text format, workspace;
+	const char *message = NULL;
+
+	if (request->notification)
+		return;
+	json_object_object_get_ex(request->params, "limits", &with_limits);
+	if (!session_string_param(request->params, "format", &format) ||
+		(format.data && tool_format_by_name(format, &tool_format) < 0))
+		message = "format must be \"ollama\", \"openai\" or \"mcp\"";
+	else if (with_limits && !json_object_is_type(with_limits, json_type_boolean))
+		message = "limits must be true or false";
+	else if (!session_string_param(request->params, "workspace", &workspace))
+		message = "workspace must be a string";
+	if (message) {
+		session_answer_error(
+			session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
+		return;
+	}
+	if (json_object_get_boolean(with_limits)) {
+		limits = find_limits(session, workspace);
+		if (!limits) {
+			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+				"This connection has no workspace of this name open; open it with "
+				"workspace.open",
+				tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+			return;
+		}
+	}
+	answer_tools(session, request->id_text, tool_format, limits);
+}
+
+/* What the reply is to be, from the options and from the id that the model's API gave its call. */
+static struct session_reply read_reply(struct json_object *params)
+{
+	struct session_reply reply = {0};
+	struct json_object *options, *form, *value;
+
+	if (!json_object_object_get_ex(params, "options", &options) ||
+		!json_object_object_get_ex(options, "reply", &value))
+		return reply;
+	reply.message = json_object_is_type(value, json_type_string) &&
+			strcmp(json_object_get_string(value), "message") == 0;
+	if (reply.message && json_object_object_get_ex(params, "tool_call", &form) &&
+		json_object_object_get_ex(form, "id", &value) &&
+		json_object_is_type(value, json_type_string))
+		reply.tool_call_id = strdup(jsonrpc_id_text(value));
+	return reply;
+}
+
+/* {"role":"tool",…} as Ollama and OpenAI take it, with the observation as its text. */
+static void write_message(struct json_text *json, const struct session_reply *reply,
+	const struct observation *observation)
+{
+	struct evbuffer *buffer = evbuffer_new();
+	struct json_text content = json_text(buffer);
+
+	json_text_object_begin(json);
+	json_text_key(json, "role");
+	json_text_string(json, TEXT_LITERAL("tool"));
+	json_text_key(json, "tool_name");
+	json_text_string(json, observation->tool);
+	if (reply->tool_call_id) {
+		json_text_key(json, "tool_call_id");
+		json_text_raw(json, text_from(reply->tool_call_id));
+	}
+	json_text_key(json, "content");
+	if (buffer)
+		observation_write(&content, observation);
+	if (!buffer || json_text_flush(&content) < 0)
+		json->failed = true;
+	else
+		json_text_string_of(json, buffer);
+	json_text_object_end(json);
+	if (buffer)
+		evbuffer_free(buffer);
+}
+
+static void answer_observation(struct session *session, const char *id_text,
+	const struct session_reply *reply, const struct observation *observation)
+{
+	struct json_text json;
+
+	session_answer_begin(session, &json, id_text);
+	if (reply->mcp != MCP_NONE)
+		mcp_write_call_result(&json, reply->mcp, observation);
+	else if (reply->message)
+		write_message(&json, reply, observation);
+	else
+		observation_write(&json, observation);
+	session_answer_end(session, &json);
+}
+
+/* The length of @buffer's JSON as a string. */
+static size_t string_length(struct evbuffer *buffer)
+{
+	size_t len = evbuffer_get_length(buffer);
+	struct evbuffer_iovec *parts;
+	int n = evbuffer_peek(buffer, -1, NULL, NULL, 0);
+
+	parts = calloc((size_t)n + 1, sizeof(*parts));
+	if (!parts)
+		return 2 * len;
+	n = evbuffer_peek(buffer, -1, NULL, parts, n);
+	for (int i = 0; i < n; i++)
+		for (size_t at = 0; at < parts[i].iov_len; at++) {
+			char c = ((const char *)parts[i].iov_base)[at];
+
+			len += c == '"' || c == '\\';
+		}
+	free(parts);
+	return len;
+}
+
+/* The JSON of a file call moves into the answer; for a model it is once more there as a string.
+ * Whether there is room for that. */
+static bool has_room(const struct session_call *call, const struct observation *observation)
+{
+	uint64_t room = unread_tenant_room(session_unread(call->session));
+	bool copied = call->reply.message || call->reply.mcp != MCP_NONE;
+
+	return !copied || !observation->items ||
+	       2 * evbuffer_get_length(observation->items) <= room ||
+	       string_length(observation->items) <= room;
+}
+
+/* Of a command's output no more is kept than there is room for: as JSON it may take six times as
+ * much, and for a model twice that again. */
+static void make_room(const struct session_call *call, struct command_io *io)
+{
+	bool copied = call->reply.message || call->reply.mcp != MCP_NONE;
+	uint64_t room = unread_tenant_room(session_unread(call->session));
+
+	command_io_shrink(io, (size_t)(room / (copied ? 18 : 6) / COMMAND_STREAMS));
+}
+
+static void answer_call(struct session_call *call, const struct observation *observation)
+{
+	struct session *session = call->session;
+	struct observation busy = {
+		.tool = observation->tool, .error = TOOL_BUSY, .wall_us = observation->wall_us};
+	struct admission_refusal refusal;
+
+	if (observation->io)
+		make_room(call, observation->io);
+	if (!has_room(call, observation)) {
+		admission_answers_unread(session->service, session->counted, &refusal);
+		busy.message = text_from(refusal.message);
+		busy.retry_after_ms = refusal.retry_after_ms;
+		observation = &busy;
+	}
+	answer_observation(session, call->id_text, &call->reply, observation);
+}
+
+static void on_done(void *context, const struct observation *observation)
+{
+	struct session_call *call = context;
+
+	if (call->reply.mcp == MCP_NONE)
+		tool_output_flush(call);
+	if (call->id_text && !call->silent)
+		answer_call(call, observation);
+	else /* nothing to write, but room for more requests */
+		call->session->connection.wrote(call->session->connection.context);
+	session_free_call(call);
+}
+
+static void on_output(void *context, enum command_stream stream, struct text data)
+{
+	struct session_call *call = context;
+
+	if (call->reply.mcp == MCP_NONE)
+		tool_output_send(call, stream, data);
+	else if (call->reply.progress)
+		mcp_progress_output(call->reply.progress, data);
+}
+
+/* An observation of what never became a call. */
+static void answer_refused(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, const struct call_refusal *refusal)
+{
+	struct observation observation = {
+		.tool = text_from(refusal->tool ? refusal->tool : ""),
+		.error = refusal->error,
+		.message = text_from(refusal->message),
+		.retry_after_ms = refusal->retry_after_ms,
+	};
+
+	if (refusal->error == TOOL_BUSY && refusal->retry_after_ms == 0)
+		observation.retry_after_ms = admission_shortage(session->service, NULL);
+	call_stats_refused(&session->service->stats, refusal->error);
+	answer_observation(session, request->id_text, reply, &observation);
+}
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, const struct session_reply *reply,
+	struct call_refusal *refusal)
+{
+	audit_call_refused(session->service->audit, session, workspace, refusal->tool,
+		refusal->error == TOOL_OK ? "INVALID_PARAMS" : tool_error_name(refusal->error));
+	if (request->notification)
+		;
+	else if (refusal->error == TOOL_OK)
+		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+			refusal->message ? refusal->message : "Out of memory", NULL);
+	else
+		answer_refused(session, request, reply, refusal);
+	call_refusal_done(refusal);
+}
+
+/* No workspace: the program's mistake, which MCP shows to its model. */
+static void refuse_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named)
+{
+	const char *sentence =
+		named ? "This connection has no workspace of this name open; open it "
+			"with workspace.open"
+		      : "No workspace is open on this connection; open one with "
+			"workspace.open";
+	struct call_refusal refusal = {.error = TOOL_WORKSPACE_NOT_FOUND};
+	struct text tool;
+
+	if (reply->mcp == MCP_NONE) {
+		audit_call_refused(session->service->audit, session, NULL, NULL,
+			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+				sentence, tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+		return;
+	}
+	if (session_string_param(params, "tool", &tool) && tool.data)
+		refusal.tool = strdup(tool.data);
+	refusal.message =
+		strdup(named ? "There is no workspace of the name in "
+			       "_meta[\"cloister/workspace\"]"
+			     : "No workspace is open: start `cloister mcp --workspace W`, "
+			       "or name one in _meta[\"cloister/workspace\"]");
+	refuse(session, request, NULL, reply, &refusal);
+}
+
+/* The workspace that the call names or that is the default; held by its session, or for a managed
+ * one by name for now. */
+static struct workspace *find_workspace(struct session *session,
+	const struct jsonrpc_request *request, const struct session_reply *reply,
+	struct json_object *params)
+{
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace;
+	struct tenant *tenant;
+	struct text name;
+	bool wrong = !session_string_param(params, "workspace", &name);
+
+	if (wrong) {
+		audit_call_refused(session->service->audit, session, NULL, NULL, "INVALID_PARAMS");
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+				"workspace must be a string", NULL);
+		return NULL;
+	}
+	workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+	if (workspace)
+		return workspace_hold(workspace);
+	tenant = session_tenant(session, (struct text){NULL, 0});
+	if (name.data && tenant &&
+		workspaces_get_managed(session->service->workspaces, tenant, name, false,
+			&workspace, &message) == TOOL_OK)
+		return workspace;
+	refuse_workspace(session, request, reply, params, name.data != NULL);
+	return NULL;
+}
+
+static void answer_busy(struct session *session, const char *id_text)
+{
+	if (id_text)
+		session_answer_busy(session, id_text, "Out of memory");
+}
+
+/* Takes @call_request and @reply. */
+static void start(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
+{
+	struct session_call *call = calloc(1, sizeof(*call));
+	struct call_owner owner = {
+		on_done, on_output, tool_input_taken, call, session_unread(session)};
+
+	if (!call) {
+		call_request_done(call_request);
+		answer_busy(session, request->id_text);
+		return;
+	}
+	call_request->uid = session->peer.uid;
+	call_request->gid = session->peer.gid;
+	call_request->pid = session->peer.pid;
+	call->session = session;
+	call->stream_base64 = call_request->options.base64;
+	call->id_text = TAKE_PTR(request->id_text);
+	call->reply = *reply;
+	*reply = (struct session_reply){0};
+	if (call->reply.mcp != MCP_NONE)
+		call_request->options.stream = call->reply.progress != NULL;
+	if (call->reply.progress)
+		mcp_progress_start(call->reply.progress, call);
+	call_request->memory += session->request_bytes;
+	session_add_call(session, call, call_request->memory);
+	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
+		answer_busy(session, call->id_text);
+		session_free_call(call);
+		return;
+	}
+	if (session->paused)
+		call_pause_output(call->call);
+}
+
+/* Why the call, which is fine in itself, is not begun now. False: it is. */
+static bool is_refused(
+	struct session *session, const struct call_request *request, struct call_refusal *refusal)
+{
+	const char *nothing = service_takes_nothing(session->service);
+	const char *unheard = audit_forbids(session->service->audit);
+	struct admission_refusal admission;
+
+	if (nothing) {
+		refusal->error = service_refusal(session->service);
+		refusal->message = strdup(nothing);
+	} else if (unheard) {
+		refusal->error = TOOL_BUSY;
+		refusal->message = strdup(unheard);
+	} else if (admission_refuses_call(session->service, request->tenant, session_calls(session),
+			   call_takes_turn(request), &admission)) {
+		refusal->error = TOOL_BUSY;
+		refusal->message = strdup(admission.message);
+		refusal->retry_after_ms = admission.retry_after_ms;
+	} else {
+		return false;
+	}
+	refusal->tool = strdup(request->tool->name);
+	return true;
+}
+
+void tool_call_begin(struct session *session, struct jsonrpc_request *request,
+	struct json_object *params, struct session_reply *reply)
+{
+	struct call_refusal refusal = {0};
+	struct call_request call_request;
+	struct workspace *workspace = NULL;
+
+	if (request->id_text && session_find_call(session, request->id_text)) {
+		audit_call_refused(session->service->audit, session, NULL, NULL, "INVALID_REQUEST");
+		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
+			"A call with this id is in flight on this connection", NULL);
+	} else {
+		workspace = find_workspace(session, request, reply, params);
+	}
+	if (!workspace)
+		goto out;
+	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),
+		    &call_request, &refusal) < 0) {
+		refuse(session, request, workspace, reply, &refusal);
+	} else if (is_refused(session, &call_request, &refusal)) {
+		call_request_done(&call_request);
+		refuse(session, request, workspace, reply, &refusal);
+	} else {
+		start(session, request, workspace, &call_request, reply);
+	}
+	workspace_release(workspace);
+out:
+	session_reply_done(reply);
+}
+
+void method_tool_call(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_reply reply = read_reply(request->params);
+
+	tool_call_begin(session, request, request->params, &reply);
+}
+
+bool session_call_param(struct session *session, const struct jsonrpc_request *request,
+	struct session_call **ret_call)
+{
+	struct json_object *id = NULL;
+
+	json_object_object_get_ex(request->params, "id", &id);
+	if (!jsonrpc_id_is_acceptable(id)) {
+		if (!request->notification)
+			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
+				"id must be the id of a call: a short string or a 64-bit integer",
+				NULL);
+		return false;
+	}
+	*ret_call = jsonrpc_id_text(id) ? session_find_call(session, jsonrpc_id_text(id)) : NULL;
+	return true;
+}
+
+void method_tool_cancel(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_call *call;
+	struct json_text json;
+
+	if (!session_call_param(session, request, &call))
+		return;
+	/* The call's own answer comes first if it can be given at once. */
+	if (call)
+		call_tell(call->call, ENDED_BY_CANCEL);
+	if (request->notification)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "cancelled");
+	json_text_bool(&json, call != NULL);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}

@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: workspace.open, .close, .list and .remove. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_files.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/config/config.h"
+#include "supervisor/host/cgroup.h"
+#include "supervisor/host/features.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/rpc/session_state.h"
+
+#include <errno.h>
+#include <json-c/json_object.h>
+#include <stdio.h>
+
+static void put(struct json_text *json, const char *key, const char *value)
+{
+	json_text_key(json, key);
+	json_text_string(json, text_from(value));
+}
+
+/* What of the kernel's holds commands and workspaces to each limit; "none": nothing does. */
+static void put_limits(struct json_text *json, const struct cgroup *cgroup)
+{
+	json_text_key(json, "cgroup");
+	json_text_bool(json, !cgroup->missing);
+	if (cgroup->missing)
+		put(json, "cgroup_missing", cgroup->missing);
+	json_text_key(json, "limits");
+	json_text_object_begin(json);
+	put(json, "memory", cgroup_keeper_of_memory(cgroup));
+	put(json, "processes", cgroup_keeper_of_processes(cgroup));
+	put(json, "cpu", cgroup_keeper_of_cpu(cgroup));
+	put(json, "io", cgroup_keeper_of_io(cgroup));
+	json_text_object_end(json);
+}
+
+/* What holds this workspace, as it is and not as it might be. */
+static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
+{
+	static const char *const namespaces[] = {
+		"user", "mount", "pid", "network", "ipc", "uts", "cgroup"};
+
+	json_text_key(json, "isolation");
+	json_text_object_begin(json);
+	put(json, "mode", id_range() ? "system" : "user");
+	json_text_key(json, "namespaces");
+	json_text_array_begin(json);
+	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
+		json_text_string(json, text_from(namespaces[i]));
+	json_text_array_end(json);
+	put(json, "network", "none");
+	json_text_key(json, "landlock");
+	json_text_bool(json, feature_is_present("landlock"));
+	/* A worker that could not install it does not come up. */
+	json_text_key(json, "command_filter");
+	json_text_bool(json, true);
+	put_limits(json, cgroup);
+	json_text_object_end(json);
+}
+
+static void put_workspace(struct json_text *json, const struct workspace *workspace)
+{
+	put(json, "workspace", workspace_name(workspace));
+	put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	json_text_key(json, "root");
+	json_text_string(json, workspace_visible(workspace));
+}
+
+/* A refusal: what the parameters say is -32602, what the host says has a name. */
+static void answer_refusal(
+	struct session *session, const char *id_text, enum tool_error error, const char *message)
+{
+	bool params = error == TOOL_INVALID_ARGUMENTS;
+
+	if (!id_text)
+		return;
+	if (error == TOOL_BUSY) {
+		session_answer_busy(
+			session, id_text, message ? message : tool_error_sentence(error));
+		return;
+	}
+	session_answer_error(session, id_text,
+		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR,
+		message ? message : tool_error_sentence(error),
+		params ? NULL : tool_error_name(error));
+}
+
+static void pending_free(struct session_pending *pending)
+{
+	if (pending->session) {
+		LIST_REMOVE(pending, entry);
+		pending->session->n_pending--;
+	}
+	root_look_forget(pending->look);
+	workspace_release(pending->workspace);
+	free(pending->id_text);
+	free(pending->tenant);
+	free(pending->path);
+	free(pending);
+}
+
+void session_pending_leave(struct session_pending *pending)
+{
+	LIST_REMOVE(pending, entry);
+	pending->session->n_pending--;
+	pending->session = NULL;
+	if (!pending->workspace)
+		pending_free(pending);
+}
+
+/* From here on @request is answered by it. */
+static void pending_begin(
+	struct session_pending *pending, struct session *session, struct jsonrpc_request *request)
+{
+	pending->session = session;
+	pending->id_text = TAKE_PTR(request->id_text);
+	pending->audit = session->service->audit;
+	LIST_INSERT_HEAD(&session->pending, pending, entry);
+	session->n_pending++;
+}
+
+/* Queues @owner's work for @workspace, whose hold is taken. */
+static void enter(struct session_pending *pending, struct workspace *workspace,
+	enum workspace_slot slot, const struct workspace_ticket_owner *owner)
+{
+	/* Not on the wire of any call: their numbers count up from 1. */
+	static uint64_t last = UINT64_MAX;
+
+	pending->workspace = workspace;
+	pending->ticket = (struct workspace_ticket){
+		.call = last--, .slot = slot, .owner = owner, .context = pending};
+	workspace_enter(workspace, &pending->ticket);
+}
+
+static void wait_for(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, enum workspace_slot slot,
+	const struct workspace_ticket_owner *owner)
+{
+	struct session_pending *pending = calloc(1, sizeof(*pending));
+
+	if (!pending) {
+		answer_refusal(session, request->id_text, TOOL_BUSY, "Out of memory");
+		workspace_release(workspace);
+		return;
+	}
+	pending_begin(pending, session, request);
+	enter(pending, workspace, slot, owner);
+}
+
+static void on_lost(void *context, enum tool_error error, const char *message)
+{
+	struct session_pending *pending = context;
+
+	workspace_set_removing(pending->workspace, false);
+	if (pending->session)
+		answer_refusal(pending->session, pending->id_text, error, message);
+	pending_free(pending);
+}
+
+static int no_frame(void *context, const struct channel_frame *frame)
+{
+	(void)context;
+	(void)frame;
+	return -EBADMSG;
+}
+
+static int open_for(struct session *session, struct workspace *workspace)
+{
+	int r = session_add_workspace(session, workspace_hold(workspace));
+
+	if (r == 0)
+		audit_workspace(session->service->audit, "workspace.opened", session, workspace);
+	return r;
+}
+
+/* Its turn has come: the workspace is open. */
+static void on_opened(void *context)
+{
+	struct session_pending *pending = context;
+	struct session *session = pending->session;
+	struct json_text json;
+
+	workspace_leave(pending->workspace, &pending->ticket);
+	/* A reload may have come in between. */
+	if (session && !session_may_use(session, pending->workspace))
+		answer_refusal(session, pending->id_text, TOOL_FORBIDDEN, NULL);
+	else if (session && open_for(session, pending->workspace) == 0 && pending->id_text) {
+		session_answer_begin(session, &json, pending->id_text);
+		json_text_object_begin(&json);
+		put_workspace(&json, pending->workspace);
+		put(&json, "tenant", workspace_tenant(pending->workspace)->name);
+		put_isolation(&json, session->service->cgroup);
+		json_text_object_end(&json);
+		session_answer_end(session, &json);
+	}
+	pending_free(pending);
+}
+
+static const struct workspace_ticket_owner open_owner = {on_opened, no_frame, on_lost};
+
+/* The second half of opening a directory: what it is is known. The configuration may be another
+ * than when it was asked for. */
+static void on_looked_up(
+	void *context, enum tool_error error, struct workspace_root *root, const char *why_not)
+{
+	struct session_pending *pending = context;
+	struct session *session = pending->session;
+	_cleanup_free_ char *message = why_not ? strdup(why_not) : NULL;
+	struct tenant *tenant = config_find_tenant(session->service->config, pending->tenant);
+	struct workspace *workspace = NULL;
+
+	pending->look = NULL;
+	if (error == TOOL_OK && !tenant) {
+		error = TOOL_FORBIDDEN;
+		workspace_root_done(root);
+	}
+	if (error == TOOL_OK)
+		error = workspaces_get_directory(session->service->workspaces, tenant, root,
+			pending->kind, &workspace, &message);
+	if (error == TOOL_OK) {
+		enter(pending, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+		return;
+	}
+	audit_workspace_refused(
+		pending->audit, "workspace.open", session, text_from(pending->path), error);
+	answer_refusal(session, pending->id_text, error, message);
+	pending_free(pending);
+}
+
+/* The first half. TOOL_OK, and it goes on by itself; otherwise nothing of @request is taken. */
+static enum tool_error look_up(struct session *session, struct jsonrpc_request *request,
+	struct tenant *tenant, struct text root, enum workspace_kind kind, char **ret_message)
+{
+	struct root_look *look;
+	struct session_pending *pending;
+	enum tool_error error;
+
+	pending = calloc(1, sizeof(*pending));
+	if (!pending)
+		return TOOL_BUSY;
+	pending->kind = kind;
+	pending->tenant = strdup(tenant->name);
+	pending->path = strndup(root.data, root.len);
+	error = pending->tenant && pending->path
+			? workspaces_look_up(session->service->workspaces, tenant, root,
+				  on_looked_up, pending, &look, ret_message)
+			: TOOL_BUSY;
+	if (error != TOOL_OK) {
+		pending_free(pending);
+		return error;
+	}
+	pending->look = look;
+	pending_begin(pending, session, request);
+	return TOOL_OK;
+}
+
+struct wanted {
+	struct text name, root;
+	struct tenant *tenant;
+	enum workspace_kind kind;
+};
+
+/* Which workspace @params name: by name or by root. */
+static enum tool_error read_wanted(
+	struct session *session, struct json_object *params, struct wanted *ret, char **ret_message)
+{
+	struct text kind_name, tenant_name;
+	bool is_managed;
+
+	ret->kind = WORKSPACE_DIRECTORY;
+	if (!session_string_param(params, "workspace", &ret->name) ||
+		!session_string_param(params, "root", &ret->root) ||
+		!session_string_param(params, "kind", &kind_name) ||
+		!session_string_param(params, "tenant", &tenant_name)) {
+		*ret_message = strdup("workspace, root, kind and tenant must be strings");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	ret->tenant = session_tenant(session, tenant_name);
+	if (!ret->tenant)
+		return TOOL_FORBIDDEN;
+	if (!ret->name.data == !ret->root.data) {
+		*ret_message =
+			strdup("give either workspace, a name, or root, an absolute directory");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	if (kind_name.data)
+		ret->kind = workspace_kind_by_name(kind_name);
+	is_managed = ret->name.data && (!kind_name.data || ret->kind == WORKSPACE_MANAGED);
+	if (!is_managed && (ret->name.data || (ret->kind != WORKSPACE_DIRECTORY &&
+						      ret->kind != WORKSPACE_ROOTFS))) {
+		*ret_message =
+			strdup("kind must be \"directory\" or \"rootfs\", and goes with root");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	return TOOL_OK;
+}
+
+/* TOOL_OK, and it is answered later; otherwise nothing of @request is taken. */
+static enum tool_error begin_open(
+	struct session *session, struct jsonrpc_request *request, char **ret_message)
+{
+	struct workspace *workspace = NULL;
+	struct wanted wanted;
+	enum tool_error error = read_wanted(session, request->params, &wanted, ret_message);
+
+	if (error != TOOL_OK)
+		return error;
+	if (wanted.root.data)
+		return look_up(
+			session, request, wanted.tenant, wanted.root, wanted.kind, ret_message);
+	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
+		true, &workspace, ret_message);
+	if (error == TOOL_OK)
+		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+	return error;
+}
+
+/* protocol, for a client that only passes bytes on: what it speaks from this request on, and then
+ * nothing else. */
+static bool take_protocol(struct session *session, struct json_object *params)
+{
+	struct text protocol;
+
+	if (!session_string_param(params, "protocol", &protocol))
+		return false;
+	if (!protocol.data)
+		return true;
+	if (!text_equal(protocol, TEXT_LITERAL("mcp")))
+		return false;
+	session->endpoint = &mcp_endpoint;
+	return true;
+}
+
+/* A refusal of what the audit log tells of. */
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	const char *event, enum tool_error error, const char *message)
+{
+	struct text name = {NULL, 0};
+
+	if (session_string_param(request->params, "workspace", &name) && !name.data)
+		(void)session_string_param(request->params, "root", &name);
+	audit_workspace_refused(session->service->audit, event, session, name, error);
+	answer_refusal(session, request->id_text, error, message);
+}
+
+/* To be freed; NULL: out of memory. */
+static char *too_many_workspaces(void)
+{
+	char *message;
+
+	return asprintf(&message,
+		       "This connection has %d workspaces open, as many as it may; close one with "
+		       "workspace.close, or use another connection",
+		       LIMIT_WORKSPACES_PER_CONNECTION) < 0
+		       ? NULL
+		       : message;
+}
+
+void method_workspace_open(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_free_ char *message = NULL;
+	enum tool_error error;
+
+	if (service_takes_nothing(session->service)) {
+		error = service_refusal(session->service);
+		message = strdup(service_takes_nothing(session->service));
+	} else if (audit_forbids(session->service->audit)) {
+		error = TOOL_BUSY;
+		message = strdup(audit_forbids(session->service->audit));
+	} else if (session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
+		error = TOOL_QUOTA_EXCEEDED;
+		message = too_many_workspaces();
+	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
+		error = TOOL_BUSY;
+	} else if (!take_protocol(session, request->params)) {
+		error = TOOL_INVALID_ARGUMENTS;
+		message = strdup("protocol must be \"mcp\" or left out");
+	} else {
+		error = begin_open(session, request, &message);
+	}
+	if (error != TOOL_OK)
+		refuse(session, request, "workspace.open", error, message);
+}
+
+static void answer_empty(struct session *session, const char *id_text)
+{
+	struct json_text json;
+
+	if (!id_text)
+		return;
+	session_answer_begin(session, &json, id_text);
+	json_text_object_begin(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void method_workspace_close(struct session *session, struct jsonrpc_request *request)
+{
+	struct workspace *workspace;
+	struct text name, tenant;
+
+	if (!session_string_param(request->params, "workspace", &name) ||
+		!session_string_param(request->params, "tenant", &tenant)) {
+		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"workspace and tenant must be strings");
+		return;
+	}
+	workspace = session_find_workspace(session, name, tenant);
+	if (!workspace) {
+		answer_refusal(session, request->id_text, TOOL_WORKSPACE_NOT_FOUND, NULL);
+		return;
+	}
+	/* Calls in flight hold it until they are over. */
+	session_drop_workspace(session, workspace);
+	answer_empty(session, request->id_text);
+}
+
+struct listing {
+	struct json_text json;
+	struct workspaces *workspaces;
+	const struct tenant *tenant;
+};
+
+static void list_used(void *context, struct workspace *workspace)
+{
+	struct listing *listing = context;
+
+	json_text_object_begin(&listing->json);
+	put_workspace(&listing->json, workspace);
+	put(&listing->json, "tenant", listing->tenant->name);
+	json_text_key(&listing->json, "open");
+	json_text_bool(&listing->json, workspace_is_open(workspace));
+	json_text_object_end(&listing->json);
+}
+
+struct name_search {
+	const char *name;
+	bool found;
+};
+
+static void match_name(void *context, struct workspace *workspace)
+{
+	struct name_search *search = context;
+
+	search->found |= workspace_kind(workspace) == WORKSPACE_MANAGED &&
+			 strcmp(workspace_name(workspace), search->name) == 0;
+}
+
+/* Managed workspaces that exist and that nobody uses at the moment. */
+static void list_managed(void *context, const char *name)
+{
+	struct listing *listing = context;
+	struct name_search search = {.name = name};
+
+	workspaces_each(listing->workspaces, listing->tenant, match_name, &search);
+	if (search.found)
+		return;
+	json_text_object_begin(&listing->json);
+	put(&listing->json, "workspace", name);
+	put(&listing->json, "kind", "managed");
+	put(&listing->json, "root", "/workspace");
+	put(&listing->json, "tenant", listing->tenant->name);
+	json_text_key(&listing->json, "open");
+	json_text_bool(&listing->json, false);
+	json_text_object_end(&listing->json);
+}
+
+void method_workspace_list(struct session *session, struct jsonrpc_request *request)
+{
+	struct listing listing = {.workspaces = session->service->workspaces};
+
+	if (!request->id_text)
+		return;
+	session_answer_begin(session, &listing.json, request->id_text);
+	json_text_object_begin(&listing.json);
+	json_text_key(&listing.json, "workspaces");
+	json_text_array_begin(&listing.json);
+	for (size_t i = 0; i < session->n_tenants; i++) {
+		listing.tenant = session->tenants[i];
+		workspaces_each(listing.workspaces, listing.tenant, list_used, &listing);
+		(void)workspaces_each_managed(
+			listing.workspaces, listing.tenant, list_managed, &listing);
+	}
+	json_text_array_end(&listing.json);
+	json_text_object_end(&listing.json);
+	session_answer_end(session, &listing.json);
+}
+
+/* Its turn has come: everything in it goes, by the one process that may delete it. */
+static void on_remove_begin(void *context)
+{
+	struct session_pending *pending = context;
+
+	workspace_send_files(
+		pending->workspace, FILES_CLEAR, pending->ticket.call, (struct text){NULL, 0});
+}
+
+static int on_remove_frame(void *context, const struct channel_frame *frame)
+{
+	struct session_pending *pending = context;
+	struct files_end end;
+	int r = 0;
+
+	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
+		return -EBADMSG;
+	workspace_leave(pending->workspace, &pending->ticket);
+	if (end.error == TOOL_OK) {
+		r = workspace_remove_directory(pending->workspace);
+		if (r < 0)
+			end.error = tool_error_from_errno(-r);
+	}
+	workspace_set_removing(pending->workspace, false);
+	if (end.error == TOOL_OK)
+		audit_workspace(
+			pending->audit, "workspace.removed", pending->session, pending->workspace);
+	if (pending->session && end.error == TOOL_OK)
+		answer_empty(pending->session, pending->id_text);
+	else if (pending->session)
+		answer_refusal(pending->session, pending->id_text, end.error, NULL);
+	pending_free(pending);
+	return 0;
+}
+
+void method_workspace_remove(struct session *session, struct jsonrpc_request *request)
+{
+	static const struct workspace_ticket_owner owner = {
+		on_remove_begin, on_remove_frame, on_lost};
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace;
+	struct text name, tenant_name;
+	struct tenant *tenant;
+	enum tool_error error;
+
+	if (!session_string_param(request->params, "workspace", &name) || !name.data ||
+		!session_string_param(request->params, "tenant", &tenant_name)) {
+		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"workspace must be the name of a managed workspace, and tenant a string");
+		return;
+	}
+	tenant = session_tenant(session, tenant_name);
+	error = audit_forbids(session->service->audit) ? TOOL_BUSY
+		: tenant ? workspaces_get_managed(session->service->workspaces, tenant, name, false,
+				   &workspace, &message)
+			 : TOOL_FORBIDDEN;
+	if (error != TOOL_OK) {
+		refuse(session, request, "workspace.remove", error, message);
+		return;
+	}
+	/* Our own use of it ends here; anybody else's, and calls in flight, stand against it. */
+	session_drop_workspace(session, workspace);
+	if (workspace_users(workspace) > 1 ||
+		session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
+		answer_refusal(session, request->id_text, TOOL_BUSY, "The workspace is in use");
+		workspace_release(workspace);
+		return;
+	}
+	workspace_set_removing(workspace, true);
+	wait_for(session, request, workspace, WORKSPACE_SLOT_WRITE, &owner);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/agent/tool_definitions.h"
+
+#include "common/tools.h"
+#include "supervisor/agent/tool_output_schema.h"
+#include "supervisor/base/json_build.h"
+#include "supervisor/config/tenant.h"
+
+#include <errno.h>
+
+int tool_format_by_name(struct text name, enum tool_format *ret_format)
+{
+	static const char *const names[] = {
+		[TOOL_FORMAT_OLLAMA] = "ollama",
+		[TOOL_FORMAT_OPENAI] = "openai",
+		[TOOL_FORMAT_MCP] = "mcp",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (text_equal(text_from(names[i]), name)) {
+			*ret_format = (enum tool_format)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* The one argument that a tenant has a limit of its own for. */
+static bool is_timeout(const struct tool_param *param)
+{
+	return param->offset == offsetof(struct tool_args, timeout_ms);
+}
+
+/* @limits: NULL, or those that the tenant's calls are held to. */
+static struct json_object *default_value(
+	const struct tool_param *param, const struct tenant_limits *limits)
+{
+	switch (param->type) {
+	case PARAM_STRING:
+		return json_object_new_string(param->text);
+	case PARAM_INTEGER:
+		if (limits && is_timeout(param))
+			return json_object_new_int64((
+				int64_t)(limits->command_timeout_ms < limits->command_timeout_max_ms
+						 ? limits->command_timeout_ms
+						 : limits->command_timeout_max_ms));
+		return json_object_new_int64(param->number);
+	case PARAM_BOOLEAN:
+		return json_object_new_boolean(param->number != 0);
+	}
+	return NULL;
+}
+
+/* The bounds that args_decode.c checks. JSON Schema counts characters where it counts bytes; no
+ * text has more of those than of these. */
+static bool add_bounds(struct json_object *object, const struct tool_param *param,
+	const struct tenant_limits *limits)
+{
+	bool text = param->type == PARAM_STRING;
+	int64_t max = param->max_plain > 0 ? param->max_plain : param->max;
+
+	if (param->type == PARAM_BOOLEAN)
+		return true;
+	if (is_timeout(param) && (uint64_t)max > limits->command_timeout_max_ms)
+		max = (int64_t)limits->command_timeout_max_ms;
+	if (param->min > 0 && !json_build_add(object, text ? "minLength" : "minimum",
+				      json_object_new_int64(param->min)))
+		return false;
+	return max == INT64_MAX ||
+	       json_build_add(object, text ? "maxLength" : "maximum", json_object_new_int64(max));
+}
+
+static struct json_object *property(
+	const struct tool_param *param, const struct tenant_limits *limits)
+{
+	static const char *const types[] = {
+		[PARAM_STRING] = "string",
+		[PARAM_INTEGER] = "integer",
+		[PARAM_BOOLEAN] = "boolean",
+	};
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	if (!json_build_add(object, "type", json_object_new_string(types[param->type])) ||
+		!json_build_add(
+			object, "description", json_object_new_string(param->description)) ||
+		(param->has_default &&
+			!json_build_add(object, "default", default_value(param, limits))) ||
+		(limits && !add_bounds(object, param, limits)))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+/* JSON Schema of the arguments. @closed: with additionalProperties false, which the seed's form has
+ * not. */
+static struct json_object *schema(
+	const struct tool *tool, bool closed, const struct tenant_limits *limits)
+{
+	_cleanup_json_ struct json_object *properties = json_object_new_object();
+	_cleanup_json_ struct json_object *required = json_object_new_array();
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	for (size_t i = 0; i < tool_param_count(tool); i++) {
+		const struct tool_param *param = &tool->params[i];
+
+		if (!json_build_add(properties, param->name, property(param, limits)) ||
+			(param->required &&
+				!json_build_append(required, json_object_new_string(param->name))))
+			return NULL;
+	}
+	if (!json_build_add(object, "type", json_object_new_string("object")) ||
+		!json_build_add(object, "properties", TAKE_PTR(properties)) ||
+		!json_build_add(object, "required", TAKE_PTR(required)) ||
+		(closed && !json_build_add(
+				   object, "additionalProperties", json_object_new_boolean(false))))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+static struct json_object *definition(
+	const struct tool *tool, enum tool_format format, const struct tenant_limits *limits)
+{
+	const char *schema_key = format == TOOL_FORMAT_MCP ? "inputSchema" : "parameters";
+	_cleanup_json_ struct json_object *function = json_object_new_object();
+	_cleanup_json_ struct json_object *object = NULL;
+
+	if (!json_build_add(function, "name", json_object_new_string(tool->name)) ||
+		!json_build_add(
+			function, "description", json_object_new_string(tool->description)) ||
+		!json_build_add(
+			function, schema_key, schema(tool, format != TOOL_FORMAT_OLLAMA, limits)))
+		return NULL;
+	if (format == TOOL_FORMAT_MCP) {
+		if (!json_build_add(function, "outputSchema", tool_output_schema(tool)) ||
+			!json_build_add(function, "annotations", tool_annotations(tool)))
+			return NULL;
+		return TAKE_PTR(function);
+	}
+	object = json_object_new_object();
+	if (!json_build_add(object, "type", json_object_new_string("function")) ||
+		!json_build_add(object, "function", TAKE_PTR(function)))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+struct json_object *tool_definitions(enum tool_format format, const struct tenant_limits *limits)
+{
+	_cleanup_json_ struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < TOOL_COUNT; i++)
+		if (!json_build_append(array, definition(&tools[i], format, limits)))
+			return NULL;
+	return TAKE_PTR(array);
+}

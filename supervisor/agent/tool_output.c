@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/agent/tool_output.h"
+
+#include "common/utf8.h"
+#include "supervisor/base/json_text.h"
+
+#include <assert.h>
+
+static void notify(struct session_call *call, enum command_stream stream, struct text data)
+{
+	struct json_text json = json_text(call->session->connection.output);
+
+	jsonrpc_notification_begin(&json, "tool.output");
+	json_text_object_begin(&json);
+	json_text_key(&json, "id");
+	json_text_raw(&json, text_from(call->id_text));
+	json_text_key(&json, "stream");
+	json_text_string(&json,
+		stream == COMMAND_STREAM_STDOUT ? TEXT_LITERAL("stdout") : TEXT_LITERAL("stderr"));
+	json_text_key(&json, "data");
+	if (call->stream_base64) {
+		json_text_base64_begin(&json);
+		json_text_base64_part(&json, data);
+		json_text_base64_end(&json);
+	} else {
+		json_text_string(&json, data);
+	}
+	json_text_key(&json, "seq");
+	json_text_uint64(&json, call->seq++);
+	json_text_object_end(&json);
+	session_answer_end(call->session, &json);
+}
+
+void tool_output_send(struct session_call *call, enum command_stream stream, struct text data)
+{
+	static char joined[UTF8_SEQUENCE_MAX + COMMAND_IO_CHUNK];
+	struct session_carry *carry = &call->carry[stream];
+	struct text text = {joined, carry->len + data.len};
+
+	if (!call->id_text)
+		return;
+	if (call->stream_base64) {
+		notify(call, stream, data);
+		return;
+	}
+	assert(data.len <= COMMAND_IO_CHUNK);
+	memcpy(joined, carry->bytes, carry->len);
+	memcpy(joined + carry->len, data.data, data.len);
+	carry->len = utf8_incomplete_tail(text);
+	text.len -= carry->len;
+	memcpy(carry->bytes, joined + text.len, carry->len);
+	if (text.len > 0)
+		notify(call, stream, text);
+}
+
+void tool_output_flush(struct session_call *call)
+{
+	for (size_t stream = 0; stream < COMMAND_STREAMS; stream++) {
+		struct session_carry *carry = &call->carry[stream];
+
+		if (carry->len > 0)
+			notify(call, stream, (struct text){carry->bytes, carry->len});
+		carry->len = 0;
+	}
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/agent/tool_output_schema.h"
+
+#include "supervisor/base/json_build.h"
+
+#include <json-c/linkhash.h>
+
+enum field_type {
+	FIELD_TEXT,
+	FIELD_TEXT_OR_NULL,
+	FIELD_INTEGER,
+	FIELD_INTEGER_OR_NULL,
+	FIELD_BOOLEAN,
+	FIELD_ENTRIES, /* of a directory */
+	FIELD_MATCHES,
+};
+
+/* Objects stay open: a later cloister may say more. */
+struct field {
+	const char *name; /* NULL ends a table */
+	enum field_type type;
+	bool optional;
+	const char *description; /* NULL: the name says it */
+};
+
+#define FIELDS_MAX 14
+
+static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
+	[TOOL_READ_FILE] =
+		{
+			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
+			{"path_base64", FIELD_TEXT, true,
+				"The name's bytes, where text cannot name it"},
+			{"content", FIELD_TEXT, true, "Numbered lines; absent for a binary file"},
+			{"lines", FIELD_INTEGER, true, "In content"},
+			{"total_lines", FIELD_INTEGER_OR_NULL, true,
+				"Of the file; null: not counted"},
+			{"size", FIELD_INTEGER, false, "Of the file, in bytes"},
+			{"truncated", FIELD_BOOLEAN, true,
+				"Lines were asked for that are not in content"},
+			{"encoding", FIELD_TEXT, true, "utf-8, utf-8-replaced or base64"},
+			{"binary", FIELD_BOOLEAN, true, "The file is no text"},
+			{"type", FIELD_TEXT, true, "What a binary file is"},
+		},
+	[TOOL_WRITE_FILE] =
+		{
+			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
+			{"path_base64", FIELD_TEXT, true,
+				"The name's bytes, where text cannot name it"},
+			{"bytes_written", FIELD_INTEGER, false, NULL},
+			{"created", FIELD_BOOLEAN, false, "There was no such file before"},
+		},
+	[TOOL_LIST_DIRECTORY] =
+		{
+			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
+			{"path_base64", FIELD_TEXT, true,
+				"The name's bytes, where text cannot name it"},
+			{"entries", FIELD_ENTRIES, false, NULL},
+			{"count", FIELD_INTEGER, false, NULL},
+			{"truncated", FIELD_BOOLEAN, false, "There are more entries"},
+		},
+	[TOOL_RUN_COMMAND] =
+		{
+			{"command", FIELD_TEXT, false, NULL},
+			{"exit_code", FIELD_INTEGER_OR_NULL, false, NULL},
+			{"signal", FIELD_TEXT_OR_NULL, false, "That ended the command"},
+			{"stdout", FIELD_TEXT, false, NULL},
+			{"stderr", FIELD_TEXT, false, NULL},
+			{"stdout_bytes", FIELD_INTEGER, false, "That were written"},
+			{"stderr_bytes", FIELD_INTEGER, false, "That were written"},
+			{"truncated", FIELD_BOOLEAN, false, "The middle of an output is left out"},
+			{"timed_out", FIELD_BOOLEAN, false, NULL},
+			{"ended_by", FIELD_TEXT, false,
+				"exit, signal, or what cloister ended it for"},
+			{"duration_ms", FIELD_INTEGER, false, NULL},
+			{"encoding", FIELD_TEXT, true, "base64, of stdout and stderr"},
+		},
+	[TOOL_SEARCH_FILES] =
+		{
+			{"pattern", FIELD_TEXT, false, NULL},
+			{"matches", FIELD_MATCHES, false, NULL},
+			{"count", FIELD_INTEGER, false, NULL},
+			{"truncated", FIELD_BOOLEAN, false, "There are more matches"},
+			{"files_searched", FIELD_INTEGER, false, NULL},
+			{"files_skipped", FIELD_INTEGER, false, NULL},
+		},
+};
+
+static const struct field entry_fields[] = {
+	{"path", FIELD_TEXT, false, NULL},
+	{"path_base64", FIELD_TEXT, true, NULL},
+	{"type", FIELD_TEXT, false, "file, directory, symlink, …"},
+	{"size", FIELD_INTEGER, false, NULL},
+	{"mtime", FIELD_TEXT, false, "RFC 3339, UTC"},
+	{"target", FIELD_TEXT, true, "Of a symlink"},
+	{0},
+};
+
+static const struct field match_fields[] = {
+	{"path", FIELD_TEXT, false, NULL},
+	{"path_base64", FIELD_TEXT, true, NULL},
+	{"line", FIELD_INTEGER, false, NULL},
+	{"text", FIELD_TEXT, false, NULL},
+	{"cut", FIELD_BOOLEAN, true, "The line is longer"},
+	{0},
+};
+
+static const struct field error_fields[] = {
+	{"code", FIELD_TEXT, false, NULL},
+	{"message", FIELD_TEXT, false, "What is wrong and what to do"},
+	{0},
+};
+
+static const struct field usage_fields[] = {
+	{"wall_us", FIELD_INTEGER, false, NULL},
+	{"user_us", FIELD_INTEGER, true, NULL},
+	{"system_us", FIELD_INTEGER, true, NULL},
+	{"max_rss_bytes", FIELD_INTEGER, true, NULL},
+	{"peak_memory_bytes", FIELD_INTEGER, true, NULL},
+	{"io_read_bytes", FIELD_INTEGER, true, NULL},
+	{"io_write_bytes", FIELD_INTEGER, true, NULL},
+	{0},
+};
+
+/* "type", which may be a list of two. */
+static bool add_type(struct json_object *object, const char *type, bool or_null)
+{
+	_cleanup_json_ struct json_object *types = NULL;
+
+	if (!or_null)
+		return json_build_add(object, "type", json_object_new_string(type));
+	types = json_object_new_array();
+	return json_build_append(types, json_object_new_string(type)) &&
+	       json_build_append(types, json_object_new_string("null")) &&
+	       json_build_add(object, "type", TAKE_PTR(types));
+}
+
+static struct json_object *object_schema(const struct field *fields, size_t max, bool or_null);
+
+static struct json_object *array_schema(const struct field *fields)
+{
+	_cleanup_json_ struct json_object *array = json_object_new_object();
+
+	if (!add_type(array, "array", false) ||
+		!json_build_add(array, "items", object_schema(fields, FIELDS_MAX, false)))
+		return NULL;
+	return TAKE_PTR(array);
+}
+
+static struct json_object *field_schema(const struct field *field)
+{
+	static const char *const types[] = {
+		[FIELD_TEXT] = "string",
+		[FIELD_TEXT_OR_NULL] = "string",
+		[FIELD_INTEGER] = "integer",
+		[FIELD_INTEGER_OR_NULL] = "integer",
+		[FIELD_BOOLEAN] = "boolean",
+	};
+	_cleanup_json_ struct json_object *object = NULL;
+
+	if (field->type == FIELD_ENTRIES)
+		return array_schema(entry_fields);
+	if (field->type == FIELD_MATCHES)
+		return array_schema(match_fields);
+	object = json_object_new_object();
+	if (!add_type(object, types[field->type],
+		    field->type == FIELD_TEXT_OR_NULL || field->type == FIELD_INTEGER_OR_NULL) ||
+		(field->description && !json_build_add(object, "description",
+					       json_object_new_string(field->description))))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+static struct json_object *object_schema(const struct field *fields, size_t max, bool or_null)
+{
+	_cleanup_json_ struct json_object *properties = json_object_new_object();
+	_cleanup_json_ struct json_object *required = json_object_new_array();
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	for (size_t i = 0; i < max && fields[i].name; i++)
+		if (!json_build_add(properties, fields[i].name, field_schema(&fields[i])) ||
+			(!fields[i].optional && !json_build_append(required,
+							json_object_new_string(fields[i].name))))
+			return NULL;
+	if (!add_type(object, "object", or_null) ||
+		!json_build_add(object, "properties", TAKE_PTR(properties)) ||
+		!json_build_add(object, "required", TAKE_PTR(required)))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+struct json_object *tool_output_schema(const struct tool *tool)
+{
+	static const struct field success = {"success", FIELD_BOOLEAN, false, NULL};
+	static const struct field name = {"tool", FIELD_TEXT, false, NULL};
+	_cleanup_json_ struct json_object *properties = json_object_new_object();
+	_cleanup_json_ struct json_object *required = json_object_new_array();
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	if (!json_build_add(properties, "success", field_schema(&success)) ||
+		!json_build_add(properties, "tool", field_schema(&name)) ||
+		!json_build_add(
+			properties, "output", object_schema(outputs[tool->id], FIELDS_MAX, true)) ||
+		!json_build_add(
+			properties, "error", object_schema(error_fields, FIELDS_MAX, true)) ||
+		!json_build_add(
+			properties, "usage", object_schema(usage_fields, FIELDS_MAX, false)))
+		return NULL;
+	json_object_object_foreach (properties, key, value) {
+		(void)value;
+		if (!json_build_append(required, json_object_new_string(key)))
+			return NULL;
+	}
+	if (!add_type(object, "object", false) ||
+		!json_build_add(object, "properties", TAKE_PTR(properties)) ||
+		!json_build_add(object, "required", TAKE_PTR(required)))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+struct json_object *tool_annotations(const struct tool *tool)
+{
+	static const struct {
+		const char *title;
+		bool read_only, destructive, idempotent;
+	} hints[TOOL_COUNT] = {
+		[TOOL_READ_FILE] = {"Read a file", true, false, true},
+		[TOOL_WRITE_FILE] = {"Write a file", false, true, true},
+		[TOOL_LIST_DIRECTORY] = {"List a directory", true, false, true},
+		[TOOL_RUN_COMMAND] = {"Run a command", false, true, false},
+		[TOOL_SEARCH_FILES] = {"Search in files", true, false, true},
+	};
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	if (!json_build_add(object, "title", json_object_new_string(hints[tool->id].title)) ||
+		!json_build_add(object, "readOnlyHint",
+			json_object_new_boolean(hints[tool->id].read_only)) ||
+		!json_build_add(object, "destructiveHint",
+			json_object_new_boolean(hints[tool->id].destructive)) ||
+		!json_build_add(object, "idempotentHint",
+			json_object_new_boolean(hints[tool->id].idempotent)) ||
+		/* A workspace is a closed world: its commands have no network. */
+		!json_build_add(object, "openWorldHint", json_object_new_boolean(false)))
+		return NULL;
+	return TAKE_PTR(object);
+}

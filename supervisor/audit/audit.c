@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Names in the events are clients' words: json_text.c makes them valid JSON on one line,
+ * and they are cut to what a line may hold. */
+#include "supervisor/audit/audit.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit_time.h"
+#include "supervisor/audit/audit_writer.h"
+#include "supervisor/base/log.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/control/control.h"
+#include "supervisor/host/startup.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <time.h>
+
+#define ARGUMENTS_MAX 16 /* more than any tool has */
+
+struct audit {
+	struct audit_writer *writer;
+	bool required;
+	size_t in_flight; /* calls whose end has to be written */
+	time_t second;    /* of the strangers counted below */
+	unsigned strangers, untold;
+	struct evbuffer *line; /* emptied by each */
+};
+
+int audit_new(const char *path, bool required, struct audit **ret)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *directory = strndup(path, (size_t)(slash - path));
+	struct audit *audit = calloc(1, sizeof(*audit));
+	_cleanup_close_ int fd = -1;
+	int r = -ENOMEM;
+
+	if (audit)
+		audit->line = evbuffer_new();
+	if (directory && audit && audit->line)
+		r = startup_make_directory(directory[0] ? directory : "/", &fd);
+	if (r == 0)
+		r = audit_writer_new(fd, slash + 1, &audit->writer);
+	if (r < 0) {
+		if (audit && audit->line)
+			evbuffer_free(audit->line);
+		free(audit);
+		return r;
+	}
+	TAKE_FD(fd);
+	audit->required = required;
+	*ret = audit;
+	return 0;
+}
+
+int audit_start(struct audit *audit)
+{
+	return audit ? audit_writer_start(audit->writer) : 0;
+}
+
+void audit_free(struct audit *audit)
+{
+	uint64_t left;
+
+	if (!audit)
+		return;
+	left = audit_writer_free(audit->writer);
+	if (left > 0)
+		log_error("%llu lines of the audit log could not be written",
+			(unsigned long long)left);
+	evbuffer_free(audit->line);
+	free(audit);
+}
+
+void audit_reopen(struct audit *audit)
+{
+	if (audit)
+		audit_writer_reopen(audit->writer);
+}
+
+const char *audit_forbids(const struct audit *audit)
+{
+	struct audit_writer_state state;
+
+	if (!audit || !audit->required)
+		return NULL;
+	audit_writer_look(audit->writer, &state);
+	if (state.error != 0)
+		return "The audit log cannot be written, and without it no calls are taken; try "
+		       "again later";
+	/* The calls in flight, and this one, must find room for how they end. */
+	if (state.queued + LIMIT_AUDIT_LINE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2 ||
+		(audit->in_flight + 1) * LIMIT_AUDIT_RESERVE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2)
+		return "The audit log is behind, and without it no calls are taken; try again "
+		       "later";
+	return NULL;
+}
+
+bool audit_look(const struct audit *audit, struct audit_state *ret)
+{
+	struct audit_writer_state state;
+
+	if (!audit)
+		return false;
+	audit_writer_look(audit->writer, &state);
+	*ret = (struct audit_state){
+		.required = audit->required,
+		.lines = state.last.seq,
+		.lost = state.lost,
+		.queued_bytes = state.queued,
+		.error = state.error,
+	};
+	memcpy(ret->hash, state.last.hash, sizeof(ret->hash));
+	return true;
+}
+
+/* A line from its beginning to its end. */
+
+static void begin(struct audit *audit, struct json_text *json, const char *event)
+{
+	char time[AUDIT_TIME_BYTES];
+
+	*json = json_text(audit->line);
+	json_text_object_begin(json);
+	control_put(json, "time", audit_time(time));
+	control_put(json, "event", event);
+}
+
+/* Room for how the calls in flight end is not for anything else. */
+static size_t kept_room(const struct audit *audit)
+{
+	size_t room = audit->in_flight * LIMIT_AUDIT_RESERVE_BYTES;
+
+	return room < LIMIT_AUDIT_QUEUE_BYTES / 2 ? room : LIMIT_AUDIT_QUEUE_BYTES / 2;
+}
+
+static void end(struct audit *audit, struct json_text *json)
+{
+	size_t keep = kept_room(audit);
+	struct text line;
+	bool whole;
+
+	json_text_object_end(json);
+	whole = json_text_flush(json) == 0;
+	line.len = evbuffer_get_length(audit->line);
+	line.data = (const char *)evbuffer_pullup(audit->line, -1);
+	/* Without its braces; what was lost for want of memory is counted as the rest is. */
+	if (whole && line.data && line.len > 2)
+		(void)audit_writer_put(
+			audit->writer, (struct text){line.data + 1, line.len - 2}, keep);
+	else
+		(void)audit_writer_put(
+			audit->writer, (struct text){NULL, LIMIT_AUDIT_LINE_BYTES + 1}, 0);
+	evbuffer_drain(audit->line, line.len);
+}
+
+static void put_cut(struct json_text *json, const char *key, struct text text, size_t max)
+{
+	json_text_key(json, key);
+	json_text_string(json, control_cut(text, max));
+}
+
+static void put_ids(struct json_text *json, uid_t uid, gid_t gid, pid_t pid)
+{
+	control_put_number(json, "uid", uid);
+	control_put_number(json, "gid", gid);
+	control_put_number(json, "pid", pid);
+}
+
+static void put_who(struct json_text *json, const struct session *session)
+{
+	put_ids(json, session->peer.uid, session->peer.gid, session->peer.pid);
+}
+
+static void put_workspace(struct json_text *json, const struct workspace *workspace, size_t max)
+{
+	control_put(json, "tenant", workspace_tenant(workspace)->name);
+	put_cut(json, "workspace", text_from(workspace_name(workspace)), max);
+}
+
+/* The digest of the arguments. */
+
+struct argument {
+	const char *name;
+	struct json_object *value;
+};
+
+static int compare_arguments(const void *a, const void *b)
+{
+	return strcmp(((const struct argument *)a)->name, ((const struct argument *)b)->name);
+}
+
+static size_t list_arguments(const struct call_request *request, struct argument *list)
+{
+	struct json_object *params = json_object_array_get_idx(request->json, 0);
+	struct json_object *arguments = json_object_array_get_idx(request->json, 1);
+	struct json_object *options = NULL, *base64 = NULL;
+	size_t n = 0;
+
+	json_object_object_get_ex(params, "options", &options);
+	if (json_object_object_get_ex(options, "path_base64", &base64))
+		list[n++] = (struct argument){"path_base64", base64};
+	if (!json_object_is_type(arguments, json_type_object))
+		return n;
+	json_object_object_foreach (arguments, name, value)
+		if (n < ARGUMENTS_MAX && !(base64 && strcmp(name, "path") == 0))
+			list[n++] = (struct argument){name, value};
+	qsort(list, n, sizeof(*list), compare_arguments);
+	return n;
+}
+
+static void add_argument(struct audit_digest *digest, const struct argument *argument)
+{
+	bool string = json_object_is_type(argument->value, json_type_string);
+	struct text value;
+	char head[32];
+	int len;
+
+	if (string) {
+		value.data = json_object_get_string(argument->value);
+		value.len = (size_t)json_object_get_string_len(argument->value);
+	} else {
+		value = text_from(json_object_to_json_string_ext(
+			argument->value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	}
+	len = snprintf(head, sizeof(head), "%c%zu", string ? 's' : 'j', value.len);
+	audit_digest_add(digest, (struct text){argument->name, strlen(argument->name) + 1});
+	audit_digest_add(digest, (struct text){head, (size_t)len + 1});
+	audit_digest_add(digest, value);
+}
+
+static void put_digest(struct json_text *json, const struct call_request *request)
+{
+	struct audit_digest *digest = audit_digest_new();
+	struct argument list[ARGUMENTS_MAX];
+	char hex[AUDIT_HASH_DIGITS + 1];
+	size_t n = list_arguments(request, list);
+
+	if (!digest) {
+		control_put(json, "arguments", NULL);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		add_argument(digest, &list[i]);
+	audit_digest_end(digest, hex);
+	control_put(json, "arguments", hex);
+}
+
+/* Calls. */
+
+static void begin_call(struct audit *audit, struct json_text *json, const char *event,
+	const struct call_view *view, size_t max)
+{
+	char id[CONTROL_ID_BYTES];
+
+	begin(audit, json, event);
+	control_put(json, "call", control_call_name(view->id, id));
+	put_ids(json, view->request->uid, view->request->gid, view->request->pid);
+	put_workspace(json, view->workspace, max);
+	control_put(json, "tool", view->tool);
+}
+
+void audit_call_admitted(struct audit *audit, const struct call *call)
+{
+	struct json_text json;
+	struct call_view view;
+
+	if (!audit)
+		return;
+	audit->in_flight++;
+	call_look(call, &view);
+	begin_call(audit, &json, "call.admitted", &view, LIMIT_AUDIT_TEXT_BYTES);
+	put_digest(&json, view.request);
+	control_put(&json, "decision", "allow");
+	control_put_number(&json, "deadline_ms", view.deadline_ms);
+	end(audit, &json);
+}
+
+void audit_call_ended(
+	struct audit *audit, const struct call *call, const struct observation *observation)
+{
+	bool success = observation->error == TOOL_OK;
+	struct json_text json;
+	struct call_view view;
+
+	if (!audit)
+		return;
+	audit->in_flight--;
+	call_look(call, &view);
+	begin_call(audit, &json, "call.ended", &view, LIMIT_AUDIT_RESERVE_BYTES / 16);
+	control_put_bool(&json, "success", success);
+	control_put(&json, "code", success ? NULL : tool_error_name(observation->error));
+	control_put(&json, "cause",
+		view.is_command && observation->io ? ended_by_name(observation->ended_by) : NULL);
+	if (observation->command)
+		control_put_number(&json, "wait_status", observation->command->wait_status);
+	observation_write_usage(&json, observation);
+	end(audit, &json);
+}
+
+void audit_call_refused(struct audit *audit, const struct session *session,
+	const struct workspace *workspace, const char *tool, const char *code)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "call.refused");
+	put_who(&json, session);
+	if (workspace)
+		put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	if (tool)
+		put_cut(&json, "tool", text_from(tool), LIMIT_AUDIT_TEXT_BYTES / 16);
+	control_put(&json, "decision", "refuse");
+	control_put(&json, "code", code);
+	end(audit, &json);
+}
+
+/* Any local user can be one, as often as it likes: it must not be able to fill the disk. */
+void audit_stranger(
+	struct audit *audit, const struct peer_credentials *peer, const char *socket_name)
+{
+	struct json_text json;
+	struct timespec now;
+
+	if (!audit)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec != audit->second)
+		audit->strangers = 0;
+	audit->second = now.tv_sec;
+	if (audit->strangers >= LIMIT_AUDIT_STRANGERS) {
+		audit->untold++;
+		return;
+	}
+	audit->strangers++;
+	begin(audit, &json, "stranger.refused");
+	put_ids(&json, peer->uid, peer->gid, peer->pid);
+	control_put(&json, "socket", socket_name);
+	control_put(&json, "decision", "refuse");
+	control_put(&json, "code", tool_error_name(TOOL_FORBIDDEN));
+	if (audit->untold > 0)
+		control_put_number(&json, "strangers_before", audit->untold);
+	audit->untold = 0;
+	end(audit, &json);
+}
+
+void audit_workspace(struct audit *audit, const char *event, const struct session *session,
+	const struct workspace *workspace)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, event);
+	if (session)
+		put_who(&json, session);
+	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	control_put(&json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	end(audit, &json);
+}
+
+void audit_workspace_refused(struct audit *audit, const char *event, const struct session *session,
+	struct text name, enum tool_error error)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, event);
+	put_who(&json, session);
+	if (name.data)
+		put_cut(&json, "workspace", name, LIMIT_AUDIT_TEXT_BYTES);
+	control_put(&json, "decision", "refuse");
+	control_put(&json, "code", tool_error_name(error));
+	end(audit, &json);
+}
+
+void audit_act(struct audit *audit, const struct session *session, const char *act,
+	struct text target, const char *outcome)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "admin.act");
+	if (session)
+		put_who(&json, session);
+	else
+		control_put(&json, "by", "signal");
+	control_put(&json, "act", act);
+	if (target.data)
+		put_cut(&json, "target", target, LIMIT_AUDIT_TEXT_BYTES);
+	control_put(&json, "outcome", outcome);
+	end(audit, &json);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. What a file holds was written by a former cloisterd, or by whoever may write there: a
+ * chain is gone on from where its last line is whole, and what stands behind that is kept and told.
+ */
+#include "supervisor/audit/audit_file.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* One writer for each file, where the file system has locks. The lock is the descriptor's, not the
+ * process's: fcntl(2). */
+static int take_lock(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) < 0 && (errno == EAGAIN || errno == EACCES) ? -EAGAIN
+											 : 0;
+}
+
+static int open_regular(int directory_fd, const char *name, struct stat *ret_stat)
+{
+	/* Something else in its place must not make us wait. */
+	_cleanup_close_ int fd = openat(directory_fd, name,
+		O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0640);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, ret_stat) < 0)
+		return -errno;
+	if (!S_ISREG(ret_stat->st_mode))
+		return -EINVAL;
+	r = take_lock(fd);
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* At most the last LIMIT_AUDIT_TAIL_BYTES of what is in @fd, malloc'ed. */
+static int read_tail(int fd, struct text *ret)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	off_t start =
+		size > (off_t)LIMIT_AUDIT_TAIL_BYTES ? size - (off_t)LIMIT_AUDIT_TAIL_BYTES : 0;
+	_cleanup_free_ char *tail = NULL;
+	size_t len = 0;
+
+	if (size < 0 || lseek(fd, start, SEEK_SET) < 0)
+		return -errno;
+	tail = malloc((size_t)(size - start) + 1);
+	if (!tail)
+		return -ENOMEM;
+	while (len < (size_t)(size - start)) {
+		ssize_t n = read(fd, tail + len, (size_t)(size - start) - len);
+
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	*ret = (struct text){TAKE_PTR(tail), len};
+	return 0;
+}
+
+/* The last line in @tail that is whole, and how much stands behind it. False: there is none. */
+static bool find_last(struct text tail, struct audit_file *file)
+{
+	const char *last = tail.len > 0 ? memrchr(tail.data, '\n', tail.len) : NULL;
+	size_t end = tail.len, start = last ? (size_t)(last - tail.data) + 1 : 0;
+	struct audit_link link;
+
+	/* All but its end of line. */
+	if (audit_link_read((struct text){tail.data + start, end - start}, &link) == 0) {
+		file->last = link.self;
+		file->in_line = true;
+		return true;
+	}
+	while (end > 0) {
+		const char *newline = memrchr(tail.data, '\n', end), *before;
+
+		if (!newline)
+			return false;
+		end = (size_t)(newline - tail.data);
+		before = memrchr(tail.data, '\n', end);
+		start = before ? (size_t)(before - tail.data) + 1 : 0;
+		if (audit_link_read((struct text){tail.data + start, end - start}, &link) == 0) {
+			file->last = link.self;
+			file->torn = tail.len - end - 1;
+			file->in_line = file->torn > 0 && tail.data[tail.len - 1] != '\n';
+			file->torn -= file->torn > 0 && !file->in_line;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether there is a chain in @fd to go on from. */
+static int find_chain(int fd, struct audit_file *file, bool *ret_found)
+{
+	struct text tail = {NULL, 0};
+	int r = read_tail(fd, &tail);
+
+	if (r < 0)
+		return r;
+	*ret_found = find_last(tail, file);
+	if (!*ret_found && tail.len > 0) {
+		file->torn = tail.len;
+		file->in_line = tail.data[tail.len - 1] != '\n';
+		file->torn -= !file->in_line;
+	}
+	free((void *)tail.data);
+	return 0;
+}
+
+/* What logrotate(8) leaves by default is the file before this one. */
+static bool follow_former(int directory_fd, const char *name, struct audit_file *file)
+{
+	_cleanup_free_ char *former = NULL;
+	_cleanup_close_ int fd = -1;
+	struct audit_file found = *file;
+	struct stat stat_buf = {0};
+	bool is_there = false;
+
+	if (asprintf(&former, "%s.1", name) < 0)
+		return false;
+	fd = openat(
+		directory_fd, former, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &stat_buf) < 0 || !S_ISREG(stat_buf.st_mode) ||
+		find_chain(fd, &found, &is_there) < 0 || !is_there)
+		return false;
+	/* What is torn there has its own end of file behind it. */
+	file->last = found.last;
+	file->torn = found.torn;
+	return true;
+}
+
+int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)
+{
+	struct audit_file file = {.fd = -1, .last = audit_chain_new()};
+	struct stat stat_buf = {0};
+	bool found;
+	int r;
+
+	file.fd = open_regular(directory_fd, name, &stat_buf);
+	if (file.fd < 0)
+		return file.fd;
+	file.dev = stat_buf.st_dev;
+	file.ino = stat_buf.st_ino;
+	r = find_chain(file.fd, &file, &found);
+	if (r < 0) {
+		audit_file_close(&file);
+		return r;
+	}
+	if (!found && file.torn == 0)
+		found = file.from_former = follow_former(directory_fd, name, &file);
+	file.new_chain = !found;
+	*ret = file;
+	return 0;
+}
+
+int audit_file_reopen(struct audit_file *file, int directory_fd, const char *name)
+{
+	struct stat stat_buf = {0};
+	struct audit_file found = {0};
+	bool is_there = false;
+	int fd, r = 0;
+
+	/* Ours is locked against anybody else's descriptor, ours included. */
+	if (file->fd >= 0 && fstatat(directory_fd, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0 &&
+		stat_buf.st_dev == file->dev && stat_buf.st_ino == file->ino)
+		return 0;
+	fd = open_regular(directory_fd, name, &stat_buf);
+	if (fd < 0)
+		return fd;
+	/* Whatever already stands in it is not ours: only that it ends with a line matters. */
+	if (stat_buf.st_size > 0)
+		r = find_chain(fd, &found, &is_there);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	audit_file_close(file);
+	file->fd = fd;
+	file->dev = stat_buf.st_dev;
+	file->ino = stat_buf.st_ino;
+	file->in_line = found.in_line;
+	return 0;
+}
+
+void audit_file_close(struct audit_file *file)
+{
+	close_fd(&file->fd);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The bytes are hostile; none is used as a length, and as an index only below 0x80. */
+#include "supervisor/base/json_escape.h"
+
+#include <endian.h>
+#include <stdint.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* The character of a two-character escape for each byte that has one. */
+static const char short_escapes[0x80] = {
+	['\b'] = 'b',
+	['\f'] = 'f',
+	['\n'] = 'n',
+	['\r'] = 'r',
+	['\t'] = 't',
+	['"'] = '"',
+	['\\'] = '\\',
+};
+
+/* Writes the escape of @c, which is not plain and below 0x80. Returns its length. */
+static inline size_t escape_byte(char *to, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	to[0] = '\\';
+	if (short_escapes[c] != '\0') {
+		to[1] = short_escapes[c];
+		return 2;
+	}
+	to[1] = 'u';
+	to[2] = to[3] = '0';
+	to[4] = digits[c >> 4];
+	to[5] = digits[c & 15];
+	return 6;
+}
+
+/* Copies a block and returns how many bytes at its start are plain. */
+typedef size_t (*block_copy)(char *to, const char *from);
+
+/* Inlined into each of its callers with their block. */
+static inline __attribute__((always_inline)) size_t escape_ascii(
+	char *to, size_t room, struct text *text, block_copy copy, size_t block)
+{
+	const char *from = text->data, *from_end = from + text->len;
+	char *at = to;
+
+	while (from < from_end && room - (size_t)(at - to) >= JSON_ESCAPE_ROOM) {
+		if ((size_t)(from_end - from) >= block) {
+			size_t plain = copy(at, from);
+
+			at += plain;
+			from += plain;
+			if (plain == block)
+				continue;
+		}
+		if (json_byte_is_plain(*from))
+			*at++ = *from;
+		else if (*from & 0x80)
+			break;
+		else
+			at += escape_byte(at, (unsigned char)*from);
+		from++;
+	}
+	*text = (struct text){from, (size_t)(from_end - from)};
+	return (size_t)(at - to);
+}
+
+/* The byte @value eight times. */
+#define EACH(value) (UINT64_C(0x0101010101010101) * (value))
+
+/*
+ * The top bit of every byte of @word that is not plain. Borrows make it wrong for bytes behind such
+ * a one, never for the first.
+ */
+static uint64_t not_plain_8(uint64_t word)
+{
+	uint64_t mark = word ^ EACH('"'), backslash = word ^ EACH('\\');
+	uint64_t below = ((word - EACH(0x20)) & ~word) | ((mark - EACH(1)) & ~mark) |
+			 ((backslash - EACH(1)) & ~backslash);
+
+	return (below | word) & EACH(0x80);
+}
+
+static inline size_t copy_8(char *to, const char *from)
+{
+	uint64_t word, found;
+
+	memcpy(&word, from, sizeof(word));
+	memcpy(to, &word, sizeof(word));
+	found = not_plain_8(le64toh(word));
+	return found ? (size_t)__builtin_ctzll(found) / 8 : sizeof(word);
+}
+
+size_t json_escape_ascii_portable(char *to, size_t room, struct text *text)
+{
+	return escape_ascii(to, room, text, copy_8, sizeof(uint64_t));
+}
+
+#ifdef __SSE2__
+
+/* A bit for every byte of @bytes that is not plain. */
+static unsigned not_plain_16(__m128i bytes)
+{
+	/* The comparison is signed: bytes from 0x80 are negative and so below a space too. */
+	__m128i other = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')),
+		_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+			_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));
+
+	return (unsigned)_mm_movemask_epi8(other);
+}
+
+static inline size_t copy_16(char *to, const char *from)
+{
+	__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
+	unsigned found = not_plain_16(bytes);
+
+	_mm_storeu_si128((__m128i *)(void *)to, bytes);
+	return found ? (size_t)__builtin_ctz(found) : sizeof(bytes);
+}
+
+size_t json_escape_ascii(char *to, size_t room, struct text *text)
+{
+	return escape_ascii(to, room, text, copy_16, sizeof(__m128i));
+}
+
+#else
+
+size_t json_escape_ascii(char *to, size_t room, struct text *text)
+{
+	return json_escape_ascii_portable(to, room, text);
+}
+
+#endif
+
+size_t json_plain_prefix(struct text text)
+{
+	size_t at = 0;
+
+#ifdef __SSE2__
+	for (; text.len - at >= sizeof(__m128i); at += sizeof(__m128i)) {
+		unsigned found = not_plain_16(
+			_mm_loadu_si128((const __m128i *)(const void *)(text.data + at)));
+
+		if (found)
+			return at + (size_t)__builtin_ctz(found);
+	}
+#endif
+	while (at < text.len && json_byte_is_plain(text.data[at]))
+		at++;
+	return at;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. The journal's socket is connected before lock-down, which leaves no connect(2), and
+ * nobody waits for the journal: an entry that it does not take at once is a line on stderr, which
+ * it reads as well, with its priority before it (sd-daemon(3)). Nobody waits for who reads stderr
+ * either (log_writer.h).
+ */
+#include "supervisor/base/log.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/log_writer.h"
+
+#include <endian.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
+#define LINE_BYTES     1024
+#define ENTRY_BYTES    (4 * LINE_BYTES)
+
+static bool quiet_log, journal;
+static int journal_fd = -1;
+
+/* systemd.exec(5): the variable says which file the journal reads. What was started by a service
+ * with its errors going elsewhere has it, too. */
+static bool is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	struct stat stat_buf;
+	char ours[64];
+
+	if (!stream || fstat(STDERR_FILENO, &stat_buf) < 0)
+		return false;
+	snprintf(ours, sizeof(ours), "%llu:%llu", (unsigned long long)stat_buf.st_dev,
+		(unsigned long long)stat_buf.st_ino);
+	return strcmp(stream, ours) == 0;
+}
+
+void log_init(bool quiet)
+{
+	quiet_log = quiet;
+	journal = is_journal();
+}
+
+void log_connect(void)
+{
+	static const struct sockaddr_un address = {AF_UNIX, JOURNAL_SOCKET};
+	_cleanup_close_ int fd = journal ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+		journal_fd = TAKE_FD(fd);
+}
+
+struct entry {
+	char bytes[ENTRY_BYTES];
+	size_t len;
+};
+
+static void put(struct entry *entry, const void *bytes, size_t len)
+{
+	memcpy(entry->bytes + entry->len, bytes, len);
+	entry->len += len;
+}
+
+/* The journal's own protocol, which needs no library: each field by its length, so that a value may
+ * hold anything. One that does not fit is left out. */
+static void put_field(struct entry *entry, const char *name, struct text value)
+{
+	size_t name_len = strlen(name);
+	uint64_t size = htole64(value.len);
+
+	if (name_len + 1 + sizeof(size) + value.len + 1 > sizeof(entry->bytes) - entry->len)
+		return;
+	put(entry, name, name_len);
+	put(entry, "\n", 1);
+	put(entry, &size, sizeof(size));
+	put(entry, value.data, value.len);
+	put(entry, "\n", 1);
+}
+
+static bool tell_journal(int priority, const struct log_field *fields, const char *message)
+{
+	const char level = (char)('0' + priority);
+	struct entry entry = {.len = 0};
+
+	if (journal_fd < 0)
+		return false;
+	put_field(&entry, "PRIORITY", (struct text){&level, 1});
+	put_field(&entry, "SYSLOG_IDENTIFIER", TEXT_LITERAL("cloisterd"));
+	put_field(&entry, "MESSAGE", text_from(message));
+	for (; fields->name; fields++)
+		if (fields->value.len > 0)
+			put_field(&entry, fields->name, fields->value);
+	return send(journal_fd, entry.bytes, entry.len, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	       (ssize_t)entry.len;
+}
+
+static void write_entry(
+	int priority, const struct log_field *fields, const char *format, va_list arguments)
+{
+	char message[LINE_BYTES], before[16] = "cloisterd: ", line[LIMIT_LOG_LINE_BYTES];
+	int len;
+
+	if (quiet_log && priority > LOG_WARNING)
+		return;
+	vsnprintf(message, sizeof(message), format, arguments);
+	if (tell_journal(priority, fields, message))
+		return;
+	if (journal)
+		snprintf(before, sizeof(before), "<%d>", priority);
+	len = snprintf(line, sizeof(line), "%s%s\n", before, message);
+	log_writer_put((struct text){line, (size_t)len});
+}
+
+void log_relayed(struct text text)
+{
+	char line[LIMIT_LOG_LINE_BYTES];
+	int len = snprintf(line, sizeof(line), "%s%.*s\n", journal ? "<4>" : "",
+		(int)(text.len < LINE_BYTES ? text.len : LINE_BYTES), text.data);
+
+	log_writer_put((struct text){line, (size_t)len});
+}
+
+void log_about(int priority, const struct log_field *fields, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	write_entry(priority, fields, format, arguments);
+	va_end(arguments);
+}
+
+#define DEFINE_LOG(name, priority)                                                \
+	void name(const char *format, ...)                                        \
+	{                                                                         \
+		va_list arguments;                                                \
+                                                                                  \
+		va_start(arguments, format);                                      \
+		write_entry(priority, &(struct log_field){0}, format, arguments); \
+		va_end(arguments);                                                \
+	}
+
+DEFINE_LOG(log_error, LOG_ERR)
+DEFINE_LOG(log_warning, LOG_WARNING)
+DEFINE_LOG(log_info, LOG_INFO)

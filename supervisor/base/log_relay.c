@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The spawner is trusted; under sanitizers, what it starts writes here as well, so the
+ * bytes may be any: a line is cut at a bound, and control characters are not passed on. pipe(7). */
+#include "supervisor/base/log_relay.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/log.h"
+#include "supervisor/call/service.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+
+#define LINE_BYTES 1024
+
+struct log_relay {
+	int fd;
+	struct event *readable;
+	size_t len;
+	char line[LINE_BYTES];
+};
+
+int log_relay_new(struct log_relay **ret, int *ret_write_end)
+{
+	struct log_relay *relay = calloc(1, sizeof(*relay));
+	int ends[2];
+
+	if (!relay)
+		return -ENOMEM;
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) {
+		free(relay);
+		return -errno;
+	}
+	relay->fd = ends[0];
+	*ret_write_end = ends[1];
+	*ret = relay;
+	return 0;
+}
+
+static void pass_on(struct log_relay *relay)
+{
+	if (relay->len > 0)
+		log_relayed((struct text){relay->line, relay->len});
+	relay->len = 0;
+}
+
+static void take(struct log_relay *relay, char c)
+{
+	if (c == '\n' || relay->len == sizeof(relay->line))
+		pass_on(relay);
+	if (c != '\n')
+		relay->line[relay->len++] = (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
+}
+
+/* Reads once. Whether there was anything. */
+static bool receive(struct log_relay *relay)
+{
+	char buffer[4 * KIB];
+	ssize_t n = read(relay->fd, buffer, sizeof(buffer));
+
+	for (ssize_t i = 0; i < n; i++)
+		take(relay, buffer[i]);
+	if (n == 0 && relay->readable)
+		event_del(relay->readable);
+	return n > 0;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	(void)receive(context);
+}
+
+int log_relay_watch(struct log_relay *relay, struct event_base *base)
+{
+	relay->readable = event_new(base, relay->fd, EV_READ | EV_PERSIST, on_readable, relay);
+	return !relay->readable || event_priority_set(relay->readable, LOOP_PRIORITY_BULK) < 0 ||
+			       event_add(relay->readable, NULL) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+void log_relay_free(struct log_relay *relay)
+{
+	if (!relay)
+		return;
+	while (receive(relay))
+		;
+	pass_on(relay);
+	if (relay->readable)
+		event_free(relay->readable);
+	close_fd(&relay->fd);
+	free(relay);
+}

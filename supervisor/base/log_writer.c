@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd: the loop puts lines in, a thread writes them. The queue is under the mutex, which is
+ * never held over a system call that could wait.
+ */
+#include "supervisor/base/log_writer.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STACK_BYTES (64UL * 1024)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work, done; /* CLOCK_MONOTONIC */
+static bool started, writing;
+static char ring[LIMIT_LOG_QUEUE_BYTES];
+static size_t head, used;
+static uint64_t lost, lost_here; /* in all; and since the last line that was queued */
+
+/* 0 or -errno. stderr may be non-blocking, by whoever shares it. */
+static int write_line(struct text line)
+{
+	struct pollfd poll_fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	while (line.len > 0) {
+		ssize_t n = write(STDERR_FILENO, line.data, line.len);
+
+		if (n >= 0) {
+			line.data += n;
+			line.len -= (size_t)n;
+		} else if (errno == EAGAIN) {
+			(void)poll(&poll_fd, 1, -1);
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+/* The rest, with the mutex. */
+
+static bool queue(struct text line)
+{
+	size_t at = (head + used) % sizeof(ring);
+	size_t first = sizeof(ring) - at < line.len ? sizeof(ring) - at : line.len;
+
+	if (line.len > sizeof(ring) - used)
+		return false;
+	memcpy(ring + at, line.data, first);
+	memcpy(ring, line.data + first, line.len - first);
+	used += line.len;
+	return true;
+}
+
+/* A line that says how many are missing after those in the queue. */
+static bool queue_lost(void)
+{
+	char line[128];
+	int len = snprintf(line, sizeof(line),
+		"cloisterd: %" PRIu64 " lines are missing here: nobody read the log\n", lost_here);
+
+	if (lost_here > 0 && !queue((struct text){line, (size_t)len}))
+		return false;
+	lost_here = 0;
+	return true;
+}
+
+static size_t take_line(char *line, size_t size)
+{
+	size_t len = 0;
+
+	while (used > 0 && len < size) {
+		line[len] = ring[head];
+		head = (head + 1) % sizeof(ring);
+		used--;
+		if (line[len++] == '\n')
+			break;
+	}
+	return len;
+}
+
+static void *write_lines(void *context)
+{
+	static char line[LIMIT_LOG_LINE_BYTES];
+	size_t len;
+	int r;
+
+	(void)context;
+	pthread_mutex_lock(&mutex);
+	for (;;) {
+		if (used == 0)
+			(void)queue_lost();
+		writing = used > 0;
+		if (!writing) {
+			pthread_cond_signal(&done);
+			pthread_cond_wait(&work, &mutex);
+			continue;
+		}
+		len = take_line(line, sizeof(line));
+		pthread_mutex_unlock(&mutex);
+		r = write_line((struct text){line, len});
+		pthread_mutex_lock(&mutex);
+		lost += r < 0;
+	}
+	return NULL;
+}
+
+static int start_thread(void)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r = pthread_attr_init(&attr);
+
+	if (r != 0)
+		return -r;
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* Signals are the loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&thread, &attr, write_lines, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -r;
+}
+
+int log_writer_start(void)
+{
+	pthread_condattr_t attr;
+	int r;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&work, &attr);
+	pthread_cond_init(&done, &attr);
+	pthread_condattr_destroy(&attr);
+	r = start_thread();
+	started = r == 0;
+	return r;
+}
+
+void log_writer_put(struct text line)
+{
+	if (!started) {
+		(void)write_line(line);
+		return;
+	}
+	pthread_mutex_lock(&mutex);
+	if (!queue_lost() || !queue(line)) {
+		lost++;
+		lost_here++;
+	}
+	pthread_cond_signal(&work);
+	pthread_mutex_unlock(&mutex);
+}
+
+void log_writer_flush(void)
+{
+	struct timespec until;
+
+	if (!started)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += LIMIT_LOG_END_MS / 1000;
+	pthread_mutex_lock(&mutex);
+	while ((used > 0 || lost_here > 0 || writing) &&
+		pthread_cond_timedwait(&done, &mutex, &until) == 0)
+		;
+	pthread_mutex_unlock(&mutex);
+}
+
+uint64_t log_writer_lost(void)
+{
+	uint64_t value;
+
+	pthread_mutex_lock(&mutex);
+	value = lost;
+	pthread_mutex_unlock(&mutex);
+	return value;
+}

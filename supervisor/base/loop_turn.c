@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. An event made active costs the loop another look at the kernel, two for each call;
+ * a list costs nothing. */
+#include "supervisor/base/loop_turn.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <event2/event.h>
+
+static TAILQ_HEAD(, loop_turn_task) tasks = TAILQ_HEAD_INITIALIZER(tasks);
+static struct event *come_round; /* active while there are tasks and no loop_turn_end is certain */
+
+static void on_come_round(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	(void)context;
+	loop_turn_end();
+}
+
+int loop_turn_start(struct event_base *base)
+{
+	come_round = event_new(base, -1, 0, on_come_round, NULL);
+	return come_round ? 0 : -ENOMEM;
+}
+
+void loop_turn_stop(void)
+{
+	if (come_round)
+		event_free(TAKE_PTR(come_round));
+}
+
+void loop_turn_defer(struct loop_turn_task *task)
+{
+	if (task->waiting)
+		return;
+	if (TAILQ_EMPTY(&tasks))
+		event_active(come_round, EV_TIMEOUT, 0);
+	task->waiting = true;
+	TAILQ_INSERT_TAIL(&tasks, task, entry);
+}
+
+void loop_turn_cancel(struct loop_turn_task *task)
+{
+	if (task->waiting)
+		TAILQ_REMOVE(&tasks, task, entry);
+	task->waiting = false;
+}
+
+void loop_turn_end(void)
+{
+	struct loop_turn_task *task;
+
+	while ((task = TAILQ_FIRST(&tasks))) {
+		loop_turn_cancel(task);
+		task->act(task->context);
+	}
+	event_del(come_round);
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/call/args_decode.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TWO_TO_63        9223372036854775808.0
+#define NAME_SHOWN_BYTES 64 /* of a name that the client made up, in a message */
+
+/* What is being decoded, for messages: `read_file: argument "path" must be a string`. */
+struct subject {
+	const char *tool;
+	const char *kind; /* "argument" or "option" */
+	char **ret_message;
+};
+
+static enum tool_error fail(const struct subject *subject, enum tool_error error, const char *name,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static enum tool_error fail(const struct subject *subject, enum tool_error error, const char *name,
+	const char *format, ...)
+{
+	_cleanup_free_ char *rest = NULL;
+	struct text shown = {name, strnlen(name, NAME_SHOWN_BYTES)};
+	va_list arguments;
+	int r;
+
+	va_start(arguments, format);
+	r = vasprintf(&rest, format, arguments);
+	va_end(arguments);
+	if (r < 0) {
+		rest = NULL;
+		*subject->ret_message = NULL;
+		return error;
+	}
+	if (asprintf(subject->ret_message, "%s: %s \"%.*s\" %s", subject->tool, subject->kind,
+		    (int)utf8_valid_prefix(shown), name, rest) < 0)
+		*subject->ret_message = NULL;
+	return error;
+}
+
+static struct text string_text(struct json_object *value)
+{
+	return (struct text){
+		json_object_get_string(value), (size_t)json_object_get_string_len(value)};
+}
+
+static enum tool_error decode_string(const struct subject *subject, const struct tool_param *param,
+	struct json_object *value, struct text *ret_text)
+{
+	struct text text;
+
+	if (!json_object_is_type(value, json_type_string))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must be a string");
+	text = string_text(value);
+	if (text.len > (uint64_t)param->max)
+		return fail(subject, param->too_long, param->name,
+			"must be at most %" PRId64 " bytes long", param->max);
+	if (text.len < (uint64_t)param->min)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must not be empty");
+	if (!param->nul_allowed && text_has_nul(text))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
+			"must not hold a NUL character");
+	*ret_text = text;
+	return TOOL_OK;
+}
+
+/* Also a number such as 5.0 or 5e0, which some models' samplers make of an integer. */
+static bool integer_value(struct json_object *value, int64_t *ret_number)
+{
+	double number;
+
+	if (json_object_is_type(value, json_type_int)) {
+		*ret_number = json_object_get_int64(value);
+		return true;
+	}
+	if (!json_object_is_type(value, json_type_double))
+		return false;
+	number = json_object_get_double(value);
+	/* 2^63 itself does not fit. What is compared is written so that NaN fails. */
+	if (!(number >= -TWO_TO_63) || !(number < TWO_TO_63) || (double)(int64_t)number != number)
+		return false;
+	*ret_number = (int64_t)number;
+	return true;
+}
+
+static enum tool_error decode_integer(const struct subject *subject, const struct tool_param *param,
+	struct json_object *value, int64_t *ret_number)
+{
+	int64_t number;
+
+	if (integer_value(value, &number) && number >= param->min && number <= param->max) {
+		*ret_number = number;
+		return TOOL_OK;
+	}
+	if (param->max == INT64_MAX)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
+			"must be an integer of at least %" PRId64, param->min);
+	return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
+		"must be an integer from %" PRId64 " to %" PRId64, param->min, param->max);
+}
+
+/* Checks @value against @param's row and stores it in its field of the struct at @fields. */
+static enum tool_error decode_value(const struct subject *subject, const struct tool_param *param,
+	struct json_object *value, void *fields)
+{
+	void *field = (char *)fields + param->offset;
+
+	switch (param->type) {
+	case PARAM_STRING:
+		return decode_string(subject, param, value, field);
+	case PARAM_INTEGER:
+		return decode_integer(subject, param, value, field);
+	case PARAM_BOOLEAN:
+		break;
+	}
+	if (!json_object_is_type(value, json_type_boolean))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must be true or false");
+	*(bool *)field = json_object_get_boolean(value);
+	return TOOL_OK;
+}
+
+static const struct tool_param *param_by_name(
+	const struct tool_param *params, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(params[i].name, name) == 0)
+			return &params[i];
+	return NULL;
+}
+
+/* `is not known; use "path", "start_line", "end_line"` */
+static enum tool_error unknown_argument(
+	const struct subject *subject, const struct tool *tool, const char *name)
+{
+	char known[256] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < tool_param_count(tool) && len < sizeof(known); i++)
+		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s\"%s\"",
+			i > 0 ? ", " : "", tool->params[i].name);
+	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known; use %s", known);
+}
+
+enum tool_error args_decode(const struct tool *tool, struct json_object *arguments,
+	struct tool_args *ret_args, char **ret_message)
+{
+	struct subject subject = {tool->name, "argument", ret_message};
+	size_t count = tool_param_count(tool);
+	struct tool_args args;
+
+	if (arguments && !json_object_is_type(arguments, json_type_object)) {
+		if (asprintf(ret_message, "%s: the arguments must be a JSON object", tool->name) <
+			0)
+			*ret_message = NULL;
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	tool_args_defaults(tool, &args);
+	if (arguments) {
+		json_object_object_foreach (arguments, name, value) {
+			const struct tool_param *param = param_by_name(tool->params, count, name);
+			enum tool_error error = TOOL_OK;
+
+			if (!param)
+				error = unknown_argument(&subject, tool, name);
+			else if (value)
+				error = decode_value(&subject, param, value, &args);
+			if (error != TOOL_OK)
+				return error;
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		if (tool->params[i].required &&
+			!json_object_object_get(arguments, tool->params[i].name))
+			return fail(&subject, TOOL_INVALID_ARGUMENTS, tool->params[i].name,
+				"is required");
+	if (args.end_line > 0 && args.start_line > args.end_line)
+		return fail(&subject, TOOL_INVALID_ARGUMENTS, "end_line",
+			"must not be less than \"start_line\"");
+	*ret_args = args;
+	return TOOL_OK;
+}
+
+#define FIELD(field) .offset = offsetof(struct call_options, field)
+
+/* The options that are one value of one type. */
+static const struct tool_param plain_options[] = {
+	{.name = "timeout_ms",
+		.type = PARAM_INTEGER,
+		.min = 1,
+		.max = LIMIT_COMMAND_MAX_MS,
+		FIELD(timeout_ms)},
+	{.name = "idle_timeout_ms",
+		.type = PARAM_INTEGER,
+		.min = 1,
+		.max = LIMIT_COMMAND_MAX_MS,
+		FIELD(idle_timeout_ms)},
+	{.name = "stdin",
+		.type = PARAM_STRING,
+		.nul_allowed = true,
+		.max = LIMIT_STDIN_BYTES,
+		.too_long = TOOL_INVALID_ARGUMENTS,
+		FIELD(input)},
+	{.name = "path_base64",
+		.type = PARAM_STRING,
+		.min = 1,
+		.max = (LIMIT_PATH_BYTES + INT64_C(2)) / 3 * 4, /* the base64 of a longest path */
+		.too_long = TOOL_INVALID_ARGUMENTS,
+		FIELD(path_base64)},
+	{.name = "stream", .type = PARAM_BOOLEAN, FIELD(stream)},
+	{.name = "stdin_stream", .type = PARAM_BOOLEAN, FIELD(stdin_stream)},
+	{.name = "keep_output", .type = PARAM_BOOLEAN, FIELD(keep_output)},
+	{.name = "line_numbers", .type = PARAM_BOOLEAN, FIELD(line_numbers)},
+	{.name = "gitignore", .type = PARAM_BOOLEAN, FIELD(gitignore)},
+};
+
+/* The options that are one of two words. */
+static const struct choice {
+	const char *name;
+	const char *no, *yes;
+	size_t offset; /* of the bool in struct call_options */
+} choices[] = {
+	{"encoding", "utf-8", "base64", offsetof(struct call_options, base64)},
+	{"reply", "observation", "message", offsetof(struct call_options, reply_message)},
+	{"durability", "durable", "fast", offsetof(struct call_options, fast_write)},
+};
+
+static enum tool_error decode_choice(const struct subject *subject, const struct choice *choice,
+	struct json_object *value, struct call_options *options)
+{
+	bool *field = (bool *)((char *)options + choice->offset);
+	struct text text = {NULL, 0};
+
+	if (json_object_is_type(value, json_type_string))
+		text = string_text(value);
+	*field = text_equal(text, text_from(choice->yes));
+	if (!*field && !text_equal(text, text_from(choice->no)))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, choice->name,
+			"must be \"%s\" or \"%s\"", choice->no, choice->yes);
+	return TOOL_OK;
+}
+
+/* A name as POSIX (XBD 8.1) has them, so that a shell can use it. */
+static bool env_name_is_valid(const char *name)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+	static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+	return strspn(name, letters) > 0 && name[strspn(name, all)] == '\0';
+}
+
+static enum tool_error decode_env(
+	const struct subject *subject, struct json_object *value, struct call_options *options)
+{
+	size_t bytes = 0, count = 0;
+
+	if (!json_object_is_type(value, json_type_object))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "env", "must be an object of strings");
+	json_object_object_foreach (value, name, member) {
+		if (!env_name_is_valid(name))
+			return fail(subject, TOOL_INVALID_ARGUMENTS, "env",
+				"must have names of letters, digits and \"_\" only, which do not "
+				"begin with a digit");
+		if (!json_object_is_type(member, json_type_string) ||
+			text_has_nul(string_text(member)))
+			return fail(subject, TOOL_INVALID_ARGUMENTS, "env",
+				"must hold strings only, without NUL characters");
+		bytes += strlen(name) + string_text(member).len + 2;
+		count++;
+	}
+	if (count > LIMIT_ENV_COUNT || bytes > LIMIT_ENV_BYTES)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "env",
+			"must have at most %d variables and %llu bytes", LIMIT_ENV_COUNT,
+			LIMIT_ENV_BYTES);
+	options->env = value;
+	options->env_count = count;
+	return TOOL_OK;
+}
+
+static enum tool_error decode_option(const struct subject *subject, const char *name,
+	struct json_object *value, struct call_options *options)
+{
+	const struct tool_param *param =
+		param_by_name(plain_options, ARRAY_SIZE(plain_options), name);
+
+	if (param)
+		return value ? decode_value(subject, param, value, options) : TOOL_OK;
+	for (size_t i = 0; i < ARRAY_SIZE(choices); i++)
+		if (strcmp(choices[i].name, name) == 0)
+			return value ? decode_choice(subject, &choices[i], value, options)
+				     : TOOL_OK;
+	if (strcmp(name, "env") == 0)
+		return value ? decode_env(subject, value, options) : TOOL_OK;
+	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known");
+}
+
+void options_defaults(struct call_options *ret_options)
+{
+	*ret_options =
+		(struct call_options){.line_numbers = true, .gitignore = true, .keep_output = true};
+}
+
+int options_decode(const struct tool *tool, struct json_object *options,
+	struct call_options *ret_options, char **ret_message)
+{
+	struct subject subject = {tool->name, "option", ret_message};
+	struct call_options decoded;
+
+	options_defaults(&decoded);
+	if (options && !json_object_is_type(options, json_type_object)) {
+		if (asprintf(ret_message, "%s: the options must be a JSON object", tool->name) < 0)
+			*ret_message = NULL;
+		return -EINVAL;
+	}
+	if (options) {
+		json_object_object_foreach (options, name, value) {
+			if (decode_option(&subject, name, value, &decoded) != TOOL_OK)
+				return -EINVAL;
+		}
+	}
+	*ret_options = decoded;
+	return 0;
+}

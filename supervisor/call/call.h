@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A tool call in flight: this file alone owns its state, from admission to the one observation that
+ * answers it. Deadlines, cancelling, a client that left and shutting down are one path: the call is
+ * told to end with a cause, and the first cause counts.
+ *
+ * A call waits where its connection, or its tenant, has no room for more answers (unread.h), and
+ * then for its turn.
+ *
+ *   WAITING ──its turn──► RUNNING ──told──► TOLD ──grace over──► KILLED ──still nothing──► the
+ * workspace is abandoned └────────────────────┴─ the end is reported, or the process is lost ─┴──►
+ * answered, and gone
+ */
+
+#include "supervisor/call/call_request.h"
+#include "supervisor/call/command_io.h"
+#include "supervisor/call/ended_by.h"
+
+struct call;
+struct observation;
+struct service;
+struct unread_account;
+struct workspace;
+
+/* What of a call may be looked at from outside, at one moment. */
+struct call_view {
+	uint64_t id;
+	const char *tool;
+	const char *state;   /* "waiting", "running", "ending" or "killed" */
+	struct text subject; /* borrowed: its command, or the path or pattern that it is about */
+	const struct workspace *workspace;  /* borrowed */
+	const struct tenant *tenant;        /* borrowed: as it was when the call came */
+	const struct call_request *request; /* borrowed */
+	int64_t age_ms;
+	int64_t deadline_ms; /* after its beginning */
+	bool is_command;
+};
+
+struct call_owner {
+	/* The call is over: write its answer. The call is freed afterwards. */
+	void (*done)(void *context, const struct observation *observation);
+	/* A command wrote something, for calls with options.stream. */
+	void (*output)(void *context, enum command_stream stream, struct text data);
+	/* What was given with call_add_input has been taken: see command_input.h. */
+	void (*input_taken)(void *context, const char *label, size_t taken, bool closed);
+	void *context;
+	struct unread_account *unread; /* that its answer counts for; NULL: for nobody */
+};
+
+/** Begins a call in @workspace, which it holds until it is over. Takes @request in any case. 0 or
+ * -ENOMEM. */
+int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
+	const struct call_owner *owner, struct call **ret);
+
+/** Ends @call because of @cause. Its answer comes when it has ended, which may be from in here. */
+void call_tell(struct call *call, enum ended_by cause);
+
+/** Nobody waits for the answer any more: owner is not called again, and nothing is kept for it. The
+ * call still ends by itself or when it is told. */
+void call_disown(struct call *call);
+
+/** More input for a call with options.stdin_stream: as command_input_add(), or -EINVAL for any
+ * other call. */
+int call_add_input(struct call *call, struct text text, bool eof, char *label);
+
+/** Bytes of input that the call has not taken. */
+size_t call_pending_input(const struct call *call);
+
+/** Its client does not read: stop reading what the command writes; or go on. */
+void call_pause_output(struct call *call);
+void call_resume_output(struct call *call);
+
+/** Every call in flight, the oldest first, each given to @each, which may tell that call and no
+ * other. */
+void calls_each(void (*each)(void *context, struct call *call), void *context);
+
+void call_look(const struct call *call, struct call_view *ret);

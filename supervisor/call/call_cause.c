@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Words for models and people; nothing in them comes from a workspace. */
+#include "supervisor/call/call_cause.h"
+
+#include "common/limits.h"
+#include "supervisor/call/call_request.h"
+#include "supervisor/call/command_cause.h"
+#include "supervisor/config/tenant.h"
+
+#include <stdio.h>
+
+const char *call_cause_sentence(const struct call_request *request, enum ended_by cause, bool begun,
+	uint64_t after_ms, char *buffer, size_t size)
+{
+	bool is_command = request->tool->id == TOOL_RUN_COMMAND;
+	long long after = (long long)after_ms;
+
+	switch (cause) {
+	case ENDED_BY_TIMEOUT:
+		if (!begun) {
+			snprintf(buffer, size,
+				"The call waited %lld ms for its turn, until its deadline, and was "
+				"not begun; try again later",
+				after);
+			return buffer;
+		}
+		snprintf(buffer, size,
+			is_command ? "The command was ended after %lld ms, at its deadline; "
+				     "output has what "
+				     "it wrote until then; give a larger timeout_ms or a "
+				     "faster command"
+				   : "The call was ended after %lld ms, at its deadline; ask "
+				     "for less at once",
+			after);
+		return buffer;
+	case ENDED_BY_IDLE_TIMEOUT:
+		snprintf(buffer, size,
+			"The command wrote nothing for %lld ms and was ended; output has what it "
+			"wrote "
+			"before",
+			(long long)request->options.idle_timeout_ms);
+		return buffer;
+	case ENDED_BY_ADMIN:
+		return is_command ? "An administrator ended the command; output has what it "
+				    "wrote until then"
+				  : "An administrator ended the call";
+	case ENDED_BY_OUTPUT_LIMIT:
+		snprintf(buffer, size,
+			"The command wrote more than %llu KiB and was ended; redirect its output "
+			"to a file",
+			(unsigned long long)(request->tenant->limits.output_total_bytes / KIB));
+		return buffer;
+	default:
+		return command_cause_sentence(cause, &request->tenant->limits, buffer, size);
+	}
+}

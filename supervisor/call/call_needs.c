@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Of a request whose form has been checked, and which may ask for whatever it likes: the
+ * tenant's limits decide. */
+#include "supervisor/call/call_needs.h"
+
+#include "supervisor/call/call_request.h"
+#include "supervisor/config/tenant.h"
+
+/* The shortest of argument, option and limit. */
+int64_t call_deadline_ms(const struct call_request *request)
+{
+	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND
+				   ? request->args.timeout_ms
+				   : (int64_t)request->tenant->limits.file_timeout_ms;
+
+	if (request->options.timeout_ms > 0 && request->options.timeout_ms < deadline)
+		deadline = request->options.timeout_ms;
+	return deadline;
+}
+
+enum workspace_slot call_slot(const struct call_request *request)
+{
+	switch (request->tool->id) {
+	case TOOL_RUN_COMMAND:
+		return WORKSPACE_SLOT_COMMAND;
+	case TOOL_WRITE_FILE:
+		return WORKSPACE_SLOT_WRITE;
+	case TOOL_SEARCH_FILES:
+		return WORKSPACE_SLOT_JOB;
+	case TOOL_LIST_DIRECTORY:
+		return request->args.recursive ? WORKSPACE_SLOT_JOB : WORKSPACE_SLOT_SHORT;
+	default:
+		/* A range may lie deep in a large file; how large it is, only the files process
+		 * knows. */
+		return request->args.start_line > 0 || request->args.end_line > 0
+			       ? WORKSPACE_SLOT_JOB
+			       : WORKSPACE_SLOT_SHORT;
+	}
+}
+
+bool call_takes_turn(const struct call_request *request)
+{
+	enum workspace_slot slot = call_slot(request);
+
+	return slot == WORKSPACE_SLOT_COMMAND || slot == WORKSPACE_SLOT_JOB;
+}

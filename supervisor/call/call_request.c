@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Everything here was written by a model or by a client, and is hostile. */
+#include "supervisor/call/call_request.h"
+
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/path_rules.h"
+#include "supervisor/call/tool_call_form.h"
+#include "supervisor/config/command_policy.h"
+#include "supervisor/config/tenant.h"
+
+#include <errno.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static void put_json(struct json_object **json)
+{
+	json_object_put(*json);
+}
+
+static int __attribute__((format(printf, 3, 4)))
+refuse(struct call_refusal *refusal, enum tool_error error, const char *format, ...)
+{
+	va_list arguments;
+
+	refusal->error = error;
+	va_start(arguments, format);
+	if (vasprintf(&refusal->message, format, arguments) < 0)
+		refusal->message = NULL;
+	va_end(arguments);
+	return -EINVAL;
+}
+
+static struct text json_text_of(struct json_object *json)
+{
+	return (struct text){
+		json_object_get_string(json), (size_t)json_object_get_string_len(json)};
+}
+
+/* Name and arguments, given plainly or as a model's API emitted them. @ret_arguments is a reference
+ * or NULL. */
+static int read_call(struct json_object *params, struct text *ret_name,
+	struct json_object **ret_arguments, size_t *ret_memory, struct call_refusal *refusal)
+{
+	struct json_object *form, *name, *arguments;
+
+	if (json_object_object_get_ex(params, "tool_call", &form)) {
+		if (json_object_object_get_ex(params, "tool", NULL) ||
+			json_object_object_get_ex(params, "arguments", NULL))
+			return refuse(refusal, TOOL_OK,
+				"give either tool_call or tool and arguments, not both");
+		if (tool_call_form(form, ret_name, ret_arguments, ret_memory, &refusal->message) ==
+			0)
+			return 0;
+		refusal->error = TOOL_INVALID_ARGUMENTS;
+		return -EINVAL;
+	}
+	if (!json_object_object_get_ex(params, "tool", &name) ||
+		!json_object_is_type(name, json_type_string))
+		return refuse(refusal, TOOL_OK, "tool must be a string: the tool's name");
+	if (!json_object_object_get_ex(params, "arguments", &arguments))
+		arguments = NULL;
+	if (arguments && !json_object_is_type(arguments, json_type_object)) {
+		refusal->tool = strdup(json_object_get_string(name));
+		return refuse(refusal, TOOL_INVALID_ARGUMENTS, "arguments must be a JSON object");
+	}
+	*ret_name = json_text_of(name);
+	*ret_arguments = json_object_get(arguments);
+	return 0;
+}
+
+static int check_members(struct json_object *params, struct call_refusal *refusal)
+{
+	static const char *const known[] = {
+		"workspace", "tool", "arguments", "tool_call", "options"};
+
+	json_object_object_foreach (params, key, value) {
+		size_t i = 0;
+
+		(void)value;
+		while (i < ARRAY_SIZE(known) && strcmp(key, known[i]) != 0)
+			i++;
+		if (i == ARRAY_SIZE(known))
+			return refuse(refusal, TOOL_OK, "unknown parameter \"%.64s\"", key);
+	}
+	return 0;
+}
+
+/* Content and stdin are base64 when options.encoding says so: bytes that no JSON string can hold.
+ */
+static int decode_base64(struct call_request *request, struct call_refusal *refusal)
+{
+	bool is_write = request->tool->id == TOOL_WRITE_FILE;
+	struct text *encoded = is_write ? &request->args.content : &request->options.input;
+	size_t len;
+
+	request->large = encoded->len;
+	if (!request->options.base64 || !encoded->data)
+		return 0;
+	request->decoded = malloc(base64_decoded_size(encoded->len) + 1);
+	if (!request->decoded)
+		return refuse(refusal, TOOL_BUSY, "Out of memory");
+	if (base64_decode(*encoded, request->decoded, &len) < 0)
+		return refuse(refusal, TOOL_INVALID_ARGUMENTS,
+			"%s is not valid base64, which options.encoding says it is",
+			is_write ? "content" : "options.stdin");
+	*encoded = (struct text){request->decoded, len};
+	return 0;
+}
+
+/* The table's bound leaves room for base64; this one is for what is to be written. */
+static int check_content(const struct call_request *request, struct call_refusal *refusal)
+{
+	if (request->args.content.len <= LIMIT_CONTENT_BYTES)
+		return 0;
+	return refuse(refusal, TOOL_FILE_TOO_LARGE,
+		"write_file: argument \"content\" must be at most %llu bytes long",
+		LIMIT_CONTENT_BYTES);
+}
+
+static int check_path(
+	struct call_request *request, struct text visible_root, struct call_refusal *refusal)
+{
+	struct text encoded = request->options.path_base64, path = request->args.path;
+	_cleanup_free_ char *decoded = NULL;
+	enum tool_error error;
+
+	if (encoded.data) {
+		decoded = malloc(base64_decoded_size(encoded.len) + 1);
+		if (!decoded)
+			return refuse(refusal, TOOL_BUSY, "Out of memory");
+		if (base64_decode(encoded, decoded, &path.len) < 0)
+			return refuse(refusal, TOOL_OK, "options.path_base64 is not valid base64");
+		path.data = decoded;
+	}
+	error = path_rules_check(visible_root, path, encoded.data != NULL, &request->path);
+	if (error != TOOL_OK)
+		return refuse(refusal, error, "%s", path_rules_sentence(error, path));
+	return 0;
+}
+
+static int check_command(struct call_request *request, struct text visible_root,
+	const struct command_policy *policy, struct call_refusal *refusal)
+{
+	const char *pattern = command_policy_match(policy, request->args.command, visible_root);
+
+	if (!pattern)
+		return 0;
+	return refuse(refusal, TOOL_COMMAND_BLOCKED,
+		"The command is blocked: it matches \"%s\"; do it another way or ask the user",
+		pattern);
+}
+
+/* With options.path_base64 the path argument may be left out; the decoder wants it for tools that
+ * need one. */
+static int stand_in_for_path(
+	const struct tool *tool, struct json_object *options, struct json_object **arguments)
+{
+	if (!tool->params[0].required || strcmp(tool->params[0].name, "path") != 0 ||
+		!json_object_object_get_ex(options, "path_base64", NULL) ||
+		(*arguments && json_object_object_get_ex(*arguments, "path", NULL)))
+		return 0;
+	if (!*arguments)
+		*arguments = json_object_new_object();
+	return *arguments ? json_object_object_add(*arguments, "path", json_object_new_string("."))
+			  : -ENOMEM;
+}
+
+/* A deadline that the model does not name is the tenant's, and none is longer than it allows. */
+static void limit_timeout(
+	struct tool_args *args, struct json_object *arguments, const struct tenant_limits *limits)
+{
+	struct json_object *given;
+
+	if (!json_object_object_get_ex(arguments, "timeout_ms", &given) || !given)
+		args->timeout_ms = (int64_t)limits->command_timeout_ms;
+	if (args->timeout_ms > (int64_t)limits->command_timeout_max_ms)
+		args->timeout_ms = (int64_t)limits->command_timeout_max_ms;
+}
+
+int call_request_read(struct json_object *params, struct text visible_root, struct tenant *tenant,
+	struct call_request *ret_request, struct call_refusal *ret_refusal)
+{
+	_cleanup_(put_json) struct json_object *arguments = NULL;
+	struct call_refusal *refusal = ret_refusal;
+	struct call_request request = {0};
+	struct json_object *options = NULL;
+	struct text name = {NULL, 0};
+	int r;
+
+	*refusal = (struct call_refusal){0};
+	r = check_members(params, refusal);
+	if (r == 0)
+		r = read_call(params, &name, &arguments, &request.memory, refusal);
+	if (r < 0)
+		return r;
+	refusal->tool = name.data ? strndup(name.data, name.len < 64 ? name.len : 64) : NULL;
+	request.tool = tool_by_name(name);
+	if (!request.tool)
+		return refuse(refusal, TOOL_UNKNOWN_TOOL,
+			"There is no tool of this name; there are read_file, write_file, "
+			"list_directory, run_command and search_files");
+	json_object_object_get_ex(params, "options", &options);
+	if (options_decode(request.tool, options, &request.options, &refusal->message) < 0 ||
+		stand_in_for_path(request.tool, options, &arguments) < 0)
+		return -EINVAL;
+	refusal->error = args_decode(request.tool, arguments, &request.args, &refusal->message);
+	if (refusal->error != TOOL_OK)
+		return -EINVAL;
+	limit_timeout(&request.args, arguments, &tenant->limits);
+	if (!json_object_object_get_ex(options, "durability", NULL))
+		request.options.fast_write = tenant->durability == TENANT_FAST;
+	request.json = json_object_new_array();
+	if (!request.json)
+		return refuse(refusal, TOOL_BUSY, "Out of memory");
+	json_object_array_add(request.json, json_object_get(params));
+	json_object_array_add(request.json, json_object_get(arguments));
+	/* Its string has been read. */
+	json_object_object_del(params, "tool_call");
+	r = decode_base64(&request, refusal);
+	if (r == 0)
+		r = check_content(&request, refusal);
+	if (r == 0)
+		r = request.tool->id == TOOL_RUN_COMMAND
+			    ? check_command(&request, visible_root, tenant->policy, refusal)
+			    : check_path(&request, visible_root, refusal);
+	if (r < 0) {
+		call_request_done(&request);
+		return r;
+	}
+	call_refusal_done(refusal);
+	request.tenant = tenant_hold(tenant);
+	*ret_request = request;
+	return 0;
+}
+
+/* The one member that may be large: of the arguments, or of the options in the params. */
+static void drop_large(struct call_request *request)
+{
+	struct json_object *params = json_object_array_get_idx(request->json, 0);
+	struct json_object *arguments = json_object_array_get_idx(request->json, 1);
+	struct json_object *options;
+
+	if (request->tool->id == TOOL_WRITE_FILE)
+		json_object_object_del(arguments, "content");
+	else if (json_object_object_get_ex(params, "options", &options))
+		json_object_object_del(options, "stdin");
+}
+
+void call_request_drop_encoded(struct call_request *request)
+{
+	if (request->decoded)
+		drop_large(request);
+}
+
+void call_request_drop_sent(struct call_request *request)
+{
+	drop_large(request);
+	free(request->decoded);
+	request->decoded = NULL;
+	request->args.content = (struct text){NULL, 0};
+	request->options.input = (struct text){NULL, 0};
+}
+
+void call_request_done(struct call_request *request)
+{
+	json_object_put(request->json);
+	free(request->decoded);
+	free(request->path);
+	tenant_release(request->tenant);
+	*request = (struct call_request){0};
+}
+
+void call_refusal_done(struct call_refusal *refusal)
+{
+	free(refusal->tool);
+	free(refusal->message);
+	*refusal = (struct call_refusal){0};
+}

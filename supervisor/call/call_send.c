@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The counterparts are worker/files/files_serve.c and worker/commands/command_table.c.
+ */
+#include "supervisor/call/call_send.h"
+
+#include "common/byte_queue.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/host/cgroup.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <errno.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+
+/* One request is encoded at a time. */
+static uint8_t payload[WIRE_PAYLOAD_MAX];
+
+static uint8_t put_read(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_read message = {
+		.path = text_from(request->path),
+		.start_line = (uint64_t)request->args.start_line,
+		.end_line = (uint64_t)request->args.end_line,
+		.numbered = request->options.line_numbers && !request->options.base64,
+		.raw = request->options.base64,
+	};
+
+	files_read_put(writer, &message);
+	return FILES_READ;
+}
+
+static uint8_t put_write(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_write message = {
+		.path = text_from(request->path),
+		.size = request->args.content.len,
+		.create_dirs = request->args.create_dirs,
+		.durable = !request->options.fast_write,
+	};
+
+	files_write_put(writer, &message);
+	return FILES_WRITE;
+}
+
+static uint8_t put_list(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_list message = {
+		.path = text_from(request->path),
+		.pattern = request->args.pattern,
+		.recursive = request->args.recursive,
+		.gitignore = request->options.gitignore,
+		.max_entries = LIMIT_LIST_ENTRIES,
+	};
+
+	files_list_put(writer, &message);
+	return FILES_LIST;
+}
+
+static uint8_t put_search(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_search message = {
+		.pattern = request->args.pattern,
+		.path = text_from(request->path),
+		.file_pattern = request->args.file_pattern,
+		.gitignore = request->options.gitignore,
+		.max_results = (uint32_t)request->args.max_results,
+	};
+
+	files_search_put(writer, &message);
+	return FILES_SEARCH;
+}
+
+/* The next frame's worth of @body. */
+static struct text take_part(struct text *body)
+{
+	struct text part = {
+		body->data, body->len < WIRE_PAYLOAD_MAX ? body->len : WIRE_PAYLOAD_MAX};
+
+	body->data += part.len;
+	body->len -= part.len;
+	return part;
+}
+
+int call_send_files(struct workspace *workspace, uint64_t call, const struct call_request *request)
+{
+	static uint8_t (*const put[TOOL_COUNT])(
+		struct wire_writer *, const struct call_request *) = {
+		[TOOL_READ_FILE] = put_read,
+		[TOOL_WRITE_FILE] = put_write,
+		[TOOL_LIST_DIRECTORY] = put_list,
+		[TOOL_SEARCH_FILES] = put_search,
+	};
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	uint8_t type = put[request->tool->id](&writer, request);
+	struct text body = request->args.content;
+
+	if (!wire_writer_ok(&writer))
+		return -EMSGSIZE;
+	workspace_send_files(workspace, type, call, (struct text){(char *)payload, writer.len});
+	while (body.len > 0)
+		workspace_send_files(workspace, FILES_BODY, call, take_part(&body));
+	return 0;
+}
+
+/* NAME=VALUE and a NUL for each of the tenant's environment, then of options.env: of one name the
+ * last counts. */
+static int put_env(
+	struct byte_queue *body, const struct string_list *configured, struct json_object *env)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < configured->count; i++)
+		r = byte_queue_append(
+			body, configured->strings[i], strlen(configured->strings[i]) + 1);
+	if (!env)
+		return r;
+	json_object_object_foreach (env, name, value) {
+		size_t len = (size_t)json_object_get_string_len(value);
+
+		if (r == 0)
+			r = byte_queue_append(body, name, strlen(name));
+		if (r == 0)
+			r = byte_queue_append(body, "=", 1);
+		if (r == 0)
+			r = byte_queue_append(body, json_object_get_string(value), len);
+		if (r == 0)
+			r = byte_queue_append(body, "", 1);
+	}
+	return r;
+}
+
+static void free_queue(struct byte_queue *queue)
+{
+	byte_queue_free(queue);
+}
+
+int call_send_command(struct workspace *workspace, uint64_t call,
+	const struct call_request *request, const int *fds, unsigned n_fds)
+{
+	_cleanup_(free_queue) struct byte_queue queue = {0};
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct text command = request->args.command, body;
+	struct command_run message = {
+		.command_len = (uint32_t)command.len,
+		.has_stdin = n_fds == COMMAND_FDS,
+		.limits = cgroup_command_limits(&request->tenant->limits),
+	};
+	int r = byte_queue_append(&queue, command.data, command.len);
+
+	if (r == 0)
+		r = put_env(&queue, &request->tenant->environment, request->options.env);
+	body = byte_queue_peek(&queue);
+	if (r == 0 && body.len - command.len > LIMIT_COMMAND_ENV_BYTES)
+		r = -EMSGSIZE;
+	if (r < 0) {
+		for (unsigned i = 0; i < n_fds; i++)
+			close(fds[i]);
+		return r;
+	}
+	message.env_len = (uint32_t)(body.len - command.len);
+	command_run_put(&writer, &message);
+	workspace_send_worker(workspace, COMMAND_RUN, call,
+		(struct text){(char *)payload, writer.len}, fds, n_fds);
+	while (body.len > 0)
+		workspace_send_worker(workspace, COMMAND_BODY, call, take_part(&body), NULL, 0);
+	return 0;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The command, which is hostile, may never read, or close what it reads from. pipe(7).
+ */
+#include "supervisor/call/command_input.h"
+
+#include "common/cleanup.h"
+#include "supervisor/call/command_io.h"
+#include "supervisor/call/service.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+struct input_part {
+	STAILQ_ENTRY(input_part) entry;
+	char *label; /* NULL: it came with the call, and nobody is told */
+	size_t len, written;
+	bool eof;
+	char data[];
+};
+
+struct command_input {
+	struct service *service;
+	struct tenant_usage *usage;
+	struct command_input_owner owner;
+	STAILQ_HEAD(, input_part) parts;
+	size_t pending;
+	int fd; /* -1 before the beginning and after the end */
+	struct event *writable;
+	bool eof;    /* was added */
+	bool closed; /* by the command, or with it */
+};
+
+int command_input_new(struct service *service, struct tenant_usage *usage,
+	const struct command_input_owner *owner, struct command_input **ret_input)
+{
+	struct command_input *input = calloc(1, sizeof(*input));
+
+	if (!input)
+		return -ENOMEM;
+	input->service = service;
+	input->usage = usage;
+	input->owner = *owner;
+	input->fd = -1;
+	STAILQ_INIT(&input->parts);
+	*ret_input = input;
+	return 0;
+}
+
+/* Takes the first part out, and tells of it. */
+static void end_part(struct command_input *input)
+{
+	struct input_part *part = STAILQ_FIRST(&input->parts);
+
+	STAILQ_REMOVE_HEAD(&input->parts, entry);
+	if (part->label) {
+		input->pending -= part->len;
+		service_account(input->service, input->usage, -(int64_t)part->len);
+		if (input->owner.taken)
+			input->owner.taken(
+				input->owner.context, part->label, part->written, input->closed);
+	}
+	free(part->label);
+	free(part);
+}
+
+static void close_pipe(struct command_input *input)
+{
+	if (input->writable)
+		event_free(TAKE_PTR(input->writable));
+	close_fd(&input->fd);
+}
+
+void command_input_close(struct command_input *input)
+{
+	close_pipe(input);
+	input->closed = true;
+	while (!STAILQ_EMPTY(&input->parts))
+		end_part(input);
+}
+
+/* Writes up to a turn's share. What is left is written when the pipe has room. */
+static void write_parts(struct command_input *input)
+{
+	size_t share = COMMAND_IO_CHUNK;
+	struct input_part *part;
+
+	while ((part = STAILQ_FIRST(&input->parts)) && share > 0) {
+		size_t left = part->len - part->written;
+		ssize_t n = left == 0 ? 0
+				      : write(input->fd, part->data + part->written,
+						left < share ? left : share);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n < 0) { /* nobody reads it: no error of the call's */
+			command_input_close(input);
+			return;
+		}
+		part->written += (size_t)n;
+		share -= (size_t)n;
+		if (part->written < part->len)
+			continue;
+		if (part->eof)
+			close_pipe(input);
+		end_part(input);
+	}
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	struct command_input *input = context;
+
+	(void)fd;
+	(void)what;
+	write_parts(input);
+	if (input->writable && STAILQ_EMPTY(&input->parts))
+		event_del(input->writable);
+	if (input->owner.moved)
+		input->owner.moved(input->owner.context);
+}
+
+/* NULL: out of memory. */
+static struct input_part *make_part(struct text text, bool eof, char *label)
+{
+	struct input_part *part = malloc(sizeof(*part) + text.len);
+
+	if (!part)
+		return NULL;
+	*part = (struct input_part){.label = label, .len = text.len, .eof = eof};
+	if (text.len > 0)
+		memcpy(part->data, text.data, text.len);
+	return part;
+}
+
+int command_input_add(struct command_input *input, struct text text, bool eof, char *label)
+{
+	struct input_part *part;
+
+	if (input->eof)
+		return -EPIPE;
+	part = make_part(text, eof, label);
+	if (!part)
+		return -ENOMEM;
+	input->eof = eof;
+	input->pending += text.len;
+	service_account(input->service, input->usage, (int64_t)text.len);
+	STAILQ_INSERT_TAIL(&input->parts, part, entry);
+	if (input->closed)
+		end_part(input);
+	else if (input->writable)
+		event_add(input->writable, NULL);
+	return 0;
+}
+
+int command_input_begin(
+	struct command_input *input, struct text first, bool only, int *ret_read_end)
+{
+	struct input_part *part;
+	int ends[2];
+
+	if (first.data) {
+		part = make_part(first, only, NULL);
+		if (!part)
+			return -ENOMEM;
+		STAILQ_INSERT_HEAD(&input->parts, part, entry);
+	}
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	fcntl(ends[1], F_SETFL, O_NONBLOCK);
+	input->fd = ends[1];
+	input->writable = event_new(
+		input->service->base, input->fd, EV_WRITE | EV_PERSIST, on_writable, input);
+	if (!input->writable || event_priority_set(input->writable, LOOP_PRIORITY_BULK) < 0 ||
+		(!STAILQ_EMPTY(&input->parts) && event_add(input->writable, NULL) < 0)) {
+		close(ends[0]);
+		return -ENOMEM;
+	}
+	*ret_read_end = ends[0];
+	return 0;
+}
+
+size_t command_input_pending(const struct command_input *input)
+{
+	return input->pending;
+}
+
+void command_input_free(struct command_input *input)
+{
+	if (!input)
+		return;
+	input->owner = (struct command_input_owner){0};
+	command_input_close(input);
+	free(input);
+}

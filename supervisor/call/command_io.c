@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. pipe(7). */
+#include "supervisor/call/command_io.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/call/pipe_stock.h"
+#include "supervisor/call/service.h"
+#include "supervisor/schedule/loop_share.h"
+#include "supervisor/schedule/unread.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+
+#define WATCH_AFTER_MS 2
+#define FLOOD_PAUSE_MS 1
+
+struct command_output {
+	struct command_io *io;
+	enum command_stream stream;
+	int fd;
+	struct event *readable;
+	struct loop_share_task share; /* reads */
+	struct event *again;          /* when it waits for a turn, after a pause */
+	struct stream_capture capture;
+	size_t counted; /* of capture, as unread */
+};
+
+struct command_io {
+	struct pipe_stock *pipes;
+	struct command_io_owner owner;
+	struct event *watch; /* when to begin to watch the outputs */
+	bool watched;
+	struct command_io_limits limits;
+	struct command_output outputs[COMMAND_STREAMS];
+	bool limit_reached;
+	bool paused;
+};
+
+static void close_output(struct command_output *output)
+{
+	if (output->readable)
+		event_free(TAKE_PTR(output->readable));
+	if (output->again)
+		event_free(TAKE_PTR(output->again));
+	loop_share_cancel(&output->share);
+	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
+}
+
+static void set_watched(struct command_io *io, bool watched)
+{
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		struct command_output *output = &io->outputs[i];
+
+		if (output->fd < 0)
+			continue;
+		event_del(output->again);
+		loop_share_cancel(&output->share);
+		if (watched)
+			event_add(output->readable, NULL);
+		else
+			event_del(output->readable);
+	}
+}
+
+static void reach_limit(struct command_io *io)
+{
+	if (io->limit_reached)
+		return;
+	io->limit_reached = true;
+	set_watched(io, false);
+	io->owner.limit(io->owner.context);
+}
+
+static void count_kept(struct command_output *output)
+{
+	if (output->io->limits.unread)
+		unread_recount(output->io->limits.unread, &output->counted,
+			stream_capture_size(&output->capture));
+}
+
+/* Where there is no room for more, no more is kept than is already: its head, and a tail. */
+static int keep(struct command_output *output, struct text data)
+{
+	const struct unread_account *unread = output->io->limits.unread;
+	int r;
+
+	if (output->io->limits.kept == 0) {
+		stream_capture_skip(&output->capture, data.len);
+		return 0;
+	}
+	if (unread && stream_capture_growth(&output->capture, data.len) > unread_room(unread))
+		stream_capture_limit(&output->capture, 0);
+	r = stream_capture_append(&output->capture, data);
+	count_kept(output);
+	return r;
+}
+
+/* What is passed on may take six times its length as JSON. */
+static size_t chunk(const struct command_io *io)
+{
+	uint64_t room;
+
+	if (!io->limits.streamed || !io->limits.unread)
+		return COMMAND_IO_CHUNK;
+	room = unread_room(io->limits.unread) / 6;
+	if (room < KIB)
+		return KIB;
+	return room < COMMAND_IO_CHUNK ? (size_t)room : COMMAND_IO_CHUNK;
+}
+
+/* Reads once. Bytes read; 0: nothing now, or never again. */
+static size_t read_output(struct command_output *output)
+{
+	static char buffer[COMMAND_IO_CHUNK];
+	struct command_io *io = output->io;
+	ssize_t n = output->fd < 0 ? -1 : read(output->fd, buffer, chunk(io));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0 || keep(output, (struct text){buffer, (size_t)n}) < 0) {
+		close_output(output);
+		return 0;
+	}
+	io->owner.output(io->owner.context, output->stream, (struct text){buffer, (size_t)n});
+	return (size_t)n;
+}
+
+/* Reads a turn's worth. True if more is to be read, and was there already: a flood. */
+static bool take_turn(struct command_output *output)
+{
+	size_t n = read_output(output);
+
+	if (stream_capture_total(&output->capture) > output->io->limits.total)
+		reach_limit(output->io);
+	return n == COMMAND_IO_CHUNK && !output->io->limit_reached && !output->io->paused;
+}
+
+/* What is more than a slice waits for the next. While other tenants ask for something it pauses
+ * before: reading a flood as fast as it comes takes a processor, and their calls want one. */
+static void wait_for_turn(struct command_output *output)
+{
+	static const struct timeval pause = {.tv_usec = FLOOD_PAUSE_MS * 1000L};
+
+	event_del(output->readable);
+	if (loop_share_others_ask(output->io->limits.share))
+		event_add(output->again, &pause);
+	else
+		loop_share_wait(&output->share, output->io->limits.share);
+}
+
+static void act(void *context)
+{
+	struct command_output *output = context;
+
+	if (take_turn(output)) {
+		wait_for_turn(output);
+	} else if (output->readable && !output->io->limit_reached && !output->io->paused) {
+		event_add(output->readable, NULL);
+	}
+}
+
+static void on_again(evutil_socket_t fd, short what, void *context)
+{
+	struct command_output *output = context;
+
+	(void)fd;
+	(void)what;
+	loop_share_wait(&output->share, output->io->limits.share);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct command_output *output = context;
+
+	(void)fd;
+	(void)what;
+	if (!loop_share_now_or_wait(&output->share, output->io->limits.share))
+		event_del(output->readable);
+}
+
+static int make_output(struct event_base *base, struct command_io *io, enum command_stream stream,
+	int *ret_write_end)
+{
+	struct command_output *output = &io->outputs[stream];
+	int r = pipe_stock_take(io->pipes, &output->fd, ret_write_end);
+
+	if (r < 0)
+		return r;
+	output->readable = event_new(base, output->fd, EV_READ | EV_PERSIST, on_readable, output);
+	output->share = (struct loop_share_task){.act = act, .context = output};
+	output->again = event_new(base, -1, 0, on_again, output);
+	if (!output->readable || !output->again ||
+		event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static void on_watch(evutil_socket_t fd, short what, void *context)
+{
+	struct command_io *io = context;
+
+	(void)fd;
+	(void)what;
+	io->watched = true;
+	if (!io->paused)
+		set_watched(io, true);
+}
+
+/* Most commands are over before this, and all they wrote is read at once then. */
+static int watch_soon(struct event_base *base, struct command_io *io)
+{
+	static const struct timeval delay = {.tv_usec = WATCH_AFTER_MS * 1000L};
+
+	io->watch = event_new(base, -1, 0, on_watch, io);
+	return !io->watch || event_add(io->watch, &delay) < 0 ? -ENOMEM : 0;
+}
+
+int command_io_new(struct service *service, const struct command_io_owner *owner,
+	const struct command_io_limits *limits, struct command_io **ret, int ret_fds[COMMAND_FDS])
+{
+	struct command_io *io = calloc(1, sizeof(*io));
+	_cleanup_close_ int out = -1, err = -1;
+	int r;
+
+	if (!io)
+		return -ENOMEM;
+	io->pipes = service->pipes;
+	io->owner = *owner;
+	io->limits = *limits;
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		io->outputs[i] = (struct command_output){.io = io, .stream = i, .fd = -1};
+		stream_capture_init(&io->outputs[i].capture, limits->kept);
+	}
+	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &out);
+	if (r == 0)
+		r = make_output(service->base, io, COMMAND_STREAM_STDERR, &err);
+	if (r == 0)
+		r = watch_soon(service->base, io);
+	if (r < 0) {
+		command_io_free(io);
+		return r;
+	}
+	ret_fds[COMMAND_FD_STDOUT] = TAKE_FD(out);
+	ret_fds[COMMAND_FD_STDERR] = TAKE_FD(err);
+	*ret = io;
+	return 0;
+}
+
+void command_io_pause(struct command_io *io)
+{
+	if (io->paused)
+		return;
+	io->paused = true;
+	set_watched(io, false);
+}
+
+void command_io_resume(struct command_io *io)
+{
+	if (!io->paused || io->limit_reached)
+		return;
+	io->paused = false;
+	if (io->watched)
+		set_watched(io, true);
+}
+
+bool command_io_poll(struct command_io *io)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < COMMAND_STREAMS && !io->limit_reached && !io->paused; i++)
+		n += read_output(&io->outputs[i]);
+	return n > 0;
+}
+
+/* What a pipe can hold: the command may have made it larger, F_SETPIPE_SZ. */
+static size_t pipe_size(int fd)
+{
+	int size = fcntl(fd, F_GETPIPE_SZ);
+
+	return size > 0 ? (size_t)size : 0;
+}
+
+void command_io_drain(struct command_io *io)
+{
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		struct command_output *output = &io->outputs[i];
+		size_t drained = 0, n;
+
+		while (!io->limit_reached &&
+			(drained < COMMAND_IO_CHUNK || drained < pipe_size(output->fd)) &&
+			(n = read_output(output)) > 0)
+			drained += n;
+	}
+}
+
+const struct stream_capture *command_io_capture(
+	const struct command_io *io, enum command_stream stream)
+{
+	return &io->outputs[stream].capture;
+}
+
+void command_io_shrink(struct command_io *io, size_t bytes)
+{
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		stream_capture_shrink(&io->outputs[i].capture, bytes);
+		count_kept(&io->outputs[i]);
+	}
+}
+
+void command_io_disown(struct command_io *io)
+{
+	command_io_shrink(io, 0);
+	io->limits.kept = 0;
+	io->limits.unread = NULL;
+}
+
+void command_io_free(struct command_io *io)
+{
+	if (!io)
+		return;
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		close_output(&io->outputs[i]);
+		stream_capture_free(&io->outputs[i].capture);
+		io->outputs[i].capture.size = 0;
+		count_kept(&io->outputs[i]);
+	}
+	if (io->watch)
+		event_free(io->watch);
+	free(io);
+}

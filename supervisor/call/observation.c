@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Texts in results are hostile bytes: json_text makes them valid JSON, whatever they
+ * are. */
+#include "supervisor/call/observation.h"
+
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/utf8.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/command_io.h"
+
+#include <event2/buffer.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static void put_string(struct json_text *json, const char *key, struct text value)
+{
+	json_text_key(json, key);
+	json_text_string(json, value);
+}
+
+static void put_number(struct json_text *json, const char *key, uint64_t value)
+{
+	json_text_key(json, key);
+	json_text_uint64(json, value);
+}
+
+static void put_bool(struct json_text *json, const char *key, bool value)
+{
+	json_text_key(json, key);
+	json_text_bool(json, value);
+}
+
+/* A path, and where text cannot name it (not UTF-8, or a backslash that would become a slash) its
+ * bytes. */
+static void put_path(struct json_text *json, struct text path)
+{
+	put_string(json, "path", path);
+	if (utf8_is_valid(path) && (path.len == 0 || !memchr(path.data, '\\', path.len)))
+		return;
+	json_text_key(json, "path_base64");
+	json_text_base64_begin(json);
+	json_text_base64_part(json, path);
+	json_text_base64_end(json);
+}
+
+static void put_digits(char *end, unsigned digits, unsigned value)
+{
+	for (; digits > 0; digits--, value /= 10)
+		*--end = (char)('0' + value % 10);
+}
+
+/* RFC 3339, UTC, milliseconds. The files of a directory are often of one day: its date is kept. */
+static void put_time(struct json_text *json, const char *key, uint64_t nanoseconds)
+{
+	static char date[32]; /* "2006-01-02T" of @day */
+	static uint64_t day = UINT64_MAX;
+	static size_t date_len;
+	uint64_t milliseconds = nanoseconds / 1000000, now = milliseconds / 86400000;
+	unsigned rest = (unsigned)(milliseconds % 86400000);
+	char text[sizeof(date) + sizeof("00:00:00.000Z")];
+	struct tm tm;
+
+	if (now != day) {
+		time_t midnight = (time_t)(now * 86400);
+
+		day = now;
+		date_len = gmtime_r(&midnight, &tm) ? strftime(date, sizeof(date), "%Y-%m-%dT", &tm)
+						    : 0;
+	}
+	memcpy(text, date, date_len);
+	memcpy(text + date_len, "00:00:00.000Z", sizeof("00:00:00.000Z"));
+	put_digits(text + date_len + 2, 2, rest / 3600000);
+	put_digits(text + date_len + 5, 2, rest / 60000 % 60);
+	put_digits(text + date_len + 8, 2, rest / 1000 % 60);
+	put_digits(text + date_len + 12, 3, rest % 1000);
+	put_string(json, key, (struct text){text, date_len + sizeof("00:00:00.000Z") - 1});
+}
+
+static const char *type_name(uint8_t type)
+{
+	static const char *const names[] = {
+		[FILES_TYPE_FILE] = "file",
+		[FILES_TYPE_DIRECTORY] = "directory",
+		[FILES_TYPE_SYMLINK] = "symlink",
+		[FILES_TYPE_FIFO] = "fifo",
+		[FILES_TYPE_SOCKET] = "socket",
+		[FILES_TYPE_CHARACTER_DEVICE] = "character_device",
+		[FILES_TYPE_BLOCK_DEVICE] = "block_device",
+		[FILES_TYPE_UNKNOWN] = "unknown",
+	};
+
+	return type < ARRAY_SIZE(names) && names[type] ? names[type] : "unknown";
+}
+
+void observation_write_entry(struct json_text *json, const struct files_entry *entry)
+{
+	json_text_object_begin(json);
+	put_path(json, entry->path);
+	put_string(json, "type", text_from(type_name(entry->type)));
+	put_number(json, "size", entry->size);
+	put_time(json, "mtime", entry->mtime_ns);
+	if (entry->type == FILES_TYPE_SYMLINK)
+		put_string(json, "target", entry->target);
+	json_text_object_end(json);
+}
+
+void observation_write_match(struct json_text *json, const struct files_match *match)
+{
+	json_text_object_begin(json);
+	put_path(json, match->path);
+	put_number(json, "line", match->line);
+	put_string(json, "text", match->text);
+	if (match->cut)
+		put_bool(json, "cut", true);
+	json_text_object_end(json);
+}
+
+/* The value of @key is what has been collected: its memory moves, nothing is copied. */
+static void put_items(
+	struct json_text *json, const char *key, const struct observation *observation)
+{
+	json_text_key(json, key);
+	json_text_take(json, observation->items);
+}
+
+static void write_read_file(struct json_text *json, const struct observation *observation)
+{
+	const struct files_end *end = observation->files;
+
+	put_path(json, end->path);
+	if (end->binary) {
+		put_bool(json, "binary", true);
+		put_number(json, "size", end->size);
+		put_string(json, "type", end->type);
+		return;
+	}
+	put_items(json, "content", observation);
+	put_number(json, "lines", end->lines);
+	json_text_key(json, "total_lines");
+	/* A large file is not read to its end to count them. */
+	if (end->total_lines == 0 && end->size > 0 && end->truncated)
+		json_text_null(json);
+	else
+		json_text_uint64(json, end->total_lines);
+	put_number(json, "size", end->size);
+	put_bool(json, "truncated", end->truncated);
+	put_string(json, "encoding", text_from(observation->encoding));
+}
+
+static void write_write_file(struct json_text *json, const struct observation *observation)
+{
+	put_path(json, observation->files->path);
+	put_number(json, "bytes_written", observation->files->size);
+	put_bool(json, "created", observation->files->created);
+}
+
+static void write_list_directory(struct json_text *json, const struct observation *observation)
+{
+	put_path(json, observation->files->path);
+	put_items(json, "entries", observation);
+	put_number(json, "count", observation->files->count);
+	put_bool(json, "truncated", observation->files->truncated);
+}
+
+static void write_search_files(struct json_text *json, const struct observation *observation)
+{
+	put_string(json, "pattern", observation->args->pattern);
+	put_items(json, "matches", observation);
+	put_number(json, "count", observation->files->count);
+	put_bool(json, "truncated", observation->files->truncated);
+	put_number(json, "files_searched", observation->files->files_searched);
+	put_number(json, "files_skipped", observation->files->files_skipped);
+}
+
+static void put_ending(struct json_text *json, const struct command_ended *command)
+{
+	int status = command ? (int)command->wait_status : 0;
+	bool exited = command && command->end != COMMAND_END_NOT_BEGUN && WIFEXITED(status);
+	bool signalled = command && command->end != COMMAND_END_NOT_BEGUN && WIFSIGNALED(status);
+	char name[32] = "";
+
+	json_text_key(json, "exit_code");
+	if (exited)
+		json_text_int64(json, WEXITSTATUS(status));
+	else
+		json_text_null(json);
+	json_text_key(json, "signal");
+	if (!signalled) {
+		json_text_null(json);
+		return;
+	}
+	if (sigabbrev_np(WTERMSIG(status)))
+		snprintf(name, sizeof(name), "SIG%s", sigabbrev_np(WTERMSIG(status)));
+	else
+		snprintf(name, sizeof(name), "SIG%d", WTERMSIG(status));
+	json_text_string(json, text_from(name));
+}
+
+static void put_stream(struct json_text *json, const char *key,
+	const struct observation *observation, enum command_stream stream)
+{
+	const struct stream_capture *capture = command_io_capture(observation->io, stream);
+
+	json_text_key(json, key);
+	if (observation->base64)
+		stream_capture_write_base64(capture, json);
+	else
+		stream_capture_write_text(capture, json);
+}
+
+static void write_run_command(struct json_text *json, const struct observation *observation)
+{
+	const struct stream_capture *out =
+		command_io_capture(observation->io, COMMAND_STREAM_STDOUT);
+	const struct stream_capture *err =
+		command_io_capture(observation->io, COMMAND_STREAM_STDERR);
+	bool timed_out = observation->ended_by == ENDED_BY_TIMEOUT ||
+			 observation->ended_by == ENDED_BY_IDLE_TIMEOUT;
+
+	put_string(json, "command", observation->args->command);
+	put_ending(json, observation->command);
+	put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);
+	put_stream(json, "stderr", observation, COMMAND_STREAM_STDERR);
+	put_number(json, "stdout_bytes", stream_capture_total(out));
+	put_number(json, "stderr_bytes", stream_capture_total(err));
+	put_bool(json, "truncated", stream_capture_truncated(out) || stream_capture_truncated(err));
+	put_bool(json, "timed_out", timed_out);
+	put_string(json, "ended_by", text_from(ended_by_name(observation->ended_by)));
+	put_number(json, "duration_ms", observation->wall_us / 1000);
+	if (observation->base64)
+		put_string(json, "encoding", TEXT_LITERAL("base64"));
+}
+
+static void write_output(struct json_text *json, const struct observation *observation)
+{
+	static void (*const writers[TOOL_COUNT])(struct json_text *, const struct observation *) = {
+		[TOOL_READ_FILE] = write_read_file,
+		[TOOL_WRITE_FILE] = write_write_file,
+		[TOOL_LIST_DIRECTORY] = write_list_directory,
+		[TOOL_SEARCH_FILES] = write_search_files,
+		[TOOL_RUN_COMMAND] = write_run_command,
+	};
+	const struct tool *tool = tool_by_name(observation->tool);
+
+	json_text_key(json, "output");
+	/* What a command wrote before it was ended is kept; a failed file call has nothing to show.
+	 */
+	if (!tool || (!observation->io && observation->error != TOOL_OK)) {
+		json_text_null(json);
+		return;
+	}
+	json_text_object_begin(json);
+	writers[tool->id](json, observation);
+	json_text_object_end(json);
+}
+
+static void write_error(struct json_text *json, const struct observation *observation)
+{
+	json_text_key(json, "error");
+	if (observation->error == TOOL_OK) {
+		json_text_null(json);
+		return;
+	}
+	json_text_object_begin(json);
+	put_string(json, "code", text_from(tool_error_name(observation->error)));
+	put_string(json, "message",
+		observation->message.len > 0 ? observation->message
+					     : text_from(tool_error_sentence(observation->error)));
+	if (observation->retry_after_ms > 0)
+		put_number(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
+	json_text_object_end(json);
+}
+
+/* Absent where the command had no cgroup to measure it. */
+static void write_cgroup_usage(struct json_text *json, const struct command_cgroup_usage *usage)
+{
+	if (usage->has_memory_peak)
+		put_number(json, "peak_memory_bytes", usage->memory_peak_bytes);
+	if (usage->has_io) {
+		put_number(json, "io_read_bytes", usage->io_read_bytes);
+		put_number(json, "io_write_bytes", usage->io_write_bytes);
+	}
+}
+
+void observation_write_usage(struct json_text *json, const struct observation *observation)
+{
+	json_text_key(json, "usage");
+	json_text_object_begin(json);
+	put_number(json, "wall_us", observation->wall_us);
+	if (observation->command) {
+		put_number(json, "user_us", observation->command->user_us);
+		put_number(json, "system_us", observation->command->system_us);
+		put_number(json, "max_rss_bytes", observation->command->max_rss_bytes);
+		write_cgroup_usage(json, &observation->command->cgroup);
+	}
+	json_text_object_end(json);
+}
+
+void observation_write(struct json_text *json, const struct observation *observation)
+{
+	json_text_object_begin(json);
+	put_bool(json, "success", observation->error == TOOL_OK);
+	put_string(json, "tool", observation->tool);
+	write_output(json, observation);
+	write_error(json, observation);
+	observation_write_usage(json, observation);
+	json_text_object_end(json);
+}

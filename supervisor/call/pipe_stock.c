@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/call/pipe_stock.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+
+#define CLOSE_MAX 64 /* that wait for the turn's end; more are closed at once */
+
+struct pipe_stock {
+	struct event *tidy;
+	int ready[LIMIT_PIPES_AHEAD][2];
+	size_t n_ready;
+	int closing[CLOSE_MAX];
+	size_t n_closing;
+};
+
+static int make(int ends[2])
+{
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
+static void close_used(struct pipe_stock *stock)
+{
+	while (stock->n_closing > 0)
+		close(stock->closing[--stock->n_closing]);
+}
+
+static void make_ahead(struct pipe_stock *stock)
+{
+	while (stock->n_ready < LIMIT_PIPES_AHEAD && make(stock->ready[stock->n_ready]) == 0)
+		stock->n_ready++;
+}
+
+/* Comes after everything that was active when it was activated. */
+static void on_tidy(evutil_socket_t fd, short what, void *context)
+{
+	struct pipe_stock *stock = context;
+
+	(void)fd;
+	(void)what;
+	close_used(stock);
+	make_ahead(stock);
+}
+
+struct pipe_stock *pipe_stock_new(struct event_base *base)
+{
+	struct pipe_stock *stock = calloc(1, sizeof(*stock));
+
+	if (!stock)
+		return NULL;
+	stock->tidy = event_new(base, -1, 0, on_tidy, stock);
+	if (!stock->tidy) {
+		free(stock);
+		return NULL;
+	}
+	make_ahead(stock);
+	return stock;
+}
+
+int pipe_stock_take(struct pipe_stock *stock, int *ret_read_end, int *ret_write_end)
+{
+	int ends[2], r;
+
+	if (stock->n_ready > 0) {
+		stock->n_ready--;
+		*ret_read_end = stock->ready[stock->n_ready][0];
+		*ret_write_end = stock->ready[stock->n_ready][1];
+		return 0;
+	}
+	r = make(ends);
+	if (r < 0)
+		return r;
+	*ret_read_end = ends[0];
+	*ret_write_end = ends[1];
+	return 0;
+}
+
+void pipe_stock_close(struct pipe_stock *stock, int fd)
+{
+	if (fd < 0)
+		return;
+	if (stock->n_closing == CLOSE_MAX)
+		close_used(stock);
+	stock->closing[stock->n_closing++] = fd;
+	event_active(stock->tidy, EV_TIMEOUT, 0);
+}
+
+void pipe_stock_free(struct pipe_stock *stock)
+{
+	if (!stock)
+		return;
+	close_used(stock);
+	while (stock->n_ready > 0) {
+		stock->n_ready--;
+		close(stock->ready[stock->n_ready][0]);
+		close(stock->ready[stock->n_ready][1]);
+	}
+	event_free(stock->tidy);
+	free(stock);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/call/service.h"
+
+#include "common/limits.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/selftest/selftest.h"
+#include "supervisor/workspace/peer.h"
+
+#include <malloc.h>
+
+#define WORTH_RETURNING (16 * MIB)
+
+void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes)
+{
+	if (usage)
+		usage->pending_bytes += (uint64_t)bytes;
+	service->pending_bytes += (uint64_t)bytes;
+	if (service->pending_bytes > service->pending_peak)
+		service->pending_peak = service->pending_bytes;
+	/* After a wave of large requests their memory goes back to the system. */
+	if (service->pending_bytes == 0 && service->pending_peak > WORTH_RETURNING) {
+		service->pending_peak = 0;
+		malloc_trim(0);
+	}
+}
+
+static uint64_t left(uint64_t limit, uint64_t taken)
+{
+	return taken < limit ? limit - taken : 0;
+}
+
+uint64_t service_memory_left(
+	const struct service *service, const struct tenant_usage *usage, uint64_t without)
+{
+	uint64_t of_all =
+		left(LIMIT_PENDING_TOTAL_BYTES, service->pending_bytes + peers_waiting() - without);
+	uint64_t of_tenant =
+		usage ? left(LIMIT_PENDING_TENANT_BYTES, usage->pending_bytes - without)
+		      : UINT64_MAX;
+
+	return of_all < of_tenant ? of_all : of_tenant;
+}
+
+uint64_t service_request_bound(size_t connections)
+{
+	/* The line as it came and once more in a piece, what is built of it, and what that is
+	 * decoded to or copied into on its way to a process. */
+	const uint64_t at_hand =
+		3 * LIMIT_LINE_BYTES + LIMIT_JSON_MEMORY_BYTES + LIMIT_CONTENT_BYTES;
+
+	/* A read brings so much of a line before it is judged. */
+	return LIMIT_PENDING_TOTAL_BYTES +
+	       connections * (LIMIT_PENDING_OWN_BYTES + LIMIT_READ_TURN_BYTES) + at_hand;
+}
+
+/* @ret_error is set where the result is. */
+static const char *reason(const struct service *service, enum tool_error *ret_error)
+{
+	*ret_error = TOOL_SHUTTING_DOWN;
+	if (service->shutting_down)
+		return "The service is shutting down";
+	if (service->draining)
+		return "An administrator has stopped the service from taking new calls; try again "
+		       "later";
+	return service->selftest ? selftest_refuses(service->selftest, ret_error) : NULL;
+}
+
+const char *service_takes_nothing(const struct service *service)
+{
+	enum tool_error error;
+
+	return reason(service, &error);
+}
+
+enum tool_error service_refusal(const struct service *service)
+{
+	enum tool_error error;
+
+	return reason(service, &error) ? error : TOOL_OK;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
+
+#include "common/errors.h"
+#include "supervisor/call/call_stats.h"
+#include "supervisor/schedule/admission.h"
+#include "supervisor/schedule/unread.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+struct audit;
+struct cgroup;
+struct config;
+struct config_reload;
+struct event_base;
+struct pipe_stock;
+struct selftest;
+struct tenant_usage;
+struct turns;
+struct workspaces;
+
+/* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
+enum loop_priority {
+	LOOP_PRIORITY_FIRST,
+	LOOP_PRIORITY_NORMAL,
+	/* Whatever an outsider can send without end: commands' output, requests, connections,
+	 * workers' frames. One after the other in the order in which they came, so that nothing
+	 * waits for an end of another. What else has come goes first. */
+	LOOP_PRIORITY_BULK,
+	LOOP_PRIORITIES,
+};
+
+struct service {
+	struct event_base *base;
+	struct workspaces *workspaces;
+	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
+	struct pipe_stock *pipes;
+	struct turns *turns;
+	const struct cgroup *cgroup;
+	struct selftest *selftest;           /* NULL: a private instance has none */
+	struct config_reload *config_reload; /* NULL: there is no file to read again */
+	struct audit *audit;                 /* NULL: it is off */
+	struct call_stats stats;
+	uint64_t refused[ADMISSION_REASONS];
+	struct timespec started;    /* CLOCK_MONOTONIC */
+	size_t connections;         /* of agents */
+	size_t control_connections; /* and of administrators and observers */
+	size_t strangers;           /* peers of no tenant, see stranger.h */
+	/* Memory of all requests: lines that have not ended, calls in flight and their input, but
+	 * not what waits in peers (peers_waiting()). */
+	uint64_t pending_bytes;
+	uint64_t pending_peak;
+	struct unread unread; /* answers */
+	bool shutting_down;   /* nothing new is begun */
+	bool draining;        /* likewise, until an administrator says otherwise */
+	/* The last connection or the last workspace has gone: main decides whether that ends the
+	 * process. */
+	void (*idle)(struct service *service);
+};
+
+/** Why nothing new is begun, a sentence with static storage; NULL: it is. */
+const char *service_takes_nothing(const struct service *service);
+
+/** The code to answer with where nothing is. */
+enum tool_error service_refusal(const struct service *service);
+
+/** The most memory that requests take together, whatever clients send, with @connections that are
+ * open: json/json_read.h and common/limits.h say why. */
+uint64_t service_request_bound(size_t connections);
+
+/** Counts @bytes of requests' memory in, or out if negative, for the service and for the tenant of
+ * @usage, which may be NULL. */
+void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes);
+
+/** How much memory more requests may take that are counted for @usage, which may be NULL: if
+ * @without were not counted. */
+uint64_t service_memory_left(
+	const struct service *service, const struct tenant_usage *usage, uint64_t without);

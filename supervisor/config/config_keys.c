@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd, and whatever makes the manual. Const data and what follows from it. */
+#include "supervisor/config/config_keys.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/config/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HOST(field)   .section = CONFIG_SECTION_HOST, .offset = offsetof(struct config_host, field)
+#define TENANT(field) .section = CONFIG_SECTION_TENANT, .offset = offsetof(struct tenant, field)
+#define LIMIT(field)  TENANT(limits.field)
+
+/* clang-format off */
+const struct config_key config_keys[] = {
+	/* [cloister] */
+	{"agent_socket", HOST(agent_socket), .type = CONFIG_PATH, .at_start = true,
+	 .doc = "The socket that agents connect to."},
+	{"agent_socket_mode", HOST(agent_socket_mode), .type = CONFIG_MODE, .max = 0777, .fallback = 0600, .at_start = true,
+	 .doc = "Who may connect to the agent socket at all, before credentials decide: 0666 where tenants are of several users."},
+	{"control_socket", HOST(control_socket), .type = CONFIG_PATH, .at_start = true,
+	 .doc = "The socket that cloisterctl connects to."},
+	{"state_dir", HOST(state_dir), .type = CONFIG_PATH, .at_start = true,
+	 .doc = "Where managed workspaces lie."},
+	{"audit", HOST(audit), .type = CONFIG_CHOICE, .choices = {"off", "on", "required"}, .at_start = true,
+	 .doc = "Whether there is an audit log; required: while it cannot be written, no calls are taken."},
+	{"audit_file", HOST(audit_file), .type = CONFIG_PATH, .at_start = true,
+	 .doc = "The audit log; its directory is for nothing else that others may write."},
+	{"user", HOST(user), .type = CONFIG_USER, .at_start = true,
+	 .doc = "The user to become when started as root."},
+	{"mode", HOST(mode), .type = CONFIG_CHOICE, .choices = {"user", "system"}, .at_start = true,
+	 .doc = "Whose id workspaces run as: in user mode all as the user that cloisterd runs as; in system mode each as one of its own, of that user's range in /etc/subuid and /etc/subgid."},
+	{"tenants", HOST(tenants), .type = CONFIG_CHOICE, .choices = {"expected", "none"},
+	 .doc = "none: it is meant so if there is no section of a tenant; otherwise a configuration without one is a mistake, because it would have everybody refused."},
+	{"umask", HOST(umask), .type = CONFIG_MODE, .max = 0077, .fallback = 0022, .at_start = true,
+	 .doc = "What files and directories that commands and tools make do not grant to group and others; commands can change theirs."},
+	{"connections", HOST(connections), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = LIMIT_CONNECTIONS,
+	 .doc = "Connections of all tenants."},
+	{"connections_per_user", HOST(connections_per_user), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = LIMIT_CONNECTIONS_PER_USER,
+	 .doc = "Connections of one user, whichever tenants it may act for."},
+	{"commands", HOST(commands), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_COMMANDS_MAX, .fallback = LIMIT_COMMANDS,
+	 .doc = "Commands of all tenants running at once; further ones wait, and begin by their tenants' weights."},
+	{"file_jobs", HOST(file_jobs), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_JOBS_MAX, .fallback = LIMIT_JOBS,
+	 .doc = "Searches, deep listings and reads of ranges of all tenants running at once; further ones wait, and begin by their tenants' weights."},
+	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = LIMIT_WORKSPACE_IDLE_MS,
+	 .doc = "The processes of an open workspace without calls are ended after so long, and with them what is in its /tmp; the next call makes new ones. 0s: they stay."},
+	{"drain_time", HOST(drain_ms), .type = CONFIG_TIME, .max = LIMIT_DRAIN_MAX_MS,
+	 .doc = "How long SIGTERM, and so systemctl stop and restart, leaves the calls in flight to end by themselves; 0s: they are ended at once."},
+	{"selftest", HOST(selftest), .type = CONFIG_CHOICE, .choices = {"off", "start", "required"}, .at_start = true,
+	 .doc = "Whether cloisterd tests its own walls at start; required: and serves nobody unless the last test passed."},
+	{"selftest_interval", HOST(selftest_interval_ms), .type = CONFIG_TIME, .max = LIMIT_SELFTEST_INTERVAL_MAX_MS, .at_start = true,
+	 .doc = "How long after a self-test the next one comes; 0s: when an administrator asks for it."},
+	{"spare_cells", HOST(spare_cells), .type = CONFIG_NUMBER, .max = LIMIT_SPARE_CELLS_MAX, .fallback = LIMIT_SPARE_CELLS,
+	 .doc = "How many workspaces' processes are started before they are needed, so that opening is quick."},
+	{"admin_group", HOST(admin_groups), .type = CONFIG_GROUPS,
+	 .doc = "Groups whose members act through the control socket."},
+	{"observer_group", HOST(observer_groups), .type = CONFIG_GROUPS,
+	 .doc = "Groups whose members look through the control socket."},
+	{"require", HOST(require), .type = CONFIG_FEATURES, .at_start = true,
+	 .doc = "What the host must give: without it cloisterd does not start."},
+
+	/* [tenant NAME] */
+	{"users", TENANT(users), .type = CONFIG_USERS,
+	 .doc = "Users, names or numbers, that may act for the tenant."},
+	{"groups", TENANT(groups), .type = CONFIG_GROUPS,
+	 .doc = "Groups, names or numbers, whose members may act for the tenant."},
+	{"weight", TENANT(weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
+	 .doc = "The tenant's share where tenants wait for each other, against the others' weights."},
+	{"managed", TENANT(managed), .type = CONFIG_YES_NO,
+	 .doc = "Whether the tenant has managed workspaces."},
+	{"roots", TENANT(roots), .type = CONFIG_ROOTS,
+	 .doc = "Directories, one a line, that may be opened as workspaces, as may what lies below them; without any, none may."},
+	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO,
+	 .doc = "In system mode, whether roots may be on a network or FUSE file system, whose server then says whose id each workspace runs as."},
+	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none"},
+	 .doc = "What of the network commands reach: nothing."},
+	{"durability", TENANT(durability), .type = CONFIG_CHOICE, .choices = {"durable", "fast"},
+	 .doc = "Whether a written file is on the disk before its call is answered; a call's own options.durability goes over it."},
+	{"readonly_paths", TENANT(readonly_paths), .type = CONFIG_PATHS,
+	 .doc = "Further directories, one a line, that commands see read-only at the same path, as far as the workspace's id may read them; not in a workspace that is a whole root."},
+	{"environment", TENANT(environment), .type = CONFIG_ENVIRONMENT,
+	 .doc = "NAME=VALUE, one a line, for every command; a call's own options.env goes over it."},
+	{"blocked_commands", TENANT(blocked_patterns), .type = CONFIG_PATTERNS,
+	 .doc = "Patterns (pcre2pattern(3)), one a line, of commands that are refused as advice to the model; \"default\" stands for the built-in ones, \"none\" alone for no pattern."},
+	{"command_timeout", LIMIT(command_timeout_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = LIMIT_COMMAND_MS,
+	 .doc = "The deadline of a command whose call names none."},
+	{"command_timeout_max", LIMIT(command_timeout_max_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = LIMIT_COMMAND_MAX_MS,
+	 .doc = "The longest deadline of a command, whatever its call names."},
+	{"file_timeout", LIMIT(file_timeout_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = LIMIT_FILE_CALL_MS,
+	 .doc = "The deadline of every other tool."},
+	{"output_kept", LIMIT(output_kept_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_KEPT_MAX_BYTES, .fallback = LIMIT_STREAM_KEPT_BYTES,
+	 .doc = "How much of stdout, and of stderr, is kept: its head and its tail."},
+	{"output_total", LIMIT(output_total_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_TOTAL_MAX_BYTES, .fallback = LIMIT_STREAM_TOTAL_BYTES,
+	 .doc = "A command that writes more to stdout, or to stderr, is ended."},
+	{"connections", LIMIT(connections), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = LIMIT_TENANT_CONNECTIONS,
+	 .doc = "Connections at once; those of who may act for several tenants count for the first."},
+	{"calls", LIMIT(calls), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_CALLS_MAX, .fallback = LIMIT_TENANT_CALLS,
+	 .doc = "Calls in flight of all connections."},
+	{"calls_per_connection", LIMIT(calls_per_connection), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CALLS_PER_CONNECTION, .fallback = LIMIT_CALLS_PER_CONNECTION,
+	 .doc = "Calls in flight of one connection."},
+	{"workspaces", LIMIT(workspaces), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WORKSPACES, .fallback = LIMIT_TENANT_WORKSPACES,
+	 .doc = "Workspaces in use at once."},
+	{"workspaces_existing", LIMIT(workspaces_existing), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_EXISTING_MAX, .fallback = LIMIT_TENANT_EXISTING,
+	 .doc = "Managed workspaces that exist, in use or not; making further ones is told QUOTA_EXCEEDED."},
+	{"commands", LIMIT(commands), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_COMMANDS_MAX, .fallback = LIMIT_TENANT_COMMANDS,
+	 .doc = "Commands running at once in all workspaces; further ones wait."},
+	{"commands_per_workspace", LIMIT(commands_per_workspace), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_COMMANDS_PER_WORKSPACE, .fallback = LIMIT_COMMANDS_PER_WORKSPACE,
+	 .doc = "Commands running at once in one workspace; further ones wait."},
+	{"queue_length", LIMIT(queue_length), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_QUEUE_MAX, .fallback = LIMIT_TENANT_QUEUE,
+	 .doc = "Commands, searches and deep listings that wait for their turn; further ones are told BUSY."},
+	{"queue_time", LIMIT(queue_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = LIMIT_TENANT_QUEUE_MS,
+	 .doc = "How long one of them waits before it is told BUSY; its deadline may come earlier."},
+	{"command_memory", LIMIT(command_memory_bytes), .type = CONFIG_BYTES, .min = LIMIT_MEMORY_MIN_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = LIMIT_COMMAND_MEMORY_BYTES,
+	 .doc = "Memory of one command with all its processes."},
+	{"workspace_memory", LIMIT(workspace_memory_bytes), .type = CONFIG_BYTES, .min = 32 * MIB, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = LIMIT_WORKSPACE_MEMORY_BYTES,
+	 .doc = "Memory of one workspace with all its commands."},
+	{"command_processes", LIMIT(command_processes), .type = CONFIG_NUMBER, .min = 2, .max = LIMIT_PROCESSES_MAX, .fallback = LIMIT_COMMAND_PROCESSES,
+	 .doc = "Processes and threads of one command."},
+	{"workspace_processes", LIMIT(workspace_processes), .type = CONFIG_NUMBER, .min = 16, .max = LIMIT_PROCESSES_MAX, .fallback = LIMIT_WORKSPACE_PROCESSES,
+	 .doc = "Processes and threads of one workspace with all its commands."},
+	{"cpu_weight", LIMIT(cpu_weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
+	 .doc = "A workspace's share of the CPUs against others'."},
+	{"cpu_max", LIMIT(cpu_max_percent), .type = CONFIG_PERCENT, .max = LIMIT_CPU_MAX_MAX_PERCENT, .fallback = LIMIT_CPU_MAX_PERCENT,
+	 .doc = "How much CPU a workspace uses at most, 150% being one and a half; 0% for as much as there is."},
+	{"io_weight", LIMIT(io_weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
+	 .doc = "A workspace's share of the disks against others'."},
+	{"tmp_size", LIMIT(tmp_bytes), .type = CONFIG_BYTES, .min = LIMIT_ROOM_MIN_BYTES, .max = LIMIT_TMP_MAX_BYTES, .fallback = LIMIT_TMP_BYTES,
+	 .doc = "What commands of a workspace may write outside it, to /tmp, /run, /dev/shm and HOME."},
+	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_ROOM_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES,
+	 .doc = "The largest file that a command may write."},
+};
+/* clang-format on */
+
+const size_t config_keys_count = ARRAY_SIZE(config_keys);
+
+_Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX");
+
+/* What is done with the fields of each type. */
+enum storage {
+	STORED_STRING,
+	STORED_NUMBER,
+	STORED_BOOL,
+	STORED_IDS,
+	STORED_STRINGS,
+	STORED_ROOTS
+};
+
+static const struct {
+	const char *form;
+	bool list;
+	enum storage storage;
+} types[CONFIG_TYPES] = {
+	[CONFIG_PATH] = {"an absolute path without \".\", \"..\" or \"//\"", false, STORED_STRING},
+	[CONFIG_USER] = {"the name of a user", false, STORED_STRING},
+	[CONFIG_BYTES] = {"a size: a number of bytes, or one with K, M, G or T, such as 4G", false,
+		STORED_NUMBER},
+	[CONFIG_TIME] = {"a time: a number with ms, s, min or h, such as 30s", false,
+		STORED_NUMBER},
+	[CONFIG_NUMBER] = {"a whole number", false, STORED_NUMBER},
+	[CONFIG_PERCENT] = {"a whole number with %, such as 150%", false, STORED_NUMBER},
+	[CONFIG_MODE] = {"an octal mode such as 0660", false, STORED_NUMBER},
+	[CONFIG_CHOICE] = {"one of", false, STORED_NUMBER},
+	[CONFIG_YES_NO] = {"yes or no", false, STORED_BOOL},
+	[CONFIG_USERS] = {"names or numbers of users", true, STORED_IDS},
+	[CONFIG_GROUPS] = {"names or numbers of groups", true, STORED_IDS},
+	[CONFIG_FEATURES] = {"names of features", true, STORED_STRINGS},
+	[CONFIG_ROOTS] = {"an absolute path without \".\", \"..\" or \"//\"", true, STORED_ROOTS},
+	[CONFIG_PATHS] = {"an absolute path without \".\", \"..\" or \"//\"", true, STORED_STRINGS},
+	[CONFIG_PATTERNS] = {"a pattern, \"default\" or \"none\"", true, STORED_STRINGS},
+	[CONFIG_ENVIRONMENT] = {"NAME=VALUE, the name of letters, digits and _", true,
+		STORED_STRINGS},
+};
+
+const struct config_key *config_key_find(enum config_section section, const char *name)
+{
+	for (size_t i = 0; i < config_keys_count; i++)
+		if (config_keys[i].section == section && strcmp(config_keys[i].name, name) == 0)
+			return &config_keys[i];
+	return NULL;
+}
+
+bool config_type_is_list(enum config_type type)
+{
+	return types[type].list;
+}
+
+const char *config_type_form(enum config_type type)
+{
+	return types[type].form;
+}
+
+static void set_default(const struct config_key *key, void *object)
+{
+	if (types[key->type].storage == STORED_NUMBER)
+		*(uint64_t *)config_field(key, object) = key->fallback;
+}
+
+void config_keys_defaults(enum config_section section, void *object)
+{
+	for (size_t i = 0; i < config_keys_count; i++)
+		if (config_keys[i].section == section)
+			set_default(&config_keys[i], object);
+}
+
+static void release_ids(struct id_list *list)
+{
+	free(list->ids);
+	*list = (struct id_list){0};
+}
+
+void config_key_reset(const struct config_key *key, void *object)
+{
+	void *field = config_field(key, object);
+
+	switch (types[key->type].storage) {
+	case STORED_STRING:
+		free(*(char **)field);
+		*(char **)field = NULL;
+		break;
+	case STORED_BOOL:
+		*(bool *)field = false;
+		break;
+	case STORED_IDS:
+		release_ids(field);
+		break;
+	case STORED_STRINGS:
+		string_list_done(field);
+		break;
+	case STORED_ROOTS:
+		root_list_done(field);
+		break;
+	case STORED_NUMBER:
+		set_default(key, object);
+		break;
+	}
+}
+
+void config_keys_release(enum config_section section, void *object)
+{
+	for (size_t i = 0; i < config_keys_count; i++)
+		if (config_keys[i].section == section)
+			config_key_reset(&config_keys[i], object);
+}
+
+static bool equal_strings(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool config_key_equal(const struct config_key *key, void *a, void *b)
+{
+	const void *field_a = config_field(key, a), *field_b = config_field(key, b);
+	const struct string_list *strings_a = field_a, *strings_b = field_b;
+
+	switch (types[key->type].storage) {
+	case STORED_STRING:
+		return equal_strings(*(char *const *)field_a, *(char *const *)field_b);
+	case STORED_NUMBER:
+		return *(const uint64_t *)field_a == *(const uint64_t *)field_b;
+	case STORED_STRINGS:
+		for (size_t i = 0; i < strings_a->count && i < strings_b->count; i++)
+			if (strcmp(strings_a->strings[i], strings_b->strings[i]) != 0)
+				return false;
+		return strings_a->count == strings_b->count;
+	default:
+		return false;
+	}
+}
+
+struct unit {
+	uint64_t size;
+	const char *name;
+};
+
+/* The largest unit that leaves a whole number. */
+static const char *show_units(
+	const struct unit *units, uint64_t value, char *buffer, size_t buffer_size)
+{
+	while (units->size > 1 && (value == 0 || value % units->size != 0))
+		units++;
+	snprintf(buffer, buffer_size, "%llu%s", (unsigned long long)(value / units->size),
+		units->name);
+	return buffer;
+}
+
+const char *config_key_show(const struct config_key *key, uint64_t value, char *buffer, size_t size)
+{
+	static const struct unit bytes[] = {
+		{1024 * GIB, "T"}, {GIB, "G"}, {MIB, "M"}, {KIB, "K"}, {1, ""}};
+	static const struct unit times[] = {{3600000, "h"}, {60000, "min"}, {1000, "s"}, {1, "ms"}};
+	static const struct unit percents[] = {{1, "%"}}, plain[] = {{1, ""}};
+
+	switch (key->type) {
+	case CONFIG_BYTES:
+		return show_units(bytes, value, buffer, size);
+	case CONFIG_TIME:
+		return show_units(times, value, buffer, size);
+	case CONFIG_PERCENT:
+		return show_units(percents, value, buffer, size);
+	case CONFIG_MODE:
+		snprintf(buffer, size, "%04llo", (unsigned long long)value);
+		return buffer;
+	default:
+		return show_units(plain, value, buffer, size);
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd, at start and on reload: from the files to a configuration, or to their mistakes. */
+#include "common/cleanup.h"
+#include "common/config/config_files.h"
+#include "supervisor/config/accounts.h"
+
+#include <errno.h>
+
+struct config_source {
+	struct config_files files;
+	struct accounts *accounts;
+};
+
+void config_source_free(struct config_source *source)
+{
+	if (!source)
+		return;
+	config_files_done(&source->files);
+	accounts_free(source->accounts);
+	free(source);
+}
+
+int config_source_open(const char *path, struct config_source **ret)
+{
+	struct config_source *source = calloc(1, sizeof(*source));
+	int r;
+
+	if (!source)
+		return -ENOMEM;
+	source->files.directory_fd = -1;
+	r = config_files_open(path, &source->files);
+	if (r == 0)
+		r = accounts_open("/etc", &source->accounts);
+	if (r < 0) {
+		config_source_free(source);
+		return r;
+	}
+	*ret = source;
+	return 0;
+}
+
+char *config_source_drop_ins(const struct config_source *source)
+{
+	return config_files_drop_ins(&source->files);
+}
+
+void config_source_lock(struct config_source *source)
+{
+	accounts_lock(source->accounts);
+}
+
+static void free_reader(struct config_reader *reader)
+{
+	for (size_t i = 0; i < reader->n_tenants; i++) {
+		tenant_release(reader->tenants[i]->object);
+		free(reader->tenants[i]);
+	}
+	free(reader->tenants);
+}
+
+int config_load(const struct config_source *source, const struct config_complaints *complaints,
+	struct config **ret)
+{
+	_cleanup_(config_file_names_done) struct config_file_names names = {0};
+	_cleanup_(free_reader) struct config_reader reader = {
+		.complaints = complaints,
+		.accounts = source->accounts,
+	};
+	struct config *config = config_new();
+	int r;
+
+	if (!config)
+		return -ENOMEM;
+	reader.host.object = &config->host;
+	config->from_file = true;
+	r = config_files_read(&source->files, &reader, &names);
+	if (r == 0)
+		r = config_parts_finish(&reader, config);
+	if (r == 0 && config->host.mode == CONFIG_MODE_SYSTEM && reader.not_roots)
+		config_wrong_at(&reader, &(struct config_place){names.paths[0], 0},
+			"in system mode this file, its drop-ins and the directories that they are "
+			"in must belong to root: chown root");
+	/* More often what is left of a file than what somebody wrote. */
+	if (r == 0 && reader.mistakes == 0 && config->n_tenants == 0 &&
+		config->host.tenants != CONFIG_TENANTS_NONE)
+		config_wrong_at(&reader, &(struct config_place){names.paths[0], 0},
+			"neither in it nor in a drop-in is there a section [tenant NAME], and so "
+			"nobody would be served; if that is meant, say tenants = none in "
+			"[cloister]");
+	if (r == 0 && reader.mistakes > 0)
+		r = -EINVAL;
+	if (r < 0) {
+		config_release(config);
+		return r;
+	}
+	*ret = config;
+	return 0;
+}

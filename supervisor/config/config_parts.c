@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd, at start and on reload: sections and settings of all files together, and what must
+ * hold between them. */
+#include "common/cleanup.h"
+#include "common/config/config_reader.h"
+#include "common/limits.h"
+#include "supervisor/config/command_policy.h"
+#include "supervisor/config/workspace_root.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static bool is_tenant_name(const char *name)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(name);
+
+	return len > 0 && len <= LIMIT_CONFIG_NAME_BYTES && name[0] != '.' &&
+	       strspn(name, allowed) == len;
+}
+
+static struct config_part *find_tenant_part(struct config_reader *reader, const char *name)
+{
+	for (size_t i = 0; i < reader->n_tenants; i++)
+		if (strcmp(((struct tenant *)reader->tenants[i]->object)->name, name) == 0)
+			return reader->tenants[i];
+	return NULL;
+}
+
+static struct config_part *add_tenant_part(struct config_reader *reader, const char *name)
+{
+	struct config_part **grown, *part;
+
+	if (reader->n_tenants >= LIMIT_CONFIG_TENANTS) {
+		config_wrong(reader, "more than %d tenants", LIMIT_CONFIG_TENANTS);
+		return NULL;
+	}
+	grown = reallocarray(reader->tenants, reader->n_tenants + 1, sizeof(struct config_part *));
+	part = calloc(1, sizeof(*part));
+	if (grown)
+		reader->tenants = grown;
+	if (part)
+		part->object = tenant_new(name);
+	if (!grown || !part || !part->object) {
+		free(part);
+		config_wrong(reader, "out of memory");
+		return NULL;
+	}
+	part->section = CONFIG_SECTION_TENANT;
+	reader->tenants[reader->n_tenants++] = part;
+	return part;
+}
+
+static struct config_part *find_part(struct config_reader *reader, const char *name)
+{
+	static const char prefix[] = "tenant ";
+	struct config_part *part;
+
+	if (strcmp(name, "cloister") == 0)
+		return &reader->host;
+	if (strncmp(name, prefix, strlen(prefix)) != 0) {
+		config_wrong(reader,
+			"unknown section [%.*s]: there are [cloister] and [tenant NAME]",
+			config_shown(name), name);
+		return NULL;
+	}
+	name += strlen(prefix);
+	if (!is_tenant_name(name)) {
+		config_wrong(reader,
+			"\"%.*s\" is not a tenant's name: that has 1 to %d letters, digits, '.', "
+			"'_' or '-' and does not begin with '.'",
+			config_shown(name), name, LIMIT_CONFIG_NAME_BYTES);
+		return NULL;
+	}
+	part = find_tenant_part(reader, name);
+	return part ? part : add_tenant_part(reader, name);
+}
+
+void config_section_begin(struct config_reader *reader, const char *name)
+{
+	struct config_part *part = find_part(reader, name);
+
+	reader->part = part;
+	reader->in_wrong_section = !part;
+	if (!part)
+		return;
+	if (part->header.file == reader->file)
+		config_wrong(reader,
+			"the section [%s] is given twice in this file, first in line %u", name,
+			part->header.line);
+	else
+		part->header = (struct config_place){reader->file, reader->line};
+}
+
+/* What a later file says of a key replaces what earlier ones said. */
+void config_setting(struct config_reader *reader, const char *name, const char *value)
+{
+	struct config_part *part = reader->part;
+	const struct config_key *key;
+	struct config_place *place;
+
+	if (!part) {
+		if (!reader->in_wrong_section)
+			config_wrong(reader, "a setting before the first section");
+		return;
+	}
+	key = config_key_find(part->section, name);
+	if (!key) {
+		config_wrong(
+			reader, "unknown key \"%.*s\" in this section", config_shown(name), name);
+		return;
+	}
+	if (value[0] == '\0') {
+		config_wrong(reader, "%s: the value is missing", name);
+		return;
+	}
+	place = &part->settings[key - config_keys];
+	if (place->file == reader->file && !config_type_is_list(key->type)) {
+		config_wrong(reader, "%s is given twice in this file, first in line %u", name,
+			place->line);
+		return;
+	}
+	if (place->file && place->file != reader->file)
+		config_key_reset(key, part->object);
+	if (place->file != reader->file)
+		*place = (struct config_place){reader->file, reader->line};
+	config_value_set(reader, key, value);
+}
+
+/* Of each pair the first must not be more than the second. */
+static const struct {
+	const char *lower, *upper;
+} pairs[] = {
+	{"command_timeout", "command_timeout_max"},
+	{"output_kept", "output_total"},
+	{"command_memory", "workspace_memory"},
+	{"command_processes", "workspace_processes"},
+};
+
+/* Where only the upper one is given, the lower one's default is what fits. */
+static void check_pair(struct config_reader *reader, struct config_part *part,
+	const struct config_key *lower, const struct config_key *upper)
+{
+	const struct config_place *place = &part->settings[lower - config_keys];
+	uint64_t *low = config_field(lower, part->object),
+		 *high = config_field(upper, part->object);
+	char shown[2][32];
+
+	if (*low <= *high)
+		return;
+	if (place->file)
+		config_wrong_at(reader, place, "%s (%s) is more than %s (%s)", lower->name,
+			config_key_show(lower, *low, shown[0], sizeof(shown[0])), upper->name,
+			config_key_show(upper, *high, shown[1], sizeof(shown[1])));
+	else
+		*low = *high;
+}
+
+static int compile_patterns(
+	const struct string_list *list, bool with_default, struct tenant *tenant)
+{
+	size_t room = list->count + command_policy_default_count, n = 0;
+	_cleanup_free_ const char **patterns = calloc(room, sizeof(*patterns));
+	_cleanup_free_ char *message = NULL;
+
+	if (!patterns)
+		return -ENOMEM;
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->strings[i], "default") == 0)
+			with_default = true;
+		else if (strcmp(list->strings[i], "none") != 0)
+			patterns[n++] = list->strings[i];
+	for (size_t i = 0; with_default && i < command_policy_default_count; i++)
+		patterns[n++] = command_policy_default_patterns[i];
+	return command_policy_new(patterns, n, &tenant->policy, &message);
+}
+
+static int finish_tenant(struct config_reader *reader, struct config_part *part)
+{
+	const struct config_key *patterns =
+		config_key_find(CONFIG_SECTION_TENANT, "blocked_commands");
+	struct tenant *tenant = part->object;
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
+		check_pair(reader, part, config_key_find(CONFIG_SECTION_TENANT, pairs[i].lower),
+			config_key_find(CONFIG_SECTION_TENANT, pairs[i].upper));
+	return compile_patterns(&tenant->blocked_patterns,
+		part->settings[patterns - config_keys].file == NULL, tenant);
+}
+
+/* What cloister keeps of its own, as far as the configuration names it, must stay out of sight; the
+ * rest of it is refused when a workspace is opened. */
+static void check_own(struct config_reader *reader, const struct config_place *place,
+	const char *path, const struct config_host *host)
+{
+	const char *const own[] = {
+		host->agent_socket, host->control_socket, host->state_dir, host->audit_file};
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (own[i] && config_paths_overlap(path, own[i]))
+			config_wrong_at(reader, place,
+				"readonly_paths: \"%.*s\" would show cloister's own %s",
+				config_shown(path), path, own[i]);
+}
+
+/* Nobody is shown a workspace by way of a read-only path, and no workspace changes what is in one.
+ */
+static void check_roots(struct config_reader *reader, const struct config_place *place,
+	const char *path, const struct root_list *roots)
+{
+	for (size_t i = 0; i < roots->count; i++) {
+		_cleanup_free_ char *root = workspace_root_canonical_path(roots->roots[i].fd);
+
+		if (!root || config_paths_overlap(path, root))
+			config_wrong_at(reader, place,
+				"readonly_paths: \"%.*s\" contains a tenant's root or lies in it: "
+				"%s",
+				config_shown(path), path, root ? root : "(unknown)");
+	}
+}
+
+static void check_readonly_paths(struct config_reader *reader, struct config_part *part)
+{
+	const struct config_key *key = config_key_find(CONFIG_SECTION_TENANT, "readonly_paths");
+	const struct string_list *paths = config_field(key, part->object);
+	const struct config_place *place = &part->settings[key - config_keys];
+
+	for (size_t i = 0; i < paths->count; i++) {
+		check_own(reader, place, paths->strings[i], reader->host.object);
+		for (size_t j = 0; j < reader->n_tenants; j++)
+			check_roots(reader, place, paths->strings[i],
+				&((struct tenant *)reader->tenants[j]->object)->roots);
+	}
+}
+
+int config_parts_finish(struct config_reader *reader, struct config *config)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < reader->n_tenants; i++) {
+		check_readonly_paths(reader, reader->tenants[i]);
+		r = finish_tenant(reader, reader->tenants[i]);
+		if (r == 0)
+			r = config_add_tenant(config, tenant_hold(reader->tenants[i]->object));
+	}
+	return r;
+}

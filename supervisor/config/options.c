@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/config/options.h"
+
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "supervisor/config/config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
+	"                 [--control-socket PATH]\n"
+	"       cloisterd --config FILE --check\n"
+	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
+	"\n"
+	"Runs the tool calls of agents that connect to the agent socket, each in its workspace.\n"
+	"  --config FILE         serve the tenants of FILE; of x.conf, x.conf.d/*.conf are read\n"
+	"                        after it. SIGHUP reads all of them again. Without it: serve the\n"
+	"                        user that cloisterd runs as, and no other\n"
+	"  --check               report every mistake in them and exit, with 1 if there is one\n"
+	"  --agent-socket PATH   default: what FILE says, otherwise\n"
+	"                        $XDG_RUNTIME_DIR/cloister/agent.sock\n"
+	"  --control-socket PATH where cloisterctl connects to; default: what FILE says; beside\n"
+	"                        agent.sock where that is $XDG_RUNTIME_DIR's; otherwise none\n"
+	"  --state-dir DIR       where managed workspaces lie; default: what FILE says, otherwise\n"
+	"                        $XDG_STATE_HOME/cloister, that is ~/.local/state/cloister\n"
+	"  --user NAME           the user to become when started as root\n"
+	"  --connection-fd=3     serve the one connected socket at this descriptor, and end with "
+	"it\n"
+	"  --only-root DEV:INO:UID\n"
+	"                        with it: open the directory of this device, inode and owner as a\n"
+	"                        workspace, and no other\n";
+
+enum {
+	OPTION_AGENT_SOCKET = 256,
+	OPTION_CONTROL_SOCKET,
+	OPTION_STATE_DIR,
+	OPTION_USER,
+	OPTION_CONNECTION_FD,
+	OPTION_ONLY_ROOT,
+	OPTION_CONFIG,
+	OPTION_CHECK,
+};
+
+static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
+{
+	fputs(text, stream);
+	exit(status);
+}
+
+/* @suffix below the directory that the environment @variable names, or below @fallback and
+ * @fallback_suffix; NULL: neither is set. */
+static char *default_path(
+	const char *variable, const char *fallback, const char *fallback_suffix, const char *suffix)
+{
+	const char *directory = getenv(variable);
+	char *path;
+
+	if (directory && directory[0] == '/')
+		return asprintf(&path, "%s/%s", directory, suffix) < 0 ? NULL : path;
+	if (!fallback || fallback[0] != '/')
+		return NULL;
+	return asprintf(&path, "%s%s/%s", fallback, fallback_suffix, suffix) < 0 ? NULL : path;
+}
+
+static void take_from(char **option, const char *configured)
+{
+	if (!*option && configured)
+		*option = strdup(configured);
+}
+
+int options_complete(
+	struct options *options, const struct config_host *host, const char **ret_message)
+{
+	if (options->connection_fd >= 0)
+		return 0;
+	take_from(&options->agent_socket, host->agent_socket);
+	take_from(&options->control_socket, host->control_socket);
+	take_from(&options->state_dir, host->state_dir);
+	/* A second instance that has its own agent socket must not take the first one's other. */
+	if (!options->agent_socket && !options->control_socket && options->agent_fd < 0)
+		options->control_socket =
+			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/control.sock");
+	if (!options->agent_socket && options->agent_fd < 0)
+		options->agent_socket =
+			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
+	if (!options->agent_socket && options->agent_fd < 0) {
+		*ret_message = "XDG_RUNTIME_DIR is not set: say --agent-socket PATH";
+		return -EINVAL;
+	}
+	if (!options->state_dir)
+		options->state_dir =
+			default_path("XDG_STATE_HOME", getenv("HOME"), "/.local/state", "cloister");
+	if (!options->state_dir) {
+		*ret_message = "neither XDG_STATE_HOME nor HOME is set: say --state-dir DIR";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void read_only_root(struct options *options)
+{
+	uintmax_t dev, ino, uid;
+	char more;
+
+	if (sscanf(optarg, "%ju:%ju:%ju%c", &dev, &ino, &uid, &more) != 3)
+		print_and_exit(stderr, "cloisterd: --only-root takes DEV:INO:UID\n", 2);
+	options->only_root.dev = (dev_t)dev;
+	options->only_root.ino = (ino_t)ino;
+	options->only_root.uid = (uid_t)uid;
+	options->only_root.set = true;
+}
+
+static void read_option(struct options *options, int option)
+{
+	switch (option) {
+	case OPTION_AGENT_SOCKET:
+		free(options->agent_socket);
+		options->agent_socket = strdup(optarg);
+		break;
+	case OPTION_CONTROL_SOCKET:
+		free(options->control_socket);
+		options->control_socket = strdup(optarg);
+		break;
+	case OPTION_STATE_DIR:
+		free(options->state_dir);
+		options->state_dir = strdup(optarg);
+		break;
+	case OPTION_USER:
+		free(options->user);
+		options->user = strdup(optarg);
+		break;
+	case OPTION_CONFIG:
+		options->config = optarg;
+		break;
+	case OPTION_CHECK:
+		options->check = true;
+		break;
+	case OPTION_CONNECTION_FD:
+		/* One number, fixed like those of every program: 3. */
+		if (strcmp(optarg, "3") != 0)
+			print_and_exit(stderr, "cloisterd: --connection-fd must be 3\n", 2);
+		options->connection_fd = FD_PRIVATE_CONNECTION;
+		break;
+	case OPTION_ONLY_ROOT:
+		read_only_root(options);
+		break;
+	case 'h':
+		print_and_exit(stdout, usage, 0);
+	case 'V':
+		print_and_exit(stdout, "cloisterd " CLOISTER_VERSION "\n", 0);
+	default:
+		print_and_exit(stderr, usage, 2);
+	}
+}
+
+void options_read(int argc, char **argv, struct options *ret_options)
+{
+	static const struct option known[] = {
+		{"config", required_argument, NULL, OPTION_CONFIG},
+		{"check", no_argument, NULL, OPTION_CHECK},
+		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
+		{"control-socket", required_argument, NULL, OPTION_CONTROL_SOCKET},
+		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
+		{"user", required_argument, NULL, OPTION_USER},
+		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
+		{"only-root", required_argument, NULL, OPTION_ONLY_ROOT},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	struct options options = {.connection_fd = -1, .agent_fd = -1, .control_fd = -1};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
+		read_option(&options, option);
+	if (optind < argc || (options.check && !options.config) ||
+		(options.connection_fd < 0 && options.only_root.set) ||
+		(options.connection_fd >= 0 &&
+			(options.agent_socket || options.control_socket || options.config)))
+		print_and_exit(stderr, usage, 2);
+	*ret_options = options;
+}
+
+void options_done(struct options *options)
+{
+	free(TAKE_PTR(options->agent_socket));
+	free(TAKE_PTR(options->control_socket));
+	free(TAKE_PTR(options->state_dir));
+	free(TAKE_PTR(options->user));
+}

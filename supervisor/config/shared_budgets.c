@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd, before lock-down; what it found is then told as long as it runs. */
+#include "supervisor/config/shared_budgets.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/config/config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* A budget is a resource limit of cloisterd's or the number in a file. */
+static const struct budget {
+	const char *name;
+	uint64_t of_each;
+	const char *file;  /* below /proc/sys */
+	const char *less;  /* another: its number is kept for others */
+	int resource;      /* where there is no file */
+	bool zero_is_none; /* 0 in the file: no limit */
+	bool of_own_id; /* in user mode a workspace may have it all, and has it for others' loss */
+	const char *setting;
+} budgets[] = {
+	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
+		.setting = "sysctl -w user.max_inotify_instances="},
+	{"inotify_watches", LIMIT_INOTIFY_WATCHES, .file = "user/max_inotify_watches",
+		.setting = "sysctl -w user.max_inotify_watches="},
+	{"pending_signals", LIMIT_PENDING_SIGNALS, .resource = RLIMIT_SIGPENDING,
+		.setting = "LimitSIGPENDING="},
+	{"message_queue_bytes", LIMIT_QUEUE_BYTES, .resource = RLIMIT_MSGQUEUE,
+		.setting = "LimitMSGQUEUE="},
+	{"terminals", LIMIT_TERMINALS, .file = "kernel/pty/max", .less = "kernel/pty/reserve",
+		.setting = "sysctl -w kernel.pty.max="},
+	/* Commands may enlarge their pipes, which are cloisterd's. In system mode others that they
+	 * make are their id's. */
+	{"pipe_pages", LIMIT_PIPE_PAGES, .file = "fs/pipe-user-pages-hard", .zero_is_none = true,
+		.of_own_id = true, .setting = "sysctl -w fs.pipe-user-pages-hard="},
+};
+
+static uint64_t found[ARRAY_SIZE(budgets)], kept[ARRAY_SIZE(budgets)];
+static uint64_t workspaces;
+static bool user_mode;
+static char remedy[768];
+
+/* A kernel without the file does not count that. */
+static uint64_t read_number(const char *name, uint64_t fallback)
+{
+	char path[64];
+	FILE *file;
+	uint64_t number;
+
+	snprintf(path, sizeof(path), "/proc/sys/%s", name);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%" SCNu64, &number) != 1)
+		number = fallback;
+	if (file)
+		fclose(file);
+	return number;
+}
+
+static uint64_t read_limit(int resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_max == RLIM_INFINITY)
+		return SHARED_BUDGET_UNLIMITED;
+	return limit.rlim_max;
+}
+
+static uint64_t count_workspaces(const struct config *config)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		count += config->tenants[i]->limits.workspaces;
+	return count < LIMIT_WORKSPACES ? count : LIMIT_WORKSPACES;
+}
+
+static uint64_t of_each(size_t i)
+{
+	return budgets[i].of_own_id && user_mode ? SHARED_BUDGET_UNLIMITED : budgets[i].of_each;
+}
+
+static uint64_t enough_for(size_t i)
+{
+	return found[i] == SHARED_BUDGET_UNLIMITED ? found[i] : found[i] / of_each(i);
+}
+
+/* What would be enough; 0 where only no limit is. */
+static uint64_t wanted(size_t i)
+{
+	return of_each(i) == SHARED_BUDGET_UNLIMITED ? 0 : workspaces * of_each(i) + kept[i];
+}
+
+static void write_remedy(void)
+{
+	size_t len = (size_t)snprintf(remedy, sizeof(remedy),
+		"for %" PRIu64 " workspaces, which the tenants may have in use (fewer with a "
+		"smaller workspaces = in the configuration):",
+		workspaces);
+
+	for (size_t i = 0; i < ARRAY_SIZE(budgets) && len < sizeof(remedy); i++)
+		if (enough_for(i) < workspaces)
+			len += (size_t)snprintf(remedy + len, sizeof(remedy) - len,
+				" %s%" PRIu64 "%s", budgets[i].setting, wanted(i),
+				budgets[i].file ? ";" : " in cloisterd's unit;");
+	len = strlen(remedy);
+	if (len > 0 && remedy[len - 1] == ';')
+		remedy[len - 1] = '\0';
+}
+
+void shared_budgets_read(const struct config *config)
+{
+	workspaces = count_workspaces(config);
+	user_mode = config->host.mode == CONFIG_MODE_USER;
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
+		const struct budget *budget = &budgets[i];
+
+		found[i] = budget->file ? read_number(budget->file, SHARED_BUDGET_UNLIMITED)
+					: read_limit(budget->resource);
+		if (budget->zero_is_none && found[i] == 0)
+			found[i] = SHARED_BUDGET_UNLIMITED;
+		kept[i] = budget->less ? read_number(budget->less, 0) : 0;
+		if (found[i] != SHARED_BUDGET_UNLIMITED)
+			found[i] -= kept[i] < found[i] ? kept[i] : found[i];
+	}
+	write_remedy();
+}
+
+bool shared_budgets_suffice(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++)
+		if (enough_for(i) < workspaces)
+			return false;
+	return true;
+}
+
+const char *shared_budgets_remedy(void)
+{
+	return remedy;
+}
+
+void shared_budgets_each(
+	void (*each)(void *context, const struct shared_budget_view *budget), void *context)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
+		struct shared_budget_view view = {
+			budgets[i].name, of_each(i), found[i], enough_for(i)};
+
+		each(context, &view);
+	}
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The configuration is trusted; the directories that are asked for are not. */
+#include "supervisor/config/tenant.h"
+
+#include "common/cleanup.h"
+#include "common/directory_parents.h"
+#include "supervisor/config/command_policy.h"
+#include "supervisor/config/config_keys.h"
+#include "supervisor/config/peer_auth.h"
+#include "supervisor/config/workspace_root.h"
+
+#include <string.h>
+
+void string_list_done(struct string_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->strings[i]);
+	free(list->strings);
+	*list = (struct string_list){0};
+}
+
+void root_list_done(struct root_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		close_fd(&list->roots[i].fd);
+	free(list->roots);
+	*list = (struct root_list){0};
+}
+
+struct tenant *tenant_new(const char *name)
+{
+	struct tenant *tenant = calloc(1, sizeof(*tenant));
+
+	if (!tenant)
+		return NULL;
+	tenant->references = 1;
+	config_keys_defaults(CONFIG_SECTION_TENANT, tenant);
+	tenant->name = strdup(name);
+	tenant->usage = calloc(1, sizeof(*tenant->usage));
+	if (!tenant->name || !tenant->usage) {
+		tenant_release(tenant);
+		return NULL;
+	}
+	tenant->usage->references = 1;
+	return tenant;
+}
+
+struct tenant *tenant_hold(struct tenant *tenant)
+{
+	tenant->references++;
+	return tenant;
+}
+
+static void usage_release(struct tenant_usage *usage)
+{
+	if (!usage || --usage->references > 0)
+		return;
+	loop_share_leave(&usage->share, loop_share_of_nobody());
+	free(usage);
+}
+
+void tenant_release(struct tenant *tenant)
+{
+	if (!tenant || --tenant->references > 0)
+		return;
+	config_keys_release(CONFIG_SECTION_TENANT, tenant);
+	command_policy_free(tenant->policy);
+	usage_release(tenant->usage);
+	free(tenant->name);
+	free(tenant);
+}
+
+void tenant_follow(struct tenant *tenant, const struct tenant *former)
+{
+	usage_release(tenant->usage);
+	tenant->usage = former->usage;
+	tenant->usage->references++;
+}
+
+size_t tenant_waiting(const struct tenant *tenant)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < TURN_KINDS; i++)
+		n += tenant->usage->flows[i].n_waiting;
+	return n;
+}
+
+static bool has_id(const struct id_list *list, uint32_t id)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->ids[i] == id)
+			return true;
+	return false;
+}
+
+bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer)
+{
+	if (has_id(&tenant->users, peer->uid) || has_id(&tenant->groups, peer->gid))
+		return true;
+	for (size_t i = 0; i < peer->n_groups; i++)
+		if (has_id(&tenant->groups, peer->groups[i]))
+			return true;
+	return false;
+}
+
+static bool is_root(const struct tenant *tenant, const struct directory_id *id)
+{
+	for (size_t i = 0; i < tenant->roots.count; i++)
+		if (tenant->roots.roots[i].dev == id->dev && tenant->roots.roots[i].ino == id->ino)
+			return true;
+	return false;
+}
+
+bool tenant_allows_root(const struct tenant *tenant, const struct directory_id *parents, size_t n)
+{
+	for (size_t i = 0; !tenant->any_root && i < n; i++)
+		if (is_root(tenant, &parents[i]))
+			return true;
+	return tenant->any_root;
+}
+
+const struct tenant_root *tenant_root_of(
+	const struct tenant *tenant, const char *path, const char **ret_rest)
+{
+	const struct tenant_root *found = NULL;
+
+	/* All are compared, whichever it is. A root that was renamed has its new name. */
+	for (size_t i = 0; i < tenant->roots.count; i++) {
+		_cleanup_free_ char *root =
+			workspace_root_canonical_path(tenant->roots.roots[i].fd);
+		size_t len = root && strcmp(root, "/") != 0 ? strlen(root) : 0;
+
+		if (!root || strncmp(path, root, len) != 0 ||
+			(path[len] != '/' && path[len] != '\0'))
+			continue;
+		found = &tenant->roots.roots[i];
+		*ret_rest = path + len + strspn(path + len, "/");
+	}
+	return found;
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Paths come from clients. proc_pid_fd(5). */
+#include "supervisor/config/workspace_root.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/workspace/spawner_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where a client may open anything, its paths begin at "/"; otherwise at a root. */
+struct root_look {
+	struct spawner_link *spawner;
+	uint64_t asked;
+	bool any_root;
+	root_looked_up looked;
+	void *context;
+};
+
+const char workspace_root_not_among[] =
+	"The directory is not there, or not among those that this tenant may open";
+
+/* What workspace_root_only() was told. */
+static struct {
+	bool set;
+	dev_t dev;
+	ino_t ino;
+	uid_t uid;
+} only;
+
+void workspace_root_only(dev_t dev, ino_t ino, uid_t uid)
+{
+	only.dev = dev;
+	only.ino = ino;
+	only.uid = uid;
+	only.set = true;
+}
+
+static enum tool_error refuse(enum tool_error error, char **ret_message, const char *sentence)
+{
+	*ret_message = strdup(sentence);
+	return error;
+}
+
+/* Whether @path is @directory or lies in it. */
+static bool is_at_or_below(const char *path, const char *directory)
+{
+	size_t len = strlen(directory);
+
+	if (strcmp(directory, "/") == 0)
+		return true;
+	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+char *workspace_root_canonical_path(int fd)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0 || path[0] != '/')
+		return NULL;
+	path[n] = '\0';
+	return strdup(path);
+}
+
+/* What the kernel shows of itself is no place for files; in a rootfs it is covered. */
+static bool is_kernel_directory(const char *path)
+{
+	return is_at_or_below(path, "/proc") || is_at_or_below(path, "/sys") ||
+	       (is_at_or_below(path, "/dev") && strncmp(path, "/dev/shm/", 9) != 0);
+}
+
+enum tool_error workspace_root_check(const struct workspace_root *root, enum workspace_kind kind,
+	const char *const *own_directories, char **ret_message)
+{
+	if (kind == WORKSPACE_DIRECTORY && is_kernel_directory(root->path))
+		return refuse(
+			TOOL_FORBIDDEN, ret_message, "/proc, /sys and /dev cannot be workspaces");
+	for (; *own_directories; own_directories++)
+		if (is_at_or_below(*own_directories, root->path) ||
+			(kind != WORKSPACE_MANAGED && is_at_or_below(root->path, *own_directories)))
+			return refuse(TOOL_FORBIDDEN, ret_message,
+				"The directory contains or is part of cloister's own state or "
+				"sockets");
+	return TOOL_OK;
+}
+
+static bool is_the_only(const struct directory_known *known)
+{
+	return !only.set ||
+	       (known->id.dev == only.dev && known->id.ino == only.ino && known->uid == only.uid);
+}
+
+/* 0; -EXDEV: it is not the only one that may be; or another -errno. */
+static int adopt(int fd, const struct spawner_looked_up *where, struct workspace_root *ret)
+{
+	struct workspace_root root = {.fd = fd, .may_enter = where->may_enter};
+	struct directory_known known;
+	int r = directory_known(fd, &known);
+
+	if (r == 0 && !is_the_only(&known))
+		r = -EXDEV;
+	root.path = workspace_root_canonical_path(fd);
+	root.parents = calloc(where->n_parents + 1, sizeof(*root.parents));
+	if (r == 0 && (!root.path || !root.parents))
+		r = -EIO;
+	if (r < 0) {
+		workspace_root_done(&root);
+		return r;
+	}
+	memcpy(root.parents, where->parents, where->n_parents * sizeof(*root.parents));
+	root.n_parents = where->n_parents;
+	root.dev = known.id.dev;
+	root.ino = known.id.ino;
+	*ret = root;
+	return 0;
+}
+
+/* What is not its own, a tenant with roots is not told of. */
+static enum tool_error why_not(const struct root_look *look, int error, const char **ret_message)
+{
+	*ret_message = NULL;
+	if (error == -ETIMEDOUT) {
+		*ret_message = "The directory's file system does not answer; try again when it "
+			       "does, or open another directory";
+		return TOOL_TIMEOUT;
+	}
+	if (error == -EXDEV && only.set) {
+		*ret_message = "This is not the directory that root named, or its owner has "
+			       "changed since: run cloister again";
+		return TOOL_FORBIDDEN;
+	}
+	if (error == -EBUSY || error == -ENOMEM) {
+		*ret_message = "Too many directories of this tenant are being looked up";
+		return TOOL_BUSY;
+	}
+	if (look->any_root)
+		return tool_error_from_errno(-error);
+	*ret_message = workspace_root_not_among;
+	return TOOL_FORBIDDEN;
+}
+
+static void on_looked_up(void *context, int error, int fd, const struct spawner_looked_up *where)
+{
+	_cleanup_free_ struct root_look *look = context;
+	struct workspace_root root = {.fd = -1};
+	const char *message = NULL;
+	enum tool_error refusal;
+
+	if (error == 0)
+		error = adopt(fd, where, &root);
+	refusal = error < 0 ? why_not(look, error, &message) : TOOL_OK;
+	if (refusal != TOOL_OK && !message)
+		message = tool_error_sentence(refusal);
+	look->looked(look->context, refusal, &root, message);
+}
+
+static int ask(struct root_look *look, const struct tenant *tenant, int from, const char *path)
+{
+	struct spawner_look_up request = {.below = !tenant->any_root, .path = text_from(path)};
+
+	/* That of user mode without a configuration may be longer; it is the only one. */
+	if (strlen(tenant->name) <= LIMIT_CONFIG_NAME_BYTES)
+		request.tenant = text_from(tenant->name);
+	return spawner_link_look_up(
+		look->spawner, &request, from, on_looked_up, look, &look->asked);
+}
+
+/* From where @path is looked up; -1 and the refusal where it is not. */
+static int find_base(const struct tenant *tenant, const char *path, const char **ret_rest)
+{
+	static int everything = -1;
+	const struct tenant_root *root;
+
+	*ret_rest = path;
+	if (!tenant->any_root) {
+		root = tenant_root_of(tenant, path, ret_rest);
+		return root ? root->fd : -1;
+	}
+	if (everything < 0)
+		everything = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return everything;
+}
+
+enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenant *tenant,
+	struct text path, root_looked_up looked, void *context, struct root_look **ret,
+	char **ret_message)
+{
+	_cleanup_free_ char *path_string = strndup(path.data, path.len);
+	_cleanup_free_ struct root_look *look = calloc(1, sizeof(*look));
+	const char *rest;
+	int base, r;
+
+	if (!path_string || path.len == 0 || path.data[0] != '/' || text_has_nul(path))
+		return refuse(TOOL_INVALID_ARGUMENTS, ret_message,
+			"root must be the absolute path of a directory");
+	if (!look)
+		return refuse(TOOL_BUSY, ret_message, "Out of memory");
+	base = find_base(tenant, path_string, &rest);
+	if (base < 0 || strlen(rest) >= LIMIT_PATH_BYTES)
+		return tenant->any_root
+			       ? TOOL_NAME_TOO_LONG
+			       : refuse(TOOL_FORBIDDEN, ret_message, workspace_root_not_among);
+	*look = (struct root_look){.spawner = spawner,
+		.any_root = tenant->any_root,
+		.looked = looked,
+		.context = context};
+	r = ask(look, tenant, base, rest);
+	if (r < 0)
+		return refuse(TOOL_BUSY, ret_message, strerror(-r));
+	*ret = TAKE_PTR(look);
+	return TOOL_OK;
+}
+
+void root_look_forget(struct root_look *look)
+{
+	if (!look)
+		return;
+	spawner_link_forget(look->spawner, look->asked);
+	free(look);
+}
+
+enum tool_error workspace_root_check_entry(
+	const struct workspace_root *root, bool owned, char **ret_message)
+{
+	struct directory_known known;
+	uid_t user;
+
+	if (directory_known(root->fd, &known) < 0)
+		return TOOL_EXECUTION_ERROR;
+	user = owned ? known.uid : geteuid();
+	if (owned ? known.mode & S_IXUSR : root->may_enter)
+		return TOOL_OK;
+	if (asprintf(ret_message,
+		    user == known.uid
+			    ? "The workspace runs as the user %u, who owns the directory and may "
+			      "not enter it; chmod u+rwx it, or open another"
+			    : "The workspace runs as the user %u, who may not enter the directory; "
+			      "ask its owner for permission, or open another",
+		    (unsigned)user) < 0)
+		*ret_message = NULL;
+	return TOOL_PERMISSION_DENIED;
+}
+
+void workspace_root_done(struct workspace_root *root)
+{
+	close_fd(&root->fd);
+	free(TAKE_PTR(root->path));
+	free(TAKE_PTR(root->parents));
+}

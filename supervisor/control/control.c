@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. Who connects to the control socket is an administrator, who may do what the table
+ * says, or an observer, who only looks and may be hostile; nobody else comes as far as here. No
+ * method here reaches into a workspace, and none of the agent socket's exists here.
+ */
+#include "supervisor/control/control.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/config/config.h"
+#include "supervisor/control/control_events.h"
+#include "supervisor/control/control_selftest.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+const char *control_call_name(uint64_t id, char buffer[static CONTROL_ID_BYTES])
+{
+	snprintf(buffer, CONTROL_ID_BYTES, "%016llx", (unsigned long long)id);
+	return buffer;
+}
+
+struct text control_cut(struct text text, size_t max)
+{
+	if (text.len <= max)
+		return text;
+	text.len = max;
+	text.len -= utf8_incomplete_tail(text);
+	return text;
+}
+
+void control_put_call(struct json_text *json, const struct call_view *view, size_t max)
+{
+	struct text cut = control_cut(view->subject, max);
+	char id[CONTROL_ID_BYTES];
+
+	control_put(json, "call", control_call_name(view->id, id));
+	control_put(json, "tenant", view->tenant->name);
+	control_put(json, "workspace", workspace_name(view->workspace));
+	control_put(json, "tool", view->tool);
+	json_text_key(json, view->is_command ? "command" : "subject");
+	json_text_string(json, cut);
+	control_put_bool(json, "cut", cut.len < view->subject.len);
+}
+
+void control_refuse(struct session *session, const struct jsonrpc_request *request,
+	enum tool_error error, const char *message)
+{
+	bool params = error == TOOL_INVALID_ARGUMENTS;
+
+	if (request->notification)
+		return;
+	session_answer_error(session, request->id_text,
+		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, message,
+		params ? NULL : tool_error_name(error));
+}
+
+bool control_is_workspace(const struct control_target *target, const struct workspace *workspace)
+{
+	return target->workspace.data &&
+	       text_equal(target->workspace, text_from(workspace_name(workspace))) &&
+	       (!target->tenant.data ||
+		       text_equal(target->tenant, text_from(workspace_tenant(workspace)->name)));
+}
+
+bool control_is_call(const struct control_target *target, const struct call_view *view)
+{
+	return target->call.data ? view->id == target->id
+				 : control_is_workspace(target, view->workspace);
+}
+
+/* As control_call_name writes it, and in no other way. */
+static bool read_id(struct text name, uint64_t *ret)
+{
+	uint64_t id = 0;
+
+	if (name.len != CONTROL_ID_BYTES - 1)
+		return false;
+	for (size_t i = 0; i < name.len; i++) {
+		const char *digits = "0123456789abcdef";
+		const char *digit = memchr(digits, name.data[i], 16);
+
+		if (!digit)
+			return false;
+		id = id << 4 | (uint64_t)(digit - digits);
+	}
+	*ret = id;
+	return true;
+}
+
+struct search {
+	const struct control_target *target;
+	const struct tenant *tenant; /* of what was found last */
+	bool found, several;
+};
+
+static void match_call(void *context, struct call *call)
+{
+	struct search *search = context;
+	struct call_view view;
+
+	call_look(call, &view);
+	search->found |= control_is_call(search->target, &view);
+}
+
+static void match_workspace(void *context, struct workspace *workspace)
+{
+	struct search *search = context;
+	const struct tenant *tenant = workspace_tenant(workspace);
+
+	if (!control_is_workspace(search->target, workspace))
+		return;
+	search->several |= search->found && strcmp(search->tenant->name, tenant->name) != 0;
+	search->found = true;
+	search->tenant = tenant;
+}
+
+static bool read_target(struct json_object *params, struct control_target *ret)
+{
+	return jsonrpc_string_param(params, "call", &ret->call) &&
+	       jsonrpc_string_param(params, "workspace", &ret->workspace) &&
+	       jsonrpc_string_param(params, "tenant", &ret->tenant) &&
+	       !ret->call.data != !ret->workspace.data && !(ret->call.data && ret->tenant.data);
+}
+
+int control_find(
+	struct session *session, const struct jsonrpc_request *request, struct control_target *ret)
+{
+	struct control_target target = {0};
+	struct search search = {.target = &target};
+
+	if (!read_target(request->params, &target)) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"give either call, or workspace and perhaps tenant; all are strings");
+		return -EINVAL;
+	}
+	if (target.call.data && read_id(target.call, &target.id))
+		calls_each(match_call, &search);
+	else if (!target.call.data)
+		workspaces_look(session->service->workspaces, match_workspace, &search);
+	if (search.several) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"several tenants have a workspace of this name: name the tenant, too");
+		return -ENOTUNIQ;
+	}
+	if (!search.found) {
+		control_refuse(session, request,
+			target.call.data ? TOOL_NOT_FOUND : TOOL_WORKSPACE_NOT_FOUND,
+			target.call.data ? "There is no such call in flight"
+					 : "No workspace of this name is in use");
+		return -ENOENT;
+	}
+	*ret = target;
+	return 0;
+}
+
+static bool knows(const struct config *config, const struct peer_credentials *peer)
+{
+	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE;
+}
+
+/* However many observers there are, an administrator gets in. */
+static bool refuses(struct service *service, const struct peer_credentials *peer,
+	struct admission_refusal *ret_refusal)
+{
+	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN;
+
+	*ret_refusal = (struct admission_refusal){
+		.message = "Too many connections; try again later",
+		.retry_after_ms = LIMIT_RETRY_MIN_MS,
+	};
+	return service->control_connections >=
+	       (acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2);
+}
+
+static int judge(struct session *session)
+{
+	session_take_config(session);
+	session->role = peer_auth_role(session->config, &session->peer);
+	session->admitted = session->role > CONTROL_ROLE_NONE;
+	return 0;
+}
+
+static void leave(struct session *session)
+{
+	control_events_leave(session);
+	control_selftest_leave(session);
+}
+
+static const struct endpoint_method methods[] = {
+	{"status", control_status, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"workspaces", control_workspaces, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"commands", control_commands, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"tenants", control_tenants, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"show", control_show, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_OBSERVER},
+	{"doctor", control_doctor, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"metrics", control_metrics, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"kill", control_kill, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_ADMIN},
+	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"selftest", control_selftest, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"reload", control_reload, {NULL}, .role = CONTROL_ROLE_ADMIN},
+};
+
+const struct endpoint control_endpoint = {
+	.knows = knows,
+	.refuses = refuses,
+	.judge = judge,
+	.leave = leave,
+	.methods = methods,
+	.n_methods = ARRAY_SIZE(methods),
+	.connections = offsetof(struct service, control_connections),
+	.line_bytes = LIMIT_CONTROL_LINE_BYTES,
+};

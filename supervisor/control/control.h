@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of the control socket, for its methods: control_look.c, control_act.c,
+ * control_doctor.c, control_metrics.c and control_events.c. */
+
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call.h"
+#include "supervisor/rpc/session_state.h"
+
+#define CONTROL_ID_BYTES 17 /* of a call, as text */
+
+/** The number of a call as people and files name it: 16 hexadecimal digits. Returns @buffer. */
+const char *control_call_name(uint64_t id, char buffer[static CONTROL_ID_BYTES]);
+
+/** At most @max bytes of @text, without a part of a character at its end. */
+struct text control_cut(struct text text, size_t max);
+
+/** What identifies a call: id, tenant, workspace, tool, and what it is about, cut to @max. */
+void control_put_call(struct json_text *json, const struct call_view *view, size_t max);
+
+/** Errors of the methods; no answer to a notification. */
+void control_refuse(struct session *session, const struct jsonrpc_request *request,
+	enum tool_error error, const char *message);
+
+static inline void control_put(struct json_text *json, const char *key, const char *value)
+{
+	json_text_key(json, key);
+	if (value)
+		json_text_string(json, text_from(value));
+	else
+		json_text_null(json);
+}
+
+static inline void control_put_number(struct json_text *json, const char *key, int64_t value)
+{
+	json_text_key(json, key);
+	json_text_int64(json, value);
+}
+
+static inline void control_put_bool(struct json_text *json, const char *key, bool value)
+{
+	json_text_key(json, key);
+	json_text_bool(json, value);
+}
+
+/* What a workspace or a call is looked for by. */
+struct control_target {
+	struct text call, workspace, tenant;
+	uint64_t id; /* of call */
+};
+
+/**
+ * Reads call, or workspace and tenant, from @request's params, and makes sure that there is exactly
+ * one such. 0; or -EINVAL, -ENOENT or -ENOTUNIQ, and the client has been told.
+ */
+int control_find(
+	struct session *session, const struct jsonrpc_request *request, struct control_target *ret);
+
+bool control_is_workspace(const struct control_target *target, const struct workspace *workspace);
+
+/** Whether a call is what @target names, or in it. */
+bool control_is_call(const struct control_target *target, const struct call_view *view);
+
+void control_status(struct session *session, struct jsonrpc_request *request);
+void control_workspaces(struct session *session, struct jsonrpc_request *request);
+void control_commands(struct session *session, struct jsonrpc_request *request);
+void control_tenants(struct session *session, struct jsonrpc_request *request);
+void control_show(struct session *session, struct jsonrpc_request *request);
+void control_kill(struct session *session, struct jsonrpc_request *request);
+void control_drain(struct session *session, struct jsonrpc_request *request);
+void control_resume(struct session *session, struct jsonrpc_request *request);
+void control_reload(struct session *session, struct jsonrpc_request *request);
+void control_doctor(struct session *session, struct jsonrpc_request *request);
+void control_metrics(struct session *session, struct jsonrpc_request *request);
+void control_events(struct session *session, struct jsonrpc_request *request);
+void control_selftest(struct session *session, struct jsonrpc_request *request);

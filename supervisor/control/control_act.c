@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: kill, drain, resume and reload, for administrators. */
+#include "common/cleanup.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/log.h"
+#include "supervisor/control/control.h"
+#include "supervisor/daemon/config_reload.h"
+
+#include <stdio.h>
+
+struct killing {
+	const struct control_target *target;
+	int64_t told, ending;
+};
+
+static void kill_call(void *context, struct call *call)
+{
+	struct killing *killing = context;
+	struct call_view view;
+
+	call_look(call, &view);
+	if (!control_is_call(killing->target, &view))
+		return;
+	/* Why it ends is what it was told first. */
+	if (strcmp(view.state, "waiting") == 0 || strcmp(view.state, "running") == 0)
+		killing->told++;
+	else
+		killing->ending++;
+	call_tell(call, ENDED_BY_ADMIN);
+}
+
+/* Valid until it is called again. */
+static struct log_field uid_field(const struct session *session)
+{
+	static char uid[16];
+
+	snprintf(uid, sizeof(uid), "%u", (unsigned)session->peer.uid);
+	return (struct log_field){"CLOISTER_UID", text_from(uid)};
+}
+
+void control_kill(struct session *session, struct jsonrpc_request *request)
+{
+	struct control_target target;
+	struct killing killing = {.target = &target};
+	struct json_text json;
+
+	if (control_find(session, request, &target) < 0)
+		return;
+	calls_each(kill_call, &killing);
+	audit_act(session->service->audit, session, "kill",
+		target.call.data ? target.call : target.workspace, "done");
+	log_about(LOG_INFO,
+		LOG_FIELDS(uid_field(session), {"CLOISTER_TENANT", target.tenant},
+			{"CLOISTER_WORKSPACE", target.workspace}, {"CLOISTER_CALL", target.call}),
+		"uid %u ended %lld calls", (unsigned)session->peer.uid, (long long)killing.told);
+	if (request->notification)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	control_put_number(&json, "told", killing.told);
+	control_put_number(&json, "already_ending", killing.ending);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+static void count_call(void *context, struct call *call)
+{
+	(void)call;
+	++*(int64_t *)context;
+}
+
+static void set_draining(
+	struct session *session, const struct jsonrpc_request *request, bool draining)
+{
+	struct json_text json;
+	int64_t calls = 0;
+
+	if (session->service->draining != draining)
+		log_about(LOG_INFO, LOG_FIELDS(uid_field(session)), "uid %u: %s",
+			(unsigned)session->peer.uid,
+			draining ? "no new calls are taken" : "calls are taken again");
+	session->service->draining = draining;
+	audit_act(session->service->audit, session, draining ? "drain" : "resume",
+		(struct text){NULL, 0}, "done");
+	if (request->notification)
+		return;
+	calls_each(count_call, &calls);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	control_put_bool(&json, "draining", draining);
+	control_put_number(&json, "calls", calls);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void control_drain(struct session *session, struct jsonrpc_request *request)
+{
+	set_draining(session, request, true);
+}
+
+void control_resume(struct session *session, struct jsonrpc_request *request)
+{
+	set_draining(session, request, false);
+}
+
+void control_reload(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_free_ char *first = NULL, *message = NULL;
+	struct service *service = session->service;
+	struct json_text json;
+	int r;
+
+	if (!service->config_reload) {
+		control_refuse(session, request, TOOL_NOT_FOUND,
+			"There is no configuration file: cloisterd was started without --config");
+		return;
+	}
+	r = config_reload_now(service->config_reload, &first);
+	audit_act(service->audit, session, "reload", (struct text){NULL, 0},
+		r < 0 ? tool_error_name(TOOL_EXECUTION_ERROR) : "done");
+	if (r < 0) {
+		if (asprintf(&message,
+			    "The configuration was not reloaded and the old one stays: "
+			    "%s; the log has all that is wrong",
+			    first ? first : "it cannot be read") < 0)
+			message = NULL;
+		control_refuse(session, request, TOOL_EXECUTION_ERROR,
+			message ? message : tool_error_sentence(TOOL_EXECUTION_ERROR));
+		return;
+	}
+	if (request->notification)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	control_put_number(&json, "tenants", (int64_t)service->config->n_tenants);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. Nobody waits for an observer: to one that does not read, events are not sent but
+ * counted, and it is told how many it missed.
+ */
+#include "supervisor/control/control_events.h"
+
+#include "common/limits.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/control/control.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct control_watcher {
+	LIST_ENTRY(control_watcher) entry;
+	struct session *session;
+	int64_t missed;
+};
+
+static LIST_HEAD(, control_watcher) watchers = LIST_HEAD_INITIALIZER(watchers);
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void begin(struct session *session, struct json_text *json, const char *event)
+{
+	*json = json_text(session->connection.output);
+	jsonrpc_notification_begin(json, "event");
+	json_text_object_begin(json);
+	control_put(json, "event", event);
+	control_put_number(json, "time_ms", now_ms());
+}
+
+static void end(struct session *session, struct json_text *json)
+{
+	json_text_object_end(json);
+	session_answer_end(session, json);
+}
+
+/* A reload may have taken its role from it, and it has asked for nothing since. */
+static bool may_hear(const struct control_watcher *watcher)
+{
+	const struct session *session = watcher->session;
+
+	return peer_auth_role(session->service->config, &session->peer) > CONTROL_ROLE_NONE;
+}
+
+/* Whether it gets the next event; then it is told first what it missed before. */
+static bool hears(struct control_watcher *watcher)
+{
+	struct session *session = watcher->session;
+	struct json_text json;
+
+	if (session->paused) {
+		watcher->missed++;
+		return false;
+	}
+	if (watcher->missed > 0) {
+		begin(session, &json, "missed");
+		control_put_number(&json, "count", watcher->missed);
+		watcher->missed = 0;
+		end(session, &json);
+	}
+	return true;
+}
+
+static void tell(struct control_watcher *watcher, const struct call_view *view,
+	const struct observation *observation)
+{
+	struct session *session = watcher->session;
+	struct json_text json;
+
+	if (!hears(watcher))
+		return;
+	begin(session, &json, observation ? "call_end" : "call_begin");
+	control_put_call(&json, view, LIMIT_CONTROL_TEXT_BYTES);
+	if (observation) {
+		control_put_bool(&json, "success", observation->error == TOOL_OK);
+		control_put(&json, "code",
+			observation->error == TOOL_OK ? NULL : tool_error_name(observation->error));
+		control_put(&json, "ended_by",
+			observation->io ? ended_by_name(observation->ended_by) : NULL);
+		control_put_number(&json, "wall_us", (int64_t)observation->wall_us);
+	} else {
+		control_put_number(&json, "deadline_ms", view->deadline_ms);
+	}
+	end(session, &json);
+}
+
+static void tell_all(const struct call *call, const struct observation *observation)
+{
+	struct control_watcher *watcher;
+	struct call_view view;
+
+	if (LIST_EMPTY(&watchers))
+		return;
+	call_look(call, &view);
+	LIST_FOREACH (watcher, &watchers, entry)
+		if (may_hear(watcher))
+			tell(watcher, &view, observation);
+}
+
+void control_events_tell(
+	const char *event, void (*put)(void *context, struct json_text *json), void *context)
+{
+	struct control_watcher *watcher;
+	struct json_text json;
+
+	LIST_FOREACH (watcher, &watchers, entry)
+		if (may_hear(watcher) && hears(watcher)) {
+			begin(watcher->session, &json, event);
+			put(context, &json);
+			end(watcher->session, &json);
+		}
+}
+
+void control_events_begun(const struct call *call)
+{
+	tell_all(call, NULL);
+}
+
+void control_events_ended(const struct call *call, const struct observation *observation)
+{
+	tell_all(call, observation);
+}
+
+void control_events_leave(struct session *session)
+{
+	if (!session->watcher)
+		return;
+	LIST_REMOVE(session->watcher, entry);
+	free(session->watcher);
+	session->watcher = NULL;
+}
+
+void control_events(struct session *session, struct jsonrpc_request *request)
+{
+	struct control_watcher *watcher = session->watcher;
+	struct json_text json;
+
+	if (!watcher) {
+		watcher = calloc(1, sizeof(*watcher));
+		if (!watcher) {
+			control_refuse(session, request, TOOL_BUSY, "Out of memory");
+			return;
+		}
+		watcher->session = session;
+		session->watcher = watcher;
+		LIST_INSERT_HEAD(&watchers, watcher, entry);
+	}
+	if (request->notification)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: status, workspaces, commands, tenants and show, for observers and administrators. */
+#include "common/cgroup_file.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/shared_budgets.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/control_selftest.h"
+#include "supervisor/daemon/memory_bound.h"
+#include "supervisor/host/cgroup.h"
+#include "supervisor/host/features.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/workspace/spare_cells.h"
+
+#include <event2/buffer.h>
+#include <stdio.h>
+
+/* What is looked through: each of the callbacks below writes or counts with one. */
+struct look {
+	struct json_text json;
+	const struct control_target *target; /* NULL: all */
+	int64_t calls, waiting, commands;
+	int64_t workspaces[CELL_STATE_NAMES];
+};
+
+/* False: nobody waits for an answer. */
+static bool begin(struct session *session, const struct jsonrpc_request *request, struct look *look)
+{
+	if (request->notification)
+		return false;
+	session_answer_begin(session, &look->json, request->id_text);
+	json_text_object_begin(&look->json);
+	return true;
+}
+
+static void end(struct session *session, struct look *look)
+{
+	json_text_object_end(&look->json);
+	session_answer_end(session, &look->json);
+}
+
+static void count_call(void *context, struct call *call)
+{
+	struct look *look = context;
+	struct call_view view;
+
+	call_look(call, &view);
+	look->calls++;
+	if (strcmp(view.state, "waiting") == 0)
+		look->waiting++;
+	else if (view.is_command)
+		look->commands++;
+}
+
+static void count_workspace(void *context, struct workspace *workspace)
+{
+	struct look *look = context;
+	struct workspace_view view;
+
+	workspace_look(workspace, &view);
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		look->workspaces[i] += view.state == cell_state_names[i];
+}
+
+/* One line of what is enforced: by what, or by nothing; and where that is less than it might be,
+ * why. */
+static void put_keeper(struct json_text *json, const char *what, const char *by, const char *why)
+{
+	json_text_object_begin(json);
+	control_put(json, "what", what);
+	control_put_bool(json, "enforced", strcmp(by, "none") != 0);
+	control_put(json, "by", by);
+	control_put(json, "why", why);
+	json_text_object_end(json);
+}
+
+static void put_limit(struct json_text *json, const struct cgroup *cgroup, const char *what,
+	const char *by, const char *controller)
+{
+	char why[256];
+
+	if (strcmp(by, "cgroup") == 0) {
+		put_keeper(json, what, by, NULL);
+		return;
+	}
+	if (cgroup->missing)
+		snprintf(why, sizeof(why), "%s", cgroup->missing);
+	else
+		snprintf(why, sizeof(why), "the delegated cgroup has no %s", controller);
+	put_keeper(json, what, by, why);
+}
+
+/* Of files and worker beside their namespaces; the former's for what writes alone. */
+static void put_landlock(struct json_text *json)
+{
+	if (feature_is_present("landlock"))
+		put_keeper(json, "landlock", "Landlock", NULL);
+	else
+		put_keeper(json, "landlock", "none",
+			"the kernel has no Landlock with renames (Linux 5.19), or it is turned "
+			"off");
+}
+
+static void put_host_ids(struct json_text *json)
+{
+	static const char what[] = "a host id of each workspace's own";
+
+	if (id_range())
+		put_keeper(json, what, "subordinate ids", NULL);
+	else
+		put_keeper(json, what, "none",
+			"user mode: on the host, everything in a workspace is of the user that "
+			"cloisterd runs as");
+}
+
+static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
+{
+	json_text_key(json, "enforcement");
+	json_text_array_begin(json);
+	put_limit(json, cgroup, "memory", cgroup_keeper_of_memory(cgroup), "memory controller");
+	put_limit(json, cgroup, "processes", cgroup_keeper_of_processes(cgroup), "pids controller");
+	put_limit(json, cgroup, "cpu", cgroup_keeper_of_cpu(cgroup), "cpu controller");
+	put_limit(json, cgroup, "io", cgroup_keeper_of_io(cgroup), "io controller with io.weight");
+	put_keeper(json, "files", "mount namespace", NULL);
+	put_keeper(json, "network", "network namespace", NULL);
+	put_keeper(json, "processes of others", "pid namespace", NULL);
+	put_landlock(json);
+	put_keeper(json, "system calls of commands", "seccomp", NULL);
+	put_keeper(json, "system calls of cloisterd", "seccomp", NULL);
+	put_host_ids(json);
+	json_text_array_end(json);
+}
+
+/* null: without a limit. */
+static void put_amount(struct json_text *json, const char *name, uint64_t amount)
+{
+	if (amount != SHARED_BUDGET_UNLIMITED) {
+		control_put_number(json, name, amount < INT64_MAX ? (int64_t)amount : INT64_MAX);
+		return;
+	}
+	json_text_key(json, name);
+	json_text_null(json);
+}
+
+static void put_budget(void *context, const struct shared_budget_view *budget)
+{
+	struct json_text *json = context;
+
+	json_text_object_begin(json);
+	control_put(json, "budget", budget->name);
+	put_amount(json, "of_each", budget->of_each);
+	put_amount(json, "of_all", budget->of_all);
+	put_amount(json, "enough_for", budget->enough_for);
+	json_text_object_end(json);
+}
+
+static void put_budgets(struct json_text *json)
+{
+	json_text_key(json, "shared_budgets");
+	json_text_array_begin(json);
+	shared_budgets_each(put_budget, json);
+	json_text_array_end(json);
+}
+
+static int64_t uptime_ms(const struct service *service)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)(now.tv_sec - service->started.tv_sec) * 1000 +
+	       (now.tv_nsec - service->started.tv_nsec) / 1000000;
+}
+
+static const char *state_of(const struct service *service)
+{
+	if (service->shutting_down)
+		return "shutting down";
+	return service->draining ? "draining" : "serving";
+}
+
+static void put_refused(struct json_text *json, const struct service *service)
+{
+	uint64_t refused = 0;
+
+	for (size_t i = 0; i < ADMISSION_REASONS; i++)
+		refused += service->refused[i];
+	control_put_number(json, "refused", (int64_t)refused);
+	control_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
+}
+
+/* Of all tenants. */
+static int64_t existing(const struct config *config)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		n += (int64_t)config->tenants[i]->usage->existing;
+	return n;
+}
+
+static void put_audit(struct json_text *json, const struct audit *audit)
+{
+	struct audit_state state;
+
+	json_text_key(json, "audit");
+	if (!audit_look(audit, &state)) {
+		json_text_null(json);
+		return;
+	}
+	json_text_object_begin(json);
+	control_put_bool(json, "required", state.required);
+	control_put(json, "error", state.error != 0 ? strerror(state.error) : NULL);
+	control_put_number(json, "lines", (int64_t)state.lines);
+	control_put(json, "hash", state.hash);
+	control_put_number(json, "lost", (int64_t)state.lost);
+	control_put_number(json, "queued_bytes", (int64_t)state.queued_bytes);
+	control_put(json, "refusing", audit_forbids(audit));
+	json_text_object_end(json);
+}
+
+void control_status(struct session *session, struct jsonrpc_request *request)
+{
+	const struct service *service = session->service;
+	const struct cell_counts *counts = workspaces_counts(service->workspaces);
+	struct spare_cells_view spares;
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	calls_each(count_call, &look);
+	workspaces_look(service->workspaces, count_workspace, &look);
+	control_put(&look.json, "version", CLOISTER_VERSION);
+	control_put(&look.json, "state", state_of(service));
+	control_put(&look.json, "role", session->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
+	control_put_number(&look.json, "uptime_ms", uptime_ms(service));
+	control_put_number(&look.json, "tenants", (int64_t)service->config->n_tenants);
+	control_put_number(&look.json, "connections", (int64_t)service->connections);
+	control_put_number(
+		&look.json, "control_connections", (int64_t)service->control_connections);
+	control_put_number(&look.json, "calls", look.calls);
+	control_put_number(&look.json, "calls_waiting", look.waiting);
+	control_put_number(&look.json, "commands_running", look.commands);
+	control_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
+	control_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
+	put_refused(&look.json, service);
+	control_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
+	control_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
+	control_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
+	spare_cells_look(workspaces_spares(service->workspaces), &spares);
+	control_put_number(&look.json, "spare_cells", (int64_t)spares.ready);
+	control_put_number(&look.json, "spare_cells_used", (int64_t)spares.used);
+	json_text_key(&look.json, "workspaces");
+	json_text_object_begin(&look.json);
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		control_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
+	json_text_object_end(&look.json);
+	control_put_number(&look.json, "workspaces_existing", existing(service->config));
+	put_audit(&look.json, service->audit);
+	put_enforcement(&look.json, service->cgroup);
+	put_budgets(&look.json);
+	control_selftest_put(&look.json, service->selftest);
+	end(session, &look);
+}
+
+static void put_workspace(void *context, struct workspace *workspace)
+{
+	struct look *look = context;
+	struct json_text *json = &look->json;
+	struct workspace_view view;
+
+	if (look->target && !control_is_workspace(look->target, workspace))
+		return;
+	workspace_look(workspace, &view);
+	json_text_object_begin(json);
+	control_put(json, "workspace", workspace_name(workspace));
+	control_put(json, "tenant", workspace_tenant(workspace)->name);
+	control_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	control_put(json, "state", view.state);
+	control_put_number(json, "users", (int64_t)view.users);
+	control_put_number(json, "running", (int64_t)view.running);
+	control_put_number(json, "commands", (int64_t)view.commands);
+	control_put_number(json, "waiting", (int64_t)view.waiting);
+	json_text_object_end(json);
+}
+
+static void put_workspaces(struct service *service, struct look *look)
+{
+	json_text_key(&look->json, "workspaces");
+	json_text_array_begin(&look->json);
+	workspaces_look(service->workspaces, put_workspace, look);
+	json_text_array_end(&look->json);
+}
+
+void control_workspaces(struct session *session, struct jsonrpc_request *request)
+{
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	put_workspaces(session->service, &look);
+	end(session, &look);
+}
+
+static void put_call(void *context, struct call *call)
+{
+	struct look *look = context;
+	struct json_text *json = &look->json;
+	struct call_view view;
+
+	call_look(call, &view);
+	if (look->target && !control_is_call(look->target, &view))
+		return;
+	json_text_object_begin(json);
+	control_put_call(
+		json, &view, look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES);
+	control_put(json, "state", view.state);
+	control_put_number(json, "age_ms", view.age_ms);
+	control_put_number(json, "deadline_ms", view.deadline_ms);
+	json_text_object_end(json);
+}
+
+static void put_calls(struct look *look)
+{
+	json_text_key(&look->json, "calls");
+	json_text_array_begin(&look->json);
+	calls_each(put_call, look);
+	json_text_array_end(&look->json);
+}
+
+/* All calls: a file call that waits or hangs is as much of interest as a command. */
+void control_commands(struct session *session, struct jsonrpc_request *request)
+{
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	put_calls(&look);
+	end(session, &look);
+}
+
+static void put_limits(struct json_text *json, const struct tenant_limits *limits)
+{
+	json_text_key(json, "limits");
+	json_text_object_begin(json);
+	control_put_number(json, "connections", (int64_t)limits->connections);
+	control_put_number(json, "calls", (int64_t)limits->calls);
+	control_put_number(json, "workspaces", (int64_t)limits->workspaces);
+	control_put_number(json, "workspaces_existing", (int64_t)limits->workspaces_existing);
+	control_put_number(json, "commands", (int64_t)limits->commands);
+	control_put_number(json, "queue_length", (int64_t)limits->queue_length);
+	control_put_number(json, "queue_time_ms", (int64_t)limits->queue_ms);
+	json_text_object_end(json);
+}
+
+/* What has its turn and what waits for it, of commands and of files processes' jobs. */
+static void put_turns(struct json_text *json, const struct tenant *tenant)
+{
+	const struct queue_flow *flows = tenant->usage->flows;
+
+	control_put_number(json, "weight", (int64_t)tenant->weight);
+	control_put_number(json, "commands", (int64_t)flows[TURN_COMMAND].n_running);
+	control_put_number(json, "file_jobs", (int64_t)flows[TURN_JOB].n_running);
+	control_put_number(json, "waiting", (int64_t)tenant_waiting(tenant));
+}
+
+void control_tenants(struct session *session, struct jsonrpc_request *request)
+{
+	const struct config *config = session->service->config;
+	struct look look = {0};
+
+	if (!begin(session, request, &look))
+		return;
+	json_text_key(&look.json, "tenants");
+	json_text_array_begin(&look.json);
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		const struct tenant *tenant = config->tenants[i];
+
+		json_text_object_begin(&look.json);
+		control_put(&look.json, "tenant", tenant->name);
+		control_put_bool(&look.json, "managed", tenant->managed);
+		control_put_number(&look.json, "connections", (int64_t)tenant->usage->connections);
+		control_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
+		control_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
+		control_put_number(
+			&look.json, "workspaces_existing", (int64_t)tenant->usage->existing);
+		put_turns(&look.json, tenant);
+		put_limits(&look.json, &tenant->limits);
+		json_text_object_end(&look.json);
+	}
+	json_text_array_end(&look.json);
+	end(session, &look);
+}
+
+/* A call, or a workspace with its calls. */
+void control_show(struct session *session, struct jsonrpc_request *request)
+{
+	struct control_target target;
+	struct look look = {.target = &target};
+
+	if (control_find(session, request, &target) < 0 || !begin(session, request, &look))
+		return;
+	if (!target.call.data)
+		put_workspaces(session->service, &look);
+	put_calls(&look);
+	end(session, &look);
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: metrics, for observers and administrators: OpenMetrics 1.0 text. */
+#include "common/cleanup.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/log_writer.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/shared_budgets.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/control_selftest.h"
+#include "supervisor/daemon/memory_bound.h"
+#include "supervisor/workspace/spare_cells.h"
+
+#include <event2/buffer.h>
+
+struct gauges {
+	unsigned long long waiting, running, commands;
+	unsigned long long workspaces[CELL_STATE_NAMES];
+};
+
+static void count_call(void *context, struct call *call)
+{
+	struct gauges *gauges = context;
+	struct call_view view;
+	bool waits;
+
+	call_look(call, &view);
+	waits = strcmp(view.state, "waiting") == 0;
+	gauges->waiting += waits;
+	gauges->running += !waits;
+	gauges->commands += !waits && view.is_command;
+}
+
+static void count_workspace(void *context, struct workspace *workspace)
+{
+	struct gauges *gauges = context;
+	struct workspace_view view;
+
+	workspace_look(workspace, &view);
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		gauges->workspaces[i] += view.state == cell_state_names[i];
+}
+
+static void family(struct evbuffer *out, const char *name, const char *type, const char *help)
+{
+	evbuffer_add_printf(
+		out, "# TYPE cloister_%s %s\n# HELP cloister_%s %s\n", name, type, name, help);
+}
+
+/* A value that is not ours, with its quotation marks. */
+static void put_label(struct evbuffer *out, const char *value)
+{
+	evbuffer_add(out, "\"", 1);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			evbuffer_add(out, "\\", 1);
+		evbuffer_add(out, *value == '\n' ? "\\n" : value, *value == '\n' ? 2 : 1);
+	}
+	evbuffer_add(out, "\"", 1);
+}
+
+static void put_calls(struct evbuffer *out, const struct call_stats *stats)
+{
+	family(out, "calls", "counter", "Tool calls that ended, by tool and code.");
+	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
+		for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
+			if (stats->calls[tool][error] > 0)
+				evbuffer_add_printf(out,
+					"cloister_calls_total{tool=\"%s\",code=\"%s\"} %llu\n",
+					tools[tool].name, tool_error_name((enum tool_error)error),
+					(unsigned long long)stats->calls[tool][error]);
+	family(out, "calls_refused", "counter", "Tool calls that were never begun, by code.");
+	for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
+		if (stats->refused[error] > 0)
+			evbuffer_add_printf(out, "cloister_calls_refused_total{code=\"%s\"} %llu\n",
+				tool_error_name((enum tool_error)error),
+				(unsigned long long)stats->refused[error]);
+	family(out, "commands", "counter", "Commands that ran, by why they ended.");
+	for (size_t cause = 0; cause < ENDED_BY_COUNT; cause++)
+		if (stats->commands[cause] > 0)
+			evbuffer_add_printf(out, "cloister_commands_total{ended_by=\"%s\"} %llu\n",
+				ended_by_name((enum ended_by)cause),
+				(unsigned long long)stats->commands[cause]);
+}
+
+static void put_histogram(struct evbuffer *out, const struct call_stats *stats, size_t tool)
+{
+	const char *name = tools[tool].name;
+	unsigned long long sum = 0;
+
+	for (size_t i = 0; i < CALL_STATS_BOUNDS; i++) {
+		sum += stats->buckets[tool][i];
+		evbuffer_add_printf(out,
+			"cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"%g\"} %llu\n", name,
+			(double)call_stats_bounds_us[i] / 1e6, sum);
+	}
+	sum += stats->buckets[tool][CALL_STATS_BOUNDS];
+	evbuffer_add_printf(out,
+		"cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"+Inf\"} %llu\n", name, sum);
+	evbuffer_add_printf(
+		out, "cloister_call_duration_seconds_count{tool=\"%s\"} %llu\n", name, sum);
+	evbuffer_add_printf(out, "cloister_call_duration_seconds_sum{tool=\"%s\"} %.6f\n", name,
+		(double)stats->sum_us[tool] / 1e6);
+}
+
+static void put_gauges(struct evbuffer *out, const struct service *service)
+{
+	struct gauges gauges = {0};
+
+	calls_each(count_call, &gauges);
+	workspaces_look(service->workspaces, count_workspace, &gauges);
+	family(out, "calls_in_flight", "gauge", "Tool calls that have not ended.");
+	evbuffer_add_printf(
+		out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);
+	evbuffer_add_printf(
+		out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
+	family(out, "commands_running", "gauge", "Commands that run.");
+	evbuffer_add_printf(out, "cloister_commands_running %llu\n", gauges.commands);
+	family(out, "connections", "gauge", "Connections, by socket.");
+	evbuffer_add_printf(
+		out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
+	evbuffer_add_printf(out, "cloister_connections{socket=\"control\"} %zu\n",
+		service->control_connections);
+	family(out, "workspaces", "gauge", "Workspaces in use, by state.");
+	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+		evbuffer_add_printf(out, "cloister_workspaces{state=\"%s\"} %llu\n",
+			cell_state_names[i], gauges.workspaces[i]);
+}
+
+static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
+	const struct spare_cells_view *spares)
+{
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} rows[] = {
+		{"cells_lost", "Open workspaces whose processes died or had to be killed.",
+			counts->lost},
+		{"files_processes_lost",
+			"Files processes that died or had to be killed, and were replaced alone.",
+			counts->files_lost},
+		{"cells_ended_idle", "Cells ended for want of calls.", counts->idle_ended},
+		{"spare_cells_made", "Cells made ahead.", spares->made},
+		{"spare_cells_used", "Cells made ahead that a workspace took.", spares->used},
+		{"spare_cells_lost",
+			"Cells made ahead that died before they were ready for a workspace.",
+			spares->lost},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		family(out, rows[i].name, "counter", rows[i].help);
+		evbuffer_add_printf(out, "cloister_%s_total %llu\n", rows[i].name,
+			(unsigned long long)rows[i].value);
+	}
+	family(out, "spare_cells", "gauge", "Cells made ahead and not used.");
+	evbuffer_add_printf(out, "cloister_spare_cells %zu\n", spares->ready);
+}
+
+/* The numbers at @offset in a flow of each tenant, by kind. */
+static void put_turns(struct evbuffer *out, const struct config *config, const char *name,
+	const char *help, size_t offset)
+{
+	static const char *const kinds[TURN_KINDS] = {
+		[TURN_JOB] = "file_job",
+		[TURN_COMMAND] = "command",
+	};
+
+	family(out, name, "gauge", help);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		for (size_t kind = 0; kind < TURN_KINDS; kind++) {
+			const char *flow = (const char *)&config->tenants[i]->usage->flows[kind];
+
+			evbuffer_add_printf(out, "cloister_%s{tenant=", name);
+			put_label(out, config->tenants[i]->name);
+			evbuffer_add_printf(out, ",kind=\"%s\"} %zu\n", kinds[kind],
+				*(const size_t *)(flow + offset));
+		}
+}
+
+static void put_budget(void *context, const struct shared_budget_view *budget)
+{
+	struct evbuffer *out = context;
+
+	if (budget->enough_for == SHARED_BUDGET_UNLIMITED)
+		evbuffer_add_printf(out, "cloister_shared_budget_enough_for{budget=\"%s\"} +Inf\n",
+			budget->name);
+	else
+		evbuffer_add_printf(out, "cloister_shared_budget_enough_for{budget=\"%s\"} %llu\n",
+			budget->name, (unsigned long long)budget->enough_for);
+}
+
+static void put_budgets(struct evbuffer *out)
+{
+	family(out, "shared_budget_enough_for", "gauge",
+		"Workspaces for whose full shares the host gives cloisterd's user enough.");
+	shared_budgets_each(put_budget, out);
+}
+
+static void put_refused(struct evbuffer *out, const struct service *service)
+{
+	family(out, "refused", "counter", "Calls and connections that were too many, by limit.");
+	for (size_t i = 0; i < ADMISSION_REASONS; i++)
+		evbuffer_add_printf(out, "cloister_refused_total{limit=\"%s\"} %llu\n",
+			admission_reason_name((enum admission_reason)i),
+			(unsigned long long)service->refused[i]);
+}
+
+static void put_tenants(struct evbuffer *out, const struct config *config)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} counts[] = {
+		{"tenant_connections", "Connections of a tenant.",
+			offsetof(struct tenant_usage, connections)},
+		{"tenant_calls", "Tool calls in flight of a tenant.",
+			offsetof(struct tenant_usage, calls)},
+		{"tenant_workspaces", "Workspaces in use of a tenant.",
+			offsetof(struct tenant_usage, workspaces)},
+		{"tenant_workspaces_existing", "Managed workspaces of a tenant, in use or not.",
+			offsetof(struct tenant_usage, existing)},
+		{"tenant_unread_bytes", "Answers of a tenant's that have not been read.",
+			offsetof(struct tenant_usage, unread_bytes)},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		family(out, counts[i].name, "gauge", counts[i].help);
+		for (size_t j = 0; j < config->n_tenants; j++) {
+			const char *usage = (const char *)config->tenants[j]->usage;
+
+			evbuffer_add_printf(out, "cloister_%s{tenant=", counts[i].name);
+			put_label(out, config->tenants[j]->name);
+			evbuffer_add_printf(
+				out, "} %zu\n", *(const size_t *)(usage + counts[i].offset));
+		}
+	}
+}
+
+/* Of each tenant, since cloisterd started. */
+static void put_tenant_totals(struct evbuffer *out, const struct config *config)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+		double unit;
+	} totals[] = {
+		{"tenant_calls_ended", "Tool calls of a tenant that ended.",
+			offsetof(struct tenant_usage, calls_ended), 1},
+		{"tenant_call_seconds", "Time of a tenant's calls, from admission to answer.",
+			offsetof(struct tenant_usage, calls_us), 1e6},
+		{"tenant_command_cpu_seconds", "CPU time of a tenant's commands.",
+			offsetof(struct tenant_usage, command_cpu_us), 1e6},
+		{"tenant_io_read_bytes",
+			"What a tenant's commands read from devices, where measured.",
+			offsetof(struct tenant_usage, io_read_bytes), 1},
+		{"tenant_io_written_bytes", "What they wrote to devices, where measured.",
+			offsetof(struct tenant_usage, io_write_bytes), 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
+		family(out, totals[i].name, "counter", totals[i].help);
+		for (size_t j = 0; j < config->n_tenants; j++) {
+			const char *usage = (const char *)config->tenants[j]->usage;
+			uint64_t value = *(const uint64_t *)(usage + totals[i].offset);
+
+			evbuffer_add_printf(out, "cloister_%s_total{tenant=", totals[i].name);
+			put_label(out, config->tenants[j]->name);
+			if (totals[i].unit == 1)
+				evbuffer_add_printf(out, "} %llu\n", (unsigned long long)value);
+			else
+				evbuffer_add_printf(
+					out, "} %.6f\n", (double)value / totals[i].unit);
+		}
+	}
+}
+
+static void put_audit(struct evbuffer *out, const struct audit *audit)
+{
+	struct audit_state state;
+
+	if (!audit_look(audit, &state))
+		return;
+	family(out, "audit_lines", "counter", "Lines of the audit log's chain.");
+	evbuffer_add_printf(
+		out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
+	family(out, "audit_lines_lost", "counter", "Lines that the audit log had no room for.");
+	evbuffer_add_printf(
+		out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
+	family(out, "audit_queue_bytes", "gauge", "What waits to be written to the audit log.");
+	evbuffer_add_printf(
+		out, "cloister_audit_queue_bytes %llu\n", (unsigned long long)state.queued_bytes);
+	family(out, "audit_writable", "gauge", "Whether the last write to the audit log worked.");
+	evbuffer_add_printf(out, "cloister_audit_writable %d\n", state.error == 0);
+}
+
+void control_metrics(struct session *session, struct jsonrpc_request *request)
+{
+	struct evbuffer *out = request->notification ? NULL : evbuffer_new();
+	const struct service *service = session->service;
+	struct spare_cells_view spares;
+	struct json_text json;
+	struct text text;
+
+	if (!out) {
+		control_refuse(session, request, TOOL_BUSY, "Out of memory");
+		return;
+	}
+	put_calls(out, &service->stats);
+	family(out, "call_duration_seconds", "histogram", "From a call's admission to its answer.");
+	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
+		put_histogram(out, &service->stats, tool);
+	put_gauges(out, service);
+	put_refused(out, service);
+	put_budgets(out);
+	spare_cells_look(workspaces_spares(service->workspaces), &spares);
+	put_cells(out, workspaces_counts(service->workspaces), &spares);
+	put_tenants(out, service->config);
+	put_tenant_totals(out, service->config);
+	put_turns(out, service->config, "tenant_turns_waiting",
+		"Calls of a tenant that wait for their turn.",
+		offsetof(struct queue_flow, n_waiting));
+	put_turns(out, service->config, "tenant_turns_running",
+		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
+	put_audit(out, service->audit);
+	family(out, "memory_bound_bytes", "gauge",
+		"Memory that cloisterd may come to need, as it is configured.");
+	evbuffer_add_printf(out, "cloister_memory_bound_bytes %llu\n",
+		(unsigned long long)memory_bound(service->config));
+	family(out, "unread_bytes", "gauge",
+		"Answers that clients have not read, and what calls have brought of theirs.");
+	evbuffer_add_printf(
+		out, "cloister_unread_bytes %llu\n", (unsigned long long)service->unread.bytes);
+	family(out, "log_lines_lost", "counter",
+		"Lines of cloisterd's log that nobody read in time.");
+	evbuffer_add_printf(
+		out, "cloister_log_lines_lost_total %llu\n", (unsigned long long)log_writer_lost());
+	control_selftest_metrics(out, service->selftest);
+	evbuffer_add_printf(out, "# EOF\n");
+	text.len = evbuffer_get_length(out);
+	text.data = (char *)evbuffer_pullup(out, -1);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "text");
+	json_text_string(&json, text);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	evbuffer_free(out);
+}

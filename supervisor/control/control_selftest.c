@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd: selftest, for administrators, and what status and metrics say of it. */
+#include "supervisor/control/control_selftest.h"
+
+#include "supervisor/audit/audit.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/control_events.h"
+#include "supervisor/selftest/selftest.h"
+
+#include <event2/buffer.h>
+#include <stdlib.h>
+
+/* Who asked for a run that has not ended. */
+struct waiter {
+	LIST_ENTRY(waiter) entry;
+	struct session *session;
+	char *id_text;
+};
+
+static LIST_HEAD(, waiter) waiters = LIST_HEAD_INITIALIZER(waiters);
+
+static void drop(struct waiter *waiter)
+{
+	LIST_REMOVE(waiter, entry);
+	free(waiter->id_text);
+	free(waiter);
+}
+
+static void put_result(void *context, const struct selftest_result *result)
+{
+	const struct selftest_probe *probe = result->probe;
+	struct json_text *json = context;
+
+	json_text_object_begin(json);
+	control_put(json, "row", probe->row);
+	control_put(json, "probe", probe->name);
+	control_put(json, "how", probe->how ? probe->how : "the probe program");
+	control_put(json, "wanted", probe->wanted);
+	control_put(json, "answer", result->answer);
+	control_put(json, "result", result->outcome);
+	json_text_object_end(json);
+}
+
+static void put_counts(struct json_text *json, const struct selftest_summary *summary)
+{
+	control_put_number(json, "passed", (int64_t)summary->passed);
+	control_put_number(json, "failed", (int64_t)summary->failed);
+	control_put_number(json, "skipped", (int64_t)summary->skipped);
+	control_put_number(json, "duration_ms", summary->duration_ms);
+}
+
+static void answer(const struct waiter *waiter, const struct selftest *selftest,
+	const struct selftest_summary *summary)
+{
+	struct json_text json;
+
+	session_answer_begin(waiter->session, &json, waiter->id_text);
+	json_text_object_begin(&json);
+	control_put(&json, "result", selftest_state_name(summary->state));
+	put_counts(&json, summary);
+	json_text_key(&json, "probes");
+	json_text_array_begin(&json);
+	selftest_each(selftest, put_result, &json);
+	json_text_array_end(&json);
+	json_text_object_end(&json);
+	session_answer_end(waiter->session, &json);
+}
+
+static void put_event(void *context, struct json_text *json)
+{
+	const struct selftest_summary *summary = context;
+
+	control_put(json, "result", selftest_state_name(summary->state));
+	put_counts(json, summary);
+}
+
+void control_selftest_ended(const struct selftest *selftest)
+{
+	struct selftest_summary summary;
+
+	selftest_look(selftest, &summary);
+	control_events_tell("selftest", put_event, &summary);
+	while (!LIST_EMPTY(&waiters)) {
+		answer(LIST_FIRST(&waiters), selftest, &summary);
+		drop(LIST_FIRST(&waiters));
+	}
+}
+
+void control_selftest_leave(struct session *session)
+{
+	struct waiter *waiter, *next;
+
+	for (waiter = LIST_FIRST(&waiters); waiter; waiter = next) {
+		next = LIST_NEXT(waiter, entry);
+		if (waiter->session == session)
+			drop(waiter);
+	}
+}
+
+void control_selftest(struct session *session, struct jsonrpc_request *request)
+{
+	struct selftest *selftest = session->service->selftest;
+	struct waiter *waiter = NULL;
+	const char *obstacle;
+
+	if (!selftest) {
+		control_refuse(session, request, TOOL_NOT_FOUND, "This instance has no self-test");
+		return;
+	}
+	obstacle = selftest_obstacle(selftest);
+	if (obstacle) {
+		audit_act(session->service->audit, session, "selftest", (struct text){NULL, 0},
+			tool_error_name(TOOL_BUSY));
+		control_refuse(session, request, TOOL_BUSY, obstacle);
+		return;
+	}
+	if (request->id_text) {
+		waiter = calloc(1, sizeof(*waiter));
+		if (!waiter) {
+			control_refuse(session, request, TOOL_BUSY, "Out of memory");
+			return;
+		}
+		waiter->session = session;
+		waiter->id_text = request->id_text;
+		request->id_text = NULL;
+		LIST_INSERT_HEAD(&waiters, waiter, entry);
+	}
+	audit_act(session->service->audit, session, "selftest", (struct text){NULL, 0}, "done");
+	selftest_run(selftest);
+}
+
+void control_selftest_put(struct json_text *json, const struct selftest *selftest)
+{
+	struct selftest_summary summary;
+
+	if (!selftest)
+		return;
+	selftest_look(selftest, &summary);
+	json_text_key(json, "selftest");
+	json_text_object_begin(json);
+	control_put(json, "result", selftest_state_name(summary.state));
+	control_put_bool(json, "running", summary.running);
+	control_put_bool(json, "required", summary.required);
+	put_counts(json, &summary);
+	control_put_number(json, "ended_ms", summary.ended_ms);
+	json_text_object_end(json);
+}
+
+void control_selftest_metrics(struct evbuffer *out, const struct selftest *selftest)
+{
+	struct selftest_summary summary;
+
+	if (!selftest)
+		return;
+	selftest_look(selftest, &summary);
+	evbuffer_add_printf(out,
+		"# TYPE cloister_selftest_probes gauge\n"
+		"# HELP cloister_selftest_probes Probes of the last self-test, by result.\n"
+		"cloister_selftest_probes{result=\"passed\"} %zu\n"
+		"cloister_selftest_probes{result=\"failed\"} %zu\n"
+		"cloister_selftest_probes{result=\"skipped\"} %zu\n"
+		"# TYPE cloister_selftest_last_run_timestamp_seconds gauge\n"
+		"# HELP cloister_selftest_last_run_timestamp_seconds When it ended; 0: none has.\n"
+		"cloister_selftest_last_run_timestamp_seconds %.3f\n",
+		summary.passed, summary.failed, summary.skipped, (double)summary.ended_ms / 1000);
+}

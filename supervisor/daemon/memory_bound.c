@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/daemon/memory_bound.h"
+
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/config/config.h"
+
+/* Of all that is in use at once, whatever the tenants' own limits add up to. */
+static uint64_t workspaces(const struct config *config)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		sum += config->tenants[i]->limits.workspaces;
+	return sum < LIMIT_WORKSPACES ? sum : LIMIT_WORKSPACES;
+}
+
+uint64_t memory_bound(const struct config *config)
+{
+	const struct config_host *host = &config->host;
+	const struct {
+		uint64_t count, bytes;
+	} parts[] = {
+		/* programs, libraries and configuration; what malloc(3) keeps of what was freed */
+		{1, LIMIT_MEMORY_BASE_BYTES},
+		{1, LIMIT_MEMORY_KEPT_BYTES},
+		/* requests, and the line at hand, which is put in one piece */
+		{1, LIMIT_PENDING_TOTAL_BYTES},
+		{host->connections, LIMIT_PENDING_OWN_BYTES},
+		{1, LIMIT_LINE_BYTES},
+		/* answers, and what calls have brought of theirs: one tenant more is the control
+		 * socket's clients */
+		{1, LIMIT_UNREAD_BYTES},
+		{config->n_tenants + 1, LIMIT_UNREAD_TENANT_BYTES},
+		/* what stands for each */
+		{host->connections + LIMIT_CONTROL_CONNECTIONS, LIMIT_MEMORY_CONNECTION_BYTES},
+		{LIMIT_CONTROL_CONNECTIONS, LIMIT_CONTROL_LINE_BYTES},
+		{LIMIT_STRANGERS, LIMIT_STRANGER_LINE_BYTES},
+		{host->commands, LIMIT_MEMORY_COMMAND_BYTES},
+		{workspaces(config), LIMIT_MEMORY_WORKSPACE_BYTES},
+		{1, LIMIT_LOG_QUEUE_BYTES},
+		{host->audit != AUDIT_OFF, LIMIT_AUDIT_QUEUE_BYTES},
+	};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		sum += parts[i].count * parts[i].bytes;
+	return sum;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. The socket is connected before lock-down, which leaves no connect(2). Nobody waits for
+ * the manager: a datagram that finds its queue full is not sent.
+ */
+#include "supervisor/daemon/notify.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/call/call.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#define STATUS_US 1000000ULL
+
+static int notify_fd = -1;
+static uint64_t watchdog_us; /* 0: nobody watches */
+static struct event *beat;
+static char status[256]; /* as it was told last */
+
+/* A whole number, or 0. */
+static uint64_t number_of(const char *text)
+{
+	char *end;
+	unsigned long long number;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return 0;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	return errno != 0 || *end != '\0' ? 0 : number;
+}
+
+static void read_watchdog(void)
+{
+	const char *pid = getenv("WATCHDOG_PID");
+
+	/* One that is another's is none of ours. */
+	if (!pid || number_of(pid) == (uint64_t)getpid())
+		watchdog_us = number_of(getenv("WATCHDOG_USEC"));
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+}
+
+static int connect_to(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t len = strlen(path);
+	_cleanup_close_ int fd = -1;
+
+	if ((path[0] != '/' && path[0] != '@') || len < 2)
+		return -EAFNOSUPPORT;
+	if (len >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, len);
+	/* unix(7): an abstract name begins with a NUL and has none at its end. */
+	if (path[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+		return -errno;
+	notify_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int notify_open(void)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	int r = path && path[0] != '\0' ? connect_to(path) : 0;
+
+	read_watchdog();
+	unsetenv("NOTIFY_SOCKET");
+	return r;
+}
+
+__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
+{
+	char message[512];
+	va_list arguments;
+	int len;
+
+	if (notify_fd < 0)
+		return;
+	va_start(arguments, format);
+	len = vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	if (len > 0 && (size_t)len < sizeof(message))
+		(void)send(notify_fd, message, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void count(void *context, struct call *call)
+{
+	(void)call;
+	++*(size_t *)context;
+}
+
+static void count_workspace(void *context, struct workspace *workspace)
+{
+	(void)workspace;
+	++*(size_t *)context;
+}
+
+static void tell_status(const struct service *service)
+{
+	size_t calls = 0, workspaces = 0;
+	struct audit_state audit = {0};
+	char text[sizeof(status)], lost[64] = "";
+
+	calls_each(count, &calls);
+	workspaces_look(service->workspaces, count_workspace, &workspaces);
+	(void)audit_look(service->audit, &audit);
+	if (audit.lost > 0 || audit.error != 0)
+		snprintf(lost, sizeof(lost), "; audit log: %llu lines lost%s",
+			(unsigned long long)audit.lost,
+			audit.error != 0 ? ", cannot be written" : "");
+	snprintf(text, sizeof(text), "%s: %zu calls, %zu workspaces, %zu connections%s",
+		service->shutting_down ? "shutting down"
+		: service->draining    ? "draining"
+				       : "serving",
+		calls, workspaces, service->connections, lost);
+	if (strcmp(text, status) == 0)
+		return;
+	memcpy(status, text, sizeof(status));
+	tell("STATUS=%s", status);
+}
+
+/* It comes only while the loop turns, which is what the watchdog wants to know. */
+static void on_beat(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	if (watchdog_us > 0)
+		tell("WATCHDOG=1");
+	tell_status(context);
+}
+
+int notify_start(struct service *service)
+{
+	uint64_t every =
+		watchdog_us > 0 && watchdog_us / 2 < STATUS_US ? watchdog_us / 2 : STATUS_US;
+	struct timeval interval = {
+		.tv_sec = (time_t)(every / 1000000), .tv_usec = (suseconds_t)(every % 1000000)};
+
+	if (notify_fd < 0)
+		return 0;
+	beat = event_new(service->base, -1, EV_PERSIST, on_beat, service);
+	if (!beat || event_add(beat, &interval) < 0)
+		return -ENOMEM;
+	notify_ready();
+	on_beat(-1, 0, service);
+	return 0;
+}
+
+void notify_reloading(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	tell("RELOADING=1\nMONOTONIC_USEC=%llu",
+		(unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+}
+
+void notify_ready(void)
+{
+	tell("READY=1");
+}
+
+void notify_stopping(uint64_t within_ms)
+{
+	tell("STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu\nSTATUS=shutting down",
+		(unsigned long long)within_ms * 1000);
+}
+
+void notify_close(void)
+{
+	if (beat)
+		event_free(beat);
+	beat = NULL;
+	close_fd(&notify_fd);
+}

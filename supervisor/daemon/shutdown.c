@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/daemon/shutdown.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/log.h"
+#include "supervisor/config/config.h"
+#include "supervisor/daemon/notify.h"
+#include "supervisor/rpc/agent_conn.h"
+
+#include <event2/event.h>
+#include <signal.h>
+
+#define CHECK_MS 20
+/* A command has its grace, then its killing must be reported; what is not answered by then is not
+ * answered. */
+#define BOUND_MS   (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS)
+#define SPAWNER_MS 5000 /* and for what comes after: workspaces and the spawner are ended */
+
+struct shutdown {
+	struct service *service;
+	struct event *terminate, *interrupt, *check;
+	bool ending;     /* calls have been told */
+	uint64_t checks; /* since then, or since the drain began */
+	uint64_t drain_ms;
+};
+
+static void end_calls(struct shutdown *shutdown)
+{
+	shutdown->ending = true;
+	shutdown->checks = 0;
+	agent_conns_shut_down();
+}
+
+static void on_check(evutil_socket_t fd, short what, void *context)
+{
+	struct shutdown *shutdown = context;
+	uint64_t bound = shutdown->ending ? BOUND_MS : shutdown->drain_ms;
+	bool over = ++shutdown->checks >= bound / CHECK_MS;
+
+	(void)fd;
+	(void)what;
+	if (agent_conns_calls() == 0 || (over && shutdown->ending))
+		event_base_loopbreak(shutdown->service->base);
+	else if (over)
+		end_calls(shutdown);
+}
+
+static void take_nothing_new(struct shutdown *shutdown, uint64_t drain_ms)
+{
+	static const struct timeval interval = {.tv_usec = CHECK_MS * 1000L};
+
+	shutdown->service->shutting_down = true;
+	shutdown->drain_ms = drain_ms;
+	notify_stopping(drain_ms + BOUND_MS + SPAWNER_MS);
+	event_add(shutdown->check, &interval);
+}
+
+static void on_signal(evutil_socket_t signal_number, short what, void *context)
+{
+	struct shutdown *shutdown = context;
+	uint64_t drain_ms = shutdown->service->config->host.drain_ms;
+
+	(void)what;
+	if (signal_number != SIGTERM || drain_ms == 0 || shutdown->service->shutting_down) {
+		shutdown_begin(shutdown);
+		return;
+	}
+	log_info("shutting down: %zu calls have %llu seconds to end", agent_conns_calls(),
+		(unsigned long long)(drain_ms / 1000));
+	take_nothing_new(shutdown, drain_ms);
+}
+
+struct shutdown *shutdown_new(struct service *service)
+{
+	struct shutdown *shutdown = calloc(1, sizeof(*shutdown));
+
+	if (!shutdown)
+		return NULL;
+	shutdown->service = service;
+	shutdown->terminate = evsignal_new(service->base, SIGTERM, on_signal, shutdown);
+	shutdown->interrupt = evsignal_new(service->base, SIGINT, on_signal, shutdown);
+	shutdown->check = event_new(service->base, -1, EV_PERSIST, on_check, shutdown);
+	if (!shutdown->terminate || !shutdown->interrupt || !shutdown->check ||
+		event_add(shutdown->terminate, NULL) < 0 ||
+		event_add(shutdown->interrupt, NULL) < 0) {
+		shutdown_free(shutdown);
+		return NULL;
+	}
+	return shutdown;
+}
+
+void shutdown_begin(struct shutdown *shutdown)
+{
+	if (shutdown->ending)
+		return;
+	log_info("shutting down");
+	if (!shutdown->service->shutting_down)
+		take_nothing_new(shutdown, 0);
+	end_calls(shutdown);
+}
+
+void shutdown_free(struct shutdown *shutdown)
+{
+	if (!shutdown)
+		return;
+	if (shutdown->terminate)
+		event_free(shutdown->terminate);
+	if (shutdown->interrupt)
+		event_free(shutdown->interrupt);
+	if (shutdown->check)
+		event_free(shutdown->check);
+	free(shutdown);
+}

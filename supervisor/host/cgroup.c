@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Trusts what the kernel says of cgroups, and nothing that a workspace can write. */
+#include "supervisor/host/cgroup.h"
+
+#include "common/cgroup_file.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/mountinfo.h"
+#include "supervisor/base/log.h"
+#include "supervisor/config/tenant.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+#define SUPERVISOR        "supervisor"
+#define LEFT_OVER_WAIT_MS 1000
+
+static bool begins_with(struct text text, struct text start)
+{
+	return text.data && text.len >= start.len && memcmp(text.data, start.data, start.len) == 0;
+}
+
+int cgroup_own_path(struct text proc_cgroup, struct text *ret)
+{
+	const struct text unified = TEXT_LITERAL("0::");
+
+	while (proc_cgroup.len > 0) {
+		struct text line = text_take(&proc_cgroup, '\n');
+
+		if (!begins_with(line, unified))
+			continue;
+		line.data += unified.len;
+		line.len -= unified.len;
+		if (line.len == 0 || line.data[0] != '/')
+			return -EBADMSG;
+		*ret = line;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* What of @own lies below @root, beginning with a slash or empty; data is NULL if it does not. */
+static struct text below(struct text own, const char *root)
+{
+	struct text prefix = text_from(root);
+
+	if (text_equal(prefix, TEXT_LITERAL("/")))
+		prefix.len = 0;
+	if (!begins_with(own, prefix) || (own.len > prefix.len && own.data[prefix.len] != '/'))
+		return (struct text){NULL, 0};
+	return (struct text){own.data + prefix.len, own.len - prefix.len};
+}
+
+int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, size_t size)
+{
+	struct mountinfo_entry mount;
+
+	/* Outside the cgroup namespace: no mount in here shows it. */
+	if (begins_with(own, TEXT_LITERAL("/../")) || text_equal(own, TEXT_LITERAL("/..")))
+		return -ENOENT;
+	while (mountinfo_next(&mountinfo, &mount)) {
+		struct text rest = below(own, mount.root);
+
+		if (!mount.root[0] || !mount.point[0] || !rest.data ||
+			!text_equal(mount.type, TEXT_LITERAL("cgroup2")))
+			continue;
+		return (size_t)snprintf(ret_path, size, "%s%.*s", mount.point, (int)rest.len,
+			       rest.data) < size
+			       ? 0
+			       : -ENAMETOOLONG;
+	}
+	return -ENOENT;
+}
+
+/* The directory of the cgroup that this process is in. 0 or -errno. */
+static int open_own(int *ret_fd)
+{
+	struct text group = {NULL, 0}, mounts = {NULL, 0}, own;
+	char path[PATH_MAX];
+	int fd, r = mountinfo_read("/proc/self/cgroup", &group);
+
+	if (r == 0)
+		r = cgroup_own_path(group, &own);
+	if (r == 0)
+		r = mountinfo_read("/proc/self/mountinfo", &mounts);
+	if (r == 0)
+		r = cgroup_directory(mounts, own, path, sizeof(path));
+	free((char *)group.data);
+	free((char *)mounts.data);
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Ownership is what delegation is: systemd.resource-control(5) gives these to the unit's user. */
+static bool is_ours(int group)
+{
+	static const char *const names[] = {".", "cgroup.procs", "cgroup.subtree_control"};
+	struct stat stat_buf;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (fstatat(group, names[i], &stat_buf, AT_SYMLINK_NOFOLLOW) < 0 ||
+			stat_buf.st_uid != geteuid() || faccessat(group, names[i], W_OK, 0) < 0)
+			return false;
+	return true;
+}
+
+/* Whether @group has no processes of its own but those that are @only; 0: none. */
+static bool holds_only(int group, pid_t only)
+{
+	char buffer[CGROUP_FILE_BYTES], expected[32];
+	struct text text;
+
+	snprintf(expected, sizeof(expected), "%d\n", (int)only);
+	return cgroup_read(group, "cgroup.procs", buffer, &text) == 0 &&
+	       text_equal(text, only ? text_from(expected) : TEXT_LITERAL(""));
+}
+
+static bool is_at(int group, int parent, const char *name)
+{
+	struct stat a, b;
+
+	return fstat(group, &a) == 0 && fstatat(parent, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/*
+ * Started in the supervisor/ of a delegated group (as a service manager does that knows the name,
+ * or whoever starts it again after a crash), that group is the one to use.
+ */
+static int find_root(int *ret_root, const char **ret_missing)
+{
+	_cleanup_close_ int own = -1, parent = -1;
+	int r = open_own(&own);
+
+	if (r < 0) {
+		*ret_missing = "cgroup v2 is not mounted here";
+		return r;
+	}
+	*ret_missing = "the cgroup that cloisterd was started in is not delegated to its user";
+	if (!is_ours(own))
+		return -EPERM;
+	*ret_missing = "the cgroup that cloisterd was started in holds other processes as well";
+	if (!holds_only(own, getpid()))
+		return -EBUSY;
+	parent = openat(own, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent >= 0 && is_at(own, parent, SUPERVISOR) && is_ours(parent) &&
+		holds_only(parent, 0))
+		*ret_root = TAKE_FD(parent);
+	else
+		*ret_root = TAKE_FD(own);
+	return 0;
+}
+
+static int move_to_supervisor(int root)
+{
+	_cleanup_close_ int group = -1;
+
+	if (mkdirat(root, SUPERVISOR, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	group = openat(root, SUPERVISOR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (group < 0)
+		return -errno;
+	return cgroup_write(group, "cgroup.procs", "0");
+}
+
+/* cloisterd's own share, and whether the kernel has what io.weight needs: it shows here. */
+static void weigh_supervisor(struct cgroup *cgroup)
+{
+	_cleanup_close_ int group =
+		openat(cgroup->root, SUPERVISOR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)cgroup_write_number(group, "cpu.weight", LIMIT_SUPERVISOR_WEIGHT);
+	cgroup->io_weight = cgroup_write_number(group, "io.weight", LIMIT_SUPERVISOR_WEIGHT) == 0;
+}
+
+void cgroup_take(struct cgroup *ret)
+{
+	const unsigned wanted = CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU | CGROUP_IO;
+
+	*ret = (struct cgroup){.root = -1};
+	if (find_root(&ret->root, &ret->missing) < 0) {
+		log_info("no cgroups: %s", ret->missing);
+		return;
+	}
+	ret->missing = NULL;
+	if (move_to_supervisor(ret->root) < 0) {
+		ret->missing = "cloisterd could not move into a cgroup of its own";
+		log_info("no cgroups: %s", ret->missing);
+		close_fd(&ret->root);
+		return;
+	}
+	ret->controllers = cgroup_enable_below(ret->root, wanted);
+	weigh_supervisor(ret);
+	log_info("cgroups: memory %s, processes %s, cpu %s, io %s", cgroup_keeper_of_memory(ret),
+		cgroup_keeper_of_processes(ret), cgroup_keeper_of_cpu(ret),
+		cgroup_keeper_of_io(ret));
+}
+
+void cgroup_done(struct cgroup *cgroup)
+{
+	close_fd(&cgroup->root);
+}
+
+const char *cgroup_keeper_of_memory(const struct cgroup *cgroup)
+{
+	return cgroup->controllers & CGROUP_MEMORY ? "cgroup" : "none";
+}
+
+const char *cgroup_keeper_of_processes(const struct cgroup *cgroup)
+{
+	/* RLIMIT_NPROC, of a workspace's commands together. */
+	return cgroup->controllers & CGROUP_PIDS ? "cgroup" : "rlimit";
+}
+
+const char *cgroup_keeper_of_cpu(const struct cgroup *cgroup)
+{
+	return cgroup->controllers & CGROUP_CPU ? "cgroup" : "none";
+}
+
+const char *cgroup_keeper_of_io(const struct cgroup *cgroup)
+{
+	return cgroup->controllers & CGROUP_IO && cgroup->io_weight ? "cgroup" : "none";
+}
+
+static uint64_t machine_memory(void)
+{
+	static uint64_t bytes;
+	struct sysinfo info;
+
+	if (bytes == 0 && sysinfo(&info) == 0)
+		bytes = (uint64_t)info.totalram * info.mem_unit;
+	return bytes > 0 ? bytes : UINT64_MAX;
+}
+
+/* At most @percent of the machine's memory: more would bound nothing. */
+static uint64_t fitted(uint64_t bytes, unsigned percent)
+{
+	uint64_t share = machine_memory() / 100 * percent;
+
+	if (share < LIMIT_MEMORY_MIN_BYTES)
+		share = LIMIT_MEMORY_MIN_BYTES;
+	return share < bytes ? share : bytes;
+}
+
+struct workspace_limits cgroup_workspace_limits(const struct tenant_limits *limits)
+{
+	return (struct workspace_limits){
+		.memory_bytes =
+			fitted(limits->workspace_memory_bytes, LIMIT_WORKSPACE_MEMORY_PERCENT),
+		.processes = (uint32_t)limits->workspace_processes,
+		.cpu_weight = (uint32_t)limits->cpu_weight,
+		.cpu_percent = (uint32_t)limits->cpu_max_percent,
+		.io_weight = (uint32_t)limits->io_weight,
+		.tmp_bytes = limits->tmp_bytes,
+		.file_size_bytes = limits->file_size_bytes,
+	};
+}
+
+struct command_limits cgroup_command_limits(const struct tenant_limits *limits)
+{
+	return (struct command_limits){
+		.memory_bytes = fitted(limits->command_memory_bytes, LIMIT_COMMAND_MEMORY_PERCENT),
+		.processes = (uint32_t)limits->command_processes,
+	};
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd, before lock-down. */
+#include "supervisor/host/features.h"
+
+#include "common/cgroup_file.h"
+#include "common/cleanup.h"
+#include "common/landlock.h"
+#include "supervisor/base/fd_closer.h"
+#include "supervisor/config/shared_budgets.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/host/calls_probe.h"
+#include "supervisor/host/cgroup.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/host/namespaces_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* SO_PASSRIGHTS, socket(7). */
+static bool refuses_descriptors(const struct cgroup *cgroup)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)cgroup;
+	return fd >= 0 && fd_closer_refuse_instead(fd);
+}
+
+static bool has_cgroup(const struct cgroup *cgroup)
+{
+	const unsigned needed = CGROUP_MEMORY | CGROUP_PIDS;
+
+	return (cgroup->controllers & needed) == needed;
+}
+
+static bool has_cpu(const struct cgroup *cgroup)
+{
+	return strcmp(cgroup_keeper_of_cpu(cgroup), "cgroup") == 0;
+}
+
+static bool has_io(const struct cgroup *cgroup)
+{
+	return strcmp(cgroup_keeper_of_io(cgroup), "cgroup") == 0;
+}
+
+/* For everybody, commands too. */
+static bool has_landlock(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return wall_abi() >= WALL_ABI_RENAMES;
+}
+
+/* openat2(2): what it answers for a path that leads out tells that it resolved it. */
+static bool resolves_beneath(const struct cgroup *cgroup)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+	_cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	(void)cgroup;
+	return syscall(SYS_openat2, root, "..", &how, sizeof(how)) < 0 && errno == EXDEV;
+}
+
+static bool has_subordinate_ids(const struct cgroup *cgroup)
+{
+	struct id_range range;
+
+	(void)cgroup;
+	return id_range_find("/etc", &range) == 0;
+}
+
+static bool has_uidmap(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return id_range_can_map() || id_range_has_helpers();
+}
+
+static struct namespaces_probe namespaces;
+
+static bool makes_namespaces(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return namespaces_probe(&namespaces) == 0 && namespaces.error == 0;
+}
+
+static bool mounts_proc(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return namespaces.fresh_proc;
+}
+
+/* Commands have a limit of 1, which keeps away a core_pattern that is a pipe; 0 would not. core(5)
+ */
+static bool may_limit_cores(const struct cgroup *cgroup)
+{
+	struct rlimit limit;
+
+	(void)cgroup;
+	return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1;
+}
+
+/* The nice value of our session's share of the CPUs, or 0; @own where sessions have none. */
+static int session_nice(int own)
+{
+	FILE *enabled = fopen("/proc/sys/kernel/sched_autogroup_enabled", "re");
+	FILE *group = fopen("/proc/self/autogroup", "re");
+	int is_enabled = 0, nice = 0;
+
+	if (!enabled || fscanf(enabled, "%d", &is_enabled) != 1 || !is_enabled)
+		nice = own;
+	else if (!group || fscanf(group, "/autogroup-%*d nice %d", &nice) != 1)
+		nice = 0;
+	if (enabled)
+		fclose(enabled);
+	if (group)
+		fclose(group);
+	return nice;
+}
+
+/* By a share of a cgroup's, or by what startup_come_first() did: where sessions have shares of the
+ * CPUs, a process's own nice value counts among those of its session alone. */
+static bool comes_first(const struct cgroup *cgroup)
+{
+	int own = getpriority(PRIO_PROCESS, 0);
+
+	return has_cpu(cgroup) || (own < 0 && session_nice(own) < 0);
+}
+
+static bool has_calls(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return calls_probe();
+}
+
+static bool has_budgets(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return shared_budgets_suffice();
+}
+
+static const char *remedy_of_namespaces(void)
+{
+	return namespaces_remedy("/proc/sys", namespaces.error);
+}
+
+static const char *remedy_of_proc(void)
+{
+	if (namespaces.error != 0)
+		return "that could not be tried, because there are no namespaces to try it in: see "
+		       "namespaces and system_calls";
+	return "/proc has parts masked here, as containers have: run the container with "
+	       "--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
+	       "(docker) or procMount: Unmasked (Kubernetes), and without "
+	       "ProtectKernelTunables= and the like in cloisterd's unit";
+}
+
+#define DELEGATE "systemd-run --user -p Delegate=yes cloisterd ..., or Delegate=yes in its unit"
+
+static const struct feature {
+	const char *name;
+	bool (*is_there)(const struct cgroup *cgroup);
+	const char *remedy; /* NULL: that_says() does */
+	const char *cost;
+	const char *(*that_says)(void);
+} features[] = {
+	{"cgroups", has_cgroup,
+		"no cgroup with the memory and pids controllers is delegated to cloisterd: start "
+		"it as a service with Delegate=yes, as in: " DELEGATE "; in a container its "
+		"/sys/fs/cgroup must be writable to cloisterd's user, and cloisterd its first "
+		"process (cgroup_writable of containerd 2.1)",
+		"a command's memory is bounded by nothing but the machine's, and its processes "
+		"only together with all others of its workspace",
+		NULL},
+	{"cpu_controller", has_cpu, "delegate the cpu controller to cloisterd's cgroup: " DELEGATE,
+		"one workspace can take all processors from the others", NULL},
+	{"cpu_priority", comes_first,
+		"delegate the cpu controller to cloisterd's cgroup; or start cloisterd as root, "
+		"which it leaves, or with LimitNICE=-20 in its unit, in a session of its own",
+		"where commands keep all processors busy, small calls wait for their turns", NULL},
+	{"io_controller", has_io,
+		"delegate the io controller to cloisterd's cgroup, on a kernel that has "
+		"io.weight: " DELEGATE,
+		"one workspace can slow down the disk for the others", NULL},
+	{"landlock", has_landlock,
+		"run Linux 5.19 or later with landlock among the security modules of its "
+		"command line (lsm=), and do not forbid its system calls",
+		"what a process may open and make is held by its mount namespace alone", NULL},
+	{"openat2", resolves_beneath,
+		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
+		"paths are resolved one component at a time, which is slower", NULL},
+	{"subordinate_ids", has_subordinate_ids,
+		"the user that cloisterd runs as has no range of its own in /etc/subuid and "
+		"/etc/subgid: usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER",
+		"there is no system mode: workspaces have no ids of their own, and are apart by "
+		"their namespaces alone",
+		NULL},
+	{"uidmap", has_uidmap,
+		"neither has cloisterd CAP_SETUID and CAP_SETGID at its start "
+		"(AmbientCapabilities= in its unit) nor are newuidmap and newgidmap installed: "
+		"apt install uidmap",
+		"subordinate ids cannot be mapped, so there is no system mode", NULL},
+	{"system_calls", has_calls, NULL, "no workspace can be opened, if cloisterd starts at all",
+		calls_remedy},
+	{"namespaces", makes_namespaces, NULL,
+		"no workspace can be opened, if cloisterd starts at all", remedy_of_namespaces},
+	{"fresh_proc", mounts_proc, NULL, "no workspace can be opened", remedy_of_proc},
+	{"core_limit", may_limit_cores,
+		"the hard limit on core files is 0: start cloisterd with 1 (LimitCORE=1 in its "
+		"unit, ulimit -H -c 1), which keeps cores away just as well",
+		"where the host's core_pattern is a pipe, a program that runs as root reads what "
+		"crashed commands leave",
+		NULL},
+	{"shared_budgets", has_budgets, NULL,
+		"where many workspaces each take their share of what the kernel counts for "
+		"cloisterd's user, others find none left: shared_budgets in status has the "
+		"numbers",
+		shared_budgets_remedy},
+	{"passrights", refuses_descriptors,
+		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
+		"or later",
+		"descriptors that clients pass are received and closed by a thread of their own",
+		NULL},
+};
+
+static bool present[ARRAY_SIZE(features)];
+static const char *remedies[ARRAY_SIZE(features)]; /* found out while files can be read */
+
+void features_probe(const struct cgroup *cgroup)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		present[i] = features[i].is_there(cgroup);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		remedies[i] = features[i].remedy ? features[i].remedy : features[i].that_says();
+}
+
+static const char *remedy_of(const struct feature *feature)
+{
+	return remedies[feature - features];
+}
+
+void features_each(void (*each)(void *context, const struct feature_report *report), void *context)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		struct feature_report report = {
+			features[i].name, features[i].cost, remedy_of(&features[i]), present[i]};
+
+		each(context, &report);
+	}
+}
+
+static const struct feature *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		if (strcmp(features[i].name, name) == 0)
+			return &features[i];
+	return NULL;
+}
+
+bool feature_is_known(const char *name)
+{
+	return find(name) != NULL;
+}
+
+const char *feature_remedy(const char *name)
+{
+	const struct feature *feature = find(name);
+
+	return feature ? remedy_of(feature) : NULL;
+}
+
+bool feature_is_present(const char *name)
+{
+	const struct feature *feature = find(name);
+
+	return feature && present[feature - features];
+}
+
+const char *feature_names(void)
+{
+	static char names[320];
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(features) && len < sizeof(names); i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "",
+			features[i].name);
+	return names;
+}
+
+int features_check(const struct string_list *required, char **ret_message)
+{
+	for (size_t i = 0; i < required->count; i++) {
+		const struct feature *feature = find(required->strings[i]);
+
+		if (feature && present[feature - features])
+			continue;
+		if (asprintf(ret_message, "the configuration requires %s: %s", required->strings[i],
+			    feature ? remedy_of(feature) : "there is no such feature") < 0)
+			*ret_message = NULL;
+		return -ENOTSUP;
+	}
+	return 0;
+}

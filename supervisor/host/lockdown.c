@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd, once, before it talks to anybody. The list at the end is the order. What the filter
+ * kills on is what no part of cloisterd does: an attacker in it finds no exec, no fork, no ptrace,
+ * no mount, and no socket but Unix ones.
+ */
+#include "supervisor/host/lockdown.h"
+
+#include "common/cleanup.h"
+#include "common/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/capability.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+/* What the loop, its libraries and the C library use. Others are EPERM. */
+static const int allowed[] = {
+	/* descriptors */
+	SCMP_SYS(read),
+	SCMP_SYS(readv),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	SCMP_SYS(close),
+	SCMP_SYS(fcntl),
+	SCMP_SYS(pipe2),
+	SCMP_SYS(dup),
+	SCMP_SYS(lseek),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(statx),
+	SCMP_SYS(getdents64),
+	/* its state directory, and the roots of tenants (O_PATH) */
+	SCMP_SYS(openat),
+	SCMP_SYS(readlink),
+	SCMP_SYS(readlinkat),
+	SCMP_SYS(mkdirat),
+	SCMP_SYS(unlinkat),
+	SCMP_SYS(unlink),
+	SCMP_SYS(umask),
+	/* sockets: socket(2) itself is not among them, what it listens on exists */
+	SCMP_SYS(accept4),
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(recvfrom),
+	SCMP_SYS(sendto),
+	SCMP_SYS(shutdown),
+	SCMP_SYS(getsockopt),
+	SCMP_SYS(setsockopt),
+	SCMP_SYS(getsockname),
+	SCMP_SYS(getpeername),
+	/* the loop */
+	SCMP_SYS(epoll_wait),
+	SCMP_SYS(epoll_pwait),
+	SCMP_SYS(epoll_pwait2),
+	SCMP_SYS(epoll_ctl),
+	SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(gettimeofday),
+	SCMP_SYS(clock_nanosleep),
+	SCMP_SYS(timerfd_settime),
+	SCMP_SYS(eventfd2),
+	/* its children */
+	SCMP_SYS(pidfd_send_signal),
+	SCMP_SYS(wait4),
+	SCMP_SYS(waitid),
+	SCMP_SYS(kill),
+	SCMP_SYS(tgkill),
+	/* memory, signals, threads, ends */
+	SCMP_SYS(brk),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mremap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(futex),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(sigaltstack),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(sched_yield),
+	SCMP_SYS(sched_getaffinity),
+	SCMP_SYS(getpid),
+	SCMP_SYS(gettid),
+	SCMP_SYS(getuid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getgid),
+	SCMP_SYS(getegid),
+	SCMP_SYS(getrandom),
+	SCMP_SYS(set_robust_list),
+	SCMP_SYS(rseq),
+	SCMP_SYS(prlimit64),
+	SCMP_SYS(getrlimit),
+	SCMP_SYS(getrusage),
+	SCMP_SYS(uname),
+	SCMP_SYS(sysinfo),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+};
+
+/* Nobody calls these by accident. */
+static const int killing[] = {
+	SCMP_SYS(execve),
+	SCMP_SYS(execveat),
+	SCMP_SYS(fork),
+	SCMP_SYS(vfork),
+	SCMP_SYS(ptrace),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(chroot),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(mount_setattr),
+	SCMP_SYS(unshare),
+	SCMP_SYS(setns),
+	SCMP_SYS(setuid),
+	SCMP_SYS(setgid),
+	SCMP_SYS(setresuid),
+	SCMP_SYS(setresgid),
+	SCMP_SYS(setgroups),
+	SCMP_SYS(capset),
+	SCMP_SYS(bpf),
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(io_uring_setup),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(userfaultfd),
+	SCMP_SYS(open_by_handle_at),
+	SCMP_SYS(socket),
+	SCMP_SYS(bind),
+	SCMP_SYS(connect),
+	SCMP_SYS(listen),
+};
+
+/* The tests have a build in which nothing may be refused: it kills. */
+#define REFUSE (CLOISTER_FILTER_KILL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(EPERM))
+
+/* What kills in any build: where that is what becomes of all others, it needs no rule, and
+ * libseccomp takes none. */
+#define ADD_KILL(filter, ...) \
+	(CLOISTER_FILTER_KILL ? 0 : seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, __VA_ARGS__))
+
+static void release_filter(scmp_filter_ctx *filter)
+{
+	if (*filter)
+		seccomp_release(*filter);
+}
+
+/* A thread (fd_closer.c) and a socketpair are clone(2) and a Unix socket, and nothing else may be.
+ */
+static int add_conditional_rules(scmp_filter_ctx filter)
+{
+	static const int mapping[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+		SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+
+	if (r == 0)
+		r = ADD_KILL(
+			filter, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+	/* Its flags are in memory, out of the filter's sight; the C library falls back to clone(2).
+	 */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	/* Whether a worker has read what it was told (peer.c). */
+	if (r == 0)
+		r = seccomp_rule_add(
+			filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, SIOCOUTQ));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+			SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+	/* Memory is never executable, neither at once nor later. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mapping); i++) {
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, mapping[i], 1,
+			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+		if (r == 0)
+			r = ADD_KILL(filter, mapping[i], 1,
+				SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+	}
+	/* Turning dumpable, or anything else that was given up, back on is no business of its. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
+			SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
+	return r;
+}
+
+int lockdown_filter(void)
+{
+	_cleanup_(release_filter) scmp_filter_ctx filter = seccomp_init(REFUSE);
+	int r = filter ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allowed); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(killing); i++)
+		r = ADD_KILL(filter, killing[i], 0);
+	if (r == 0)
+		r = add_conditional_rules(filter);
+	if (r == 0)
+		r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	/* Binary search: the list is long and every call of the loop goes through it. */
+	if (r == 0)
+		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	return r == 0 ? seccomp_load(filter) : r;
+}
+
+static int drop_capabilities(void)
+{
+	cap_t none = cap_init();
+	int r = !none || cap_reset_ambient() < 0 || cap_set_proc(none) < 0 ? -errno : 0;
+
+	if (none)
+		cap_free(none);
+	return r;
+}
+
+static int no_new_privs(void)
+{
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static int non_dumpable(void)
+{
+	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+/*
+ * No signal scope: it would keep cloisterd from killing by pidfd what is in workspaces, and its
+ * death from killing the spawner. Opening a directory as O_PATH, which is what it does with a
+ * workspace's root, is nothing that Landlock knows of.
+ */
+int lockdown_wall(const struct lockdown_place *places, size_t n)
+{
+	const struct wall_attr wanted = {
+		.files = WALL_ALL, .net = WALL_NET, .scoped = WALL_SCOPE_SOCKETS};
+	int wall, r = wall_new(wanted, &wall);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (places[i].path)
+			r = wall_allow(wall, wanted, AT_FDCWD, places[i].path, places[i].access);
+	return r < 0 ? r : wall_stand_behind(wall);
+}
+
+int lockdown(const struct lockdown_place *places, size_t n, const char **ret_step)
+{
+	int r;
+
+	*ret_step = "drop all capabilities";
+	r = drop_capabilities();
+	if (r < 0)
+		return r;
+	*ret_step = "gain no new privileges";
+	r = no_new_privs();
+	if (r < 0)
+		return r;
+	*ret_step = "become non-dumpable";
+	r = non_dumpable();
+	if (r < 0)
+		return r;
+	*ret_step = "stand behind Landlock";
+	r = lockdown_wall(places, n);
+	if (r < 0)
+		return r;
+	*ret_step = "install the system call filter";
+	return lockdown_filter();
+}

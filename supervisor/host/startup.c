@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. NSS is used here and never after lock-down: it loads libraries and connects sockets.
+ */
+#include "supervisor/host/startup.h"
+
+#include "common/cleanup.h"
+#include "common/host_root.h"
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <malloc.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What the maps of the spawner are written with; the rest goes with the user's change. */
+static int keep_mapping_capabilities(void)
+{
+	static const cap_value_t keep[] = {CAP_SETUID, CAP_SETGID};
+	cap_t kept = cap_init();
+	int r = !kept || cap_set_flag(kept, CAP_PERMITTED, ARRAY_SIZE(keep), keep, CAP_SET) < 0 ||
+				cap_set_flag(kept, CAP_EFFECTIVE, ARRAY_SIZE(keep), keep, CAP_SET) <
+					0 ||
+				cap_set_proc(kept) < 0
+			? -errno
+			: 0;
+
+	if (kept)
+		cap_free(kept);
+	return r;
+}
+
+static int become(const struct passwd *entry, bool keep_mapping)
+{
+	if (prctl(PR_SET_KEEPCAPS, keep_mapping, 0, 0, 0) < 0 ||
+		initgroups(entry->pw_name, entry->pw_gid) < 0 ||
+		setresgid(entry->pw_gid, entry->pw_gid, entry->pw_gid) < 0 ||
+		setresuid(entry->pw_uid, entry->pw_uid, entry->pw_uid) < 0)
+		return -errno;
+	if (keep_mapping && keep_mapping_capabilities() < 0)
+		return -EPERM;
+	/* What was root's is not for this user. */
+	setenv("HOME", entry->pw_dir, 1);
+	unsetenv("XDG_RUNTIME_DIR");
+	unsetenv("XDG_STATE_HOME");
+	return 0;
+}
+
+int startup_leave_root(const char *user, bool keep_mapping, const char **ret_message)
+{
+	bool host_root = host_root_is_us();
+	const struct passwd *entry;
+
+	/* A container's root is an ordinary user, but the spawner's maps have no place for it in
+	 * system mode. */
+	if (geteuid() != 0 || (!host_root && !user && !keep_mapping))
+		return 0;
+	if (!host_root && !user) {
+		*ret_message = "in system mode cloisterd does not run as root, not even as a "
+			       "container's: name the user to become (user = in the configuration)";
+		return -EPERM;
+	}
+	if (!user) {
+		*ret_message =
+			"cloisterd does not run as root: start it as an ordinary user, or name the "
+			"user to become with --user NAME";
+		return -EPERM;
+	}
+	entry = getpwnam(user);
+	if (!entry || entry->pw_uid == 0) {
+		*ret_message =
+			entry ? "the user to become must not be root" : "there is no such user";
+		return -EINVAL;
+	}
+	*ret_message = "cannot become the user: that takes CAP_SETUID and CAP_SETGID";
+	return become(entry, keep_mapping);
+}
+
+void startup_reset_signals(void)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		(void)signal(number, SIG_DFL); /* some cannot be, and need not */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void startup_close_inherited(unsigned keep)
+{
+	int fd = 0;
+
+	while (fd >= 0 && fd <= STDERR_FILENO)
+		fd = open("/dev/null", O_RDWR);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	close_range(STDERR_FILENO + 1 + keep, ~0U, 0);
+}
+
+void startup_raise_limits(void)
+{
+	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE};
+	struct rlimit limit;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (getrlimit((__rlimit_resource_t)limits[i], &limit) < 0)
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit((__rlimit_resource_t)limits[i], &limit);
+	}
+}
+
+int startup_check_file_limit(const char **ret_message)
+{
+	static char message[192];
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= LIMIT_DESCRIPTORS_MIN)
+		return 0;
+	snprintf(message, sizeof(message),
+		"the limit of open files is %llu, and cloister needs %d at least: raise it with "
+		"ulimit -n, or LimitNOFILE= where a unit starts it",
+		(unsigned long long)limit.rlim_cur, LIMIT_DESCRIPTORS_MIN);
+	*ret_message = message;
+	return -EMFILE;
+}
+
+void startup_come_first(void)
+{
+	/* Without CAP_SYS_ADMIN the kernel takes ten a second, of the whole host. */
+	const struct timespec pause = {.tv_nsec = 100 * 1000000L};
+	int nice = getpriority(PRIO_PROCESS, 0);
+	_cleanup_close_ int fd = -1;
+
+	if (nice > 0)
+		return;
+	if (nice == 0)
+		(void)setpriority(PRIO_PROCESS, 0, LIMIT_SUPERVISOR_NICE);
+	if (getsid(0) == getpid())
+		fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	for (int i = 0; fd >= 0 && i < 5; i++)
+		if (dprintf(fd, "%d", LIMIT_AUTOGROUP_NICE) >= 0 || errno != EAGAIN ||
+			nanosleep(&pause, NULL) < 0)
+			break;
+}
+
+void startup_keep_memory(void)
+{
+	(void)mallopt(M_TRIM_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES);
+	/* Setting one ends the other's adjusting itself: the buffers of answers must stay below. */
+	(void)mallopt(M_MMAP_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES / 8);
+}
+
+char *startup_tenant_name(void)
+{
+	const struct passwd *entry = getpwuid(geteuid());
+	char *name;
+
+	if (entry)
+		return strdup(entry->pw_name);
+	return asprintf(&name, "%u", (unsigned)geteuid()) < 0 ? NULL : name;
+}
+
+/* Makes every directory that @path names before a slash. */
+static int make_parents(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(path, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		*slash = '/';
+	}
+	return 0;
+}
+
+int startup_make_parent(const char *path)
+{
+	_cleanup_free_ char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	return copy[0] == '\0' ? -EINVAL : make_parents(copy);
+}
+
+int startup_make_directory(const char *path, int *ret_fd)
+{
+	int fd, r = startup_make_parent(path);
+
+	if (r < 0)
+		return r;
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* What the process that has the lock wrote; 0: nothing yet. */
+static long read_holder(int fd)
+{
+	char number[16];
+	ssize_t n = pread(fd, number, sizeof(number) - 1, 0);
+
+	number[n > 0 ? n : 0] = '\0';
+	return strtol(number, NULL, 10);
+}
+
+int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+
+	if (asprintf(&path, "%s/lock", directory) < 0)
+		return -ENOMEM;
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		*ret_holder = read_holder(fd);
+		return -EBUSY;
+	}
+	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}

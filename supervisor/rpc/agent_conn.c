@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. The client is hostile: it may send lines of any length, never read, hang up in the
+ * middle, and pass descriptors. A line over the limit is refused and skipped without being kept; a
+ * client that does not read its answers is not read either; descriptors are refused by the kernel
+ * (SO_PASSRIGHTS) or received and closed elsewhere (fd_closer.h). unix(7).
+ */
+#include "supervisor/rpc/agent_conn.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/fd_closer.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/rpc/endpoint.h"
+#include "supervisor/rpc/line_id.h"
+#include "supervisor/rpc/session.h"
+#include "supervisor/schedule/loop_share.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#define LINES_A_TURN     16  /* of a connection, then others have theirs */
+#define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
+
+enum skip {
+	SKIP_NOTHING,
+	SKIP_TOO_LONG,
+	SKIP_NO_ROOM, /* requests in flight take what there is */
+};
+
+struct agent_conn {
+	LIST_ENTRY(agent_conn) entry;
+	struct service *service;
+	struct session *session;
+	size_t line_bytes;
+	size_t *count; /* in the service: the connections of its kind */
+	int fd;
+	bool takes_fds; /* the kernel cannot refuse them: they come and are closed */
+	struct evbuffer *input, *output;
+	size_t scanned;         /* of input: no newline in there */
+	enum skip skip;         /* the line at hand is refused, and not kept */
+	bool told;              /* it has been answered */
+	struct line_id line_id; /* and under this id */
+	bool more;              /* whole lines are left in the input, for the next turn */
+	bool end_of_input;
+	bool ended;     /* by the session: what else came is not acted on */
+	size_t counted; /* of output, as unread */
+	bool full;      /* the client does not read its answers */
+	bool stalled;   /* likewise, or there is no room for more of them */
+	struct unread_waiter room;
+	bool closing;                /* in close_soon */
+	struct loop_turn_task flush; /* of output */
+	struct event *readable, *writable;
+	struct loop_share_task share; /* acts on what came */
+	bool ready;                   /* to be read when its turn comes */
+	struct event *check;          /* after the end of input: is the client still there? */
+	struct event *end; /* frees the connection from the loop, not from inside a callback */
+};
+
+static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
+
+static void free_event(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+static void conn_free(struct agent_conn *conn)
+{
+	struct service *service = conn->service;
+	size_t *count = conn->count;
+
+	LIST_REMOVE(conn, entry);
+	unread_stop_waiting(&conn->room);
+	session_free(conn->session);
+	loop_turn_cancel(&conn->flush);
+	free_event(conn->readable);
+	free_event(conn->writable);
+	loop_share_cancel(&conn->share);
+	free_event(conn->check);
+	free_event(conn->end);
+	line_id_reset(&conn->line_id);
+	if (conn->input)
+		evbuffer_free(conn->input);
+	if (conn->output)
+		evbuffer_free(conn->output);
+	if (conn->takes_fds)
+		fd_closer_close(conn->fd);
+	else
+		close(conn->fd);
+	free(conn);
+	--*count;
+	service->idle(service);
+}
+
+static void on_end(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	conn_free(context);
+}
+
+static void close_soon(struct agent_conn *conn)
+{
+	if (conn->closing)
+		return;
+	conn->closing = true;
+	event_del(conn->readable);
+	event_del(conn->writable);
+	loop_turn_cancel(&conn->flush);
+	loop_share_cancel(&conn->share);
+	event_active(conn->end, EV_TIMEOUT, 0);
+}
+
+/* Whether the client is told no more: it has said all it will, and everything is answered. */
+static void close_if_done(struct agent_conn *conn)
+{
+	if (conn->end_of_input && session_calls(conn->session) == 0 &&
+		evbuffer_get_length(conn->output) == 0 &&
+		(conn->ended || conn->scanned == evbuffer_get_length(conn->input)))
+		close_soon(conn);
+}
+
+/* Whether the next line may be acted on: the client reads its answers, and has not too much in
+ * flight already. */
+static bool may_act(const struct agent_conn *conn)
+{
+	return !conn->closing && !conn->ended &&
+	       unread_may_begin(session_unread(conn->session), LIMIT_UNREAD_LINE_BYTES) &&
+	       session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
+}
+
+static void act_soon(struct agent_conn *conn)
+{
+	loop_share_wait(&conn->share, session_share(conn->session));
+}
+
+/* The connection is read when what came has been acted on: lines of a few bytes come faster than
+ * they are. */
+static void watch(struct agent_conn *conn)
+{
+	if (may_act(conn) && !conn->more && !conn->ready && !conn->end_of_input)
+		event_add(conn->readable, NULL);
+	else
+		event_del(conn->readable);
+}
+
+/* What the client has not read is counted, and the connection goes on or does not. */
+static void judge_output(struct agent_conn *conn)
+{
+	struct unread_account *unread = session_unread(conn->session);
+	size_t pending = evbuffer_get_length(conn->output);
+	bool stalled;
+
+	unread_recount(unread, &conn->counted, pending);
+	/* Half empty before going on: not back and forth for every answer. */
+	if (pending > LIMIT_OUTPUT_PENDING_BYTES)
+		conn->full = true;
+	else if (pending <= LIMIT_OUTPUT_PENDING_BYTES / 2)
+		conn->full = false;
+	unread_set_full(unread, conn->full);
+	stalled = !unread_may_begin(unread, LIMIT_UNREAD_LINE_BYTES);
+	/* Writing tells when it is not full any more, and nobody when others leave room. */
+	if (stalled && !conn->full)
+		unread_wait(&conn->room);
+	if (stalled != conn->stalled)
+		session_pause_output(conn->session, stalled);
+	conn->stalled = stalled;
+}
+
+/* After anything that may_act depends on. */
+static void update(struct agent_conn *conn)
+{
+	if (conn->closing)
+		return;
+	judge_output(conn);
+	watch(conn);
+	/* What is buffered already makes nothing readable. */
+	if (may_act(conn) && evbuffer_get_length(conn->input) > 0)
+		act_soon(conn);
+}
+
+static void flush(void *context)
+{
+	struct agent_conn *conn = context;
+
+	while (evbuffer_get_length(conn->output) > 0)
+		if (evbuffer_write(conn->output, conn->fd) < 0) {
+			if (errno == EAGAIN || errno == EINTR) {
+				event_add(conn->writable, NULL);
+				break;
+			}
+			close_soon(conn);
+			return;
+		}
+	update(conn);
+	close_if_done(conn);
+}
+
+static void on_room(void *context)
+{
+	update(context);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	flush(context);
+}
+
+/* Answers are written at the end of the turn, all that have gathered in one go. */
+static void on_wrote(void *context)
+{
+	struct agent_conn *conn = context;
+
+	if (conn->closing)
+		return;
+	loop_turn_defer(&conn->flush);
+	update(conn);
+}
+
+/* Whether the line at hand, of which @len bytes have come, is too much to keep. */
+static enum skip judge_line(const struct agent_conn *conn, size_t len)
+{
+	const struct session *session = conn->session;
+
+	if (len > conn->line_bytes)
+		return SKIP_TOO_LONG;
+	/* Instead of what has been counted of it. */
+	return len > session_memory_left(session, session_counted_input(session)) ? SKIP_NO_ROOM
+										  : SKIP_NOTHING;
+}
+
+static void tell_skipped(struct agent_conn *conn)
+{
+	if (!conn->told)
+		session_refuse_line(
+			conn->session, conn->skip == SKIP_TOO_LONG, conn->line_id.id_text);
+	conn->told = true;
+}
+
+/* Lets the next @len bytes of the line that is refused go by. It is answered when its id is known,
+ * at its end at the latest. */
+static void skip_part(struct agent_conn *conn, size_t len)
+{
+	while (len > 0) {
+		size_t run = evbuffer_get_contiguous_space(conn->input);
+		struct text part = {NULL, run < len ? run : len};
+
+		part.data = (char *)evbuffer_pullup(conn->input, (ev_ssize_t)part.len);
+		if (!conn->told && line_id_feed(&conn->line_id, part))
+			tell_skipped(conn);
+		evbuffer_drain(conn->input, part.len);
+		len -= part.len;
+	}
+}
+
+static void end_skipped(struct agent_conn *conn)
+{
+	tell_skipped(conn);
+	line_id_reset(&conn->line_id);
+	conn->skip = SKIP_NOTHING;
+	conn->told = false;
+}
+
+/* No newline is in the input. */
+static void keep_part(struct agent_conn *conn)
+{
+	size_t len = evbuffer_get_length(conn->input);
+
+	conn->scanned = len;
+	if (conn->skip == SKIP_NOTHING)
+		conn->skip = judge_line(conn, len);
+	if (conn->skip != SKIP_NOTHING) {
+		skip_part(conn, len);
+		conn->scanned = 0;
+	}
+}
+
+/* One whole line of @len bytes. False: out of memory. */
+static bool act_on_line(struct agent_conn *conn, size_t len)
+{
+	char *line = (char *)evbuffer_pullup(conn->input, (ev_ssize_t)len + 1);
+
+	if (!line)
+		return false;
+	/* What it becomes is counted for itself. */
+	session_count_input(conn->session, evbuffer_get_length(conn->input) - len - 1);
+	/* An empty line is nobody's message. */
+	if (len > 0)
+		session_line(conn->session, (struct text){line, len});
+	return true;
+}
+
+/* Takes the next whole line out of the input. True if there was one, acted on or skipped. */
+static bool take_line(struct agent_conn *conn)
+{
+	struct evbuffer_ptr from, newline;
+	size_t len;
+
+	evbuffer_ptr_set(conn->input, &from, conn->scanned, EVBUFFER_PTR_SET);
+	newline = evbuffer_search(conn->input, "\n", 1, conn->scanned > 0 ? &from : NULL);
+	if (newline.pos < 0) {
+		keep_part(conn);
+		return false;
+	}
+	len = (size_t)newline.pos;
+	conn->scanned = 0;
+	if (conn->skip == SKIP_NOTHING)
+		conn->skip = judge_line(conn, len);
+	if (conn->skip != SKIP_NOTHING) {
+		skip_part(conn, len);
+		end_skipped(conn);
+		len = 0;
+	} else if (!act_on_line(conn, len)) {
+		close_soon(conn);
+		return false;
+	}
+	evbuffer_drain(conn->input, len + 1);
+	return true;
+}
+
+/* Some lines, then others' turn: what is left in the input is resumed. */
+static void act_on_input(struct agent_conn *conn)
+{
+	size_t begin = evbuffer_get_length(conn->input);
+	int lines = 0;
+
+	conn->more = false;
+	while (may_act(conn) && !conn->more && take_line(conn))
+		conn->more = ++lines == LINES_A_TURN ||
+			     begin - evbuffer_get_length(conn->input) >= LIMIT_READ_TURN_BYTES;
+	if (conn->more)
+		act_soon(conn);
+	session_count_input(conn->session, evbuffer_get_length(conn->input));
+	if (may_act(conn))
+		watch(conn);
+	else
+		update(conn);
+}
+
+/* Reads once into the input. As read(2). */
+static ssize_t receive(struct agent_conn *conn)
+{
+	static char buffer[LIMIT_READ_TURN_BYTES];
+	struct iovec iov = {buffer, sizeof(buffer)};
+	ssize_t n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
+				    : read(conn->fd, buffer, sizeof(buffer));
+
+	if (n > 0 && evbuffer_add(conn->input, buffer, (size_t)n) < 0) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return n;
+}
+
+/* The client will send no more. It may still wait for answers, or be gone for good: HUP tells, and
+ * nothing says when. */
+static void end_input(struct agent_conn *conn)
+{
+	static const struct timeval interval = {.tv_usec = HANG_UP_CHECK_MS * 1000L};
+
+	conn->end_of_input = true;
+	if (conn->skip != SKIP_NOTHING)
+		end_skipped(conn);
+	event_del(conn->readable);
+	event_add(conn->check, &interval);
+	event_active(conn->check, EV_TIMEOUT, 0);
+}
+
+/* The session has nothing more to say to this client. */
+static void on_session_end(void *context)
+{
+	struct agent_conn *conn = context;
+
+	conn->ended = true;
+	if (!conn->end_of_input)
+		end_input(conn);
+}
+
+static void on_check(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+	struct pollfd poll_fd = {.fd = conn->fd};
+
+	(void)fd;
+	(void)what;
+	if (poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLHUP | POLLERR)))
+		close_soon(conn);
+	else
+		close_if_done(conn);
+}
+
+static void read_and_act(struct agent_conn *conn)
+{
+	ssize_t n = receive(conn);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		watch(conn);
+		return;
+	}
+	if (n < 0) {
+		close_soon(conn);
+		return;
+	}
+	act_on_input(conn);
+	if (n == 0 && !conn->closing)
+		end_input(conn);
+}
+
+/* The connection's turn. */
+static void act(void *context)
+{
+	struct agent_conn *conn = context;
+	bool ready = conn->ready;
+
+	loop_share_asked(session_share(conn->session));
+	conn->ready = false;
+	if (conn->closing)
+		return;
+	if (ready && may_act(conn) && !conn->end_of_input) {
+		read_and_act(conn);
+		return;
+	}
+	act_on_input(conn);
+	close_if_done(conn);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_conn *conn = context;
+
+	(void)fd;
+	(void)what;
+	conn->ready = true;
+	if (!loop_share_now_or_wait(&conn->share, session_share(conn->session)))
+		event_del(conn->readable);
+	loop_turn_end();
+}
+
+/* Descriptors that a client passes must never be ours to close: closing one can block. */
+static int refuse_fds(struct agent_conn *conn)
+{
+	if (fd_closer_refuse_instead(conn->fd))
+		return 0;
+	conn->takes_fds = true;
+	return fd_closer_start();
+}
+
+int agent_conn_new(struct service *service, const struct endpoint *endpoint, int fd,
+	struct peer_credentials *peer)
+{
+	struct agent_conn *conn = calloc(1, sizeof(*conn));
+	struct session_connection connection = {
+		.wrote = on_wrote, .end = on_session_end, .context = conn};
+	int r;
+
+	if (!conn) {
+		close(fd);
+		peer_credentials_done(peer);
+		return -ENOMEM;
+	}
+	conn->service = service;
+	conn->fd = fd;
+	conn->flush = (struct loop_turn_task){.act = flush, .context = conn};
+	LIST_INSERT_HEAD(&connections, conn, entry);
+	conn->count = (size_t *)((char *)service + endpoint->connections);
+	++*conn->count;
+	conn->line_bytes = endpoint->line_bytes;
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	conn->input = evbuffer_new();
+	conn->output = connection.output = evbuffer_new();
+	conn->session =
+		connection.output ? session_new(service, endpoint, &connection, peer) : NULL;
+	conn->room = (struct unread_waiter){
+		.account = conn->session ? session_unread(conn->session) : NULL,
+		.wanted = LIMIT_UNREAD_LINE_BYTES,
+		.act = on_room,
+		.context = conn};
+	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
+	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
+	conn->share = (struct loop_share_task){.act = act, .context = conn};
+	conn->check = event_new(service->base, -1, EV_PERSIST, on_check, conn);
+	conn->end = event_new(service->base, -1, 0, on_end, conn);
+	peer_credentials_done(peer);
+	r = refuse_fds(conn);
+	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
+			      !conn->check || !conn->end ||
+			      event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
+			      event_add(conn->readable, NULL) < 0))
+		r = -ENOMEM;
+	if (r < 0)
+		conn_free(conn);
+	return r;
+}
+
+size_t agent_conns_of_user(const struct endpoint *endpoint, uid_t uid)
+{
+	const struct agent_conn *conn;
+	size_t n = 0;
+
+	LIST_FOREACH (conn, &connections, entry)
+		n += session_is_of(conn->session, endpoint, uid);
+	return n;
+}
+
+void agent_conns_shut_down(void)
+{
+	struct agent_conn *conn;
+
+	LIST_FOREACH (conn, &connections, entry)
+		session_shut_down(conn->session);
+}
+
+size_t agent_conns_calls(void)
+{
+	struct agent_conn *conn;
+	size_t n = 0;
+
+	LIST_FOREACH (conn, &connections, entry)
+		n += session_calls(conn->session) + (evbuffer_get_length(conn->output) > 0);
+	return n;
+}
+
+void agent_conns_close(void)
+{
+	while (!LIST_EMPTY(&connections))
+		conn_free(LIST_FIRST(&connections));
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. unix(7), accept(2). */
+#include "supervisor/rpc/listener.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/fd_closer.h"
+#include "supervisor/base/log.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/peer_auth.h"
+#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/endpoint.h"
+#include "supervisor/rpc/jsonrpc.h"
+#include "supervisor/rpc/stranger.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define PAUSE_MS       200 /* after descriptors or memory ran out */
+#define ACCEPTS_A_TURN 16
+
+struct listener {
+	struct service *service;
+	const struct endpoint *endpoint;
+	int fd;
+	char *path;
+	bool takes_fds; /* the kernel cannot refuse what clients pass */
+	bool short_of;  /* of descriptors or memory, and it has been said */
+	struct event *readable;
+	struct event *resume;
+};
+
+/* True when @path is a socket that nobody answers on. */
+static bool is_stale(const struct sockaddr_un *address)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat stat_buf;
+
+	if (fd < 0 || lstat(address->sun_path, &stat_buf) < 0 || !S_ISSOCK(stat_buf.st_mode))
+		return false;
+	return connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
+	       errno == ECONNREFUSED;
+}
+
+static int bind_path(int fd, const char *path, mode_t mode)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	mode_t old;
+	int r;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	if (is_stale(&address))
+		unlink(path);
+	old = umask(~mode & 0777);
+	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+	umask(old);
+	return r;
+}
+
+int listener_bind(const char *path, mode_t mode, struct listener **ret)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	int r;
+
+	if (!listener)
+		return -ENOMEM;
+	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	r = listener->fd < 0 ? -errno : bind_path(listener->fd, path, mode);
+	/* Inherited by what is accepted, so that no descriptor can come before agent_conn.c says
+	 * so; older kernels: there. */
+	if (r == 0)
+		listener->takes_fds = !fd_closer_refuse_instead(listener->fd);
+	if (r == 0)
+		listener->path = strdup(path);
+	if (r == 0 && listen(listener->fd, SOMAXCONN) < 0)
+		r = -errno;
+	if (r < 0) {
+		listener_free(listener);
+		return r;
+	}
+	*ret = listener;
+	return 0;
+}
+
+int listener_adopt(int fd, struct listener **ret, char **ret_path)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address) - 1; /* its NUL is not always there */
+	char *path = NULL;
+
+	if (!listener)
+		return -ENOMEM;
+	if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+		address.sun_path[0] == '/') {
+		path = strdup(address.sun_path);
+		if (!path) {
+			free(listener);
+			return -ENOMEM;
+		}
+	}
+	listener->fd = fd;
+	listener->takes_fds = !fd_closer_refuse_instead(fd);
+	*ret = listener;
+	*ret_path = path;
+	return 0;
+}
+
+/* Says why, once, without waiting for anything: the socket is new and its buffer empty. With
+ * @retry_after_ms it is BUSY, otherwise @code. */
+static void refuse(const struct listener *listener, int fd, const char *message, const char *code,
+	int64_t retry_after_ms)
+{
+	struct evbuffer *output = evbuffer_new();
+
+	if (output) {
+		if (retry_after_ms > 0)
+			(void)jsonrpc_busy(
+				output, NULL, JSONRPC_SERVER_ERROR, message, retry_after_ms);
+		else
+			(void)jsonrpc_error(output, NULL, JSONRPC_SERVER_ERROR, message, code);
+		fcntl(fd, F_SETFL, O_NONBLOCK);
+		(void)evbuffer_write(output, fd);
+		evbuffer_free(output);
+	}
+	if (listener->takes_fds)
+		fd_closer_close(fd);
+	else
+		close(fd);
+}
+
+static void admit(const struct listener *listener, int fd)
+{
+	struct service *service = listener->service;
+	struct peer_credentials peer = {0};
+	struct admission_refusal refusal;
+	int r = peer_auth_read(fd, &peer);
+	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
+
+	if (!known)
+		audit_stranger(service->audit, &peer,
+			listener->endpoint == &agent_endpoint ? "agent" : "control");
+	if (!known && (service->strangers >= LIMIT_STRANGERS ||
+			      stranger_new(service, fd, listener->takes_fds) < 0))
+		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN", 0);
+	else if (!known)
+		; /* is told so when it has asked */
+	else if (service->shutting_down)
+		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);
+	else if (listener->endpoint->refuses(service, &peer, &refusal))
+		refuse(listener, fd, refusal.message, NULL, refusal.retry_after_ms);
+	else
+		(void)agent_conn_new(service, listener->endpoint, fd, &peer);
+	peer_credentials_done(&peer);
+}
+
+/* The connections that wait stay in the queue: a pause, not a busy loop. */
+static void pause_accepting(struct listener *listener, const char *why)
+{
+	static const struct timeval pause = {.tv_usec = PAUSE_MS * 1000L};
+
+	if (!listener->short_of)
+		log_warning("accepting connections pauses: %s", why);
+	listener->short_of = true;
+	event_del(listener->readable);
+	event_add(listener->resume, &pause);
+}
+
+/* Descriptors are given from the lowest: one of the last says that connections leave too few for
+ * workspaces and commands. */
+static bool is_one_of_the_last(int fd)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	       (rlim_t)fd + LIMIT_DESCRIPTORS_KEPT >= limit.rlim_cur;
+}
+
+static void on_readable(evutil_socket_t listening, short what, void *context)
+{
+	struct listener *listener = context;
+
+	(void)what;
+	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0 && is_one_of_the_last(fd)) {
+			refuse(listener, fd, "The service is short of descriptors", NULL,
+				admission_shortage(listener->service, NULL));
+			pause_accepting(listener, "few descriptors are left");
+			return;
+		}
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+				errno == ENOBUFS)
+				pause_accepting(listener, strerror(errno));
+			return;
+		}
+		listener->short_of = false;
+		admit(listener, fd);
+	}
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct listener *listener = context;
+
+	(void)fd;
+	(void)what;
+	event_add(listener->readable, NULL);
+}
+
+int listener_start(
+	struct listener *listener, struct service *service, const struct endpoint *endpoint)
+{
+	listener->endpoint = endpoint;
+	listener->service = service;
+	listener->readable =
+		event_new(service->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);
+	listener->resume = event_new(service->base, -1, 0, on_resume, listener);
+	if (!listener->readable || !listener->resume ||
+		event_priority_set(listener->readable, LOOP_PRIORITY_BULK) < 0 ||
+		event_add(listener->readable, NULL) < 0)
+		return -ENOMEM;
+	return listener->takes_fds ? fd_closer_start() : 0;
+}
+
+void listener_free(struct listener *listener)
+{
+	if (!listener)
+		return;
+	if (listener->readable)
+		event_free(listener->readable);
+	if (listener->resume)
+		event_free(listener->resume);
+	close_fd(&listener->fd);
+	if (listener->path)
+		unlink(listener->path);
+	free(listener->path);
+	free(listener);
+}

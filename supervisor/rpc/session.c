@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. A client is authenticated and hostile: what it may do is its own workspaces, as much
+ * as the limits say. */
+#include "supervisor/rpc/session.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/mcp_progress.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/line_id.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/stranger.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+#include <stdio.h>
+
+void session_count_input(struct session *session, size_t bytes)
+{
+	service_account(session->service, session->counted ? session->counted->usage : NULL,
+		(int64_t)bytes - (int64_t)session->input_bytes);
+	session->input_bytes = bytes;
+}
+
+size_t session_counted_input(const struct session *session)
+{
+	return session->input_bytes;
+}
+
+/* The connection counts for the first tenant. */
+static void count_for(struct session *session, struct tenant *tenant)
+{
+	const size_t input = session->input_bytes;
+
+	session_count_input(session, 0);
+	if (tenant)
+		tenant_hold(tenant)->usage->connections++;
+	if (session->counted)
+		session->counted->usage->connections--;
+	unread_move(&session->unread, tenant ? tenant->usage : NULL);
+	tenant_release(session->counted);
+	session->counted = tenant;
+	session_count_input(session, input);
+}
+
+void session_take_config(struct session *session)
+{
+	struct config *old = session->config;
+
+	config_hold(session->service->config);
+	session->config = session->service->config;
+	config_release(old);
+}
+
+/* Which tenants the client may act for, as the service is configured now. 0 or -ENOMEM. */
+static int find_tenants(struct session *session)
+{
+	struct config *config = session->service->config;
+	struct tenant **tenants = calloc(config->n_tenants + 1, sizeof(struct tenant *));
+	size_t n = 0;
+
+	if (!tenants)
+		return -ENOMEM;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (tenant_admits(config->tenants[i], &session->peer))
+			tenants[n++] = config->tenants[i];
+	free(session->tenants);
+	session->tenants = tenants;
+	session->n_tenants = n;
+	session_take_config(session);
+	session->admitted = n > 0;
+	count_for(session, n > 0 ? tenants[0] : NULL);
+	return 0;
+}
+
+bool session_may_use(const struct session *session, const struct workspace *workspace)
+{
+	const struct tenant *tenant = workspace_tenant(workspace);
+
+	for (size_t i = 0; i < session->n_tenants; i++)
+		if (strcmp(session->tenants[i]->name, tenant->name) == 0)
+			return workspace_is_allowed(workspace);
+	return false;
+}
+
+/* Also after a reload: what the client may no longer have open is closed for it; calls in flight
+ * go on. */
+static int judge(struct session *session)
+{
+	struct session_workspace *opened, *next;
+	int r = find_tenants(session);
+
+	if (r < 0)
+		return r;
+	for (opened = LIST_FIRST(&session->workspaces); opened; opened = next) {
+		next = LIST_NEXT(opened, entry);
+		if (!session_may_use(session, opened->workspace))
+			session_drop_workspace(session, opened->workspace);
+	}
+	return 0;
+}
+
+struct tenant *session_tenant(const struct session *session, struct text name)
+{
+	struct text wanted = name;
+
+	if (!name.data && session->default_workspace)
+		wanted = text_from(workspace_tenant(session->default_workspace)->name);
+	for (size_t i = 0; i < session->n_tenants; i++)
+		if (!wanted.data || text_equal(wanted, text_from(session->tenants[i]->name)))
+			return session->tenants[i];
+	return NULL;
+}
+
+struct session *session_new(struct service *service, const struct endpoint *endpoint,
+	const struct session_connection *connection, struct peer_credentials *peer)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session) {
+		peer_credentials_done(peer);
+		return NULL;
+	}
+	session->peer = *peer;
+	*peer = (struct peer_credentials){0};
+	session->service = service;
+	session->endpoint = endpoint;
+	clock_gettime(CLOCK_MONOTONIC, &session->began);
+	session->connection = *connection;
+	unread_open(&session->unread, &service->unread);
+	LIST_INIT(&session->workspaces);
+	LIST_INIT(&session->calls);
+	LIST_INIT(&session->pending);
+	if (endpoint->judge(session) < 0) {
+		session_free(session);
+		return NULL;
+	}
+	return session;
+}
+
+void session_add_call(struct session *session, struct session_call *call, size_t bytes)
+{
+	LIST_INSERT_HEAD(&session->calls, call, entry);
+	session->n_calls++;
+	call->bytes = bytes;
+	session->bytes += call->bytes;
+}
+
+void session_free_call(struct session_call *call)
+{
+	struct session *session = call->session;
+
+	LIST_REMOVE(call, entry);
+	session->n_calls--;
+	session->bytes -= call->bytes;
+	free(call->id_text);
+	session_reply_done(&call->reply);
+	free(call);
+}
+
+static void count_time(const struct session *session)
+{
+	struct timespec now;
+
+	if (!session->counted)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	admission_connection_ended(
+		session->counted, (uint64_t)((now.tv_sec - session->began.tv_sec) * 1000000 +
+					     (now.tv_nsec - session->began.tv_nsec) / 1000));
+}
+
+void session_free(struct session *session)
+{
+	struct session_pending *pending;
+
+	if (!session)
+		return;
+	while (!LIST_EMPTY(&session->calls)) {
+		struct session_call *session_call = LIST_FIRST(&session->calls);
+		struct call *call = session_call->call;
+
+		session_free_call(session_call);
+		call_disown(call);
+		call_tell(call, ENDED_BY_CANCEL);
+	}
+	while ((pending = LIST_FIRST(&session->pending)))
+		session_pending_leave(pending);
+	while (!LIST_EMPTY(&session->workspaces))
+		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
+	session_count_input(session, 0);
+	if (session->endpoint->leave)
+		session->endpoint->leave(session);
+	count_time(session);
+	unread_close(&session->unread);
+	count_for(session, NULL);
+	free(session->tenants);
+	config_release(session->config);
+	peer_credentials_done(&session->peer);
+	free(session);
+}
+
+void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text)
+{
+	*ret_json = json_text(session->connection.output);
+	jsonrpc_result_begin(ret_json, id_text);
+}
+
+void session_answer_end(struct session *session, struct json_text *json)
+{
+	/* Out of memory leaves half a message: the connection is ended by what it finds in the
+	 * buffer. */
+	(void)jsonrpc_end(json);
+	session->connection.wrote(session->connection.context);
+}
+
+void session_reply_done(struct session_reply *reply)
+{
+	free(reply->tool_call_id);
+	mcp_progress_free(reply->progress);
+	*reply = (struct session_reply){0};
+}
+
+/* By what the connection or the request at hand says of itself, and by nothing that came before. */
+static bool speaks_mcp(const struct session *session)
+{
+	return session->endpoint == &mcp_endpoint || session->request_is_mcp;
+}
+
+/* MCP has no answers to nobody, */
+static const char *answer_id(const struct session *session, const char *id_text)
+{
+	return speaks_mcp(session) && !id_text ? jsonrpc_no_id : id_text;
+}
+
+/* and 2026-07-28 takes back the codes that JSON-RPC leaves to servers. */
+static enum jsonrpc_code answer_code(const struct session *session, enum jsonrpc_code code)
+{
+	return speaks_mcp(session) && code == JSONRPC_SERVER_ERROR ? JSONRPC_INTERNAL_ERROR : code;
+}
+
+void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
+	const char *message, const char *data_code)
+{
+	(void)jsonrpc_error(session->connection.output, answer_id(session, id_text),
+		answer_code(session, code), message, data_code);
+	session->connection.wrote(session->connection.context);
+}
+
+void session_answer_busy(struct session *session, const char *id_text, const char *message)
+{
+	(void)jsonrpc_busy(session->connection.output, answer_id(session, id_text),
+		answer_code(session, JSONRPC_SERVER_ERROR), message,
+		admission_shortage(session->service, session->counted));
+	session->connection.wrote(session->connection.context);
+}
+
+struct workspace *session_find_workspace(
+	struct session *session, struct text name, struct text tenant)
+{
+	struct session_workspace *opened;
+
+	if (!name.data)
+		return session->default_workspace;
+	LIST_FOREACH (opened, &session->workspaces, entry)
+		if (text_equal(name, text_from(workspace_name(opened->workspace))) &&
+			(!tenant.data ||
+				text_equal(tenant,
+					text_from(workspace_tenant(opened->workspace)->name))))
+			return opened->workspace;
+	return NULL;
+}
+
+int session_add_workspace(struct session *session, struct workspace *workspace)
+{
+	struct session_workspace *opened;
+
+	session->default_workspace = workspace;
+	LIST_FOREACH (opened, &session->workspaces, entry)
+		if (opened->workspace == workspace) {
+			workspace_release(workspace);
+			return 0;
+		}
+	opened = malloc(sizeof(*opened));
+	if (!opened) {
+		session->default_workspace = NULL;
+		workspace_release(workspace);
+		return -ENOMEM;
+	}
+	opened->workspace = workspace;
+	LIST_INSERT_HEAD(&session->workspaces, opened, entry);
+	session->n_workspaces++;
+	return 0;
+}
+
+void session_drop_workspace(struct session *session, struct workspace *workspace)
+{
+	struct session_workspace *opened;
+
+	if (session->default_workspace == workspace)
+		session->default_workspace = NULL;
+	LIST_FOREACH (opened, &session->workspaces, entry)
+		if (opened->workspace == workspace) {
+			LIST_REMOVE(opened, entry);
+			session->n_workspaces--;
+			free(opened);
+			audit_workspace(
+				session->service->audit, "workspace.closed", session, workspace);
+			workspace_release(workspace);
+			return;
+		}
+}
+
+struct session_call *session_find_call(struct session *session, const char *id_text)
+{
+	struct session_call *call;
+
+	LIST_FOREACH (call, &session->calls, entry)
+		if (call->id_text && strcmp(call->id_text, id_text) == 0)
+			return call;
+	return NULL;
+}
+
+/* Whether the client may still do anything. Otherwise it is told so, and nothing else. */
+static bool is_admitted(struct session *session, const struct jsonrpc_request *request)
+{
+	bool out_of_memory = session->config != session->service->config &&
+			     session->endpoint->judge(session) < 0;
+
+	if (!out_of_memory && session->admitted)
+		return true;
+	if (!request->notification && out_of_memory)
+		session_answer_busy(session, request->id_text, "Out of memory");
+	else if (!request->notification)
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			STRANGER_SENTENCE, tool_error_name(TOOL_FORBIDDEN));
+	if (!out_of_memory)
+		session->connection.end(session->connection.context);
+	return false;
+}
+
+static const struct endpoint_method *find_method(const struct endpoint *endpoint, struct text name)
+{
+	for (size_t i = 0; i < endpoint->n_methods; i++)
+		if (text_equal(name, text_from(endpoint->methods[i].name)))
+			return &endpoint->methods[i];
+	return NULL;
+}
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	enum jsonrpc_code code, const char *message, const char *data_code)
+{
+	if (!request->notification)
+		session_answer_error(session, request->id_text, code, message, data_code);
+}
+
+static void act(struct session *session, struct jsonrpc_request *request,
+	const struct endpoint_method *method)
+{
+	const char *unknown = NULL;
+	char message[128];
+
+	if (!is_admitted(session, request))
+		return;
+	if (!method) {
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "There is no such method", NULL);
+		return;
+	}
+	if (session->role < method->role) {
+		audit_act(session->service->audit, session, method->name, (struct text){NULL, 0},
+			tool_error_name(TOOL_FORBIDDEN));
+		refuse(session, request, JSONRPC_SERVER_ERROR,
+			"Only a member of the admin group may do this",
+			tool_error_name(TOOL_FORBIDDEN));
+		return;
+	}
+	if (!method->own_params)
+		unknown = jsonrpc_unknown_param(request->params, method->params);
+	if (unknown) {
+		snprintf(message, sizeof(message), "Unknown parameter \"%.64s\"", unknown);
+		refuse(session, request, JSONRPC_INVALID_PARAMS, message, NULL);
+		return;
+	}
+	method->act(session, request);
+}
+
+size_t session_memory_left(const struct session *session, size_t without)
+{
+	uint64_t left = service_memory_left(
+		session->service, session->counted ? session->counted->usage : NULL, without);
+	uint64_t own = session->bytes < LIMIT_PENDING_OWN_BYTES
+			       ? LIMIT_PENDING_OWN_BYTES - session->bytes
+			       : 0;
+
+	return left > own ? left : own;
+}
+
+/* A request that there is no memory for is answered under its id nevertheless. */
+static void refuse_for_memory(struct session *session, struct text line, int error)
+{
+	struct line_id line_id = {0};
+
+	(void)line_id_feed(&line_id, line);
+	if (error == -ENOBUFS)
+		session_refuse_line(session, false, line_id.id_text);
+	else
+		session_answer_busy(session, line_id.id_text, "Out of memory; try again later");
+	line_id_reset(&line_id);
+}
+
+void session_line(struct session *session, struct text line)
+{
+	struct jsonrpc_request request;
+	struct jsonrpc_fault fault;
+	int r = jsonrpc_parse(line, session_memory_left(session, 0), &request, &fault);
+
+	if (r == 0) {
+		const struct endpoint_method *method =
+			find_method(session->endpoint, request.method);
+
+		session->request_bytes = request.memory;
+		session->request_is_mcp = method && method->mcp;
+		act(session, &request, method);
+		session->request_is_mcp = false;
+		jsonrpc_request_free(&request);
+	} else if (r == -EBADMSG) {
+		if (!fault.notification)
+			session_answer_error(
+				session, fault.id_text, fault.code, fault.message, NULL);
+		jsonrpc_fault_free(&fault);
+	} else {
+		refuse_for_memory(session, line, r);
+	}
+}
+
+void session_refuse_line(struct session *session, bool too_long, const char *id_text)
+{
+	char message[160];
+
+	if (!too_long) {
+		session_answer_busy(session, id_text,
+			"The requests in flight take as much memory as they may, and this one has "
+			"no room; try again when calls have been answered");
+		return;
+	}
+	snprintf(message, sizeof(message),
+		"The message is longer than the %zu bytes that this socket takes; send it in parts",
+		session->endpoint->line_bytes);
+	session_answer_error(session, id_text, JSONRPC_INVALID_REQUEST, message, NULL);
+}
+
+void session_shut_down(struct session *session)
+{
+	struct session_call *call, *next;
+
+	/* Telling may answer, and so free, the call at hand, and no other. */
+	for (call = LIST_FIRST(&session->calls); call; call = next) {
+		next = LIST_NEXT(call, entry);
+		call_tell(call->call, ENDED_BY_SHUTDOWN);
+	}
+}
+
+bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid)
+{
+	/* One that speaks only MCP by now came as the others did. */
+	const struct endpoint *began =
+		session->endpoint == &mcp_endpoint ? &agent_endpoint : session->endpoint;
+
+	return began == endpoint && session->peer.uid == uid;
+}
+
+size_t session_bytes(const struct session *session)
+{
+	return session->bytes;
+}
+
+struct unread_account *session_unread(struct session *session)
+{
+	return &session->unread;
+}
+
+struct loop_share_flow *session_share(const struct session *session)
+{
+	return session->counted ? &session->counted->usage->share : loop_share_of_nobody();
+}
+
+size_t session_calls(const struct session *session)
+{
+	return session->n_calls + session->n_pending;
+}
+
+void session_pause_output(struct session *session, bool pause)
+{
+	struct session_call *call;
+
+	session->paused = pause;
+	LIST_FOREACH (call, &session->calls, entry) {
+		if (pause)
+			call_pause_output(call->call);
+		else
+			call_resume_output(call->call);
+	}
+}
+
+static bool knows(const struct config *config, const struct peer_credentials *peer)
+{
+	return peer_auth_first(config, peer) != NULL;
+}
+
+static bool refuses(struct service *service, const struct peer_credentials *peer,
+	struct admission_refusal *ret_refusal)
+{
+	return admission_refuses_connection(service, peer_auth_first(service->config, peer),
+		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
+}
+
+static const struct endpoint_method methods[] = {
+	{"tool.call", method_tool_call, .own_params = true},
+	{"tool.cancel", method_tool_cancel, .params = {"id"}},
+	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
+	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
+	{"workspace.open", method_workspace_open,
+		.params = {"workspace", "root", "kind", "tenant", "protocol"}},
+	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
+	{"workspace.list", method_workspace_list, .params = {"workspace"}},
+	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
+	MCP_METHODS,
+};
+
+static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
+
+const struct endpoint agent_endpoint = {
+	.knows = knows,
+	.refuses = refuses,
+	.judge = judge,
+	.methods = methods,
+	.n_methods = ARRAY_SIZE(methods),
+	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
+};
+
+const struct endpoint mcp_endpoint = {
+	.knows = knows,
+	.refuses = refuses,
+	.judge = judge,
+	.methods = mcp_methods,
+	.n_methods = ARRAY_SIZE(mcp_methods),
+	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of a session, for session.c and the methods that act on it. */
+
+#include "common/utf8.h"
+#include "supervisor/agent/mcp.h"
+#include "supervisor/call/command_io.h"
+#include "supervisor/rpc/endpoint.h"
+#include "supervisor/rpc/session.h"
+#include "supervisor/workspace/workspace.h"
+
+struct audit;
+struct config;
+struct control_watcher;
+struct json_text;
+struct mcp_progress;
+struct tenant;
+
+/* A workspace that the client has opened. */
+struct session_workspace {
+	LIST_ENTRY(session_workspace) entry;
+	struct workspace *workspace;
+};
+
+/* A workspace.open or workspace.remove that is not answered yet. */
+struct session_pending {
+	LIST_ENTRY(session_pending) entry;
+	struct session *session; /* NULL: the client is gone */
+	struct audit *audit;
+	char *id_text;
+	struct workspace_ticket ticket;
+	struct workspace *workspace; /* held; NULL: its directory is being looked up */
+	struct root_look *look;      /* that look-up */
+	enum workspace_kind kind;    /* which it is to be */
+	char *tenant, *path;         /* whose, and as it was asked for */
+};
+
+/* The beginning of a character whose end has not come yet. */
+struct session_carry {
+	char bytes[UTF8_SEQUENCE_MAX];
+	size_t len;
+};
+
+/* In which form a call is answered: the observation, the message that goes back to a model, or the
+ * result of MCP's tools/call. */
+struct session_reply {
+	bool message;
+	char *tool_call_id;            /* as JSON text; NULL: the model's call had none */
+	enum mcp_revision mcp;         /* MCP_NONE: one of the other two */
+	struct mcp_progress *progress; /* NULL: nobody asked to be told */
+};
+
+struct session_call {
+	LIST_ENTRY(session_call) entry;
+	struct session *session;
+	struct call *call;
+	char *id_text;   /* of the request; NULL: a notification, not answered */
+	uint64_t seq;    /* of tool.output */
+	size_t bytes;    /* of memory, that the request takes until it is answered */
+	size_t n_inputs; /* tool.input that are not answered */
+	bool stream_base64;
+	bool silent; /* cancelled as MCP has it: nothing more is said about it */
+	struct session_reply reply;
+	struct session_carry carry[COMMAND_STREAMS];
+};
+
+struct session {
+	struct service *service;
+	const struct endpoint *endpoint;
+	bool admitted;
+	enum control_role role;          /* at the control socket */
+	struct control_watcher *watcher; /* NULL: it has not asked for events */
+	struct session_connection connection;
+	struct unread_account unread;
+	struct peer_credentials peer;
+	struct config *config;   /* held: the one that the tenants below are of */
+	struct tenant **tenants; /* that the peer may act for, in the configuration's order */
+	size_t n_tenants;
+	struct timespec began;  /* CLOCK_MONOTONIC */
+	struct tenant *counted; /* held: the tenant that the connection counts for, or NULL */
+	struct workspace *default_workspace; /* one of workspaces, or NULL */
+	LIST_HEAD(, session_workspace) workspaces;
+	LIST_HEAD(, session_call) calls;
+	LIST_HEAD(, session_pending) pending;
+	size_t n_calls, n_pending, n_workspaces;
+	size_t bytes;         /* of memory, that the requests of calls take */
+	size_t request_bytes; /* likewise, the request at hand */
+	size_t input_bytes;   /* of lines that have not ended or been acted on */
+	bool request_is_mcp;  /* the request at hand is for one of MCP's methods */
+	bool paused;
+	enum mcp_revision mcp_agreed; /* by initialize */
+};
+
+/** Holds the configuration as it is now in place of the one that it was judged by. */
+void session_take_config(struct session *session);
+
+/* The answers to a request; none where @id_text is NULL. Each is one whole line. */
+void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text);
+void session_answer_end(struct session *session, struct json_text *json);
+void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
+	const char *message, const char *data_code);
+/* Something ran out for a moment. */
+void session_answer_busy(struct session *session, const char *id_text, const char *message);
+
+/**
+ * The tenant called @name that the client may act for; data NULL: that of its default workspace, or
+ * else the first. NULL: there is none, or it may not: a client is not told which.
+ */
+struct tenant *session_tenant(const struct session *session, struct text name);
+
+/** Whether the client may have @workspace open, as things are configured now. */
+bool session_may_use(const struct session *session, const struct workspace *workspace);
+
+/** The workspace that the client has opened under @name (data NULL: its default), or NULL. @tenant
+ * (data NULL: any) tells two of one name apart; otherwise it is the one opened last. */
+struct workspace *session_find_workspace(
+	struct session *session, struct text name, struct text tenant);
+
+/** Remembers @workspace, whose hold is taken, as opened and as the default. 0 or -ENOMEM. */
+int session_add_workspace(struct session *session, struct workspace *workspace);
+
+/** Forgets and releases it. */
+void session_drop_workspace(struct session *session, struct workspace *workspace);
+
+/** A string among @params, borrowed; data is NULL when it is absent. False when it is something
+ * else. */
+static inline bool session_string_param(
+	struct json_object *params, const char *name, struct text *ret)
+{
+	return jsonrpc_string_param(params, name, ret);
+}
+
+/** The client is gone: nobody is answered. */
+void session_pending_leave(struct session_pending *pending);
+
+/** Counts @call, whose session is @session and whose request takes @bytes of memory, in; and out
+ * and frees it. */
+void session_add_call(struct session *session, struct session_call *call, size_t bytes);
+void session_free_call(struct session_call *call);
+
+/** The call with the request id @id_text, or NULL. */
+struct session_call *session_find_call(struct session *session, const char *id_text);
+
+/** The call in flight that the parameter "id" of @request names, NULL where there is none. False:
+ * that is nobody's id, and the request has been answered. */
+bool session_call_param(struct session *session, const struct jsonrpc_request *request,
+	struct session_call **ret_call);
+
+/**
+ * Begins the call that @params, as of tool.call, describe, for @request. It is answered in the form
+ * of @reply, which is taken.
+ */
+void tool_call_begin(struct session *session, struct jsonrpc_request *request,
+	struct json_object *params, struct session_reply *reply);
+
+/** Frees what @reply holds. */
+void session_reply_done(struct session_reply *reply);
+
+/* Methods: each answers @request, now or later. */
+void method_workspace_open(struct session *session, struct jsonrpc_request *request);
+void method_workspace_close(struct session *session, struct jsonrpc_request *request);
+void method_workspace_list(struct session *session, struct jsonrpc_request *request);
+void method_workspace_remove(struct session *session, struct jsonrpc_request *request);
+void method_tools_list(struct session *session, struct jsonrpc_request *request);
+void method_tool_call(struct session *session, struct jsonrpc_request *request);
+void method_tool_cancel(struct session *session, struct jsonrpc_request *request);
+void method_tool_input(struct session *session, struct jsonrpc_request *request);
+
+/** As call_owner.input_taken, for a session_call. */
+void tool_input_taken(void *context, const char *label, size_t taken, bool closed);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Clients are hostile: what is computed here from what they do is bounded. */
+#include "supervisor/schedule/admission.h"
+
+#include "common/limits.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/config.h"
+
+static const struct {
+	const char *name, *message;
+} reasons[ADMISSION_REASONS] = {
+	[ADMISSION_CONNECTIONS] = {"connections",
+		"The service has as many connections as it may have; try again later"},
+	[ADMISSION_USER_CONNECTIONS] = {"user_connections",
+		"This user has as many connections as it may have; close one, or try again later"},
+	[ADMISSION_TENANT_CONNECTIONS] = {"tenant_connections",
+		"The tenant has as many connections as it may have; close one, or try again later"},
+	[ADMISSION_CONNECTION_CALLS] = {"connection_calls",
+		"As many calls are in flight on this connection as may be; wait for an answer "
+		"first"},
+	[ADMISSION_TENANT_CALLS] = {"tenant_calls",
+		"As many calls of this tenant are in flight as may be; try again later"},
+	[ADMISSION_QUEUE_LENGTH] = {"queue_length",
+		"As many calls of this tenant wait for their turn as may; try again later"},
+	[ADMISSION_QUEUE_TIME] = {"queue_time",
+		"The call waited for its turn as long as calls of this tenant may, and was not "
+		"begun; try again later"},
+	[ADMISSION_UNREAD_ANSWERS] = {"unread_answers",
+		"There is no room for the answer: too much of what was answered before has not "
+		"been "
+		"read; read it, on this connection or on the tenant's others, and try again"},
+	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
+};
+
+const char *admission_reason_name(enum admission_reason reason)
+{
+	return reasons[reason].name;
+}
+
+static int64_t retry_ms(uint64_t wait_us)
+{
+	uint64_t wait_ms = wait_us / 1000;
+
+	if (wait_ms < LIMIT_RETRY_MIN_MS)
+		return LIMIT_RETRY_MIN_MS;
+	return wait_ms < LIMIT_RETRY_MAX_MS ? (int64_t)wait_ms : LIMIT_RETRY_MAX_MS;
+}
+
+static void refuse(struct service *service, enum admission_reason reason, uint64_t wait_us,
+	struct admission_refusal *ret_refusal)
+{
+	service->refused[reason]++;
+	*ret_refusal = (struct admission_refusal){
+		.reason = reason,
+		.message = reasons[reason].message,
+		.retry_after_ms = retry_ms(wait_us),
+	};
+}
+
+bool admission_refuses_connection(struct service *service, const struct tenant *tenant,
+	size_t of_user, struct admission_refusal *ret_refusal)
+{
+	const struct config_host *host = &service->config->host;
+	const struct tenant_usage *usage = tenant->usage;
+	enum admission_reason reason = ADMISSION_REASONS;
+
+	if (service->connections >= host->connections)
+		reason = ADMISSION_CONNECTIONS;
+	else if (usage->connections >= tenant->limits.connections)
+		reason = ADMISSION_TENANT_CONNECTIONS;
+	else if (of_user >= host->connections_per_user)
+		reason = ADMISSION_USER_CONNECTIONS;
+	if (reason == ADMISSION_REASONS)
+		return false;
+	/* Until one of so many ends. */
+	refuse(service, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
+	return true;
+}
+
+bool admission_refuses_call(struct service *service, const struct tenant *tenant,
+	size_t of_connection, bool takes_turn, struct admission_refusal *ret_refusal)
+{
+	const struct tenant_usage *usage = tenant->usage;
+
+	if (of_connection >= tenant->limits.calls_per_connection) {
+		refuse(service, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
+		return true;
+	}
+	if (usage->calls >= tenant->limits.calls) {
+		refuse(service, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
+		return true;
+	}
+	/* What came in one turn of the loop with this one has had no chance to begin yet. */
+	if (takes_turn && tenant_waiting(tenant) >= tenant->limits.queue_length)
+		turns_give(service->turns);
+	if (!takes_turn || tenant_waiting(tenant) < tenant->limits.queue_length)
+		return false;
+	/* Until half of what waits has begun: later would be late, where all who were refused wait
+	 * for it. */
+	refuse(service, ADMISSION_QUEUE_LENGTH, turns_wait_us(service->turns, tenant) / 2,
+		ret_refusal);
+	return true;
+}
+
+void admission_waited_too_long(
+	struct service *service, const struct tenant *tenant, struct admission_refusal *ret_refusal)
+{
+	refuse(service, ADMISSION_QUEUE_TIME, turns_wait_us(service->turns, tenant) / 2,
+		ret_refusal);
+}
+
+void admission_answers_unread(
+	struct service *service, const struct tenant *tenant, struct admission_refusal *ret_refusal)
+{
+	refuse(service, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
+}
+
+int64_t admission_shortage(struct service *service, const struct tenant *tenant)
+{
+	service->refused[ADMISSION_SHORTAGE]++;
+	return retry_ms(tenant ? tenant->usage->call_us : 0);
+}
+
+void admission_call_ended(const struct tenant *tenant, uint64_t took_us)
+{
+	queue_mean_add(&tenant->usage->call_us, took_us);
+}
+
+void admission_connection_ended(const struct tenant *tenant, uint64_t took_us)
+{
+	queue_mean_add(&tenant->usage->connection_us, took_us);
+}

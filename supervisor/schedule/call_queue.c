@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Trusts its callers; what tenants do reaches it as numbers and times only. */
+#include "supervisor/schedule/call_queue.h"
+
+/* The unit of used: a microsecond of a slot at this weight, the highest there is. */
+#define UNIT 10000
+
+/* Far beyond what one call adds, far below where it would overflow. */
+#define LOWERED_BY (INT64_C(1) << 60)
+
+#define MEAN_OF_ABOUT 8
+
+static int64_t in_units(uint64_t slot_us, uint64_t weight)
+{
+	return (int64_t)(slot_us * UNIT / weight);
+}
+
+/* Makes up for what was lowered while the flow was not listed. */
+static void catch_up(const struct call_queue *queue, struct queue_flow *flow)
+{
+	/* Further back makes no difference: it goes on from where the others are. */
+	uint64_t behind = queue->epoch - flow->epoch;
+
+	flow->used -= (int64_t)(behind < 2 ? behind : 2) * LOWERED_BY;
+	flow->epoch = queue->epoch;
+}
+
+/* With what runs and has not ended. */
+static int64_t used_now(const struct queue_flow *flow, uint64_t now_us)
+{
+	return flow->used + in_units(flow->n_running * now_us - flow->began_sum, flow->weight);
+}
+
+void queue_mean_add(uint64_t *mean, uint64_t value)
+{
+	if (*mean == 0)
+		*mean = value;
+	else
+		*mean += value / MEAN_OF_ABOUT - *mean / MEAN_OF_ABOUT;
+	if (*mean == 0)
+		*mean = 1;
+}
+
+void call_queue_init(struct call_queue *queue, size_t limit)
+{
+	*queue = (struct call_queue){.limit = limit};
+	LIST_INIT(&queue->flows);
+}
+
+/* Where those are who could use a slot: at least where a turn was given last, and further while
+ * that call runs. */
+static int64_t reached_now(const struct call_queue *queue, uint64_t now_us)
+{
+	const struct queue_flow *flow;
+	int64_t least = INT64_MAX;
+
+	LIST_FOREACH (flow, &queue->flows, entry)
+		if (used_now(flow, now_us) < least)
+			least = used_now(flow, now_us);
+	return least < INT64_MAX && least > queue->reached ? least : queue->reached;
+}
+
+/* What others were given while this flow could use nothing was not its: it goes on from where they
+ * are. */
+static void list_flow(struct call_queue *queue, struct queue_flow *flow, uint64_t now_us)
+{
+	int64_t behind;
+
+	catch_up(queue, flow);
+	behind = reached_now(queue, now_us) - used_now(flow, now_us);
+	if (behind > 0 && flow->turns_seen != queue->turns)
+		flow->used += behind;
+	LIST_INSERT_HEAD(&queue->flows, flow, entry);
+	flow->listed = true;
+}
+
+static void update_flow(struct call_queue *queue, struct queue_flow *flow, uint64_t now_us)
+{
+	bool could = !LIST_EMPTY(&flow->ready) && flow->n_running < flow->limit;
+
+	if (could && !flow->listed) {
+		list_flow(queue, flow, now_us);
+	} else if (!could && flow->listed) {
+		LIST_REMOVE(flow, entry);
+		flow->listed = false;
+		flow->turns_seen = queue->turns;
+	}
+}
+
+static void update_group(struct call_queue *queue, struct queue_group *group, uint64_t now_us)
+{
+	bool could = group->open && group->n_running < group->limit && group->n_waiting > 0;
+
+	if (could && !group->listed)
+		LIST_INSERT_HEAD(&group->flow->ready, group, entry);
+	else if (!could && group->listed)
+		LIST_REMOVE(group, entry);
+	group->listed = could;
+	update_flow(queue, group->flow, now_us);
+}
+
+void queue_flow_set(struct call_queue *queue, struct queue_flow *flow, uint64_t weight,
+	size_t limit, uint64_t now_us)
+{
+	int64_t used;
+
+	catch_up(queue, flow);
+	/* What was used under the old weight stays what it was. */
+	used = flow->weight > 0 ? used_now(flow, now_us) : flow->used;
+	flow->weight = weight;
+	flow->used = used - in_units(flow->n_running * now_us - flow->began_sum, weight);
+	flow->limit = limit;
+	update_flow(queue, flow, now_us);
+}
+
+void queue_group_init(struct queue_group *group, struct queue_flow *flow)
+{
+	*group = (struct queue_group){.flow = flow};
+	TAILQ_INIT(&group->waiting);
+}
+
+void queue_group_set(struct call_queue *queue, struct queue_group *group, bool open, size_t limit,
+	uint64_t now_us)
+{
+	if (group->open == open && group->limit == limit)
+		return;
+	group->open = open;
+	group->limit = limit;
+	update_group(queue, group, now_us);
+}
+
+void queue_group_move(struct call_queue *queue, struct queue_group *group, struct queue_flow *flow,
+	uint64_t now_us)
+{
+	struct queue_flow *old = group->flow;
+	bool open = group->open;
+
+	if (flow == old)
+		return;
+	group->open = false;
+	update_group(queue, group, now_us);
+	old->n_waiting -= group->n_waiting;
+	old->n_running -= group->n_running;
+	old->began_sum -= group->began_sum;
+	update_flow(queue, old, now_us);
+	flow->n_waiting += group->n_waiting;
+	flow->n_running += group->n_running;
+	flow->began_sum += group->began_sum;
+	group->flow = flow;
+	group->open = open;
+	update_group(queue, group, now_us);
+}
+
+void call_queue_add(struct call_queue *queue, struct queue_place *place, struct queue_group *group,
+	uint64_t now_us)
+{
+	*place =
+		(struct queue_place){.group = group, .number = ++queue->places, .since_us = now_us};
+	TAILQ_INSERT_TAIL(&group->waiting, place, entry);
+	group->n_waiting++;
+	group->flow->n_waiting++;
+	update_group(queue, group, now_us);
+}
+
+static struct queue_flow *least_used(const struct call_queue *queue, uint64_t now_us)
+{
+	struct queue_flow *flow, *least = NULL;
+	int64_t least_used = 0;
+
+	LIST_FOREACH (flow, &queue->flows, entry) {
+		int64_t used = used_now(flow, now_us) +
+			       in_units(flow->n_running * CALL_QUEUE_QUANTUM_US, flow->weight);
+
+		if (least && used >= least_used)
+			continue;
+		least = flow;
+		least_used = used;
+	}
+	return least;
+}
+
+static struct queue_group *first_come(const struct queue_flow *flow)
+{
+	struct queue_group *group, *first = LIST_FIRST(&flow->ready);
+
+	LIST_FOREACH (group, &flow->ready, entry)
+		if (TAILQ_FIRST(&group->waiting)->number < TAILQ_FIRST(&first->waiting)->number)
+			first = group;
+	return first;
+}
+
+static void lower_all(struct call_queue *queue)
+{
+	struct queue_flow *flow;
+
+	if (queue->reached < LOWERED_BY)
+		return;
+	queue->epoch++;
+	queue->reached -= LOWERED_BY;
+	queue->furthest -= LOWERED_BY;
+	LIST_FOREACH (flow, &queue->flows, entry)
+		catch_up(queue, flow);
+}
+
+struct queue_place *call_queue_next(struct call_queue *queue, uint64_t now_us)
+{
+	struct queue_flow *flow =
+		queue->n_running < queue->limit ? least_used(queue, now_us) : NULL;
+	struct queue_group *group;
+	struct queue_place *place;
+
+	if (!flow)
+		return NULL;
+	group = first_come(flow);
+	place = TAILQ_FIRST(&group->waiting);
+	if (used_now(flow, now_us) > queue->reached)
+		queue->reached = used_now(flow, now_us);
+	queue->turns++;
+	TAILQ_REMOVE(&group->waiting, place, entry);
+	place->running = true;
+	place->since_us = now_us;
+	group->n_waiting--;
+	flow->n_waiting--;
+	group->n_running++;
+	flow->n_running++;
+	queue->n_running++;
+	group->began_sum += now_us;
+	flow->began_sum += now_us;
+	update_group(queue, group, now_us);
+	lower_all(queue);
+	return place;
+}
+
+static void end_running(struct call_queue *queue, const struct queue_place *place, uint64_t now_us)
+{
+	struct queue_group *group = place->group;
+	struct queue_flow *flow = group->flow;
+	uint64_t took_us = now_us - place->since_us;
+
+	catch_up(queue, flow);
+	flow->used += in_units(took_us, flow->weight);
+	queue_mean_add(&flow->mean_us, took_us);
+	queue_mean_add(&queue->mean_us, took_us);
+	group->began_sum -= place->since_us;
+	flow->began_sum -= place->since_us;
+	group->n_running--;
+	flow->n_running--;
+	queue->n_running--;
+	if (flow->used > queue->furthest)
+		queue->furthest = flow->used;
+	/* Whoever comes to an idle queue comes as everybody else. */
+	if (queue->n_running == 0 && LIST_EMPTY(&queue->flows))
+		queue->reached = queue->furthest;
+}
+
+void call_queue_return(struct call_queue *queue, struct queue_place *place, uint64_t now_us)
+{
+	struct queue_group *group = place->group;
+
+	group->began_sum -= place->since_us;
+	group->flow->began_sum -= place->since_us;
+	group->n_running--;
+	group->flow->n_running--;
+	queue->n_running--;
+	place->running = false;
+	TAILQ_INSERT_HEAD(&group->waiting, place, entry);
+	group->n_waiting++;
+	group->flow->n_waiting++;
+	update_group(queue, group, now_us);
+}
+
+void call_queue_remove(struct call_queue *queue, struct queue_place *place, uint64_t now_us)
+{
+	struct queue_group *group = place->group;
+
+	if (!group)
+		return;
+	if (place->running) {
+		end_running(queue, place, now_us);
+	} else {
+		TAILQ_REMOVE(&group->waiting, place, entry);
+		group->n_waiting--;
+		group->flow->n_waiting--;
+	}
+	place->group = NULL;
+	update_group(queue, group, now_us);
+}
+
+uint64_t queue_flow_wait_us(const struct call_queue *queue, const struct queue_flow *flow)
+{
+	uint64_t each_us = flow->mean_us > 0 ? flow->mean_us : queue->mean_us;
+	size_t at_once = flow->n_running > 0 ? flow->n_running : 1;
+
+	return flow->n_waiting * each_us / at_once;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/schedule/loop_share.h"
+
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/call/service.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <time.h>
+
+#define LATELY_NS 20000000
+
+static LIST_HEAD(, loop_share_flow) flows = LIST_HEAD_INITIALIZER(flows);
+static struct loop_share_flow nobody;
+/* Whose client asked last, and when; and when another's did. */
+static const struct loop_share_flow *asked;
+static uint64_t asked_ns, asked_before_ns;
+static uint64_t reached_ns; /* the highest used_ns at which a slice was given */
+static struct event_base *loop;
+static struct event *give;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Who had nothing to do has saved nothing up. */
+static void catch_up(struct loop_share_flow *flow)
+{
+	if (flow->used_ns < reached_ns)
+		flow->used_ns = reached_ns;
+}
+
+static void run(struct loop_share_task *task, struct loop_share_flow *flow)
+{
+	uint64_t began = now_ns();
+
+	if (flow->used_ns > reached_ns)
+		reached_ns = flow->used_ns;
+	task->act(task->context);
+	flow->used_ns += now_ns() - began;
+}
+
+void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
+{
+	if (task->waiting)
+		return;
+	if (LIST_EMPTY(&flows))
+		event_active(give, EV_TIMEOUT, 0);
+	if (!flow->listed) {
+		catch_up(flow);
+		TAILQ_INIT(&flow->tasks);
+		LIST_INSERT_HEAD(&flows, flow, entry);
+		flow->listed = true;
+	}
+	task->flow = flow;
+	task->waiting = true;
+	TAILQ_INSERT_TAIL(&flow->tasks, task, entry);
+}
+
+bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow)
+{
+	/* What is active besides may be others', who would wait behind it. */
+	if (task->waiting || !LIST_EMPTY(&flows) ||
+		event_base_get_num_events(loop, EVENT_BASE_COUNT_ACTIVE) > 0) {
+		loop_share_wait(task, flow);
+		return false;
+	}
+	catch_up(flow);
+	run(task, flow);
+	return true;
+}
+
+void loop_share_cancel(struct loop_share_task *task)
+{
+	struct loop_share_flow *flow = task->flow;
+
+	if (!task->waiting)
+		return;
+	task->waiting = false;
+	TAILQ_REMOVE(&flow->tasks, task, entry);
+	if (!TAILQ_EMPTY(&flow->tasks))
+		return;
+	flow->listed = false;
+	LIST_REMOVE(flow, entry);
+}
+
+void loop_share_leave(struct loop_share_flow *flow, struct loop_share_flow *heir)
+{
+	while (flow->listed) {
+		struct loop_share_task *task = TAILQ_FIRST(&flow->tasks);
+
+		loop_share_cancel(task);
+		loop_share_wait(task, heir);
+	}
+}
+
+void loop_share_asked(const struct loop_share_flow *flow)
+{
+	if (flow != asked) {
+		asked_before_ns = asked_ns;
+		asked = flow;
+	}
+	asked_ns = now_ns();
+}
+
+bool loop_share_others_ask(const struct loop_share_flow *flow)
+{
+	uint64_t last_ns = flow == asked ? asked_before_ns : asked_ns;
+
+	return last_ns > 0 && now_ns() - last_ns < LATELY_NS;
+}
+
+struct loop_share_flow *loop_share_of_nobody(void)
+{
+	return &nobody;
+}
+
+static struct loop_share_flow *least_used(void)
+{
+	struct loop_share_flow *flow, *least = LIST_FIRST(&flows);
+
+	LIST_FOREACH (flow, &flows, entry)
+		if (flow->used_ns < least->used_ns)
+			least = flow;
+	return least;
+}
+
+/* One slice, then whatever else has come. */
+static void on_give(evutil_socket_t fd, short what, void *context)
+{
+	struct loop_share_flow *flow = least_used();
+	struct loop_share_task *task = flow ? TAILQ_FIRST(&flow->tasks) : NULL;
+
+	(void)fd;
+	(void)what;
+	(void)context;
+	if (!task)
+		return;
+	loop_share_cancel(task);
+	run(task, flow);
+	if (!LIST_EMPTY(&flows))
+		event_active(give, EV_TIMEOUT, 0);
+	loop_turn_end();
+}
+
+int loop_share_start(struct event_base *base)
+{
+	loop = base;
+	give = event_new(base, -1, 0, on_give, NULL);
+	return give && event_priority_set(give, LOOP_PRIORITY_BULK) == 0 ? 0 : -ENOMEM;
+}
+
+void loop_share_stop(void)
+{
+	if (give)
+		event_free(give);
+	give = NULL;
+}

@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. A run is a line of steps: what clears and fills the canary, the suite's probes, what
+ * clears it again. Each step is one call; its completion notes what came and activates the next,
+ * from the loop, never from inside the call that ended.
+ */
+#include "supervisor/selftest/selftest.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/log.h"
+#include "supervisor/call/call.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/command_policy.h"
+#include "supervisor/config/config.h"
+#include "supervisor/control/control_selftest.h"
+#include "supervisor/workspace/workspace.h"
+#include "json/json_read.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORKSPACE      "canary"
+#define ANSWER_BYTES   64
+#define COMMAND_BYTES  8192 /* the longest batch */
+#define STEPS_SET_UP   3
+#define LOGGED         20 /* failures of one run that are logged each */
+#define INVALID_PARAMS "INVALID_PARAMS"
+
+enum outcome { NOT_TRIED, PASSED, FAILED, SKIPPED };
+
+struct result {
+	enum outcome outcome;
+	char answer[ANSWER_BYTES];
+};
+
+struct selftest {
+	struct service *service;
+	struct tenant *tenant;
+	struct workspace *workspace; /* held while it runs */
+	struct call *call;           /* in flight */
+	struct unread_account unread;
+	struct event *step, *interval;
+	bool running;
+	size_t set_up; /* steps of it that are done */
+	size_t at;     /* of the suite: the probe at hand, or the first of the batch */
+	size_t next;   /* and the one after it */
+	bool tearing_down;
+	bool unheard;                /* the audit log forbade a call of it */
+	char obstacle[ANSWER_BYTES]; /* why the suite could not be tried; empty: it could */
+	struct timespec began;
+	struct result results[SELFTEST_PROBES_MAX];
+	struct selftest_summary last;
+};
+
+static void step_soon(struct selftest *selftest)
+{
+	event_active(selftest->step, EV_TIMEOUT, 0);
+}
+
+/* Whether @answer is one of those in @wanted. */
+static bool is_wanted(const char *wanted, const char *answer)
+{
+	struct text rest = text_from(wanted);
+
+	while (rest.len > 0)
+		if (text_equal(text_take(&rest, '|'), text_from(answer)))
+			return true;
+	return false;
+}
+
+static void note(struct selftest *selftest, size_t at, struct text answer)
+{
+	struct result *result = &selftest->results[at];
+
+	snprintf(result->answer, sizeof(result->answer), "%.*s", (int)answer.len, answer.data);
+	if (strcmp(result->answer, "skipped") == 0)
+		result->outcome = SKIPPED;
+	else
+		result->outcome =
+			is_wanted(selftest_suite[at].wanted, result->answer) ? PASSED : FAILED;
+}
+
+/* The answers of a batch, a line each: the name, a space and the answer. */
+static void note_lines(struct selftest *selftest, struct text output)
+{
+	while (output.len > 0) {
+		struct text line = text_take(&output, '\n'), name = text_take(&line, ' ');
+
+		for (size_t i = selftest->at; i < selftest->next; i++)
+			if (selftest->results[i].outcome == NOT_TRIED &&
+				strlen(selftest_suite[i].name) == name.len &&
+				strncmp(selftest_suite[i].name, name.data, name.len) == 0)
+				note(selftest, i, line);
+	}
+}
+
+static struct text output_of(const struct observation *observation)
+{
+	const struct stream_capture *capture =
+		observation->io ? command_io_capture(observation->io, COMMAND_STREAM_STDOUT) : NULL;
+
+	/* Longer than what is kept it is nothing that was wanted. */
+	if (!capture || stream_capture_truncated(capture))
+		return (struct text){NULL, 0};
+	return (struct text){capture->data, capture->len};
+}
+
+/* White space at its end is no part of what a command says. */
+static struct text first_line(struct text output)
+{
+	struct text line = text_take(&output, '\n');
+
+	while (line.len > 0 && line.data[line.len - 1] == ' ')
+		line.len--;
+	return line;
+}
+
+/* What a call came to, in a word, for the probe at hand. */
+static void note_observation(struct selftest *selftest, const struct observation *observation)
+{
+	const struct selftest_probe *probe = &selftest_suite[selftest->at];
+	const char *code = tool_error_name(observation->error);
+	char counted[ANSWER_BYTES];
+
+	if (probe->kind == PROBE_PROGRAM || probe->kind == PROBE_ALONE)
+		note_lines(selftest, output_of(observation));
+	/* What did not answer by itself is answered for. */
+	for (size_t i = selftest->at; i < selftest->next; i++) {
+		if (selftest->results[i].outcome != NOT_TRIED)
+			continue;
+		if (observation->error != TOOL_OK)
+			note(selftest, i, text_from(code));
+		else if (probe->kind == PROBE_SHELL)
+			note(selftest, i, first_line(output_of(observation)));
+		else if (probe->kind == PROBE_CALL || probe->kind == PROBE_UNREAD)
+			note(selftest, i, TEXT_LITERAL("OK"));
+		else if (probe->kind == PROBE_COUNT && observation->files) {
+			snprintf(counted, sizeof(counted), "OK %llu",
+				(unsigned long long)observation->files->count);
+			note(selftest, i, text_from(counted));
+		} else
+			note(selftest, i, TEXT_LITERAL("no answer"));
+	}
+}
+
+/* Setting up is no probe, but nothing can be tried without. */
+static void note_set_up(struct selftest *selftest, const struct observation *observation)
+{
+	const struct command_ended *command = observation->command;
+
+	if (observation->error != TOOL_OK && !selftest->unheard)
+		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "set-up: %s",
+			tool_error_name(observation->error));
+	else if (command && command->wait_status != 0)
+		snprintf(selftest->obstacle, sizeof(selftest->obstacle),
+			"set-up: the command failed (%u)", command->wait_status);
+	selftest->set_up++;
+}
+
+static void on_done(void *context, const struct observation *observation)
+{
+	struct selftest *selftest = context;
+
+	selftest->call = NULL;
+	if (selftest->set_up < STEPS_SET_UP)
+		note_set_up(selftest, observation);
+	else if (!selftest->tearing_down)
+		note_observation(selftest, observation);
+	step_soon(selftest);
+}
+
+/* As if a call had come to it, for what never became one. */
+static void done_at_once(struct selftest *selftest, enum tool_error error)
+{
+	struct observation observation = {.error = error};
+
+	on_done(selftest, &observation);
+}
+
+/* Makes the call that @params, taken, are of. */
+static void make_call(struct selftest *selftest, struct json_object *params)
+{
+	struct call_owner owner = {
+		.done = on_done, .context = selftest, .unread = &selftest->unread};
+	struct call_request request;
+	struct call_refusal refusal;
+	enum tool_error error;
+	int r = call_request_read(params, workspace_visible(selftest->workspace), selftest->tenant,
+		&request, &refusal);
+
+	json_object_put(params);
+	if (r == 0 && audit_forbids(selftest->service->audit)) {
+		call_request_done(&request);
+		selftest->unheard = true;
+		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "audit log: BUSY");
+		done_at_once(selftest, TOOL_BUSY);
+		return;
+	}
+	if (r == 0) {
+		/* Nobody else asks for it. */
+		request.uid = geteuid();
+		request.gid = getegid();
+		request.pid = getpid();
+		if (call_start(selftest->service, selftest->workspace, &request, &owner,
+			    &selftest->call) < 0)
+			done_at_once(selftest, TOOL_BUSY);
+		return;
+	}
+	error = refusal.error;
+	call_refusal_done(&refusal);
+	/* A protocol error has no code of a tool's. */
+	if (error == TOOL_OK && selftest->set_up == STEPS_SET_UP && !selftest->tearing_down)
+		note(selftest, selftest->at, TEXT_LITERAL(INVALID_PARAMS));
+	done_at_once(selftest, error);
+}
+
+static void call_tool(struct selftest *selftest, const char *tool, const char *key,
+	const char *value, const char *content)
+{
+	struct json_object *params = json_object_new_object();
+	struct json_object *arguments = json_object_new_object(), *options;
+
+	json_object_object_add(params, "tool", json_object_new_string(tool));
+	json_object_object_add(params, "arguments", arguments);
+	json_object_object_add(arguments, key, json_object_new_string(value));
+	if (content) {
+		options = json_object_new_object();
+		json_object_object_add(arguments, "content", json_object_new_string(content));
+		json_object_object_add(options, "encoding", json_object_new_string("base64"));
+		json_object_object_add(params, "options", options);
+	}
+	make_call(selftest, params);
+}
+
+static void run_command(struct selftest *selftest, const char *command)
+{
+	call_tool(selftest, "run_command", "command", command, NULL);
+}
+
+static void set_up(struct selftest *selftest)
+{
+	_cleanup_free_ char *program = NULL;
+
+	switch (selftest->set_up) {
+	case 0:
+		run_command(selftest, selftest_tear_down);
+		break;
+	case 1:
+		program = selftest_program();
+		if (program)
+			call_tool(selftest, "write_file", "path", "probe", program);
+		else
+			done_at_once(selftest, TOOL_BUSY);
+		break;
+	default:
+		run_command(selftest, selftest_set_up);
+	}
+}
+
+/* The probes of the program from the one at hand on, in one command. */
+static void run_program(struct selftest *selftest)
+{
+	char command[COMMAND_BYTES] = "./probe";
+	size_t len = strlen(command);
+	enum probe_kind kind = selftest_suite[selftest->at].kind;
+
+	for (selftest->next = selftest->at; selftest->next < selftest_suite_count;) {
+		const struct selftest_probe *probe = &selftest_suite[selftest->next];
+
+		if (probe->kind != kind || len + strlen(probe->name) + 2 > sizeof(command))
+			break;
+		len += (size_t)snprintf(command + len, sizeof(command) - len, " %s", probe->name);
+		selftest->next++;
+		if (kind == PROBE_ALONE)
+			break;
+	}
+	run_command(selftest, command);
+}
+
+static void on_looked_up(
+	void *context, enum tool_error error, struct workspace_root *root, const char *message)
+{
+	(void)context;
+	(void)error;
+	(void)message;
+	workspace_root_done(root);
+}
+
+/* Opening a directory as a workspace goes no further than to whether it may be had: the self-test's
+ * tenant, which has no roots, is refused before anything is looked up. */
+static void try_open(struct selftest *selftest, const char *path)
+{
+	_cleanup_free_ char *message = NULL;
+	struct root_look *look = NULL;
+	enum tool_error error = workspaces_look_up(selftest->service->workspaces, selftest->tenant,
+		text_from(path), on_looked_up, selftest, &look, &message);
+
+	root_look_forget(look);
+	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
+	step_soon(selftest);
+}
+
+/* The canary's tenant has as many managed workspaces as it may. */
+static void try_make(struct selftest *selftest, const char *name)
+{
+	_cleanup_free_ char *message = NULL;
+	struct workspace *workspace = NULL;
+	enum tool_error error = workspaces_get_managed(selftest->service->workspaces,
+		selftest->tenant, text_from(name), true, &workspace, &message);
+
+	workspace_release(workspace);
+	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
+	step_soon(selftest);
+}
+
+/* Of a row of the suite. NULL: out of memory. */
+static struct json_object *read_params(const char *text)
+{
+	const struct json_bounds bounds = json_request_bounds(strlen(text));
+	struct json_object *params = NULL;
+	struct json_report report;
+
+	(void)json_read(text_from(text), &bounds, &params, &report);
+	return params;
+}
+
+static void try_probe(struct selftest *selftest)
+{
+	const struct selftest_probe *probe = &selftest_suite[selftest->at];
+
+	selftest->next = selftest->at + 1;
+	unread_set_full(&selftest->unread, probe->kind == PROBE_UNREAD);
+	switch (probe->kind) {
+	case PROBE_CALL:
+	case PROBE_UNREAD:
+	case PROBE_COUNT:
+		make_call(selftest, read_params(probe->how));
+		break;
+	case PROBE_SHELL:
+		run_command(selftest, probe->how);
+		break;
+	case PROBE_PROGRAM:
+	case PROBE_ALONE:
+		run_program(selftest);
+		break;
+	case PROBE_OPEN:
+		try_open(selftest, probe->how);
+		break;
+	case PROBE_MAKE:
+		try_make(selftest, probe->how);
+		break;
+	}
+}
+
+/* The end of a run. */
+
+static void count(struct selftest *selftest, struct selftest_summary *ret)
+{
+	size_t logged = 0;
+
+	for (size_t i = 0; i < selftest_suite_count; i++) {
+		const struct selftest_probe *probe = &selftest_suite[i];
+		struct result *result = &selftest->results[i];
+
+		if (result->outcome == NOT_TRIED)
+			note(selftest, i, text_from(selftest->obstacle));
+		ret->passed += result->outcome == PASSED;
+		ret->skipped += result->outcome == SKIPPED;
+		if (result->outcome != FAILED)
+			continue;
+		ret->failed++;
+		if (logged++ < LOGGED)
+			log_about(LOG_ERR,
+				LOG_FIELDS({"CLOISTER_PROBE", text_from(probe->name)},
+					{"CLOISTER_ROW", text_from(probe->row)}),
+				"self-test: %s (%s): wanted %s, got %s", probe->name, probe->row,
+				probe->wanted, result->answer);
+	}
+	if (logged > LOGGED)
+		log_error("self-test: and %zu more probes failed", logged - LOGGED);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t since_ms(const struct timespec *then)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)(now.tv_sec - then->tv_sec) * 1000 +
+	       (now.tv_nsec - then->tv_nsec) / 1000000;
+}
+
+static void run_in(struct selftest *selftest, uint64_t ms)
+{
+	struct timeval time = {
+		.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+
+	event_add(selftest->interval, &time);
+}
+
+/* What the audit log has stopped is not left at that where nobody has to ask for it. */
+static void set_interval(struct selftest *selftest)
+{
+	const struct config_host *host = &selftest->service->config->host;
+
+	if (selftest->unheard && (host->selftest != SELFTEST_OFF || host->selftest_interval_ms > 0))
+		run_in(selftest, LIMIT_SELFTEST_RETRY_MS);
+	else if (host->selftest_interval_ms > 0)
+		run_in(selftest, host->selftest_interval_ms);
+}
+
+static void finish(struct selftest *selftest)
+{
+	struct selftest_summary summary = {0};
+
+	count(selftest, &summary);
+	summary.state = summary.failed == 0 ? SELFTEST_PASSED : SELFTEST_FAILED;
+	summary.ended_ms = now_ms();
+	summary.duration_ms = since_ms(&selftest->began);
+	selftest->last = summary;
+	selftest->running = false;
+	workspace_release(TAKE_PTR(selftest->workspace));
+	if (summary.failed == 0)
+		log_info("self-test: %zu probes passed, %zu skipped", summary.passed,
+			summary.skipped);
+	else
+		log_error("self-test: FAILED: %zu of %zu probes%s%s", summary.failed,
+			selftest_suite_count, selftest->obstacle[0] ? ": " : "",
+			selftest->obstacle);
+	control_selftest_ended(selftest);
+	set_interval(selftest);
+}
+
+static void on_step(evutil_socket_t fd, short what, void *context)
+{
+	struct selftest *selftest = context;
+
+	(void)fd;
+	(void)what;
+	if (selftest->tearing_down || !selftest->workspace) {
+		finish(selftest);
+		return;
+	}
+	if (selftest->set_up < STEPS_SET_UP && !selftest->obstacle[0]) {
+		set_up(selftest);
+		return;
+	}
+	selftest->at = selftest->next;
+	if (selftest->at < selftest_suite_count && !selftest->obstacle[0]) {
+		try_probe(selftest);
+		return;
+	}
+	selftest->set_up = STEPS_SET_UP;
+	selftest->tearing_down = true;
+	run_command(selftest, selftest_tear_down);
+}
+
+const char *selftest_obstacle(const struct selftest *selftest)
+{
+	return selftest->running ? NULL : audit_forbids(selftest->service->audit);
+}
+
+void selftest_run(struct selftest *selftest)
+{
+	_cleanup_free_ char *message = NULL;
+	enum tool_error error;
+
+	if (selftest->running)
+		return;
+	event_del(selftest->interval);
+	selftest->running = true;
+	selftest->tearing_down = selftest->unheard = false;
+	selftest->set_up = selftest->at = selftest->next = 0;
+	selftest->obstacle[0] = '\0';
+	memset(selftest->results, 0, sizeof(selftest->results));
+	clock_gettime(CLOCK_MONOTONIC, &selftest->began);
+	error = workspaces_get_managed(selftest->service->workspaces, selftest->tenant,
+		TEXT_LITERAL(WORKSPACE), true, &selftest->workspace, &message);
+	if (error != TOOL_OK) {
+		selftest->workspace = NULL;
+		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "no canary: %s",
+			tool_error_name(error));
+		log_error("self-test: the canary workspace cannot be had: %s",
+			message ? message : tool_error_sentence(error));
+	}
+	step_soon(selftest);
+}
+
+static void run_when_it_may(struct selftest *selftest)
+{
+	if (selftest_obstacle(selftest))
+		run_in(selftest, LIMIT_SELFTEST_RETRY_MS);
+	else
+		selftest_run(selftest);
+}
+
+static void on_interval(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	run_when_it_may(context);
+}
+
+void selftest_start(struct selftest *selftest)
+{
+	if (selftest->service->config->host.selftest != SELFTEST_OFF)
+		run_when_it_may(selftest);
+	else
+		set_interval(selftest);
+}
+
+struct selftest *selftest_new(struct service *service)
+{
+	struct selftest *selftest = calloc(1, sizeof(*selftest));
+	_cleanup_free_ char *message = NULL;
+
+	if (!selftest)
+		return NULL;
+	selftest->service = service;
+	unread_open(&selftest->unread, &service->unread);
+	selftest->tenant = tenant_new(SELFTEST_TENANT);
+	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
+	selftest->interval = event_new(service->base, -1, 0, on_interval, selftest);
+	if (!selftest->tenant || !selftest->step || !selftest->interval ||
+		command_policy_new(NULL, 0, &selftest->tenant->policy, &message) < 0) {
+		selftest_free(selftest);
+		return NULL;
+	}
+	selftest->tenant->managed = true;
+	selftest->tenant->limits.workspaces_existing = 1; /* the canary; see PROBE_MAKE */
+	return selftest;
+}
+
+void selftest_free(struct selftest *selftest)
+{
+	if (!selftest)
+		return;
+	if (selftest->call)
+		call_disown(selftest->call);
+	unread_close(&selftest->unread);
+	if (selftest->step)
+		event_free(selftest->step);
+	if (selftest->interval)
+		event_free(selftest->interval);
+	tenant_release(selftest->tenant);
+	free(selftest);
+}
+
+/* Looking. */
+
+const char *selftest_state_name(enum selftest_state state)
+{
+	static const char *const names[] = {
+		[SELFTEST_NEVER] = "never",
+		[SELFTEST_PASSED] = "passed",
+		[SELFTEST_FAILED] = "failed",
+	};
+
+	return names[state];
+}
+
+void selftest_look(const struct selftest *selftest, struct selftest_summary *ret)
+{
+	*ret = selftest->last;
+	ret->running = selftest->running;
+	ret->required = selftest->service->config->host.selftest == SELFTEST_REQUIRED;
+}
+
+void selftest_each(const struct selftest *selftest,
+	void (*each)(void *context, const struct selftest_result *result), void *context)
+{
+	static const char *const outcomes[] = {
+		[PASSED] = "passed",
+		[FAILED] = "failed",
+		[SKIPPED] = "skipped",
+	};
+
+	for (size_t i = 0; i < selftest_suite_count; i++) {
+		const struct result *result = &selftest->results[i];
+		struct selftest_result shown = {
+			&selftest_suite[i], outcomes[result->outcome], result->answer};
+
+		each(context, &shown);
+	}
+}
+
+const char *selftest_refuses(const struct selftest *selftest, enum tool_error *ret_error)
+{
+	if (selftest->service->config->host.selftest != SELFTEST_REQUIRED ||
+		selftest->last.state == SELFTEST_PASSED)
+		return NULL;
+	if (selftest->last.state == SELFTEST_NEVER) {
+		*ret_error = TOOL_BUSY;
+		return "The service is still testing its own walls; try again later";
+	}
+	*ret_error = TOOL_FORBIDDEN;
+	return "The service's test of its own walls has failed on this host, and its configuration "
+	       "requires that it passes; an administrator sees more with cloisterctl selftest";
+}

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The processes are hostile, the spawner is not. What happens inside a peer's callback
+ * (cell_process.c) only leaves a mark; on_settle, called by the loop, looks at the marks and acts
+ * by the table. */
+#include "supervisor/workspace/cell_state.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_files.h"
+#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/spawner_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+
+#define FRUITLESS_MAX 3
+
+enum cell_event {
+	EVENT_FAILED,       /* the worker is lost, or something that both need */
+	EVENT_FILES_FAILED, /* the files process is lost */
+	EVENT_UNUSED,
+	EVENT_IDLE,
+	EVENT_READY,   /* each process there is has said so */
+	EVENT_GONE,    /* each that was killed is gone */
+	EVENT_OVERDUE, /* the state's time is over */
+	EVENT_CALLED,
+	EVENTS,
+};
+
+void cell_settle(struct cell *cell)
+{
+	loop_turn_defer(&cell->settle);
+}
+
+static void set_deadline(struct cell *cell, unsigned milliseconds)
+{
+	const struct timeval time = {
+		.tv_sec = milliseconds / 1000, .tv_usec = milliseconds % 1000 * 1000L};
+
+	cell->overdue = false;
+	event_add(cell->deadline, &time);
+}
+
+static void enter(struct cell *cell, enum state state)
+{
+	cell->state = state;
+	cell->overdue = false;
+	event_del(cell->deadline);
+}
+
+static void forget_request(struct cell *cell)
+{
+	if (cell->asked)
+		spawner_link_forget(cell->spawner, cell->asked);
+	cell->asked = 0;
+}
+
+static void on_opened(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+{
+	struct cell *cell = context;
+
+	cell->asked = 0;
+	/* From here on: how many others the spawner had to serve before is not this one's fault. */
+	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
+	cell->not_made = error == -SPAWNER_REFUSAL ? CELL_REFUSED
+			 : error == -ETIMEDOUT     ? CELL_SILENT
+						   : CELL_NOT_MADE;
+	if (error == -ESRCH && cell->was_ahead)
+		cell->died_ahead = true;
+	if (cell->not_made == CELL_REFUSED)
+		cell_process_fail(cell_worker(cell), "The workspace may not be opened: %.*s",
+			(int)step.len, step.data);
+	else if (cell->not_made == CELL_SILENT)
+		cell_process_fail(
+			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
+			"The workspace's file system does not answer; try again when it does");
+	else if (error < 0)
+		/* The worker's, where both go: the death that follows is no reason. */
+		cell_process_fail(
+			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
+			"The workspace could not be opened: %.*s: %s", (int)step.len, step.data,
+			strerror(-error));
+	/* Each takes its pidfd, whatever becomes of the other. */
+	for (int i = 0; error >= 0 && i < CELL_PROCESSES; i++) {
+		struct process *process = &cell->processes[i];
+
+		if (pidfds[i] >= 0 && peer_started(process->peer, pidfds[i]) < 0)
+			cell_process_fail(process, "Out of memory");
+	}
+	for (int i = 0; i < CELL_PROCESSES; i++)
+		cell_process_judge(&cell->processes[i]);
+}
+
+/* The acts, each of a state and an event of the table below. */
+
+/* One that was made ahead becomes this workspace's. */
+static int assign(struct cell *cell, const struct spawner_open *request, int root,
+	struct peer *peers[SPAWNER_OPENED_FDS])
+{
+	int fds[SPAWNER_ASSIGN_FDS];
+
+	cell_process_adopt(cell_worker(cell), peers[SPAWNER_OPENED_WORKER]);
+	cell_process_adopt(cell_files(cell), peers[SPAWNER_OPENED_FILES]);
+	fds[SPAWNER_ASSIGN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_ASSIGN_WORKER] = fcntl(peer_pidfd(cell_worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	if (fds[SPAWNER_ASSIGN_ROOT] >= 0 && fds[SPAWNER_ASSIGN_WORKER] >= 0)
+		return spawner_link_open(
+			cell->spawner, SPAWNER_ASSIGN, request, fds, on_opened, cell, &cell->asked);
+	close_fd(&fds[SPAWNER_ASSIGN_ROOT]);
+	close_fd(&fds[SPAWNER_ASSIGN_WORKER]);
+	return -EMFILE;
+}
+
+static int make_both(struct cell *cell, const struct spawner_open *request, int root)
+{
+	int fds[SPAWNER_OPEN_FDS] = {-1, -1, -1, -1, -1};
+	int r;
+
+	fds[SPAWNER_OPEN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	r = fds[SPAWNER_OPEN_ROOT] < 0 ? -errno : 0;
+	if (r == 0)
+		r = cell_process_make(cell_worker(cell), &fds[SPAWNER_OPEN_WORKER_DOWN]);
+	if (r == 0)
+		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
+	if (r == 0)
+		return spawner_link_open(
+			cell->spawner, SPAWNER_OPEN, request, fds, on_opened, cell, &cell->asked);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close_fd(&fds[i]);
+	return r;
+}
+
+static void open_both(struct cell *cell)
+{
+	struct peer *peers[SPAWNER_OPENED_FDS];
+	struct spawner_open request;
+	int r, root;
+
+	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
+	cell->failed = cell->idle = cell->died_ahead = false;
+	cell->not_made = CELL_NOT_MADE;
+	cell->owner->describe(cell->context, &request, &root);
+	cell->was_ahead =
+		cell->wasted < LIMIT_SPARE_TRIES && spare_cells_take(cell->spares, &request, peers);
+	if (cell->was_ahead)
+		r = assign(cell, &request, root, peers);
+	else
+		r = make_both(cell, &request, root);
+	if (r < 0)
+		cell_process_fail(
+			cell_worker(cell), "The workspace could not be opened: %s", strerror(-r));
+}
+
+static void be_open(struct cell *cell)
+{
+	enter(cell, STATE_OPEN);
+	cell->idle = false;
+	cell->wasted = 0;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &cell->opened);
+	/* Once, and again after a death: what its writes may have left goes. */
+	if (!cell->swept)
+		peer_send(cell_files(cell)->peer, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+	cell->swept = true;
+}
+
+/* Nothing is answered before nothing of the cell is alive: that is what an answer promises. */
+static void end_both(struct cell *cell)
+{
+	cell->failed = cell_why(cell) != NULL;
+	cell->had_opened = cell->state != STATE_OPENING;
+	cell->counts->lost += cell->failed && cell->had_opened;
+	cell->counts->idle_ended += cell->idle && !cell->failed;
+	forget_request(cell); /* what is being started is killed when the spawner names it */
+	enter(cell, STATE_ENDING);
+	cell_kill(cell);
+	set_deadline(cell, LIMIT_KILL_REPORT_MS);
+}
+
+/* How long it is not made again: not at all after the first death, then longer and longer. */
+static unsigned rest_after_loss(struct cell *cell)
+{
+	unsigned rest = LIMIT_REST_MIN_MS;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if ((now.tv_sec - cell->opened.tv_sec) * 1000 >= LIMIT_HEALTHY_MS)
+		cell->losses = 0;
+	if (cell->losses++ == 0)
+		return 0;
+	for (unsigned i = 2; i < cell->losses && rest < LIMIT_REST_MAX_MS; i++)
+		rest *= 2;
+	return rest < LIMIT_REST_MAX_MS ? rest : LIMIT_REST_MAX_MS;
+}
+
+static void close_both(struct cell *cell)
+{
+	unsigned rest = 0;
+
+	forget_request(cell);
+	if (cell->failed && cell->had_opened) {
+		bool give_up = ++cell->fruitless >= FRUITLESS_MAX;
+
+		cell->swept = false;
+		cell->owner->lost(
+			cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, cell_why(cell));
+		rest = rest_after_loss(cell);
+	} else if (cell->failed && cell->died_ahead) { /* another is taken, or made */
+		cell->wasted++;
+		spare_cells_died(cell->spares);
+	} else if (cell->failed) {
+		cell->wasted = 0;
+		cell->owner->lost(cell->context, cell->not_made, cell_why(cell));
+	}
+	cell_process_drop(cell_worker(cell));
+	cell_process_drop(cell_files(cell));
+	enter(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
+	if (rest > 0)
+		set_deadline(cell, rest);
+}
+
+static void have_rested(struct cell *cell)
+{
+	enter(cell, STATE_CLOSED);
+}
+
+/* What cannot be killed yet is not joined by more: whoever comes is told to come later. */
+static void refuse(struct cell *cell)
+{
+	cell->owner->lost(cell->context,
+		cell->state == STATE_QUARANTINED ? CELL_HELD : CELL_FILES_HELD,
+		"The kernel still holds a process of this workspace that was killed; try again "
+		"later");
+}
+
+static void quarantine(struct cell *cell)
+{
+	cell->owner->lost(cell->context, CELL_LOST, cell_why(cell));
+	enter(cell, STATE_QUARANTINED);
+	refuse(cell);
+}
+
+/* The worker and its commands go on: what the files process shares with it, it can join again. */
+static void end_files(struct cell *cell)
+{
+	cell->counts->files_lost++;
+	forget_request(cell);
+	enter(cell, STATE_FILES_ENDING);
+	if (cell_files(cell)->peer)
+		peer_kill(cell_files(cell)->peer);
+	set_deadline(cell, LIMIT_KILL_REPORT_MS);
+}
+
+static void hold_files(struct cell *cell)
+{
+	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
+	enter(cell, STATE_FILES_HELD);
+	refuse(cell);
+}
+
+static void rest_files(struct cell *cell)
+{
+	unsigned rest;
+
+	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
+	cell->swept = false;
+	rest = rest_after_loss(cell);
+	cell_process_drop(cell_files(cell));
+	enter(cell, STATE_FILES_RESTING);
+	set_deadline(cell, rest);
+	if (++cell->fruitless >= FRUITLESS_MAX)
+		cell_process_fail(
+			cell_worker(cell), "The workspace's files process died again and again");
+}
+
+static void open_files(struct cell *cell)
+{
+	int fds[SPAWNER_OPEN_FILES_FDS] = {-1, -1, -1, -1};
+	struct spawner_open request;
+	int r, root;
+
+	enter(cell, STATE_FILES_OPENING);
+	cell->owner->describe(cell->context, &request, &root);
+	fds[SPAWNER_OPEN_FILES_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_OPEN_FILES_WORKER] =
+		fcntl(peer_pidfd(cell_worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	r = fds[SPAWNER_OPEN_FILES_ROOT] < 0 || fds[SPAWNER_OPEN_FILES_WORKER] < 0 ? -errno : 0;
+	if (r == 0)
+		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN]);
+	if (r == 0) {
+		r = spawner_link_open(cell->spawner, SPAWNER_OPEN_FILES, &request, fds, on_opened,
+			cell, &cell->asked);
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+			close_fd(&fds[i]);
+	}
+	if (r < 0)
+		cell_process_fail(cell_files(cell), "The files process could not be started: %s",
+			strerror(-r));
+}
+
+typedef void (*act)(struct cell *cell);
+
+/* clang-format off */
+static const act acts[STATES][EVENTS] = {
+	[STATE_CLOSED] = {[EVENT_CALLED] = open_both},
+	[STATE_RESTING] = {[EVENT_UNUSED] = have_rested, [EVENT_OVERDUE] = have_rested},
+	[STATE_OPENING] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_both,
+		[EVENT_UNUSED] = end_both, [EVENT_READY] = be_open},
+	[STATE_OPEN] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = end_both},
+	[STATE_FILES_ENDING] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
+		[EVENT_GONE] = rest_files, [EVENT_OVERDUE] = hold_files},
+	[STATE_FILES_HELD] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
+		[EVENT_GONE] = rest_files, [EVENT_CALLED] = refuse},
+	[STATE_FILES_RESTING] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
+		[EVENT_OVERDUE] = open_files},
+	[STATE_FILES_OPENING] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
+		[EVENT_UNUSED] = end_both, [EVENT_READY] = be_open},
+	[STATE_ENDING] = {[EVENT_GONE] = close_both, [EVENT_OVERDUE] = quarantine},
+	[STATE_QUARANTINED] = {[EVENT_GONE] = close_both, [EVENT_CALLED] = refuse},
+};
+/* clang-format on */
+
+/* Whether @event holds at the moment. */
+static bool holds(struct cell *cell, enum cell_event event)
+{
+	bool ending = cell->state == STATE_ENDING || cell->state == STATE_QUARANTINED;
+
+	switch (event) {
+	case EVENT_FAILED:
+		return cell_worker(cell)->failure;
+	case EVENT_FILES_FAILED:
+		return cell_files(cell)->failure;
+	case EVENT_UNUSED:
+		return cell->owner->need(cell->context) == CELL_UNUSED;
+	case EVENT_IDLE:
+		return cell->idle && cell->owner->need(cell->context) == CELL_KEPT;
+	case EVENT_READY:
+		return cell_worker(cell)->ready && cell_files(cell)->ready;
+	case EVENT_GONE:
+		return peer_is_gone(cell_files(cell)->peer) &&
+		       (!ending || peer_is_gone(cell_worker(cell)->peer));
+	case EVENT_OVERDUE:
+		return cell->overdue;
+	default:
+		return cell->owner->need(cell->context) == CELL_CALLED;
+	}
+}
+
+/* The events in their order: that of one act may make the next one's. */
+static void on_settle(void *context)
+{
+	struct cell *cell = context;
+
+	for (enum cell_event event = 0; event < EVENTS; event++) {
+		act next = acts[cell->state][event];
+
+		if (next && holds(cell, event))
+			next(cell);
+	}
+	cell->owner->settled(cell->context);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *context)
+{
+	struct cell *cell = context;
+
+	(void)fd;
+	(void)what;
+	if (cell->state == STATE_OPENING || cell->state == STATE_FILES_OPENING)
+		cell_process_fail(cell_files(cell), "The workspace did not open in time");
+	cell->overdue = true;
+	cell_settle(cell);
+}
+
+struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
+	struct spare_cells *spares, const struct cell_owner *owner, void *context,
+	struct cell_counts *counts)
+{
+	struct cell *cell = calloc(1, sizeof(*cell));
+
+	if (!cell)
+		return NULL;
+	cell->base = base;
+	cell->spawner = spawner;
+	cell->spares = spares;
+	cell->owner = owner;
+	cell->context = context;
+	cell->counts = counts;
+	for (int i = 0; i < CELL_PROCESSES; i++)
+		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
+	cell->deadline = event_new(base, -1, 0, on_deadline, cell);
+	cell->settle = (struct loop_turn_task){.act = on_settle, .context = cell};
+	if (!cell->deadline) {
+		cell_free(cell);
+		return NULL;
+	}
+	return cell;
+}
+
+void cell_free(struct cell *cell)
+{
+	if (!cell)
+		return;
+	forget_request(cell);
+	cell_process_drop(cell_worker(cell));
+	cell_process_drop(cell_files(cell));
+	if (cell->deadline)
+		event_free(cell->deadline);
+	loop_turn_cancel(&cell->settle);
+	free(cell);
+}
+
+bool cell_serves(const struct cell *cell, enum cell_process process)
+{
+	const struct process *wanted = &cell->processes[process];
+
+	if (cell->processes[CELL_WORKER].failure || wanted->failure || !wanted->ready)
+		return false;
+	return cell->state == STATE_OPEN ||
+	       (process == CELL_WORKER && cell->state >= STATE_FILES_ENDING &&
+		       cell->state <= STATE_FILES_OPENING);
+}
+
+void cell_was_fruitful(struct cell *cell)
+{
+	cell->fruitless = 0;
+}
+
+void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,
+	struct text payload, const int *fds, unsigned n_fds)
+{
+	struct peer *peer = cell->processes[process].peer;
+
+	if (peer) {
+		peer_send(peer, type, call, payload, fds, n_fds);
+		return;
+	}
+	/* A cancel for what is lost already. */
+	for (unsigned i = 0; i < n_fds; i++)
+		close(fds[i]);
+}
+
+uint64_t cell_said(const struct cell *cell, enum cell_process process)
+{
+	const struct peer *peer = cell->processes[process].peer;
+
+	return peer ? peer_said(peer) : 0;
+}
+
+bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said)
+{
+	struct peer *peer = cell->processes[process].peer;
+
+	return !peer || peer_has_heard(peer, said);
+}
+
+void cell_abandon(struct cell *cell, enum cell_process process)
+{
+	struct process *abandoned = &cell->processes[process];
+
+	if (abandoned->peer)
+		peer_kill(abandoned->peer);
+	cell_process_fail(abandoned, "The workspace's process did not answer and was killed");
+}
+
+void cell_rest(struct cell *cell)
+{
+	cell->idle = true;
+	cell_settle(cell);
+}
+
+const char *const cell_state_names[CELL_STATE_NAMES] = {
+	"closed", "resting", "opening", "open", "mending", "ending", "quarantined"};
+
+const char *cell_state(const struct cell *cell)
+{
+	static const unsigned char names[STATES] = {
+		[STATE_CLOSED] = 0,
+		[STATE_RESTING] = 1,
+		[STATE_OPENING] = 2,
+		[STATE_OPEN] = 3,
+		[STATE_FILES_ENDING] = 4,
+		[STATE_FILES_HELD] = 4,
+		[STATE_FILES_RESTING] = 4,
+		[STATE_FILES_OPENING] = 4,
+		[STATE_ENDING] = 5,
+		[STATE_QUARANTINED] = 6,
+	};
+
+	return cell_state_names[names[cell->state]];
+}
+
+void cell_kill(struct cell *cell)
+{
+	for (int i = 0; i < CELL_PROCESSES; i++)
+		if (cell->processes[i].peer)
+			peer_kill(cell->processes[i].peer);
+}
+
+void cell_wait(struct cell *cell, int milliseconds)
+{
+	for (int i = 0; i < CELL_PROCESSES; i++)
+		peer_wait(cell->processes[i].peer, milliseconds);
+}

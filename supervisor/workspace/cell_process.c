@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. What a cell's processes say and what becomes of them. They are hostile: a word out of
+ * turn ends the one that said it. What happens here, inside a peer's callback, only leaves a mark;
+ * cell.c acts on it. */
+#include "supervisor/workspace/cell_state.h"
+
+#include "common/cleanup.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/workspace/peer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void cell_process_fail(struct process *process, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!process->failure) {
+		va_start(arguments, format);
+		if (vasprintf(&process->failure, format, arguments) < 0)
+			process->failure = strdup("");
+		va_end(arguments);
+	}
+	cell_settle(process->cell);
+}
+
+/* The first word of either: it is ready, or why it cannot be. The last of a worker's set-up comes
+ * after that. */
+static int handle_setup(struct process *process, const struct channel_frame *frame)
+{
+	static const uint8_t ready[] = {[CELL_WORKER] = COMMAND_READY, [CELL_FILES] = FILES_READY};
+	static const uint8_t failed[] = {
+		[CELL_WORKER] = COMMAND_FAILED, [CELL_FILES] = FILES_FAILED};
+	struct setup_failure failure;
+
+	if (frame->type == ready[process->which] && frame->payload.len == 0) {
+		process->ready = true;
+		cell_settle(process->cell);
+		return 0;
+	}
+	if (frame->type != failed[process->which] ||
+		setup_failure_get(frame->payload, &failure) < 0)
+		return -EBADMSG;
+	cell_process_fail(process, "The workspace could not be opened: %.*s: %s",
+		(int)failure.step.len, failure.step.data, strerror((int)failure.error));
+	return 0;
+}
+
+static int on_frame(void *context, const struct channel_frame *frame)
+{
+	static const struct {
+		uint8_t first, last;
+	} said[] = {[CELL_WORKER] = {COMMAND_ENDED, COMMAND_ENDED},
+		[CELL_FILES] = {FILES_DATA, FILES_END}};
+	struct process *process = context;
+
+	if (!process->ready || (process->which == CELL_WORKER && frame->type == COMMAND_FAILED))
+		return handle_setup(process, frame);
+	if (frame->type < said[process->which].first || frame->type > said[process->which].last)
+		return -EBADMSG;
+	return process->cell->owner->frame(process->cell->context, process->which, frame);
+}
+
+void cell_process_judge(struct process *process)
+{
+	struct cell *cell = process->cell;
+
+	/* While its answer is under way, the spawner knows better why. */
+	if (!process->lost || cell->asked)
+		return;
+	if (cell->state == STATE_OPENING && cell->was_ahead && !cell_why(cell))
+		cell->died_ahead = true;
+	cell_process_fail(process, "The workspace's process died");
+}
+
+static void on_peer_lost(void *context)
+{
+	struct process *process = context;
+
+	process->lost = true;
+	cell_process_judge(process);
+}
+
+static void on_peer_gone(void *context)
+{
+	cell_settle(((struct process *)context)->cell);
+}
+
+int cell_process_make(struct process *process, int child_fds[2])
+{
+	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
+
+	return peer_new(process->cell->base, &owner, &process->peer, child_fds);
+}
+
+void cell_process_adopt(struct process *process, struct peer *peer)
+{
+	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
+
+	peer_adopt(peer, &owner);
+	process->peer = peer;
+}
+
+void cell_process_drop(struct process *process)
+{
+	peer_free(TAKE_PTR(process->peer));
+	free(TAKE_PTR(process->failure));
+	process->ready = process->lost = false;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of a cell, for cell.c (its life) and cell_process.c (its processes). */
+
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/workspace/cell.h"
+
+#include <time.h>
+
+struct event;
+struct peer;
+
+#define CELL_PROCESSES 2
+
+enum state {
+	STATE_CLOSED,
+	STATE_RESTING, /* it died, and is not made again at once */
+	STATE_OPENING,
+	STATE_OPEN,
+	STATE_FILES_ENDING, /* the files process is killed and not gone; commands go on */
+	STATE_FILES_HELD,   /* and not gone in time */
+	STATE_FILES_RESTING,
+	STATE_FILES_OPENING,
+	STATE_ENDING, /* both are killed and not all gone */
+	STATE_QUARANTINED,
+	STATES,
+};
+
+struct process {
+	struct cell *cell;
+	enum cell_process which;
+	struct peer *peer;
+	bool ready, lost; /* lost: hung up or dead */
+	char *failure;    /* why it must go */
+};
+
+struct cell {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	struct spare_cells *spares;
+	const struct cell_owner *owner;
+	void *context;
+	struct cell_counts *counts;
+	enum state state;
+	uint64_t asked; /* of the spawner and not answered; 0: nothing */
+	struct process processes[CELL_PROCESSES];
+	struct event *deadline; /* of the state */
+	struct loop_turn_task settle;
+	bool overdue, idle, failed;
+	bool had_opened;         /* ENDING: it had been OPEN */
+	enum cell_loss not_made; /* what it is if the spawner does not make it */
+	bool was_ahead;          /* OPENING: its processes were made ahead */
+	bool died_ahead;         /* and had died when they were needed, or just then */
+	unsigned wasted;         /* such cells one after the other */
+	bool swept;              /* of what dead writes left */
+	unsigned fruitless;      /* deaths one after the other without a result to anybody */
+	unsigned losses;         /* deaths one after the other that came soon */
+	struct timespec opened;
+};
+
+static inline struct process *cell_worker(struct cell *cell)
+{
+	return &cell->processes[CELL_WORKER];
+}
+
+static inline struct process *cell_files(struct cell *cell)
+{
+	return &cell->processes[CELL_FILES];
+}
+
+static inline const char *cell_why(struct cell *cell)
+{
+	return cell_worker(cell)->failure ? cell_worker(cell)->failure : cell_files(cell)->failure;
+}
+
+/** @process must go, because of @format. The first reason counts. */
+void __attribute__((format(printf, 2, 3)))
+cell_process_fail(struct process *process, const char *format, ...);
+
+/** Fails one that is lost, unless the spawner has yet to say why. */
+void cell_process_judge(struct process *process);
+
+/** Its channels, of which the spawner gets @child_fds. 0 or -errno. */
+int cell_process_make(struct process *process, int child_fds[2]);
+
+/** @peer, which was made ahead, is it from now on. */
+void cell_process_adopt(struct process *process, struct peer *peer);
+
+/** Kills and forgets it. Not from inside a peer's callback. */
+void cell_process_drop(struct process *process);

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. mkdir(2), open(2) with O_PATH. */
+#include "supervisor/workspace/managed.h"
+
+#include "common/cleanup.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/workspace/managed_quota.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define NAME_BYTES_MAX 64
+#define MARK           ".removing-" /* no name of a workspace begins with a '.' */
+#define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
+
+static bool is_name(struct text name)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	if (name.len == 0 || name.len > NAME_BYTES_MAX || name.data[0] == '.')
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (name.data[i] == '\0' || !strchr(allowed, name.data[i]))
+			return false;
+	return true;
+}
+
+/* The directory that the tenant's workspaces lie in. */
+static int open_directory(int managed_fd, const struct tenant *tenant, bool create)
+{
+	const char *name = tenant->any_root ? "." : tenant->name;
+	int fd;
+
+	if (create && mkdirat(managed_fd, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(managed_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The workspace's own directory, if there is none. */
+static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
+	const char *name, char **ret_message)
+{
+	struct stat stat_buf;
+	enum tool_error error;
+
+	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		return TOOL_OK;
+	error = errno == ENOENT ? managed_quota_check(managed_fd, tenant, ret_message)
+				: tool_error_from_errno(errno);
+	if (error != TOOL_OK)
+		return error;
+	if (mkdirat(directory, name, 0700) < 0)
+		return tool_error_from_errno(errno);
+	managed_quota_add(tenant);
+	return TOOL_OK;
+}
+
+static int open_root(int directory, const char *name, struct workspace_root *ret)
+{
+	struct workspace_root root = {.fd = -1};
+	struct stat stat_buf;
+	int r;
+
+	root.fd = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root.fd < 0)
+		return -errno;
+	root.path = workspace_root_canonical_path(root.fd);
+	r = !root.path ? -EIO : fstat(root.fd, &stat_buf) < 0 ? -errno : 0;
+	if (r < 0) {
+		workspace_root_done(&root);
+		return r;
+	}
+	root.dev = stat_buf.st_dev;
+	root.ino = stat_buf.st_ino;
+	*ret = root;
+	return 0;
+}
+
+enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
+	bool create, struct workspace_root *ret, char **ret_message)
+{
+	_cleanup_close_ int directory = -1;
+	char name_string[NAME_BYTES_MAX + 1];
+	int r;
+
+	if (!is_name(name)) {
+		*ret_message = strdup(
+			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
+			"does not begin with '.'");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	if (managed_fd < 0 || !tenant->managed) {
+		*ret_message = strdup(
+			managed_fd < 0
+				? "This instance has no state directory, so no managed workspaces"
+				: "This tenant has no managed workspaces");
+		return TOOL_FORBIDDEN;
+	}
+	memcpy(name_string, name.data, name.len);
+	name_string[name.len] = '\0';
+	directory = open_directory(managed_fd, tenant, create);
+	if (directory >= 0 && create) {
+		enum tool_error error =
+			make_root(managed_fd, tenant, directory, name_string, ret_message);
+
+		if (error != TOOL_OK)
+			return error;
+	}
+	r = directory < 0 ? directory : open_root(directory, name_string, ret);
+	if (r == -ENOENT)
+		return TOOL_WORKSPACE_NOT_FOUND;
+	return r < 0 ? tool_error_from_errno(-r) : TOOL_OK;
+}
+
+/* Gives the names in the tenant's directory to @each: of workspaces, or of those that are marked.
+ */
+static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
+	void (*each)(void *context, const char *name), void *context)
+{
+	size_t skip = marked ? strlen(MARK) : 0;
+	_cleanup_close_ int tenant_fd = -1;
+	struct dirent *entry;
+	DIR *directory;
+	int fd;
+
+	if (managed_fd < 0 || !tenant->managed)
+		return 0;
+	tenant_fd = open_directory(managed_fd, tenant, false);
+	if (tenant_fd < 0)
+		return tenant_fd == -ENOENT ? 0 : tenant_fd;
+	fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	directory = fd < 0 ? NULL : fdopendir(fd);
+	if (!directory) {
+		int r = -errno;
+
+		close_fd(&fd);
+		return r;
+	}
+	while ((entry = readdir(directory)))
+		if (strncmp(entry->d_name, MARK, skip) == 0 &&
+			is_name(text_from(entry->d_name + skip)))
+			each(context, entry->d_name + skip);
+	closedir(directory);
+	return 0;
+}
+
+int managed_each(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return each_name(managed_fd, tenant, false, each, context);
+}
+
+int managed_each_marked(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return each_name(managed_fd, tenant, true, each, context);
+}
+
+int managed_remove(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	if (directory < 0)
+		return directory;
+	if (unlinkat(directory, name, AT_REMOVEDIR) < 0)
+		return -errno;
+	managed_quota_drop(tenant);
+	return 0;
+}
+
+static const char *mark_of(const char *name, char buffer[MARK_BYTES])
+{
+	snprintf(buffer, MARK_BYTES, MARK "%s", name);
+	return buffer;
+}
+
+void managed_mark(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char buffer[MARK_BYTES];
+
+	/* A full disk must not stand against making room on it. */
+	if (directory >= 0)
+		(void)!mkdirat(directory, mark_of(name, buffer), 0700);
+}
+
+void managed_unmark(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char buffer[MARK_BYTES];
+
+	if (directory >= 0)
+		(void)!unlinkat(directory, mark_of(name, buffer), AT_REMOVEDIR);
+}
+
+bool managed_is_marked(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char buffer[MARK_BYTES];
+	struct stat stat_buf;
+
+	return directory >= 0 &&
+	       fstatat(directory, mark_of(name, buffer), &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}

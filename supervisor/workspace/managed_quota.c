@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Looks at names in the state directory alone, which only cloisterd writes. */
+#include "supervisor/workspace/managed_quota.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/monotonic.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/workspace/managed.h"
+
+#include <stdio.h>
+
+static const struct config *current;
+
+static void count_one(void *context, const char *name)
+{
+	size_t *count = context;
+
+	(void)name;
+	++*count;
+}
+
+static int count(int managed_fd, const struct tenant *tenant)
+{
+	struct tenant_usage *usage = tenant->usage;
+	size_t existing = 0;
+	int r = managed_each(managed_fd, tenant, count_one, &existing);
+
+	if (r < 0)
+		return r;
+	usage->existing = existing;
+	usage->existing_ms = monotonic_ms();
+	return 0;
+}
+
+void managed_quota_follow(int managed_fd, const struct config *config)
+{
+	current = config;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->managed && config->tenants[i]->usage->existing_ms == 0)
+			(void)count(managed_fd, config->tenants[i]);
+}
+
+/* Of the ids for managed workspaces, but for the self-test's; 0: user mode, where there are none.
+ */
+static size_t ids(void)
+{
+	const struct id_range *range = id_range();
+
+	/* The upper half, as worker/spawner/cell_id.c takes it. */
+	return range ? range->count - range->count / 2 - 1 : 0;
+}
+
+/* Whether the tenant would take ids that others are to find. */
+static bool exceeds_share(const struct tenant *tenant)
+{
+	size_t total = 0, tenants = 0, share, n = ids();
+
+	for (size_t i = 0; n > 0 && current && i < current->n_tenants; i++) {
+		total += current->tenants[i]->usage->existing;
+		tenants += current->tenants[i]->managed;
+	}
+	if (tenants < 2 || total < n / 2)
+		return false;
+	share = n / 2 / tenants;
+	return tenant->usage->existing >= (share > 0 ? share : 1);
+}
+
+static const char *excess(const struct tenant *tenant)
+{
+	if (tenant->usage->existing >= tenant->limits.workspaces_existing)
+		return "as many managed workspaces of the tenant exist as may";
+	if (exceeds_share(tenant))
+		return "half of the host's ids for managed workspaces are in use, and the tenant "
+		       "has its share of the others";
+	return NULL;
+}
+
+enum tool_error managed_quota_check(int managed_fd, const struct tenant *tenant, char **ret_message)
+{
+	const struct tenant_usage *usage = tenant->usage;
+	bool counted = usage->existing_ms != 0;
+	const char *why = counted ? excess(tenant) : NULL;
+
+	/* An administrator may have removed some by hand; but looking is not free either. */
+	if (!counted || (why && monotonic_ms() - usage->existing_ms >= LIMIT_EXISTING_COUNT_MS)) {
+		if (count(managed_fd, tenant) < 0)
+			return TOOL_BUSY;
+		why = excess(tenant);
+	}
+	if (!why)
+		return TOOL_OK;
+	if (asprintf(ret_message,
+		    "There are %zu, and %s: remove some (workspace.remove), or ask whoever runs "
+		    "the service",
+		    usage->existing, why) < 0)
+		*ret_message = NULL;
+	return TOOL_QUOTA_EXCEEDED;
+}
+
+void managed_quota_add(const struct tenant *tenant)
+{
+	tenant->usage->existing++;
+}
+
+void managed_quota_drop(const struct tenant *tenant)
+{
+	if (tenant->usage->existing > 0)
+		tenant->usage->existing--;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The end of a removal comes from the workspace, which is hostile: that it is empty is
+ * what rmdir(2) says. */
+#include "supervisor/workspace/removal.h"
+
+#include "common/cleanup.h"
+#include "common/wire_files.h"
+#include "supervisor/base/log.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/config.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <errno.h>
+#include <event2/event.h>
+
+struct left_over {
+	STAILQ_ENTRY(left_over) entry;
+	struct tenant *tenant; /* held */
+	char name[];
+};
+
+struct removal {
+	struct service *service;
+	struct event *next;
+	struct tenant *tenant; /* whose are being found */
+	STAILQ_HEAD(, left_over) left_overs;
+	struct workspace *workspace; /* held; NULL: none is being removed */
+	struct workspace_ticket ticket;
+};
+
+/* In the background nobody waits for the others: at the end of one the loop comes back here. */
+static void go_on(struct removal *removal)
+{
+	event_active(removal->next, EV_TIMEOUT, 0);
+}
+
+static void on_begin(void *context)
+{
+	struct removal *removal = context;
+
+	workspace_send_files(
+		removal->workspace, FILES_CLEAR, removal->ticket.call, (struct text){NULL, 0});
+}
+
+static void finish(struct removal *removal, enum tool_error error)
+{
+	struct workspace *workspace = TAKE_PTR(removal->workspace);
+	int r = error == TOOL_OK ? workspace_remove_directory(workspace) : 0;
+	const struct log_field *about =
+		LOG_FIELDS({"CLOISTER_TENANT", text_from(workspace_tenant(workspace)->name)},
+			{"CLOISTER_WORKSPACE", text_from(workspace_name(workspace))});
+
+	if (r < 0)
+		error = tool_error_from_errno(-r);
+	if (error == TOOL_OK) {
+		log_about(LOG_INFO, about, "the removal of the workspace %s is finished",
+			workspace_name(workspace));
+		workspace_set_removing(workspace, false);
+	} else {
+		log_about(LOG_ERR, about,
+			"the workspace %s, of which a part was removed, cannot be removed: %s",
+			workspace_name(workspace), tool_error_sentence(error));
+	}
+	workspace_release(workspace);
+	go_on(removal);
+}
+
+static int on_frame(void *context, const struct channel_frame *frame)
+{
+	struct removal *removal = context;
+	struct files_end end;
+
+	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
+		return -EBADMSG;
+	workspace_leave(removal->workspace, &removal->ticket);
+	finish(removal, end.error);
+	return 0;
+}
+
+static void on_lost(void *context, enum tool_error error, const char *message)
+{
+	(void)message;
+	finish(context, error);
+}
+
+static void begin_removal(struct removal *removal, const struct left_over *left_over)
+{
+	static const struct workspace_ticket_owner owner = {on_begin, on_frame, on_lost};
+	/* Not on the wire of any call, which count up from 1, nor of any session's. */
+	static uint64_t last = UINT64_MAX / 2;
+	enum tool_error error = workspaces_get_marked(removal->service->workspaces,
+		left_over->tenant, left_over->name, &removal->workspace);
+
+	if (error != TOOL_OK) {
+		removal->workspace = NULL;
+		if (error != TOOL_WORKSPACE_NOT_FOUND)
+			log_about(LOG_ERR,
+				LOG_FIELDS({"CLOISTER_TENANT", text_from(left_over->tenant->name)},
+					{"CLOISTER_WORKSPACE", text_from(left_over->name)}),
+				"the removal of the workspace %s cannot be finished: %s",
+				left_over->name, tool_error_sentence(error));
+		go_on(removal);
+		return;
+	}
+	workspace_set_removing(removal->workspace, true);
+	removal->ticket = (struct workspace_ticket){
+		.call = last--, .slot = WORKSPACE_SLOT_WRITE, .owner = &owner, .context = removal};
+	workspace_enter(removal->workspace, &removal->ticket);
+}
+
+static void left_over_free(struct left_over *left_over)
+{
+	tenant_release(left_over->tenant);
+	free(left_over);
+}
+
+static void on_next(evutil_socket_t fd, short what, void *context)
+{
+	struct removal *removal = context;
+	struct left_over *left_over = STAILQ_FIRST(&removal->left_overs);
+
+	(void)fd;
+	(void)what;
+	if (!left_over || removal->workspace)
+		return;
+	STAILQ_REMOVE_HEAD(&removal->left_overs, entry);
+	begin_removal(removal, left_over);
+	left_over_free(left_over);
+}
+
+static void add(void *context, const char *name)
+{
+	struct removal *removal = context;
+	size_t size = strlen(name) + 1;
+	struct left_over *left_over = malloc(sizeof(*left_over) + size);
+
+	if (!left_over)
+		return; /* and found again at the next start */
+	left_over->tenant = tenant_hold(removal->tenant);
+	memcpy(left_over->name, name, size);
+	STAILQ_INSERT_TAIL(&removal->left_overs, left_over, entry);
+}
+
+struct removal *removal_new(struct service *service)
+{
+	const struct config *config = service->config;
+	struct removal *removal = calloc(1, sizeof(*removal));
+
+	if (!removal)
+		return NULL;
+	removal->service = service;
+	STAILQ_INIT(&removal->left_overs);
+	removal->next = event_new(service->base, -1, 0, on_next, removal);
+	if (!removal->next) {
+		free(removal);
+		return NULL;
+	}
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		removal->tenant = config->tenants[i];
+		(void)workspaces_each_marked(service->workspaces, config->tenants[i], add, removal);
+	}
+	go_on(removal);
+	return removal;
+}
+
+void removal_free(struct removal *removal)
+{
+	struct left_over *left_over;
+
+	if (!removal)
+		return;
+	while ((left_over = STAILQ_FIRST(&removal->left_overs))) {
+		STAILQ_REMOVE_HEAD(&removal->left_overs, entry);
+		left_over_free(left_over);
+	}
+	event_free(removal->next);
+	free(removal);
+}

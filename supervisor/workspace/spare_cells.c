@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. What waits has not touched a workspace, and says nothing; one that does is ended. */
+#include "supervisor/workspace/spare_cells.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/spawner_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <sys/queue.h>
+
+#define PAUSE_MS 5 /* what is opened at the moment goes first */
+
+struct spare {
+	LIST_ENTRY(spare) entry;
+	struct spare_cells *all;
+	struct peer *peers[SPAWNER_OPENED_FDS];
+	bool lost;
+};
+
+struct spare_cells {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	struct spawner_open request;
+	size_t limit, ready;
+	struct spare *coming; /* asked of the spawner and not answered */
+	uint64_t asked;
+	struct event *refill, *idle, *clean;
+	struct spare_cells_view counts;
+	LIST_HEAD(, spare) list;
+};
+
+static void set_timer(struct event *timer, unsigned milliseconds)
+{
+	const struct timeval time = {
+		.tv_sec = milliseconds / 1000, .tv_usec = milliseconds % 1000 * 1000L};
+
+	event_add(timer, &time);
+}
+
+/* Not from inside a peer's callback. */
+static void spare_free(struct spare *spare)
+{
+	peer_free(spare->peers[SPAWNER_OPENED_WORKER]);
+	peer_free(spare->peers[SPAWNER_OPENED_FILES]);
+	free(spare);
+}
+
+static int on_frame(void *context, const struct channel_frame *frame)
+{
+	(void)context;
+	(void)frame;
+	return -EBADMSG;
+}
+
+static void on_lost(void *context)
+{
+	struct spare *spare = context;
+
+	spare->lost = true;
+	event_active(spare->all->clean, EV_TIMEOUT, 0);
+}
+
+static void on_gone(void *context)
+{
+	(void)context;
+}
+
+static void drop(struct spare_cells *spares, struct spare *spare)
+{
+	LIST_REMOVE(spare, entry);
+	spares->ready--;
+	spare_free(spare);
+}
+
+static void on_clean(evutil_socket_t fd, short what, void *context)
+{
+	struct spare_cells *spares = context;
+	struct spare *spare, *next;
+
+	(void)fd;
+	(void)what;
+	for (spare = LIST_FIRST(&spares->list); spare; spare = next) {
+		next = LIST_NEXT(spare, entry);
+		if (!spare->lost)
+			continue;
+		spares->counts.lost++;
+		drop(spares, spare);
+	}
+}
+
+static void on_prepared(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+{
+	struct spare_cells *spares = context;
+	struct spare *spare = TAKE_PTR(spares->coming);
+	bool ok = error >= 0;
+
+	(void)step;
+	spares->asked = 0;
+	/* Each takes its pidfd, whatever becomes of the other. */
+	for (int i = 0; error >= 0 && i < SPAWNER_OPENED_FDS; i++)
+		ok = peer_started(spare->peers[i], pidfds[i]) == 0 && ok;
+	if (!ok || spares->ready >= spares->limit) {
+		/* The next opening tries again. */
+		spare_free(spare);
+		return;
+	}
+	LIST_INSERT_HEAD(&spares->list, spare, entry);
+	spares->ready++;
+	spares->counts.made++;
+	set_timer(spares->refill, PAUSE_MS);
+}
+
+static int ask(struct spare_cells *spares, struct spare *spare)
+{
+	const struct peer_owner owner = {on_frame, on_lost, on_gone, spare};
+	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
+	int r = peer_new(spares->base, &owner, &spare->peers[SPAWNER_OPENED_WORKER],
+		&fds[SPAWNER_PREPARE_WORKER_DOWN]);
+
+	if (r == 0)
+		r = peer_new(spares->base, &owner, &spare->peers[SPAWNER_OPENED_FILES],
+			&fds[SPAWNER_PREPARE_FILES_DOWN]);
+	if (r == 0)
+		return spawner_link_open(spares->spawner, SPAWNER_PREPARE, &spares->request, fds,
+			on_prepared, spares, &spares->asked);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close_fd(&fds[i]);
+	return r;
+}
+
+static void on_refill(evutil_socket_t fd, short what, void *context)
+{
+	struct spare_cells *spares = context;
+	struct spare *spare;
+
+	(void)fd;
+	(void)what;
+	if (spares->coming || spares->ready >= spares->limit)
+		return;
+	spare = calloc(1, sizeof(*spare));
+	if (!spare)
+		return;
+	spare->all = spares;
+	if (ask(spares, spare) < 0)
+		spare_free(spare);
+	else
+		spares->coming = spare;
+}
+
+static void drop_down_to(struct spare_cells *spares, size_t n)
+{
+	while (spares->ready > n)
+		drop(spares, LIST_FIRST(&spares->list));
+}
+
+static void on_idle(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	drop_down_to(context, 0);
+}
+
+struct spare_cells *spare_cells_new(struct event_base *base, struct spawner_link *spawner)
+{
+	struct spare_cells *spares = calloc(1, sizeof(*spares));
+
+	if (!spares)
+		return NULL;
+	spares->base = base;
+	spares->spawner = spawner;
+	LIST_INIT(&spares->list);
+	spares->refill = event_new(base, -1, 0, on_refill, spares);
+	spares->idle = event_new(base, -1, 0, on_idle, spares);
+	spares->clean = event_new(base, -1, 0, on_clean, spares);
+	if (!spares->refill || !spares->idle || !spares->clean) {
+		spare_cells_free(spares);
+		return NULL;
+	}
+	return spares;
+}
+
+void spare_cells_free(struct spare_cells *spares)
+{
+	if (!spares)
+		return;
+	if (spares->asked)
+		spawner_link_forget(spares->spawner, spares->asked);
+	if (spares->coming)
+		spare_free(spares->coming);
+	drop_down_to(spares, 0);
+	if (spares->refill)
+		event_free(spares->refill);
+	if (spares->idle)
+		event_free(spares->idle);
+	if (spares->clean)
+		event_free(spares->clean);
+	free(spares);
+}
+
+void spare_cells_limit(struct spare_cells *spares, size_t limit)
+{
+	spares->limit = limit;
+	drop_down_to(spares, limit);
+}
+
+bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
+	struct peer *ret_peers[SPAWNER_OPENED_FDS])
+{
+	struct spare *spare;
+
+	spares->request = *request;
+	if (spares->limit > 0) {
+		set_timer(spares->refill, PAUSE_MS);
+		set_timer(spares->idle, LIMIT_SPARE_CELLS_MS);
+	}
+	LIST_FOREACH (spare, &spares->list, entry)
+		if (!spare->lost)
+			break;
+	if (!spare)
+		return false;
+	memcpy(ret_peers, spare->peers, sizeof(spare->peers));
+	memset(spare->peers, 0, sizeof(spare->peers));
+	drop(spares, spare);
+	spares->counts.used++;
+	return true;
+}
+
+void spare_cells_died(struct spare_cells *spares)
+{
+	spares->counts.lost++;
+}
+
+void spare_cells_look(const struct spare_cells *spares, struct spare_cells_view *ret)
+{
+	*ret = spares->counts;
+	ret->ready = spares->ready;
+	ret->limit = spares->limit;
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. See common/wire_spawner.h for the messages. */
+#include "supervisor/workspace/spawner_link.h"
+
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/limits.h"
+#include "common/program.h"
+#include "supervisor/base/log.h"
+#include "supervisor/base/log_relay.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/host/namespaces_probe.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/capability.h>
+#include <sys/pidfd.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define READY_TIMEOUT_MS 10000
+#define END_WAIT_MS      1000
+#define LOOK_MS          1000 /* how often it is looked whether an answer is overdue */
+
+struct pending_cell {
+	LIST_ENTRY(pending_cell) entry;
+	uint64_t cell;  /* or the number of what is asked about it */
+	uint8_t opened; /* the type of the good answer */
+	spawner_answer answer;
+	spawner_looked looked; /* in its place, for a directory */
+	void *context;
+};
+
+struct spawner_link {
+	pid_t pid;
+	struct channel channel;
+	bool is_lost;
+	uint64_t last_cell, last_look;
+	LIST_HEAD(, pending_cell) pending;
+	size_t unanswered; /* pending, and what was forgotten */
+	unsigned silent;   /* looks since it last answered, or was asked with nothing unanswered */
+	struct event *look;
+	struct event *readable;
+	struct event *writable;
+	struct event *retry;
+	struct event *resume;            /* reading, when there was no memory for it */
+	struct log_relay *log;           /* what it says on its stderr */
+	int reserve[SPAWNER_OPENED_FDS]; /* places for an answer's descriptors when there are no
+					    others */
+	void (*lost)(void *context);
+	void *context;
+};
+
+static int start_process(struct spawner_link *link, const struct spawner_start *start)
+{
+	char *const argv[] = {(char *)"cloister-spawner",
+		(char *)(start->range ? "system" : "user"), (char *)start->config, NULL};
+	_cleanup_close_ int program = -1, ours = -1, theirs = -1, log = -1;
+	int pair[2], r;
+
+	r = program_open("cloister-spawner", &program);
+	if (r == 0)
+		r = log_relay_new(&link->log, &log);
+	if (r < 0)
+		return r;
+	/* Who may not execute it is told so; of the child nobody would hear why it ended. */
+	if (faccessat(program, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0)
+		return -errno;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	ours = pair[0];
+	theirs = pair[1];
+	link->pid = fork();
+	if (link->pid < 0)
+		return -errno;
+	if (link->pid == 0) {
+		const int fds[] = {-1, -1, log, theirs, start->managed_fd, start->cgroup_fd};
+
+		/* Its capabilities are those of its own user namespace. */
+		(void)cap_reset_ambient();
+		program_execute(program, argv, fds,
+			start->cgroup_fd < 0 ? FD_SPAWNER_CGROUP : FD_SPAWNER_CGROUP + 1);
+		_exit(127);
+	}
+	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
+	TAKE_FD(ours);
+	return 0;
+}
+
+static bool is_policy(uint32_t error)
+{
+	return error == EPERM || error == EACCES || error == ENOSPC;
+}
+
+static int next_frame(struct spawner_link *link, struct channel_frame *ret)
+{
+	struct pollfd poll_fd = {.fd = link->channel.in, .events = POLLIN};
+	int r;
+
+	while ((r = channel_next(&link->channel, ret)) == 0) {
+		if (poll(&poll_fd, 1, READY_TIMEOUT_MS) <= 0)
+			return -ETIMEDOUT;
+		r = channel_fill(&link->channel, WIRE_FRAME_MAX);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 0;
+}
+
+static int tell(struct spawner_link *link, uint8_t type)
+{
+	return channel_send(&link->channel, type, 0, (struct text){NULL, 0}, NULL, 0);
+}
+
+static int give_ids(struct spawner_link *link, const struct id_range *range, char **ret_message)
+{
+	int r = range ? id_range_map(range, link->pid, ret_message) : -EBADMSG;
+
+	if (r == 0)
+		r = tell(link, SPAWNER_MAPPED);
+	return r < 0 ? r : channel_flush(&link->channel);
+}
+
+/* Its first words: in its namespaces, or why not; in system mode it asks for its ids before. */
+static int wait_until_ready(
+	struct spawner_link *link, const struct id_range *range, char **ret_message)
+{
+	struct setup_failure failure;
+	struct channel_frame frame;
+	int r = next_frame(link, &frame);
+
+	if (r == 0 && frame.type == SPAWNER_UNSHARED) {
+		r = give_ids(link, range, ret_message);
+		range = NULL;
+		if (r == 0)
+			r = next_frame(link, &frame);
+	}
+	if (r < 0 || (frame.type == SPAWNER_READY && !range))
+		return r;
+	if (frame.type != SPAWNER_FAILED || setup_failure_get(frame.payload, &failure) < 0)
+		return -EBADMSG;
+	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s%s", (int)failure.step.len,
+		    failure.step.data, strerror((int)failure.error),
+		    is_policy(failure.error) ? ": " : "",
+		    is_policy(failure.error) ? namespaces_remedy("/proc/sys", (int)failure.error)
+					     : "") < 0)
+		*ret_message = NULL;
+	return -(int)failure.error;
+}
+
+int spawner_link_start(
+	const struct spawner_start *start, struct spawner_link **ret, char **ret_message)
+{
+	struct spawner_link *link = calloc(1, sizeof(*link));
+	int r;
+
+	*ret_message = NULL;
+	if (!link)
+		return -ENOMEM;
+	LIST_INIT(&link->pending);
+	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
+		link->reserve[i] = -1;
+	channel_init(&link->channel, -1, -1, 0);
+	r = start_process(link, start);
+	if (r == 0)
+		r = wait_until_ready(link, start->range, ret_message);
+	if (r < 0) {
+		spawner_link_free(link);
+		return r;
+	}
+	fcntl(link->channel.in, F_SETFL, O_NONBLOCK);
+	*ret = link;
+	return 0;
+}
+
+void spawner_link_reload(struct spawner_link *link)
+{
+	/* Without memory for sixteen bytes the next request would fail as well, and say so. */
+	if (!link->is_lost && tell(link, SPAWNER_RELOAD) == 0)
+		event_active(link->writable, EV_WRITE, 0);
+}
+
+static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)
+{
+	struct pending_cell *pending;
+
+	LIST_FOREACH (pending, &link->pending, entry)
+		if (pending->cell == cell)
+			return pending;
+	return NULL;
+}
+
+static void drop_pidfds(struct channel_frame *frame)
+{
+	for (unsigned i = 0; i < frame->n_fds; i++)
+		pidfd_send_signal(frame->fds[i], SIGKILL, NULL, 0);
+	channel_frame_done(frame);
+}
+
+_Static_assert(SPAWNER_OPENED_FILES == SPAWNER_OPENED_FDS - 1, "the last of the pidfds");
+
+static bool is_opened(const struct channel_frame *frame)
+{
+	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds == 0) ||
+	       (frame->type == SPAWNER_LOOKED_UP && frame->n_fds == 1) ||
+	       (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
+	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
+}
+
+/* What is said to whoever asked for a directory. 0 or -EBADMSG. */
+static int tell_looked(struct pending_cell *pending, struct channel_frame *frame, int error)
+{
+	static struct spawner_looked_up where;
+
+	if (error == 0 && spawner_looked_up_get(frame->payload, &where) < 0)
+		return -EBADMSG;
+	pending->looked(pending->context, error, error == 0 ? TAKE_FD(frame->fds[0]) : -1, &where);
+	return 0;
+}
+
+/* 0, or -EBADMSG for what a spawner would not say. */
+static int handle(struct spawner_link *link, struct channel_frame *frame)
+{
+	struct pending_cell *pending = find_pending(link, frame->call);
+	struct setup_failure failure = {0};
+	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
+	bool opened = is_opened(frame);
+	int r = 0;
+
+	link->silent = 0;
+	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
+			       setup_failure_get(frame->payload, &failure) < 0))
+		return -EBADMSG;
+	if (link->unanswered > 0)
+		link->unanswered--;
+	if (!pending) {
+		if (frame->type != SPAWNER_LOOKED_UP)
+			drop_pidfds(frame);
+		return 0;
+	}
+	if (opened && frame->type != pending->opened)
+		return -EBADMSG;
+	LIST_REMOVE(pending, entry);
+	if (pending->looked) {
+		r = tell_looked(pending, frame, opened ? 0 : -(int)failure.error);
+	} else if (opened) {
+		memcpy(&pidfds[SPAWNER_OPENED_FDS - frame->n_fds], frame->fds,
+			frame->n_fds * sizeof(int));
+		frame->n_fds = 0; /* they are the callee's now */
+	}
+	if (!pending->looked)
+		pending->answer(
+			pending->context, opened ? 0 : -(int)failure.error, failure.step, pidfds);
+	free(pending);
+	return r;
+}
+
+/* Whoever waits for an answer has one. */
+static void answer_all(struct spawner_link *link)
+{
+	struct pending_cell *pending;
+
+	while ((pending = LIST_FIRST(&link->pending))) {
+		int none[SPAWNER_OPENED_FDS] = {-1, -1};
+
+		LIST_REMOVE(pending, entry);
+		if (pending->looked)
+			pending->looked(pending->context, -ECONNRESET, -1, NULL);
+		else
+			pending->answer(pending->context, -ECONNRESET,
+				TEXT_LITERAL("ask cloister-spawner, which is gone"), none);
+		free(pending);
+	}
+}
+
+static void lose(struct spawner_link *link)
+{
+	if (link->is_lost)
+		return;
+	link->is_lost = true;
+	event_del(link->readable);
+	event_del(link->writable);
+	event_del(link->retry);
+	event_del(link->resume);
+	event_del(link->look);
+	link->lost(link->context);
+	answer_all(link);
+}
+
+static void drop_reserve(struct spawner_link *link)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
+		close_fd(&link->reserve[i]);
+}
+
+static int keep_reserve(struct spawner_link *link)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++) {
+		if (link->reserve[i] < 0)
+			link->reserve[i] = fcntl(link->channel.in, F_DUPFD_CLOEXEC, 0);
+		if (link->reserve[i] < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+static void pause_reading(struct spawner_link *link)
+{
+	event_del(link->readable);
+	event_add(link->resume, &channel_short_pause);
+}
+
+/*
+ * One answer a turn, and none without the reserve: its descriptors fit that, whatever else has been
+ * opened. An answer whose descriptors found no place would be a fault of the spawner's, and the end
+ * of everything.
+ */
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+	struct channel_frame frame;
+	int filled, r = 0, next;
+
+	(void)fd;
+	(void)what;
+	if (keep_reserve(link) < 0) {
+		pause_reading(link);
+		return;
+	}
+	drop_reserve(link);
+	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
+	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
+		r = handle(link, &frame);
+		channel_frame_done(&frame);
+	}
+	(void)keep_reserve(link);
+	if (filled == -ENOMEM) {
+		pause_reading(link);
+		filled = 0;
+	}
+	if (r < 0 || next < 0 || (filled < 0 && filled != -EAGAIN))
+		lose(link);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+
+	(void)fd;
+	(void)what;
+	event_add(link->readable, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+	int r = channel_flush(&link->channel);
+
+	(void)fd;
+	(void)what;
+	if (r == -EAGAIN)
+		event_add(link->writable, NULL);
+	else if (channel_is_short(r))
+		event_add(link->retry, &channel_short_pause);
+	else if (r < 0)
+		lose(link);
+}
+
+/*
+ * One that hangs is as good as dead, and is killed, so that nothing comes of it later. Looks are
+ * counted, and not the time: of a cloisterd that itself stood still, frozen with its service, only
+ * one is overdue. What waits for our own descriptors or memory is no silence of the spawner's.
+ */
+static void on_look(evutil_socket_t fd, short what, void *context)
+{
+	struct spawner_link *link = context;
+
+	(void)fd;
+	(void)what;
+	if (link->unanswered == 0 || event_pending(link->resume, EV_TIMEOUT, NULL) ||
+		event_pending(link->retry, EV_TIMEOUT, NULL))
+		link->silent = 0;
+	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
+		log_error("cloister-spawner has answered nothing for %d seconds: it is killed",
+			LIMIT_SPAWNER_SILENT_MS / 1000);
+		kill(link->pid, SIGKILL);
+		lose(link);
+		return;
+	}
+	if (link->unanswered == 0)
+		event_del(link->look);
+}
+
+int spawner_link_watch(struct spawner_link *link, struct event_base *base,
+	void (*lost)(void *context), void *context)
+{
+	int fd = link->channel.in;
+
+	link->lost = lost;
+	link->context = context;
+	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
+	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
+	link->retry = event_new(base, -1, 0, on_writable, link);
+	link->resume = event_new(base, -1, 0, on_resume, link);
+	link->look = event_new(base, -1, EV_PERSIST, on_look, link);
+	if (!link->readable || !link->writable || !link->retry || !link->resume || !link->look ||
+		event_add(link->readable, NULL) < 0 || log_relay_watch(link->log, base) < 0)
+		return -ENOMEM;
+	return keep_reserve(link);
+}
+
+static void await_answer(struct spawner_link *link)
+{
+	static const struct timeval interval = {.tv_sec = LOOK_MS / 1000};
+
+	if (link->unanswered++ == 0)
+		link->silent = 0;
+	if (!event_pending(link->look, EV_TIMEOUT, NULL))
+		event_add(link->look, &interval);
+}
+
+/* Sends what @frame has, whose descriptors are taken, and remembers who waits for the answer. */
+static int ask(struct spawner_link *link, const struct channel_frame *frame,
+	const struct pending_cell *who, uint64_t *ret_number)
+{
+	struct pending_cell *pending = link->is_lost ? NULL : malloc(sizeof(*pending));
+	int r;
+
+	if (!pending) {
+		for (unsigned i = 0; i < frame->n_fds; i++)
+			close(frame->fds[i]);
+		return link->is_lost ? -ECONNRESET : -ENOMEM;
+	}
+	*pending = *who;
+	/* Cells' groups are named by theirs; look-ups come from the other end. */
+	pending->cell =
+		frame->type == SPAWNER_LOOK_UP ? UINT64_MAX - link->last_look++ : ++link->last_cell;
+	r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
+		frame->n_fds);
+	if (r < 0) {
+		free(pending);
+		return r;
+	}
+	LIST_INSERT_HEAD(&link->pending, pending, entry);
+	await_answer(link);
+	event_active(link->writable, EV_WRITE, 0);
+	*ret_number = pending->cell;
+	return 0;
+}
+
+int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
+	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
+{
+	static const struct {
+		unsigned n_fds;
+		uint8_t opened;
+	} types[] = {
+		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED},
+		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED},
+		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED},
+		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED},
+	};
+	const struct pending_cell who = {
+		.opened = types[type].opened, .answer = answer, .context = context};
+	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_open_put(&writer, request);
+	frame.payload = (struct text){(char *)payload, writer.len};
+	memcpy(frame.fds, fds, frame.n_fds * sizeof(int));
+	return ask(link, &frame, &who, ret_cell);
+}
+
+int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
+	spawner_looked looked, void *context, uint64_t *ret_number)
+{
+	const struct pending_cell who = {
+		.opened = SPAWNER_LOOKED_UP, .looked = looked, .context = context};
+	struct channel_frame frame = {.type = SPAWNER_LOOK_UP};
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_PATH_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_look_up_put(&writer, request);
+	frame.payload = (struct text){(char *)payload, writer.len};
+	frame.fds[0] = fcntl(from, F_DUPFD_CLOEXEC, 0);
+	if (frame.fds[0] < 0)
+		return -errno;
+	frame.n_fds = 1;
+	return ask(link, &frame, &who, ret_number);
+}
+
+void spawner_link_forget(struct spawner_link *link, uint64_t cell)
+{
+	struct pending_cell *pending = find_pending(link, cell);
+
+	if (!pending)
+		return;
+	LIST_REMOVE(pending, entry);
+	free(pending);
+}
+
+/* It ends when its channel does; one that is stuck is killed, and one that cannot even be killed is
+ * left to the kernel. */
+static void end_process(pid_t pid)
+{
+	const struct timespec step = {.tv_nsec = 5000000};
+
+	for (int waited_ms = 0; waited_ms < 2 * END_WAIT_MS; waited_ms += 5) {
+		if (waitpid(pid, NULL, WNOHANG) != 0)
+			return;
+		if (waited_ms == END_WAIT_MS)
+			kill(pid, SIGKILL);
+		nanosleep(&step, NULL);
+	}
+}
+
+void spawner_link_free(struct spawner_link *link)
+{
+	if (!link)
+		return;
+	while (!LIST_EMPTY(&link->pending))
+		spawner_link_forget(link, LIST_FIRST(&link->pending)->cell);
+	if (link->readable)
+		event_free(link->readable);
+	if (link->writable)
+		event_free(link->writable);
+	if (link->retry)
+		event_free(link->retry);
+	if (link->resume)
+		event_free(link->resume);
+	if (link->look)
+		event_free(link->look);
+	drop_reserve(link);
+	channel_done(&link->channel);
+	if (link->pid > 0)
+		end_process(link->pid);
+	log_relay_free(link->log);
+	free(link);
+}
