@@ -88,12 +88,11 @@ static void begin_section(struct source *source, char *header)
 	source->named = false;
 	if (header[len - 1] == ']') {
 		header[len - 1] = '\0';
-		config_section_begin(source->reader, header + 1);
+		source->reader->handler->section(source->reader, header + 1);
 		return;
 	}
-	source->reader->part = NULL;
-	source->reader->in_wrong_section = true;
 	config_wrong(source->reader, "a section is written [name], alone on its line");
+	source->reader->handler->section(source->reader, NULL);
 }
 
 /* An ini_reader: the next line for inih. */
@@ -135,7 +134,7 @@ static int take_setting(void *context, const char *section, const char *name, co
 	source->named = true;
 	if (!source->continues)
 		content = strip(content + strcspn(content, "=:") + 1);
-	config_setting(source->reader, name, content);
+	source->reader->handler->setting(source->reader, name, content);
 	return 1;
 }
 
@@ -147,9 +146,8 @@ int config_file_read(struct config_reader *reader, struct text text)
 		return -ENOMEM;
 	source->reader = reader;
 	source->rest = text;
-	reader->part = NULL;
-	reader->in_wrong_section = false;
 	reader->line = 0;
+	reader->handler->file(reader);
 	/* What it cannot read it says by line; next_line has noticed already. */
 	return ini_parse_stream(next_line, source, take_setting, source) == -2 ? -ENOMEM : 0;
 }

@@ -3,9 +3,7 @@
 
 /*
  * The files of a configuration: one, and its drop-ins. Who may write them decides who may do what,
- * so files and directories that others can write are refused. What they say is for whoever defines
- * config_section_begin() and config_setting(): cloisterd (config_parts.c) all of it, the spawner
- * (worker/spawner/policy.c) what it enforces itself.
+ * so files and directories that others can write are refused.
  */
 
 #include "common/config/config_reader.h"

@@ -5,6 +5,7 @@
 #include "common/limits.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct value_unit {

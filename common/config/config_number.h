@@ -3,7 +3,9 @@
 
 /* Numbers of a configuration, for cloisterd and cloister-spawner alike. */
 
-#include "supervisor/config/config_keys.h"
+#include "common/config/config_type.h"
+
+#include <stdint.h>
 
 /** @value, written as @type has it ("4G", "30s", "150%", "0660"). 0; -EINVAL: it has not that form;
  * -ERANGE: it does not fit 64 bits. */

@@ -6,6 +6,7 @@
  * A reload makes another one (config_reload.h); who still needs the old one holds it.
  */
 
+#include "common/config/config_complaints.h"
 #include "supervisor/config/tenant.h"
 
 struct config_source;
@@ -45,13 +46,6 @@ struct config {
 	struct tenant **tenants; /* in the order of the files */
 	size_t n_tenants;
 	bool from_file; /* otherwise user mode with one tenant */
-};
-
-/* Hears of each mistake: the file, the line (0: the file as a whole) and one sentence, all
- * borrowed. */
-struct config_complaints {
-	void (*complain)(void *context, const char *file, unsigned line, const char *message);
-	void *context;
 };
 
 /** Opens the directory of the configuration file @path, and what is needed to read it again after

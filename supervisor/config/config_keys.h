@@ -6,32 +6,13 @@
  * defaults, the releasing and the manual.
  */
 
+#include "common/config/config_type.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum config_section { CONFIG_SECTION_HOST, CONFIG_SECTION_TENANT, CONFIG_SECTIONS };
-
-enum config_type {
-	CONFIG_PATH,   /* char *: absolute */
-	CONFIG_USER,   /* char *: the name of a user that exists */
-	CONFIG_BYTES,  /* uint64_t */
-	CONFIG_TIME,   /* uint64_t, milliseconds */
-	CONFIG_NUMBER, /* uint64_t */
-	CONFIG_PERCENT,
-	CONFIG_MODE,   /* uint64_t, octal */
-	CONFIG_CHOICE, /* uint64_t, index into choices */
-	CONFIG_YES_NO, /* bool */
-	/* Lists. The first three have any number of values on a line, the others one. */
-	CONFIG_USERS,    /* struct id_list */
-	CONFIG_GROUPS,   /* struct id_list */
-	CONFIG_FEATURES, /* struct string_list */
-	CONFIG_ROOTS,    /* struct root_list */
-	CONFIG_PATHS,    /* struct string_list: absolute */
-	CONFIG_PATTERNS, /* struct string_list: "default", "none" and PCRE2 patterns */
-	CONFIG_ENVIRONMENT,
-	CONFIG_TYPES,
-};
 
 #define CONFIG_CHOICES_MAX 3
 

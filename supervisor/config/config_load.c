@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/config/config_files.h"
 #include "supervisor/config/accounts.h"
+#include "supervisor/config/config_parts.h"
 
 #include <errno.h>
 
@@ -49,29 +50,22 @@ void config_source_lock(struct config_source *source)
 	accounts_lock(source->accounts);
 }
 
-static void free_reader(struct config_reader *reader)
-{
-	for (size_t i = 0; i < reader->n_tenants; i++) {
-		tenant_release(reader->tenants[i]->object);
-		free(reader->tenants[i]);
-	}
-	free(reader->tenants);
-}
-
 int config_load(const struct config_source *source, const struct config_complaints *complaints,
 	struct config **ret)
 {
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
-	_cleanup_(free_reader) struct config_reader reader = {
+	_cleanup_(config_parts_done) struct config_parts parts = {.accounts = source->accounts};
+	struct config_reader reader = {
 		.complaints = complaints,
-		.accounts = source->accounts,
+		.handler = &config_parts_handler,
+		.context = &parts,
 	};
 	struct config *config = config_new();
 	int r;
 
 	if (!config)
 		return -ENOMEM;
-	reader.host.object = &config->host;
+	parts.host.object = &config->host;
 	config->from_file = true;
 	r = config_files_read(&source->files, &reader, &names);
 	if (r == 0)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd, at start and on reload: sections and settings of all files together, and what must
  * hold between them. */
+#include "supervisor/config/config_parts.h"
+
 #include "common/cleanup.h"
-#include "common/config/config_reader.h"
 #include "common/limits.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/workspace_root.h"
@@ -20,26 +21,27 @@ static bool is_tenant_name(const char *name)
 	       strspn(name, allowed) == len;
 }
 
-static struct config_part *find_tenant_part(struct config_reader *reader, const char *name)
+static struct config_part *find_tenant_part(const struct config_parts *parts, const char *name)
 {
-	for (size_t i = 0; i < reader->n_tenants; i++)
-		if (strcmp(((struct tenant *)reader->tenants[i]->object)->name, name) == 0)
-			return reader->tenants[i];
+	for (size_t i = 0; i < parts->n_tenants; i++)
+		if (strcmp(((struct tenant *)parts->tenants[i]->object)->name, name) == 0)
+			return parts->tenants[i];
 	return NULL;
 }
 
 static struct config_part *add_tenant_part(struct config_reader *reader, const char *name)
 {
+	struct config_parts *parts = reader->context;
 	struct config_part **grown, *part;
 
-	if (reader->n_tenants >= LIMIT_CONFIG_TENANTS) {
+	if (parts->n_tenants >= LIMIT_CONFIG_TENANTS) {
 		config_wrong(reader, "more than %d tenants", LIMIT_CONFIG_TENANTS);
 		return NULL;
 	}
-	grown = reallocarray(reader->tenants, reader->n_tenants + 1, sizeof(struct config_part *));
+	grown = reallocarray(parts->tenants, parts->n_tenants + 1, sizeof(struct config_part *));
 	part = calloc(1, sizeof(*part));
 	if (grown)
-		reader->tenants = grown;
+		parts->tenants = grown;
 	if (part)
 		part->object = tenant_new(name);
 	if (!grown || !part || !part->object) {
@@ -48,17 +50,18 @@ static struct config_part *add_tenant_part(struct config_reader *reader, const c
 		return NULL;
 	}
 	part->section = CONFIG_SECTION_TENANT;
-	reader->tenants[reader->n_tenants++] = part;
+	parts->tenants[parts->n_tenants++] = part;
 	return part;
 }
 
 static struct config_part *find_part(struct config_reader *reader, const char *name)
 {
 	static const char prefix[] = "tenant ";
+	struct config_parts *parts = reader->context;
 	struct config_part *part;
 
 	if (strcmp(name, "cloister") == 0)
-		return &reader->host;
+		return &parts->host;
 	if (strncmp(name, prefix, strlen(prefix)) != 0) {
 		config_wrong(reader,
 			"unknown section [%.*s]: there are [cloister] and [tenant NAME]",
@@ -73,16 +76,25 @@ static struct config_part *find_part(struct config_reader *reader, const char *n
 			config_shown(name), name, LIMIT_CONFIG_NAME_BYTES);
 		return NULL;
 	}
-	part = find_tenant_part(reader, name);
+	part = find_tenant_part(parts, name);
 	return part ? part : add_tenant_part(reader, name);
 }
 
-void config_section_begin(struct config_reader *reader, const char *name)
+static void begin_file(struct config_reader *reader)
 {
-	struct config_part *part = find_part(reader, name);
+	struct config_parts *parts = reader->context;
 
-	reader->part = part;
-	reader->in_wrong_section = !part;
+	parts->part = NULL;
+	parts->in_wrong_section = false;
+}
+
+static void begin_section(struct config_reader *reader, const char *name)
+{
+	struct config_parts *parts = reader->context;
+	struct config_part *part = name ? find_part(reader, name) : NULL;
+
+	parts->part = part;
+	parts->in_wrong_section = !part;
 	if (!part)
 		return;
 	if (part->header.file == reader->file)
@@ -94,14 +106,15 @@ void config_section_begin(struct config_reader *reader, const char *name)
 }
 
 /* What a later file says of a key replaces what earlier ones said. */
-void config_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
-	struct config_part *part = reader->part;
+	const struct config_parts *parts = reader->context;
+	struct config_part *part = parts->part;
 	const struct config_key *key;
 	struct config_place *place;
 
 	if (!part) {
-		if (!reader->in_wrong_section)
+		if (!parts->in_wrong_section)
 			config_wrong(reader, "a setting before the first section");
 		return;
 	}
@@ -127,6 +140,12 @@ void config_setting(struct config_reader *reader, const char *name, const char *
 		*place = (struct config_place){reader->file, reader->line};
 	config_value_set(reader, key, value);
 }
+
+const struct config_handler config_parts_handler = {
+	.file = begin_file,
+	.section = begin_section,
+	.setting = take_setting,
+};
 
 /* Of each pair the first must not be more than the second. */
 static const struct {
@@ -225,24 +244,35 @@ static void check_readonly_paths(struct config_reader *reader, struct config_par
 	const struct config_key *key = config_key_find(CONFIG_SECTION_TENANT, "readonly_paths");
 	const struct string_list *paths = config_field(key, part->object);
 	const struct config_place *place = &part->settings[key - config_keys];
+	const struct config_parts *parts = reader->context;
 
 	for (size_t i = 0; i < paths->count; i++) {
-		check_own(reader, place, paths->strings[i], reader->host.object);
-		for (size_t j = 0; j < reader->n_tenants; j++)
+		check_own(reader, place, paths->strings[i], parts->host.object);
+		for (size_t j = 0; j < parts->n_tenants; j++)
 			check_roots(reader, place, paths->strings[i],
-				&((struct tenant *)reader->tenants[j]->object)->roots);
+				&((struct tenant *)parts->tenants[j]->object)->roots);
 	}
 }
 
 int config_parts_finish(struct config_reader *reader, struct config *config)
 {
+	const struct config_parts *parts = reader->context;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < reader->n_tenants; i++) {
-		check_readonly_paths(reader, reader->tenants[i]);
-		r = finish_tenant(reader, reader->tenants[i]);
+	for (size_t i = 0; r == 0 && i < parts->n_tenants; i++) {
+		check_readonly_paths(reader, parts->tenants[i]);
+		r = finish_tenant(reader, parts->tenants[i]);
 		if (r == 0)
-			r = config_add_tenant(config, tenant_hold(reader->tenants[i]->object));
+			r = config_add_tenant(config, tenant_hold(parts->tenants[i]->object));
 	}
 	return r;
+}
+
+void config_parts_done(struct config_parts *parts)
+{
+	for (size_t i = 0; i < parts->n_tenants; i++) {
+		tenant_release(parts->tenants[i]->object);
+		free(parts->tenants[i]);
+	}
+	free(parts->tenants);
 }

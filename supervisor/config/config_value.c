@@ -2,11 +2,11 @@
 /* cloisterd, at start and on reload: one setting's text to its field. */
 #include "common/cleanup.h"
 #include "common/config/config_number.h"
-#include "common/config/config_reader.h"
 #include "common/directory_parents.h"
 #include "common/limits.h"
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/command_policy.h"
+#include "supervisor/config/config_parts.h"
 #include "supervisor/config/workspace_root.h"
 #include "supervisor/host/features.h"
 
@@ -183,7 +183,8 @@ static void set_path(
 static int find_account(struct config_reader *reader, const struct config_key *key,
 	enum account_kind kind, const char *name, uint32_t *ret)
 {
-	int r = accounts_find(reader->accounts, kind, name, ret);
+	const struct config_parts *parts = reader->context;
+	int r = accounts_find(parts->accounts, kind, name, ret);
 	const char *what = kind == ACCOUNT_USER ? "user" : "group";
 
 	if (r == -ENOENT)
@@ -434,5 +435,6 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 		[CONFIG_ENVIRONMENT] = set_environment,
 	};
 
-	setters[key->type](reader, key, config_field(key, reader->part->object), value);
+	setters[key->type](reader, key,
+		config_field(key, ((struct config_parts *)reader->context)->part->object), value);
 }

@@ -19,14 +19,6 @@ void string_list_done(struct string_list *list)
 	*list = (struct string_list){0};
 }
 
-void root_list_done(struct root_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		close_fd(&list->roots[i].fd);
-	free(list->roots);
-	*list = (struct root_list){0};
-}
-
 struct tenant *tenant_new(const char *name)
 {
 	struct tenant *tenant = calloc(1, sizeof(*tenant));

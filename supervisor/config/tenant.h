@@ -8,6 +8,7 @@
  * without users and groups may be used by nobody, one without roots opens no directory.
  */
 
+#include "common/config/root_list.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/turns.h"
 
@@ -27,19 +28,6 @@ struct id_list {
 
 struct string_list {
 	char **strings;
-	size_t count;
-};
-
-/* A directory that was open when the configuration was read: held, so that its inode stays its own.
- */
-struct tenant_root {
-	int fd; /* O_PATH */
-	dev_t dev;
-	ino_t ino;
-};
-
-struct root_list {
-	struct tenant_root *roots;
 	size_t count;
 };
 
@@ -140,4 +128,3 @@ const struct tenant_root *tenant_root_of(
 size_t tenant_waiting(const struct tenant *tenant);
 
 void string_list_done(struct string_list *list);
-void root_list_done(struct root_list *list);

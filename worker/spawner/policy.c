@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner. Defines config_section_begin() and config_setting(), by which the files' lines
- * come from the same two parts that read them for cloisterd; what is not enforced here is passed
- * over, cloisterd having checked it. Trusts the files if nobody but root could have written them.
+ * cloister-spawner. Reads the configuration's files with the same two parts that read them for
+ * cloisterd (common/config); its handler takes what the spawner enforces itself and passes over all
+ * other keys, which cloisterd has checked. Trusts the files if only root could have written them.
  */
 #include "worker/spawner/policy.h"
 
 #include "common/cleanup.h"
 #include "common/config/config_files.h"
 #include "common/config/config_number.h"
+#include "common/config/config_reader.h"
+#include "common/config/root_list.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -36,7 +38,7 @@ struct policy {
 	bool system; /* a directory's owner is its workspace's id */
 };
 
-/* What a reading fills; the reader's host part points here. */
+/* What a reading fills: the reader's context. */
 struct draft {
 	struct policy_tenant *tenants, *current;
 	size_t n_tenants;
@@ -56,18 +58,10 @@ static const struct {
 	{"file_size", CONFIG_BYTES, offsetof(struct policy_tenant, file_size_bytes)},
 };
 
-static void release_roots(struct root_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		close_fd(&list->roots[i].fd);
-	free(list->roots);
-	*list = (struct root_list){0};
-}
-
 static void release_tenants(struct policy_tenant *tenants, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		release_roots(&tenants[i].roots);
+		root_list_done(&tenants[i].roots);
 		free(tenants[i].readonly);
 	}
 	free(tenants);
@@ -102,13 +96,18 @@ static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 	return tenant;
 }
 
-void config_section_begin(struct config_reader *reader, const char *name)
+static void begin_file(struct config_reader *reader)
+{
+	((struct draft *)reader->context)->current = NULL;
+}
+
+static void begin_section(struct config_reader *reader, const char *name)
 {
 	static const char prefix[] = "tenant ";
-	struct draft *draft = reader->host.object;
+	struct draft *draft = reader->context;
 
 	draft->current = NULL;
-	if (strncmp(name, prefix, strlen(prefix)) != 0)
+	if (!name || strncmp(name, prefix, strlen(prefix)) != 0)
 		return;
 	name += strlen(prefix);
 	for (size_t i = 0; i < draft->n_tenants; i++)
@@ -173,9 +172,9 @@ static void add_readonly_path(
 }
 
 /* What a later file says of a key replaces what earlier ones said. */
-void config_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
-	struct policy_tenant *tenant = ((struct draft *)reader->host.object)->current;
+	struct policy_tenant *tenant = ((struct draft *)reader->context)->current;
 
 	if (!tenant)
 		return;
@@ -191,7 +190,7 @@ void config_setting(struct config_reader *reader, const char *name, const char *
 	if (strcmp(name, "roots") != 0)
 		return;
 	if (tenant->roots_file != reader->file)
-		release_roots(&tenant->roots);
+		root_list_done(&tenant->roots);
 	tenant->roots_file = reader->file;
 	add_root(reader, &tenant->roots, value);
 }
@@ -240,10 +239,15 @@ static uid_t root_as_seen(void)
 int policy_read(struct policy *policy, bool only_roots)
 {
 	static const struct config_complaints complaints = {log_mistake, NULL};
+	static const struct config_handler handler = {begin_file, begin_section, take_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	_cleanup_(release_draft) struct draft draft = {0};
 	struct config_reader reader = {
-		.complaints = &complaints, .host.object = &draft, .root = root_as_seen()};
+		.complaints = &complaints,
+		.handler = &handler,
+		.context = &draft,
+		.root = root_as_seen(),
+	};
 	int r = add_selftest(&draft);
 
 	if (r == 0)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a value of the configuration may be, for cloisterd and cloister-spawner alike. */
+
+enum config_type {
+	CONFIG_PATH,   /* char *: absolute */
+	CONFIG_USER,   /* char *: the name of a user that exists */
+	CONFIG_BYTES,  /* uint64_t */
+	CONFIG_TIME,   /* uint64_t, milliseconds */
+	CONFIG_NUMBER, /* uint64_t */
+	CONFIG_PERCENT,
+	CONFIG_MODE,   /* uint64_t, octal */
+	CONFIG_CHOICE, /* uint64_t, index into choices */
+	CONFIG_YES_NO, /* bool */
+	/* Lists. The first three have any number of values on a line, the others one. */
+	CONFIG_USERS,    /* struct id_list */
+	CONFIG_GROUPS,   /* struct id_list */
+	CONFIG_FEATURES, /* struct string_list */
+	CONFIG_ROOTS,    /* struct root_list */
+	CONFIG_PATHS,    /* struct string_list: absolute */
+	CONFIG_PATTERNS, /* struct string_list: "default", "none" and PCRE2 patterns */
+	CONFIG_ENVIRONMENT,
+	CONFIG_TYPES,
+};

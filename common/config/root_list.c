@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd and cloister-spawner. */
+#include "common/config/root_list.h"
+
+#include "common/cleanup.h"
+
+void root_list_done(struct root_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		close_fd(&list->roots[i].fd);
+	free(list->roots);
+	*list = (struct root_list){0};
+}
