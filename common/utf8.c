@@ -86,3 +86,12 @@ size_t utf8_incomplete_tail(struct text text)
 	}
 	return 0;
 }
+
+struct text utf8_cut(struct text text, size_t max)
+{
+	if (text.len <= max)
+		return text;
+	text.len = max;
+	text.len -= utf8_incomplete_tail(text);
+	return text;
+}

@@ -43,3 +43,6 @@ static inline bool utf8_is_valid(struct text text)
  * holds these bytes back until the next chunk has come.
  */
 size_t utf8_incomplete_tail(struct text text);
+
+/** At most @max bytes of @text, without a part of a character at its end. */
+struct text utf8_cut(struct text text, size_t max);

@@ -105,7 +105,7 @@ static void refuse(
 	struct text name = {NULL, 0};
 	bool named = session_string_param(request->params, "name", &name) && name.data;
 
-	audit_call_refused(session->service->audit, session, NULL, named ? name.data : NULL,
+	audit_call_refused(session->service->audit, &session->peer, NULL, named ? name.data : NULL,
 		named && !tool_by_name(name) ? tool_error_name(TOOL_UNKNOWN_TOOL)
 					     : "INVALID_PARAMS");
 	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);

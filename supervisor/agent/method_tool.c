@@ -247,7 +247,7 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 	const struct workspace *workspace, const struct session_reply *reply,
 	struct call_refusal *refusal)
 {
-	audit_call_refused(session->service->audit, session, workspace, refusal->tool,
+	audit_call_refused(session->service->audit, &session->peer, workspace, refusal->tool,
 		refusal->error == TOOL_OK ? "INVALID_PARAMS" : tool_error_name(refusal->error));
 	if (request->notification)
 		;
@@ -272,7 +272,7 @@ static void refuse_workspace(struct session *session, const struct jsonrpc_reque
 	struct text tool;
 
 	if (reply->mcp == MCP_NONE) {
-		audit_call_refused(session->service->audit, session, NULL, NULL,
+		audit_call_refused(session->service->audit, &session->peer, NULL, NULL,
 			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
 		if (!request->notification)
 			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
@@ -302,7 +302,8 @@ static struct workspace *find_workspace(struct session *session,
 	bool wrong = !session_string_param(params, "workspace", &name);
 
 	if (wrong) {
-		audit_call_refused(session->service->audit, session, NULL, NULL, "INVALID_PARAMS");
+		audit_call_refused(
+			session->service->audit, &session->peer, NULL, NULL, "INVALID_PARAMS");
 		if (!request->notification)
 			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
 				"workspace must be a string", NULL);
@@ -396,7 +397,8 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace = NULL;
 
 	if (request->id_text && session_find_call(session, request->id_text)) {
-		audit_call_refused(session->service->audit, session, NULL, NULL, "INVALID_REQUEST");
+		audit_call_refused(
+			session->service->audit, &session->peer, NULL, NULL, "INVALID_REQUEST");
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
 			"A call with this id is in flight on this connection", NULL);
 	} else {

@@ -172,7 +172,8 @@ static int open_for(struct session *session, struct workspace *workspace)
 	int r = session_add_workspace(session, workspace_hold(workspace));
 
 	if (r == 0)
-		audit_workspace(session->service->audit, "workspace.opened", session, workspace);
+		audit_workspace(
+			session->service->audit, "workspace.opened", &session->peer, workspace);
 	return r;
 }
 
@@ -225,7 +226,7 @@ static void on_looked_up(
 		return;
 	}
 	audit_workspace_refused(
-		pending->audit, "workspace.open", session, text_from(pending->path), error);
+		pending->audit, "workspace.open", &session->peer, text_from(pending->path), error);
 	answer_refusal(session, pending->id_text, error, message);
 	pending_free(pending);
 }
@@ -342,7 +343,7 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 
 	if (session_string_param(request->params, "workspace", &name) && !name.data)
 		(void)session_string_param(request->params, "root", &name);
-	audit_workspace_refused(session->service->audit, event, session, name, error);
+	audit_workspace_refused(session->service->audit, event, &session->peer, name, error);
 	answer_refusal(session, request->id_text, error, message);
 }
 
@@ -514,8 +515,8 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	}
 	workspace_set_removing(pending->workspace, false);
 	if (end.error == TOOL_OK)
-		audit_workspace(
-			pending->audit, "workspace.removed", pending->session, pending->workspace);
+		audit_workspace(pending->audit, "workspace.removed",
+			pending->session ? &pending->session->peer : NULL, pending->workspace);
 	if (pending->session && end.error == TOOL_OK)
 		answer_empty(pending->session, pending->id_text);
 	else if (pending->session)

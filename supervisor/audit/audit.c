@@ -7,11 +7,15 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit_time.h"
 #include "supervisor/audit/audit_writer.h"
+#include "supervisor/base/json_text.h"
 #include "supervisor/base/log.h"
+#include "supervisor/call/call.h"
+#include "supervisor/call/call_name.h"
 #include "supervisor/call/observation.h"
+#include "supervisor/config/peer_auth.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/control/control.h"
 #include "supervisor/host/startup.h"
+#include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -125,8 +129,8 @@ static void begin(struct audit *audit, struct json_text *json, const char *event
 
 	*json = json_text(audit->line);
 	json_text_object_begin(json);
-	control_put(json, "time", audit_time(time));
-	control_put(json, "event", event);
+	json_text_put(json, "time", audit_time(time));
+	json_text_put(json, "event", event);
 }
 
 /* Room for how the calls in flight end is not for anything else. */
@@ -160,24 +164,24 @@ static void end(struct audit *audit, struct json_text *json)
 static void put_cut(struct json_text *json, const char *key, struct text text, size_t max)
 {
 	json_text_key(json, key);
-	json_text_string(json, control_cut(text, max));
+	json_text_string(json, utf8_cut(text, max));
 }
 
 static void put_ids(struct json_text *json, uid_t uid, gid_t gid, pid_t pid)
 {
-	control_put_number(json, "uid", uid);
-	control_put_number(json, "gid", gid);
-	control_put_number(json, "pid", pid);
+	json_text_put_number(json, "uid", uid);
+	json_text_put_number(json, "gid", gid);
+	json_text_put_number(json, "pid", pid);
 }
 
-static void put_who(struct json_text *json, const struct session *session)
+static void put_who(struct json_text *json, const struct peer_credentials *peer)
 {
-	put_ids(json, session->peer.uid, session->peer.gid, session->peer.pid);
+	put_ids(json, peer->uid, peer->gid, peer->pid);
 }
 
 static void put_workspace(struct json_text *json, const struct workspace *workspace, size_t max)
 {
-	control_put(json, "tenant", workspace_tenant(workspace)->name);
+	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
 	put_cut(json, "workspace", text_from(workspace_name(workspace)), max);
 }
 
@@ -240,13 +244,13 @@ static void put_digest(struct json_text *json, const struct call_request *reques
 	size_t n = list_arguments(request, list);
 
 	if (!digest) {
-		control_put(json, "arguments", NULL);
+		json_text_put(json, "arguments", NULL);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
 		add_argument(digest, &list[i]);
 	audit_digest_end(digest, hex);
-	control_put(json, "arguments", hex);
+	json_text_put(json, "arguments", hex);
 }
 
 /* Calls. */
@@ -254,13 +258,13 @@ static void put_digest(struct json_text *json, const struct call_request *reques
 static void begin_call(struct audit *audit, struct json_text *json, const char *event,
 	const struct call_view *view, size_t max)
 {
-	char id[CONTROL_ID_BYTES];
+	char id[CALL_NAME_BYTES];
 
 	begin(audit, json, event);
-	control_put(json, "call", control_call_name(view->id, id));
+	json_text_put(json, "call", call_name(view->id, id));
 	put_ids(json, view->request->uid, view->request->gid, view->request->pid);
 	put_workspace(json, view->workspace, max);
-	control_put(json, "tool", view->tool);
+	json_text_put(json, "tool", view->tool);
 }
 
 void audit_call_admitted(struct audit *audit, const struct call *call)
@@ -274,8 +278,8 @@ void audit_call_admitted(struct audit *audit, const struct call *call)
 	call_look(call, &view);
 	begin_call(audit, &json, "call.admitted", &view, LIMIT_AUDIT_TEXT_BYTES);
 	put_digest(&json, view.request);
-	control_put(&json, "decision", "allow");
-	control_put_number(&json, "deadline_ms", view.deadline_ms);
+	json_text_put(&json, "decision", "allow");
+	json_text_put_number(&json, "deadline_ms", view.deadline_ms);
 	end(audit, &json);
 }
 
@@ -291,17 +295,17 @@ void audit_call_ended(
 	audit->in_flight--;
 	call_look(call, &view);
 	begin_call(audit, &json, "call.ended", &view, LIMIT_AUDIT_RESERVE_BYTES / 16);
-	control_put_bool(&json, "success", success);
-	control_put(&json, "code", success ? NULL : tool_error_name(observation->error));
-	control_put(&json, "cause",
+	json_text_put_bool(&json, "success", success);
+	json_text_put(&json, "code", success ? NULL : tool_error_name(observation->error));
+	json_text_put(&json, "cause",
 		view.is_command && observation->io ? ended_by_name(observation->ended_by) : NULL);
 	if (observation->command)
-		control_put_number(&json, "wait_status", observation->command->wait_status);
+		json_text_put_number(&json, "wait_status", observation->command->wait_status);
 	observation_write_usage(&json, observation);
 	end(audit, &json);
 }
 
-void audit_call_refused(struct audit *audit, const struct session *session,
+void audit_call_refused(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, const char *tool, const char *code)
 {
 	struct json_text json;
@@ -309,13 +313,13 @@ void audit_call_refused(struct audit *audit, const struct session *session,
 	if (!audit)
 		return;
 	begin(audit, &json, "call.refused");
-	put_who(&json, session);
+	put_who(&json, peer);
 	if (workspace)
 		put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	if (tool)
 		put_cut(&json, "tool", text_from(tool), LIMIT_AUDIT_TEXT_BYTES / 16);
-	control_put(&json, "decision", "refuse");
-	control_put(&json, "code", code);
+	json_text_put(&json, "decision", "refuse");
+	json_text_put(&json, "code", code);
 	end(audit, &json);
 }
 
@@ -339,16 +343,16 @@ void audit_stranger(
 	audit->strangers++;
 	begin(audit, &json, "stranger.refused");
 	put_ids(&json, peer->uid, peer->gid, peer->pid);
-	control_put(&json, "socket", socket_name);
-	control_put(&json, "decision", "refuse");
-	control_put(&json, "code", tool_error_name(TOOL_FORBIDDEN));
+	json_text_put(&json, "socket", socket_name);
+	json_text_put(&json, "decision", "refuse");
+	json_text_put(&json, "code", tool_error_name(TOOL_FORBIDDEN));
 	if (audit->untold > 0)
-		control_put_number(&json, "strangers_before", audit->untold);
+		json_text_put_number(&json, "strangers_before", audit->untold);
 	audit->untold = 0;
 	end(audit, &json);
 }
 
-void audit_workspace(struct audit *audit, const char *event, const struct session *session,
+void audit_workspace(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace)
 {
 	struct json_text json;
@@ -356,30 +360,30 @@ void audit_workspace(struct audit *audit, const char *event, const struct sessio
 	if (!audit)
 		return;
 	begin(audit, &json, event);
-	if (session)
-		put_who(&json, session);
+	if (peer)
+		put_who(&json, peer);
 	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
-	control_put(&json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	json_text_put(&json, "kind", workspace_kind_name(workspace_kind(workspace)));
 	end(audit, &json);
 }
 
-void audit_workspace_refused(struct audit *audit, const char *event, const struct session *session,
-	struct text name, enum tool_error error)
+void audit_workspace_refused(struct audit *audit, const char *event,
+	const struct peer_credentials *peer, struct text name, enum tool_error error)
 {
 	struct json_text json;
 
 	if (!audit)
 		return;
 	begin(audit, &json, event);
-	put_who(&json, session);
+	put_who(&json, peer);
 	if (name.data)
 		put_cut(&json, "workspace", name, LIMIT_AUDIT_TEXT_BYTES);
-	control_put(&json, "decision", "refuse");
-	control_put(&json, "code", tool_error_name(error));
+	json_text_put(&json, "decision", "refuse");
+	json_text_put(&json, "code", tool_error_name(error));
 	end(audit, &json);
 }
 
-void audit_act(struct audit *audit, const struct session *session, const char *act,
+void audit_act(struct audit *audit, const struct peer_credentials *peer, const char *act,
 	struct text target, const char *outcome)
 {
 	struct json_text json;
@@ -387,13 +391,13 @@ void audit_act(struct audit *audit, const struct session *session, const char *a
 	if (!audit)
 		return;
 	begin(audit, &json, "admin.act");
-	if (session)
-		put_who(&json, session);
+	if (peer)
+		put_who(&json, peer);
 	else
-		control_put(&json, "by", "signal");
-	control_put(&json, "act", act);
+		json_text_put(&json, "by", "signal");
+	json_text_put(&json, "act", act);
 	if (target.data)
 		put_cut(&json, "target", target, LIMIT_AUDIT_TEXT_BYTES);
-	control_put(&json, "outcome", outcome);
+	json_text_put(&json, "outcome", outcome);
 	end(audit, &json);
 }

@@ -23,7 +23,6 @@ struct audit;
 struct call;
 struct observation;
 struct peer_credentials;
-struct session;
 struct workspace;
 
 /* What may be set as `audit`. */
@@ -61,7 +60,7 @@ void audit_call_ended(
 	struct audit *audit, const struct call *call, const struct observation *observation);
 
 /** A call that never became one. @tool, as it was named, and @workspace may be NULL. */
-void audit_call_refused(struct audit *audit, const struct session *session,
+void audit_call_refused(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, const char *tool, const char *code);
 
 /** A peer that no tenant, or no role, is for. */
@@ -69,14 +68,14 @@ void audit_stranger(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name);
 
 /** @event happened to @workspace: "workspace.opened", "workspace.closed" or "workspace.removed". */
-void audit_workspace(struct audit *audit, const char *event, const struct session *session,
+void audit_workspace(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace);
 
 /** @event, "workspace.open" or "workspace.remove", of what is called @name was refused. */
-void audit_workspace_refused(struct audit *audit, const char *event, const struct session *session,
-	struct text name, enum tool_error error);
+void audit_workspace_refused(struct audit *audit, const char *event,
+	const struct peer_credentials *peer, struct text name, enum tool_error error);
 
 /** An act of an administrator, or of an observer who may not: @outcome is "done" or a code. @target
- * may be empty; @session NULL: it came by a signal. */
-void audit_act(struct audit *audit, const struct session *session, const char *act,
+ * may be empty; @peer NULL: it came by a signal. */
+void audit_act(struct audit *audit, const struct peer_credentials *peer, const char *act,
 	struct text target, const char *outcome);

@@ -74,3 +74,27 @@ void json_text_string_end(struct json_text *json);
 void json_text_base64_begin(struct json_text *json);
 void json_text_base64_part(struct json_text *json, struct text part);
 void json_text_base64_end(struct json_text *json);
+
+/* A member of an object: its name and its value. */
+
+/** @value NULL: null. */
+static inline void json_text_put(struct json_text *json, const char *key, const char *value)
+{
+	json_text_key(json, key);
+	if (value)
+		json_text_string(json, text_from(value));
+	else
+		json_text_null(json);
+}
+
+static inline void json_text_put_number(struct json_text *json, const char *key, int64_t value)
+{
+	json_text_key(json, key);
+	json_text_int64(json, value);
+}
+
+static inline void json_text_put_bool(struct json_text *json, const char *key, bool value)
+{
+	json_text_key(json, key);
+	json_text_bool(json, value);
+}

@@ -15,33 +15,18 @@
 #include <errno.h>
 #include <stdio.h>
 
-const char *control_call_name(uint64_t id, char buffer[static CONTROL_ID_BYTES])
-{
-	snprintf(buffer, CONTROL_ID_BYTES, "%016llx", (unsigned long long)id);
-	return buffer;
-}
-
-struct text control_cut(struct text text, size_t max)
-{
-	if (text.len <= max)
-		return text;
-	text.len = max;
-	text.len -= utf8_incomplete_tail(text);
-	return text;
-}
-
 void control_put_call(struct json_text *json, const struct call_view *view, size_t max)
 {
-	struct text cut = control_cut(view->subject, max);
-	char id[CONTROL_ID_BYTES];
+	struct text cut = utf8_cut(view->subject, max);
+	char id[CALL_NAME_BYTES];
 
-	control_put(json, "call", control_call_name(view->id, id));
-	control_put(json, "tenant", view->tenant->name);
-	control_put(json, "workspace", workspace_name(view->workspace));
-	control_put(json, "tool", view->tool);
+	json_text_put(json, "call", call_name(view->id, id));
+	json_text_put(json, "tenant", view->tenant->name);
+	json_text_put(json, "workspace", workspace_name(view->workspace));
+	json_text_put(json, "tool", view->tool);
 	json_text_key(json, view->is_command ? "command" : "subject");
 	json_text_string(json, cut);
-	control_put_bool(json, "cut", cut.len < view->subject.len);
+	json_text_put_bool(json, "cut", cut.len < view->subject.len);
 }
 
 void control_refuse(struct session *session, const struct jsonrpc_request *request,
@@ -68,25 +53,6 @@ bool control_is_call(const struct control_target *target, const struct call_view
 {
 	return target->call.data ? view->id == target->id
 				 : control_is_workspace(target, view->workspace);
-}
-
-/* As control_call_name writes it, and in no other way. */
-static bool read_id(struct text name, uint64_t *ret)
-{
-	uint64_t id = 0;
-
-	if (name.len != CONTROL_ID_BYTES - 1)
-		return false;
-	for (size_t i = 0; i < name.len; i++) {
-		const char *digits = "0123456789abcdef";
-		const char *digit = memchr(digits, name.data[i], 16);
-
-		if (!digit)
-			return false;
-		id = id << 4 | (uint64_t)(digit - digits);
-	}
-	*ret = id;
-	return true;
 }
 
 struct search {
@@ -135,7 +101,7 @@ int control_find(
 			"give either call, or workspace and perhaps tenant; all are strings");
 		return -EINVAL;
 	}
-	if (target.call.data && read_id(target.call, &target.id))
+	if (target.call.data && call_name_parse(target.call, &target.id) == 0)
 		calls_each(match_call, &search);
 	else if (!target.call.data)
 		workspaces_look(session->service->workspaces, match_workspace, &search);

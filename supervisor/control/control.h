@@ -6,15 +6,8 @@
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_name.h"
 #include "supervisor/rpc/session_state.h"
-
-#define CONTROL_ID_BYTES 17 /* of a call, as text */
-
-/** The number of a call as people and files name it: 16 hexadecimal digits. Returns @buffer. */
-const char *control_call_name(uint64_t id, char buffer[static CONTROL_ID_BYTES]);
-
-/** At most @max bytes of @text, without a part of a character at its end. */
-struct text control_cut(struct text text, size_t max);
 
 /** What identifies a call: id, tenant, workspace, tool, and what it is about, cut to @max. */
 void control_put_call(struct json_text *json, const struct call_view *view, size_t max);
@@ -22,27 +15,6 @@ void control_put_call(struct json_text *json, const struct call_view *view, size
 /** Errors of the methods; no answer to a notification. */
 void control_refuse(struct session *session, const struct jsonrpc_request *request,
 	enum tool_error error, const char *message);
-
-static inline void control_put(struct json_text *json, const char *key, const char *value)
-{
-	json_text_key(json, key);
-	if (value)
-		json_text_string(json, text_from(value));
-	else
-		json_text_null(json);
-}
-
-static inline void control_put_number(struct json_text *json, const char *key, int64_t value)
-{
-	json_text_key(json, key);
-	json_text_int64(json, value);
-}
-
-static inline void control_put_bool(struct json_text *json, const char *key, bool value)
-{
-	json_text_key(json, key);
-	json_text_bool(json, value);
-}
 
 /* What a workspace or a call is looked for by. */
 struct control_target {

@@ -47,7 +47,7 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 	if (control_find(session, request, &target) < 0)
 		return;
 	calls_each(kill_call, &killing);
-	audit_act(session->service->audit, session, "kill",
+	audit_act(session->service->audit, &session->peer, "kill",
 		target.call.data ? target.call : target.workspace, "done");
 	log_about(LOG_INFO,
 		LOG_FIELDS(uid_field(session), {"CLOISTER_TENANT", target.tenant},
@@ -57,8 +57,8 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 		return;
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
-	control_put_number(&json, "told", killing.told);
-	control_put_number(&json, "already_ending", killing.ending);
+	json_text_put_number(&json, "told", killing.told);
+	json_text_put_number(&json, "already_ending", killing.ending);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }
@@ -80,15 +80,15 @@ static void set_draining(
 			(unsigned)session->peer.uid,
 			draining ? "no new calls are taken" : "calls are taken again");
 	session->service->draining = draining;
-	audit_act(session->service->audit, session, draining ? "drain" : "resume",
+	audit_act(session->service->audit, &session->peer, draining ? "drain" : "resume",
 		(struct text){NULL, 0}, "done");
 	if (request->notification)
 		return;
 	calls_each(count_call, &calls);
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
-	control_put_bool(&json, "draining", draining);
-	control_put_number(&json, "calls", calls);
+	json_text_put_bool(&json, "draining", draining);
+	json_text_put_number(&json, "calls", calls);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }
@@ -116,7 +116,7 @@ void control_reload(struct session *session, struct jsonrpc_request *request)
 		return;
 	}
 	r = config_reload_now(service->config_reload, &first);
-	audit_act(service->audit, session, "reload", (struct text){NULL, 0},
+	audit_act(service->audit, &session->peer, "reload", (struct text){NULL, 0},
 		r < 0 ? tool_error_name(TOOL_EXECUTION_ERROR) : "done");
 	if (r < 0) {
 		if (asprintf(&message,
@@ -132,7 +132,7 @@ void control_reload(struct session *session, struct jsonrpc_request *request)
 		return;
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
-	control_put_number(&json, "tenants", (int64_t)service->config->n_tenants);
+	json_text_put_number(&json, "tenants", (int64_t)service->config->n_tenants);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }

@@ -9,10 +9,10 @@ static void put_feature(void *context, const struct feature_report *report)
 	struct json_text *json = context;
 
 	json_text_object_begin(json);
-	control_put(json, "feature", report->name);
-	control_put_bool(json, "present", report->present);
-	control_put(json, "cost", report->present ? NULL : report->cost);
-	control_put(json, "fix", report->present ? NULL : report->remedy);
+	json_text_put(json, "feature", report->name);
+	json_text_put_bool(json, "present", report->present);
+	json_text_put(json, "cost", report->present ? NULL : report->cost);
+	json_text_put(json, "fix", report->present ? NULL : report->remedy);
 	json_text_object_end(json);
 }
 

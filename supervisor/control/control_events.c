@@ -33,8 +33,8 @@ static void begin(struct session *session, struct json_text *json, const char *e
 	*json = json_text(session->connection.output);
 	jsonrpc_notification_begin(json, "event");
 	json_text_object_begin(json);
-	control_put(json, "event", event);
-	control_put_number(json, "time_ms", now_ms());
+	json_text_put(json, "event", event);
+	json_text_put_number(json, "time_ms", now_ms());
 }
 
 static void end(struct session *session, struct json_text *json)
@@ -63,7 +63,7 @@ static bool hears(struct control_watcher *watcher)
 	}
 	if (watcher->missed > 0) {
 		begin(session, &json, "missed");
-		control_put_number(&json, "count", watcher->missed);
+		json_text_put_number(&json, "count", watcher->missed);
 		watcher->missed = 0;
 		end(session, &json);
 	}
@@ -81,14 +81,14 @@ static void tell(struct control_watcher *watcher, const struct call_view *view,
 	begin(session, &json, observation ? "call_end" : "call_begin");
 	control_put_call(&json, view, LIMIT_CONTROL_TEXT_BYTES);
 	if (observation) {
-		control_put_bool(&json, "success", observation->error == TOOL_OK);
-		control_put(&json, "code",
+		json_text_put_bool(&json, "success", observation->error == TOOL_OK);
+		json_text_put(&json, "code",
 			observation->error == TOOL_OK ? NULL : tool_error_name(observation->error));
-		control_put(&json, "ended_by",
+		json_text_put(&json, "ended_by",
 			observation->io ? ended_by_name(observation->ended_by) : NULL);
-		control_put_number(&json, "wall_us", (int64_t)observation->wall_us);
+		json_text_put_number(&json, "wall_us", (int64_t)observation->wall_us);
 	} else {
-		control_put_number(&json, "deadline_ms", view->deadline_ms);
+		json_text_put_number(&json, "deadline_ms", view->deadline_ms);
 	}
 	end(session, &json);
 }

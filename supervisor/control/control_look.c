@@ -69,10 +69,10 @@ static void count_workspace(void *context, struct workspace *workspace)
 static void put_keeper(struct json_text *json, const char *what, const char *by, const char *why)
 {
 	json_text_object_begin(json);
-	control_put(json, "what", what);
-	control_put_bool(json, "enforced", strcmp(by, "none") != 0);
-	control_put(json, "by", by);
-	control_put(json, "why", why);
+	json_text_put(json, "what", what);
+	json_text_put_bool(json, "enforced", strcmp(by, "none") != 0);
+	json_text_put(json, "by", by);
+	json_text_put(json, "why", why);
 	json_text_object_end(json);
 }
 
@@ -137,7 +137,7 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 static void put_amount(struct json_text *json, const char *name, uint64_t amount)
 {
 	if (amount != SHARED_BUDGET_UNLIMITED) {
-		control_put_number(json, name, amount < INT64_MAX ? (int64_t)amount : INT64_MAX);
+		json_text_put_number(json, name, amount < INT64_MAX ? (int64_t)amount : INT64_MAX);
 		return;
 	}
 	json_text_key(json, name);
@@ -149,7 +149,7 @@ static void put_budget(void *context, const struct shared_budget_view *budget)
 	struct json_text *json = context;
 
 	json_text_object_begin(json);
-	control_put(json, "budget", budget->name);
+	json_text_put(json, "budget", budget->name);
 	put_amount(json, "of_each", budget->of_each);
 	put_amount(json, "of_all", budget->of_all);
 	put_amount(json, "enough_for", budget->enough_for);
@@ -186,8 +186,8 @@ static void put_refused(struct json_text *json, const struct service *service)
 
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
 		refused += service->refused[i];
-	control_put_number(json, "refused", (int64_t)refused);
-	control_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
+	json_text_put_number(json, "refused", (int64_t)refused);
+	json_text_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
 }
 
 /* Of all tenants. */
@@ -210,13 +210,13 @@ static void put_audit(struct json_text *json, const struct audit *audit)
 		return;
 	}
 	json_text_object_begin(json);
-	control_put_bool(json, "required", state.required);
-	control_put(json, "error", state.error != 0 ? strerror(state.error) : NULL);
-	control_put_number(json, "lines", (int64_t)state.lines);
-	control_put(json, "hash", state.hash);
-	control_put_number(json, "lost", (int64_t)state.lost);
-	control_put_number(json, "queued_bytes", (int64_t)state.queued_bytes);
-	control_put(json, "refusing", audit_forbids(audit));
+	json_text_put_bool(json, "required", state.required);
+	json_text_put(json, "error", state.error != 0 ? strerror(state.error) : NULL);
+	json_text_put_number(json, "lines", (int64_t)state.lines);
+	json_text_put(json, "hash", state.hash);
+	json_text_put_number(json, "lost", (int64_t)state.lost);
+	json_text_put_number(json, "queued_bytes", (int64_t)state.queued_bytes);
+	json_text_put(json, "refusing", audit_forbids(audit));
 	json_text_object_end(json);
 }
 
@@ -231,32 +231,33 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 		return;
 	calls_each(count_call, &look);
 	workspaces_look(service->workspaces, count_workspace, &look);
-	control_put(&look.json, "version", CLOISTER_VERSION);
-	control_put(&look.json, "state", state_of(service));
-	control_put(&look.json, "role", session->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
-	control_put_number(&look.json, "uptime_ms", uptime_ms(service));
-	control_put_number(&look.json, "tenants", (int64_t)service->config->n_tenants);
-	control_put_number(&look.json, "connections", (int64_t)service->connections);
-	control_put_number(
+	json_text_put(&look.json, "version", CLOISTER_VERSION);
+	json_text_put(&look.json, "state", state_of(service));
+	json_text_put(
+		&look.json, "role", session->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
+	json_text_put_number(&look.json, "uptime_ms", uptime_ms(service));
+	json_text_put_number(&look.json, "tenants", (int64_t)service->config->n_tenants);
+	json_text_put_number(&look.json, "connections", (int64_t)service->connections);
+	json_text_put_number(
 		&look.json, "control_connections", (int64_t)service->control_connections);
-	control_put_number(&look.json, "calls", look.calls);
-	control_put_number(&look.json, "calls_waiting", look.waiting);
-	control_put_number(&look.json, "commands_running", look.commands);
-	control_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
-	control_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
+	json_text_put_number(&look.json, "calls", look.calls);
+	json_text_put_number(&look.json, "calls_waiting", look.waiting);
+	json_text_put_number(&look.json, "commands_running", look.commands);
+	json_text_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
+	json_text_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
 	put_refused(&look.json, service);
-	control_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
-	control_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
-	control_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
+	json_text_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
+	json_text_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
+	json_text_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
-	control_put_number(&look.json, "spare_cells", (int64_t)spares.ready);
-	control_put_number(&look.json, "spare_cells_used", (int64_t)spares.used);
+	json_text_put_number(&look.json, "spare_cells", (int64_t)spares.ready);
+	json_text_put_number(&look.json, "spare_cells_used", (int64_t)spares.used);
 	json_text_key(&look.json, "workspaces");
 	json_text_object_begin(&look.json);
 	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
-		control_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
+		json_text_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
 	json_text_object_end(&look.json);
-	control_put_number(&look.json, "workspaces_existing", existing(service->config));
+	json_text_put_number(&look.json, "workspaces_existing", existing(service->config));
 	put_audit(&look.json, service->audit);
 	put_enforcement(&look.json, service->cgroup);
 	put_budgets(&look.json);
@@ -274,14 +275,14 @@ static void put_workspace(void *context, struct workspace *workspace)
 		return;
 	workspace_look(workspace, &view);
 	json_text_object_begin(json);
-	control_put(json, "workspace", workspace_name(workspace));
-	control_put(json, "tenant", workspace_tenant(workspace)->name);
-	control_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
-	control_put(json, "state", view.state);
-	control_put_number(json, "users", (int64_t)view.users);
-	control_put_number(json, "running", (int64_t)view.running);
-	control_put_number(json, "commands", (int64_t)view.commands);
-	control_put_number(json, "waiting", (int64_t)view.waiting);
+	json_text_put(json, "workspace", workspace_name(workspace));
+	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
+	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	json_text_put(json, "state", view.state);
+	json_text_put_number(json, "users", (int64_t)view.users);
+	json_text_put_number(json, "running", (int64_t)view.running);
+	json_text_put_number(json, "commands", (int64_t)view.commands);
+	json_text_put_number(json, "waiting", (int64_t)view.waiting);
 	json_text_object_end(json);
 }
 
@@ -315,9 +316,9 @@ static void put_call(void *context, struct call *call)
 	json_text_object_begin(json);
 	control_put_call(
 		json, &view, look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES);
-	control_put(json, "state", view.state);
-	control_put_number(json, "age_ms", view.age_ms);
-	control_put_number(json, "deadline_ms", view.deadline_ms);
+	json_text_put(json, "state", view.state);
+	json_text_put_number(json, "age_ms", view.age_ms);
+	json_text_put_number(json, "deadline_ms", view.deadline_ms);
 	json_text_object_end(json);
 }
 
@@ -344,13 +345,13 @@ static void put_limits(struct json_text *json, const struct tenant_limits *limit
 {
 	json_text_key(json, "limits");
 	json_text_object_begin(json);
-	control_put_number(json, "connections", (int64_t)limits->connections);
-	control_put_number(json, "calls", (int64_t)limits->calls);
-	control_put_number(json, "workspaces", (int64_t)limits->workspaces);
-	control_put_number(json, "workspaces_existing", (int64_t)limits->workspaces_existing);
-	control_put_number(json, "commands", (int64_t)limits->commands);
-	control_put_number(json, "queue_length", (int64_t)limits->queue_length);
-	control_put_number(json, "queue_time_ms", (int64_t)limits->queue_ms);
+	json_text_put_number(json, "connections", (int64_t)limits->connections);
+	json_text_put_number(json, "calls", (int64_t)limits->calls);
+	json_text_put_number(json, "workspaces", (int64_t)limits->workspaces);
+	json_text_put_number(json, "workspaces_existing", (int64_t)limits->workspaces_existing);
+	json_text_put_number(json, "commands", (int64_t)limits->commands);
+	json_text_put_number(json, "queue_length", (int64_t)limits->queue_length);
+	json_text_put_number(json, "queue_time_ms", (int64_t)limits->queue_ms);
 	json_text_object_end(json);
 }
 
@@ -359,10 +360,10 @@ static void put_turns(struct json_text *json, const struct tenant *tenant)
 {
 	const struct queue_flow *flows = tenant->usage->flows;
 
-	control_put_number(json, "weight", (int64_t)tenant->weight);
-	control_put_number(json, "commands", (int64_t)flows[TURN_COMMAND].n_running);
-	control_put_number(json, "file_jobs", (int64_t)flows[TURN_JOB].n_running);
-	control_put_number(json, "waiting", (int64_t)tenant_waiting(tenant));
+	json_text_put_number(json, "weight", (int64_t)tenant->weight);
+	json_text_put_number(json, "commands", (int64_t)flows[TURN_COMMAND].n_running);
+	json_text_put_number(json, "file_jobs", (int64_t)flows[TURN_JOB].n_running);
+	json_text_put_number(json, "waiting", (int64_t)tenant_waiting(tenant));
 }
 
 void control_tenants(struct session *session, struct jsonrpc_request *request)
@@ -378,12 +379,13 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 		const struct tenant *tenant = config->tenants[i];
 
 		json_text_object_begin(&look.json);
-		control_put(&look.json, "tenant", tenant->name);
-		control_put_bool(&look.json, "managed", tenant->managed);
-		control_put_number(&look.json, "connections", (int64_t)tenant->usage->connections);
-		control_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
-		control_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
-		control_put_number(
+		json_text_put(&look.json, "tenant", tenant->name);
+		json_text_put_bool(&look.json, "managed", tenant->managed);
+		json_text_put_number(
+			&look.json, "connections", (int64_t)tenant->usage->connections);
+		json_text_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
+		json_text_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
+		json_text_put_number(
 			&look.json, "workspaces_existing", (int64_t)tenant->usage->existing);
 		put_turns(&look.json, tenant);
 		put_limits(&look.json, &tenant->limits);

@@ -32,21 +32,21 @@ static void put_result(void *context, const struct selftest_result *result)
 	struct json_text *json = context;
 
 	json_text_object_begin(json);
-	control_put(json, "row", probe->row);
-	control_put(json, "probe", probe->name);
-	control_put(json, "how", probe->how ? probe->how : "the probe program");
-	control_put(json, "wanted", probe->wanted);
-	control_put(json, "answer", result->answer);
-	control_put(json, "result", result->outcome);
+	json_text_put(json, "row", probe->row);
+	json_text_put(json, "probe", probe->name);
+	json_text_put(json, "how", probe->how ? probe->how : "the probe program");
+	json_text_put(json, "wanted", probe->wanted);
+	json_text_put(json, "answer", result->answer);
+	json_text_put(json, "result", result->outcome);
 	json_text_object_end(json);
 }
 
 static void put_counts(struct json_text *json, const struct selftest_summary *summary)
 {
-	control_put_number(json, "passed", (int64_t)summary->passed);
-	control_put_number(json, "failed", (int64_t)summary->failed);
-	control_put_number(json, "skipped", (int64_t)summary->skipped);
-	control_put_number(json, "duration_ms", summary->duration_ms);
+	json_text_put_number(json, "passed", (int64_t)summary->passed);
+	json_text_put_number(json, "failed", (int64_t)summary->failed);
+	json_text_put_number(json, "skipped", (int64_t)summary->skipped);
+	json_text_put_number(json, "duration_ms", summary->duration_ms);
 }
 
 static void answer(const struct waiter *waiter, const struct selftest *selftest,
@@ -56,7 +56,7 @@ static void answer(const struct waiter *waiter, const struct selftest *selftest,
 
 	session_answer_begin(waiter->session, &json, waiter->id_text);
 	json_text_object_begin(&json);
-	control_put(&json, "result", selftest_state_name(summary->state));
+	json_text_put(&json, "result", selftest_state_name(summary->state));
 	put_counts(&json, summary);
 	json_text_key(&json, "probes");
 	json_text_array_begin(&json);
@@ -70,7 +70,7 @@ static void put_event(void *context, struct json_text *json)
 {
 	const struct selftest_summary *summary = context;
 
-	control_put(json, "result", selftest_state_name(summary->state));
+	json_text_put(json, "result", selftest_state_name(summary->state));
 	put_counts(json, summary);
 }
 
@@ -109,8 +109,8 @@ void control_selftest(struct session *session, struct jsonrpc_request *request)
 	}
 	obstacle = selftest_obstacle(selftest);
 	if (obstacle) {
-		audit_act(session->service->audit, session, "selftest", (struct text){NULL, 0},
-			tool_error_name(TOOL_BUSY));
+		audit_act(session->service->audit, &session->peer, "selftest",
+			(struct text){NULL, 0}, tool_error_name(TOOL_BUSY));
 		control_refuse(session, request, TOOL_BUSY, obstacle);
 		return;
 	}
@@ -125,7 +125,8 @@ void control_selftest(struct session *session, struct jsonrpc_request *request)
 		request->id_text = NULL;
 		LIST_INSERT_HEAD(&waiters, waiter, entry);
 	}
-	audit_act(session->service->audit, session, "selftest", (struct text){NULL, 0}, "done");
+	audit_act(session->service->audit, &session->peer, "selftest", (struct text){NULL, 0},
+		"done");
 	selftest_run(selftest);
 }
 
@@ -138,11 +139,11 @@ void control_selftest_put(struct json_text *json, const struct selftest *selftes
 	selftest_look(selftest, &summary);
 	json_text_key(json, "selftest");
 	json_text_object_begin(json);
-	control_put(json, "result", selftest_state_name(summary.state));
-	control_put_bool(json, "running", summary.running);
-	control_put_bool(json, "required", summary.required);
+	json_text_put(json, "result", selftest_state_name(summary.state));
+	json_text_put_bool(json, "running", summary.running);
+	json_text_put_bool(json, "required", summary.required);
 	put_counts(json, &summary);
-	control_put_number(json, "ended_ms", summary.ended_ms);
+	json_text_put_number(json, "ended_ms", summary.ended_ms);
 	json_text_object_end(json);
 }
 

@@ -311,8 +311,8 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 			LIST_REMOVE(opened, entry);
 			session->n_workspaces--;
 			free(opened);
-			audit_workspace(
-				session->service->audit, "workspace.closed", session, workspace);
+			audit_workspace(session->service->audit, "workspace.closed", &session->peer,
+				workspace);
 			workspace_release(workspace);
 			return;
 		}
@@ -374,8 +374,8 @@ static void act(struct session *session, struct jsonrpc_request *request,
 		return;
 	}
 	if (session->role < method->role) {
-		audit_act(session->service->audit, session, method->name, (struct text){NULL, 0},
-			tool_error_name(TOOL_FORBIDDEN));
+		audit_act(session->service->audit, &session->peer, method->name,
+			(struct text){NULL, 0}, tool_error_name(TOOL_FORBIDDEN));
 		refuse(session, request, JSONRPC_SERVER_ERROR,
 			"Only a member of the admin group may do this",
 			tool_error_name(TOOL_FORBIDDEN));
