@@ -12,12 +12,15 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/call/call.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/options.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/config/shared_budgets.h"
 #include "supervisor/config/workspace_root.h"
+#include "supervisor/control/control_events.h"
+#include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/config_reload.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/daemon/shutdown.h"
@@ -52,6 +55,7 @@ struct daemon {
 	struct config_source *config_source; /* NULL: user mode without a file */
 	struct config_reload *config_reload;
 	struct service service; /* first of all that others see */
+	struct call_observer observers[2];
 	struct cgroup cgroup;
 	struct spawner_link *spawner;
 	struct listener *listener, *control;
@@ -413,6 +417,16 @@ static void lock_down(struct daemon *daemon)
 		die(step, r);
 }
 
+static void observe_calls(struct daemon *daemon)
+{
+	daemon->observers[0] = (struct call_observer){
+		audit_call_admitted, audit_call_ended, daemon->service.audit};
+	daemon->observers[1] =
+		(struct call_observer){control_events_begun, control_events_ended, NULL};
+	daemon->service.observers = daemon->observers;
+	daemon->service.n_observers = ARRAY_SIZE(daemon->observers);
+}
+
 /* Everything that needs what lock-down takes away. */
 static void start(struct daemon *daemon)
 {
@@ -447,12 +461,14 @@ static void start(struct daemon *daemon)
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
 		daemon->service.turns, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
+	observe_calls(daemon);
 	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
 		daemon->config_reload = daemon->service.config_reload =
 			config_reload_new(&daemon->service, daemon->config_source, daemon->spawner);
 	if (daemon->options.connection_fd < 0)
-		daemon->service.selftest = selftest_new(&daemon->service);
+		daemon->service.selftest = selftest_new(&daemon->service, control_selftest_ended);
+	daemon->service.selftest_refuses = daemon->service.selftest ? selftest_refuses : NULL;
 	if (!daemon->service.pipes || !daemon->service.turns || !daemon->service.workspaces ||
 		!daemon->shutdown || (daemon->config_source && !daemon->config_reload) ||
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))

@@ -267,8 +267,9 @@ static void begin_call(struct audit *audit, struct json_text *json, const char *
 	json_text_put(json, "tool", view->tool);
 }
 
-void audit_call_admitted(struct audit *audit, const struct call *call)
+void audit_call_admitted(void *context, const struct call *call)
 {
+	struct audit *audit = context;
 	struct json_text json;
 	struct call_view view;
 
@@ -283,9 +284,9 @@ void audit_call_admitted(struct audit *audit, const struct call *call)
 	end(audit, &json);
 }
 
-void audit_call_ended(
-	struct audit *audit, const struct call *call, const struct observation *observation)
+void audit_call_ended(void *context, const struct call *call, const struct observation *observation)
 {
+	struct audit *audit = context;
 	bool success = observation->error == TOOL_OK;
 	struct json_text json;
 	struct call_view view;

@@ -55,9 +55,10 @@ const char *audit_forbids(const struct audit *audit);
 /** False: there is none. */
 bool audit_look(const struct audit *audit, struct audit_state *ret);
 
-void audit_call_admitted(struct audit *audit, const struct call *call);
+/* A struct call_observer whose context is a struct audit. */
+void audit_call_admitted(void *context, const struct call *call);
 void audit_call_ended(
-	struct audit *audit, const struct call *call, const struct observation *observation);
+	void *context, const struct call *call, const struct observation *observation);
 
 /** A call that never became one. @tool, as it was named, and @workspace may be NULL. */
 void audit_call_refused(struct audit *audit, const struct peer_credentials *peer,

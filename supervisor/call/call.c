@@ -5,7 +5,6 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/audit/audit.h"
 #include "supervisor/call/call_cause.h"
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_result.h"
@@ -15,7 +14,6 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/control/control_events.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
@@ -142,6 +140,22 @@ static void call_free(struct call *call)
 	free(call);
 }
 
+static void tell_begun(const struct call *call)
+{
+	const struct service *service = call->service;
+
+	for (size_t i = 0; i < service->n_observers; i++)
+		service->observers[i].begun(service->observers[i].context, call);
+}
+
+static void tell_ended(const struct call *call, const struct observation *observation)
+{
+	const struct service *service = call->service;
+
+	for (size_t i = 0; i < service->n_observers; i++)
+		service->observers[i].ended(service->observers[i].context, call, observation);
+}
+
 /* Gives the one answer and frees the call, whose ticket has left its workspace. */
 static void answer(struct call *call, struct observation *observation)
 {
@@ -162,8 +176,7 @@ static void answer(struct call *call, struct observation *observation)
 	admission_call_ended(call->request.tenant, observation->wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
 	call_stats_tenant(call->request.tenant->usage, observation);
-	audit_call_ended(call->service->audit, call, observation);
-	control_events_ended(call, observation);
+	tell_ended(call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);
 	call_free(call);
@@ -619,10 +632,9 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		.context = call,
 	};
 	*ret = call;
-	audit_call_admitted(service->audit, call);
+	tell_begun(call);
 	call_request_drop_encoded(&call->request);
 	enter_when_there_is_room(call);
-	control_events_begun(call);
 	return 0;
 }
 

@@ -49,6 +49,14 @@ struct call_owner {
 	struct unread_account *unread; /* that its answer counts for; NULL: for nobody */
 };
 
+/* Hears of every call, whoever began it: the audit log, and who watches at the control socket. */
+struct call_observer {
+	void (*begun)(void *context, const struct call *call);
+	void (*ended)(
+		void *context, const struct call *call, const struct observation *observation);
+	void *context;
+};
+
 /** Begins a call in @workspace, which it holds until it is over. Takes @request in any case. 0 or
  * -ENOMEM. */
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,

@@ -3,7 +3,6 @@
 
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/peer.h"
 
 #include <malloc.h>
@@ -62,7 +61,8 @@ static const char *reason(const struct service *service, enum tool_error *ret_er
 	if (service->draining)
 		return "An administrator has stopped the service from taking new calls; try again "
 		       "later";
-	return service->selftest ? selftest_refuses(service->selftest, ret_error) : NULL;
+	return service->selftest_refuses ? service->selftest_refuses(service->selftest, ret_error)
+					 : NULL;
 }
 
 const char *service_takes_nothing(const struct service *service)

@@ -14,6 +14,7 @@
 #include <time.h>
 
 struct audit;
+struct call_observer;
 struct cgroup;
 struct config;
 struct config_reload;
@@ -42,9 +43,11 @@ struct service {
 	struct pipe_stock *pipes;
 	struct turns *turns;
 	const struct cgroup *cgroup;
-	struct selftest *selftest;           /* NULL: a private instance has none */
-	struct config_reload *config_reload; /* NULL: there is no file to read again */
-	struct audit *audit;                 /* NULL: it is off */
+	struct selftest *selftest;             /* NULL: a private instance has none */
+	struct config_reload *config_reload;   /* NULL: there is no file to read again */
+	struct audit *audit;                   /* NULL: it is off */
+	const struct call_observer *observers; /* of every call, in this order */
+	size_t n_observers;
 	struct call_stats stats;
 	uint64_t refused[ADMISSION_REASONS];
 	struct timespec started;    /* CLOCK_MONOTONIC */
@@ -58,6 +61,10 @@ struct service {
 	struct unread unread; /* answers */
 	bool shutting_down;   /* nothing new is begun */
 	bool draining;        /* likewise, until an administrator says otherwise */
+	/* Why the self-test lets nothing be served: as service_takes_nothing(), with its code.
+	 * NULL: there is no self-test. */
+	const char *(*selftest_refuses)(
+		const struct selftest *selftest, enum tool_error *ret_error);
 	/* The last connection or the last workspace has gone: main decides whether that ends the
 	 * process. */
 	void (*idle)(struct service *service);

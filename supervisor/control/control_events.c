@@ -120,13 +120,16 @@ void control_events_tell(
 		}
 }
 
-void control_events_begun(const struct call *call)
+void control_events_begun(void *context, const struct call *call)
 {
+	(void)context;
 	tell_all(call, NULL);
 }
 
-void control_events_ended(const struct call *call, const struct observation *observation)
+void control_events_ended(
+	void *context, const struct call *call, const struct observation *observation)
 {
+	(void)context;
 	tell_all(call, observation);
 }
 

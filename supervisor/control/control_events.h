@@ -8,8 +8,10 @@ struct json_text;
 struct observation;
 struct session;
 
-void control_events_begun(const struct call *call);
-void control_events_ended(const struct call *call, const struct observation *observation);
+/* A struct call_observer; its context is not used. */
+void control_events_begun(void *context, const struct call *call);
+void control_events_ended(
+	void *context, const struct call *call, const struct observation *observation);
 
 /** Tells everybody who watches of @event; @put writes its members. */
 void control_events_tell(

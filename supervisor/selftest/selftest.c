@@ -15,7 +15,6 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config.h"
-#include "supervisor/control/control_selftest.h"
 #include "supervisor/workspace/workspace.h"
 #include "json/json_read.h"
 
@@ -56,6 +55,7 @@ struct selftest {
 	char obstacle[ANSWER_BYTES]; /* why the suite could not be tried; empty: it could */
 	struct timespec began;
 	struct result results[SELFTEST_PROBES_MAX];
+	void (*ended)(const struct selftest *selftest);
 	struct selftest_summary last;
 };
 
@@ -441,7 +441,7 @@ static void finish(struct selftest *selftest)
 		log_error("self-test: FAILED: %zu of %zu probes%s%s", summary.failed,
 			selftest_suite_count, selftest->obstacle[0] ? ": " : "",
 			selftest->obstacle);
-	control_selftest_ended(selftest);
+	selftest->ended(selftest);
 	set_interval(selftest);
 }
 
@@ -523,7 +523,8 @@ void selftest_start(struct selftest *selftest)
 		set_interval(selftest);
 }
 
-struct selftest *selftest_new(struct service *service)
+struct selftest *selftest_new(
+	struct service *service, void (*ended)(const struct selftest *selftest))
 {
 	struct selftest *selftest = calloc(1, sizeof(*selftest));
 	_cleanup_free_ char *message = NULL;
@@ -531,6 +532,7 @@ struct selftest *selftest_new(struct service *service)
 	if (!selftest)
 		return NULL;
 	selftest->service = service;
+	selftest->ended = ended;
 	unread_open(&selftest->unread, &service->unread);
 	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);

@@ -49,8 +49,10 @@ struct selftest_result {
 	const char *answer;  /* what came */
 };
 
-/** Reads from the service's configuration when it is to run. NULL: out of memory. */
-struct selftest *selftest_new(struct service *service);
+/** Reads from the service's configuration when it is to run. @ended hears of the end of each run.
+ * NULL: out of memory. */
+struct selftest *selftest_new(
+	struct service *service, void (*ended)(const struct selftest *selftest));
 
 /** The loop is over: a call in flight is forgotten. NULL is fine. */
 void selftest_free(struct selftest *selftest);
