@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 
 #include <errno.h>

@@ -13,6 +13,17 @@
 
 struct event_base;
 
+/* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
+enum loop_priority {
+	LOOP_PRIORITY_FIRST,
+	LOOP_PRIORITY_NORMAL,
+	/* Whatever an outsider can send without end: commands' output, requests, connections,
+	 * workers' frames. One after the other in the order in which they came, so that nothing
+	 * waits for an end of another. What else has come goes first. */
+	LOOP_PRIORITY_BULK,
+	LOOP_PRIORITIES,
+};
+
 struct loop_turn_task {
 	TAILQ_ENTRY(loop_turn_task) entry;
 	void (*act)(void *context); /* may defer and cancel tasks, and free its own */

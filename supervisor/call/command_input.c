@@ -4,6 +4,7 @@
 #include "supervisor/call/command_input.h"
 
 #include "common/cleanup.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/service.h"
 

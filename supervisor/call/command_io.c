@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"

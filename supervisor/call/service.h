@@ -25,17 +25,6 @@ struct tenant_usage;
 struct turns;
 struct workspaces;
 
-/* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
-enum loop_priority {
-	LOOP_PRIORITY_FIRST,
-	LOOP_PRIORITY_NORMAL,
-	/* Whatever an outsider can send without end: commands' output, requests, connections,
-	 * workers' frames. One after the other in the order in which they came, so that nothing
-	 * waits for an end of another. What else has come goes first. */
-	LOOP_PRIORITY_BULK,
-	LOOP_PRIORITIES,
-};
-
 struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;

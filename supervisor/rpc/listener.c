@@ -7,6 +7,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/rpc/agent_conn.h"

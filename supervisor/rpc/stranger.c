@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/fd_closer.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/rpc/jsonrpc.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
 #include "supervisor/schedule/loop_share.h"
 
 #include "supervisor/base/loop_turn.h"
-#include "supervisor/call/service.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -4,7 +4,7 @@
 
 #include "supervisor/config/config.h"
 
-#include "supervisor/call/service.h"
+#include "supervisor/base/loop_turn.h"
 
 #include <event2/event.h>
 #include <stdlib.h>

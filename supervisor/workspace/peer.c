@@ -5,7 +5,6 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
-#include "supervisor/call/service.h"
 
 #include <errno.h>
 #include <event2/event.h>
