@@ -7,7 +7,6 @@
 #include "common/limits.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
-#include "supervisor/call/service.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -9,7 +9,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/host/cgroup.h"
+#include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
@@ -147,7 +147,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 	struct command_run message = {
 		.command_len = (uint32_t)command.len,
 		.has_stdin = n_fds == COMMAND_FDS,
-		.limits = cgroup_command_limits(&request->tenant->limits),
+		.limits = limits_of_command(&request->tenant->limits),
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 

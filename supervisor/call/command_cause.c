@@ -3,7 +3,7 @@
 #include "supervisor/call/command_cause.h"
 
 #include "common/limits.h"
-#include "supervisor/host/cgroup.h"
+#include "supervisor/workspace/limits.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -30,15 +30,15 @@ const char *command_cause_sentence(
 			"use %llu MiB, all of a workspace together %llu MiB; handle less data at a "
 			"time or run fewer jobs at once, and see output for what it wrote until "
 			"then",
-			(unsigned long long)(cgroup_command_limits(limits).memory_bytes / MIB),
-			(unsigned long long)(cgroup_workspace_limits(limits).memory_bytes / MIB));
+			(unsigned long long)(limits_of_command(limits).memory_bytes / MIB),
+			(unsigned long long)(limits_of_workspace(limits).memory_bytes / MIB));
 		return buffer;
 	case ENDED_BY_PIDS:
 		snprintf(buffer, size,
 			"The command failed after it had reached the limit of %u processes and "
 			"threads; run fewer jobs at once, and see output for what it wrote until "
 			"then",
-			cgroup_command_limits(limits).processes);
+			limits_of_command(limits).processes);
 		return buffer;
 	default:
 		return NULL;

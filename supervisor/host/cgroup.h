@@ -18,8 +18,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct tenant_limits;
-
 struct cgroup {
 	int root;             /* the delegated directory, for the spawner; -1: none */
 	unsigned controllers; /* CGROUP_*: what workspaces are held to */
@@ -42,10 +40,6 @@ const char *cgroup_keeper_of_memory(const struct cgroup *cgroup);
 const char *cgroup_keeper_of_processes(const struct cgroup *cgroup);
 const char *cgroup_keeper_of_cpu(const struct cgroup *cgroup);
 const char *cgroup_keeper_of_io(const struct cgroup *cgroup);
-
-/** What a tenant's @limits come to on this machine, of whose memory some is left to others. */
-struct workspace_limits cgroup_workspace_limits(const struct tenant_limits *limits);
-struct command_limits cgroup_command_limits(const struct tenant_limits *limits);
 
 /** The path of cgroup v2 in a /proc/PID/cgroup. 0 and the borrowed path; -ENOENT: there is none;
  * -EBADMSG. */

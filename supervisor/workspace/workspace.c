@@ -7,9 +7,9 @@
 #include "common/limits.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/host/cgroup.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
@@ -189,7 +189,7 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	size_t length;
 
 	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
-		.limits = cgroup_workspace_limits(&workspace->tenant->limits)};
+		.limits = limits_of_workspace(&workspace->tenant->limits)};
 	/* A name of the configuration's fits; that of user mode without one may not, and adds
 	 * nothing. Nor is there any use of what is added where all that is done is to remove. */
 	length = strlen(workspace->tenant->name);

@@ -7,6 +7,7 @@
 #include "supervisor/call/command_cause.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/cgroup.h"
+#include "supervisor/workspace/limits.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -108,8 +109,8 @@ static const struct tenant *default_tenant(void)
 static void test_limits(void **state)
 {
 	const struct tenant_limits *limits = &default_tenant()->limits;
-	const struct workspace_limits workspace = cgroup_workspace_limits(limits);
-	const struct command_limits command = cgroup_command_limits(limits);
+	const struct workspace_limits workspace = limits_of_workspace(limits);
+	const struct command_limits command = limits_of_command(limits);
 	struct sysinfo info;
 	uint64_t memory;
 
