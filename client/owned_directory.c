@@ -5,6 +5,7 @@
 
 #include "client/command.h"
 #include "common/cleanup.h"
+#include "common/fd_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -157,19 +158,6 @@ static int finish(const struct walk *walk)
 	return 0;
 }
 
-static char *canonical_path(int fd)
-{
-	char link[64], path[PATH_MAX];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n <= 0 || path[0] != '/')
-		return NULL;
-	path[n] = '\0';
-	return strdup(path);
-}
-
 int owned_directory_open(const char *path, struct owned_directory *ret)
 {
 	struct walk walk = {.path = path, .fd = -1};
@@ -183,8 +171,8 @@ int owned_directory_open(const char *path, struct owned_directory *ret)
 	if (r == 0)
 		r = finish(&walk);
 	if (r == 0) {
-		*ret = (struct owned_directory){walk.fd, canonical_path(walk.fd),
-			walk.status.st_dev, walk.status.st_ino, walk.status.st_uid};
+		*ret = (struct owned_directory){walk.fd, fd_path(walk.fd), walk.status.st_dev,
+			walk.status.st_ino, walk.status.st_uid};
 		if (ret->path)
 			return 0;
 		r = fail(&walk, ENOENT);

@@ -3,6 +3,7 @@
 #include "common/directory_parents.h"
 
 #include "common/cleanup.h"
+#include "common/fd_path.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -21,16 +22,13 @@ static bool is_same(const struct stat *a, const struct stat *b)
  */
 static int parent_by_name(int fd)
 {
-	char link[64], path[PATH_MAX], *slash;
+	_cleanup_free_ char *path = fd_path(fd);
+	char *slash;
 	_cleanup_close_ int parent = -1;
 	struct stat below, named;
-	ssize_t n;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n <= 0 || path[0] != '/')
+	if (!path)
 		return -EACCES;
-	path[n] = '\0';
 	slash = strrchr(path, '/');
 	if (slash[1] == '\0')
 		return -EACCES;

@@ -165,7 +165,7 @@
 #define LIMIT_DATA_BYTES      (8 * GIB)
 /*
  * What the kernel counts for the user that cloister runs as, and so for all workspaces together:
- * what each may take of it. supervisor/config/shared_budgets.h has them beside what the host gives
+ * what each may take of it. supervisor/host/shared_budgets.h has them beside what the host gives
  * that user.
  */
 #define LIMIT_INOTIFY_INSTANCES 16          /* inotify(7) */

@@ -17,8 +17,6 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/options.h"
 #include "supervisor/config/peer_auth.h"
-#include "supervisor/config/shared_budgets.h"
-#include "supervisor/config/workspace_root.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/config_reload.h"
@@ -29,6 +27,7 @@
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/listen_fds.h"
 #include "supervisor/host/lockdown.h"
+#include "supervisor/host/shared_budgets.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/endpoint.h"
@@ -40,6 +39,7 @@
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_root.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -445,7 +445,7 @@ static void start(struct daemon *daemon)
 	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
 	daemon->service.cgroup = &daemon->cgroup;
-	shared_budgets_read(daemon->service.config);
+	shared_budgets_read(config_workspaces(daemon->service.config), !is_system_mode(daemon));
 	features_probe(&daemon->cgroup);
 	check_features(daemon);
 	own_config(daemon);

@@ -94,3 +94,12 @@ struct tenant *config_find_tenant(const struct config *config, const char *name)
 			return config->tenants[i];
 	return NULL;
 }
+
+uint64_t config_workspaces(const struct config *config)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		count += config->tenants[i]->limits.workspaces;
+	return count < LIMIT_WORKSPACES ? count : LIMIT_WORKSPACES;
+}

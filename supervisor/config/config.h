@@ -87,6 +87,9 @@ struct config *config_hold(struct config *config);
 /** NULL is fine. */
 void config_release(struct config *config);
 
+/** How many workspaces all tenants together may have in use at once. */
+uint64_t config_workspaces(const struct config *config);
+
 struct tenant *config_find_tenant(const struct config *config, const char *name);
 
 /** Whether two plain absolute paths are one, or one lies in the other. */

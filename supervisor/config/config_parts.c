@@ -4,9 +4,9 @@
 #include "supervisor/config/config_parts.h"
 
 #include "common/cleanup.h"
+#include "common/fd_path.h"
 #include "common/limits.h"
 #include "supervisor/config/command_policy.h"
-#include "supervisor/config/workspace_root.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -229,7 +229,7 @@ static void check_roots(struct config_reader *reader, const struct config_place 
 	const char *path, const struct root_list *roots)
 {
 	for (size_t i = 0; i < roots->count; i++) {
-		_cleanup_free_ char *root = workspace_root_canonical_path(roots->roots[i].fd);
+		_cleanup_free_ char *root = fd_path(roots->roots[i].fd);
 
 		if (!root || config_paths_overlap(path, root))
 			config_wrong_at(reader, place,

@@ -3,11 +3,11 @@
 #include "common/cleanup.h"
 #include "common/config/config_number.h"
 #include "common/directory_parents.h"
+#include "common/fd_path.h"
 #include "common/limits.h"
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config_parts.h"
-#include "supervisor/config/workspace_root.h"
 #include "supervisor/host/features.h"
 
 #include <errno.h>
@@ -310,7 +310,7 @@ static int open_directory(struct config_reader *reader, const struct config_key 
 			strerror(errno));
 		return -1;
 	}
-	canonical = workspace_root_canonical_path(fd);
+	canonical = fd_path(fd);
 	if (!canonical || strcmp(canonical, value) != 0) {
 		config_wrong(reader,
 			"%s: \"%.*s\" leads through a symbolic link: write \"%s\" instead",

@@ -4,10 +4,10 @@
 
 #include "common/cleanup.h"
 #include "common/directory_parents.h"
+#include "common/fd_path.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/config/peer_auth.h"
-#include "supervisor/config/workspace_root.h"
 
 #include <string.h>
 
@@ -119,8 +119,7 @@ const struct tenant_root *tenant_root_of(
 
 	/* All are compared, whichever it is. A root that was renamed has its new name. */
 	for (size_t i = 0; i < tenant->roots.count; i++) {
-		_cleanup_free_ char *root =
-			workspace_root_canonical_path(tenant->roots.roots[i].fd);
+		_cleanup_free_ char *root = fd_path(tenant->roots.roots[i].fd);
 		size_t len = root && strcmp(root, "/") != 0 ? strlen(root) : 0;
 
 		if (!root || strncmp(path, root, len) != 0 ||

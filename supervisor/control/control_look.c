@@ -5,13 +5,13 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
-#include "supervisor/config/shared_budgets.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/memory_bound.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
+#include "supervisor/host/shared_budgets.h"
 #include "supervisor/workspace/spare_cells.h"
 
 #include <event2/buffer.h>

@@ -4,10 +4,10 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log_writer.h"
 #include "supervisor/config/config.h"
-#include "supervisor/config/shared_budgets.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/memory_bound.h"
+#include "supervisor/host/shared_budgets.h"
 #include "supervisor/workspace/spare_cells.h"
 
 #include <event2/buffer.h>

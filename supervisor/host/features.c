@@ -6,12 +6,12 @@
 #include "common/cleanup.h"
 #include "common/landlock.h"
 #include "supervisor/base/fd_closer.h"
-#include "supervisor/config/shared_budgets.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/calls_probe.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
+#include "supervisor/host/shared_budgets.h"
 
 #include <errno.h>
 #include <fcntl.h>

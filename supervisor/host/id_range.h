@@ -7,8 +7,6 @@
  * here before lock-down is start-up's alone. subuid(5), user_namespaces(7), newuidmap(1).
  */
 
-#include "supervisor/config/workspace_root.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -42,11 +40,3 @@ int id_range_map(const struct id_range *range, pid_t pid, char **ret_message);
 
 /** The range in use; NULL: user mode. */
 const struct id_range *id_range(void);
-
-/**
- * Whether @root, which is no managed workspace's, belongs to an id of the range that no other
- * directory has for which @is_used is true. TOOL_OK, as always in user mode; or TOOL_FORBIDDEN with
- * what to do in @ret_message (malloc'ed, may be NULL).
- */
-enum tool_error id_range_check_owner(const struct workspace_root *root,
-	bool (*is_used)(const void *context, uid_t id), const void *context, char **ret_message);

@@ -3,6 +3,7 @@
 #include "supervisor/workspace/managed.h"
 
 #include "common/cleanup.h"
+#include "common/fd_path.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/managed_quota.h"
 
@@ -69,7 +70,7 @@ static int open_root(int directory, const char *name, struct workspace_root *ret
 	root.fd = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root.fd < 0)
 		return -errno;
-	root.path = workspace_root_canonical_path(root.fd);
+	root.path = fd_path(root.fd);
 	r = !root.path ? -EIO : fstat(root.fd, &stat_buf) < 0 ? -errno : 0;
 	if (r < 0) {
 		workspace_root_done(&root);

@@ -8,7 +8,7 @@
  * workspace.
  */
 
-#include "supervisor/config/workspace_root.h"
+#include "supervisor/workspace/workspace_root.h"
 
 #include <stdbool.h>
 

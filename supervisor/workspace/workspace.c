@@ -13,6 +13,7 @@
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_owner.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -375,7 +376,7 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 		*ret_message = strdup(workspace_root_not_among);
 	}
 	if (error == TOOL_OK)
-		error = id_range_check_owner(
+		error = workspace_owner_check(
 			root, is_id_used, &(struct id_search){workspaces, root}, ret_message);
 	if (error == TOOL_OK)
 		error = workspace_root_check_entry(root, id_range() != NULL, ret_message);

@@ -7,8 +7,8 @@
  * somebody has it open or calls; what a call is, it does not know.
  */
 
-#include "supervisor/config/workspace_root.h"
 #include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/workspace_root.h"
 #include "supervisor/workspace/workspace_tickets.h"
 
 struct config;

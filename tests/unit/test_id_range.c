@@ -3,6 +3,7 @@
 /* Which subordinate ids are ours, as subuid(5) and subgid(5) say. */
 #include "common/limits.h"
 #include "supervisor/host/id_range.h"
+#include "supervisor/workspace/workspace_owner.h"
 #include "tests/lib/scratch.h"
 
 #include <errno.h>
@@ -114,7 +115,7 @@ static void test_without_a_range_in_use_everything_is_as_it_was(void **state)
 	(void)state;
 	assert_null(id_range());
 	assert_int_equal(
-		id_range_check_owner(&(struct workspace_root){.fd = -1}, NULL, NULL, &message),
+		workspace_owner_check(&(struct workspace_root){.fd = -1}, NULL, NULL, &message),
 		TOOL_OK);
 	assert_null(message);
 }

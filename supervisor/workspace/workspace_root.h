@@ -66,10 +66,6 @@ enum tool_error workspace_root_check_entry(
  * owner: a private instance that root started has been given the id of that directory's owner. */
 void workspace_root_only(dev_t dev, ino_t ino, uid_t uid);
 
-/** The canonical path of the open directory @fd, malloc'ed; NULL when it has none or memory is out.
- */
-char *workspace_root_canonical_path(int fd);
-
 /** What a client of a tenant that has roots is told, whatever there is. Static storage. */
 extern const char workspace_root_not_among[];
 

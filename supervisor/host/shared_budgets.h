@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct config;
-
 #define SHARED_BUDGET_UNLIMITED UINT64_MAX
 
 struct shared_budget_view {
@@ -22,9 +20,9 @@ struct shared_budget_view {
 	uint64_t enough_for; /* workspaces, or SHARED_BUDGET_UNLIMITED */
 };
 
-/** Reads what the user may have, and how many workspaces @config lets all tenants have in use at
- * once. Before lock-down. */
-void shared_budgets_read(const struct config *config);
+/** Reads what the user may have, for @in_use workspaces at once, which have cloisterd's own id if
+ * @one_id (user mode). Before lock-down. */
+void shared_budgets_read(uint64_t in_use, bool one_id);
 
 /** Whether each budget is enough for all those workspaces. */
 bool shared_budgets_suffice(void);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Paths come from clients. proc_pid_fd(5). */
-#include "supervisor/config/workspace_root.h"
+/* cloisterd. Paths come from clients. */
+#include "supervisor/workspace/workspace_root.h"
 
 #include "common/cleanup.h"
+#include "common/fd_path.h"
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/spawner_link.h"
@@ -60,19 +61,6 @@ static bool is_at_or_below(const char *path, const char *directory)
 	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-char *workspace_root_canonical_path(int fd)
-{
-	char link[64], path[PATH_MAX];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n <= 0 || path[0] != '/')
-		return NULL;
-	path[n] = '\0';
-	return strdup(path);
-}
-
 /* What the kernel shows of itself is no place for files; in a rootfs it is covered. */
 static bool is_kernel_directory(const char *path)
 {
@@ -110,7 +98,7 @@ static int adopt(int fd, const struct spawner_looked_up *where, struct workspace
 
 	if (r == 0 && !is_the_only(&known))
 		r = -EXDEV;
-	root.path = workspace_root_canonical_path(fd);
+	root.path = fd_path(fd);
 	root.parents = calloc(where->n_parents + 1, sizeof(*root.parents));
 	if (r == 0 && (!root.path || !root.parents))
 		r = -EIO;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd, before lock-down; what it found is then told as long as it runs. */
-#include "supervisor/config/shared_budgets.h"
+#include "supervisor/host/shared_budgets.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/config/config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,15 +67,6 @@ static uint64_t read_limit(int resource)
 	return limit.rlim_max;
 }
 
-static uint64_t count_workspaces(const struct config *config)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < config->n_tenants; i++)
-		count += config->tenants[i]->limits.workspaces;
-	return count < LIMIT_WORKSPACES ? count : LIMIT_WORKSPACES;
-}
-
 static uint64_t of_each(size_t i)
 {
 	return budgets[i].of_own_id && user_mode ? SHARED_BUDGET_UNLIMITED : budgets[i].of_each;
@@ -110,10 +100,10 @@ static void write_remedy(void)
 		remedy[len - 1] = '\0';
 }
 
-void shared_budgets_read(const struct config *config)
+void shared_budgets_read(uint64_t in_use, bool one_id)
 {
-	workspaces = count_workspaces(config);
-	user_mode = config->host.mode == CONFIG_MODE_USER;
+	workspaces = in_use;
+	user_mode = one_id;
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		const struct budget *budget = &budgets[i];
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The directory is its owner's, who may be hostile; only what was opened is looked at.
+ */
+#include "supervisor/workspace/workspace_owner.h"
+
+#include "common/cleanup.h"
+#include "common/directory_parents.h"
+#include "supervisor/host/id_range.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An id for a directory to be given: of the lower half, since managed workspaces have the upper
+ * one; the same whenever it is asked for, and others for other directories. */
+static uint32_t suggest(const struct workspace_root *root,
+	bool (*is_used)(const void *context, uid_t id), const void *context)
+{
+	const struct id_range *range = id_range();
+	uint32_t half = range->count > 1 ? range->count / 2 : 1;
+	uint64_t start = ((uint64_t)root->ino * 2654435761U + root->dev) % half;
+
+	for (uint32_t i = 0; i < half; i++) {
+		uint32_t n = (uint32_t)((start + i) % half);
+
+		if (!is_used(context, range->uid_first + n))
+			return n;
+	}
+	return (uint32_t)start;
+}
+
+/* @path as a word of the shell, malloc'ed. */
+static char *quote(const char *path)
+{
+	char *quoted = malloc(4 * strlen(path) + 3), *end = quoted;
+
+	if (!quoted)
+		return NULL;
+	*end++ = '\'';
+	for (; *path; path++)
+		end = *path == '\'' ? stpcpy(end, "'\\''") : (*end = *path, end + 1);
+	*end++ = '\'';
+	*end = '\0';
+	return quoted;
+}
+
+enum tool_error workspace_owner_check(const struct workspace_root *root,
+	bool (*is_used)(const void *context, uid_t id), const void *context, char **ret_message)
+{
+	const struct id_range *range = id_range();
+	const char *reason = NULL;
+	_cleanup_free_ char *path = NULL;
+	struct directory_known known;
+	uint32_t n;
+
+	if (!range)
+		return TOOL_OK;
+	if (directory_known(root->fd, &known) < 0)
+		return TOOL_EXECUTION_ERROR;
+	n = known.uid - range->uid_first;
+	if (known.uid < range->uid_first || n >= range->count)
+		reason = "must belong to an id of cloister's range, which is then its own";
+	else if (is_used(context, known.uid))
+		reason = "belongs to the id of another workspace, and each has one of its own";
+	else if (known.gid != range->gid_first + n && known.gid >= range->gid_first &&
+		 known.gid - range->gid_first < range->count)
+		reason = "belongs to the group of another workspace";
+	if (!reason)
+		return TOOL_OK;
+	path = quote(root->path);
+	n = suggest(root, is_used, context);
+	if (!path || asprintf(ret_message, "The directory %s: chown -R %u:%u %s", reason,
+			     range->uid_first + n, range->gid_first + n, path) < 0)
+		*ret_message = NULL;
+	return TOOL_FORBIDDEN;
+}
