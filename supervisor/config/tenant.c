@@ -11,14 +11,6 @@
 
 #include <string.h>
 
-void string_list_done(struct string_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->strings[i]);
-	free(list->strings);
-	*list = (struct string_list){0};
-}
-
 struct tenant *tenant_new(const char *name)
 {
 	struct tenant *tenant = calloc(1, sizeof(*tenant));

@@ -8,7 +8,7 @@
  * without users and groups may be used by nobody, one without roots opens no directory.
  */
 
-#include "common/config/root_list.h"
+#include "common/config/lists.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/turns.h"
 
@@ -20,16 +20,6 @@
 struct command_policy;
 struct directory_id;
 struct peer_credentials;
-
-struct id_list {
-	uint32_t *ids;
-	size_t count;
-};
-
-struct string_list {
-	char **strings;
-	size_t count;
-};
 
 /* Each with its default and its hard maximum in common/limits.h, config_keys.c says which. */
 struct tenant_limits {
@@ -126,5 +116,3 @@ const struct tenant_root *tenant_root_of(
 
 /** Calls of the tenant that wait for their turn, of all kinds. */
 size_t tenant_waiting(const struct tenant *tenant);
-
-void string_list_done(struct string_list *list);

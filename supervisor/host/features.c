@@ -4,9 +4,9 @@
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "common/config/lists.h"
 #include "common/landlock.h"
 #include "supervisor/base/fd_closer.h"
-#include "supervisor/config/tenant.h"
 #include "supervisor/host/calls_probe.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/id_range.h"

@@ -10,7 +10,7 @@
 #include "common/config/config_files.h"
 #include "common/config/config_number.h"
 #include "common/config/config_reader.h"
-#include "common/config/root_list.h"
+#include "common/config/lists.h"
 #include "common/limits.h"
 
 #include <errno.h>
