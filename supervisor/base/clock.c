@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/base/clock.h"
+
+#include <stddef.h>
+#include <time.h>
+
+static int64_t read_monotonic(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * CLOCK_NS_PER_S + now.tv_nsec;
+}
+
+static int64_t (*read_clock)(void) = read_monotonic;
+static int64_t reading; /* of this turn; 0: not taken yet */
+
+int64_t clock_now(void)
+{
+	if (reading == 0)
+		reading = read_clock();
+	return reading;
+}
+
+void clock_begin_turn(void)
+{
+	reading = 0;
+}
+
+void clock_replace(int64_t (*read)(void))
+{
+	read_clock = read ? read : read_monotonic;
+	reading = 0;
+}
