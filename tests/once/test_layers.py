@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who includes whom: supervisor/LAYERS is the order of cloisterd's folders, and there is no way round it."""
+
+import pathlib
+import re
+import shutil
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+MAX_FILES_OF_ITS_OWN = 3  # .c files directly in supervisor/
+
+
+def sources(folder):
+    return sorted(path for path in folder.rglob("*.[ch]"))
+
+
+def includes(path):
+    return INCLUDE.findall(path.read_text())
+
+
+def layers(root):
+    lines = (root / "supervisor" / "LAYERS").read_text().splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def faults(root):
+    """Every include of cloisterd's folders that does not go to an earlier line of LAYERS."""
+    order = layers(root)
+    found = []
+    folders = sorted(path.name for path in (root / "supervisor").iterdir() if path.is_dir())
+    if sorted(order) != folders:
+        found.append(f"supervisor/LAYERS has {sorted(order)}, and there are {folders}")
+    for name in folders:
+        for path in sources(root / "supervisor" / name):
+            for target in includes(path):
+                parts = target.split("/")
+                if parts[0] != "supervisor":
+                    if parts[0] not in ("common", "json"):
+                        found.append(f"{path.relative_to(root)} includes {target}")
+                    continue
+                if len(parts) != 3 or parts[1] not in order or order.index(parts[1]) > order.index(name):
+                    found.append(f"{path.relative_to(root)} includes {target}")
+    return found
+
+
+def test_folders_include_downwards_only():
+    assert faults(ROOT) == []
+
+
+def test_one_upward_include_is_a_fault(tmp_path):
+    """The test itself: the tree as it is, and one include more."""
+    shutil.copytree(ROOT / "supervisor", tmp_path / "supervisor")
+    assert faults(tmp_path) == []
+    lowest, highest = layers(tmp_path)[0], layers(tmp_path)[-1]
+    above = sources(tmp_path / "supervisor" / highest)[0].name
+    victim = sources(tmp_path / "supervisor" / lowest)[0]
+    victim.write_text(f'#include "supervisor/{highest}/{above}"\n' + victim.read_text())
+    assert faults(tmp_path) == [
+        f"supervisor/{lowest}/{victim.name} includes supervisor/{highest}/{above}"]
+
+
+def test_cloisterd_itself_is_small():
+    assert len(list((ROOT / "supervisor").glob("*.c"))) <= MAX_FILES_OF_ITS_OWN
+
+
+@pytest.mark.parametrize("folder", ["common", "worker", "probe", "client", "libcloister"])
+def test_nothing_else_includes_the_supervisor(folder):
+    """The spawner least of all, which has more rights than cloisterd."""
+    assert [(str(path.relative_to(ROOT)), target) for path in sources(ROOT / folder)
+            for target in includes(path) if target.startswith("supervisor/")] == []
+
+
+def cycle(graph):
+    """A list of nodes each of which leads to the next, and the last to the first; or None."""
+    done, way = set(), []
+
+    def visit(node):
+        if node in way:
+            return way[way.index(node):]
+        if node in done:
+            return None
+        way.append(node)
+        for following in graph.get(node, ()):
+            if found := visit(following):
+                return found
+        way.pop()
+        done.add(node)
+        return None
+
+    for node in sorted(graph):
+        if found := visit(node):
+            return found
+    return None
+
+
+def test_a_cycle_is_found():
+    assert cycle({"a": ["b"], "b": ["c"], "c": []}) is None
+    assert cycle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c"]
+
+
+@pytest.mark.parametrize("folder", ["libcloister", "client", "supervisor", "worker", "common"])
+def test_no_headers_include_each_other(folder):
+    headers = {str(path.relative_to(ROOT)): includes(path) for path in sources(ROOT / folder) if path.suffix == ".h"}
+    assert cycle(headers) is None
+
+
+def test_no_parts_of_libcloister_include_each_other():
+    """A part is NAME.c with NAME.h."""
+    graph = {}
+    for path in sources(ROOT / "libcloister"):
+        others = {pathlib.PurePath(target).stem for target in includes(path)
+                  if (ROOT / target).exists() and (ROOT / target).parent.name == "libcloister"}
+        graph.setdefault(path.stem, set()).update(others - {path.stem})
+    assert cycle({part: sorted(others) for part, others in graph.items()}) is None
