@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. epoll_ctl(2) by way of libevent, and poll(2). */
+#include "supervisor/base/watch.h"
+
+#include "common/cleanup.h"
+#include "supervisor/base/timer.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <poll.h>
+
+#define LOOK_AT 64 /* descriptors a poll(2) */
+
+static const struct {
+	short event, poll;
+} directions[WATCH_DIRECTIONS] = {
+	[WATCH_READ] = {EV_READ, POLLIN},
+	[WATCH_WRITE] = {EV_WRITE, POLLOUT},
+};
+
+static LIST_HEAD(, watch) overflow = LIST_HEAD_INITIALIZER(overflow);
+static unsigned n_overflow;
+static struct timer next_look;
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	const struct watch *watch = context;
+
+	(void)fd;
+	(void)what;
+	watch->calls->ready[WATCH_READ](watch->context);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	const struct watch *watch = context;
+
+	(void)fd;
+	(void)what;
+	watch->calls->ready[WATCH_WRITE](watch->context);
+}
+
+static void leave_overflow(struct watch *watch)
+{
+	if (watch->waiting == WATCH_NOTHING)
+		return;
+	watch->waiting = WATCH_NOTHING;
+	LIST_REMOVE(watch, entry);
+	n_overflow--;
+}
+
+/* Asks epoll(7) for what is wanted; what it has no place for waits. */
+static void ask(struct watch *watch)
+{
+	unsigned waiting = WATCH_NOTHING;
+
+	leave_overflow(watch);
+	for (int direction = 0; direction < WATCH_DIRECTIONS; direction++)
+		if (watch->wanted & (1U << direction) &&
+			event_add(watch->events[direction], NULL) < 0)
+			waiting |= 1U << direction;
+	if (waiting == WATCH_NOTHING)
+		return;
+	watch->waiting = waiting;
+	LIST_INSERT_HEAD(&overflow, watch, entry);
+	n_overflow++;
+	if (!timer_is_set(&next_look))
+		timer_set(&next_look, WATCH_LOOK_MS);
+}
+
+/* The loop calls in the order of priorities, and nothing is called from in here. */
+static void look_at(struct watch *const *watches, const struct pollfd *found, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (int direction = 0; direction < WATCH_DIRECTIONS; direction++)
+			if (watches[i]->waiting & (1U << direction) &&
+				found[i].revents & (directions[direction].poll | POLLHUP | POLLERR))
+				event_active(watches[i]->events[direction],
+					directions[direction].event, 1);
+}
+
+static void look(void)
+{
+	struct watch *watches[LOOK_AT], *watch = LIST_FIRST(&overflow);
+
+	while (watch) {
+		struct pollfd fds[LOOK_AT];
+		unsigned n = 0;
+
+		for (; watch && n < LOOK_AT; watch = LIST_NEXT(watch, entry), n++) {
+			watches[n] = watch;
+			fds[n] = (struct pollfd){.fd = watch->fd};
+			for (int direction = 0; direction < WATCH_DIRECTIONS; direction++)
+				if (watch->waiting & (1U << direction))
+					fds[n].events |= directions[direction].poll;
+		}
+		if (poll(fds, n, 0) > 0)
+			look_at(watches, fds, n);
+	}
+}
+
+/* There may be places again: one of those that wait asks, and if it gets one, all others do. */
+static void on_next_look(void *context)
+{
+	struct watch *watch = LIST_FIRST(&overflow), *next;
+	unsigned before = n_overflow;
+
+	(void)context;
+	if (watch)
+		ask(watch);
+	if (n_overflow < before)
+		for (watch = LIST_FIRST(&overflow); watch; watch = next) {
+			next = LIST_NEXT(watch, entry);
+			ask(watch);
+		}
+	look();
+	if (!LIST_EMPTY(&overflow))
+		timer_set(&next_look, WATCH_LOOK_MS);
+}
+
+int watch_init(struct watch *watch, struct event_base *base, int fd,
+	const struct watch_calls *calls, void *context)
+{
+	static void (*const callbacks[WATCH_DIRECTIONS])(evutil_socket_t, short, void *) = {
+		on_readable, on_writable};
+
+	if (!next_look.expired)
+		timer_init(&next_look, on_next_look, NULL);
+	*watch = (struct watch){.fd = fd, .calls = calls, .context = context};
+	for (int direction = 0; direction < WATCH_DIRECTIONS; direction++) {
+		struct event *event;
+
+		if (!calls->ready[direction])
+			continue;
+		event = event_new(base, fd, directions[direction].event | EV_PERSIST,
+			callbacks[direction], watch);
+		watch->events[direction] = event;
+		if (!event || event_priority_set(event, calls->priority) < 0) {
+			watch_done(watch);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void watch_want(struct watch *watch, unsigned wanted)
+{
+	if (!watch->calls || watch->wanted == wanted)
+		return;
+	for (int direction = 0; direction < WATCH_DIRECTIONS; direction++)
+		if (watch->wanted & ~wanted & (1U << direction))
+			event_del(watch->events[direction]);
+	watch->wanted = wanted;
+	ask(watch);
+}
+
+void watch_done(struct watch *watch)
+{
+	leave_overflow(watch);
+	for (int direction = 0; direction < WATCH_DIRECTIONS; direction++)
+		if (watch->events[direction])
+			event_free(TAKE_PTR(watch->events[direction]));
+	watch->calls = NULL;
+	if (LIST_EMPTY(&overflow))
+		timer_cancel(&next_look);
+}
+
+unsigned watch_overflow(void)
+{
+	return n_overflow;
+}

@@ -1,0 +1,228 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* Watches in a real loop: with epoll(7), and where that has no place left. */
+#include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct event_base *base;
+static int pair[2];
+static unsigned readable, writable;
+static bool no_space; /* epoll_ctl(2) says that the user has no watch left */
+
+/* In place of the C library's, also for libevent. */
+int epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)
+{
+	if (no_space && operation == EPOLL_CTL_ADD) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll_fd, operation, fd, event);
+}
+
+static void count_readable(void *context)
+{
+	(void)context;
+	readable++;
+}
+
+static void count_writable(void *context)
+{
+	(void)context;
+	writable++;
+}
+
+static const struct watch_calls both = {
+	{count_readable, count_writable},
+	LOOP_PRIORITY_BULK,
+};
+
+static int set_up(void **state)
+{
+	(void)state;
+	readable = writable = 0;
+	no_space = false;
+	base = event_base_new();
+	if (!base || event_base_priority_init(base, LOOP_PRIORITIES) < 0 || timers_start(base) < 0)
+		return -1;
+	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	timers_stop();
+	event_base_free(base);
+	close(pair[0]);
+	close(pair[1]);
+	return 0;
+}
+
+/* One look at what is ready, and all that comes of it. */
+static void turn(void)
+{
+	struct timeval soon = {.tv_usec = 5 * WATCH_LOOK_MS * 1000};
+
+	event_base_loopexit(base, &soon);
+	event_base_loop(base, 0);
+}
+
+static void say_something(void)
+{
+	assert_int_equal(write(pair[1], "x", 1), 1);
+}
+
+static void check_directions(void)
+{
+	struct watch watch;
+
+	assert_int_equal(watch_init(&watch, base, pair[0], &both, NULL), 0);
+	say_something();
+	turn();
+	assert_int_equal(readable + writable, 0);
+	watch_want(&watch, WATCH_READABLE);
+	assert_int_equal(watch_overflow(), no_space);
+	turn();
+	assert_true(readable > 1);
+	assert_int_equal(writable, 0);
+	watch_also(&watch, WATCH_WRITABLE);
+	turn();
+	assert_true(writable > 0);
+	watch_not(&watch, WATCH_READABLE);
+	readable = writable = 0;
+	turn();
+	assert_int_equal(readable, 0);
+	assert_true(writable > 0);
+	watch_want(&watch, WATCH_NOTHING);
+	readable = writable = 0;
+	turn();
+	assert_int_equal(readable + writable, 0);
+	watch_want(&watch, WATCH_READABLE);
+	shutdown(pair[1], SHUT_RDWR);
+	turn();
+	assert_true(readable > 0);
+	watch_done(&watch);
+	assert_int_equal(watch_overflow(), 0);
+	readable = 0;
+	watch_want(&watch, WATCH_READABLE);
+	turn();
+	assert_int_equal(readable, 0);
+}
+
+static void test_directions(void **state)
+{
+	(void)state;
+	check_directions();
+}
+
+static void test_directions_without_a_place(void **state)
+{
+	(void)state;
+	no_space = true;
+	check_directions();
+}
+
+/* As soon as there are places again, all of those that had none have one. */
+static void test_places_come_back(void **state)
+{
+	struct watch watch, others[3];
+
+	(void)state;
+	no_space = true;
+	assert_int_equal(watch_init(&watch, base, pair[0], &both, NULL), 0);
+	watch_want(&watch, WATCH_READABLE);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(watch_init(&others[i], base, dup(pair[0]), &both, NULL), 0);
+		watch_want(&others[i], WATCH_READABLE);
+	}
+	turn();
+	assert_int_equal(watch_overflow(), 4);
+	no_space = false;
+	turn();
+	assert_int_equal(watch_overflow(), 0);
+	say_something();
+	turn();
+	assert_true(readable >= 4);
+	watch_done(&watch);
+	for (size_t i = 0; i < 3; i++) {
+		watch_done(&others[i]);
+		close(others[i].fd);
+	}
+}
+
+/* More than one poll(2) looks at. */
+static void test_many_without_a_place(void **state)
+{
+	static struct watch many[200];
+
+	(void)state;
+	no_space = true;
+	say_something();
+	for (size_t i = 0; i < 200; i++) {
+		assert_int_equal(watch_init(&many[i], base, dup(pair[0]), &both, NULL), 0);
+		watch_want(&many[i], WATCH_READABLE);
+	}
+	turn();
+	assert_true(readable >= 200);
+	for (size_t i = 0; i < 200; i++) {
+		watch_done(&many[i]);
+		close(many[i].fd);
+	}
+	assert_int_equal(watch_overflow(), 0);
+}
+
+static struct watch other;
+
+static void give_up_the_other(void *context)
+{
+	char byte;
+
+	(void)context;
+	assert_int_equal(read(pair[0], &byte, 1), 1);
+	readable++;
+	watch_done(&other);
+}
+
+/* Of two that are ready in one look, the first gives up the second, which is not called. */
+static void test_one_gives_up_another(void **state)
+{
+	static const struct watch_calls first = {{give_up_the_other, NULL}, LOOP_PRIORITY_FIRST};
+	static const struct watch_calls second = {{NULL, count_writable}, LOOP_PRIORITY_BULK};
+	struct watch watch;
+
+	(void)state;
+	assert_int_equal(watch_init(&watch, base, pair[0], &first, NULL), 0);
+	assert_int_equal(watch_init(&other, base, pair[1], &second, NULL), 0);
+	say_something();
+	watch_want(&watch, WATCH_READABLE);
+	watch_want(&other, WATCH_WRITABLE);
+	turn();
+	assert_true(readable > 0);
+	assert_int_equal(writable, 0);
+	watch_done(&watch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_directions, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_directions_without_a_place, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_places_come_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_without_a_place, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_gives_up_another, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
