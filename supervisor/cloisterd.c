@@ -35,6 +35,7 @@
 #include "supervisor/rpc/stranger.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
@@ -358,7 +359,7 @@ static void settle_config(struct daemon *daemon)
 		name = startup_tenant_name();
 		daemon->service.config = name ? config_user_mode(name, geteuid()) : NULL;
 	}
-	if (!daemon->service.config)
+	if (!daemon->service.config || usage_begin_all(daemon->service.config, NULL) < 0)
 		die_with("out of memory");
 	if (options_complete(&daemon->options, &daemon->service.config->host, &sentence) < 0)
 		die_with(sentence);

@@ -14,6 +14,7 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>

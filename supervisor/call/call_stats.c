@@ -4,6 +4,7 @@
 
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
 
 const uint64_t call_stats_bounds_us[CALL_STATS_BOUNDS] = {
 	100,

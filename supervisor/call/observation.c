@@ -8,6 +8,7 @@
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/schedule/usage.h"
 
 #include <event2/buffer.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/peer.h"
 
 #include <malloc.h>

@@ -20,12 +20,10 @@ struct tenant *tenant_new(const char *name)
 	tenant->references = 1;
 	config_keys_defaults(CONFIG_SECTION_TENANT, tenant);
 	tenant->name = strdup(name);
-	tenant->usage = calloc(1, sizeof(*tenant->usage));
-	if (!tenant->name || !tenant->usage) {
+	if (!tenant->name) {
 		tenant_release(tenant);
 		return NULL;
 	}
-	tenant->usage->references = 1;
 	return tenant;
 }
 
@@ -35,39 +33,16 @@ struct tenant *tenant_hold(struct tenant *tenant)
 	return tenant;
 }
 
-static void usage_release(struct tenant_usage *usage)
-{
-	if (!usage || --usage->references > 0)
-		return;
-	loop_share_leave(&usage->share, loop_share_of_nobody());
-	free(usage);
-}
-
 void tenant_release(struct tenant *tenant)
 {
 	if (!tenant || --tenant->references > 0)
 		return;
 	config_keys_release(CONFIG_SECTION_TENANT, tenant);
 	command_policy_free(tenant->policy);
-	usage_release(tenant->usage);
+	if (tenant->usage)
+		tenant->usage_release(tenant->usage);
 	free(tenant->name);
 	free(tenant);
-}
-
-void tenant_follow(struct tenant *tenant, const struct tenant *former)
-{
-	usage_release(tenant->usage);
-	tenant->usage = former->usage;
-	tenant->usage->references++;
-}
-
-size_t tenant_waiting(const struct tenant *tenant)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < TURN_KINDS; i++)
-		n += tenant->usage->flows[i].n_waiting;
-	return n;
 }
 
 static bool has_id(const struct id_list *list, uint32_t id)

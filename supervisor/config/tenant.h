@@ -9,8 +9,6 @@
  */
 
 #include "common/config/lists.h"
-#include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/turns.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +18,7 @@
 struct command_policy;
 struct directory_id;
 struct peer_credentials;
+struct tenant_usage;
 
 /* Each with its default and its hard maximum in common/limits.h, config_keys.c says which. */
 struct tenant_limits {
@@ -49,22 +48,6 @@ struct tenant_limits {
 	uint64_t file_size_bytes;
 };
 
-/* What is in use now. Shared by the tenants of one name that follow each other through reloads. */
-struct tenant_usage {
-	unsigned references;
-	size_t connections, calls, workspaces;
-	uint64_t pending_bytes; /* its part of the service's */
-	size_t existing;        /* managed workspaces: managed_quota.h */
-	uint64_t existing_ms;   /* when they were counted; 0: never */
-	uint64_t unread_bytes;  /* see unread.h */
-	struct queue_flow flows[TURN_KINDS];
-	struct loop_share_flow share;
-	/* What the last ones took, about; 0: there were none. */
-	uint64_t call_us, connection_us;
-	/* And what has been, since cloisterd started. */
-	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
-};
-
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
 
 struct tenant {
@@ -83,7 +66,9 @@ struct tenant {
 	struct string_list blocked_patterns; /* as given; the policy is made of them */
 	struct tenant_limits limits;
 	struct command_policy *policy;
+	/* What it uses now (schedule/usage.h); NULL until it is served. */
 	struct tenant_usage *usage;
+	void (*usage_release)(struct tenant_usage *usage);
 };
 
 /** A tenant that may be used by nobody, with every setting's default and no policy yet. NULL: out
@@ -93,9 +78,6 @@ struct tenant *tenant_new(const char *name);
 struct tenant *tenant_hold(struct tenant *tenant);
 /** NULL is fine. */
 void tenant_release(struct tenant *tenant);
-
-/** @tenant goes on counting where @former, of the same name, stands. */
-void tenant_follow(struct tenant *tenant, const struct tenant *former);
 
 /** Whether @peer is one of its users or in one of its groups. */
 bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer);
@@ -113,6 +95,3 @@ bool tenant_allows_root(const struct tenant *tenant, const struct directory_id *
  */
 const struct tenant_root *tenant_root_of(
 	const struct tenant *tenant, const char *path, const char **ret_rest);
-
-/** Calls of the tenant that wait for their turn, of all kinds. */
-size_t tenant_waiting(const struct tenant *tenant);

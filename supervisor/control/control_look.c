@@ -12,6 +12,7 @@
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/shared_budgets.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 
 #include <event2/buffer.h>
@@ -363,7 +364,7 @@ static void put_turns(struct json_text *json, const struct tenant *tenant)
 	json_text_put_number(json, "weight", (int64_t)tenant->weight);
 	json_text_put_number(json, "commands", (int64_t)flows[TURN_COMMAND].n_running);
 	json_text_put_number(json, "file_jobs", (int64_t)flows[TURN_JOB].n_running);
-	json_text_put_number(json, "waiting", (int64_t)tenant_waiting(tenant));
+	json_text_put_number(json, "waiting", (int64_t)usage_waiting(tenant));
 }
 
 void control_tenants(struct session *session, struct jsonrpc_request *request)

@@ -8,6 +8,7 @@
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/memory_bound.h"
 #include "supervisor/host/shared_budgets.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 
 #include <event2/buffer.h>

@@ -11,6 +11,7 @@
 #include "supervisor/config/config_keys.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace.h"
 
@@ -127,17 +128,13 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	if (r == 0 && (!changes_only_what_can(old, new, &first) ||
 			      !shows_nothing_own(service->workspaces, new, &first)))
 		r = -EINVAL;
+	if (r == 0)
+		r = usage_begin_all(new, old);
 	if (r < 0) {
 		config_release(new);
 		log_error("the configuration is not reloaded: the old one stays");
 		*ret_first = TAKE_PTR(first);
 		return r;
-	}
-	for (size_t i = 0; i < new->n_tenants; i++) {
-		const struct tenant *former = config_find_tenant(old, new->tenants[i]->name);
-
-		if (former)
-			tenant_follow(new->tenants[i], former);
 	}
 	service->config = new;
 	turns_set_host(service->turns, &new->host);

@@ -14,6 +14,7 @@
 #include "supervisor/rpc/line_id.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/rpc/stranger.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
 
 static const struct {
 	const char *name, *message;
@@ -91,9 +92,9 @@ bool admission_refuses_call(struct service *service, const struct tenant *tenant
 		return true;
 	}
 	/* What came in one turn of the loop with this one has had no chance to begin yet. */
-	if (takes_turn && tenant_waiting(tenant) >= tenant->limits.queue_length)
+	if (takes_turn && usage_waiting(tenant) >= tenant->limits.queue_length)
 		turns_give(service->turns);
-	if (!takes_turn || tenant_waiting(tenant) < tenant->limits.queue_length)
+	if (!takes_turn || usage_waiting(tenant) < tenant->limits.queue_length)
 		return false;
 	/* Until half of what waits has begun: later would be late, where all who were refused wait
 	 * for it. */

@@ -5,6 +5,7 @@
 #include "supervisor/config/config.h"
 
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/schedule/usage.h"
 
 #include <event2/event.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
 
 #include <malloc.h>
 

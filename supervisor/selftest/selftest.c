@@ -15,6 +15,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 #include "json/json_read.h"
 
@@ -537,7 +538,8 @@ struct selftest *selftest_new(
 	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
 	selftest->interval = event_new(service->base, -1, 0, on_interval, selftest);
-	if (!selftest->tenant || !selftest->step || !selftest->interval ||
+	if (!selftest->tenant || usage_begin(selftest->tenant) < 0 || !selftest->step ||
+		!selftest->interval ||
 		command_policy_new(NULL, 0, &selftest->tenant->policy, &message) < 0) {
 		selftest_free(selftest);
 		return NULL;

@@ -8,6 +8,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/id_range.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/managed.h"

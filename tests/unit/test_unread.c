@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/unread.h"
+#include "supervisor/schedule/usage.h"
 
 #include <event2/event.h>
 #include <setjmp.h>

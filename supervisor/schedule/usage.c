@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. */
+#include "supervisor/schedule/usage.h"
+
+#include "supervisor/config/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void release(struct tenant_usage *usage)
+{
+	if (--usage->references > 0)
+		return;
+	loop_share_leave(&usage->share, loop_share_of_nobody());
+	free(usage);
+}
+
+static void attach(struct tenant *tenant, struct tenant_usage *usage)
+{
+	usage->references++;
+	tenant->usage = usage;
+	tenant->usage_release = release;
+}
+
+int usage_begin(struct tenant *tenant)
+{
+	struct tenant_usage *usage = calloc(1, sizeof(*usage));
+
+	if (!usage)
+		return -ENOMEM;
+	attach(tenant, usage);
+	return 0;
+}
+
+int usage_begin_all(struct config *config, const struct config *former)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < config->n_tenants; i++) {
+		struct tenant *tenant = config->tenants[i];
+		const struct tenant *of_its_name =
+			former ? config_find_tenant(former, tenant->name) : NULL;
+
+		if (of_its_name)
+			attach(tenant, of_its_name->usage);
+		else
+			r = usage_begin(tenant);
+	}
+	return r;
+}
+
+size_t usage_waiting(const struct tenant *tenant)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < TURN_KINDS; i++)
+		n += tenant->usage->flows[i].n_waiting;
+	return n;
+}
