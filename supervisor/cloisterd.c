@@ -458,9 +458,10 @@ static void start(struct daemon *daemon)
 	daemon->service.base = make_loop(is_system_mode(daemon));
 	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
 		die_with("out of memory");
-	daemon->service.turns = turns_new(daemon->service.base, &daemon->service.config->host);
+	daemon->service.admission.turns =
+		turns_new(daemon->service.base, &daemon->service.config->host);
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
-		daemon->service.turns, daemon->own_paths, daemon->managed_fd);
+		daemon->service.admission.turns, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
 	daemon->shutdown = shutdown_new(&daemon->service);
@@ -470,8 +471,9 @@ static void start(struct daemon *daemon)
 	if (daemon->options.connection_fd < 0)
 		daemon->service.selftest = selftest_new(&daemon->service, control_selftest_ended);
 	daemon->service.selftest_refuses = daemon->service.selftest ? selftest_refuses : NULL;
-	if (!daemon->service.pipes || !daemon->service.turns || !daemon->service.workspaces ||
-		!daemon->shutdown || (daemon->config_source && !daemon->config_reload) ||
+	if (!daemon->service.pipes || !daemon->service.admission.turns ||
+		!daemon->service.workspaces || !daemon->shutdown ||
+		(daemon->config_source && !daemon->config_reload) ||
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
 		die_with("out of memory");
 	if (workspaces_own_shown(daemon->service.workspaces, daemon->service.config))
@@ -535,7 +537,7 @@ static void stop(struct daemon *daemon)
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
 	removal_free(daemon->removal);
-	turns_free(daemon->service.turns);
+	turns_free(daemon->service.admission.turns);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);

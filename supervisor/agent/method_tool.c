@@ -195,7 +195,7 @@ static void answer_call(struct session_call *call, const struct observation *obs
 	if (observation->io)
 		make_room(call, observation->io);
 	if (!has_room(call, observation)) {
-		admission_answers_unread(session->service, session->counted, &refusal);
+		admission_answers_unread(&session->service->admission, session->counted, &refusal);
 		busy.message = text_from(refusal.message);
 		busy.retry_after_ms = refusal.retry_after_ms;
 		observation = &busy;
@@ -238,7 +238,7 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 	};
 
 	if (refusal->error == TOOL_BUSY && refusal->retry_after_ms == 0)
-		observation.retry_after_ms = admission_shortage(session->service, NULL);
+		observation.retry_after_ms = admission_shortage(&session->service->admission, NULL);
 	call_stats_refused(&session->service->stats, refusal->error);
 	answer_observation(session, request->id_text, reply, &observation);
 }
@@ -377,8 +377,8 @@ static bool is_refused(
 	} else if (unheard) {
 		refusal->error = TOOL_BUSY;
 		refusal->message = strdup(unheard);
-	} else if (admission_refuses_call(session->service, request->tenant, session_calls(session),
-			   call_takes_turn(request), &admission)) {
+	} else if (admission_refuses_call(&session->service->admission, request->tenant,
+			   session_calls(session), call_takes_turn(request), &admission)) {
 		refusal->error = TOOL_BUSY;
 		refusal->message = strdup(admission.message);
 		refusal->retry_after_ms = admission.retry_after_ms;

@@ -173,7 +173,7 @@ static void answer(struct call *call, struct observation *observation)
 	observation->io = call->io;
 	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
 		observation->retry_after_ms =
-			admission_shortage(call->service, call->request.tenant);
+			admission_shortage(&call->service->admission, call->request.tenant);
 	admission_call_ended(call->request.tenant, observation->wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
 	call_stats_tenant(call->request.tenant->usage, observation);
@@ -293,7 +293,7 @@ static void waited(struct call *call)
 		return;
 	}
 	leave(call);
-	admission_waited_too_long(call->service, call->request.tenant, &refusal);
+	admission_waited_too_long(&call->service->admission, call->request.tenant, &refusal);
 	answer_busy(call, &refusal);
 }
 
@@ -528,7 +528,7 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 		return -EBADMSG;
 	leave(call);
 	if (call->result.dropped && call->state == CALL_RUNNING) {
-		admission_answers_unread(call->service, call->request.tenant, &refusal);
+		admission_answers_unread(&call->service->admission, call->request.tenant, &refusal);
 		answer_busy(call, &refusal);
 		return 0;
 	}

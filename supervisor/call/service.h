@@ -22,7 +22,6 @@ struct event_base;
 struct pipe_stock;
 struct selftest;
 struct tenant_usage;
-struct turns;
 struct workspaces;
 
 struct service {
@@ -30,7 +29,7 @@ struct service {
 	struct workspaces *workspaces;
 	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
 	struct pipe_stock *pipes;
-	struct turns *turns;
+	struct admission admission;
 	const struct cgroup *cgroup;
 	struct selftest *selftest;             /* NULL: a private instance has none */
 	struct config_reload *config_reload;   /* NULL: there is no file to read again */
@@ -38,7 +37,6 @@ struct service {
 	const struct call_observer *observers; /* of every call, in this order */
 	size_t n_observers;
 	struct call_stats stats;
-	uint64_t refused[ADMISSION_REASONS];
 	struct timespec started;    /* CLOCK_MONOTONIC */
 	size_t connections;         /* of agents */
 	size_t control_connections; /* and of administrators and observers */

@@ -186,7 +186,7 @@ static void put_refused(struct json_text *json, const struct service *service)
 	uint64_t refused = 0;
 
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
-		refused += service->refused[i];
+		refused += service->admission.refused[i];
 	json_text_put_number(json, "refused", (int64_t)refused);
 	json_text_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
 }

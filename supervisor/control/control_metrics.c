@@ -202,7 +202,7 @@ static void put_refused(struct evbuffer *out, const struct service *service)
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
 		evbuffer_add_printf(out, "cloister_refused_total{limit=\"%s\"} %llu\n",
 			admission_reason_name((enum admission_reason)i),
-			(unsigned long long)service->refused[i]);
+			(unsigned long long)service->admission.refused[i]);
 }
 
 static void put_tenants(struct evbuffer *out, const struct config *config)

@@ -137,7 +137,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 		return r;
 	}
 	service->config = new;
-	turns_set_host(service->turns, &new->host);
+	turns_set_host(service->admission.turns, &new->host);
 	workspaces_reload(service->workspaces, new);
 	spawner_link_reload(reload->spawner);
 	config_release(old);

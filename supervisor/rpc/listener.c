@@ -197,7 +197,7 @@ static void on_readable(evutil_socket_t listening, short what, void *context)
 
 		if (fd >= 0 && is_one_of_the_last(fd)) {
 			refuse(listener, fd, "The service is short of descriptors", NULL,
-				admission_shortage(listener->service, NULL));
+				admission_shortage(&listener->service->admission, NULL));
 			pause_accepting(listener, "few descriptors are left");
 			return;
 		}

@@ -259,7 +259,7 @@ void session_answer_busy(struct session *session, const char *id_text, const cha
 {
 	(void)jsonrpc_busy(session->connection.output, answer_id(session, id_text),
 		answer_code(session, JSONRPC_SERVER_ERROR), message,
-		admission_shortage(session->service, session->counted));
+		admission_shortage(&session->service->admission, session->counted));
 	session->connection.wrote(session->connection.context);
 }
 
@@ -518,7 +518,8 @@ static bool knows(const struct config *config, const struct peer_credentials *pe
 static bool refuses(struct service *service, const struct peer_credentials *peer,
 	struct admission_refusal *ret_refusal)
 {
-	return admission_refuses_connection(service, peer_auth_first(service->config, peer),
+	return admission_refuses_connection(&service->admission, &service->config->host,
+		service->connections, peer_auth_first(service->config, peer),
 		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
 }
 

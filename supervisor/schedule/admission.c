@@ -3,7 +3,6 @@
 #include "supervisor/schedule/admission.h"
 
 #include "common/limits.h"
-#include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 
@@ -47,10 +46,10 @@ static int64_t retry_ms(uint64_t wait_us)
 	return wait_ms < LIMIT_RETRY_MAX_MS ? (int64_t)wait_ms : LIMIT_RETRY_MAX_MS;
 }
 
-static void refuse(struct service *service, enum admission_reason reason, uint64_t wait_us,
+static void refuse(struct admission *admission, enum admission_reason reason, uint64_t wait_us,
 	struct admission_refusal *ret_refusal)
 {
-	service->refused[reason]++;
+	admission->refused[reason]++;
 	*ret_refusal = (struct admission_refusal){
 		.reason = reason,
 		.message = reasons[reason].message,
@@ -58,14 +57,14 @@ static void refuse(struct service *service, enum admission_reason reason, uint64
 	};
 }
 
-bool admission_refuses_connection(struct service *service, const struct tenant *tenant,
-	size_t of_user, struct admission_refusal *ret_refusal)
+bool admission_refuses_connection(struct admission *admission, const struct config_host *host,
+	size_t connections, const struct tenant *tenant, size_t of_user,
+	struct admission_refusal *ret_refusal)
 {
-	const struct config_host *host = &service->config->host;
 	const struct tenant_usage *usage = tenant->usage;
 	enum admission_reason reason = ADMISSION_REASONS;
 
-	if (service->connections >= host->connections)
+	if (connections >= host->connections)
 		reason = ADMISSION_CONNECTIONS;
 	else if (usage->connections >= tenant->limits.connections)
 		reason = ADMISSION_TENANT_CONNECTIONS;
@@ -74,51 +73,51 @@ bool admission_refuses_connection(struct service *service, const struct tenant *
 	if (reason == ADMISSION_REASONS)
 		return false;
 	/* Until one of so many ends. */
-	refuse(service, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
+	refuse(admission, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
 	return true;
 }
 
-bool admission_refuses_call(struct service *service, const struct tenant *tenant,
+bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
 	size_t of_connection, bool takes_turn, struct admission_refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
 
 	if (of_connection >= tenant->limits.calls_per_connection) {
-		refuse(service, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
+		refuse(admission, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
 		return true;
 	}
 	if (usage->calls >= tenant->limits.calls) {
-		refuse(service, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
+		refuse(admission, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
 		return true;
 	}
 	/* What came in one turn of the loop with this one has had no chance to begin yet. */
 	if (takes_turn && usage_waiting(tenant) >= tenant->limits.queue_length)
-		turns_give(service->turns);
+		turns_give(admission->turns);
 	if (!takes_turn || usage_waiting(tenant) < tenant->limits.queue_length)
 		return false;
 	/* Until half of what waits has begun: later would be late, where all who were refused wait
 	 * for it. */
-	refuse(service, ADMISSION_QUEUE_LENGTH, turns_wait_us(service->turns, tenant) / 2,
+	refuse(admission, ADMISSION_QUEUE_LENGTH, turns_wait_us(admission->turns, tenant) / 2,
 		ret_refusal);
 	return true;
 }
 
-void admission_waited_too_long(
-	struct service *service, const struct tenant *tenant, struct admission_refusal *ret_refusal)
+void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,
+	struct admission_refusal *ret_refusal)
 {
-	refuse(service, ADMISSION_QUEUE_TIME, turns_wait_us(service->turns, tenant) / 2,
+	refuse(admission, ADMISSION_QUEUE_TIME, turns_wait_us(admission->turns, tenant) / 2,
 		ret_refusal);
 }
 
-void admission_answers_unread(
-	struct service *service, const struct tenant *tenant, struct admission_refusal *ret_refusal)
+void admission_answers_unread(struct admission *admission, const struct tenant *tenant,
+	struct admission_refusal *ret_refusal)
 {
-	refuse(service, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
+	refuse(admission, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
 }
 
-int64_t admission_shortage(struct service *service, const struct tenant *tenant)
+int64_t admission_shortage(struct admission *admission, const struct tenant *tenant)
 {
-	service->refused[ADMISSION_SHORTAGE]++;
+	admission->refused[ADMISSION_SHORTAGE]++;
 	return retry_ms(tenant ? tenant->usage->call_us : 0);
 }
 

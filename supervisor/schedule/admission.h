@@ -11,8 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct service;
+struct config_host;
 struct tenant;
+struct turns;
 
 enum admission_reason {
 	ADMISSION_CONNECTIONS,
@@ -33,31 +34,39 @@ struct admission_refusal {
 	int64_t retry_after_ms;
 };
 
+/* What is refused, and what that is computed from. */
+struct admission {
+	struct turns *turns;
+	uint64_t refused[ADMISSION_REASONS]; /* so far */
+};
+
 /** The reason's name, as in metrics. */
 const char *admission_reason_name(enum admission_reason reason);
 
-/** Whether one more connection is refused to a user who has @of_user and whose first tenant is
+/** Whether one more connection is refused, where there are @connections, to a user who has @of_user
+ * and whose first tenant is
  * @tenant; counted, with *ret_refusal. */
-bool admission_refuses_connection(struct service *service, const struct tenant *tenant,
-	size_t of_user, struct admission_refusal *ret_refusal);
+bool admission_refuses_connection(struct admission *admission, const struct config_host *host,
+	size_t connections, const struct tenant *tenant, size_t of_user,
+	struct admission_refusal *ret_refusal);
 
 /** Whether one more call of @tenant is refused on a connection with @of_connection; @takes_turn: it
  * is one that may have to wait. Counted, with *ret_refusal. */
-bool admission_refuses_call(struct service *service, const struct tenant *tenant,
+bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
 	size_t of_connection, bool takes_turn, struct admission_refusal *ret_refusal);
 
 /** A call of @tenant has waited too long: what it is told. Counted. */
-void admission_waited_too_long(struct service *service, const struct tenant *tenant,
+void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,
 	struct admission_refusal *ret_refusal);
 
 /** A call of @tenant was ended because there is no room for its answer: what it is told. Counted.
  */
-void admission_answers_unread(struct service *service, const struct tenant *tenant,
+void admission_answers_unread(struct admission *admission, const struct tenant *tenant,
 	struct admission_refusal *ret_refusal);
 
 /** Something ran out for a moment, of @tenant or (NULL) of nobody in particular: counted. When to
  * try again, in milliseconds. */
-int64_t admission_shortage(struct service *service, const struct tenant *tenant);
+int64_t admission_shortage(struct admission *admission, const struct tenant *tenant);
 
 /** A call, or a connection, of @tenant has ended after so long: what others' waits are computed
  * from. */
