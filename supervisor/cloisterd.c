@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/landlock.h"
 #include "common/short_slice.h"
+#include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
@@ -17,6 +18,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/options.h"
 #include "supervisor/config/peer_auth.h"
+#include "supervisor/control/control_endpoint.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/config_reload.h"
@@ -30,7 +32,6 @@
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
-#include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/listener.h"
 #include "supervisor/rpc/stranger.h"
 #include "supervisor/schedule/loop_share.h"
@@ -482,7 +483,8 @@ static void start(struct daemon *daemon)
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);
-	daemon->removal = removal_new(&daemon->service);
+	daemon->removal = removal_new(
+		daemon->service.base, daemon->service.workspaces, daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
 	(void)short_slice();

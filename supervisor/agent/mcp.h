@@ -13,7 +13,6 @@
 #include "supervisor/rpc/jsonrpc.h"
 
 struct json_text;
-struct observation;
 struct session;
 
 /* In the order in which they came out. */
@@ -25,8 +24,8 @@ enum mcp_revision {
 	MCP_REVISIONS,
 };
 
-/** What a connection that speaks nothing but MCP may ask for. */
-extern const struct endpoint mcp_endpoint;
+/* tools/call is answered in it. */
+extern const struct reply_form mcp_reply_form;
 
 /* Methods: each answers @request, now or later. */
 void mcp_initialize(struct session *session, struct jsonrpc_request *request);
@@ -40,13 +39,13 @@ void mcp_initialized(struct session *session, struct jsonrpc_request *request);
 /* The rows of an endpoint's table. */
 /* clang-format off */
 #define MCP_METHODS                                                                                \
-	{"initialize", mcp_initialize, .own_params = true, .mcp = true},                           \
-	{"ping", mcp_ping, .own_params = true, .mcp = true},                                       \
-	{"server/discover", mcp_discover, .own_params = true, .mcp = true},                        \
-	{"tools/list", mcp_tools_list, .own_params = true, .mcp = true},                           \
-	{"tools/call", mcp_tools_call, .own_params = true, .mcp = true},                           \
-	{"notifications/cancelled", mcp_cancelled, .own_params = true, .mcp = true},               \
-	{"notifications/initialized", mcp_initialized, .own_params = true, .mcp = true}
+	{"initialize", mcp_initialize, .own_params = true, .errors = &error_form_mcp},             \
+	{"ping", mcp_ping, .own_params = true, .errors = &error_form_mcp},                         \
+	{"server/discover", mcp_discover, .own_params = true, .errors = &error_form_mcp},          \
+	{"tools/list", mcp_tools_list, .own_params = true, .errors = &error_form_mcp},             \
+	{"tools/call", mcp_tools_call, .own_params = true, .errors = &error_form_mcp},             \
+	{"notifications/cancelled", mcp_cancelled, .own_params = true, .errors = &error_form_mcp}, \
+	{"notifications/initialized", mcp_initialized, .own_params = true, .errors = &error_form_mcp}
 /* clang-format on */
 
 /**
@@ -61,7 +60,3 @@ struct json_object *mcp_meta(const struct jsonrpc_request *request);
 
 /** What a result of @revision begins or ends with, inside its object. */
 void mcp_put_result_members(struct json_text *json, enum mcp_revision revision);
-
-/** Writes @observation as the result of tools/call. */
-void mcp_write_call_result(
-	struct json_text *json, enum mcp_revision revision, const struct observation *observation);

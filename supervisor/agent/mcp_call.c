@@ -6,6 +6,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/rpc/session_state.h"
 
@@ -18,14 +19,15 @@
 #define META_OPTIONS   "cloister/options"
 #define META_PROGRESS  "progressToken"
 
-void mcp_write_call_result(
-	struct json_text *json, enum mcp_revision revision, const struct observation *observation)
+/* The observation as the result of tools/call. */
+static void write_result(struct json_text *json, const struct session_reply *reply,
+	const struct observation *observation)
 {
 	struct evbuffer *buffer = evbuffer_new();
 	struct json_text structured = json_text(buffer);
 
 	json_text_object_begin(json);
-	mcp_put_result_members(json, revision);
+	mcp_put_result_members(json, (enum mcp_revision)reply->revision);
 	if (buffer)
 		observation_write(&structured, observation);
 	if (!buffer || json_text_flush(&structured) < 0) {
@@ -111,14 +113,61 @@ static void refuse(
 	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
 }
 
+/* The program's mistake, which MCP shows to its model. */
+static void no_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named)
+{
+	struct call_refusal refusal = {.error = TOOL_WORKSPACE_NOT_FOUND};
+	struct text tool;
+
+	if (session_string_param(params, "tool", &tool) && tool.data)
+		refusal.tool = strdup(tool.data);
+	refusal.message =
+		strdup(named ? "There is no workspace of the name in "
+			       "_meta[\"cloister/workspace\"]"
+			     : "No workspace is open: start `cloister mcp --workspace W`, "
+			       "or name one in _meta[\"cloister/workspace\"]");
+	tool_call_refuse(session, request, NULL, reply, &refusal);
+}
+
+/* Output is looked at for progress, and not streamed. */
+static void begin(struct session_call *call, struct call_request *request)
+{
+	request->options.stream = call->reply.progress != NULL;
+	if (call->reply.progress)
+		mcp_progress_start(call->reply.progress, call);
+}
+
+static void output(struct session_call *call, enum command_stream stream, struct text data)
+{
+	(void)stream;
+	if (call->reply.progress)
+		mcp_progress_output(call->reply.progress, data);
+}
+
+static void done(struct session_reply *reply)
+{
+	mcp_progress_free(reply->progress);
+}
+
+const struct reply_form mcp_reply_form = {
+	.write = write_result,
+	.begin = begin,
+	.output = output,
+	.no_workspace = no_workspace,
+	.done = done,
+	.as_string = true,
+};
+
 void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 {
-	struct session_reply reply = {.mcp = mcp_revision_of(session, request)};
+	struct session_reply reply = {
+		.form = &mcp_reply_form, .revision = mcp_revision_of(session, request)};
 	struct json_object *token = NULL, *params;
 	const char *sentence;
 	char buffer[128];
 
-	if (reply.mcp == MCP_NONE)
+	if (reply.revision == MCP_NONE)
 		return;
 	sentence = fault(request, buffer, sizeof(buffer));
 	if (sentence) {
@@ -151,7 +200,7 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 	if (json_object_object_get_ex(request->params, "requestId", &id) &&
 		jsonrpc_id_is_acceptable(id) && jsonrpc_id_text(id))
 		call = session_find_call(session, jsonrpc_id_text(id));
-	if (!call || call->reply.mcp == MCP_NONE)
+	if (!call || call->reply.form != &mcp_reply_form)
 		return;
 	/* Telling may free it. */
 	call->silent = true;

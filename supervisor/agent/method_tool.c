@@ -81,18 +81,22 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 	answer_tools(session, request->id_text, tool_format, limits);
 }
 
+static const struct reply_form observation_form, message_form;
+
 /* What the reply is to be, from the options and from the id that the model's API gave its call. */
 static struct session_reply read_reply(struct json_object *params)
 {
-	struct session_reply reply = {0};
+	struct session_reply reply = {.form = &observation_form};
 	struct json_object *options, *form, *value;
 
 	if (!json_object_object_get_ex(params, "options", &options) ||
 		!json_object_object_get_ex(options, "reply", &value))
 		return reply;
-	reply.message = json_object_is_type(value, json_type_string) &&
-			strcmp(json_object_get_string(value), "message") == 0;
-	if (reply.message && json_object_object_get_ex(params, "tool_call", &form) &&
+	if (!json_object_is_type(value, json_type_string) ||
+		strcmp(json_object_get_string(value), "message") != 0)
+		return reply;
+	reply.form = &message_form;
+	if (json_object_object_get_ex(params, "tool_call", &form) &&
 		json_object_object_get_ex(form, "id", &value) &&
 		json_object_is_type(value, json_type_string))
 		reply.tool_call_id = strdup(jsonrpc_id_text(value));
@@ -133,12 +137,7 @@ static void answer_observation(struct session *session, const char *id_text,
 	struct json_text json;
 
 	session_answer_begin(session, &json, id_text);
-	if (reply->mcp != MCP_NONE)
-		mcp_write_call_result(&json, reply->mcp, observation);
-	else if (reply->message)
-		write_message(&json, reply, observation);
-	else
-		observation_write(&json, observation);
+	reply->form->write(&json, reply, observation);
 	session_answer_end(session, &json);
 }
 
@@ -168,9 +167,8 @@ static size_t string_length(struct evbuffer *buffer)
 static bool has_room(const struct session_call *call, const struct observation *observation)
 {
 	uint64_t room = unread_tenant_room(session_unread(call->session));
-	bool copied = call->reply.message || call->reply.mcp != MCP_NONE;
 
-	return !copied || !observation->items ||
+	return !call->reply.form->as_string || !observation->items ||
 	       2 * evbuffer_get_length(observation->items) <= room ||
 	       string_length(observation->items) <= room;
 }
@@ -179,7 +177,7 @@ static bool has_room(const struct session_call *call, const struct observation *
  * much, and for a model twice that again. */
 static void make_room(const struct session_call *call, struct command_io *io)
 {
-	bool copied = call->reply.message || call->reply.mcp != MCP_NONE;
+	bool copied = call->reply.form->as_string;
 	uint64_t room = unread_tenant_room(session_unread(call->session));
 
 	command_io_shrink(io, (size_t)(room / (copied ? 18 : 6) / COMMAND_STREAMS));
@@ -207,8 +205,8 @@ static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
 
-	if (call->reply.mcp == MCP_NONE)
-		tool_output_flush(call);
+	if (call->reply.form->output_over)
+		call->reply.form->output_over(call);
 	if (call->id_text && !call->silent)
 		answer_call(call, observation);
 	else /* nothing to write, but room for more requests */
@@ -220,10 +218,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 {
 	struct session_call *call = context;
 
-	if (call->reply.mcp == MCP_NONE)
-		tool_output_send(call, stream, data);
-	else if (call->reply.progress)
-		mcp_progress_output(call->reply.progress, data);
+	call->reply.form->output(call, stream, data);
 }
 
 /* An observation of what never became a call. */
@@ -243,7 +238,7 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 	answer_observation(session, request->id_text, reply, &observation);
 }
 
-static void refuse(struct session *session, const struct jsonrpc_request *request,
+void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,
 	const struct workspace *workspace, const struct session_reply *reply,
 	struct call_refusal *refusal)
 {
@@ -259,35 +254,50 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 	call_refusal_done(refusal);
 }
 
-/* No workspace: the program's mistake, which MCP shows to its model. */
-static void refuse_workspace(struct session *session, const struct jsonrpc_request *request,
+/* No workspace: the program's mistake. */
+static void no_workspace(struct session *session, const struct jsonrpc_request *request,
 	const struct session_reply *reply, struct json_object *params, bool named)
 {
-	const char *sentence =
-		named ? "This connection has no workspace of this name open; open it "
-			"with workspace.open"
-		      : "No workspace is open on this connection; open one with "
-			"workspace.open";
-	struct call_refusal refusal = {.error = TOOL_WORKSPACE_NOT_FOUND};
-	struct text tool;
-
-	if (reply->mcp == MCP_NONE) {
-		audit_call_refused(session->service->audit, &session->peer, NULL, NULL,
+	(void)reply;
+	(void)params;
+	audit_call_refused(session->service->audit, &session->peer, NULL, NULL,
+		tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	if (!request->notification)
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			named ? "This connection has no workspace of this name open; open it "
+				"with workspace.open"
+			      : "No workspace is open on this connection; open one with "
+				"workspace.open",
 			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
-		if (!request->notification)
-			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-				sentence, tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
-		return;
-	}
-	if (session_string_param(params, "tool", &tool) && tool.data)
-		refusal.tool = strdup(tool.data);
-	refusal.message =
-		strdup(named ? "There is no workspace of the name in "
-			       "_meta[\"cloister/workspace\"]"
-			     : "No workspace is open: start `cloister mcp --workspace W`, "
-			       "or name one in _meta[\"cloister/workspace\"]");
-	refuse(session, request, NULL, reply, &refusal);
 }
+
+static void write_observation(struct json_text *json, const struct session_reply *reply,
+	const struct observation *observation)
+{
+	(void)reply;
+	observation_write(json, observation);
+}
+
+static void message_done(struct session_reply *reply)
+{
+	free(reply->tool_call_id);
+}
+
+static const struct reply_form observation_form = {
+	.write = write_observation,
+	.output = tool_output_send,
+	.output_over = tool_output_flush,
+	.no_workspace = no_workspace,
+};
+
+static const struct reply_form message_form = {
+	.write = write_message,
+	.output = tool_output_send,
+	.output_over = tool_output_flush,
+	.no_workspace = no_workspace,
+	.done = message_done,
+	.as_string = true,
+};
 
 /* The workspace that the call names or that is the default; held by its session, or for a managed
  * one by name for now. */
@@ -317,7 +327,7 @@ static struct workspace *find_workspace(struct session *session,
 		workspaces_get_managed(session->service->workspaces, tenant, name, false,
 			&workspace, &message) == TOOL_OK)
 		return workspace;
-	refuse_workspace(session, request, reply, params, name.data != NULL);
+	reply->form->no_workspace(session, request, reply, params, name.data != NULL);
 	return NULL;
 }
 
@@ -348,10 +358,8 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call->id_text = TAKE_PTR(request->id_text);
 	call->reply = *reply;
 	*reply = (struct session_reply){0};
-	if (call->reply.mcp != MCP_NONE)
-		call_request->options.stream = call->reply.progress != NULL;
-	if (call->reply.progress)
-		mcp_progress_start(call->reply.progress, call);
+	if (call->reply.form->begin)
+		call->reply.form->begin(call, call_request);
 	call_request->memory += session->request_bytes;
 	session_add_call(session, call, call_request->memory);
 	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
@@ -408,10 +416,10 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 		goto out;
 	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),
 		    &call_request, &refusal) < 0) {
-		refuse(session, request, workspace, reply, &refusal);
+		tool_call_refuse(session, request, workspace, reply, &refusal);
 	} else if (is_refused(session, &call_request, &refusal)) {
 		call_request_done(&call_request);
-		refuse(session, request, workspace, reply, &refusal);
+		tool_call_refuse(session, request, workspace, reply, &refusal);
 	} else {
 		start(session, request, workspace, &call_request, reply);
 	}

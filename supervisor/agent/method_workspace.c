@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+#include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"

@@ -2,33 +2,46 @@
 #pragma once
 
 /*
- * What one of cloisterd's sockets offers, and to whom. The agent socket's is in session.c, the
- * control socket's in control.c; connections and JSON-RPC are the same for both. A method that is
- * not in a socket's table does not exist there.
+ * What one of cloisterd's sockets offers, and to whom. The agent socket's is
+ * agent/agent_endpoint.c, the control socket's control/control_endpoint.c; connections and JSON-RPC
+ * are the same for both. A method that is not in a socket's table does not exist there.
  */
 
 #include "supervisor/config/peer_auth.h"
+#include "supervisor/rpc/jsonrpc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct admission_refusal;
-struct jsonrpc_request;
 struct service;
 struct session;
 
 #define ENDPOINT_PARAMS_MAX 5
 
+/* What errors look like that are not a matter of their method. */
+struct error_form {
+	const char *id_of_none;         /* of an error that belongs to no request; NULL: null */
+	enum jsonrpc_code server_error; /* in place of JSONRPC_SERVER_ERROR */
+};
+
+/* null, and the code as it is. */
+extern const struct error_form error_form_native;
+
 struct endpoint_method {
 	const char *name;
 	void (*act)(struct session *session, struct jsonrpc_request *request);
 	const char *params[ENDPOINT_PARAMS_MAX + 1];
-	enum control_role role; /* what its caller must at least be */
-	bool own_params;        /* the method checks which there are */
-	bool mcp;               /* errors are in MCP's form */
+	enum control_role role;          /* what its caller must at least be */
+	bool own_params;                 /* the method checks which there are */
+	const struct error_form *errors; /* NULL: the endpoint's */
 };
 
 struct endpoint {
+	const char *name; /* of the socket */
+	/* What its connections came as, and are counted as; NULL: as this one. */
+	const struct endpoint *began_as;
+	const struct error_form *errors;
 	/* Whether @peer is let in at all; otherwise it is a stranger. */
 	bool (*knows)(const struct config *config, const struct peer_credentials *peer);
 	/* Whether one more connection of @peer, who is known, is refused for now. */
@@ -44,6 +57,3 @@ struct endpoint {
 	size_t connections; /* in struct service: the count of its connections */
 	size_t line_bytes;  /* the longest message that it takes */
 };
-
-extern const struct endpoint agent_endpoint;
-extern const struct endpoint control_endpoint;

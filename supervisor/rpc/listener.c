@@ -149,8 +149,7 @@ static void admit(const struct listener *listener, int fd)
 	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
 
 	if (!known)
-		audit_stranger(service->audit, &peer,
-			listener->endpoint == &agent_endpoint ? "agent" : "control");
+		audit_stranger(service->audit, &peer, listener->endpoint->name);
 	if (!known && (service->strangers >= LIMIT_STRANGERS ||
 			      stranger_new(service, fd, listener->takes_fds) < 0))
 		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN", 0);

@@ -5,7 +5,6 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/agent/mcp_progress.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
@@ -93,7 +92,7 @@ bool session_may_use(const struct session *session, const struct workspace *work
 
 /* Also after a reload: what the client may no longer have open is closed for it; calls in flight
  * go on. */
-static int judge(struct session *session)
+int session_authorize(struct session *session)
 {
 	struct session_workspace *opened, *next;
 	int r = find_tenants(session);
@@ -224,27 +223,27 @@ void session_answer_end(struct session *session, struct json_text *json)
 
 void session_reply_done(struct session_reply *reply)
 {
-	free(reply->tool_call_id);
-	mcp_progress_free(reply->progress);
+	if (reply->form && reply->form->done)
+		reply->form->done(reply);
 	*reply = (struct session_reply){0};
 }
 
+const struct error_form error_form_native = {NULL, JSONRPC_SERVER_ERROR};
+
 /* By what the connection or the request at hand says of itself, and by nothing that came before. */
-static bool speaks_mcp(const struct session *session)
+static const struct error_form *error_form(const struct session *session)
 {
-	return session->endpoint == &mcp_endpoint || session->request_is_mcp;
+	return session->errors ? session->errors : session->endpoint->errors;
 }
 
-/* MCP has no answers to nobody, */
 static const char *answer_id(const struct session *session, const char *id_text)
 {
-	return speaks_mcp(session) && !id_text ? jsonrpc_no_id : id_text;
+	return id_text ? id_text : error_form(session)->id_of_none;
 }
 
-/* and 2026-07-28 takes back the codes that JSON-RPC leaves to servers. */
 static enum jsonrpc_code answer_code(const struct session *session, enum jsonrpc_code code)
 {
-	return speaks_mcp(session) && code == JSONRPC_SERVER_ERROR ? JSONRPC_INTERNAL_ERROR : code;
+	return code == JSONRPC_SERVER_ERROR ? error_form(session)->server_error : code;
 }
 
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
@@ -427,9 +426,9 @@ void session_line(struct session *session, struct text line)
 			find_method(session->endpoint, request.method);
 
 		session->request_bytes = request.memory;
-		session->request_is_mcp = method && method->mcp;
+		session->errors = method ? method->errors : NULL;
 		act(session, &request, method);
-		session->request_is_mcp = false;
+		session->errors = NULL;
 		jsonrpc_request_free(&request);
 	} else if (r == -EBADMSG) {
 		if (!fault.notification)
@@ -470,9 +469,8 @@ void session_shut_down(struct session *session)
 
 bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid)
 {
-	/* One that speaks only MCP by now came as the others did. */
 	const struct endpoint *began =
-		session->endpoint == &mcp_endpoint ? &agent_endpoint : session->endpoint;
+		session->endpoint->began_as ? session->endpoint->began_as : session->endpoint;
 
 	return began == endpoint && session->peer.uid == uid;
 }
@@ -509,51 +507,3 @@ void session_pause_output(struct session *session, bool pause)
 			call_resume_output(call->call);
 	}
 }
-
-static bool knows(const struct config *config, const struct peer_credentials *peer)
-{
-	return peer_auth_first(config, peer) != NULL;
-}
-
-static bool refuses(struct service *service, const struct peer_credentials *peer,
-	struct admission_refusal *ret_refusal)
-{
-	return admission_refuses_connection(&service->admission, &service->config->host,
-		service->connections, peer_auth_first(service->config, peer),
-		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
-}
-
-static const struct endpoint_method methods[] = {
-	{"tool.call", method_tool_call, .own_params = true},
-	{"tool.cancel", method_tool_cancel, .params = {"id"}},
-	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
-	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
-	{"workspace.open", method_workspace_open,
-		.params = {"workspace", "root", "kind", "tenant", "protocol"}},
-	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
-	{"workspace.list", method_workspace_list, .params = {"workspace"}},
-	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
-	MCP_METHODS,
-};
-
-static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
-
-const struct endpoint agent_endpoint = {
-	.knows = knows,
-	.refuses = refuses,
-	.judge = judge,
-	.methods = methods,
-	.n_methods = ARRAY_SIZE(methods),
-	.connections = offsetof(struct service, connections),
-	.line_bytes = LIMIT_LINE_BYTES,
-};
-
-const struct endpoint mcp_endpoint = {
-	.knows = knows,
-	.refuses = refuses,
-	.judge = judge,
-	.methods = mcp_methods,
-	.n_methods = ARRAY_SIZE(mcp_methods),
-	.connections = offsetof(struct service, connections),
-	.line_bytes = LIMIT_LINE_BYTES,
-};

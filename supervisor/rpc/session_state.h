@@ -4,7 +4,6 @@
 /* The inside of a session, for session.c and the methods that act on it. */
 
 #include "common/utf8.h"
-#include "supervisor/agent/mcp.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/session.h"
@@ -14,6 +13,10 @@ struct audit;
 struct config;
 struct control_watcher;
 struct json_text;
+struct call_refusal;
+struct call_request;
+struct json_object;
+struct observation;
 struct mcp_progress;
 struct tenant;
 
@@ -42,12 +45,30 @@ struct session_carry {
 	size_t len;
 };
 
-/* In which form a call is answered: the observation, the message that goes back to a model, or the
- * result of MCP's tools/call. */
+struct session_reply;
+struct session_call;
+
+/* In which form a call is answered. agent/ has the forms: the observation, the message that goes
+ * back to a model, and the result of MCP's tools/call. */
+struct reply_form {
+	void (*write)(struct json_text *json, const struct session_reply *reply,
+		const struct observation *observation);
+	/* The call is about to begin. May be NULL. */
+	void (*begin)(struct session_call *call, struct call_request *request);
+	/* Its command wrote something, of a call with options.stream; and that is over. */
+	void (*output)(struct session_call *call, enum command_stream stream, struct text data);
+	void (*output_over)(struct session_call *call); /* may be NULL */
+	/* It names (@named) a workspace that there is not, or there is none to be the default. */
+	void (*no_workspace)(struct session *session, const struct jsonrpc_request *request,
+		const struct session_reply *reply, struct json_object *params, bool named);
+	void (*done)(struct session_reply *reply); /* frees what it holds; may be NULL */
+	bool as_string; /* what is written holds the observation once more, as a string */
+};
+
 struct session_reply {
-	bool message;
+	const struct reply_form *form;
 	char *tool_call_id;            /* as JSON text; NULL: the model's call had none */
-	enum mcp_revision mcp;         /* MCP_NONE: one of the other two */
+	uint8_t revision;              /* enum mcp_revision */
 	struct mcp_progress *progress; /* NULL: nobody asked to be told */
 };
 
@@ -84,12 +105,12 @@ struct session {
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
 	size_t n_calls, n_pending, n_workspaces;
-	size_t bytes;         /* of memory, that the requests of calls take */
-	size_t request_bytes; /* likewise, the request at hand */
-	size_t input_bytes;   /* of lines that have not ended or been acted on */
-	bool request_is_mcp;  /* the request at hand is for one of MCP's methods */
+	size_t bytes;                    /* of memory, that the requests of calls take */
+	size_t request_bytes;            /* likewise, the request at hand */
+	size_t input_bytes;              /* of lines that have not ended or been acted on */
+	const struct error_form *errors; /* of the request at hand; NULL: the endpoint's */
 	bool paused;
-	enum mcp_revision mcp_agreed; /* by initialize */
+	uint8_t mcp_agreed; /* enum mcp_revision: by initialize */
 };
 
 /** Holds the configuration as it is now in place of the one that it was judged by. */
@@ -102,6 +123,9 @@ void session_answer_error(struct session *session, const char *id_text, enum jso
 	const char *message, const char *data_code);
 /* Something ran out for a moment. */
 void session_answer_busy(struct session *session, const char *id_text, const char *message);
+
+/** Finds what the client may do at the agent socket, now: as struct endpoint's judge. */
+int session_authorize(struct session *session);
 
 /**
  * The tenant called @name that the client may act for; data NULL: that of its default workspace, or
@@ -153,6 +177,11 @@ bool session_call_param(struct session *session, const struct jsonrpc_request *r
  */
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply);
+
+/** Answers @request, which becomes no call, in the form of @reply. Takes what @refusal holds. */
+void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, const struct session_reply *reply,
+	struct call_refusal *refusal);
 
 /** Frees what @reply holds. */
 void session_reply_done(struct session_reply *reply);

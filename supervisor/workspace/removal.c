@@ -6,7 +6,6 @@
 #include "common/cleanup.h"
 #include "common/wire_files.h"
 #include "supervisor/base/log.h"
-#include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/workspace/workspace.h"
 
@@ -20,7 +19,7 @@ struct left_over {
 };
 
 struct removal {
-	struct service *service;
+	struct workspaces *workspaces;
 	struct event *next;
 	struct tenant *tenant; /* whose are being found */
 	STAILQ_HEAD(, left_over) left_overs;
@@ -88,8 +87,8 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 	static const struct workspace_ticket_owner owner = {on_begin, on_frame, on_lost};
 	/* Not on the wire of any call, which count up from 1, nor of any session's. */
 	static uint64_t last = UINT64_MAX / 2;
-	enum tool_error error = workspaces_get_marked(removal->service->workspaces,
-		left_over->tenant, left_over->name, &removal->workspace);
+	enum tool_error error = workspaces_get_marked(
+		removal->workspaces, left_over->tenant, left_over->name, &removal->workspace);
 
 	if (error != TOOL_OK) {
 		removal->workspace = NULL;
@@ -141,23 +140,23 @@ static void add(void *context, const char *name)
 	STAILQ_INSERT_TAIL(&removal->left_overs, left_over, entry);
 }
 
-struct removal *removal_new(struct service *service)
+struct removal *removal_new(
+	struct event_base *base, struct workspaces *workspaces, const struct config *config)
 {
-	const struct config *config = service->config;
 	struct removal *removal = calloc(1, sizeof(*removal));
 
 	if (!removal)
 		return NULL;
-	removal->service = service;
+	removal->workspaces = workspaces;
 	STAILQ_INIT(&removal->left_overs);
-	removal->next = event_new(service->base, -1, 0, on_next, removal);
+	removal->next = event_new(base, -1, 0, on_next, removal);
 	if (!removal->next) {
 		free(removal);
 		return NULL;
 	}
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		removal->tenant = config->tenants[i];
-		(void)workspaces_each_marked(service->workspaces, config->tenants[i], add, removal);
+		(void)workspaces_each_marked(workspaces, config->tenants[i], add, removal);
 	}
 	go_on(removal);
 	return removal;

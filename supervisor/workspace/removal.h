@@ -7,11 +7,14 @@
  * in the background; until then nobody gets such a workspace.
  */
 
+struct config;
+struct event_base;
 struct removal;
-struct service;
+struct workspaces;
 
-/** Looks for what is left and begins with it. NULL: out of memory. */
-struct removal *removal_new(struct service *service);
+/** Looks for what is left of @config's tenants and begins with it. NULL: out of memory. */
+struct removal *removal_new(
+	struct event_base *base, struct workspaces *workspaces, const struct config *config);
 
 /** Stops; what is not finished is found again at the next start. NULL is fine. */
 void removal_free(struct removal *removal);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. The methods of the agent socket, native and MCP's, in one table each. What is not in a
+ * table does not exist there. */
+#include "supervisor/agent/agent_endpoint.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/mcp.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/admission.h"
+
+#include <stddef.h>
+
+static bool knows(const struct config *config, const struct peer_credentials *peer)
+{
+	return peer_auth_first(config, peer) != NULL;
+}
+
+static bool refuses(struct service *service, const struct peer_credentials *peer,
+	struct admission_refusal *ret_refusal)
+{
+	return admission_refuses_connection(&service->admission, &service->config->host,
+		service->connections, peer_auth_first(service->config, peer),
+		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
+}
+
+/* MCP answers nobody, and its revision 2026-07-28 takes back the codes that JSON-RPC leaves to
+ * servers.
+ */
+static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL_ERROR};
+
+static const struct endpoint_method methods[] = {
+	{"tool.call", method_tool_call, .own_params = true},
+	{"tool.cancel", method_tool_cancel, .params = {"id"}},
+	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
+	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
+	{"workspace.open", method_workspace_open,
+		.params = {"workspace", "root", "kind", "tenant", "protocol"}},
+	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
+	{"workspace.list", method_workspace_list, .params = {"workspace"}},
+	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
+	MCP_METHODS,
+};
+
+static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
+
+const struct endpoint agent_endpoint = {
+	.name = "agent",
+	.errors = &error_form_native,
+	.knows = knows,
+	.refuses = refuses,
+	.judge = session_authorize,
+	.methods = methods,
+	.n_methods = ARRAY_SIZE(methods),
+	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
+};
+
+const struct endpoint mcp_endpoint = {
+	.name = "agent",
+	.began_as = &agent_endpoint,
+	.errors = &error_form_mcp,
+	.knows = knows,
+	.refuses = refuses,
+	.judge = session_authorize,
+	.methods = mcp_methods,
+	.n_methods = ARRAY_SIZE(mcp_methods),
+	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
+};

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloisterd. Who connects to the control socket is an administrator, who may do what the table
+ * says, or an observer, who only looks and may be hostile; nobody else comes as far as here. No
+ * method here reaches into a workspace, and none of the agent socket's exists here.
+ */
+#include "supervisor/control/control_endpoint.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/config/config.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/control_events.h"
+#include "supervisor/control/control_selftest.h"
+
+static bool knows(const struct config *config, const struct peer_credentials *peer)
+{
+	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE;
+}
+
+/* However many observers there are, an administrator gets in. */
+static bool refuses(struct service *service, const struct peer_credentials *peer,
+	struct admission_refusal *ret_refusal)
+{
+	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN;
+
+	*ret_refusal = (struct admission_refusal){
+		.message = "Too many connections; try again later",
+		.retry_after_ms = LIMIT_RETRY_MIN_MS,
+	};
+	return service->control_connections >=
+	       (acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2);
+}
+
+static int judge(struct session *session)
+{
+	session_take_config(session);
+	session->role = peer_auth_role(session->config, &session->peer);
+	session->admitted = session->role > CONTROL_ROLE_NONE;
+	return 0;
+}
+
+static void leave(struct session *session)
+{
+	control_events_leave(session);
+	control_selftest_leave(session);
+}
+
+static const struct endpoint_method methods[] = {
+	{"status", control_status, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"workspaces", control_workspaces, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"commands", control_commands, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"tenants", control_tenants, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"show", control_show, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_OBSERVER},
+	{"doctor", control_doctor, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"metrics", control_metrics, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"kill", control_kill, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_ADMIN},
+	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"selftest", control_selftest, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"reload", control_reload, {NULL}, .role = CONTROL_ROLE_ADMIN},
+};
+
+const struct endpoint control_endpoint = {
+	.name = "control",
+	.errors = &error_form_native,
+	.knows = knows,
+	.refuses = refuses,
+	.judge = judge,
+	.leave = leave,
+	.methods = methods,
+	.n_methods = ARRAY_SIZE(methods),
+	.connections = offsetof(struct service, control_connections),
+	.line_bytes = LIMIT_CONTROL_LINE_BYTES,
+};
