@@ -12,6 +12,8 @@
 
 static LIST_HEAD(, loop_share_flow) flows = LIST_HEAD_INITIALIZER(flows);
 static struct loop_share_flow nobody;
+/* Whose slice it is; a slice may be the end of its flow, and then its heir's. NULL: nobody's. */
+static struct loop_share_flow *running;
 /* Whose client asked last, and when; and when another's did. */
 static const struct loop_share_flow *asked;
 static uint64_t asked_ns, asked_before_ns;
@@ -40,8 +42,10 @@ static void run(struct loop_share_task *task, struct loop_share_flow *flow)
 
 	if (flow->used_ns > reached_ns)
 		reached_ns = flow->used_ns;
+	running = flow;
 	task->act(task->context);
-	flow->used_ns += now_ns() - began;
+	running->used_ns += now_ns() - began;
+	running = NULL;
 }
 
 void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
@@ -96,6 +100,11 @@ void loop_share_leave(struct loop_share_flow *flow, struct loop_share_flow *heir
 		loop_share_cancel(task);
 		loop_share_wait(task, heir);
 	}
+	if (running == flow)
+		running = heir;
+	/* Memory that becomes another flow's is not this one any more. */
+	if (asked == flow)
+		asked = NULL;
 }
 
 void loop_share_asked(const struct loop_share_flow *flow)

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -125,6 +126,44 @@ static void test_what_is_cancelled_or_inherited(void **state)
 	assert_int_equal(inherited.done, 1);
 }
 
+static struct loop_share_flow own, heir;
+
+static void leave_own(void *context)
+{
+	(void)context;
+	loop_share_leave(&own, &heir);
+	memset(&own, 0x5a, sizeof(own));
+}
+
+/* A tenant that a reload has taken away goes with the last request that was for it. */
+static void test_a_slice_may_end_its_flow(void **state)
+{
+	struct loop_share_task now = {.act = leave_own}, later = {.act = leave_own};
+	struct loop_share_flow wiped;
+
+	(void)state;
+	memset(&wiped, 0x5a, sizeof(wiped));
+	assert_true(loop_share_now_or_wait(&now, &own));
+	assert_memory_equal(&own, &wiped, sizeof(own));
+	assert_true(heir.used_ns > 0);
+	own = (struct loop_share_flow){0};
+	loop_share_wait(&later, &own);
+	event_base_dispatch(base);
+	assert_memory_equal(&own, &wiped, sizeof(own));
+}
+
+/* What is made where it was is another's. */
+static void test_a_flow_that_is_gone_asks_for_nothing(void **state)
+{
+	struct loop_share_flow flow = {0};
+
+	(void)state;
+	loop_share_asked(&flow);
+	loop_share_leave(&flow, &heir);
+	flow = (struct loop_share_flow){0};
+	assert_true(loop_share_others_ask(&flow));
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -151,6 +190,8 @@ int main(void)
 		cmocka_unit_test(test_nobody_saves_time_up),
 		cmocka_unit_test(test_what_is_alone_does_not_wait),
 		cmocka_unit_test(test_what_is_cancelled_or_inherited),
+		cmocka_unit_test(test_a_slice_may_end_its_flow),
+		cmocka_unit_test(test_a_flow_that_is_gone_asks_for_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
