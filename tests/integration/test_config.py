@@ -238,7 +238,7 @@ def test_the_example_is_good(area):
 
 
 def test_the_example_shows_every_key_once(area):
-    source = (ROOT / "supervisor" / "config_keys.c").read_text()
+    source = (ROOT / "supervisor" / "config" / "config_keys.c").read_text()
     keys = {"cloister": re.findall(r'^\t{"(\w+)", HOST\(', source, re.M),
             "tenant": re.findall(r'^\t{"(\w+)", (?:TENANT|LIMIT)\(', source, re.M)}
     found, text = example_settings()

@@ -163,7 +163,7 @@ def packaged():
 
 def fields():
     """The sources that say something to the journal."""
-    return "".join(path.read_text() for path in sorted((ROOT / "supervisor").glob("*.c")))
+    return "".join(path.read_text() for path in sorted((ROOT / "supervisor").rglob("*.c")))
 
 
 def check_words(area, words, text, where):
@@ -383,13 +383,13 @@ def test_the_protocols_lists_are_whole():
     codes = set(re.findall(r'^\t\[TOOL_\w+\] = \{"([A-Z_]+)"', (ROOT / "common" / "errors.c").read_text(), re.MULTILINE))
     table = text.split("| code | what it is |")[1].split("\n## ")[0]
     assert codes - {"OK"} == set(re.findall(r"`([A-Z_]+)`", table)) and len(codes) > 20
-    ends = re.findall(r'^\t\[ENDED_BY_\w+\] = \{"(\w+)"', (ROOT / "supervisor" / "ended_by.c").read_text(), re.MULTILINE)
+    ends = re.findall(r'^\t\[ENDED_BY_\w+\] = \{"(\w+)"', (ROOT / "supervisor" / "call" / "ended_by.c").read_text(), re.MULTILINE)
     assert set(ends) == set(re.search(r"`ended_by` is one of `([\w ]+)`", text)[1].split()) and len(ends) > 10
-    source = (ROOT / "supervisor" / "args_decode.c").read_text().split("plain_options[]")[1]
+    source = (ROOT / "supervisor" / "call" / "args_decode.c").read_text().split("plain_options[]")[1]
     options = set(re.findall(r'\{\.name = "(\w+)"', source.split("};")[0]))
     options |= set(re.findall(r'^\t\{"(\w+)", "', source, re.MULTILINE)) | {"env"}
     assert options == set(re.findall(r"^\| `(\w+)` \|", text.split("### Options")[1].split("\n## ")[0], re.MULTILINE))
-    for file in ("session.c", "control.c"):
+    for file in ("agent/agent_endpoint.c", "control/control_endpoint.c"):
         methods = re.findall(r'^\t\{"([\w.]+)", (?:method|control)_', (ROOT / "supervisor" / file).read_text(), re.MULTILINE)
         assert len(methods) > 5
         for method in methods:
