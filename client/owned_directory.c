@@ -4,6 +4,7 @@
 #include "client/owned_directory.h"
 
 #include "client/command.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 
@@ -61,6 +62,28 @@ static int judge(struct walk *walk, int fd, const struct stat *status)
 	return 0;
 }
 
+/* Whether what the names in the directory that was reached stand for is decided by whom judge() has
+ * seen: a third user could exchange what belongs to one user for what belongs to another. */
+static int judge_names(const struct walk *walk)
+{
+	const struct stat *status = &walk->status;
+	_cleanup_free_ char *path = NULL, *shown = NULL;
+	bool others =
+		(status->st_mode & S_IWOTH) || ((status->st_mode & S_IWGRP) && status->st_gid != 0);
+
+	/* In the owner's own they exchange only what is the owner's: judge() sees all else. */
+	if (status->st_uid != 0 || !others || (status->st_mode & S_ISVTX))
+		return 0;
+	path = fd_path(walk->fd);
+	shown = path ? terminal_text(path) : NULL;
+	complain(
+		"%s: %s belongs to root, but other users may rename what lies in it, so that the "
+		"name is one user's directory now and another's then: chmod +t it, or run cloister "
+		"as the directory's owner (runuser -u USER -- cloister ...)",
+		walk->path, shown ? shown : "a directory on the way");
+	return -EPERM;
+}
+
 /* Takes the first component off @walk's rest. False: there is none. */
 static bool next_component(struct walk *walk, char name[NAME_MAX + 1], int *ret_error)
 {
@@ -107,11 +130,13 @@ static int follow(struct walk *walk, int fd)
 /* Goes into @name, or puts what the link of that name says in its place. */
 static int step(struct walk *walk, const char *name)
 {
-	_cleanup_close_ int fd =
-		openat(walk->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = -1;
 	struct stat status;
-	int r;
+	int r = judge_names(walk);
 
+	if (r < 0)
+		return r;
+	fd = openat(walk->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOTDIR)
 		fd = openat(walk->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &status) < 0)

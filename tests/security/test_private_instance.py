@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 
 import pytest
+from cloister_client import acting_as
 from daemon import BUILD, ROOT, Account, Area, environment
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to leave it")
@@ -41,13 +42,20 @@ def victim_fixture():
     account.remove()
 
 
+@pytest.fixture(name="third", scope="module")
+def third_fixture():
+    account = Account("t")
+    yield account
+    account.remove()
+
+
 class Place:
     """Programs that everybody can execute, a directory of the attacker's, and one of the victim's
     in which everybody may write, so that what ran there and as whom can be seen."""
 
-    def __init__(self, attacker, victim):
+    def __init__(self, attacker, victim, third):
         self.area = Area(attacker)
-        self.attacker, self.victim = attacker, victim
+        self.attacker, self.victim, self.third = attacker, victim, third
         self.path = self.area.path
         os.chown(self.path, 0, 0)
         self.theirs = self.path / "attackers"
@@ -101,8 +109,8 @@ class Place:
 
 
 @pytest.fixture(name="place")
-def place_fixture(attacker, victim):
-    made = Place(attacker, victim)
+def place_fixture(attacker, victim, third):
+    made = Place(attacker, victim, third)
     yield made
     made.area.remove()
 
@@ -140,6 +148,42 @@ def test_links_of_roots_and_of_the_owners_are_followed(place, words):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(place.project)
     assert place.made() == {(place.project, place.attacker.uid)}
+
+
+@pytest.mark.parametrize("mode, refused", [(0o777, True), (0o775, True), (0o1777, False), (0o755, False)])
+def test_a_directory_in_which_others_exchange_does_not_say_whom_root_becomes(place, mode, refused):
+    """Where everybody, or a group, may rename what is root's to name, a third user puts the directory of one user in
+    the place of another's."""
+    shared = place.path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    os.chown(shared, 0, place.third.gid)
+    shared.chmod(mode)
+    named = place.make(shared / "named", place.attacker)
+    other = place.make(shared / "other", place.victim)
+    with acting_as(place.third.uid, place.third.gid):
+        try:
+            exchange(named, other)
+            exchanged = True
+        except PermissionError:
+            exchanged = False
+    assert exchanged == refused
+    done = place.run(named, "touch", "made")
+    assert (done.returncode != 0) == refused, done.stderr
+    assert (f"{shared} belongs to root, but other users may rename" in done.stderr) == refused, done.stderr
+    assert (named / "made").exists() == (not refused)
+
+
+def test_neither_does_a_link_in_one(place):
+    shared = place.path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    (shared / "link").symlink_to(place.project)
+    (place.path / "roots-link").symlink_to("shared/link")
+    done = place.run(place.path / "roots-link", "touch", "made")
+    assert done.returncode != 0
+    assert "other users may rename" in done.stderr
+    assert not place.made()
 
 
 def test_endless_links_end(place):
