@@ -300,26 +300,6 @@ static enum tool_error read_wanted(
 	return TOOL_OK;
 }
 
-/* TOOL_OK, and it is answered later; otherwise nothing of @request is taken. */
-static enum tool_error begin_open(
-	struct session *session, struct jsonrpc_request *request, char **ret_message)
-{
-	struct workspace *workspace = NULL;
-	struct wanted wanted;
-	enum tool_error error = read_wanted(session, request->params, &wanted, ret_message);
-
-	if (error != TOOL_OK)
-		return error;
-	if (wanted.root.data)
-		return look_up(
-			session, request, wanted.tenant, wanted.root, wanted.kind, ret_message);
-	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
-		true, &workspace, ret_message);
-	if (error == TOOL_OK)
-		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
-	return error;
-}
-
 /* protocol, for a client that only passes bytes on: what it speaks from this request on, and then
  * nothing else. */
 static bool take_protocol(struct session *session, struct json_object *params)
@@ -334,6 +314,31 @@ static bool take_protocol(struct session *session, struct json_object *params)
 		return false;
 	session->endpoint = &mcp_endpoint;
 	return true;
+}
+
+/* TOOL_OK, and it is answered later; otherwise nothing of @request is taken. */
+static enum tool_error begin_open(
+	struct session *session, struct jsonrpc_request *request, char **ret_message)
+{
+	struct workspace *workspace = NULL;
+	struct wanted wanted;
+	enum tool_error error;
+
+	if (!take_protocol(session, request->params)) {
+		*ret_message = strdup("protocol must be \"mcp\" or left out");
+		return TOOL_INVALID_ARGUMENTS;
+	}
+	error = read_wanted(session, request->params, &wanted, ret_message);
+	if (error != TOOL_OK)
+		return error;
+	if (wanted.root.data)
+		return look_up(
+			session, request, wanted.tenant, wanted.root, wanted.kind, ret_message);
+	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
+		true, &workspace, ret_message);
+	if (error == TOOL_OK)
+		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+	return error;
 }
 
 /* A refusal of what the audit log tells of. */
@@ -361,6 +366,21 @@ static char *too_many_workspaces(void)
 		       : message;
 }
 
+/* For one opening more. */
+static enum tool_error has_room(const struct session *session, char **ret_message)
+{
+	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
+		return TOOL_BUSY;
+	if (session->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION) {
+		*ret_message = too_many_workspaces();
+		return TOOL_QUOTA_EXCEEDED;
+	}
+	/* Openings under way may fail, or be of workspaces that are open already. */
+	return session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION
+		       ? TOOL_BUSY
+		       : TOOL_OK;
+}
+
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
 	_cleanup_free_ char *message = NULL;
@@ -372,16 +392,10 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	} else if (audit_forbids(session->service->audit)) {
 		error = TOOL_BUSY;
 		message = strdup(audit_forbids(session->service->audit));
-	} else if (session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION) {
-		error = TOOL_QUOTA_EXCEEDED;
-		message = too_many_workspaces();
-	} else if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
-		error = TOOL_BUSY;
-	} else if (!take_protocol(session, request->params)) {
-		error = TOOL_INVALID_ARGUMENTS;
-		message = strdup("protocol must be \"mcp\" or left out");
 	} else {
-		error = begin_open(session, request, &message);
+		error = has_room(session, &message);
+		if (error == TOOL_OK)
+			error = begin_open(session, request, &message);
 	}
 	if (error != TOOL_OK)
 		refuse(session, request, "workspace.open", error, message);
