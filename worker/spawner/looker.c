@@ -6,6 +6,7 @@
  */
 #include "worker/spawner/looker.h"
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/monotonic.h"
 #include "common/mountinfo.h"
@@ -19,13 +20,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
-/* What a looker is told: both paths with their NULs, no more of the array than that. */
+/* What a looker is told, and then both paths with their NULs. */
 struct question {
 	uint8_t kind; /* enum look_kind */
 	bool below;
 	size_t path_size;
-	char paths[PATH_MAX + LIMIT_READONLY_BYTES];
 };
 
 struct look {
@@ -36,8 +37,9 @@ struct look {
 	look_done done;
 	void *context;
 	char *point; /* the mount point that its path is at or below; NULL: not looked for yet */
-	size_t question_len;
 	struct question question;
+	char *paths;
+	size_t paths_size;
 };
 
 enum looker_state { LOOKER_IDLE, LOOKER_BUSY, LOOKER_LATE };
@@ -65,11 +67,10 @@ void lookers_init(struct lookers *lookers)
 
 /* One message with descriptors, each way. */
 
-static int send_message(int to, const void *data, size_t len, const int *fds, size_t n_fds)
+static int send_message(int to, struct iovec *iov, size_t n_iov, const int *fds, size_t n_fds)
 {
-	struct iovec iov = {(void *)data, len};
 	union control control = {0};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct msghdr message = {.msg_iov = iov, .msg_iovlen = n_iov};
 
 	if (n_fds > 0) {
 		message.msg_control = &control;
@@ -84,12 +85,11 @@ static int send_message(int to, const void *data, size_t len, const int *fds, si
 
 /* The bytes, and in @ret_fds as many descriptors as have come. 0: its other end is closed. */
 static ssize_t receive_message(
-	int from, void *data, size_t size, int flags, int *ret_fds, size_t *ret_n)
+	int from, struct iovec *iov, size_t n_iov, int flags, int *ret_fds, size_t *ret_n)
 {
-	struct iovec iov = {data, size};
 	union control control = {0};
-	struct msghdr message = {.msg_iov = &iov,
-		.msg_iovlen = 1,
+	struct msghdr message = {.msg_iov = iov,
+		.msg_iovlen = n_iov,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.space)};
 	struct cmsghdr *header;
@@ -111,38 +111,40 @@ static ssize_t receive_message(
 
 /* The looker's own side. */
 
-static void look(struct place *place, const struct question *question, int fd)
+static void look(struct place *place, const struct question *question, const char *paths, int fd)
 {
 	if (question->kind == LOOK_UP)
-		place_look_up(place, fd, question->paths, question->below);
+		place_look_up(place, fd, paths, question->below);
 	else
-		place_look_again(place, fd, question->paths + question->path_size);
+		place_look_again(place, fd, paths + question->path_size);
 }
 
 static _Noreturn void serve_spawner(int spawner)
 {
-	static struct question question;
+	static char paths[PATH_MAX + LIMIT_READONLY_BYTES];
 	static struct place place;
+	struct question question;
 	int fds[1 + PLACE_TREES];
 	size_t n_fds;
 
 	for (;;) {
-		ssize_t n = receive_message(spawner, &question, sizeof(question), 0, fds, &n_fds);
+		struct iovec asked[] = {{&question, sizeof(question)}, {paths, sizeof(paths)}};
+		struct iovec answer = {&place, 0};
+		ssize_t n = receive_message(spawner, asked, ARRAY_SIZE(asked), 0, fds, &n_fds);
 
-		if (n <= 0 || n_fds != 1)
+		if (n <= (ssize_t)sizeof(question) || n_fds != 1)
 			_exit(0);
 		place_init(&place);
-		look(&place, &question, fds[0]);
+		look(&place, &question, paths, fds[0]);
 		close(fds[0]);
 		n_fds = 0;
 		if (place.root >= 0)
 			fds[n_fds++] = place.root;
 		for (size_t i = 0; i < PLACE_TREES && place.trees[i] >= 0; i++)
 			fds[n_fds++] = place.trees[i];
-		if (send_message(spawner, &place,
-			    offsetof(struct place, parents) +
-				    place.n_parents * sizeof(place.parents[0]),
-			    fds, n_fds) < 0)
+		answer.iov_len = offsetof(struct place, parents) +
+				 place.n_parents * sizeof(place.parents[0]);
+		if (send_message(spawner, &answer, 1, fds, n_fds) < 0)
 			_exit(1);
 		place_done(&place);
 	}
@@ -201,6 +203,7 @@ static void look_free(struct look *look)
 	if (!look)
 		return;
 	free(look->point);
+	free(look->paths);
 	free(look);
 }
 
@@ -254,7 +257,7 @@ static int whole_path(const struct look *look, char ret[2 * PATH_MAX])
 	if (n < 0)
 		return -errno;
 	ret[n] = '/';
-	memcpy(ret + n + 1, look->question.paths, look->question.path_size);
+	memcpy(ret + n + 1, look->paths, look->question.path_size);
 	return 0;
 }
 
@@ -333,6 +336,8 @@ static struct looker *find_idle(struct lookers *lookers)
 /* 0, or -errno: the look is where it was. */
 static int begin(struct lookers *lookers, struct look *look, int64_t now)
 {
+	struct iovec asked[] = {
+		{&look->question, sizeof(look->question)}, {look->paths, look->paths_size}};
 	struct looker *looker = find_idle(lookers);
 	int r;
 
@@ -340,7 +345,7 @@ static int begin(struct lookers *lookers, struct look *look, int64_t now)
 		return -EAGAIN;
 	r = looker ? 0 : start_looker(lookers, &looker);
 	if (r == 0)
-		r = send_message(looker->socket, &look->question, look->question_len, &look->fd, 1);
+		r = send_message(looker->socket, asked, ARRAY_SIZE(asked), &look->fd, 1);
 	if (r < 0 && looker)
 		dismiss(looker);
 	if (r < 0)
@@ -397,12 +402,15 @@ static int set_paths(struct look *look, const struct look_request *request)
 
 	if (path_size > PATH_MAX || readonly_size > LIMIT_READONLY_BYTES)
 		return -ENAMETOOLONG;
+	look->paths = malloc(path_size + readonly_size);
+	if (!look->paths)
+		return -ENOMEM;
+	memcpy(look->paths, path, path_size);
+	memcpy(look->paths + path_size, readonly, readonly_size);
+	look->paths_size = path_size + readonly_size;
 	look->question.kind = (uint8_t)request->kind;
 	look->question.below = request->below;
 	look->question.path_size = path_size;
-	memcpy(look->question.paths, path, path_size);
-	memcpy(look->question.paths + path_size, readonly, readonly_size);
-	look->question_len = offsetof(struct question, paths) + path_size + readonly_size;
 	return 0;
 }
 
@@ -416,10 +424,9 @@ int lookers_ask(
 		(lookers->n_waiting >= LIMIT_LOOK_UPS_WAITING &&
 			waiting_of(lookers, request->tenant) >= LIMIT_LOOK_UPS_WAITING))
 		return -EBUSY;
-	look = malloc(sizeof(*look));
+	look = calloc(1, sizeof(*look));
 	if (!look)
 		return -ENOMEM;
-	look->point = NULL;
 	look->fd = request->fd;
 	look->done = done;
 	look->context = context;
@@ -457,13 +464,22 @@ size_t lookers_poll(const struct lookers *lookers, struct pollfd *ret, int *ret_
 	return n;
 }
 
+/* How many descriptors come with it. */
+static size_t n_open(const struct place *place)
+{
+	size_t n = place->root >= 0;
+
+	for (size_t i = 0; i < PLACE_TREES; i++)
+		n += place->trees[i] >= 0;
+	return n;
+}
+
 static bool is_whole(const struct place *place, size_t len, size_t n_fds)
 {
 	return len >= offsetof(struct place, parents) && place->n_parents <= LIMIT_ROOT_PARENTS &&
 	       len == offsetof(struct place, parents) +
 			       place->n_parents * sizeof(place->parents[0]) &&
-	       n_fds == (size_t)((place->root >= 0) + (place->trees[0] >= 0) +
-				 (place->trees[1] >= 0));
+	       n_fds == n_open(place);
 }
 
 /* An answer, or its end without one. */
@@ -471,10 +487,10 @@ static void take_answer(struct looker *looker)
 {
 	static struct place place;
 	struct look *look = looker->look;
-	int fds[1 + PLACE_TREES];
+	struct iovec answer = {&place, sizeof(place)};
+	int fds[1 + PLACE_TREES] = {-1, -1, -1};
 	size_t n_fds = 0, next = 0;
-	ssize_t n =
-		receive_message(looker->socket, &place, sizeof(place), MSG_DONTWAIT, fds, &n_fds);
+	ssize_t n = receive_message(looker->socket, &answer, 1, MSG_DONTWAIT, fds, &n_fds);
 	bool is_good;
 
 	if (n == -EAGAIN)
