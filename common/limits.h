@@ -173,7 +173,7 @@
 #define LIMIT_PENDING_SIGNALS   1024        /* POSIX timers too: timer_create(2) */
 #define LIMIT_QUEUE_BYTES       (256 * KIB) /* POSIX message queues: mq_overview(7) */
 /* Of 64 commands' output and input, made as large as fs.pipe-max-size lets them. pipe(7) */
-#define LIMIT_PIPE_PAGES (3 * LIMIT_COMMANDS_PER_WORKSPACE * 256)
+#define LIMIT_PIPE_PAGES (3ULL * LIMIT_COMMANDS_PER_WORKSPACE * 256)
 #define LIMIT_TERMINALS  64 /* pty(7) */
 /* Of each command one; those of ended ones are counted a little longer. namespaces(7) */
 #define LIMIT_COMMAND_NAMESPACES 1024

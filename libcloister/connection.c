@@ -69,10 +69,10 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 /* Where nobody has named it: 0, or -EPERM for a stranger's socket, or why there is none. */
 static int find_at(const char *path, struct cloister **ret_cloister)
 {
-	struct cloister *found;
+	struct cloister *found = NULL;
 	int r = connect_to(path, &found);
 
-	if (r < 0)
+	if (r < 0 || !found)
 		return r;
 	if (!socket_peer_is_believed(found->fd)) {
 		cloister_close(found);

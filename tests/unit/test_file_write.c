@@ -398,6 +398,7 @@ static void test_root_removed(void **state)
 		root.proc_self_fd = i % 2 ? -1 : fixture->root.proc_self_fd;
 		write_announced(&root, paths[i / 2], TEXT_LITERAL("x"), 1, &answer);
 		assert_error(&answer, TOOL_NOT_FOUND);
+		assert_non_null(answer.end.message.data);
 		assert_non_null(memmem(answer.end.message.data, answer.end.message.len,
 			"removed from the host", 21));
 		answer_done(&answer);

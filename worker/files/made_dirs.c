@@ -19,6 +19,7 @@ static int open_directory(int dir, const char *name, struct stat *ret_st)
 {
 	_cleanup_close_ int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
+	*ret_st = (struct stat){0};
 	if (fd < 0 || fstat(fd, ret_st) < 0)
 		return -errno;
 	return TAKE_FD(fd);
