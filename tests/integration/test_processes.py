@@ -63,10 +63,9 @@ def has_kinds(pid, expected):
     assert procfs.eventually(lambda: kinds(pid) == expected), kinds(pid)
 
 
-def standard(log=None):
-    """Under a sanitizer, reports of the worker and files must reach the log."""
-    error = str(log) if log and is_sanitized() else "/dev/null"
-    return {0: "/dev/null", 1: "/dev/null", 2: error}
+def standard():
+    """Under a sanitizer, reports of the worker and files must reach the log, which is the spawner's pipe."""
+    return {0: "/dev/null", 1: "/dev/null", 2: "pipe" if is_sanitized() else "/dev/null"}
 
 
 @needs_root
@@ -80,8 +79,9 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
     pipes = count.pop("pipe")
-    # The loop's signals, on kernels without SO_PASSRIGHTS the closer's, and those for output to come.
-    assert pipes in (2 + 2 * PIPES_AHEAD, 4 + 2 * PIPES_AHEAD)
+    # The loop's signals, what the spawner logs, on kernels without SO_PASSRIGHTS the closer's, and those for output to
+    # come.
+    assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
     # The sockets that listen, for agents and for admins, the client, the spawner's channel, and that twice more: places
     # kept for its answers' descriptors.
     # In user mode cloisterd waits by poll(2).
@@ -95,7 +95,9 @@ def test_descriptors_of_cloisterd(start_daemon):
     pidfds = sum(n for kind, n in open_one.items() if "pidfd" in kind)
     others = {kind: n for kind, n in open_one.items() if "pidfd" not in kind}
     assert pidfds == 2
-    assert others == {"socket": 2, "pipe": 2, str(path): 1}
+    # From / the spawner looks up what user mode opens, where no configuration names roots; it is kept.
+    everything = {} if daemon.system else {"/": 1}
+    assert others == {"socket": 2, "pipe": 2, str(path): 1, **everything}
 
     number = client.begin("run_command", {"command": "touch begun; sleep 600", "timeout_ms": 600000})
     assert procfs.eventually((path / "begun").exists)
@@ -106,7 +108,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     client.wait(number)
     client.call("workspace.close")
     assert procfs.eventually(
-        lambda: sorted(kinds(daemon.pid).values()) == sorted(kinds_of(idle, daemon)))
+        lambda: sorted(kinds(daemon.pid).values()) == sorted([*kinds_of(idle, daemon), *everything]))
 
 
 def kinds_of(idle, daemon):
@@ -115,19 +117,28 @@ def kinds_of(idle, daemon):
 
 @needs_root
 def test_descriptors_of_the_spawner(cell):
+    """While it has one looker, whose socket is the last."""
     directory = cell.daemon.area.bin
     has_kinds(cell.spawner, {
-        0: "/dev/null", 1: "/dev/null", 2: str(cell.daemon.log_path), 3: "socket",
+        0: "/dev/null", 1: "/dev/null", 2: "pipe", 3: "socket",
         4: str(cell.daemon.state / "workspaces"),
         5: str(directory / "cloister-worker"), 6: str(directory / "cloister-files"),
-        7: "anon_inode:[signalfd]"})
+        7: "anon_inode:[signalfd]", 9: "socket"})
+
+
+@needs_root
+def test_descriptors_of_the_looker(cell):
+    """Whoever is held by a file system holds nothing else."""
+    (looker,) = procfs.lookers(cell.spawner)
+    assert procfs.eventually(lambda: sorted(kinds(looker).values()) == ["socket"] if not is_sanitized() else
+                             sorted(kinds(looker).values()) == ["/dev/null", "/dev/null", "pipe", "socket"]), kinds(looker)
 
 
 @needs_root
 def test_descriptors_of_the_worker(cell):
     """Also what the running command has as 1 and 2, until it is gone; and what Landlock's rules are made of."""
     held = kinds(cell.worker)
-    assert {fd: held.pop(fd) for fd in range(5)} == {**standard(cell.daemon.log_path), 3: "socket", 4: "pipe"}
+    assert {fd: held.pop(fd) for fd in range(5)} == {**standard(), 3: "socket", 4: "pipe"}
     opened = cell.client.call("workspace.open", {"root": str(cell.path)})
     rules = ["/", str(cell.path), "/tmp", "/run", "/home/agent", "/dev/shm", "/dev", "/", "anon_inode:[landlock-ruleset]"]
     # The root of the message queues' file system, by which what is left in them is found.
@@ -140,7 +151,7 @@ def test_descriptors_of_the_files_process(cell):
     assert procfs.eventually(lambda: set(kinds(cell.files)) == set(range(7))), kinds(cell.files)
     held = kinds(cell.files)
     assert {fd: held[fd] for fd in range(5)} == {
-        **standard(cell.daemon.log_path), 3: "socket", 4: "pipe"}
+        **standard(), 3: "socket", 4: "pipe"}
     assert os.path.samefile(f"/proc/{cell.files}/fd/5", cell.path)
     assert held[6].endswith("/fd")
 

@@ -418,8 +418,8 @@ def test_they_end_with_cloisterd(account):
     for process in ("worker", "files"):
         Liar(running, **{process: "be_ready()\nimport signal\nsignal.pthread_sigmask(signal.SIG_SETMASK, range(1, 32))\n"
                          "while True: time.sleep(600)"}).open()
-    # But for what sweeps a workspace that was just opened.
-    assert procfs.eventually(lambda: len(procfs.descendants(running.pid)) == 5, 20)
+    # But for what sweeps a workspace that was just opened, and what looked its directory up.
+    assert procfs.eventually(lambda: len(procfs.descendants(running.pid, without_lookers=True)) == 5, 20)
     everything = procfs.descendants(running.pid)
     assert running.stop() == 0
     assert procfs.vanish(everything, 20)
