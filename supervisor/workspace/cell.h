@@ -23,6 +23,7 @@
 struct cell;
 struct channel_frame;
 struct event_base;
+struct loop_share_flow;
 struct spare_cells;
 struct spawner_link;
 
@@ -61,6 +62,8 @@ struct cell_owner {
 	void (*lost)(void *context, enum cell_loss loss, const char *why);
 	/* After every change: calls may begin. The one callback that may free the cell. */
 	void (*settled)(void *context);
+	/* Whose turns of the loop hearing its processes takes. */
+	struct loop_share_flow *(*share)(void *context);
 };
 
 /* Of all cells together. */

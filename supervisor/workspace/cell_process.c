@@ -88,16 +88,23 @@ static void on_peer_gone(void *context)
 	cell_settle(((struct process *)context)->cell);
 }
 
+static struct loop_share_flow *share(void *context)
+{
+	const struct cell *cell = ((struct process *)context)->cell;
+
+	return cell->owner->share(cell->context);
+}
+
 int cell_process_make(struct process *process, int child_fds[2])
 {
-	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
+	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, share, process};
 
 	return peer_new(process->cell->base, &owner, &process->peer, child_fds);
 }
 
 void cell_process_adopt(struct process *process, struct peer *peer)
 {
-	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, process};
+	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, share, process};
 
 	peer_adopt(peer, &owner);
 	process->peer = peer;

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/schedule/loop_share.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -25,6 +26,7 @@ struct peer {
 	bool lost, gone;
 	size_t counted; /* of the channel's waiting bytes, in waiting */
 	struct loop_turn_task flush;
+	struct loop_share_task share; /* reads */
 	struct event *readable;
 	struct event *writable;
 	struct event *retry;
@@ -85,10 +87,11 @@ static void lose(struct peer *peer)
 	event_del(peer->readable);
 	event_del(peer->writable);
 	loop_turn_cancel(&peer->flush);
+	loop_share_cancel(&peer->share);
 	peer->owner.lost(peer->owner.context);
 }
 
-/* One read a turn of the loop: a peer that floods gets its share and no more. */
+/* One read a turn: a peer that floods gets its share and no more. */
 static void take_frames(struct peer *peer)
 {
 	struct channel_frame frame;
@@ -112,12 +115,26 @@ static void hear_and_lose(struct peer *peer)
 	lose(peer);
 }
 
+static void take_turn(void *context)
+{
+	struct peer *peer = context;
+
+	take_frames(peer);
+	if (!peer->lost)
+		event_add(peer->readable, NULL);
+}
+
+/* All that flood for one tenant have its turns together, and no more of them than it alone. */
 static void on_readable(evutil_socket_t fd, short what, void *context)
 {
+	struct peer *peer = context;
+
 	(void)fd;
 	(void)what;
-	take_frames(context);
-	loop_turn_end();
+	if (loop_share_now_or_wait(&peer->share, peer->owner.share(peer->owner.context)))
+		loop_turn_end();
+	else
+		event_del(peer->readable);
 }
 
 /* What a socket says is unread counts more than bytes: nothing is all that it is asked for. */
@@ -196,6 +213,7 @@ int peer_started(struct peer *peer, int pidfd)
 {
 	peer->pidfd = pidfd;
 	peer->flush = (struct loop_turn_task){.act = flush, .context = peer};
+	peer->share = (struct loop_share_task){.act = take_turn, .context = peer};
 	peer->readable =
 		event_new(peer->base, peer->channel.in, EV_READ | EV_PERSIST, on_readable, peer);
 	peer->writable = event_new(peer->base, peer->channel.out, EV_WRITE, on_writable, peer);
@@ -258,6 +276,7 @@ void peer_free(struct peer *peer)
 		return;
 	peer_kill(peer);
 	loop_turn_cancel(&peer->flush);
+	loop_share_cancel(&peer->share);
 	if (peer->readable)
 		event_free(peer->readable);
 	if (peer->writable)

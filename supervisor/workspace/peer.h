@@ -11,6 +11,7 @@
 #include "common/channel.h"
 
 struct event_base;
+struct loop_share_flow;
 struct peer;
 
 /* A peer must not be freed from inside these. */
@@ -24,6 +25,8 @@ struct peer_owner {
 	/* Its process has ended, and with it everything in its pid namespace. Said once, after
 	 * lost. */
 	void (*gone)(void *context);
+	/* Whose turns of the loop hearing it takes. */
+	struct loop_share_flow *(*share)(void *context);
 	void *context;
 };
 

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/peer.h"
 #include "supervisor/workspace/spawner_link.h"
 
@@ -68,6 +69,12 @@ static void on_gone(void *context)
 	(void)context;
 }
 
+static struct loop_share_flow *share(void *context)
+{
+	(void)context;
+	return loop_share_of_nobody();
+}
+
 static void drop(struct spare_cells *spares, struct spare *spare)
 {
 	LIST_REMOVE(spare, entry);
@@ -115,7 +122,7 @@ static void on_prepared(void *context, int error, struct text step, int pidfds[S
 
 static int ask(struct spare_cells *spares, struct spare *spare)
 {
-	const struct peer_owner owner = {on_frame, on_lost, on_gone, spare};
+	const struct peer_owner owner = {on_frame, on_lost, on_gone, share, spare};
 	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
 	int r = peer_new(spares->base, &owner, &spare->peers[SPAWNER_OPENED_WORKER],
 		&fds[SPAWNER_PREPARE_WORKER_DOWN]);

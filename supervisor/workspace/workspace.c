@@ -246,7 +246,14 @@ static void on_settled(void *context)
 		workspace_free(workspace);
 }
 
-static const struct cell_owner cell_owner = {need, describe, on_frame, on_lost, on_settled};
+static struct loop_share_flow *share(void *context)
+{
+	const struct workspace *workspace = context;
+
+	return &workspace->tenant->usage->share;
+}
+
+static const struct cell_owner cell_owner = {need, describe, on_frame, on_lost, on_settled, share};
 
 static void await_idleness(struct workspace *workspace, uint64_t milliseconds)
 {

@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
+#include "supervisor/schedule/loop_share.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +22,8 @@
 #include <unistd.h>
 
 #define FRAMES 3
+#define FLOODS 8
+#define FLOOD  (65536 / sizeof(struct wire_header))
 
 /* What the owner was told, in order: 'f' for a frame, 'l' for the loss, 'g' for the end. */
 struct fixture {
@@ -55,11 +58,19 @@ static void on_gone(void *context)
 	f->told[f->n++] = 'g';
 }
 
+static struct loop_share_flow tenant;
+
+static struct loop_share_flow *share(void *context)
+{
+	(void)context;
+	return &tenant;
+}
+
 /* A process that does nothing, for whom the test speaks. */
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct peer_owner owner = {on_frame, on_lost, on_gone, &f};
+	struct peer_owner owner = {on_frame, on_lost, on_gone, share, &f};
 	int fds[2];
 
 	/* First, so that it has none of the descriptors. */
@@ -69,7 +80,8 @@ static int set_up(void **state)
 			pause();
 	f.base = event_base_new();
 	if (!f.base || event_base_priority_init(f.base, LOOP_PRIORITIES) < 0 ||
-		loop_turn_start(f.base) < 0 || peer_new(f.base, &owner, &f.peer, fds) < 0)
+		loop_turn_start(f.base) < 0 || loop_share_start(f.base) < 0 ||
+		peer_new(f.base, &owner, &f.peer, fds) < 0)
 		return -1;
 	signal(SIGPIPE, SIG_IGN);
 	channel_init(&f.theirs, fds[0], fds[1], 0);
@@ -83,6 +95,7 @@ static int tear_down(void **state)
 
 	peer_free(f->peer);
 	channel_done(&f->theirs);
+	loop_share_stop();
 	loop_turn_stop();
 	event_base_free(f->base);
 	return waitpid(f->process, NULL, 0) == f->process ? 0 : -1;
@@ -122,11 +135,105 @@ static void test_death_first(void **state)
 	assert_string_equal(f->told, "ffflg");
 }
 
+/* One of many peers. */
+struct crowd {
+	struct loop_share_flow *flow;
+	struct peer *peer;
+	int fds[2];
+	unsigned frames;
+	unsigned before; /* frames of all, when its own first came */
+};
+
+static unsigned frames;
+
+static int hear(void *context, const struct channel_frame *frame)
+{
+	struct crowd *crowd = context;
+
+	(void)frame;
+	if (crowd->frames++ == 0)
+		crowd->before = frames;
+	frames++;
+	return 0;
+}
+
+static void hear_nothing(void *context)
+{
+	(void)context;
+}
+
+static struct loop_share_flow *share_of_crowd(void *context)
+{
+	return ((struct crowd *)context)->flow;
+}
+
+static void join(struct fixture *f, struct crowd *crowd, struct loop_share_flow *flow)
+{
+	struct peer_owner owner = {hear, hear_nothing, hear_nothing, share_of_crowd, crowd};
+
+	*crowd = (struct crowd){.flow = flow};
+	assert_int_equal(peer_new(f->base, &owner, &crowd->peer, crowd->fds), 0);
+	assert_int_equal(peer_started(crowd->peer, pidfd_open(f->process, 0)), 0);
+}
+
+static void say(struct crowd *crowd)
+{
+	const struct wire_header header = {.version = WIRE_VERSION, .type = 1};
+
+	assert_int_equal(write(crowd->fds[1], &header, sizeof(header)), sizeof(header));
+}
+
+/* Frames without content, as many as the pipe takes and one turn of the loop. */
+static void flood(struct crowd *crowd)
+{
+	for (size_t i = 0; i < FLOOD; i++)
+		say(crowd);
+}
+
+static void leave(struct crowd *crowd)
+{
+	peer_free(crowd->peer);
+	close(crowd->fds[0]);
+	close(crowd->fds[1]);
+}
+
+/* Many workers or files processes of one tenant that flood are one tenant's. */
+static void test_floods_take_turns_by_tenant(void **state)
+{
+	static struct loop_share_flow flooding, other;
+	static struct crowd floods[FLOODS];
+	struct fixture *f = *state;
+	struct crowd one;
+
+	for (size_t i = 0; i < FLOODS; i++) {
+		join(f, &floods[i], &flooding);
+		flood(&floods[i]);
+	}
+	join(f, &one, &other);
+	say(&one);
+	while (one.frames == 0)
+		event_base_loop(f->base, EVLOOP_ONCE);
+	assert_true(one.before <= FLOOD);
+	for (size_t i = 0; i < FLOODS; i++)
+		while (floods[i].frames < FLOOD)
+			event_base_loop(f->base, EVLOOP_ONCE);
+	/* Nothing of a peer waits when it is gone. */
+	say(&floods[0]);
+	say(&floods[1]);
+	event_base_loop(f->base, EVLOOP_NONBLOCK);
+	for (size_t i = 0; i < FLOODS; i++)
+		leave(&floods[i]);
+	leave(&one);
+	event_base_loop(f->base, EVLOOP_NONBLOCK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_write_fails_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_death_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_floods_take_turns_by_tenant, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
