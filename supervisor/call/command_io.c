@@ -275,7 +275,9 @@ bool command_io_poll(struct command_io *io)
 	return n > 0;
 }
 
-/* What a pipe can hold: the command may have made it larger, F_SETPIPE_SZ. */
+/* What a pipe can hold: the command may have made it larger, F_SETPIPE_SZ. So many KiB are also
+ * more reads than it takes to read all that is in one: in one that was written in packets
+ * (O_DIRECT, pipe(7)) each has a page, and any other read gives a KiB or more. */
 static size_t pipe_size(int fd)
 {
 	int size = fcntl(fd, F_GETPIPE_SZ);
@@ -287,12 +289,16 @@ void command_io_drain(struct command_io *io)
 {
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		struct command_output *output = &io->outputs[i];
-		size_t drained = 0, n;
+		size_t size = pipe_size(output->fd), most, drained = 0, n;
 
-		while (!io->limit_reached &&
-			(drained < COMMAND_IO_CHUNK || drained < pipe_size(output->fd)) &&
-			(n = read_output(output)) > 0)
+		/* Whoever still writes is a worker that was taken over. */
+		most = size > COMMAND_IO_CHUNK ? size : COMMAND_IO_CHUNK;
+		for (size_t reads = 0; reads < most / KIB && drained < most; reads++) {
+			n = io->limit_reached ? 0 : read_output(output);
+			if (n == 0)
+				break;
 			drained += n;
+		}
 	}
 }
 

@@ -1,0 +1,137 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What is left in a command's pipes is read when it has ended, and no more than that: a worker that
+ * was taken over may have kept their write ends, and writes on. */
+#include "supervisor/call/command_io.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/call/pipe_stock.h"
+#include "supervisor/call/service.h"
+#include "supervisor/schedule/loop_share.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define LARGE ((int)MIB)
+
+struct fixture {
+	struct service service;
+	struct loop_share_flow flow;
+	struct command_io *io;
+	int fds[COMMAND_FDS];
+	bool writes_on;
+	size_t reads;
+};
+
+/* A byte goes where a byte was read. */
+static void on_output(void *context, enum command_stream stream, struct text data)
+{
+	struct fixture *f = context;
+
+	(void)stream;
+	(void)data;
+	f->reads++;
+	if (f->writes_on)
+		(void)!write(f->fds[COMMAND_FD_STDOUT], "x", 1);
+}
+
+static void on_limit(void *context)
+{
+	(void)context;
+}
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+	struct command_io_owner owner = {on_output, on_limit, &f};
+	struct command_io_limits limits = {
+		.kept = MIB, .total = UINT64_MAX, .share = &f.flow, .streamed = true};
+
+	f = (struct fixture){.service = {.base = event_base_new()}};
+	if (!f.service.base || event_base_priority_init(f.service.base, LOOP_PRIORITIES) < 0 ||
+		loop_turn_start(f.service.base) < 0 || loop_share_start(f.service.base) < 0)
+		return -1;
+	f.service.pipes = pipe_stock_new(f.service.base);
+	*state = &f;
+	return !f.service.pipes ? -1 : command_io_new(&f.service, &owner, &limits, &f.io, f.fds);
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	command_io_free(f->io);
+	close(f->fds[COMMAND_FD_STDOUT]);
+	close(f->fds[COMMAND_FD_STDERR]);
+	pipe_stock_free(f->service.pipes);
+	loop_share_stop();
+	loop_turn_stop();
+	event_base_free(f->service.base);
+	return 0;
+}
+
+static uint64_t drained(struct fixture *f)
+{
+	command_io_drain(f->io);
+	return stream_capture_total(command_io_capture(f->io, COMMAND_STREAM_STDOUT));
+}
+
+static void write_in_packets(struct fixture *f)
+{
+	assert_int_equal(fcntl(f->fds[COMMAND_FD_STDOUT], F_SETFL, O_DIRECT | O_NONBLOCK), 0);
+}
+
+/* Packet by packet, and always one more: it is read as often as for as much in larger pieces. */
+static void test_a_writer_that_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	write_in_packets(f);
+	assert_int_equal(write(f->fds[COMMAND_FD_STDOUT], "x", 1), 1);
+	f->writes_on = true;
+	assert_true(drained(f) > 0);
+	assert_true(f->reads <= COMMAND_IO_CHUNK / KIB);
+}
+
+static void test_all_packets(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t written = 0;
+
+	assert_true(fcntl(f->fds[COMMAND_FD_STDOUT], F_SETPIPE_SZ, LARGE) >= LARGE);
+	write_in_packets(f);
+	while (write(f->fds[COMMAND_FD_STDOUT], "x", 1) == 1)
+		written++;
+	assert_true(written > COMMAND_IO_CHUNK / KIB);
+	assert_int_equal(drained(f), written);
+}
+
+static void test_all_that_a_large_pipe_holds(void **state)
+{
+	static const char bytes[LARGE];
+	struct fixture *f = *state;
+
+	assert_true(fcntl(f->fds[COMMAND_FD_STDOUT], F_SETPIPE_SZ, LARGE) >= LARGE);
+	assert_int_equal(write(f->fds[COMMAND_FD_STDOUT], bytes, LARGE), LARGE);
+	assert_int_equal(drained(f), LARGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_writer_that_goes_on, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_all_packets, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_all_that_a_large_pipe_holds, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
