@@ -13,13 +13,14 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import time
 
 import procfs
 import pytest
 from cells import Bystander, Cell, with_variable
 from cloister_client import check_observation
-from daemon import INSTALLED, is_sanitized
+from daemon import AM_ROOT, INSTALLED, is_sanitized
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 PROCESSES = 512 if INSTALLED else 1024  # LIMIT_COMMAND_PROCESSES, where there are cgroups, or LIMIT_PROCESSES
@@ -623,6 +624,39 @@ def test_a_flood_of_signals_at_the_parent(cell, bystander, number):
     """A SIGTERM of the command's that is pending swallows the worker's: then the grace runs out."""
     loop = f"while :; do kill -{number} 1; done"
     cancelled(cell, bystander, f"touch begun; ({loop}) & ({loop}) & {loop}", file="begun", within=GRACE + SOON)
+
+
+def test_triggers_of_pressure(cell, bystander):
+    """Each costs the kernel some milliseconds to take away: a process with 4096 of them, killed, stays for a minute."""
+    output = program(cell, bystander, """
+held = []
+
+def trigger(path):
+    held.append(os.open(path, os.O_RDWR))
+    return os.write(held[-1], b'some 1 2000000\\n')
+
+for name in ('cpu', 'io', 'memory', 'irq'):
+    for _ in range(100):
+        if attempt(trigger, f'/proc/pressure/{name}') in errno.errorcode.values():
+            break
+print(len(held), attempt(os.open, '/proc/pressure/new', os.O_CREAT | os.O_RDWR))
+""")
+    assert output["stdout"].split()[0] == "0"
+    assert output["stdout"].split()[1] in ("EACCES", "ENOSPC", "ENOENT")
+
+
+REAL_TIME = ["prlimit", "--rtprio=9:9"]
+
+
+@pytest.mark.skipif(not AM_ROOT or subprocess.run([*REAL_TIME, "true"], capture_output=True).returncode != 0,
+                    reason="needs CAP_SYS_RESOURCE")
+def test_the_users_right_to_real_time_is_not_passed_on(start_daemon, area):
+    """Many a desktop's user has it, for sound: a command of FIFO priority would have a processor to itself."""
+    ids = [f"--reuid={area.account.uid}", f"--regid={area.account.gid}", "--clear-groups"]
+    client = start_daemon(launcher=[*REAL_TIME, "setpriv", *ids]).connect()
+    client.call("workspace.open", {"root": str(area.new_directory())})
+    output = client.run("chrt -f 1 echo first; grep -i realtime.priority /proc/self/limits")
+    assert output["stdout"].split() == ["Max", "realtime", "priority", "0", "0"]
 
 
 def test_the_init_cannot_be_traced_or_read(cell, bystander):
