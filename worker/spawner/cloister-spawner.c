@@ -392,12 +392,14 @@ static void leave_terminal(void)
 	close_fd(&fd);
 }
 
-/* cloisterd's own nice value, and the right to such, are not for what tenants start. */
+/* cloisterd's own nice value, and the right to such, are not for what tenants start; nor is real
+ * time, to which the user that started it may have a right. */
 static void be_as_others(void)
 {
 	static const struct rlimit none;
 
 	(void)setrlimit(RLIMIT_NICE, &none);
+	(void)setrlimit(RLIMIT_RTPRIO, &none);
 	if (getpriority(PRIO_PROCESS, 0) < 0)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
