@@ -8,12 +8,15 @@
  *
  * Input: one byte for the length of the pieces, then what the client writes.
  */
+#include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/jsonrpc.h"
+#include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 #include "tests/fuzz/fuzz.h"
 #include "json/json_read.h"
@@ -42,14 +45,16 @@ static void set_up(void)
 	service.base = event_base_new_with_config(event_config);
 	event_config_free(event_config);
 	event_base_priority_init(service.base, LOOP_PRIORITIES);
-	CHECK(loop_turn_start(service.base) == 0);
+	CHECK(loop_turn_start(service.base) == 0 && loop_share_start(service.base) == 0);
 	service.config = config_new();
-	service.turns = turns_new(service.base, &service.config->host);
-	service.workspaces = workspaces_new(service.base, NULL, service.turns, own_paths, -1);
+	service.admission.turns = turns_new(service.base, &service.config->host);
+	service.workspaces =
+		workspaces_new(service.base, NULL, service.admission.turns, own_paths, -1);
 	service.idle = on_idle;
 	tenant->users.ids = malloc(sizeof(uint32_t));
 	tenant->users.ids[0] = getuid();
 	tenant->users.count = 1;
+	CHECK(usage_begin(tenant) == 0);
 	CHECK(config_add_tenant(service.config, tenant) == 0);
 }
 
