@@ -63,9 +63,11 @@ class Service:
                 text = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}, ensure_ascii=False)
                 connection.sendall(text.encode() + b"\n")
                 if request["method"] in ("events", "ping"):
+                    # After a ping it is the client who ends, with its input; otherwise it says that we did, in red.
                     text = json.dumps({"jsonrpc": "2.0", "method": "call.began", "params": {HOSTILE: HOSTILE}},
                                       ensure_ascii=False)
                     connection.sendall(text.encode() + b"\n")
+                if request["method"] == "events":
                     return
 
     def end(self):

@@ -17,6 +17,7 @@ from daemon import AM_ROOT, is_sanitized
 
 SANITIZED = is_sanitized()
 SOAK = os.environ.get("CLOISTER_SOAK", "")
+INITS_AHEAD = 2  # common/limits.h
 CALLS = 5000 if SOAK == "full" else 600 if SANITIZED or SOAK == "short" else 1500
 SEED = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
 CONNECTIONS = 8
@@ -237,10 +238,16 @@ def settle(daemon, cells):
     for cell in cells:
         # The grace, and then some.
         assert procfs.eventually(lambda: not cell.command_processes(), 60), "a command is left"
-    # Inits wait in all of them then, for the same while.
     for cell in cells:
         assert cell.client.run("echo well")["stdout"] == "well\n"
         assert not cell.command_processes()
+
+
+def wake(cells):
+    """Inits wait in all of them then, and do so for ten seconds, which is not long on a busy machine."""
+    for cell in cells:
+        assert cell.client.run("true")["exit_code"] == 0
+    assert procfs.eventually(lambda: all(len(procfs.children(cell.worker)) == INITS_AHEAD for cell in cells), 60)
 
 
 def settled_holdings(daemon, cells):
@@ -256,6 +263,7 @@ def settled_holdings(daemon, cells):
 
 def holdings(daemon, cells):
     """What must be the same afterwards."""
+    wake(cells)
     processes = [daemon.pid, daemon.spawner()] + [pid for cell in cells for pid in (cell.worker, cell.files)]
     return {
         "processes": [(pid, len(procfs.children(pid))) for pid in processes],
