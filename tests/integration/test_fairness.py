@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who waits, for whom and how long: limits, queues and weights, and a neighbour that floods."""
 
+import json
 import os
 import select
 import signal
@@ -459,3 +460,42 @@ def test_a_burst_of_connections_finds_room_in_the_kernels_queue(own_daemon):
     with own_daemon.connect() as client:
         own_daemon.new_workspace(client)
         assert client.run("true")["exit_code"] == 0
+
+
+# cloisterd's own time
+
+
+@needs_users
+def test_requests_take_turns_by_tenant(start_daemon, tenants):
+    """Both have sent before cloisterd looks: what it does for many large requests of one does not all come before a few
+    small ones of the other. The audit log has the order."""
+    connections, small = 100, 150
+    text = config_for(tenants[:2], "audit = on\n", queue_length=1, commands=1, connections=connections + 10)
+    daemon = start_daemon(config=text)
+    victim = daemon.connect(tenants[1])
+    victim.call("workspace.open", {"workspace": "w"})
+    flood = [daemon.connect(tenants[0]) for _ in range(connections)]
+    for client in flood:
+        client.call("workspace.open", {"workspace": "w"})
+    begin(flood[0], LONG)
+    begin(flood[0], LONG)
+    wait_for(daemon, commands=1, waiting=1)
+    large = {"tool": "run_command", "arguments": {"command": "a " * 65000}}
+    procfs.stop(daemon.pid)
+    try:
+        for client in flood:
+            client.request("tool.call", large, number="large")
+        victim.send_raw("".join(json.dumps({
+            "jsonrpc": "2.0", "id": f"small {i}", "method": "tool.call",
+            "params": {"tool": "read_file", "arguments": {"path": 7}}}) + "\n" for i in range(small)).encode())
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    for i in range(small):
+        assert victim.result(f"small {i}")["error"]["code"] == "INVALID_ARGUMENTS"
+    for client in flood:
+        assert client.wait("large")["result"]["error"]["code"] == "BUSY"
+    records = [json.loads(line) for line in (daemon.state / "audit" / "audit.log").read_bytes().splitlines()]
+    order = [record["tenant"] for record in records if record["event"] == "call.refused"]
+    assert order.count("a") == connections and order.count("b") == small
+    last = len(order) - 1 - order[::-1].index("b")
+    assert order[:last].count("a") <= connections // 3, order
