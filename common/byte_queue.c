@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/byte_queue.h"
 
+#include "common/limits.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
@@ -125,16 +127,40 @@ int byte_queue_append(struct byte_queue *queue, const void *data, size_t n)
 	return 0;
 }
 
+void byte_queue_trim(struct byte_queue *queue)
+{
+	char *data;
+
+	if (queue->len == 0 || queue->len == queue->size)
+		return;
+	memmove(queue->data, queue->data + queue->start, queue->len);
+	queue->start = 0;
+	data = realloc(queue->data, queue->len);
+	if (!data)
+		return;
+	queue->data = data;
+	queue->size = queue->len;
+}
+
 void byte_queue_consume(struct byte_queue *queue, size_t n)
 {
 	assert(n <= queue->len);
 	queue->start += n;
 	queue->len -= n;
-	if (queue->len > 0)
+	if (queue->len > 0) {
+		/* Little that is left of much does not hold it all. */
+		if (queue->size > SIZE_SPARE_MAX && queue->start > queue->len)
+			byte_queue_trim(queue);
 		return;
+	}
 	queue->start = 0;
 	if (queue->size > SIZE_KEPT_EMPTY)
 		byte_queue_free(queue);
+}
+
+size_t byte_queue_memory(const struct byte_queue *queue)
+{
+	return queue->size < LIMIT_MEMORY_HEAP_BYTES ? queue->size : queue->start + queue->len;
 }
 
 struct text byte_queue_peek(const struct byte_queue *queue)

@@ -41,5 +41,12 @@ void byte_queue_consume(struct byte_queue *queue, size_t n);
 /** All bytes in order, borrowed until the next call that changes @queue. */
 struct text byte_queue_peek(const struct byte_queue *queue);
 
+/** How much memory it takes: of a block that cloisterd has from the kernel alone
+ * (LIMIT_MEMORY_HEAP_BYTES), what was written; of another, all. */
+size_t byte_queue_memory(const struct byte_queue *queue);
+
+/** Releases what memory its bytes do not need. */
+void byte_queue_trim(struct byte_queue *queue);
+
 /** Releases the memory; the queue is empty and can be used again. */
 void byte_queue_free(struct byte_queue *queue);

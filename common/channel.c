@@ -166,6 +166,22 @@ int channel_next(struct channel *channel, struct channel_frame *ret)
 	return 1;
 }
 
+size_t channel_held(const struct channel *channel)
+{
+	return channel->received.len > 0 ? channel->received.size : 0;
+}
+
+void channel_trim_held(struct channel *channel)
+{
+	byte_queue_trim(&channel->received);
+}
+
+void channel_drop_held(struct channel *channel)
+{
+	channel->consumed = 0;
+	byte_queue_free(&channel->received);
+}
+
 void channel_frame_done(struct channel_frame *frame)
 {
 	close_all(frame->fds, frame->n_fds);

@@ -76,12 +76,27 @@ int channel_send(struct channel *channel, uint8_t type, uint64_t call, struct te
  * gone. */
 int channel_flush(struct channel *channel);
 
+/** Memory of a frame that has begun to come and is not whole; after channel_next has said 0. */
+size_t channel_held(const struct channel *channel);
+
+/** That memory is no larger than what has come. */
+void channel_trim_held(struct channel *channel);
+
+/** Forgets what has come. Nothing more is to be read. */
+void channel_drop_held(struct channel *channel);
+
 /** Whether @result of channel_flush says that the kernel is short of something, and trying again
  * later may help. */
 bool channel_is_short(int result);
 
 /** How much later. */
 extern const struct timeval channel_short_pause;
+
+/** Memory that those take which are queued and not yet written. */
+static inline size_t channel_waiting_memory(const struct channel *channel)
+{
+	return channel->waiting.len > 0 ? byte_queue_memory(&channel->waiting) : 0;
+}
 
 /** Bytes queued and not yet written. */
 static inline size_t channel_waiting(const struct channel *channel)

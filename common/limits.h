@@ -27,14 +27,18 @@
  * Of a tenant and of all: beyond them a connection has LIMIT_PENDING_OWN_BYTES and no more, and
  * BUSY for the rest.
  */
-#define LIMIT_PENDING_BYTES        (64 * MIB)
-#define LIMIT_PENDING_TENANT_BYTES (64 * MIB)
-#define LIMIT_PENDING_TOTAL_BYTES  (128 * MIB)
-#define LIMIT_PENDING_OWN_BYTES    (64 * KIB)
+#define LIMIT_PENDING_BYTES        (40 * MIB)
+#define LIMIT_PENDING_TENANT_BYTES (40 * MIB)
+#define LIMIT_PENDING_TOTAL_BYTES  (72 * MIB) /* a line of 32 MiB and what is made of it */
+#define LIMIT_PENDING_OWN_BYTES    (12 * KIB)
 /* For a process that does not read: what a tenant's requests may leave there, and one more. */
-#define LIMIT_PEER_WAITING_BYTES   (80 * MIB)
-#define LIMIT_READ_TURN_BYTES      (64 * KIB) /* read of a connection in a turn of the loop */
-#define LIMIT_OUTPUT_PENDING_BYTES (4 * MIB)  /* unread answers of a connection: stop reading it */
+#define LIMIT_PEER_WAITING_BYTES (56 * MIB)
+#define LIMIT_READ_TURN_BYTES    (64 * KIB) /* read of a connection in a turn of the loop */
+#define LIMIT_READ_LEAST_BYTES   (4 * KIB)  /* likewise, beyond the limits above */
+/* Results of a workspace's processes that have begun and not ended, of all: whose began first is
+ * killed. */
+#define LIMIT_FRAMES_HELD_BYTES    (8 * MIB)
+#define LIMIT_OUTPUT_PENDING_BYTES (4 * MIB) /* unread answers of a connection: stop reading it */
 /* Answers of all that are not read, and what calls have brought of theirs:
  * supervisor/schedule/unread.h. */
 #define LIMIT_UNREAD_BYTES             (72 * MIB)
@@ -52,6 +56,7 @@
 #define LIMIT_CONTROL_TEXT_BYTES       160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is asked for */
 #define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
+#define LIMIT_MEMORY_HEAP_BYTES        (1 * MIB)  /* what is larger, the kernel has back at once */
 /* Parts of what cloisterd may come to need (supervisor/daemon/memory_bound.c). */
 #define LIMIT_MEMORY_BASE_BYTES       (8 * MIB)
 #define LIMIT_MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */

@@ -414,8 +414,8 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	}
 	if (!workspace)
 		goto out;
-	if (call_request_read(params, workspace_visible(workspace), workspace_tenant(workspace),
-		    &call_request, &refusal) < 0) {
+	if (call_request_read(params, session->request_left, workspace_visible(workspace),
+		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
 		tool_call_refuse(session, request, workspace, reply, &refusal);
 	} else if (is_refused(session, &call_request, &refusal)) {
 		call_request_done(&call_request);

@@ -42,9 +42,10 @@ static struct text json_text_of(struct json_object *json)
 
 /* Name and arguments, given plainly or as a model's API emitted them. @ret_arguments is a reference
  * or NULL. */
-static int read_call(struct json_object *params, struct text *ret_name,
+static int read_call(struct json_object *params, size_t memory, struct text *ret_name,
 	struct json_object **ret_arguments, size_t *ret_memory, struct call_refusal *refusal)
 {
+	int r;
 	struct json_object *form, *name, *arguments;
 
 	if (json_object_object_get_ex(params, "tool_call", &form)) {
@@ -52,9 +53,15 @@ static int read_call(struct json_object *params, struct text *ret_name,
 			json_object_object_get_ex(params, "arguments", NULL))
 			return refuse(refusal, TOOL_OK,
 				"give either tool_call or tool and arguments, not both");
-		if (tool_call_form(form, ret_name, ret_arguments, ret_memory, &refusal->message) ==
-			0)
+		r = tool_call_form(
+			form, memory, ret_name, ret_arguments, ret_memory, &refusal->message);
+		if (r == 0)
 			return 0;
+		if (r == -ENOBUFS)
+			return refuse(refusal, TOOL_BUSY,
+				"The requests in flight take as much memory as they may, and these "
+				"arguments have no room as a string; give them as an object, or "
+				"try again when calls have been answered");
 		refusal->error = TOOL_INVALID_ARGUMENTS;
 		return -EINVAL;
 	}
@@ -181,8 +188,8 @@ static void limit_timeout(
 		args->timeout_ms = (int64_t)limits->command_timeout_max_ms;
 }
 
-int call_request_read(struct json_object *params, struct text visible_root, struct tenant *tenant,
-	struct call_request *ret_request, struct call_refusal *ret_refusal)
+int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
+	struct tenant *tenant, struct call_request *ret_request, struct call_refusal *ret_refusal)
 {
 	_cleanup_(put_json) struct json_object *arguments = NULL;
 	struct call_refusal *refusal = ret_refusal;
@@ -194,7 +201,7 @@ int call_request_read(struct json_object *params, struct text visible_root, stru
 	*refusal = (struct call_refusal){0};
 	r = check_members(params, refusal);
 	if (r == 0)
-		r = read_call(params, &name, &arguments, &request.memory, refusal);
+		r = read_call(params, memory, &name, &arguments, &request.memory, refusal);
 	if (r < 0)
 		return r;
 	refusal->tool = name.data ? strndup(name.data, name.len < 64 ? name.len : 64) : NULL;

@@ -39,12 +39,13 @@ struct call_refusal {
 };
 
 /**
- * Reads @params of tool.call for a workspace of @tenant seen at @visible_root. 0 and a request to
+ * Reads @params of tool.call for a workspace of @tenant seen at @visible_root. Arguments that came
+ * as a string may take @memory once more. 0 and a request to
  * be released with call_request_done, or -EINVAL and a refusal to be released with
  * call_refusal_done.
  */
-int call_request_read(struct json_object *params, struct text visible_root, struct tenant *tenant,
-	struct call_request *ret_request, struct call_refusal *ret_refusal);
+int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
+	struct tenant *tenant, struct call_request *ret_request, struct call_refusal *ret_refusal);
 
 /** Frees what came twice, as base64 and as it means. Once the audit log has what it wants. */
 void call_request_drop_encoded(struct call_request *request);

@@ -43,14 +43,12 @@ uint64_t service_memory_left(
 
 uint64_t service_request_bound(size_t connections)
 {
-	/* The line as it came and once more in a piece, what is built of it, and what that is
-	 * decoded to or copied into on its way to a process. */
-	const uint64_t at_hand =
-		3 * LIMIT_LINE_BYTES + LIMIT_JSON_MEMORY_BYTES + LIMIT_CONTENT_BYTES;
+	/* What comes is held in a block of up to twice its size, and read before it is judged. */
+	const uint64_t own = 2 * (LIMIT_PENDING_OWN_BYTES + LIMIT_READ_LEAST_BYTES);
 
-	/* A read brings so much of a line before it is judged. */
-	return LIMIT_PENDING_TOTAL_BYTES +
-	       connections * (LIMIT_PENDING_OWN_BYTES + LIMIT_READ_TURN_BYTES) + at_hand;
+	/* Of the request at hand, the line and the values made of it are counted already; what its
+	 * content is decoded to, or copied into on its way to a process, is not. */
+	return LIMIT_PENDING_TOTAL_BYTES + LIMIT_CONTENT_BYTES + connections * own;
 }
 
 /* @ret_error is set where the result is. */

@@ -13,15 +13,19 @@ static int refuse(char **ret_message, const char *sentence)
 	return -EINVAL;
 }
 
-static int parse(
-	struct text json, struct json_object **ret_value, size_t *ret_memory, char **ret_message)
+static int parse(struct text json, size_t memory, struct json_object **ret_value,
+	size_t *ret_memory, char **ret_message)
 {
-	const struct json_bounds bounds = json_request_bounds(json.len);
+	struct json_bounds bounds = json_request_bounds(json.len);
+	const bool pressed = memory < bounds.memory;
 	struct json_report report;
-	int r = json_read(json, &bounds, ret_value, &report);
+	int r;
 
+	if (pressed)
+		bounds.memory = memory;
+	r = json_read(json, &bounds, ret_value, &report);
 	*ret_memory = report.memory;
-	if (r == 0 || r == -ENOMEM)
+	if (r == 0 || r == -ENOMEM || (r == -ENOBUFS && pressed))
 		return r;
 	if (asprintf(ret_message, "tool_call: the string \"arguments\" %s: %s, at its byte %zu",
 		    r == -EBADMSG ? "is not valid JSON" : "holds too much", report.fault,
@@ -31,8 +35,8 @@ static int parse(
 }
 
 /* A reference to the object that @arguments is or, if it is a string, holds. */
-static int arguments_object(struct json_object *arguments, struct json_object **ret_object,
-	size_t *ret_memory, char **ret_message)
+static int arguments_object(struct json_object *arguments, size_t memory,
+	struct json_object **ret_object, size_t *ret_memory, char **ret_message)
 {
 	struct json_object *object = NULL;
 	int r;
@@ -42,7 +46,7 @@ static int arguments_object(struct json_object *arguments, struct json_object **
 		struct text json = {json_object_get_string(arguments),
 			(size_t)json_object_get_string_len(arguments)};
 
-		r = parse(json, &object, ret_memory, ret_message);
+		r = parse(json, memory, &object, ret_memory, ret_message);
 		if (r < 0)
 			return r;
 	} else if (!arguments || json_object_is_type(arguments, json_type_string)) {
@@ -60,7 +64,7 @@ static int arguments_object(struct json_object *arguments, struct json_object **
 	return 0;
 }
 
-int tool_call_form(struct json_object *tool_call, struct text *ret_name,
+int tool_call_form(struct json_object *tool_call, size_t memory, struct text *ret_name,
 	struct json_object **ret_arguments, size_t *ret_memory, char **ret_message)
 {
 	struct json_object *function = NULL, *name = NULL, *arguments = NULL;
@@ -76,7 +80,7 @@ int tool_call_form(struct json_object *tool_call, struct text *ret_name,
 		return refuse(ret_message, "tool_call: \"function\" must have a string \"name\"");
 	json_object_object_get_ex(function, "arguments", &arguments);
 	*ret_memory = 0;
-	r = arguments_object(arguments, ret_arguments, ret_memory, ret_message);
+	r = arguments_object(arguments, memory, ret_arguments, ret_memory, ret_message);
 	if (r < 0)
 		return r;
 	*ret_name = (struct text){

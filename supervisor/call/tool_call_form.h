@@ -17,8 +17,8 @@ struct json_object;
  *
  * Stores the name, borrowed from @tool_call, and a reference to the arguments, which the caller
  * releases with json_object_put(3), and what memory they took if a string held them. Returns 0;
- * -ENOMEM; or -EINVAL with one sentence for the model in @ret_message (malloc'ed; NULL when out of
- * memory).
+ * -ENOMEM; -ENOBUFS: they would take more than @memory; or -EINVAL with one sentence for the model
+ * in @ret_message (malloc'ed; NULL when out of memory).
  */
-int tool_call_form(struct json_object *tool_call, struct text *ret_name,
+int tool_call_form(struct json_object *tool_call, size_t memory, struct text *ret_name,
 	struct json_object **ret_arguments, size_t *ret_memory, char **ret_message);

@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 
 /* Of all that is in use at once, whatever the tenants' own limits add up to. */
@@ -25,10 +26,10 @@ uint64_t memory_bound(const struct config *config)
 		/* programs, libraries and configuration; what malloc(3) keeps of what was freed */
 		{1, LIMIT_MEMORY_BASE_BYTES},
 		{1, LIMIT_MEMORY_KEPT_BYTES},
-		/* requests, and the line at hand, which is put in one piece */
-		{1, LIMIT_PENDING_TOTAL_BYTES},
-		{host->connections, LIMIT_PENDING_OWN_BYTES},
-		{1, LIMIT_LINE_BYTES},
+		/* requests, and what of them waits for workspaces' processes */
+		{1, service_request_bound(host->connections)},
+		/* results of those, before they are whole */
+		{1, LIMIT_FRAMES_HELD_BYTES},
 		/* answers, and what calls have brought of theirs: one tenant more is the control
 		 * socket's clients */
 		{1, LIMIT_UNREAD_BYTES},

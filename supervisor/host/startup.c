@@ -158,7 +158,7 @@ void startup_keep_memory(void)
 {
 	(void)mallopt(M_TRIM_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES);
 	/* Setting one ends the other's adjusting itself: the buffers of answers must stay below. */
-	(void)mallopt(M_MMAP_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES / 8);
+	(void)mallopt(M_MMAP_THRESHOLD, LIMIT_MEMORY_HEAP_BYTES);
 }
 
 char *startup_tenant_name(void)

@@ -7,6 +7,7 @@
  */
 #include "supervisor/rpc/agent_conn.h"
 
+#include "common/byte_queue.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/fd_closer.h"
@@ -40,8 +41,9 @@ struct agent_conn {
 	size_t line_bytes;
 	size_t *count; /* in the service: the connections of its kind */
 	int fd;
-	bool takes_fds; /* the kernel cannot refuse them: they come and are closed */
-	struct evbuffer *input, *output;
+	bool takes_fds;          /* the kernel cannot refuse them: they come and are closed */
+	struct byte_queue input; /* in one piece: a long line is held once */
+	struct evbuffer *output;
 	size_t scanned;         /* of input: no newline in there */
 	enum skip skip;         /* the line at hand is refused, and not kept */
 	bool told;              /* it has been answered */
@@ -85,8 +87,7 @@ static void conn_free(struct agent_conn *conn)
 	free_event(conn->check);
 	free_event(conn->end);
 	line_id_reset(&conn->line_id);
-	if (conn->input)
-		evbuffer_free(conn->input);
+	byte_queue_free(&conn->input);
 	if (conn->output)
 		evbuffer_free(conn->output);
 	if (conn->takes_fds)
@@ -122,7 +123,7 @@ static void close_if_done(struct agent_conn *conn)
 {
 	if (conn->end_of_input && session_calls(conn->session) == 0 &&
 		evbuffer_get_length(conn->output) == 0 &&
-		(conn->ended || conn->scanned == evbuffer_get_length(conn->input)))
+		(conn->ended || conn->scanned == conn->input.len))
 		close_soon(conn);
 }
 
@@ -181,7 +182,7 @@ static void update(struct agent_conn *conn)
 	judge_output(conn);
 	watch(conn);
 	/* What is buffered already makes nothing readable. */
-	if (may_act(conn) && evbuffer_get_length(conn->input) > 0)
+	if (may_act(conn) && conn->input.len > 0)
 		act_soon(conn);
 }
 
@@ -249,16 +250,11 @@ static void tell_skipped(struct agent_conn *conn)
  * at its end at the latest. */
 static void skip_part(struct agent_conn *conn, size_t len)
 {
-	while (len > 0) {
-		size_t run = evbuffer_get_contiguous_space(conn->input);
-		struct text part = {NULL, run < len ? run : len};
+	struct text part = {byte_queue_peek(&conn->input).data, len};
 
-		part.data = (char *)evbuffer_pullup(conn->input, (ev_ssize_t)part.len);
-		if (!conn->told && line_id_feed(&conn->line_id, part))
-			tell_skipped(conn);
-		evbuffer_drain(conn->input, part.len);
-		len -= part.len;
-	}
+	if (len > 0 && !conn->told && line_id_feed(&conn->line_id, part))
+		tell_skipped(conn);
+	byte_queue_consume(&conn->input, len);
 }
 
 static void end_skipped(struct agent_conn *conn)
@@ -272,7 +268,7 @@ static void end_skipped(struct agent_conn *conn)
 /* No newline is in the input. */
 static void keep_part(struct agent_conn *conn)
 {
-	size_t len = evbuffer_get_length(conn->input);
+	size_t len = conn->input.len;
 
 	conn->scanned = len;
 	if (conn->skip == SKIP_NOTHING)
@@ -283,34 +279,29 @@ static void keep_part(struct agent_conn *conn)
 	}
 }
 
-/* One whole line of @len bytes. False: out of memory. */
-static bool act_on_line(struct agent_conn *conn, size_t len)
+/* One whole line of @len bytes. */
+static void act_on_line(struct agent_conn *conn, size_t len)
 {
-	char *line = (char *)evbuffer_pullup(conn->input, (ev_ssize_t)len + 1);
-
-	if (!line)
-		return false;
-	/* What it becomes is counted for itself. */
-	session_count_input(conn->session, evbuffer_get_length(conn->input) - len - 1);
+	session_count_input(conn->session, byte_queue_memory(&conn->input));
 	/* An empty line is nobody's message. */
 	if (len > 0)
-		session_line(conn->session, (struct text){line, len});
-	return true;
+		session_line(conn->session, (struct text){byte_queue_peek(&conn->input).data, len});
 }
 
 /* Takes the next whole line out of the input. True if there was one, acted on or skipped. */
 static bool take_line(struct agent_conn *conn)
 {
-	struct evbuffer_ptr from, newline;
+	struct text input = byte_queue_peek(&conn->input);
+	const char *newline = input.len > conn->scanned ? memchr(input.data + conn->scanned, '\n',
+								  input.len - conn->scanned)
+							: NULL;
 	size_t len;
 
-	evbuffer_ptr_set(conn->input, &from, conn->scanned, EVBUFFER_PTR_SET);
-	newline = evbuffer_search(conn->input, "\n", 1, conn->scanned > 0 ? &from : NULL);
-	if (newline.pos < 0) {
+	if (!newline) {
 		keep_part(conn);
 		return false;
 	}
-	len = (size_t)newline.pos;
+	len = (size_t)(newline - input.data);
 	conn->scanned = 0;
 	if (conn->skip == SKIP_NOTHING)
 		conn->skip = judge_line(conn, len);
@@ -318,42 +309,51 @@ static bool take_line(struct agent_conn *conn)
 		skip_part(conn, len);
 		end_skipped(conn);
 		len = 0;
-	} else if (!act_on_line(conn, len)) {
-		close_soon(conn);
-		return false;
+	} else {
+		act_on_line(conn, len);
 	}
-	evbuffer_drain(conn->input, len + 1);
+	byte_queue_consume(&conn->input, len + 1);
 	return true;
 }
 
 /* Some lines, then others' turn: what is left in the input is resumed. */
 static void act_on_input(struct agent_conn *conn)
 {
-	size_t begin = evbuffer_get_length(conn->input);
+	size_t begin = conn->input.len;
 	int lines = 0;
 
 	conn->more = false;
 	while (may_act(conn) && !conn->more && take_line(conn))
-		conn->more = ++lines == LINES_A_TURN ||
-			     begin - evbuffer_get_length(conn->input) >= LIMIT_READ_TURN_BYTES;
+		conn->more =
+			++lines == LINES_A_TURN || begin - conn->input.len >= LIMIT_READ_TURN_BYTES;
 	if (conn->more)
 		act_soon(conn);
-	session_count_input(conn->session, evbuffer_get_length(conn->input));
+	session_count_input(conn->session, byte_queue_memory(&conn->input));
 	if (may_act(conn))
 		watch(conn);
 	else
 		update(conn);
 }
 
+/* How much may be read: where requests take what they may, little more than small ones need. */
+static size_t room_to_read(const struct agent_conn *conn)
+{
+	size_t left = session_memory_left(conn->session, 0);
+
+	if (left < LIMIT_READ_LEAST_BYTES)
+		return LIMIT_READ_LEAST_BYTES;
+	return left < LIMIT_READ_TURN_BYTES ? left : LIMIT_READ_TURN_BYTES;
+}
+
 /* Reads once into the input. As read(2). */
 static ssize_t receive(struct agent_conn *conn)
 {
 	static char buffer[LIMIT_READ_TURN_BYTES];
-	struct iovec iov = {buffer, sizeof(buffer)};
+	struct iovec iov = {buffer, room_to_read(conn)};
 	ssize_t n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
-				    : read(conn->fd, buffer, sizeof(buffer));
+				    : read(conn->fd, buffer, iov.iov_len);
 
-	if (n > 0 && evbuffer_add(conn->input, buffer, (size_t)n) < 0) {
+	if (n > 0 && byte_queue_append(&conn->input, buffer, (size_t)n) < 0) {
 		errno = ENOMEM;
 		return -1;
 	}
@@ -474,7 +474,6 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	++*conn->count;
 	conn->line_bytes = endpoint->line_bytes;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
-	conn->input = evbuffer_new();
 	conn->output = connection.output = evbuffer_new();
 	conn->session =
 		connection.output ? session_new(service, endpoint, &connection, peer) : NULL;
@@ -490,10 +489,10 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	peer_credentials_done(peer);
 	r = refuse_fds(conn);
-	if (r == 0 && (!conn->input || !conn->session || !conn->readable || !conn->writable ||
-			      !conn->check || !conn->end ||
-			      event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
-			      event_add(conn->readable, NULL) < 0))
+	if (r == 0 &&
+		(!conn->session || !conn->readable || !conn->writable || !conn->check ||
+			!conn->end || event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
+			event_add(conn->readable, NULL) < 0))
 		r = -ENOMEM;
 	if (r < 0)
 		conn_free(conn);

@@ -151,6 +151,11 @@ void session_add_call(struct session *session, struct session_call *call, size_t
 	session->n_calls++;
 	call->bytes = bytes;
 	session->bytes += call->bytes;
+	/* It is counted already: where that has left nothing, it may be beyond. */
+	call->beyond = service_memory_left(session->service,
+			       session->counted ? session->counted->usage : NULL, 0) == 0;
+	if (call->beyond)
+		session->beyond += call->bytes;
 }
 
 void session_free_call(struct session_call *call)
@@ -160,6 +165,8 @@ void session_free_call(struct session_call *call)
 	LIST_REMOVE(call, entry);
 	session->n_calls--;
 	session->bytes -= call->bytes;
+	if (call->beyond)
+		session->beyond -= call->bytes;
 	free(call->id_text);
 	session_reply_done(&call->reply);
 	free(call);
@@ -391,15 +398,42 @@ static void act(struct session *session, struct jsonrpc_request *request,
 	method->act(session, request);
 }
 
+/* Whatever others take. */
+static size_t own_left(const struct session *session)
+{
+	return session->beyond < LIMIT_PENDING_OWN_BYTES ? LIMIT_PENDING_OWN_BYTES - session->beyond
+							 : 0;
+}
+
 size_t session_memory_left(const struct session *session, size_t without)
 {
 	uint64_t left = service_memory_left(
 		session->service, session->counted ? session->counted->usage : NULL, without);
-	uint64_t own = session->bytes < LIMIT_PENDING_OWN_BYTES
-			       ? LIMIT_PENDING_OWN_BYTES - session->bytes
-			       : 0;
+	uint64_t own = own_left(session);
 
 	return left > own ? left : own;
+}
+
+/* For what is built of the line at hand, of @len bytes: of all memory the line takes its part too,
+ * of the tenant's only what is built of it. */
+static size_t memory_for_values(const struct session *session, size_t len)
+{
+	uint64_t of_all = service_memory_left(session->service, NULL, 0);
+	size_t left = session_memory_left(session, len);
+
+	if (left > of_all)
+		left = of_all > own_left(session) ? (size_t)of_all : own_left(session);
+	return left;
+}
+
+/* For values made of a part of a request, which goes then: of @memory the request has @taken. Its
+ * tenant's limit does not count until the next one. */
+static size_t memory_for_more(const struct session *session, size_t memory, size_t taken)
+{
+	uint64_t of_all = service_memory_left(session->service, NULL, 0);
+	size_t left = memory - taken;
+
+	return of_all > taken && of_all - taken > left ? (size_t)(of_all - taken) : left;
 }
 
 /* A request that there is no memory for is answered under its id nevertheless. */
@@ -419,13 +453,15 @@ void session_line(struct session *session, struct text line)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
-	int r = jsonrpc_parse(line, session_memory_left(session, 0), &request, &fault);
+	size_t memory = memory_for_values(session, line.len);
+	int r = jsonrpc_parse(line, memory, &request, &fault);
 
 	if (r == 0) {
 		const struct endpoint_method *method =
 			find_method(session->endpoint, request.method);
 
 		session->request_bytes = request.memory;
+		session->request_left = memory_for_more(session, memory, request.memory);
 		session->errors = method ? method->errors : NULL;
 		act(session, &request, method);
 		session->errors = NULL;

@@ -79,6 +79,7 @@ struct session_call {
 	char *id_text;   /* of the request; NULL: a notification, not answered */
 	uint64_t seq;    /* of tool.output */
 	size_t bytes;    /* of memory, that the request takes until it is answered */
+	bool beyond;     /* it may have had no room but the connection's own */
 	size_t n_inputs; /* tool.input that are not answered */
 	bool stream_base64;
 	bool silent; /* cancelled as MCP has it: nothing more is said about it */
@@ -106,7 +107,9 @@ struct session {
 	LIST_HEAD(, session_pending) pending;
 	size_t n_calls, n_pending, n_workspaces;
 	size_t bytes;                    /* of memory, that the requests of calls take */
+	size_t beyond;                   /* likewise, those with no room but the connection's */
 	size_t request_bytes;            /* likewise, the request at hand */
+	size_t request_left;             /* what values made of a part of it may take beside */
 	size_t input_bytes;              /* of lines that have not ended or been acted on */
 	const struct error_form *errors; /* of the request at hand; NULL: the endpoint's */
 	bool paused;

@@ -193,8 +193,8 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	struct call_request request;
 	struct call_refusal refusal;
 	enum tool_error error;
-	int r = call_request_read(params, workspace_visible(selftest->workspace), selftest->tenant,
-		&request, &refusal);
+	int r = call_request_read(params, 0, workspace_visible(selftest->workspace),
+		selftest->tenant, &request, &refusal);
 
 	json_object_put(params);
 	if (r == 0 && audit_forbids(selftest->service->audit)) {

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/pidfd.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 struct peer {
@@ -24,7 +25,11 @@ struct peer {
 	int pidfd;
 	uint64_t heard; /* of what was sent: bytes that it has read, as far as was looked */
 	bool lost, gone;
-	size_t counted; /* of the channel's waiting bytes, in waiting */
+	size_t counted; /* of the channel's waiting memory, in waiting */
+	/* The block of a frame that has not come whole, in held; and who has one, for the longest
+	 * first. */
+	size_t held_bytes;
+	TAILQ_ENTRY(peer) holding;
 	struct loop_turn_task flush;
 	struct loop_share_task share; /* reads */
 	struct event *readable;
@@ -34,6 +39,8 @@ struct peer {
 };
 
 static uint64_t waiting; /* for all peers */
+static uint64_t held;    /* of all */
+static TAILQ_HEAD(, peer) holders = TAILQ_HEAD_INITIALIZER(holders);
 
 uint64_t peers_waiting(void)
 {
@@ -42,7 +49,7 @@ uint64_t peers_waiting(void)
 
 static void count(struct peer *peer)
 {
-	size_t now = channel_waiting(&peer->channel);
+	size_t now = channel_waiting_memory(&peer->channel);
 
 	waiting += now;
 	waiting -= peer->counted;
@@ -78,11 +85,27 @@ int peer_new(struct event_base *base, const struct peer_owner *owner, struct pee
 	return 0;
 }
 
+/* @whole: frames ended, and what is held now began after them. */
+static void count_held(struct peer *peer, bool whole)
+{
+	size_t now = channel_held(&peer->channel);
+
+	if (peer->held_bytes > 0 && (now == 0 || whole))
+		TAILQ_REMOVE(&holders, peer, holding);
+	if (now > 0 && (peer->held_bytes == 0 || whole))
+		TAILQ_INSERT_TAIL(&holders, peer, holding);
+	held += now;
+	held -= peer->held_bytes;
+	peer->held_bytes = now;
+}
+
 static void lose(struct peer *peer)
 {
 	if (peer->lost)
 		return;
 	peer->lost = true;
+	channel_drop_held(&peer->channel);
+	count_held(peer, false);
 	peer_kill(peer);
 	event_del(peer->readable);
 	event_del(peer->writable);
@@ -91,20 +114,39 @@ static void lose(struct peer *peer)
 	peer->owner.lost(peer->owner.context);
 }
 
+/*
+ * Counts the frame that has not come whole. A process ends a frame that it has begun, so who has
+ * been holding one for the longest while others fill up what there is for all is one that lies.
+ */
+static void hold(struct peer *peer, bool whole)
+{
+	/* While there is much room it is not worth the copy. */
+	if (held > LIMIT_FRAMES_HELD_BYTES / 2)
+		channel_trim_held(&peer->channel);
+	count_held(peer, whole);
+	while (held > LIMIT_FRAMES_HELD_BYTES)
+		lose(TAILQ_FIRST(&holders));
+}
+
 /* One read a turn: a peer that floods gets its share and no more. */
 static void take_frames(struct peer *peer)
 {
 	struct channel_frame frame;
+	bool whole = false;
 	int filled, next;
 
 	filled = channel_fill(&peer->channel, WIRE_FRAME_MAX);
-	while ((next = channel_next(&peer->channel, &frame)) > 0)
+	while ((next = channel_next(&peer->channel, &frame)) > 0) {
+		whole = true;
 		if (peer->owner.frame(peer->owner.context, &frame) < 0) {
 			next = -EBADMSG;
 			break;
 		}
+	}
 	if (next < 0 || (filled < 0 && filled != -EAGAIN))
 		lose(peer);
+	else
+		hold(peer, whole);
 }
 
 /* What it wrote before it ended, or stopped listening, still counts. */
@@ -238,7 +280,7 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 		return;
 	/* Sent at the end of the turn, with whatever else is queued until then; a failure is
 	 * seen there too. One that answers and does not read is one that lies. */
-	if (r < 0 || peer->counted > LIMIT_PEER_WAITING_BYTES)
+	if (r < 0 || channel_waiting(&peer->channel) > LIMIT_PEER_WAITING_BYTES)
 		peer_kill(peer);
 	else if (idle)
 		loop_turn_defer(&peer->flush);
@@ -286,6 +328,8 @@ void peer_free(struct peer *peer)
 	if (peer->ended)
 		event_free(peer->ended);
 	waiting -= peer->counted;
+	channel_drop_held(&peer->channel);
+	count_held(peer, false);
 	channel_done(&peer->channel);
 	close_fd(&peer->pidfd);
 	free(peer);

@@ -58,7 +58,7 @@ void peer_adopt(struct peer *peer, const struct peer_owner *owner);
 /** Borrowed; -1 before peer_started. */
 int peer_pidfd(const struct peer *peer);
 
-/** Bytes that wait for all peers together, because they do not read. */
+/** Memory of what waits for all peers together, because they do not read. */
 uint64_t peers_waiting(void);
 
 /** SIGKILL to the process, which ends everything in its pid namespace. pidfd_send_signal(2). */

@@ -24,7 +24,8 @@ static void assert_form(const char *call, const char *expected_name, const char 
 	size_t memory = 0;
 
 	assert_non_null(tool_call);
-	assert_int_equal(tool_call_form(tool_call, &name, &arguments, &memory, &message), 0);
+	assert_int_equal(
+		tool_call_form(tool_call, SIZE_MAX, &name, &arguments, &memory, &message), 0);
 	assert_null(message);
 	assert_true(text_equal(name, text_from(expected_name)));
 	assert_string_equal(json_object_to_json_string_ext(arguments, JSON_C_TO_STRING_PLAIN),
@@ -41,7 +42,8 @@ static void assert_refused(struct json_object *tool_call, const char *expected_w
 	size_t memory = 0;
 	char *message = NULL;
 
-	assert_int_equal(tool_call_form(tool_call, &name, &arguments, &memory, &message), -EINVAL);
+	assert_int_equal(
+		tool_call_form(tool_call, SIZE_MAX, &name, &arguments, &memory, &message), -EINVAL);
 	assert_null(arguments);
 	assert_null(name.data);
 	assert_non_null(message);
@@ -153,7 +155,8 @@ static void test_bounds(void **state)
 	len += LIMIT_JSON_VALUES + 1;
 	len += (size_t)sprintf(json + len, "\"}");
 	tool_call = with_string(json, len);
-	assert_int_equal(tool_call_form(tool_call, &name, &arguments, &memory, &message), 0);
+	assert_int_equal(
+		tool_call_form(tool_call, SIZE_MAX, &name, &arguments, &memory, &message), 0);
 	json_object_put(arguments);
 	json_object_put(tool_call);
 }
