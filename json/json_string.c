@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define ESCAPE_BYTES 6U /* of \uXXXX */
+#define ESCAPE_BYTES ((size_t)6) /* of \uXXXX */
 
 /* The byte @value eight times. */
 #define EACH(value) (UINT64_C(0x0101010101010101) * (value))

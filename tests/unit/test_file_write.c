@@ -392,15 +392,15 @@ static void test_root_removed(void **state)
 	const struct fixture *fixture = *state;
 	struct root root = fixture->root;
 	struct answer answer;
+	const char *said;
 
 	assert_int_equal(unlinkat(fixture->base_fd, "ws", AT_REMOVEDIR), 0);
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(paths); i++) {
 		root.proc_self_fd = i % 2 ? -1 : fixture->root.proc_self_fd;
 		write_announced(&root, paths[i / 2], TEXT_LITERAL("x"), 1, &answer);
 		assert_error(&answer, TOOL_NOT_FOUND);
-		assert_non_null(answer.end.message.data);
-		assert_non_null(memmem(answer.end.message.data, answer.end.message.len,
-			"removed from the host", 21));
+		said = answer.end.message.data ? answer.end.message.data : "";
+		assert_non_null(memmem(said, answer.end.message.len, "removed from the host", 21));
 		answer_done(&answer);
 	}
 	assert_int_equal(mkdirat(fixture->base_fd, "ws", 0755), 0);
