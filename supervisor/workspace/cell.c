@@ -445,7 +445,7 @@ void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint6
 
 uint64_t cell_said(const struct cell *cell, enum cell_process process)
 {
-	const struct peer *peer = cell->processes[process].peer;
+	struct peer *peer = cell->processes[process].peer;
 
 	return peer ? peer_said(peer) : 0;
 }

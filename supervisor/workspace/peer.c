@@ -24,6 +24,7 @@ struct peer {
 	struct channel channel;
 	int pidfd;
 	uint64_t heard; /* of what was sent: bytes that it has read, as far as was looked */
+	uint64_t asked; /* how far anybody wants to know it: the last of peer_said() */
 	bool lost, gone;
 	size_t counted; /* of the channel's waiting memory, in waiting */
 	/* The block of a frame that has not come whole, in held; and who has one, for the longest
@@ -188,9 +189,10 @@ static void look_how_much_is_heard(struct peer *peer)
 		peer->heard = peer->channel.sent_bytes;
 }
 
-uint64_t peer_said(const struct peer *peer)
+uint64_t peer_said(struct peer *peer)
 {
-	return peer->channel.queued_bytes;
+	peer->asked = peer->channel.queued_bytes;
+	return peer->asked;
 }
 
 bool peer_has_heard(struct peer *peer, uint64_t said)
@@ -206,7 +208,8 @@ static void flush(void *context)
 	int r;
 
 	/* Before there is more to be read: of a peer that always has something, this is when. */
-	look_how_much_is_heard(peer);
+	if (peer->heard < peer->asked)
+		look_how_much_is_heard(peer);
 	r = channel_flush(&peer->channel);
 
 	count(peer);

@@ -47,7 +47,7 @@ void peer_send(struct peer *peer, uint8_t type, uint64_t call, struct text paylo
 	unsigned n_fds);
 
 /** How far it has got with what was sent: a point that peer_has_heard compares with. */
-uint64_t peer_said(const struct peer *peer);
+uint64_t peer_said(struct peer *peer);
 /** Whether its process has read all that had been sent when peer_said() said @said. unix(7),
  * SIOCOUTQ. */
 bool peer_has_heard(struct peer *peer, uint64_t said);
