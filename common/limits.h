@@ -52,11 +52,13 @@
 #define LIMIT_STRANGER_LINE_BYTES      (64 * KIB) /* of their one request */
 #define LIMIT_CONTROL_CONNECTIONS      64 /* to the control socket; observers have half of them */
 #define LIMIT_SELFTEST_INTERVAL_MAX_MS (30ULL * 24 * 3600 * 1000)
-#define LIMIT_CONTROL_LINE_BYTES       (64 * KIB) /* one message to it */
-#define LIMIT_CONTROL_TEXT_BYTES       160        /* of a command, in a list of calls */
-#define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is asked for */
-#define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)  /* freed, and not given back to the kernel */
-#define LIMIT_MEMORY_HEAP_BYTES        (1 * MIB)  /* what is larger, the kernel has back at once */
+#define LIMIT_CONTROL_LINE_BYTES       (64 * KIB)  /* one message to it */
+#define LIMIT_CONTROL_TEXT_BYTES       160         /* of a command, in a list of calls */
+#define LIMIT_CONTROL_SHOWN_BYTES      4096        /* of a command that is asked for */
+#define LIMIT_CONTROL_LIST_BYTES       (512 * KIB) /* of a list, about: what is beyond is counted */
+#define LIMIT_CONTROL_ENTRY_BYTES      512         /* what an entry takes there beside its text */
+#define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)   /* freed, and not given back to the kernel */
+#define LIMIT_MEMORY_HEAP_BYTES        (1 * MIB)   /* what is larger, the kernel has back at once */
 /* Parts of what cloisterd may come to need (supervisor/daemon/memory_bound.c). */
 #define LIMIT_MEMORY_BASE_BYTES       (8 * MIB)
 #define LIMIT_MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */

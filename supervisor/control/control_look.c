@@ -23,6 +23,8 @@ struct look {
 	struct json_text json;
 	const struct control_target *target; /* NULL: all */
 	int64_t calls, waiting, commands;
+	size_t listed;   /* bytes of the list at hand, about */
+	int64_t omitted; /* entries that found no room there */
 	int64_t workspaces[CELL_STATE_NAMES];
 };
 
@@ -266,6 +268,33 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	end(session, &look);
 }
 
+/* Whether the list at hand has room for one entry more, with @text of which @max bytes are shown.
+ */
+static bool has_room(struct look *look, struct text text, size_t max)
+{
+	look->listed += LIMIT_CONTROL_ENTRY_BYTES + (text.len < max ? text.len : max);
+	if (look->listed <= LIMIT_CONTROL_LIST_BYTES)
+		return true;
+	look->omitted++;
+	return false;
+}
+
+static void begin_list(struct look *look, const char *name)
+{
+	look->listed = 0;
+	look->omitted = 0;
+	json_text_key(&look->json, name);
+	json_text_array_begin(&look->json);
+}
+
+/* @omitted: the member that says how many entries found no room; absent where all did. */
+static void end_list(struct look *look, const char *omitted)
+{
+	json_text_array_end(&look->json);
+	if (look->omitted > 0)
+		json_text_put_number(&look->json, omitted, look->omitted);
+}
+
 static void put_workspace(void *context, struct workspace *workspace)
 {
 	struct look *look = context;
@@ -273,6 +302,8 @@ static void put_workspace(void *context, struct workspace *workspace)
 	struct workspace_view view;
 
 	if (look->target && !control_is_workspace(look->target, workspace))
+		return;
+	if (!has_room(look, text_from(workspace_name(workspace)), LIMIT_CONTROL_LIST_BYTES))
 		return;
 	workspace_look(workspace, &view);
 	json_text_object_begin(json);
@@ -289,10 +320,9 @@ static void put_workspace(void *context, struct workspace *workspace)
 
 static void put_workspaces(struct service *service, struct look *look)
 {
-	json_text_key(&look->json, "workspaces");
-	json_text_array_begin(&look->json);
+	begin_list(look, "workspaces");
 	workspaces_look(service->workspaces, put_workspace, look);
-	json_text_array_end(&look->json);
+	end_list(look, "workspaces_omitted");
 }
 
 void control_workspaces(struct session *session, struct jsonrpc_request *request)
@@ -309,14 +339,16 @@ static void put_call(void *context, struct call *call)
 {
 	struct look *look = context;
 	struct json_text *json = &look->json;
+	size_t max = look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES;
 	struct call_view view;
 
 	call_look(call, &view);
 	if (look->target && !control_is_call(look->target, &view))
 		return;
+	if (!has_room(look, view.subject, max))
+		return;
 	json_text_object_begin(json);
-	control_put_call(
-		json, &view, look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES);
+	control_put_call(json, &view, max);
 	json_text_put(json, "state", view.state);
 	json_text_put_number(json, "age_ms", view.age_ms);
 	json_text_put_number(json, "deadline_ms", view.deadline_ms);
@@ -325,10 +357,9 @@ static void put_call(void *context, struct call *call)
 
 static void put_calls(struct look *look)
 {
-	json_text_key(&look->json, "calls");
-	json_text_array_begin(&look->json);
+	begin_list(look, "calls");
 	calls_each(put_call, look);
-	json_text_array_end(&look->json);
+	end_list(look, "calls_omitted");
 }
 
 /* All calls: a file call that waits or hangs is as much of interest as a command. */

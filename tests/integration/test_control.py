@@ -559,3 +559,22 @@ def test_hostile_names_are_escaped_for_the_terminal(own_daemon):
     assert len(lines) == 2 and lines[1].endswith(r"\\\n")
     assert client.cancel(call)
     client.result(call)
+
+
+def test_a_list_that_is_too_long_is_cut_and_says_so(daemon, control):
+    """What an observer is shown is bounded, however many calls there are and however long their commands."""
+    client = daemon.connect()
+    workspace = daemon.new_workspace(client)
+    many = 250
+    for i in range(many):
+        client.request("tool.call", {"tool": "run_command", "arguments": {"command": f"sleep 60 # {i} {'x' * 4000}"}},
+                       number=1000 + i)
+    assert procfs.eventually(lambda: control.call("status")["calls"] >= many)
+    shown = control.call("show", {"workspace": str(workspace)})
+    assert 50 < len(shown["calls"]) < many
+    assert len(shown["calls"]) + shown["calls_omitted"] == many
+    everything = control.call("commands")
+    assert len(everything["calls"]) >= many and "calls_omitted" not in everything
+    control.call("kill", {"workspace": str(workspace)})
+    for _ in range(many):
+        client.receive_any()
