@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define SIZE_MIN        256 /* the first allocation */
-#define SIZE_KEPT_EMPTY 512 /* an empty queue gives back anything larger */
+#define SIZE_MIN        256    /* the first allocation */
+#define SIZE_KEPT_EMPTY 512    /* an empty queue gives back anything larger */
+#define SIZE_TRIM_MIN   262144 /* one that is not empty gives back what it does not need of more */
 #define SIZE_SPARE_MIN  32768
 #ifdef __SANITIZE_ADDRESS__
 #define SIZE_SPARE_MAX 0 /* who looks at a block that was given back is to be found out */
@@ -149,7 +150,7 @@ void byte_queue_consume(struct byte_queue *queue, size_t n)
 	queue->len -= n;
 	if (queue->len > 0) {
 		/* Little that is left of much does not hold it all. */
-		if (queue->size > SIZE_SPARE_MAX && queue->start > queue->len)
+		if (queue->size > SIZE_TRIM_MIN && queue->start > queue->len)
 			byte_queue_trim(queue);
 		return;
 	}
