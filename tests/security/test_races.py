@@ -244,10 +244,14 @@ def settle(daemon, cells):
 
 
 def wake(cells):
-    """Inits wait in all of them then, and do so for ten seconds, which is not long on a busy machine."""
-    for cell in cells:
-        assert cell.client.run("true")["exit_code"] == 0
-    assert procfs.eventually(lambda: all(len(procfs.children(cell.worker)) == INITS_AHEAD for cell in cells), 60)
+    """Inits wait in all of them then. They do so for ten seconds, which a busy machine may let pass before it has made
+    those of the last cell: then all are asked once more."""
+    def inits_wait():
+        for cell in cells:
+            assert cell.client.run("true")["exit_code"] == 0
+        return procfs.eventually(
+            lambda: all(len(procfs.children(cell.worker)) == INITS_AHEAD for cell in cells), 5)
+    assert procfs.eventually(inits_wait, 120)
 
 
 def settled_holdings(daemon, cells):
