@@ -191,7 +191,8 @@ def named(subsection):
 def test_results_of_the_control_methods(service):
     """Both ways, but for what is there only at times."""
     daemon, client = service
-    at_times = {"subject", "error", "cost", "fix", "why", "ended_ms", "result"}
+    at_times = {"subject", "error", "cost", "fix", "why", "ended_ms", "result",
+                "workspaces_omitted", "calls_omitted"}
     call = client.begin("run_command", {"command": "sleep 1000", "timeout_ms": 600000})
     with daemon.control() as control:
         assert procfs.eventually(lambda: control.call("commands")["calls"], 20)

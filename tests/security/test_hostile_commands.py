@@ -713,7 +713,7 @@ time.sleep(float(sys.argv[1]))
     sent = Attack(cell, f"{PYTHON} 600", {"stdin": PRELUDE + text})
     assert procfs.eventually((cell.path / "hurt600").exists, SOON)
     bystander.check()
-    cell.client.cancel(sent.number)
+    sent.cancel()
     assert sent.observe(GRACE + SOON)["output"]["ended_by"] in ("cancel", "signal")
     assert not cell.command_processes()
     limits, others = [one.client.run("ulimit -n; nice")["stdout"] for one in (cell, bystander)]
@@ -802,7 +802,7 @@ print(len(own))
     assert set(lines) == {"ESRCH False ESRCH"}
     assert int(count) <= 4
     for sent, victim in ((other, bystander), (beside, cell)):
-        assert victim.client.cancel(sent.number)
+        sent.cancel()
         is_ended(sent.observe(), "cancel")
 
 
@@ -836,7 +836,7 @@ print(attempt(connect, socket.AF_INET6, ('2001:db8::1', 80)))
 """)
     assert output["stdout"].split() == ["ECONNREFUSED", "ECONNREFUSED", "ENOENT"] + \
         ["ECONNREFUSED"] * 2 + ["ENETUNREACH"] * 2 + ["ENETUNREACH"]
-    assert bystander.client.cancel(other.number)
+    other.cancel()
     is_ended(other.observe(), "cancel")
 
 
