@@ -13,6 +13,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
@@ -457,7 +458,9 @@ static void start(struct daemon *daemon)
 	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
 	daemon->service.base = make_loop(is_system_mode(daemon));
-	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
+	if (loop_turn_start(daemon->service.base) < 0 ||
+		loop_share_start(daemon->service.base) < 0 ||
+		timers_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.admission.turns =
 		turns_new(daemon->service.base, &daemon->service.config->host);
@@ -550,6 +553,7 @@ static void stop(struct daemon *daemon)
 	config_source_free(daemon->config_source);
 	loop_share_stop();
 	loop_turn_stop();
+	timers_stop();
 	event_base_free(daemon->service.base);
 	close_fd(&daemon->managed_fd);
 	for (size_t i = 0; daemon->own_paths[i]; i++)

@@ -6,17 +6,16 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/log.h"
-#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/watch.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 
 #define LINE_BYTES 1024
 
 struct log_relay {
 	int fd;
-	struct event *readable;
+	struct watch watch;
 	size_t len;
 	char line[LINE_BYTES];
 };
@@ -61,25 +60,24 @@ static bool receive(struct log_relay *relay)
 
 	for (ssize_t i = 0; i < n; i++)
 		take(relay, buffer[i]);
-	if (n == 0 && relay->readable)
-		event_del(relay->readable);
+	if (n == 0)
+		watch_want(&relay->watch, WATCH_NOTHING);
 	return n > 0;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_readable(void *context)
 {
-	(void)fd;
-	(void)what;
 	(void)receive(context);
 }
 
 int log_relay_watch(struct log_relay *relay, struct event_base *base)
 {
-	relay->readable = event_new(base, relay->fd, EV_READ | EV_PERSIST, on_readable, relay);
-	return !relay->readable || event_priority_set(relay->readable, LOOP_PRIORITY_BULK) < 0 ||
-			       event_add(relay->readable, NULL) < 0
-		       ? -ENOMEM
-		       : 0;
+	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	int r = watch_init(&relay->watch, base, relay->fd, &calls, relay);
+
+	if (r == 0)
+		watch_want(&relay->watch, WATCH_READABLE);
+	return r;
 }
 
 void log_relay_free(struct log_relay *relay)
@@ -89,8 +87,7 @@ void log_relay_free(struct log_relay *relay)
 	while (receive(relay))
 		;
 	pass_on(relay);
-	if (relay->readable)
-		event_free(relay->readable);
+	watch_done(&relay->watch);
 	close_fd(&relay->fd);
 	free(relay);
 }
