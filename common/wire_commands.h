@@ -42,9 +42,9 @@ struct command_run {
 /* How the command was brought to its end: evidence from inside the namespace, not a guess from
  * outside. */
 enum command_end {
-	COMMAND_END_EXIT,      /* the shell ended by itself: wait_status is its own */
-	COMMAND_END_TOLD,      /* it ended after COMMAND_TERMINATE or COMMAND_KILL had reached it */
-	COMMAND_END_NOT_BEGUN, /* it could not be started: launch_error says why */
+	COMMAND_END_EXIT,       /* the shell ended by itself: wait_status is its own */
+	COMMAND_END_TERMINATED, /* after COMMAND_TERMINATE or COMMAND_KILL had reached it */
+	COMMAND_END_NOT_BEGUN,  /* it could not be started: launch_error says why */
 	COMMAND_END_COUNT,
 };
 

@@ -205,5 +205,5 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 	/* Telling may free it. */
 	call->silent = true;
 	mcp_progress_free(TAKE_PTR(call->reply.progress));
-	call_tell(call->call, ENDED_BY_CANCEL);
+	call_cancel(call->call, ENDED_BY_CANCEL);
 }

@@ -461,7 +461,7 @@ void method_tool_cancel(struct session *session, struct jsonrpc_request *request
 		return;
 	/* The call's own answer comes first if it can be given at once. */
 	if (call)
-		call_tell(call->call, ENDED_BY_CANCEL);
+		call_cancel(call->call, ENDED_BY_CANCEL);
 	if (request->notification)
 		return;
 	session_answer_begin(session, &json, request->id_text);

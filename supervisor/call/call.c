@@ -27,7 +27,7 @@
 enum call_state {
 	CALL_WAITING, /* for its workspace to open, or for a slot there */
 	CALL_RUNNING,
-	CALL_TOLD,   /* asked to end: SIGTERM for a command, a cancel for a file call */
+	CALL_ENDING, /* asked to end: SIGTERM for a command, a cancel for a file call */
 	CALL_KILLED, /* a command: SIGKILL */
 	CALL_OVER,
 	CALL_STATES,
@@ -42,10 +42,10 @@ struct call {
 	struct call_request request;
 	struct call_owner owner;
 	struct timespec started;
-	struct event *timer;         /* the deadline, then how long TOLD and KILLED may last */
+	struct event *timer;         /* the deadline, then how long ENDING and KILLED may last */
 	struct event *idle_timer;    /* NULL: no idle_timeout_ms */
-	uint64_t told;               /* peer_said() when it was */
-	enum ended_by cause;         /* what it was told, or why it ended by itself */
+	uint64_t cancelled_at;       /* what peer_said() was when the call was cancelled */
+	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
 	struct call_result result;   /* a file call's */
 	struct command_io *io;       /* a command's */
 	struct command_input *input; /* likewise; NULL: it has none */
@@ -215,21 +215,21 @@ static void leave_and_answer_error(struct call *call, enum tool_error error, con
 	answer_error(call, error, message);
 }
 
-/* The ways a call is told: what each state does with it. */
+/* What cancelling a call does in each state. */
 
-static void tell_waiting(struct call *call)
+static void cancel_waiting(struct call *call)
 {
 	leave(call);
 	answer_cause(call, NULL);
 }
 
-static void tell_running(struct call *call)
+static void cancel_running(struct call *call)
 {
-	call->state = CALL_TOLD;
+	call->state = CALL_ENDING;
 	if (is_command(call)) {
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->ticket.call,
 			(struct text){NULL, 0}, NULL, 0);
-		call->told = workspace_said(call->workspace, &call->ticket);
+		call->cancelled_at = workspace_said(call->workspace, &call->ticket);
 		set_timer(call->timer, LIMIT_TERM_GRACE_MS);
 	} else {
 		workspace_send_files(
@@ -238,17 +238,17 @@ static void tell_running(struct call *call)
 	}
 }
 
-void call_tell(struct call *call, enum ended_by cause)
+void call_cancel(struct call *call, enum ended_by cause)
 {
-	static void (*const told[CALL_STATES])(struct call * call) = {
-		[CALL_WAITING] = tell_waiting,
-		[CALL_RUNNING] = tell_running,
+	static void (*const cancel[CALL_STATES])(struct call * call) = {
+		[CALL_WAITING] = cancel_waiting,
+		[CALL_RUNNING] = cancel_running,
 	};
 
-	if (!told[call->state])
+	if (!cancel[call->state])
 		return;
 	call->cause = cause;
-	told[call->state](call);
+	cancel[call->state](call);
 }
 
 /* The time of a state is over. */
@@ -262,7 +262,7 @@ static void deadline_passed(struct call *call)
 		set_timer(call->timer, left_us / 1000 + 1);
 		return;
 	}
-	call_tell(call, ENDED_BY_TIMEOUT);
+	call_cancel(call, ENDED_BY_TIMEOUT);
 }
 
 static void answer_busy(struct call *call, const struct admission_refusal *refusal)
@@ -302,7 +302,8 @@ static void grace_over(struct call *call)
 	call->state = CALL_KILLED;
 	/* A worker that in all this time has not even read that it should end the command is
 	 * stopped, or hangs: it is not waited for again. */
-	if (!is_command(call) || !workspace_has_heard(call->workspace, &call->ticket, call->told)) {
+	if (!is_command(call) ||
+		!workspace_has_heard(call->workspace, &call->ticket, call->cancelled_at)) {
 		workspace_abandon(call->workspace, &call->ticket);
 		return;
 	}
@@ -322,7 +323,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 	static void (*const overdue[CALL_STATES])(struct call * call) = {
 		[CALL_WAITING] = waited,
 		[CALL_RUNNING] = deadline_passed,
-		[CALL_TOLD] = grace_over,
+		[CALL_ENDING] = grace_over,
 		[CALL_KILLED] = report_overdue,
 	};
 	struct call *call = context;
@@ -343,7 +344,7 @@ static void on_idle(evutil_socket_t fd, short what, void *context)
 	if (call->paused || command_io_poll(call->io))
 		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
 	else
-		call_tell(call, ENDED_BY_IDLE_TIMEOUT);
+		call_cancel(call, ENDED_BY_IDLE_TIMEOUT);
 }
 
 static void on_moved(void *context)
@@ -385,7 +386,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 
 static void on_output_limit(void *context)
 {
-	call_tell(context, ENDED_BY_OUTPUT_LIMIT);
+	call_cancel(context, ENDED_BY_OUTPUT_LIMIT);
 }
 
 /* The pipes, as the command gets them. 0 or -errno. */
@@ -467,15 +468,15 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
 	leave(call);
-	if (ended.end == COMMAND_END_TOLD && call->state != CALL_RUNNING) {
+	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
 		answer_cause(call, &ended);
 		return 0;
 	}
 	if (ended.end == COMMAND_END_NOT_BEGUN) {
-		bool told = call->state != CALL_RUNNING && ended.launch_error == ECANCELED;
+		bool cancelled = call->state != CALL_RUNNING && ended.launch_error == ECANCELED;
 
 		command_io_free(TAKE_PTR(call->io));
-		if (told)
+		if (cancelled)
 			answer_cause(call, NULL);
 		else
 			answer_error(call,
@@ -484,7 +485,8 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 				strerror((int)ended.launch_error));
 		return 0;
 	}
-	/* Also a command that ended by itself before it could be told: that is why it ended. */
+	/* Also a command that ended by itself before the cancel reached it: that is why it ended.
+	 */
 	call->cause = command_cause(&ended);
 	answer_cause(call, &ended);
 	return 0;
@@ -705,7 +707,7 @@ void call_look(const struct call *call, struct call_view *ret)
 	static const char *const states[CALL_STATES] = {
 		[CALL_WAITING] = "waiting",
 		[CALL_RUNNING] = "running",
-		[CALL_TOLD] = "ending",
+		[CALL_ENDING] = "ending",
 		[CALL_KILLED] = "killed",
 		[CALL_OVER] = "over",
 	};

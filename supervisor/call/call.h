@@ -4,15 +4,19 @@
 /*
  * A tool call in flight: this file alone owns its state, from admission to the one observation that
  * answers it. Deadlines, cancelling, a client that left and shutting down are one path: the call is
- * told to end with a cause, and the first cause counts.
+ * cancelled with a cause, and the first cause counts.
  *
  * A call waits where its connection, or its tenant, has no room for more answers (unread.h), and
  * then for its turn.
- *
- *   WAITING ──its turn──► RUNNING ──told──► TOLD ──grace over──► KILLED ──still nothing──► the
- * workspace is abandoned └────────────────────┴─ the end is reported, or the process is lost ─┴──►
- * answered, and gone
  */
+/* clang-format off */
+/*
+ *   WAITING ──its turn──► RUNNING ──cancelled──► ENDING ──grace over──► KILLED ──no report──► the workspace
+ *      │                     │                      │                      │                  is abandoned
+ *      └─────────────────────┴──────────────────────┴──────────────────────┴──► OVER: answered, and freed
+ *        cancelled, or its end is reported, or its process is lost
+ */
+/* clang-format on */
 
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/command_io.h"
@@ -63,10 +67,10 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	const struct call_owner *owner, struct call **ret);
 
 /** Ends @call because of @cause. Its answer comes when it has ended, which may be from in here. */
-void call_tell(struct call *call, enum ended_by cause);
+void call_cancel(struct call *call, enum ended_by cause);
 
 /** Nobody waits for the answer any more: owner is not called again, and nothing is kept for it. The
- * call still ends by itself or when it is told. */
+ * call still ends by itself or when it is cancelled. */
 void call_disown(struct call *call);
 
 /** More input for a call with options.stdin_stream: as command_input_add(), or -EINVAL for any
@@ -80,7 +84,7 @@ size_t call_pending_input(const struct call *call);
 void call_pause_output(struct call *call);
 void call_resume_output(struct call *call);
 
-/** Every call in flight, the oldest first, each given to @each, which may tell that call and no
+/** Every call in flight, the oldest first, each given to @each, which may cancel that call and no
  * other. */
 void calls_each(void (*each)(void *context, struct call *call), void *context);
 

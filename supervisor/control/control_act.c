@@ -26,7 +26,7 @@ static void kill_call(void *context, struct call *call)
 		killing->told++;
 	else
 		killing->ending++;
-	call_tell(call, ENDED_BY_ADMIN);
+	call_cancel(call, ENDED_BY_ADMIN);
 }
 
 /* Valid until it is called again. */

@@ -196,7 +196,7 @@ void session_free(struct session *session)
 
 		session_free_call(session_call);
 		call_disown(call);
-		call_tell(call, ENDED_BY_CANCEL);
+		call_cancel(call, ENDED_BY_CANCEL);
 	}
 	while ((pending = LIST_FIRST(&session->pending)))
 		session_pending_leave(pending);
@@ -499,7 +499,7 @@ void session_shut_down(struct session *session)
 	/* Telling may answer, and so free, the call at hand, and no other. */
 	for (call = LIST_FIRST(&session->calls); call; call = next) {
 		next = LIST_NEXT(call, entry);
-		call_tell(call->call, ENDED_BY_SHUTDOWN);
+		call_cancel(call->call, ENDED_BY_SHUTDOWN);
 	}
 }
 

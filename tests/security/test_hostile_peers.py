@@ -160,7 +160,7 @@ ANSWERS = {
     "worker: not begun, with an error that is none": (
         COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_NOT_BEGUN, error=2**32-1)))"),
         {"EXECUTION_ERROR"}),
-    "worker: told, and was not": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_TOLD)))"), {"success"}),
+    "worker: told, and was not": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_TERMINATED)))"), {"success"}),
     "worker: an end twice": (COMMAND, worker(GOOD_END + "; " + GOOD_END), {"success"}),
     "worker: no call's end first": (COMMAND, worker("send(frame(COMMAND_ENDED, 0, command_ended(status=256))); " + GOOD_END), {"success"}),
     "worker: a flood of ends": (
@@ -338,7 +338,7 @@ for fd in kept:
 
 def test_a_cancelled_call_is_answered_once(daemon):
     lie = worker("note('begun'); request(COMMAND_TERMINATE)\n" + "; ".join(
-        f"send(frame(COMMAND_ENDED, call, command_ended(end={end})))" for end in ("END_EXIT", "END_TOLD", "END_NOT_BEGUN")))
+        f"send(frame(COMMAND_ENDED, call, command_ended(end={end})))" for end in ("END_EXIT", "END_TERMINATED", "END_NOT_BEGUN")))
     with undisturbed(daemon):
         liar = Liar(daemon, **lie).open()
         number = liar.client.begin(*COMMAND)

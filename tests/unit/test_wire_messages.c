@@ -103,14 +103,15 @@ static void test_command_ended(void **state)
 	/* Stopped, stopped by a tracer at an event, continued, and what wait(2) never says. */
 	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct command_ended in = {COMMAND_END_TOLD, 1, 2, 3, 4, 5, {true, true, 6, 7, 8, 9, 10}},
+	struct command_ended in = {COMMAND_END_TERMINATED, 1, 2, 3, 4, 5,
+				     {true, true, 6, 7, 8, 9, 10}},
 			     out;
 
 	(void)state;
 	command_ended_put(&writer, &in);
 	assert_int_equal(writer.len, COMMAND_ENDED_SIZE);
 	assert_int_equal(command_ended_get(written(&writer), &out), 0);
-	assert_int_equal(out.end, COMMAND_END_TOLD);
+	assert_int_equal(out.end, COMMAND_END_TERMINATED);
 	assert_int_equal(out.wait_status, 1);
 	assert_int_equal(out.launch_error, 2);
 	assert_int_equal(out.user_us, 3);

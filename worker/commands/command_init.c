@@ -227,7 +227,7 @@ static bool reap(long shell, struct command_report *report, bool told)
 		if (report->ended.end == COMMAND_END_NOT_BEGUN)
 			return true;
 		report->ended.wait_status = (uint32_t)status;
-		report->ended.end = told ? COMMAND_END_TOLD : COMMAND_END_EXIT;
+		report->ended.end = told ? COMMAND_END_TERMINATED : COMMAND_END_EXIT;
 		return true;
 	}
 	return false;

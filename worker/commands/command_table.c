@@ -325,7 +325,7 @@ static struct command_ended ended_unsaid(
 	const struct command *command, int init_status, const struct rusage *usage)
 {
 	return (struct command_ended){
-		.end = command->killed ? COMMAND_END_TOLD : COMMAND_END_EXIT,
+		.end = command->killed ? COMMAND_END_TERMINATED : COMMAND_END_EXIT,
 		.wait_status = (uint32_t)init_status,
 		.user_us = microseconds(usage->ru_utime),
 		.system_us = microseconds(usage->ru_stime),
