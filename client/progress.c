@@ -30,11 +30,11 @@ static int64_t due_ms(const struct progress *progress)
 	return MAX(MAX(first, next), 0);
 }
 
-void progress_begin(struct progress *progress, int64_t deadline_ms, bool quiet)
+void progress_begin(struct progress *progress, int64_t timeout_ms, bool quiet)
 {
 	*progress = (struct progress){
 		.enabled = !quiet && terminal_is_capable(STDERR_FILENO),
-		.deadline_ms = deadline_ms,
+		.timeout_ms = timeout_ms,
 	};
 	clock_gettime(CLOCK_MONOTONIC, &progress->began);
 }
@@ -98,9 +98,9 @@ void progress_show(struct progress *progress)
 	duration(since_ms(&progress->began), elapsed, sizeof(elapsed));
 	amount(progress->bytes, bytes, sizeof(bytes));
 	len = snprintf(line, sizeof(line), ERASE "%s%s%s%s, %s%s", colours ? "\x1b[2m" : "",
-		elapsed, progress->deadline_ms > 0 ? " of " : "",
-		progress->deadline_ms > 0
-			? duration(progress->deadline_ms, deadline, sizeof(deadline))
+		elapsed, progress->timeout_ms > 0 ? " of " : "",
+		progress->timeout_ms > 0
+			? duration(progress->timeout_ms, deadline, sizeof(deadline))
 			: "",
 		bytes, colours ? "\x1b[0m" : "");
 	write_all(line, (size_t)len);

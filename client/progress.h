@@ -11,15 +11,15 @@
 
 struct progress {
 	bool enabled, shown;
-	bool in_line;        /* what was written last did not end a line: it is not written over */
-	int64_t deadline_ms; /* 0: not known */
+	bool in_line;       /* what was written last did not end a line: it is not written over */
+	int64_t timeout_ms; /* 0: not known */
 	uint64_t bytes;
 	struct timespec began, drawn;
 };
 
-/** Begins now. @deadline_ms 0: not known. Shows nothing where stderr is no terminal, or one that
+/** Begins now. @timeout_ms 0: not known. Shows nothing where stderr is no terminal, or one that
  * can do nothing, or @quiet. */
-void progress_begin(struct progress *progress, int64_t deadline_ms, bool quiet);
+void progress_begin(struct progress *progress, int64_t timeout_ms, bool quiet);
 
 /** Bytes have moved. */
 void progress_count(struct progress *progress, size_t bytes);

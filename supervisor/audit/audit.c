@@ -280,7 +280,7 @@ void audit_call_admitted(void *context, const struct call *call)
 	begin_call(audit, &json, "call.admitted", &view, LIMIT_AUDIT_TEXT_BYTES);
 	put_digest(&json, view.request);
 	json_text_put(&json, "decision", "allow");
-	json_text_put_number(&json, "deadline_ms", view.deadline_ms);
+	json_text_put_number(&json, "deadline_ms", view.timeout_ms);
 	end(audit, &json);
 }
 

@@ -256,7 +256,7 @@ void call_cancel(struct call *call, enum ended_by cause)
 static void deadline_passed(struct call *call)
 {
 	/* The loop's clock is coarse, and behind in a long turn. */
-	int64_t left_us = call_deadline_ms(&call->request) * 1000 - (int64_t)elapsed_us(call);
+	int64_t left_us = call_timeout_ms(&call->request) * 1000 - (int64_t)elapsed_us(call);
 
 	if (left_us > 0) {
 		set_timer(call->timer, left_us / 1000 + 1);
@@ -284,7 +284,7 @@ static void waited(struct call *call)
 	struct admission_refusal refusal;
 
 	if (!call_takes_turn(&call->request) ||
-		queue_us >= call_deadline_ms(&call->request) * 1000) {
+		queue_us >= call_timeout_ms(&call->request) * 1000) {
 		deadline_passed(call);
 		return;
 	}
@@ -604,7 +604,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 {
 	static const struct workspace_ticket_owner ticket_owner = {on_begin, on_frame, on_lost};
 	struct call *call = calloc(1, sizeof(*call));
-	int64_t wait_ms = call_deadline_ms(request);
+	int64_t wait_ms = call_timeout_ms(request);
 
 	if (!call) {
 		call_request_done(request);
@@ -721,7 +721,7 @@ void call_look(const struct call *call, struct call_view *ret)
 		.tenant = call->request.tenant,
 		.request = &call->request,
 		.age_ms = (int64_t)(elapsed_us(call) / 1000),
-		.deadline_ms = call_deadline_ms(&call->request),
+		.timeout_ms = call_timeout_ms(&call->request),
 		.is_command = is_command(call),
 	};
 }

@@ -38,7 +38,7 @@ struct call_view {
 	const struct tenant *tenant;        /* borrowed: as it was when the call came */
 	const struct call_request *request; /* borrowed */
 	int64_t age_ms;
-	int64_t deadline_ms; /* after its beginning */
+	int64_t timeout_ms; /* after its beginning */
 	bool is_command;
 };
 

@@ -7,7 +7,7 @@
 #include "supervisor/config/tenant.h"
 
 /* The shortest of argument, option and limit. */
-int64_t call_deadline_ms(const struct call_request *request)
+int64_t call_timeout_ms(const struct call_request *request)
 {
 	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND
 				   ? request->args.timeout_ms

@@ -11,7 +11,7 @@
 struct call_request;
 
 /** After how long, from its admission, a call like @request is ended, in milliseconds. */
-int64_t call_deadline_ms(const struct call_request *request);
+int64_t call_timeout_ms(const struct call_request *request);
 
 /** Which slot it takes. */
 enum workspace_slot call_slot(const struct call_request *request);

@@ -88,7 +88,7 @@ static void tell(struct control_watcher *watcher, const struct call_view *view,
 			observation->io ? ended_by_name(observation->ended_by) : NULL);
 		json_text_put_number(&json, "wall_us", (int64_t)observation->wall_us);
 	} else {
-		json_text_put_number(&json, "deadline_ms", view->deadline_ms);
+		json_text_put_number(&json, "deadline_ms", view->timeout_ms);
 	}
 	end(session, &json);
 }

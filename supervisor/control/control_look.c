@@ -351,7 +351,7 @@ static void put_call(void *context, struct call *call)
 	control_put_call(json, &view, max);
 	json_text_put(json, "state", view.state);
 	json_text_put_number(json, "age_ms", view.age_ms);
-	json_text_put_number(json, "deadline_ms", view.deadline_ms);
+	json_text_put_number(json, "deadline_ms", view.timeout_ms);
 	json_text_object_end(json);
 }
 
