@@ -83,8 +83,8 @@
 #define LIMIT_INITS_AHEAD            2 /* commands' inits made before they are needed */
 #define LIMIT_PIPES_AHEAD            8 /* of commands' output, made before they are needed */
 #define LIMIT_FILE_JOBS              8 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_WRITES            64 /* writes whose content is still coming */
-#define LIMIT_STRAY_FRAMES           4096 /* of a workspace's processes in a row that are for no call */
+#define LIMIT_FILE_WRITES            64   /* writes whose content is still coming */
+#define LIMIT_UNKNOWN_CALL_FRAMES    4096 /* of a cell in a row, with no call of theirs begun */
 #define LIMIT_LONG_READ_BYTES        (4 * MIB) /* a range of a larger file is read by a job */
 #define LIMIT_LONG_LIST_BYTES        (1 * MIB) /* of a directory itself: some 40,000 names */
 #define LIMIT_SMALL_CALL_NS          200000 /* of CPU for a call that a files process answers at once */

@@ -34,7 +34,7 @@ struct workspace {
 	struct workspace_tickets tickets;
 	struct event *idle; /* when to look whether it is */
 	struct timespec last_used;
-	unsigned strays; /* frames for nobody, since the last one for somebody */
+	unsigned unknown_call_frames; /* in a row: since a frame of a call that has begun */
 	bool removing;
 };
 
@@ -205,12 +205,12 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 	struct workspace *workspace = context;
 	struct workspace_ticket *ticket = workspace_tickets_begun(&workspace->tickets, frame->call);
 
-	if (!ticket) /* answered in the meantime, but nobody has so much to say about that */
-		return ++workspace->strays > LIMIT_STRAY_FRAMES ? -EBADMSG : 0;
+	if (!ticket) /* answered in the meantime; but so many frames are no late answers */
+		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
 	/* A worker has nothing to say about a file call, nor the files process about a command. */
 	if (slots[ticket->slot].process != from)
 		return -EBADMSG;
-	workspace->strays = 0;
+	workspace->unknown_call_frames = 0;
 	cell_was_fruitful(workspace->cell);
 	return ticket->owner->frame(ticket->context, frame);
 }
@@ -231,7 +231,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 	/* clang-format on */
 	struct workspace *workspace = context;
 
-	workspace->strays = 0;
+	workspace->unknown_call_frames = 0;
 	workspace_tickets_lose(&workspace->tickets, &losses[loss], why);
 }
 
