@@ -15,7 +15,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 
-#define FRUITLESS_MAX 3
+#define MAX_CONSECUTIVE_CRASHES 3
 
 enum cell_event {
 	EVENT_FAILED,       /* the worker is lost, or something that both need */
@@ -200,7 +200,7 @@ static void close_both(struct cell *cell)
 
 	forget_request(cell);
 	if (cell->failed && cell->had_opened) {
-		bool give_up = ++cell->fruitless >= FRUITLESS_MAX;
+		bool give_up = ++cell->consecutive_crashes >= MAX_CONSECUTIVE_CRASHES;
 
 		cell->swept = false;
 		cell->owner->lost(
@@ -269,7 +269,7 @@ static void rest_files(struct cell *cell)
 	cell_process_drop(cell_files(cell));
 	enter(cell, STATE_FILES_RESTING);
 	set_deadline(cell, rest);
-	if (++cell->fruitless >= FRUITLESS_MAX)
+	if (++cell->consecutive_crashes >= MAX_CONSECUTIVE_CRASHES)
 		cell_process_fail(
 			cell_worker(cell), "The workspace's files process died again and again");
 }
@@ -424,9 +424,9 @@ bool cell_serves(const struct cell *cell, enum cell_process process)
 		       cell->state <= STATE_FILES_OPENING);
 }
 
-void cell_was_fruitful(struct cell *cell)
+void cell_reset_crash_count(struct cell *cell)
 {
-	cell->fruitless = 0;
+	cell->consecutive_crashes = 0;
 }
 
 void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,

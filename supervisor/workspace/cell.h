@@ -87,8 +87,8 @@ void cell_settle(struct cell *cell);
 /** Whether calls to @process may begin. */
 bool cell_serves(const struct cell *cell, enum cell_process process);
 
-/** Somebody got a result of it: it is worth being made again. */
-void cell_was_fruitful(struct cell *cell);
+/** A call got a frame from it: deaths of its processes are counted from zero again. */
+void cell_reset_crash_count(struct cell *cell);
 
 /** As peer_send, to a process that the cell serves. */
 void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,

@@ -48,14 +48,14 @@ struct cell {
 	struct event *deadline; /* of the state */
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
-	bool had_opened;         /* ENDING: it had been OPEN */
-	enum cell_loss not_made; /* what it is if the spawner does not make it */
-	bool was_ahead;          /* OPENING: its processes were made ahead */
-	bool died_ahead;         /* and had died when they were needed, or just then */
-	unsigned wasted;         /* such cells one after the other */
-	bool swept;              /* of what dead writes left */
-	unsigned fruitless;      /* deaths one after the other without a result to anybody */
-	unsigned losses;         /* deaths one after the other that came soon */
+	bool had_opened;              /* ENDING: it had been OPEN */
+	enum cell_loss not_made;      /* what it is if the spawner does not make it */
+	bool was_ahead;               /* OPENING: its processes were made ahead */
+	bool died_ahead;              /* and had died when they were needed, or just then */
+	unsigned wasted;              /* such cells one after the other */
+	bool swept;                   /* of what dead writes left */
+	unsigned consecutive_crashes; /* without a frame of a call between them */
+	unsigned losses;              /* deaths one after the other that came soon */
 	struct timespec opened;
 };
 

@@ -211,7 +211,7 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 	if (slots[ticket->slot].process != from)
 		return -EBADMSG;
 	workspace->unknown_call_frames = 0;
-	cell_was_fruitful(workspace->cell);
+	cell_reset_crash_count(workspace->cell);
 	return ticket->owner->frame(ticket->context, frame);
 }
 
