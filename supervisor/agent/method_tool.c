@@ -375,7 +375,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 static bool is_refused(
 	struct session *session, const struct call_request *request, struct call_refusal *refusal)
 {
-	const char *nothing = service_takes_nothing(session->service);
+	const char *nothing = service_refusal_reason(session->service);
 	const char *unheard = audit_forbids(session->service->audit);
 	struct admission_refusal admission;
 

@@ -386,9 +386,9 @@ void method_workspace_open(struct session *session, struct jsonrpc_request *requ
 	_cleanup_free_ char *message = NULL;
 	enum tool_error error;
 
-	if (service_takes_nothing(session->service)) {
+	if (service_refusal_reason(session->service)) {
 		error = service_refusal(session->service);
-		message = strdup(service_takes_nothing(session->service));
+		message = strdup(service_refusal_reason(session->service));
 	} else if (audit_forbids(session->service->audit)) {
 		error = TOOL_BUSY;
 		message = strdup(audit_forbids(session->service->audit));

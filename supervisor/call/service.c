@@ -64,7 +64,7 @@ static const char *reason(const struct service *service, enum tool_error *ret_er
 					 : NULL;
 }
 
-const char *service_takes_nothing(const struct service *service)
+const char *service_refusal_reason(const struct service *service)
 {
 	enum tool_error error;
 

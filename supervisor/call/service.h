@@ -48,7 +48,7 @@ struct service {
 	struct unread unread; /* answers */
 	bool shutting_down;   /* nothing new is begun */
 	bool draining;        /* likewise, until an administrator says otherwise */
-	/* Why the self-test lets nothing be served: as service_takes_nothing(), with its code.
+	/* Why the self-test lets nothing be served: as service_refusal_reason(), with its code.
 	 * NULL: there is no self-test. */
 	const char *(*selftest_refuses)(
 		const struct selftest *selftest, enum tool_error *ret_error);
@@ -58,7 +58,7 @@ struct service {
 };
 
 /** Why nothing new is begun, a sentence with static storage; NULL: it is. */
-const char *service_takes_nothing(const struct service *service);
+const char *service_refusal_reason(const struct service *service);
 
 /** The code to answer with where nothing is. */
 enum tool_error service_refusal(const struct service *service);
