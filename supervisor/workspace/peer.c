@@ -151,7 +151,7 @@ static void take_frames(struct peer *peer)
 }
 
 /* What it wrote before it ended, or stopped listening, still counts. */
-static void hear_and_lose(struct peer *peer)
+static void drain_and_drop(struct peer *peer)
 {
 	if (!peer->lost)
 		take_frames(peer);
@@ -218,7 +218,7 @@ static void flush(void *context)
 	else if (channel_is_short(r))
 		event_add(peer->retry, &channel_short_pause);
 	else if (r < 0)
-		hear_and_lose(peer);
+		drain_and_drop(peer);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context)
@@ -244,7 +244,7 @@ static void on_ended(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	hear_and_lose(peer);
+	drain_and_drop(peer);
 	peer->gone = true;
 	peer->owner.gone(peer->owner.context);
 }
