@@ -256,31 +256,31 @@ static void put_digest(struct json_text *json, const struct call_request *reques
 /* Calls. */
 
 static void begin_call(struct audit *audit, struct json_text *json, const char *event,
-	const struct call_view *view, size_t max)
+	const struct call_info *info, size_t max)
 {
 	char id[CALL_NAME_BYTES];
 
 	begin(audit, json, event);
-	json_text_put(json, "call", call_name(view->id, id));
-	put_ids(json, view->request->uid, view->request->gid, view->request->pid);
-	put_workspace(json, view->workspace, max);
-	json_text_put(json, "tool", view->tool);
+	json_text_put(json, "call", call_name(info->id, id));
+	put_ids(json, info->request->uid, info->request->gid, info->request->pid);
+	put_workspace(json, info->workspace, max);
+	json_text_put(json, "tool", info->tool);
 }
 
 void audit_call_admitted(void *context, const struct call *call)
 {
 	struct audit *audit = context;
 	struct json_text json;
-	struct call_view view;
+	struct call_info info;
 
 	if (!audit)
 		return;
 	audit->in_flight++;
-	call_look(call, &view);
-	begin_call(audit, &json, "call.admitted", &view, LIMIT_AUDIT_TEXT_BYTES);
-	put_digest(&json, view.request);
+	call_get_info(call, &info);
+	begin_call(audit, &json, "call.admitted", &info, LIMIT_AUDIT_TEXT_BYTES);
+	put_digest(&json, info.request);
 	json_text_put(&json, "decision", "allow");
-	json_text_put_number(&json, "deadline_ms", view.timeout_ms);
+	json_text_put_number(&json, "deadline_ms", info.timeout_ms);
 	end(audit, &json);
 }
 
@@ -289,17 +289,17 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 	struct audit *audit = context;
 	bool success = observation->error == TOOL_OK;
 	struct json_text json;
-	struct call_view view;
+	struct call_info info;
 
 	if (!audit)
 		return;
 	audit->in_flight--;
-	call_look(call, &view);
-	begin_call(audit, &json, "call.ended", &view, LIMIT_AUDIT_RESERVE_BYTES / 16);
+	call_get_info(call, &info);
+	begin_call(audit, &json, "call.ended", &info, LIMIT_AUDIT_RESERVE_BYTES / 16);
 	json_text_put_bool(&json, "success", success);
 	json_text_put(&json, "code", success ? NULL : tool_error_name(observation->error));
 	json_text_put(&json, "cause",
-		view.is_command && observation->io ? ended_by_name(observation->ended_by) : NULL);
+		info.is_command && observation->io ? ended_by_name(observation->ended_by) : NULL);
 	if (observation->command)
 		json_text_put_number(&json, "wait_status", observation->command->wait_status);
 	observation_write_usage(&json, observation);

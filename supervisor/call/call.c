@@ -679,7 +679,7 @@ void call_resume_output(struct call *call)
 		command_io_resume(call->io);
 }
 
-void calls_each(void (*each)(void *context, struct call *call), void *context)
+void call_foreach(void (*each)(void *context, struct call *call), void *context)
 {
 	struct call *call, *next;
 
@@ -702,7 +702,7 @@ static struct text subject_of(const struct call_request *request)
 	}
 }
 
-void call_look(const struct call *call, struct call_view *ret)
+void call_get_info(const struct call *call, struct call_info *ret)
 {
 	static const char *const states[CALL_STATES] = {
 		[CALL_WAITING] = "waiting",
@@ -712,7 +712,7 @@ void call_look(const struct call *call, struct call_view *ret)
 		[CALL_OVER] = "over",
 	};
 
-	*ret = (struct call_view){
+	*ret = (struct call_info){
 		.id = call->ticket.call,
 		.tool = call->request.tool->name,
 		.state = states[call->state],

@@ -29,7 +29,7 @@ struct unread_account;
 struct workspace;
 
 /* What of a call may be looked at from outside, at one moment. */
-struct call_view {
+struct call_info {
 	uint64_t id;
 	const char *tool;
 	const char *state;   /* "waiting", "running", "ending" or "killed" */
@@ -86,6 +86,6 @@ void call_resume_output(struct call *call);
 
 /** Every call in flight, the oldest first, each given to @each, which may cancel that call and no
  * other. */
-void calls_each(void (*each)(void *context, struct call *call), void *context);
+void call_foreach(void (*each)(void *context, struct call *call), void *context);
 
-void call_look(const struct call *call, struct call_view *ret);
+void call_get_info(const struct call *call, struct call_info *ret);

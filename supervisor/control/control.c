@@ -10,18 +10,18 @@
 #include <errno.h>
 #include <stdio.h>
 
-void control_put_call(struct json_text *json, const struct call_view *view, size_t max)
+void control_put_call(struct json_text *json, const struct call_info *info, size_t max)
 {
-	struct text cut = utf8_cut(view->subject, max);
+	struct text cut = utf8_cut(info->subject, max);
 	char id[CALL_NAME_BYTES];
 
-	json_text_put(json, "call", call_name(view->id, id));
-	json_text_put(json, "tenant", view->tenant->name);
-	json_text_put(json, "workspace", workspace_name(view->workspace));
-	json_text_put(json, "tool", view->tool);
-	json_text_key(json, view->is_command ? "command" : "subject");
+	json_text_put(json, "call", call_name(info->id, id));
+	json_text_put(json, "tenant", info->tenant->name);
+	json_text_put(json, "workspace", workspace_name(info->workspace));
+	json_text_put(json, "tool", info->tool);
+	json_text_key(json, info->is_command ? "command" : "subject");
 	json_text_string(json, cut);
-	json_text_put_bool(json, "cut", cut.len < view->subject.len);
+	json_text_put_bool(json, "cut", cut.len < info->subject.len);
 }
 
 void control_refuse(struct session *session, const struct jsonrpc_request *request,
@@ -44,10 +44,10 @@ bool control_is_workspace(const struct control_target *target, const struct work
 		       text_equal(target->tenant, text_from(workspace_tenant(workspace)->name)));
 }
 
-bool control_is_call(const struct control_target *target, const struct call_view *view)
+bool control_is_call(const struct control_target *target, const struct call_info *info)
 {
-	return target->call.data ? view->id == target->id
-				 : control_is_workspace(target, view->workspace);
+	return target->call.data ? info->id == target->id
+				 : control_is_workspace(target, info->workspace);
 }
 
 struct search {
@@ -59,10 +59,10 @@ struct search {
 static void match_call(void *context, struct call *call)
 {
 	struct search *search = context;
-	struct call_view view;
+	struct call_info info;
 
-	call_look(call, &view);
-	search->found |= control_is_call(search->target, &view);
+	call_get_info(call, &info);
+	search->found |= control_is_call(search->target, &info);
 }
 
 static void match_workspace(void *context, struct workspace *workspace)
@@ -97,9 +97,9 @@ int control_find(
 		return -EINVAL;
 	}
 	if (target.call.data && call_name_parse(target.call, &target.id) == 0)
-		calls_each(match_call, &search);
+		call_foreach(match_call, &search);
 	else if (!target.call.data)
-		workspaces_look(session->service->workspaces, match_workspace, &search);
+		workspaces_foreach(session->service->workspaces, match_workspace, &search);
 	if (search.several) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
 			"several tenants have a workspace of this name: name the tenant, too");

@@ -10,7 +10,7 @@
 #include "supervisor/rpc/session_state.h"
 
 /** What identifies a call: id, tenant, workspace, tool, and what it is about, cut to @max. */
-void control_put_call(struct json_text *json, const struct call_view *view, size_t max);
+void control_put_call(struct json_text *json, const struct call_info *info, size_t max);
 
 /** Errors of the methods; no answer to a notification. */
 void control_refuse(struct session *session, const struct jsonrpc_request *request,
@@ -32,7 +32,7 @@ int control_find(
 bool control_is_workspace(const struct control_target *target, const struct workspace *workspace);
 
 /** Whether a call is what @target names, or in it. */
-bool control_is_call(const struct control_target *target, const struct call_view *view);
+bool control_is_call(const struct control_target *target, const struct call_info *info);
 
 void control_status(struct session *session, struct jsonrpc_request *request);
 void control_workspaces(struct session *session, struct jsonrpc_request *request);

@@ -16,13 +16,13 @@ struct killing {
 static void kill_call(void *context, struct call *call)
 {
 	struct killing *killing = context;
-	struct call_view view;
+	struct call_info info;
 
-	call_look(call, &view);
-	if (!control_is_call(killing->target, &view))
+	call_get_info(call, &info);
+	if (!control_is_call(killing->target, &info))
 		return;
 	/* Why it ends is what it was told first. */
-	if (strcmp(view.state, "waiting") == 0 || strcmp(view.state, "running") == 0)
+	if (strcmp(info.state, "waiting") == 0 || strcmp(info.state, "running") == 0)
 		killing->told++;
 	else
 		killing->ending++;
@@ -46,7 +46,7 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 
 	if (control_find(session, request, &target) < 0)
 		return;
-	calls_each(kill_call, &killing);
+	call_foreach(kill_call, &killing);
 	audit_act(session->service->audit, &session->peer, "kill",
 		target.call.data ? target.call : target.workspace, "done");
 	log_about(LOG_INFO,
@@ -84,7 +84,7 @@ static void set_draining(
 		(struct text){NULL, 0}, "done");
 	if (request->notification)
 		return;
-	calls_each(count_call, &calls);
+	call_foreach(count_call, &calls);
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put_bool(&json, "draining", draining);

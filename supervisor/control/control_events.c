@@ -70,7 +70,7 @@ static bool hears(struct control_watcher *watcher)
 	return true;
 }
 
-static void tell(struct control_watcher *watcher, const struct call_view *view,
+static void tell(struct control_watcher *watcher, const struct call_info *info,
 	const struct observation *observation)
 {
 	struct session *session = watcher->session;
@@ -79,7 +79,7 @@ static void tell(struct control_watcher *watcher, const struct call_view *view,
 	if (!hears(watcher))
 		return;
 	begin(session, &json, observation ? "call_end" : "call_begin");
-	control_put_call(&json, view, LIMIT_CONTROL_TEXT_BYTES);
+	control_put_call(&json, info, LIMIT_CONTROL_TEXT_BYTES);
 	if (observation) {
 		json_text_put_bool(&json, "success", observation->error == TOOL_OK);
 		json_text_put(&json, "code",
@@ -88,7 +88,7 @@ static void tell(struct control_watcher *watcher, const struct call_view *view,
 			observation->io ? ended_by_name(observation->ended_by) : NULL);
 		json_text_put_number(&json, "wall_us", (int64_t)observation->wall_us);
 	} else {
-		json_text_put_number(&json, "deadline_ms", view->timeout_ms);
+		json_text_put_number(&json, "deadline_ms", info->timeout_ms);
 	}
 	end(session, &json);
 }
@@ -96,14 +96,14 @@ static void tell(struct control_watcher *watcher, const struct call_view *view,
 static void tell_all(const struct call *call, const struct observation *observation)
 {
 	struct control_watcher *watcher;
-	struct call_view view;
+	struct call_info info;
 
 	if (LIST_EMPTY(&watchers))
 		return;
-	call_look(call, &view);
+	call_get_info(call, &info);
 	LIST_FOREACH (watcher, &watchers, entry)
 		if (may_hear(watcher))
-			tell(watcher, &view, observation);
+			tell(watcher, &info, observation);
 }
 
 void control_events_tell(

@@ -47,24 +47,24 @@ static void end(struct session *session, struct look *look)
 static void count_call(void *context, struct call *call)
 {
 	struct look *look = context;
-	struct call_view view;
+	struct call_info info;
 
-	call_look(call, &view);
+	call_get_info(call, &info);
 	look->calls++;
-	if (strcmp(view.state, "waiting") == 0)
+	if (strcmp(info.state, "waiting") == 0)
 		look->waiting++;
-	else if (view.is_command)
+	else if (info.is_command)
 		look->commands++;
 }
 
 static void count_workspace(void *context, struct workspace *workspace)
 {
 	struct look *look = context;
-	struct workspace_view view;
+	struct workspace_info info;
 
-	workspace_look(workspace, &view);
+	workspace_get_info(workspace, &info);
 	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
-		look->workspaces[i] += view.state == cell_state_names[i];
+		look->workspaces[i] += info.state == cell_state_names[i];
 }
 
 /* One line of what is enforced: by what, or by nothing; and where that is less than it might be,
@@ -232,8 +232,8 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 
 	if (!begin(session, request, &look))
 		return;
-	calls_each(count_call, &look);
-	workspaces_look(service->workspaces, count_workspace, &look);
+	call_foreach(count_call, &look);
+	workspaces_foreach(service->workspaces, count_workspace, &look);
 	json_text_put(&look.json, "version", CLOISTER_VERSION);
 	json_text_put(&look.json, "state", state_of(service));
 	json_text_put(
@@ -299,29 +299,29 @@ static void put_workspace(void *context, struct workspace *workspace)
 {
 	struct look *look = context;
 	struct json_text *json = &look->json;
-	struct workspace_view view;
+	struct workspace_info info;
 
 	if (look->target && !control_is_workspace(look->target, workspace))
 		return;
 	if (!has_room(look, text_from(workspace_name(workspace)), LIMIT_CONTROL_LIST_BYTES))
 		return;
-	workspace_look(workspace, &view);
+	workspace_get_info(workspace, &info);
 	json_text_object_begin(json);
 	json_text_put(json, "workspace", workspace_name(workspace));
 	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
 	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
-	json_text_put(json, "state", view.state);
-	json_text_put_number(json, "users", (int64_t)view.users);
-	json_text_put_number(json, "running", (int64_t)view.running);
-	json_text_put_number(json, "commands", (int64_t)view.commands);
-	json_text_put_number(json, "waiting", (int64_t)view.waiting);
+	json_text_put(json, "state", info.state);
+	json_text_put_number(json, "users", (int64_t)info.users);
+	json_text_put_number(json, "running", (int64_t)info.running);
+	json_text_put_number(json, "commands", (int64_t)info.commands);
+	json_text_put_number(json, "waiting", (int64_t)info.waiting);
 	json_text_object_end(json);
 }
 
 static void put_workspaces(struct service *service, struct look *look)
 {
 	begin_list(look, "workspaces");
-	workspaces_look(service->workspaces, put_workspace, look);
+	workspaces_foreach(service->workspaces, put_workspace, look);
 	end_list(look, "workspaces_omitted");
 }
 
@@ -340,25 +340,25 @@ static void put_call(void *context, struct call *call)
 	struct look *look = context;
 	struct json_text *json = &look->json;
 	size_t max = look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES;
-	struct call_view view;
+	struct call_info info;
 
-	call_look(call, &view);
-	if (look->target && !control_is_call(look->target, &view))
+	call_get_info(call, &info);
+	if (look->target && !control_is_call(look->target, &info))
 		return;
-	if (!has_room(look, view.subject, max))
+	if (!has_room(look, info.subject, max))
 		return;
 	json_text_object_begin(json);
-	control_put_call(json, &view, max);
-	json_text_put(json, "state", view.state);
-	json_text_put_number(json, "age_ms", view.age_ms);
-	json_text_put_number(json, "deadline_ms", view.timeout_ms);
+	control_put_call(json, &info, max);
+	json_text_put(json, "state", info.state);
+	json_text_put_number(json, "age_ms", info.age_ms);
+	json_text_put_number(json, "deadline_ms", info.timeout_ms);
 	json_text_object_end(json);
 }
 
 static void put_calls(struct look *look)
 {
 	begin_list(look, "calls");
-	calls_each(put_call, look);
+	call_foreach(put_call, look);
 	end_list(look, "calls_omitted");
 }
 

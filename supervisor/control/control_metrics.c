@@ -21,24 +21,24 @@ struct gauges {
 static void count_call(void *context, struct call *call)
 {
 	struct gauges *gauges = context;
-	struct call_view view;
+	struct call_info info;
 	bool waits;
 
-	call_look(call, &view);
-	waits = strcmp(view.state, "waiting") == 0;
+	call_get_info(call, &info);
+	waits = strcmp(info.state, "waiting") == 0;
 	gauges->waiting += waits;
 	gauges->running += !waits;
-	gauges->commands += !waits && view.is_command;
+	gauges->commands += !waits && info.is_command;
 }
 
 static void count_workspace(void *context, struct workspace *workspace)
 {
 	struct gauges *gauges = context;
-	struct workspace_view view;
+	struct workspace_info info;
 
-	workspace_look(workspace, &view);
+	workspace_get_info(workspace, &info);
 	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
-		gauges->workspaces[i] += view.state == cell_state_names[i];
+		gauges->workspaces[i] += info.state == cell_state_names[i];
 }
 
 static void family(struct evbuffer *out, const char *name, const char *type, const char *help)
@@ -107,8 +107,8 @@ static void put_gauges(struct evbuffer *out, const struct service *service)
 {
 	struct gauges gauges = {0};
 
-	calls_each(count_call, &gauges);
-	workspaces_look(service->workspaces, count_workspace, &gauges);
+	call_foreach(count_call, &gauges);
+	workspaces_foreach(service->workspaces, count_workspace, &gauges);
 	family(out, "calls_in_flight", "gauge", "Tool calls that have not ended.");
 	evbuffer_add_printf(
 		out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);

@@ -116,8 +116,8 @@ static void tell_status(const struct service *service)
 	struct audit_state audit = {0};
 	char text[sizeof(status)], lost[64] = "";
 
-	calls_each(count, &calls);
-	workspaces_look(service->workspaces, count_workspace, &workspaces);
+	call_foreach(count, &calls);
+	workspaces_foreach(service->workspaces, count_workspace, &workspaces);
 	(void)audit_look(service->audit, &audit);
 	if (audit.lost > 0 || audit.error != 0)
 		snprintf(lost, sizeof(lost), "; audit log: %llu lines lost%s",

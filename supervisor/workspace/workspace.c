@@ -587,7 +587,7 @@ void workspace_abandon(struct workspace *workspace, const struct workspace_ticke
 	cell_abandon(workspace->cell, slots[ticket->slot].process);
 }
 
-void workspaces_look(struct workspaces *workspaces,
+void workspaces_foreach(struct workspaces *workspaces,
 	void (*each)(void *context, struct workspace *workspace), void *context)
 {
 	struct workspace *workspace;
@@ -596,10 +596,10 @@ void workspaces_look(struct workspaces *workspaces,
 		each(context, workspace);
 }
 
-void workspace_look(const struct workspace *workspace, struct workspace_view *ret)
+void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret)
 {
 	const struct workspace_ticket *ticket;
-	struct workspace_view view = {
+	struct workspace_info info = {
 		.state = cell_state(workspace->cell),
 		.users = workspace->users,
 		.commands = workspace->tickets.running[WORKSPACE_SLOT_COMMAND],
@@ -607,10 +607,10 @@ void workspace_look(const struct workspace *workspace, struct workspace_view *re
 
 	TAILQ_FOREACH(ticket, &workspace->tickets.list, entry)
 	{
-		view.running += ticket->begun;
-		view.waiting += !ticket->begun;
+		info.running += ticket->begun;
+		info.waiting += !ticket->begun;
 	}
-	*ret = view;
+	*ret = info;
 }
 
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)

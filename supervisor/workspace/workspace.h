@@ -94,7 +94,7 @@ size_t workspace_users(const struct workspace *workspace);
 bool workspace_is_open(const struct workspace *workspace);
 
 /* What of a workspace may be looked at from outside, at one moment. */
-struct workspace_view {
+struct workspace_info {
 	const char *state; /* of cell_state_names */
 	size_t users;      /* connections that have it open, and calls */
 	size_t waiting;    /* tickets that have not begun */
@@ -104,10 +104,10 @@ struct workspace_view {
 
 /** Every workspace there is, of all tenants, each given to @each, which must not change which there
  * are. */
-void workspaces_look(struct workspaces *workspaces,
+void workspaces_foreach(struct workspaces *workspaces,
 	void (*each)(void *context, struct workspace *workspace), void *context);
 
-void workspace_look(const struct workspace *workspace, struct workspace_view *ret);
+void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
 
 /** What became of cells since the start. */
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces);
