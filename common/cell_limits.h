@@ -15,7 +15,7 @@ struct workspace_limits {
 	uint32_t cpu_percent;  /* of one CPU; 0: no maximum */
 	uint32_t io_weight;    /* as cpu_weight */
 	/* Of the worker's root, and of any file that a command writes; at least
-	 * LIMIT_ROOM_MIN_BYTES each. */
+	 * LIMIT_TMP_MIN_BYTES each. */
 	uint64_t tmp_bytes;
 	uint64_t file_size_bytes;
 };

@@ -313,8 +313,8 @@
 #define LIMIT_MEMORY_MAX_BYTES       (16384 * GIB)
 #define LIMIT_PROCESSES_MAX          1048576
 #define LIMIT_CPU_MAX_PERCENT        0 /* of one CPU; 0: as much as there is */
-#define LIMIT_CPU_MAX_MAX_PERCENT    1000000
-#define LIMIT_ROOM_MIN_BYTES         (1 * MIB) /* of tmp_size and file_size */
+#define LIMIT_CPU_QUOTA_MAX_PERCENT  1000000
+#define LIMIT_TMP_MIN_BYTES          (1 * MIB) /* of tmp_size and file_size */
 #define LIMIT_TMP_MAX_BYTES          (1024 * GIB)
 #define LIMIT_FILE_SIZE_MAX_BYTES    (16384 * GIB)
 

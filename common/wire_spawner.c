@@ -58,7 +58,7 @@ static bool is_weight(uint32_t weight)
 
 static bool is_room(uint64_t bytes)
 {
-	return bytes >= LIMIT_ROOM_MIN_BYTES && bytes <= LIMIT_FILE_SIZE_MAX_BYTES;
+	return bytes >= LIMIT_TMP_MIN_BYTES && bytes <= LIMIT_FILE_SIZE_MAX_BYTES;
 }
 
 int spawner_open_get(struct text payload, struct spawner_open *ret)

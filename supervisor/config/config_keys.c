@@ -122,13 +122,13 @@ const struct config_key config_keys[] = {
 	 .doc = "Processes and threads of one workspace with all its commands."},
 	{"cpu_weight", LIMIT(cpu_weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
 	 .doc = "A workspace's share of the CPUs against others'."},
-	{"cpu_max", LIMIT(cpu_max_percent), .type = CONFIG_PERCENT, .max = LIMIT_CPU_MAX_MAX_PERCENT, .fallback = LIMIT_CPU_MAX_PERCENT,
+	{"cpu_max", LIMIT(cpu_max_percent), .type = CONFIG_PERCENT, .max = LIMIT_CPU_QUOTA_MAX_PERCENT, .fallback = LIMIT_CPU_MAX_PERCENT,
 	 .doc = "How much CPU a workspace uses at most, 150% being one and a half; 0% for as much as there is."},
 	{"io_weight", LIMIT(io_weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
 	 .doc = "A workspace's share of the disks against others'."},
-	{"tmp_size", LIMIT(tmp_bytes), .type = CONFIG_BYTES, .min = LIMIT_ROOM_MIN_BYTES, .max = LIMIT_TMP_MAX_BYTES, .fallback = LIMIT_TMP_BYTES,
+	{"tmp_size", LIMIT(tmp_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_TMP_MAX_BYTES, .fallback = LIMIT_TMP_BYTES,
 	 .doc = "What commands of a workspace may write outside it, to /tmp, /run, /dev/shm and HOME."},
-	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_ROOM_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES,
+	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES,
 	 .doc = "The largest file that a command may write."},
 };
 /* clang-format on */
