@@ -172,7 +172,7 @@ static int move_to_supervisor(int root)
 }
 
 /* cloisterd's own share, and whether the kernel has what io.weight needs: it shows here. */
-static void weigh_supervisor(struct cgroup *cgroup)
+static void set_supervisor_weight(struct cgroup *cgroup)
 {
 	_cleanup_close_ int group =
 		openat(cgroup->root, SUPERVISOR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -198,7 +198,7 @@ void cgroup_take(struct cgroup *ret)
 		return;
 	}
 	ret->controllers = cgroup_enable_below(ret->root, wanted);
-	weigh_supervisor(ret);
+	set_supervisor_weight(ret);
 	log_info("cgroups: memory %s, processes %s, cpu %s, io %s", cgroup_keeper_of_memory(ret),
 		cgroup_keeper_of_processes(ret), cgroup_keeper_of_cpu(ret),
 		cgroup_keeper_of_io(ret));
