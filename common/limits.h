@@ -157,7 +157,7 @@
 #define LIMIT_TRANSFER_IDLE_MS   60000       /* without a byte in either direction */
 #define LIMIT_INPUT_WINDOW       (512 * KIB) /* sent by a client and not yet taken */
 
-#define LIMIT_SLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
+#define LIMIT_TIMESLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
 
 /* Where cloisterd may come before what commands compute, setpriority(2) and sched(7). */
 #define LIMIT_SUPERVISOR_NICE (-10)

@@ -7,7 +7,7 @@
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
-#include "common/short_slice.h"
+#include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
@@ -490,7 +490,7 @@ static void start(struct daemon *daemon)
 		daemon->service.base, daemon->service.workspaces, daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
-	(void)short_slice();
+	(void)short_timeslice();
 	lock_down(daemon);
 	r = audit_start(daemon->service.audit);
 	if (r < 0)

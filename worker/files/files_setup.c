@@ -8,7 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
-#include "common/short_slice.h"
+#include "common/short_timeslice.h"
 #include "worker/confine.h"
 #include "worker/files/files_wall.h"
 #include "worker/mounts.h"
@@ -96,10 +96,10 @@ static int enter_root(void *context)
 	return root->fd < 0 ? -errno : 0;
 }
 
-static int ask_for_short_slices(void *context)
+static int ask_for_short_timeslices(void *context)
 {
 	(void)context;
-	(void)short_slice();
+	(void)short_timeslice();
 	return 0;
 }
 
@@ -125,7 +125,7 @@ int files_setup_ahead(struct root *root, const char **ret_step)
 		{"be killed early when memory runs out", setup_die_early},
 		{"make mounts private", setup_private_mounts},
 		{"open a proc of its own", open_own_proc},
-		{"ask for short slices of the CPU", ask_for_short_slices},
+		{"ask for short slices of the CPU", ask_for_short_timeslices},
 		{"empty the bounding set", setup_empty_bounding_set},
 	};
 

@@ -7,4 +7,4 @@
  * whole turns of what computes. Not inherited: what it starts is as if this had not been. Older
  * kernels ignore it. 0 or -errno; nobody depends on it.
  */
-int short_slice(void);
+int short_timeslice(void);

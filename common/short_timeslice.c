@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd and files processes. */
-#include "common/short_slice.h"
+#include "common/short_timeslice.h"
 
 #include "common/limits.h"
 
@@ -25,14 +25,14 @@ struct attributes {
 
 #define FLAG_RESET_ON_FORK 1
 
-int short_slice(void)
+int short_timeslice(void)
 {
 	struct attributes attributes = {
 		.size = sizeof(attributes),
 		.policy = SCHED_OTHER,
 		.flags = FLAG_RESET_ON_FORK,
 		.nice = getpriority(PRIO_PROCESS, 0),
-		.runtime_ns = LIMIT_SLICE_NS,
+		.runtime_ns = LIMIT_TIMESLICE_NS,
 	};
 
 	return syscall(SYS_sched_setattr, 0, &attributes, 0) < 0 ? -errno : 0;
