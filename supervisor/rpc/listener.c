@@ -7,7 +7,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
-#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -35,7 +35,7 @@ struct listener {
 	char *path;
 	bool takes_fds; /* the kernel cannot refuse what clients pass */
 	bool short_of;  /* of descriptors or memory, and it has been said */
-	struct event *readable;
+	struct watch watch;
 	struct event *resume;
 };
 
@@ -172,7 +172,7 @@ static void pause_accepting(struct listener *listener, const char *why)
 	if (!listener->short_of)
 		log_warning("accepting connections pauses: %s", why);
 	listener->short_of = true;
-	event_del(listener->readable);
+	watch_want(&listener->watch, WATCH_NOTHING);
 	event_add(listener->resume, &pause);
 }
 
@@ -186,13 +186,12 @@ static bool is_one_of_the_last(int fd)
 	       (rlim_t)fd + LIMIT_DESCRIPTORS_KEPT >= limit.rlim_cur;
 }
 
-static void on_readable(evutil_socket_t listening, short what, void *context)
+static void on_readable(void *context)
 {
 	struct listener *listener = context;
 
-	(void)what;
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0 && is_one_of_the_last(fd)) {
 			refuse(listener, fd, "The service is short of descriptors", NULL,
@@ -217,21 +216,24 @@ static void on_resume(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	event_add(listener->readable, NULL);
+	watch_want(&listener->watch, WATCH_READABLE);
 }
 
 int listener_start(
 	struct listener *listener, struct service *service, const struct endpoint *endpoint)
 {
+	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	int r;
+
 	listener->endpoint = endpoint;
 	listener->service = service;
-	listener->readable =
-		event_new(service->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);
 	listener->resume = event_new(service->base, -1, 0, on_resume, listener);
-	if (!listener->readable || !listener->resume ||
-		event_priority_set(listener->readable, LOOP_PRIORITY_BULK) < 0 ||
-		event_add(listener->readable, NULL) < 0)
+	if (!listener->resume)
 		return -ENOMEM;
+	r = watch_init(&listener->watch, service->base, listener->fd, &calls, listener);
+	if (r < 0)
+		return r;
+	watch_want(&listener->watch, WATCH_READABLE);
 	return listener->takes_fds ? fd_closer_start() : 0;
 }
 
@@ -239,8 +241,7 @@ void listener_free(struct listener *listener)
 {
 	if (!listener)
 		return;
-	if (listener->readable)
-		event_free(listener->readable);
+	watch_done(&listener->watch);
 	if (listener->resume)
 		event_free(listener->resume);
 	close_fd(&listener->fd);
