@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/fd_closer.h"
-#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/rpc/jsonrpc.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 struct stranger {
 	LIST_ENTRY(stranger) entry;
 	struct service *service;
-	struct event *readable;
+	struct watch watch;
 	struct event *timeout; /* of all of it: bytes that trickle win no time */
 	int fd;
 	bool takes_fds;
@@ -32,8 +32,7 @@ static void stranger_free(struct stranger *stranger)
 {
 	LIST_REMOVE(stranger, entry);
 	stranger->service->strangers--;
-	if (stranger->readable)
-		event_free(stranger->readable);
+	watch_done(&stranger->watch);
 	if (stranger->timeout)
 		event_free(stranger->timeout);
 	if (stranger->takes_fds)
@@ -82,14 +81,12 @@ static ssize_t receive(struct stranger *stranger)
 				   : readv(stranger->fd, &space, 1);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_readable(void *context)
 {
 	struct stranger *stranger = context;
 	ssize_t n = receive(stranger);
 	const char *newline;
 
-	(void)fd;
-	(void)what;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
@@ -115,6 +112,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *context)
 
 int stranger_new(struct service *service, int fd, bool takes_fds)
 {
+	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct timeval patience = {.tv_sec = LIMIT_STRANGER_MS / 1000};
 	struct stranger *stranger = malloc(sizeof(*stranger));
 
@@ -124,20 +122,15 @@ int stranger_new(struct service *service, int fd, bool takes_fds)
 	stranger->fd = fd;
 	stranger->takes_fds = takes_fds;
 	stranger->len = 0;
-	stranger->readable =
-		event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, stranger);
 	stranger->timeout = event_new(service->base, -1, 0, on_timeout, stranger);
-	if (!stranger->readable || !stranger->timeout ||
-		event_priority_set(stranger->readable, LOOP_PRIORITY_BULK) < 0 ||
-		event_add(stranger->readable, NULL) < 0 ||
-		event_add(stranger->timeout, &patience) < 0) {
-		if (stranger->readable)
-			event_free(stranger->readable);
+	if (!stranger->timeout || event_add(stranger->timeout, &patience) < 0 ||
+		watch_init(&stranger->watch, service->base, fd, &calls, stranger) < 0) {
 		if (stranger->timeout)
 			event_free(stranger->timeout);
 		free(stranger);
 		return -ENOMEM;
 	}
+	watch_want(&stranger->watch, WATCH_READABLE);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	LIST_INSERT_HEAD(&strangers, stranger, entry);
 	service->strangers++;
