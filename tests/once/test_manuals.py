@@ -262,7 +262,7 @@ def test_tools(tables):
 
 
 def heads_of_tool(name):
-    block = re.search(rf"^\.It Cm {name}\n(?:\w.*\n)*\.Bl.*?\n(.*?)^\.El", manual.part("cloister.1", "TOOLS"), re.M | re.S)
+    block = re.search(rf"^\.It Cm {name}\n(?:\w[^\n]*\n)*\.Bl.*?\n(.*?)^\.El", manual.part("cloister.1", "TOOLS"), re.M | re.S)
     assert block, f"man/cloister.1, TOOLS: nothing is said of {name}"
     return set(re.findall(r"^\.It Cm (\w+)", block[1], re.M))
 
