@@ -83,6 +83,17 @@ def outside(document):
     return blocks(document, indented=True)
 
 
+def with_links(document):
+    """What stands outside of blocks, with each link by reference, [text][label] or [label][], written out."""
+    lines = [line for _, line in outside(document)]
+    targets = dict(match.groups() for match in map(re.compile(r"\[([^]]+)\]: (\S+)$").fullmatch, lines) if match)
+
+    def written_out(match):
+        return f"[{match[1]}]({targets[match[2] or match[1]]})"
+
+    return re.sub(r"\[([^]]+)\]\[([^]]*)\]", written_out, "\n".join(lines))
+
+
 def commands(block, prompts=("$ ",)):
     """What stands behind a prompt, with the lines that continue it behind "> ", and the output below."""
     found = []
