@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 /**
- * Makes the malloc'ed array whose address is at @array hold at least @need items of @item_size
- * bytes;
- * *@size is how many it holds. 0, or -ENOMEM with both untouched.
+ * Grows the malloc'ed array whose address is at @array until it holds at least @need items of
+ * @item_size bytes. *@size is the number of items that it holds. Returns 0, or -ENOMEM with both
+ * untouched.
  */
 static inline int array_reserve(void *array, size_t *size, size_t need, size_t item_size)
 {

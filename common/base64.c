@@ -31,7 +31,7 @@ size_t base64_encode(struct text text, char *buffer)
 	return (size_t)(out - buffer);
 }
 
-/* The six bits that @c stands for, or -1. */
+/* Returns the six bits that the digit @c stands for, or -1 if @c is no digit. */
 static int value_of(unsigned char c)
 {
 	if (c >= 'A' && c <= 'Z')
@@ -72,7 +72,7 @@ int base64_decode(struct text text, void *buffer, size_t *ret_len)
 		const char *group = text.data + at;
 		unsigned int digits = 4;
 
-		/* Padding is only looked for at the end; elsewhere '=' is no digit. */
+		/* Padding is valid only in the last group; elsewhere '=' is no digit. */
 		if (at + 4 == text.len && group[3] == '=')
 			digits = group[2] == '=' ? 2 : 3;
 		if (decode_group(group, digits, out) < 0)

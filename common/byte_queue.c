@@ -8,27 +8,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define SIZE_MIN        256    /* the first allocation */
-#define SIZE_KEPT_EMPTY 512    /* an empty queue gives back anything larger */
-#define SIZE_TRIM_MIN   262144 /* one that is not empty gives back what it does not need of more */
-#define SIZE_SPARE_MIN  32768
+#define SIZE_MIN        256 /* size of the first allocation */
+#define SIZE_KEPT_EMPTY 512 /* an empty queue frees any larger block */
+/* a queue with a larger block frees the part that it does not need */
+#define SIZE_TRIM_MIN  262144
+#define SIZE_SPARE_MIN 32768
 #ifdef __SANITIZE_ADDRESS__
-#define SIZE_SPARE_MAX 0 /* who looks at a block that was given back is to be found out */
+#define SIZE_SPARE_MAX 0 /* reuse would hide a use after free from AddressSanitizer */
 #else
 #define SIZE_SPARE_MAX 262144
 #endif
 
 /*
- * One block of those that reading takes and gives back in every turn, for all queues of the thread:
- * a block of that size makes malloc put its free list in order each time, which costs more than
- * reading a small file.
+ * One freed block per thread, reused by the next queue that needs one of this size. Reading a
+ * channel allocates and frees such a block on every turn of the loop, and malloc(3) consolidates
+ * its free lists each time, which costs more than reading a small file.
  */
 static _Thread_local struct {
 	char *data;
 	size_t size;
 } spare;
 
-/* A block of @size or more, which is put into @size. */
+/* Returns a block of at least *@size bytes and stores its real size in *@size. */
 static char *take_block(size_t *size)
 {
 	char *data;
@@ -52,13 +53,15 @@ static void give_block(char *data, size_t size)
 	free(data);
 }
 
-/* A block of at least *@size bytes that begins with the queue's, in place of its own; NULL: out of
- * memory, and nothing has changed. */
+/*
+ * Returns a block of at least *@size bytes that holds the queue's bytes and replaces the queue's
+ * own block. NULL means out of memory; the queue is unchanged then.
+ */
 static char *grow(struct byte_queue *queue, size_t *size)
 {
 	char *data;
 
-	/* The kernel moves the pages of a large one, mremap(2): it is there once. */
+	/* realloc(3) moves a large block with mremap(2), so its pages never exist twice. */
 	if (queue->data && queue->size > SIZE_SPARE_MAX) {
 		memmove(queue->data, queue->data + queue->start, queue->len);
 		queue->start = 0;
@@ -85,8 +88,9 @@ int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 		return 0;
 	}
 	/*
-	 * A move costs no more than the bytes consumed since the last one, and a new size is at
-	 * least twice what is copied into it: both are paid for by bytes that passed through.
+	 * Moving the bytes costs no more than the bytes consumed since the last move, and a new
+	 * block is at least twice as large as the bytes copied into it. The cost is therefore
+	 * constant for each byte that passes through the queue.
 	 */
 	if (queue->data && needed <= queue->size && queue->start >= queue->len) {
 		memmove(queue->data, queue->data + queue->start, queue->len);
@@ -149,7 +153,7 @@ void byte_queue_consume(struct byte_queue *queue, size_t n)
 	queue->start += n;
 	queue->len -= n;
 	if (queue->len > 0) {
-		/* Little that is left of much does not hold it all. */
+		/* A few remaining bytes must not keep a large block. */
 		if (queue->size > SIZE_TRIM_MIN && queue->start > queue->len)
 			byte_queue_trim(queue);
 		return;

@@ -108,7 +108,7 @@ int cgroup_io_total(struct text text, uint64_t *ret_read, uint64_t *ret_written)
 	while (text.len > 0) {
 		struct text line = text_take(&text, '\n');
 
-		(void)text_take(&line, ' '); /* the device's numbers */
+		(void)text_take(&line, ' '); /* skip the device's major:minor numbers */
 		while (r == 0 && line.len > 0) {
 			struct text value = text_take(&line, ' '), name = text_take(&value, '=');
 
@@ -145,7 +145,10 @@ unsigned cgroup_enable_below(int group, unsigned wanted)
 	char buffer[CGROUP_FILE_BYTES], word[32];
 	struct text text;
 
-	/* One by one: one that cannot be had is no reason against the others. */
+	/*
+	 * Each controller is written alone, so that one that cannot be enabled does not stop the
+	 * others.
+	 */
 	for (size_t i = 0; i < ARRAY_SIZE(controller_names); i++) {
 		if (!(wanted & 1U << i))
 			continue;
@@ -159,14 +162,15 @@ unsigned cgroup_enable_below(int group, unsigned wanted)
 
 static bool is_group(const struct dirent *entry)
 {
-	/* A group may have a name that begins with a dot. */
+	/* The name of a group may begin with a dot. */
 	return entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
 	       strcmp(entry->d_name, "..") != 0;
 }
 
 /*
- * Removes the groups right below @group up to the first that is not empty, which is opened. 0 and
- * -1 in @ret_full: none is left; @ret_seen says whether there was one. Or -errno.
+ * Removes the child groups of @group until one is not empty, and opens that one. Returns 0 with its
+ * descriptor in @ret_full, or 0 and -1 there when no child is left; @ret_seen says whether there
+ * was one. Otherwise returns -errno.
  */
 static int remove_children(int group, int *ret_full, bool *ret_seen)
 {
@@ -199,8 +203,8 @@ static int remove_children(int group, int *ret_full, bool *ret_seen)
 }
 
 /*
- * Everything below @top, from the bottom up. However deep the groups are nested, there is one
- * descriptor and no recursion: the way back is "..".
+ * Removes every group below @top, from the bottom up. It goes back up by "..", so it needs one
+ * descriptor and no recursion at any depth.
  */
 static int remove_below(int top, uint64_t deadline)
 {
@@ -220,7 +224,10 @@ static int remove_below(int top, uint64_t deadline)
 		} else if (depth-- == 0) {
 			break;
 		} else if (came_down && !seen) {
-			/* It has no groups, and was not empty: something in it is alive. */
+			/*
+			 * The group has no children and could not be removed: a process in it is
+			 * alive.
+			 */
 			r = -EBUSY;
 		} else {
 			next = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -245,8 +252,10 @@ static int remove_with_groups(int parent, const char *name, int group, uint64_t 
 
 void cgroup_kill(int group)
 {
-	/* Linux 5.14, and frozen processes as well. Before it, what is in there ends with the
-	 * parents that it has. */
+	/*
+	 * cgroup.kill exists since Linux 5.14 and kills frozen processes too. On an older kernel
+	 * the processes in the group end with their parents.
+	 */
 	(void)cgroup_write(group, "cgroup.kill", "1");
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A cgroup as a directory of the cgroup2 file system: its files are read and written relative to a
- * descriptor, never by a path. cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
+ * Access to a cgroup through a descriptor of its directory in the cgroup2 file system. Files are
+ * opened relative to that descriptor, never by a path. cgroups(7),
+ * Documentation/admin-guide/cgroup-v2.rst.
  */
 
 #include "common/text.h"
@@ -11,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CGROUP_FILE_BYTES 4096 /* of any file that is read here; a longer one is refused */
+#define CGROUP_FILE_BYTES 4096 /* the longest file that is read; a longer one is refused */
 
-/* The controllers that cloister uses, as bits. */
+/* The controllers that cloister uses, as a bit mask. */
 enum {
 	CGROUP_MEMORY = 1 << 0,
 	CGROUP_PIDS = 1 << 1,
@@ -22,39 +23,54 @@ enum {
 	CGROUP_CONTROLLERS_END = 1 << 4,
 };
 
-/** Writes @value to @name in @group. 0 or -errno. */
+/** Writes @value to the file @name of @group. Returns 0 or -errno. */
 int cgroup_write(int group, const char *name, const char *value);
 int cgroup_write_number(int group, const char *name, uint64_t value);
 
-/** Reads @name in @group into @buffer, CGROUP_FILE_BYTES long. 0 and the text (borrowed, a NUL
- * behind it), or -errno; -EMSGSIZE when it is longer. */
+/**
+ * Reads the file @name of @group into @buffer of CGROUP_FILE_BYTES bytes and stores the text,
+ * borrowed and NUL-terminated, in @ret. Returns 0 or -errno; -EMSGSIZE if the file is longer.
+ */
 int cgroup_read(int group, const char *name, char *buffer, struct text *ret);
 
-/** @name in @group, a file that is one number. 0 or -errno; -EBADMSG for something else. */
+/**
+ * Reads the file @name of @group, which holds one number. Returns 0 or -errno; -EBADMSG if it holds
+ * anything else.
+ */
 int cgroup_read_number(int group, const char *name, uint64_t *ret);
 
-/** The value of @key in a flat-keyed @text such as memory.events. 0, -ENOENT without such a line,
- * -EBADMSG for one that is no number. */
+/**
+ * Finds the value of @key in @text, a flat-keyed file such as memory.events. Returns 0, -ENOENT if
+ * there is no such line, or -EBADMSG if its value is not a number.
+ */
 int cgroup_key(struct text text, const char *key, uint64_t *ret);
 
-/** The bytes of all devices in an io.stat. 0, or -EBADMSG. */
+/**
+ * Adds up the bytes of all devices in @text, the content of an io.stat file. Returns 0 or -EBADMSG.
+ */
 int cgroup_io_total(struct text text, uint64_t *ret_read, uint64_t *ret_written);
 
-/** The controllers named in a list such as cgroup.controllers, as bits; unknown ones are none. */
+/**
+ * Returns the controllers that a list such as cgroup.controllers names, as bits; names that
+ * cloister does not use are ignored.
+ */
 unsigned cgroup_controllers(struct text text);
 
-/** Makes the @wanted controllers available to the groups below @group. Those that then are, as
- * bits: what cannot be is left out. */
+/**
+ * Enables the @wanted controllers for the groups below @group. Returns those that are enabled then;
+ * a controller that cannot be enabled is missing from the result.
+ */
 unsigned cgroup_enable_below(int group, unsigned wanted);
 
-/** Kills what is in @group and in the groups below it, frozen or not, where the kernel has
- * cgroup.kill. */
+/**
+ * Kills every process in @group and below it, also frozen ones, where the kernel has cgroup.kill.
+ */
 void cgroup_kill(int group);
 
 /**
- * Kills what is still in the group @name of @parent and removes it with all groups below it,
- * however deep. 0, -ENOENT, or -EBUSY when something in it is not gone at @deadline (monotonic.h):
- * also what has been reaped may be on its way out for a moment. A deadline that has passed is one
- * attempt.
+ * Kills the processes in the group @name of @parent and removes it with all groups below it,
+ * however deep they are nested. Returns 0, -ENOENT, or -EBUSY if a process is still there at
+ * @deadline (monotonic.h); even a reaped process may stay in its group for a moment. With a
+ * deadline in the past it tries once.
  */
 int cgroup_remove(int parent, const char *name, uint64_t deadline);

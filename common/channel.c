@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-/* Descriptors that go with the frame whose first byte is the @at'th of the stream. */
+/* Descriptors to send with the frame that begins at byte @at of the stream. */
 struct channel_parcel {
 	uint64_t at;
 	int fds[CHANNEL_FDS_MAX];
@@ -44,8 +44,10 @@ void channel_done(struct channel *channel)
 	channel_init(channel, -1, -1, 0);
 }
 
-/* Takes the descriptors of one received message; -EBADMSG when there are more than a frame may
- * have. */
+/*
+ * Takes the descriptors of one received message. Returns -EBADMSG if there are more than a frame
+ * may have.
+ */
 static int take_fds(struct channel *channel, struct msghdr *message)
 {
 	int result = message->msg_flags & MSG_CTRUNC ? -EBADMSG : 0;
@@ -96,7 +98,7 @@ static ssize_t receive(struct channel *channel, char *space, size_t max)
 	return n;
 }
 
-/* Drops the frame that channel_next gave last: its payload was borrowed until now. */
+/* Drops the frame that channel_next() returned last. Its payload was borrowed until now. */
 static void drop_consumed(struct channel *channel)
 {
 	byte_queue_consume(&channel->received, channel->consumed);
@@ -270,7 +272,7 @@ static void drop_parcel(struct channel *channel)
 		channel->n_parcels * sizeof(*channel->parcels));
 }
 
-/* One write, up to the next frame that has descriptors, or of that frame with them. */
+/* Writes once: up to the next frame that has descriptors, or that frame with them. */
 static ssize_t send_some(struct channel *channel, struct text waiting)
 {
 	struct channel_parcel *parcel = channel->n_parcels > 0 ? channel->parcels : NULL;
@@ -307,7 +309,9 @@ const struct timeval channel_short_pause = {.tv_usec = 50000};
 
 bool channel_is_short(int result)
 {
-	/* ETOOMANYREFS: the user has as many descriptors in flight as its limit allows, and
-	 * commands may be that user. unix(7) */
+	/*
+	 * ETOOMANYREFS (unix(7)): the user has too many descriptors in flight. In user mode
+	 * commands run as the same user, so they can cause it.
+	 */
 	return result == -ETOOMANYREFS || result == -ENOBUFS || result == -ENOMEM;
 }

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * One end of a connection between two of cloister's processes: frames in, frames out, and the
- * descriptors that travel with them. Every process uses this one; cloisterd drives it from its
- * event loop, the others from poll(2).
+ * One end of a connection between two of cloister's processes: it sends and receives frames and the
+ * descriptors that travel with them. Every process uses this implementation; cloisterd drives it
+ * from its event loop, the others from poll(2).
  *
- * One read takes as many frames as have come and one write sends as many as are waiting.
- * Descriptors come only where they are wanted (CHANNEL_TAKES_FDS); a frame names how many are its
- * own, and one that is missing or left over is a fault of the peer. unix(7), cmsg(3).
+ * One read takes all frames that have arrived, and one write sends all that wait. Descriptors are
+ * accepted only with CHANNEL_TAKES_FDS. A frame's header says how many descriptors belong to it; a
+ * missing or surplus descriptor is a protocol error of the peer. unix(7), cmsg(3).
  */
 
 #include "common/byte_queue.h"
@@ -16,19 +16,20 @@
 
 #include <sys/time.h>
 
-#define CHANNEL_FDS_MAX 8 /* a frame's descriptors */
+#define CHANNEL_FDS_MAX 8 /* descriptors in one frame */
 
 enum channel_flags {
-	CHANNEL_TAKES_FDS = 1, /* the reading end is a socket, and its peer may send descriptors */
+	CHANNEL_TAKES_FDS = 1, /* @in is a socket whose peer may send descriptors */
 };
 
 struct channel {
-	int in;  /* read here, or -1 */
-	int out; /* write here, or -1; may be the same descriptor */
+	int in;  /* read from here, or -1 */
+	int out; /* written to, or -1; may be the same descriptor as in */
 	enum channel_flags flags;
 	struct byte_queue received;
-	size_t consumed; /* of received: the frame that channel_next gave last */
-	/* those of a frame that is not whole yet, and of the message after it */
+	/* length of the frame that channel_next returned last, still in received */
+	size_t consumed;
+	/* descriptors of the frame that is still incomplete, and of the message after it */
 	int received_fds[2 * CHANNEL_FDS_MAX];
 	unsigned n_received_fds;
 	struct byte_queue waiting;
@@ -40,65 +41,75 @@ struct channel {
 struct channel_frame {
 	uint8_t type;
 	uint64_t call;
-	struct text payload; /* borrowed until the next channel call */
+	struct text payload; /* borrowed until the next call on the channel */
 	int fds[CHANNEL_FDS_MAX];
-	unsigned n_fds; /* owned by the caller: channel_frame_done */
+	unsigned n_fds; /* number of fds, which the caller owns: see channel_frame_done */
 };
 
-/** A channel that owns @in and @out, either of which may be -1. Both are expected to be
- * non-blocking where they must be. */
+/**
+ * Initialises a channel that owns @in and @out; either may be -1. The caller makes them
+ * non-blocking where it needs that.
+ */
 void channel_init(struct channel *channel, int in, int out, enum channel_flags flags);
 
-/** Closes the descriptors and frees the queues. A zeroed or done channel is left alone. */
+/**
+ * Closes the descriptors and frees the queues. Does nothing to a zeroed channel or one that is
+ * done.
+ */
 void channel_done(struct channel *channel);
 
 /**
- * Reads once, at most @max bytes. 1: something came. -EAGAIN: nothing now. -EPIPE: the peer is
- * gone. Any other -errno: the channel is unusable.
+ * Reads once, at most @max bytes. Returns 1 if bytes came, -EAGAIN if none are there now, -EPIPE if
+ * the peer has closed its end, or another -errno if the channel is unusable.
  */
 int channel_fill(struct channel *channel, size_t max);
 
-/** 1 and the next whole frame in @ret; 0: none yet; -EBADMSG: the peer breaks the protocol, drop
- * it. */
+/**
+ * Returns 1 and the next complete frame in @ret, 0 if there is none yet, or -EBADMSG if the peer
+ * broke the protocol and must be dropped.
+ */
 int channel_next(struct channel *channel, struct channel_frame *ret);
 
-/** Closes the descriptors that are still in @frame. */
+/** Closes the descriptors that the caller has not taken from @frame. */
 void channel_frame_done(struct channel_frame *frame);
 
 /**
- * Queues a frame. @fds (at most CHANNEL_FDS_MAX, n_fds of them) belong to the channel from here on,
- * also on failure. -EMSGSIZE: @payload is over WIRE_PAYLOAD_MAX. -ENOMEM.
+ * Queues a frame. The channel takes the @n_fds descriptors at @fds (at most CHANNEL_FDS_MAX), also
+ * on failure. Returns 0, -EMSGSIZE if @payload is longer than WIRE_PAYLOAD_MAX, or -ENOMEM.
  */
 int channel_send(struct channel *channel, uint8_t type, uint64_t call, struct text payload,
 	const int *fds, unsigned n_fds);
 
-/** Writes what is queued. 0: all is written; -EAGAIN: some is left; another -errno: the peer is
- * gone. */
+/**
+ * Writes the queued bytes. Returns 0 if all are written, -EAGAIN if some are left, or another
+ * -errno if the peer is gone.
+ */
 int channel_flush(struct channel *channel);
 
-/** Memory of a frame that has begun to come and is not whole; after channel_next has said 0. */
+/** Returns the memory that an incomplete frame takes. Valid after channel_next() has returned 0. */
 size_t channel_held(const struct channel *channel);
 
-/** That memory is no larger than what has come. */
+/** Shrinks that memory to the bytes that have arrived. */
 void channel_trim_held(struct channel *channel);
 
-/** Forgets what has come. Nothing more is to be read. */
+/** Drops the bytes that have arrived. The caller reads nothing more from this channel. */
 void channel_drop_held(struct channel *channel);
 
-/** Whether @result of channel_flush says that the kernel is short of something, and trying again
- * later may help. */
+/**
+ * Whether @result of channel_flush() means that the kernel lacks a resource for now, so that the
+ * caller should try again after channel_short_pause.
+ */
 bool channel_is_short(int result);
 
-/** How much later. */
 extern const struct timeval channel_short_pause;
 
-/** Memory that those take which are queued and not yet written. */
+/** Returns the memory that the queued, unwritten frames take. */
 static inline size_t channel_waiting_memory(const struct channel *channel)
 {
 	return channel->waiting.len > 0 ? byte_queue_memory(&channel->waiting) : 0;
 }
 
-/** Bytes queued and not yet written. */
+/** Returns the number of bytes that are queued and not yet written. */
 static inline size_t channel_waiting(const struct channel *channel)
 {
 	return channel->waiting.len;

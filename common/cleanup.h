@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Ownership in one word. A variable marked _cleanup_*_ owns what it holds until TAKE_FD or TAKE_PTR
- * hands it on; leaving the scope releases what is still owned. Descriptors are -1 when empty.
+ * Ownership helpers. A variable marked _cleanup_*_ owns its value until TAKE_FD or TAKE_PTR moves
+ * it elsewhere; leaving the scope releases what the variable still owns. An empty descriptor is -1.
  */
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd and cloister-spawner. open(2) with O_PATH, proc_pid_fd(5). */
+/* Used by cloisterd and the spawner. open(2) with O_PATH, proc_pid_fd(5). */
 #include "common/directory_parents.h"
 
 #include "common/cleanup.h"
@@ -18,7 +18,9 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Of a directory that we may not search: by its name, and only if what has that name there is it.
+/*
+ * Opens the parent of a directory that we may not search. It uses the directory's path in /proc,
+ * and checks that this path still names the same directory.
  */
 static int parent_by_name(int fd)
 {

@@ -2,35 +2,36 @@
 #pragma once
 
 /*
- * From an open directory up to the root: which directories it lies in is decided by devices and
- * inodes of what is open, so that neither a symbolic link nor another name for one matters.
+ * Walks from an open directory up to the root. Directories are compared by the device and inode
+ * numbers of open descriptors, so symbolic links and second names make no difference.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* Which directory it is. */
+/* Identifies a directory. */
 struct directory_id {
 	dev_t dev;
 	ino_t ino;
 };
 
 /**
- * Gives the status of the open directory @fd (O_PATH is enough), then of each directory above it,
- * to @is_wanted, and stops with true where that does. False: none is, or it cannot be found out.
- * Nothing is looked up in @fd but "..", and where @fd may not be searched not even that.
+ * Calls @is_wanted with the status of the open directory @fd (O_PATH is enough) and then of each
+ * directory above it, until one call returns true. Returns true then, and false if no directory is
+ * wanted or the walk fails. The only name that it looks up in @fd is "..", or none at all if @fd
+ * may not be searched.
  */
 bool directory_parents_any(int fd,
 	bool (*is_wanted)(const void *context, const struct stat *directory), const void *context);
 
 /**
- * Writes down @fd and the directories above it in that order, at most @max of them, in @ret: so
- * many. 0: it cannot be found out.
+ * Stores @fd and the directories above it, in that order and at most @max of them, in @ret. Returns
+ * their number, or 0 on failure.
  */
 size_t directory_parents_list(int fd, struct directory_id *ret, size_t max);
 
-/* What the kernel knows of a directory. */
+/* The status of a directory as the kernel has it cached. */
 struct directory_known {
 	struct directory_id id;
 	uid_t uid;
@@ -38,9 +39,11 @@ struct directory_known {
 	mode_t mode;
 };
 
-/** What is known of the open directory @fd without asking its file system, which might not answer.
- * statx(2). 0 or -errno. */
+/**
+ * Reads the cached status of the open directory @fd without asking its file system, which may hang.
+ * statx(2) with AT_STATX_DONT_SYNC. Returns 0 or -errno.
+ */
 int directory_known(int fd, struct directory_known *ret);
 
-/** The directory that the open directory @fd lies in, O_PATH; or -errno. */
+/** Opens the parent of the open directory @fd with O_PATH. Returns a descriptor or -errno. */
 int directory_parent(int fd);

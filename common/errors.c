@@ -83,7 +83,7 @@ const char *tool_error_sentence(enum tool_error error)
 	return table[error].sentence;
 }
 
-/* What a failed system call means. No sentence: the code's own says it. */
+/* The tool error of each errno(3) value. A row without a sentence uses the sentence of its code. */
 static const struct errno_meaning {
 	int error_number;
 	enum tool_error error;

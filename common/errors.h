@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The codes that an observation's error carries. They are part of the protocol: a code's name never
- * changes, and its number travels only between processes of one version.
+ * The error codes of a tool's observation. The names are part of the protocol and never change. The
+ * numbers travel only between processes of one version.
  */
 
 #include <stdint.h>
@@ -42,19 +42,22 @@ enum tool_error {
 };
 
 /**
- * The protocol's name of @error, such as "NOT_FOUND". A value outside the enum (a lying peer's)
- * gives "EXECUTION_ERROR". Static storage.
+ * Returns the protocol's name of @error, such as "NOT_FOUND". A value outside the enum, which a
+ * hostile peer could send, gives "EXECUTION_ERROR". Static storage.
  */
 const char *tool_error_name(enum tool_error error);
 
 /**
- * The code for a failed system call of a file operation. @error_number is an errno(3) value,
- * positive. What has no code of its own is TOOL_EXECUTION_ERROR.
+ * Returns the code for a failed system call of a file operation. @error_number is a positive
+ * errno(3) value. A value without a code of its own gives TOOL_EXECUTION_ERROR.
  */
 enum tool_error tool_error_from_errno(int error_number);
 
-/** A sentence for a model about @error, used where nothing more exact is known. Static storage. */
+/**
+ * Returns a sentence for the model about @error, for a caller that knows nothing more exact. Static
+ * storage.
+ */
 const char *tool_error_sentence(enum tool_error error);
 
-/** Likewise about the failed system call of tool_error_from_errno. */
+/** Returns such a sentence about a failed system call, as tool_error_from_errno(). */
 const char *tool_errno_sentence(int error_number);

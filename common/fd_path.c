@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every process. */
+/* Used by every process. */
 #include "common/fd_path.h"
 
 #include <limits.h>

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 
 /**
- * Whether this process is the host's root: uid 0, and not as a user namespace's name for another
- * id, as in a rootless container. When that cannot be told, it is. credentials(7),
- * user_namespaces(7).
+ * Whether this process is root of the host: its uid is 0, and that 0 is not another id of the host
+ * mapped by a user namespace, as in a rootless container. True if that cannot be found out.
+ * credentials(7), user_namespaces(7).
  */
 bool host_root_is_us(void);

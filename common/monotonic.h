@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Deadlines: points in time in milliseconds of CLOCK_MONOTONIC. clock_gettime(2) */
+/* Deadlines in milliseconds of CLOCK_MONOTONIC. clock_gettime(2) */
 
 #include <stdint.h>
 #include <time.h>
@@ -14,7 +14,7 @@ static inline uint64_t monotonic_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/** How long it is until @deadline, for poll(2); 0: it has passed. */
+/** Returns the time left until @deadline for poll(2), or 0 if it has passed. */
 static inline int monotonic_left_ms(uint64_t deadline)
 {
 	uint64_t now = monotonic_ms();

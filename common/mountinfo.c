@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#define FIRST_BYTES (16 * KIB) /* enough nearly everywhere */
+#define FIRST_BYTES (16 * KIB) /* enough for the file on most hosts */
 
 int mountinfo_read(const char *path, struct text *ret)
 {
@@ -44,7 +44,10 @@ static bool is_octal(const char *digits)
 	       digits[2] >= '0' && digits[2] <= '7';
 }
 
-/* A field with its \040 and the like undone, into PATH_MAX bytes; nothing if it is no path. */
+/*
+ * Copies @field to @ret, which holds PATH_MAX bytes, and decodes octal escapes such as \040. Stores
+ * "" if the field is not a path.
+ */
 static void unescape(struct text field, char *ret)
 {
 	size_t n = 0;
@@ -67,11 +70,12 @@ static bool parse(struct text line, struct mountinfo_entry *ret)
 	struct text field;
 
 	for (int i = 0; i < 3; i++)
-		(void)text_take(&line, ' '); /* mount, parent, device */
+		(void)text_take(&line, ' '); /* skip mount id, parent id and device */
 	unescape(text_take(&line, ' '), ret->root);
 	unescape(text_take(&line, ' '), ret->point);
 	do
-		field = text_take(&line, ' '); /* options, and optional fields up to a dash */
+		/* skip mount options and the optional fields up to "-" */
+		field = text_take(&line, ' ');
 	while (field.len > 0 && !text_equal(field, TEXT_LITERAL("-")));
 	ret->type = text_take(&line, ' ');
 	return ret->type.len > 0;

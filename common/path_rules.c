@@ -23,7 +23,7 @@ struct text path_rules_next(struct text *rest)
 	return component;
 }
 
-/* As path_rules_next, without ".". */
+/* Like path_rules_next(), but skips ".". */
 static struct text next_name(struct text *rest)
 {
 	struct text component;
@@ -135,7 +135,7 @@ enum tool_error path_rules_check(
 		return TOOL_INVALID_ARGUMENTS;
 	if (path.len > LIMIT_PATH_BYTES)
 		return TOOL_NAME_TOO_LONG;
-	copy = malloc(path.len + 2); /* room for "." and its NUL even if all of it is slashes */
+	copy = malloc(path.len + 2); /* room for "." and its NUL even if @path is only slashes */
 	if (!copy)
 		return TOOL_EXECUTION_ERROR;
 	memcpy(copy, path.data, path.len);

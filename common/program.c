@@ -40,7 +40,7 @@ int program_open(const char *name, int *ret_fd)
 	return open_in(CLOISTER_LIBEXECDIR, name, ret_fd);
 }
 
-/* Moves @fd out of the way of the numbers that are about to be given. */
+/* Moves @fd to a number outside the range that is about to be assigned. */
 static int park(int fd)
 {
 	int parked = fcntl(fd, F_DUPFD_CLOEXEC, PARKED_FDS);
@@ -65,7 +65,10 @@ int program_execute(int program_fd, char *const argv[], const int *fds, int n_fd
 	for (int i = 0; i < n_fds; i++)
 		if (dup2(parked[i], i) < 0)
 			return -errno;
-	/* What is left is O_CLOEXEC at birth; this is for what somebody else left open. */
+	/*
+	 * cloister's own descriptors are O_CLOEXEC already; this covers those inherited from the
+	 * parent.
+	 */
 	if (close_range((unsigned)n_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return -errno;
 	execveat(program, "", argv, empty, AT_EMPTY_PATH);

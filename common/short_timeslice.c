@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd and files processes. */
+/* Used by cloisterd and the files process. */
 #include "common/short_timeslice.h"
 
 #include "common/limits.h"
@@ -11,14 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As the first version of the kernel's struct sched_attr, which not every libc has. */
+/* The first version of the kernel's struct sched_attr, which some C libraries lack. */
 struct attributes {
 	uint32_t size;
 	uint32_t policy;
 	uint64_t flags;
 	int32_t nice;
 	uint32_t priority;
-	uint64_t runtime_ns; /* of SCHED_OTHER: a turn's length */
+	uint64_t runtime_ns; /* for SCHED_OTHER: the time slice */
 	uint64_t deadline_ns;
 	uint64_t period_ns;
 };

@@ -2,9 +2,9 @@
 #pragma once
 
 /**
- * Asks the scheduler for short turns (sched_setattr(2), Linux 6.12): the process has the same share
- * of the CPU, in smaller pieces and sooner, so that what only passes a call on does not wait for
- * whole turns of what computes. Not inherited: what it starts is as if this had not been. Older
- * kernels ignore it. 0 or -errno; nobody depends on it.
+ * Asks the scheduler for a short time slice (sched_setattr(2), Linux 6.12). The process keeps its
+ * share of the CPU but runs sooner and for less time, so a process that only passes calls on does
+ * not wait for the full slices of commands that compute. Children do not inherit it. An older
+ * kernel ignores it. Returns 0 or -errno; callers may ignore a failure.
  */
 int short_timeslice(void);

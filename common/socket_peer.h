@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Who serves a socket that was looked for and that nobody has named. */
+/*
+ * Checks the server behind a socket that the client found by a default path, not by an option of
+ * the user.
+ */
 
 #include <stdbool.h>
 
-/* Where the packaged service listens. Nobody but root makes directories in /run. */
+/* Directory of the packaged service's socket. Only root can make directories in /run. */
 #define SERVICE_SOCKET_DIRECTORY "/run/cloister"
 
 /**
- * Whether the other end of @fd, a connected Unix socket, is root's, ours, or of the user to whom
- * root gave SERVICE_SOCKET_DIRECTORY. In an environment that was another user's, as su(1) leaves
- * one, XDG_RUNTIME_DIR is that user's, and so is who listens there. unix(7), SO_PEERCRED.
+ * Whether the process at the other end of @fd, a connected Unix socket, runs as root, as our own
+ * user, or as the owner of SERVICE_SOCKET_DIRECTORY. The check is needed because su(1) can leave
+ * another user's XDG_RUNTIME_DIR in the environment; the socket found there is that user's.
+ * unix(7), SO_PEERCRED.
  */
 bool socket_peer_is_believed(int fd);

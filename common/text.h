@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A borrowed run of bytes with its length: file names and file contents may hold any byte, so
- * nothing that comes from a client or a workspace is passed as a bare char pointer.
+ * A borrowed run of bytes with its length. File names and file contents may hold any byte, so data
+ * from a client or a workspace is never passed as a bare char pointer.
  */
 
 #include <stdbool.h>
@@ -32,8 +32,10 @@ static inline bool text_has_nul(struct text text)
 	return text.len > 0 && memchr(text.data, '\0', text.len) != NULL;
 }
 
-/** Takes what stands before the next @separator off the beginning of @text, and the separator; all
- * of it where there is none. */
+/**
+ * Takes the bytes before the next @separator from the beginning of @text, and removes the
+ * separator; takes all of @text if there is none.
+ */
 static inline struct text text_take(struct text *text, char separator)
 {
 	const char *end =

@@ -3,12 +3,14 @@
 
 #include "common/limits.h"
 
-/* A row's string bounds: the least length is 1 where an empty string has no meaning of its own. */
+/*
+ * Bounds of a row's string. The least length is 1 where an empty string has no meaning of its own.
+ */
 #define PATH_BOUNDS    .min = 1, .max = LIMIT_PATH_BYTES, .too_long = TOOL_NAME_TOO_LONG
 #define PATTERN_BOUNDS .max = LIMIT_PATTERN_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
 #define FIELD(name)    .offset = offsetof(struct tool_args, name)
 
-/* clang-format off: its nesting would leave no room for the sentences. */
+/* clang-format off: its indentation would leave no room for the sentences. */
 const struct tool tools[TOOL_COUNT] = {
 	[TOOL_READ_FILE] =
 		{

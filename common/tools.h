@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The five tools: the one table from which come the definitions a model sees (Ollama, OpenAI, MCP),
- * the validation of arguments, the documentation of arguments and the dispatch. Names,
- * descriptions, parameters and defaults are those of the seed documents and do not change.
+ * The table of the five tools. The definitions that a model sees (Ollama, OpenAI, MCP), the
+ * validation of arguments, their documentation and the dispatch all come from it. Names,
+ * descriptions, parameters and defaults are fixed by the tools' specification and do not change.
  */
 
 #include "common/errors.h"
@@ -30,8 +30,8 @@ enum param_type {
 };
 
 /*
- * One tool's decoded arguments. Texts are borrowed from the decoded request. A parameter that was
- * not given holds its default, or, where it has none, {NULL, 0} or 0.
+ * The decoded arguments of one tool call. Texts are borrowed from the decoded request. A parameter
+ * that was not given holds its default or, if it has none, {NULL, 0} or 0.
  */
 struct tool_args {
 	struct text path;
@@ -53,14 +53,14 @@ struct tool_param {
 	enum param_type type;
 	bool required;
 	bool has_default;
-	bool nul_allowed;  /* strings: may hold a NUL byte */
-	const char *text;  /* the default of a string */
-	int64_t number;    /* the default of an integer or boolean */
-	int64_t min, max;  /* integers: the value; strings: the length in bytes; both inclusive */
-	int64_t max_plain; /* strings that may come as base64: their bound when they do not; 0: max
-			    */
-	enum tool_error too_long; /* strings: the code for one longer than max */
-	size_t offset;            /* of the field in struct tool_args */
+	bool nul_allowed; /* strings: may hold a NUL byte */
+	const char *text; /* the default of a string */
+	int64_t number;   /* the default of an integer or boolean */
+	int64_t min, max; /* integers: the value; strings: the length in bytes; both inclusive */
+	/* strings that may come as base64: the bound of one that does not; 0: max */
+	int64_t max_plain;
+	enum tool_error too_long; /* strings: the error code for one longer than max */
+	size_t offset;            /* offset of the field in struct tool_args */
 };
 
 #define TOOL_PARAMS_MAX 4
@@ -69,16 +69,16 @@ struct tool {
 	enum tool_id id;
 	const char *name;
 	const char *description;
-	struct tool_param params[TOOL_PARAMS_MAX]; /* the first without a name ends them */
+	struct tool_param params[TOOL_PARAMS_MAX]; /* ended by a parameter without a name */
 };
 
 /** The table, indexed by enum tool_id. */
 extern const struct tool tools[TOOL_COUNT];
 
-/** The tool called @name, or NULL. Compares bytes: names are case-sensitive. */
+/** Returns the tool called @name, or NULL. Names are case-sensitive. */
 const struct tool *tool_by_name(struct text name);
 
-/** How many parameters @tool has. */
+/** Returns the number of @tool's parameters. */
 size_t tool_param_count(const struct tool *tool);
 
 /** Sets every field of @ret_args to its default in @tool. */

@@ -12,8 +12,9 @@ struct utf8_sequence utf8_sequence(struct text text)
 	unsigned char first = CONTINUATION_FIRST, last = CONTINUATION_LAST;
 	struct utf8_sequence sequence = {.have = 1};
 
-	/* RFC 3629 section 4: the second byte's range is what excludes overlong forms and
-	 * surrogates. */
+	/*
+	 * RFC 3629 section 4: the range of the second byte excludes overlong forms and surrogates.
+	 */
 	if (at[0] < 0x80) {
 		sequence.need = 1;
 	} else if (at[0] < 0xc2) {
@@ -38,7 +39,7 @@ struct utf8_sequence utf8_sequence(struct text text)
 	return sequence;
 }
 
-/* Length of the longest beginning of @text that is ASCII, to a multiple of 8 bytes. */
+/* Returns the length of the longest ASCII prefix of @text, rounded down to a multiple of 8. */
 static size_t ascii_words(struct text text)
 {
 	size_t at = 0;
@@ -76,7 +77,7 @@ size_t utf8_valid_prefix(struct text text)
 
 size_t utf8_incomplete_tail(struct text text)
 {
-	/* Only a lead byte can begin a character, so the last one within reach decides. */
+	/* Only a lead byte begins a character, so the nearest one decides. */
 	for (size_t back = 1; back < UTF8_SEQUENCE_MAX && back <= text.len; back++) {
 		struct text tail = {text.data + text.len - back, back};
 		struct utf8_sequence sequence = utf8_sequence(tail);

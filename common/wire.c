@@ -54,7 +54,7 @@ struct wire_reader wire_reader(const void *data, size_t len)
 	return (struct wire_reader){.data = data, .left = len};
 }
 
-/* The next @len bytes, or NULL with the reader poisoned. */
+/* Returns the next @len bytes, or NULL and marks the reader as failed. */
 static const uint8_t *get(struct wire_reader *reader, size_t len)
 {
 	const uint8_t *at = reader->data;

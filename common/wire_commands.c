@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every get checks the whole payload: 0, or -EBADMSG with @ret untouched. */
+/* Every get function checks the whole payload. It returns 0, or -EBADMSG with @ret untouched. */
 #include "common/wire_commands.h"
 
 #include "common/limits.h"
@@ -72,7 +72,7 @@ void command_ended_put(struct wire_writer *writer, const struct command_ended *m
 	put_cgroup_usage(writer, &message->cgroup);
 }
 
-/* Whether wait(2) says so of a process that is no more: not of one that has stopped. */
+/* Whether @wait_status, from wait(2), means that the process has ended, not that it has stopped. */
 static bool is_end(uint32_t wait_status)
 {
 	int status = (int)wait_status;

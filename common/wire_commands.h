@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What cloisterd and cloister-worker say to each other about commands. Down (socketpair):
- * COMMAND_RUN with the descriptors that become the command's standard ones, then its text and extra
- * environment in COMMAND_BODY frames. Up (pipe): exactly one COMMAND_ENDED for each COMMAND_RUN,
- * sent when no process of the command is left.
+ * The protocol between cloisterd and the worker. Down, on a socketpair, goes COMMAND_RUN with the
+ * command's standard descriptors, followed by the command's text and environment in COMMAND_BODY
+ * frames. Up, on a pipe, comes exactly one COMMAND_ENDED for each COMMAND_RUN, sent when no process
+ * of the command is left.
  */
 
 #include "common/cell_limits.h"
@@ -24,7 +24,7 @@ enum command_message {
 	COMMAND_ENDED,
 };
 
-/* The order of the descriptors in COMMAND_RUN; the last only with has_stdin. */
+/* The order of the descriptors in COMMAND_RUN. The last one is there only with has_stdin. */
 enum {
 	COMMAND_FD_STDOUT,
 	COMMAND_FD_STDERR,
@@ -34,41 +34,43 @@ enum {
 
 struct command_run {
 	uint32_t command_len; /* bytes of the body that are the shell command */
-	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each ended by a NUL */
-	bool has_stdin;       /* otherwise /dev/null */
+	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
+	bool has_stdin;       /* otherwise stdin is /dev/null */
 	struct command_limits limits;
 };
 
-/* How the command was brought to its end: evidence from inside the namespace, not a guess from
- * outside. */
+/* How a command came to its end, as the init process of the command saw it. */
 enum command_end {
-	COMMAND_END_EXIT,       /* the shell ended by itself: wait_status is its own */
-	COMMAND_END_TERMINATED, /* after COMMAND_TERMINATE or COMMAND_KILL had reached it */
+	COMMAND_END_EXIT,       /* the shell ended by itself; wait_status is the shell's */
+	COMMAND_END_TERMINATED, /* it ended after COMMAND_TERMINATE or COMMAND_KILL had reached it
+				 */
 	COMMAND_END_NOT_BEGUN,  /* it could not be started: launch_error says why */
 	COMMAND_END_COUNT,
 };
 
-/* What the command's cgroup counted. What was not measured is not there: it is not zero. */
+/*
+ * The counters of the command's cgroup. A counter that could not be measured is absent, not zero.
+ */
 struct command_cgroup_usage {
 	bool has_memory_peak, has_io;
-	uint64_t memory_peak_bytes; /* of all its processes together, page cache included */
-	uint64_t io_read_bytes;     /* from and to devices, while it ran */
+	uint64_t memory_peak_bytes; /* peak of all its processes together, page cache included */
+	uint64_t io_read_bytes;     /* bytes read from and written to devices while it ran */
 	uint64_t io_write_bytes;
-	uint64_t oom_kills;     /* processes that the kernel killed for want of memory */
-	uint64_t refused_forks; /* at the limit of processes */
+	uint64_t oom_kills;     /* processes that the kernel killed because memory was out */
+	uint64_t refused_forks; /* forks refused at the limit of processes */
 };
 
 struct command_ended {
 	uint8_t end;           /* enum command_end */
 	uint32_t wait_status;  /* wait(2): an exit or a signal */
 	uint32_t launch_error; /* errno, positive */
-	uint64_t user_us;      /* CPU time of the whole tree, getrusage(2) */
+	uint64_t user_us;      /* CPU time of all its processes, getrusage(2) */
 	uint64_t system_us;
-	uint64_t max_rss_bytes; /* of the largest process */
+	uint64_t max_rss_bytes; /* maximum resident set of the largest process */
 	struct command_cgroup_usage cgroup;
 };
 
-#define COMMAND_ENDED_SIZE 75 /* bytes of its payload */
+#define COMMAND_ENDED_SIZE 75 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
 int command_run_get(struct text payload, struct command_run *ret);

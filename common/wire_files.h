@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What cloisterd and cloister-files say to each other. Down (socketpair): one request frame a call,
- * then, for a write, its content in FILES_BODY frames. Up (pipe): any number of FILES_DATA,
- * FILES_ENTRY or FILES_MATCH frames, then exactly one FILES_END. Encoder and decoder of each
- * message stand side by side in wire_files.c; texts in decoded messages are borrowed from the
- * frame.
+ * The protocol between cloisterd and the files process. Down, on a socketpair, goes one request
+ * frame for each call and, for a write, the content in FILES_BODY frames. Up, on a pipe, comes any
+ * number of FILES_DATA, FILES_ENTRY or FILES_MATCH frames, then exactly one FILES_END. wire_files.c
+ * has the encoder and decoder of each message side by side. Texts in decoded messages are borrowed
+ * from the frame.
  */
 
 #include "common/errors.h"
@@ -20,10 +20,14 @@ enum files_message {
 	FILES_LIST,
 	FILES_SEARCH,
 	FILES_BODY,   /* bytes of the content, in order */
-	FILES_CANCEL, /* no payload: end the call now; it is answered with FILES_END */
-	FILES_CLEAR,  /* no payload: remove everything in the workspace, before it is removed itself
-		       */
-	FILES_SWEEP,  /* no payload: remove what writes that died have left; its end is nobody's */
+	FILES_CANCEL, /* no payload: end the call now; FILES_END follows */
+	/* no payload: remove everything in the workspace, which is about to be removed */
+	FILES_CLEAR,
+	/*
+	 * no payload: remove the temporary files of writes that died; its FILES_END belongs to no
+	 * call
+	 */
+	FILES_SWEEP,
 	/* up */
 	FILES_READY = 32, /* set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -39,14 +43,15 @@ struct files_read {
 	uint64_t start_line; /* from 1; 0: not given */
 	uint64_t end_line;   /* inclusive; 0: not given */
 	bool numbered;       /* number the lines as cat -n does */
-	bool raw;            /* the bytes as they are, also of a binary file (encoding base64) */
+	/* the bytes as they are, also of a binary file (for encoding base64) */
+	bool raw;
 };
 
 struct files_write {
 	struct text path;
-	uint64_t size; /* of the content, which follows in FILES_BODY frames */
+	uint64_t size; /* size of the content, which follows in FILES_BODY frames */
 	bool create_dirs;
-	bool durable; /* on disk before it is answered */
+	bool durable; /* fsync(2) before the answer */
 };
 
 struct files_list {
@@ -80,35 +85,37 @@ struct files_entry {
 	struct text path; /* relative to the workspace's root */
 	uint8_t type;     /* enum files_type */
 	uint64_t size;
-	uint64_t mtime_ns;  /* since the epoch; earlier times are 0 */
-	struct text target; /* of a symbolic link, otherwise empty */
+	uint64_t mtime_ns;  /* since the epoch; 0 for an earlier time */
+	struct text target; /* target of a symbolic link, otherwise empty */
 };
 
 struct files_match {
 	struct text path; /* relative to the workspace's root */
 	uint64_t line;    /* from 1 */
-	struct text text; /* the line without its newline, cut to LIMIT_SEARCH_LINE_BYTES around the
-			     match */
+	/* the line without its newline, cut to LIMIT_SEARCH_LINE_BYTES around the match */
+	struct text text;
 	bool cut;
 };
 
-/* How a call ended. Which fields hold something depends on the request; the others are 0 or empty.
+/*
+ * The end of a call. The type of the request determines which fields are set; the others are 0 or
+ * empty.
  */
 struct files_end {
 	uint32_t error;      /* enum tool_error */
-	struct text message; /* a sentence for the model; empty: the code's own */
+	struct text message; /* a sentence for the model; empty: the error code's own */
 	struct text path;    /* the resolved path, relative to the workspace's root; "." is the root
 				itself */
 	bool truncated;      /* read, list, search: there was more */
 	bool binary;         /* read */
-	bool created;        /* write: there was no such file before */
-	uint64_t size;       /* read: of the file; write: bytes written */
-	uint64_t lines;      /* read: in the content */
-	uint64_t total_lines; /* read: of the file, 0 if not counted */
-	uint64_t count;       /* list: entries; search: matches */
+	bool created;        /* write: the file did not exist before */
+	uint64_t size;       /* read: size of the file; write: bytes written */
+	uint64_t lines;      /* read: lines in the content */
+	uint64_t total_lines; /* read: lines in the file, 0 if not counted */
+	uint64_t count;       /* list: number of entries; search: number of matches */
 	uint64_t files_searched;
-	uint64_t files_skipped; /* search: binary, over-large or unreadable */
-	struct text type;       /* read, binary: what its first bytes say, such as "image/png" */
+	uint64_t files_skipped; /* search: files that are binary, too large or unreadable */
+	struct text type;       /* read, binary: type by the first bytes, such as "image/png" */
 };
 
 void files_read_put(struct wire_writer *writer, const struct files_read *message);

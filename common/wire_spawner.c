@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every get checks the whole payload: 0, or -EBADMSG with @ret untouched. */
+/* Every get function checks the whole payload. It returns 0, or -EBADMSG with @ret untouched. */
 #include "common/wire_spawner.h"
 
 #include "common/limits.h"

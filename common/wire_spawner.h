@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What cloisterd and cloister-spawner say to each other: fixed-size requests down with the
- * descriptors of one cell, one answer up with the pidfds of its processes. The header's call is the
- * request's number, and by SPAWNER_OPEN's the cell is known.
+ * The protocol between cloisterd and the spawner. Down go fixed-size requests with the descriptors
+ * of one cell (the worker and files process of a workspace); up comes one answer for each, with the
+ * pidfds of the processes. The call field of the header is the number of the request, and the
+ * number of SPAWNER_OPEN identifies the cell from then on.
  */
 
 #include "common/cell_limits.h"
@@ -16,21 +17,26 @@
 #include <errno.h>
 
 enum spawner_message {
-	SPAWNER_OPEN = 1,   /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
-	SPAWNER_OPEN_FILES, /* down: the same for a cell that has lost its own,
-			       SPAWNER_OPEN_FILES_FDS */
-	SPAWNER_PREPARE, /* down: a cell that waits; the limits may change. SPAWNER_PREPARE_FDS */
-	SPAWNER_ASSIGN,  /* down: what a waiting one is for; SPAWNER_ASSIGN_FDS */
-	SPAWNER_MAPPED,  /* down, system mode, once: its ids are mapped; no payload */
-	SPAWNER_RELOAD,  /* down: the configuration has changed; no payload, no answer */
-	SPAWNER_LOOK_UP, /* down: struct spawner_look_up, a directory to look up from */
+	SPAWNER_OPEN = 1, /* down: struct spawner_open, SPAWNER_OPEN_FDS descriptors */
+	/* down: a new files process for a cell that has lost its own; SPAWNER_OPEN_FILES_FDS */
+	SPAWNER_OPEN_FILES,
+	/*
+	 * down: start a spare cell, without a workspace; the limits are provisional.
+	 * SPAWNER_PREPARE_FDS
+	 */
+	SPAWNER_PREPARE,
+	SPAWNER_ASSIGN, /* down: give a workspace to a spare cell; SPAWNER_ASSIGN_FDS */
+	/* down, system mode, once: cloisterd has written the id maps; no payload */
+	SPAWNER_MAPPED,
+	SPAWNER_RELOAD,       /* down: the configuration has changed; no payload, no answer */
+	SPAWNER_LOOK_UP,      /* down: struct spawner_look_up, the directory to start from */
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
-	SPAWNER_FAILED,       /* up: struct setup_failure: it could not get there */
+	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
 	SPAWNER_ASSIGNED,     /* up: no payload */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
-	SPAWNER_UNSHARED,     /* up, system mode: it waits for its ids; no payload */
+	SPAWNER_UNSHARED,     /* up, system mode: the spawner waits for its id maps; no payload */
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
 };
 
@@ -46,8 +52,9 @@ enum {
 
 /* The order of the descriptors in SPAWNER_OPEN_FILES. */
 enum {
-	SPAWNER_OPEN_FILES_ROOT,   /* as SPAWNER_OPEN_ROOT */
-	SPAWNER_OPEN_FILES_WORKER, /* pidfd: whose namespaces the files process joins */
+	SPAWNER_OPEN_FILES_ROOT, /* as SPAWNER_OPEN_ROOT */
+	/* pidfd of the worker whose namespaces the files process joins */
+	SPAWNER_OPEN_FILES_WORKER,
 	SPAWNER_OPEN_FILES_DOWN_AGAIN,
 	SPAWNER_OPEN_FILES_UP_AGAIN,
 	SPAWNER_OPEN_FILES_FDS,
@@ -65,7 +72,7 @@ enum {
 /* The order of the descriptors in SPAWNER_ASSIGN. */
 enum {
 	SPAWNER_ASSIGN_ROOT,   /* as SPAWNER_OPEN_ROOT */
-	SPAWNER_ASSIGN_WORKER, /* pidfd: the waiting cell's */
+	SPAWNER_ASSIGN_WORKER, /* pidfd of the spare cell's worker */
 	SPAWNER_ASSIGN_FDS,
 };
 
@@ -76,7 +83,7 @@ enum {
 	SPAWNER_OPENED_FDS,
 };
 
-/* No tenant of a configuration and no workspace can have this name. */
+/* Name of the self-test's tenant. A tenant of the configuration cannot have it. */
 #define SELFTEST_TENANT ".selftest"
 
 enum workspace_kind {
@@ -89,30 +96,35 @@ enum workspace_kind {
 struct spawner_open {
 	uint8_t kind; /* enum workspace_kind */
 	struct workspace_limits limits;
-	/* Whose workspace it is, NUL-terminated. Empty: nobody's in particular, and then nothing is
-	 * shown to it that a tenant's configuration adds. */
+	/*
+	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
+	 * configuration, which gets nothing that such a tenant's section adds.
+	 */
 	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 };
 
-/* The error of a cell that the spawner refuses because the configuration or the ids of others
- * forbid it: the step is the reason. No system call on its way fails with this one. */
+/*
+ * The error in SPAWNER_OPEN_FAILED when the configuration, or the ids of other workspaces, forbid
+ * the cell; the step gives the reason. No system call in the spawner fails with this errno.
+ */
 #define SPAWNER_REFUSAL EKEYREJECTED
 
-/* A directory to be looked up by somebody who can wait for its file system. */
+/* Asks for a directory to be looked up by a process that may wait for its file system. */
 struct spawner_look_up {
-	bool below; /* no further than below the directory that came along; otherwise that is "/" */
-	struct text tenant; /* for whom */
-	struct text path;   /* from there */
+	/* stay below the directory that came with the request; otherwise that directory is "/" */
+	bool below;
+	struct text tenant; /* the tenant that asks */
+	struct text path;   /* relative to that directory */
 };
 
-/* What was found: which directories it is and lies in. */
+/* The result: whether cloisterd's user may enter the directory, and its parents. */
 struct spawner_looked_up {
-	bool may_enter; /* the user that we are */
+	bool may_enter; /* cloisterd's own user may search it */
 	size_t n_parents;
 	struct directory_id parents[LIMIT_ROOT_PARENTS];
 };
 
-/* A set-up step that failed, in the spawner, worker or files process. */
+/* A set-up step that failed in the spawner, worker or files process. */
 struct setup_failure {
 	struct text step;
 	uint32_t error; /* errno, positive */
@@ -127,10 +139,12 @@ int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret);
 void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
 int setup_failure_get(struct text payload, struct setup_failure *ret);
 
-/** "managed", "directory" or "rootfs"; NULL for another number. */
+/** Returns "managed", "directory" or "rootfs"; NULL for another number. */
 const char *workspace_kind_name(enum workspace_kind kind);
-/** Where a workspace of @kind at @path of the host is seen inside. Static storage or @path itself.
+/**
+ * Returns the path inside at which a workspace of @kind, at @path of the host, is seen. Static
+ * storage or @path itself.
  */
 const char *workspace_visible_root(enum workspace_kind kind, const char *path);
-/** The kind called @name, or 0. */
+/** Returns the kind called @name, or 0. */
 enum workspace_kind workspace_kind_by_name(struct text name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd and cloisterctl. Trusts nothing in a line that it reads. */
+/* Used by cloisterd and cloisterctl. It trusts nothing in a line that it reads. */
 #include "common/chain/audit_chain.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ size_t audit_chain_line(const struct audit_chain *last, struct text members, cha
 	return len;
 }
 
-/* @word at the beginning of *rest, which goes on behind it. */
+/* Skips @word at the beginning of *rest. Returns 0 or -EBADMSG. */
 static int skip(struct text *rest, const char *word)
 {
 	size_t len = strlen(word);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd, at start and on reload. The file is its administrator's and may still hold anything:
- * what a wrong command wrote over it must be refused as a whole, with every mistake named.
+ * Used by cloisterd and the spawner, at start and on reload. The file belongs to the administrator
+ * and may still hold anything. If a wrong command has overwritten it, it is refused as a whole and
+ * every mistake in it is reported.
  *
- * inih says what on a line is a name, a comment or the continuation of the setting above. It sees a
- * line at a time from us, because it neither numbers lines for its handler nor reports more than
- * the first that it cannot read, and holds 200 bytes of one: so the value is taken from our own
- * copy, whole, and " ;" in it begins no comment.
+ * inih decides which part of a line is a name, a comment or the continuation of the setting above.
+ * It gets one line at a time from here, because it does not number lines for its handler, reports
+ * only the first line that it cannot read, and holds only 200 bytes of a line. The value is
+ * therefore taken from our own copy of the line, and " ;" in it begins no comment.
  */
 #include "common/cleanup.h"
 #include "common/config/config_reader.h"
@@ -21,10 +22,10 @@ struct source {
 	struct config_reader *reader;
 	struct text rest;
 	char line[LIMIT_CONFIG_LINE_BYTES + 1];
-	char *content;  /* of line, without white space around it */
-	bool unread;    /* it ought to be a setting, and inih has not said that it is one */
-	bool named;     /* there is a setting above that an indented line continues */
-	bool continues; /* the line at hand does */
+	char *content;  /* the line without white space around it */
+	bool unread;    /* the line must be a setting, and inih has not yet reported it as one */
+	bool named;     /* there is a setting that an indented line would continue */
+	bool continues; /* the current line continues it */
 };
 
 static struct text take_line(struct text *rest)
@@ -51,7 +52,10 @@ static bool has_control_character(struct text line)
 	return false;
 }
 
-/* Copies @line to where it can be worked on; an empty one in place of what is no text. */
+/*
+ * Copies @line into source->line. A line that is not valid text becomes an empty line, with a
+ * complaint.
+ */
 static void copy_line(struct source *source, struct text line)
 {
 	source->line[0] = '\0';
@@ -95,7 +99,7 @@ static void begin_section(struct source *source, char *header)
 	source->reader->handler->section(source->reader, NULL);
 }
 
-/* An ini_reader: the next line for inih. */
+/* The ini_reader callback: gives inih the next line. */
 static char *next_line(char *buffer, int size, void *context)
 {
 	struct source *source = context;
@@ -110,26 +114,27 @@ static char *next_line(char *buffer, int size, void *context)
 	copy_line(source, take_line(&source->rest));
 	indented = source->line[0] == ' ' || source->line[0] == '\t';
 	source->continues = indented && source->named;
-	/* At most as much as inih can hold. */
+	/* inih's buffer bounds what it gets. */
 	snprintf(buffer, (size_t)size, "%.*s\n", size - 2, source->line);
 	source->content = strip(source->line);
 	if (source->content[0] == '[' && !source->continues) {
 		begin_section(source, source->content);
-		snprintf(buffer, (size_t)size, "[x]\n"); /* any, and a whole one */
+		/* any complete header will do: begin_section() has read the name */
+		snprintf(buffer, (size_t)size, "[x]\n");
 		return buffer;
 	}
 	source->unread = source->content[0] != '\0' && !strchr("#;", source->content[0]);
 	return buffer;
 }
 
-/* An ini_handler. */
+/* The ini_handler callback. */
 static int take_setting(void *context, const char *section, const char *name, const char *value)
 {
 	struct source *source = context;
 	char *content = source->content;
 
 	(void)section;
-	(void)value; /* cut */
+	(void)value; /* may be truncated */
 	source->unread = false;
 	source->named = true;
 	if (!source->continues)
@@ -148,6 +153,9 @@ int config_file_read(struct config_reader *reader, struct text text)
 	source->rest = text;
 	reader->line = 0;
 	reader->handler->file(reader);
-	/* What it cannot read it says by line; next_line has noticed already. */
+	/*
+	 * next_line() reports the lines that inih cannot read, so its result matters only for
+	 * memory.
+	 */
 	return ini_parse_stream(next_line, source, take_setting, source) == -2 ? -ENOMEM : 0;
 }

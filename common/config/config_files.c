@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd and cloister-spawner, at start and on reload: which files there are, and that nobody
- * could have written them who may not. open(2), readdir(3).
+ * Used by cloisterd and the spawner, at start and on reload. Finds the files of a configuration and
+ * refuses those that an unauthorized user could have written. open(2), readdir(3).
  */
 #include "common/config/config_files.h"
 
@@ -97,7 +97,10 @@ static bool is_writable_by_others(const struct stat *stat_buf)
 	return (stat_buf->st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/* Whose it is may write it: that must be root, we, or whose the main file is. */
+/*
+ * The owner of a file can write it, so the owner must be root, our own user, or the owner of the
+ * main file.
+ */
 static bool has_owner(struct config_reader *reader, const struct stat *stat_buf, uid_t owner)
 {
 	if (stat_buf->st_uid == reader->root)
@@ -120,7 +123,7 @@ static int read_all(int fd, char *buffer, size_t size, size_t *ret_len)
 	return 0;
 }
 
-/* The file at hand, open: what is wrong with it, or its content in @buffer. */
+/* Reads the file at hand into @buffer, or complains about it and returns false. */
 static bool load_file(
 	struct config_reader *reader, int fd, uid_t *owner, char *buffer, struct text *ret_text)
 {
@@ -165,7 +168,7 @@ static int read_file(struct config_reader *reader, int directory_fd, const char 
 	if (!buffer)
 		return -ENOMEM;
 	reader->line = 0;
-	/* Something else in its place must not make us wait. */
+	/* O_NONBLOCK: if the name is a FIFO, open(2) must not wait for a writer. */
 	fd = openat(directory_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (!load_file(reader, fd, owner, buffer, &text))
 		return 0;
@@ -208,7 +211,7 @@ static bool is_drop_in(const char *name)
 	return name[0] != '.' && len > 5 && strcmp(name + len - 5, ".conf") == 0;
 }
 
-/* The drop-ins of the open directory. */
+/* Lists the drop-in files in the open directory. */
 static int list_drop_ins(
 	struct config_reader *reader, int fd, const char *path, struct config_file_names *names)
 {
@@ -228,7 +231,7 @@ static int list_drop_ins(
 		r = add_name(names, path, entry->d_name);
 	}
 	closedir(directory);
-	/* The first is the main file. */
+	/* The first name is the main file and stays first. */
 	qsort(names->paths + 1, names->count - 1, sizeof(*names->paths), compare_names);
 	return r;
 }

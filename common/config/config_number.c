@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd and cloister-spawner. */
+/* Used by cloisterd and the spawner. */
 #include "common/config/config_number.h"
 
 #include "common/limits.h"

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Reading a configuration: config_files.c finds the files, config_file.c their lines. What the
- * lines mean is the handler's: cloisterd's (supervisor/config/config_parts.c) knows every key, the
- * spawner's (worker/spawner/policy.c) those that it enforces itself.
+ * Reading a configuration: config_files.c finds the files and config_file.c splits them into lines.
+ * A handler gives the lines their meaning: cloisterd's (supervisor/config/config_parts.c) knows
+ * every key, the spawner's (worker/spawner/policy.c) the keys that the spawner enforces itself.
  */
 
 #include "common/config/config_complaints.h"
@@ -16,35 +16,40 @@
 
 struct config_reader;
 
-/* What a configuration consists of. The functions complain of what is wrong, and go on. */
+/*
+ * The parts of a configuration. Each function complains about a mistake and returns, so that the
+ * reader finds all mistakes.
+ */
 struct config_handler {
-	/* A file begins: no section is at hand. */
+	/* A file begins; no section has begun in it. */
 	void (*file)(struct config_reader *reader);
-	/* A line [@name] begins a section. NULL: the line is no section's header, which has been
-	 * complained of; no section is at hand. */
+	/*
+	 * A line [@name] begins a section. @name is NULL if the header was malformed, which has
+	 * been complained about; the lines after it belong to no section.
+	 */
 	void (*section)(struct config_reader *reader, const char *name);
-	/* A line of the section at hand. */
+	/* A line of the current section. */
 	void (*setting)(struct config_reader *reader, const char *name, const char *value);
 };
 
-/* Where a setting, or a section, was last seen. */
+/* The place where a setting, or a section, was last seen. */
 struct config_place {
-	const char *file; /* NULL: not at all */
+	const char *file; /* NULL: nowhere */
 	unsigned line;
 };
 
 struct config_reader {
 	const struct config_complaints *complaints;
 	const struct config_handler *handler;
-	void *context; /* the handler's */
+	void *context; /* the handler's own data */
 	uint64_t mistakes;
-	const char *file; /* at hand; the string lives as long as the reader */
+	const char *file; /* the current file; the string lives as long as the reader */
 	unsigned line;
-	uid_t root;     /* as whose host root's files are seen */
-	bool not_roots; /* a file or a directory is not root's */
+	uid_t root;     /* the id by which this process sees the host's root */
+	bool not_roots; /* a file or a directory does not belong to root */
 };
 
-/** Complains about the line at hand. */
+/** Complains about the current line. */
 void config_wrong(struct config_reader *reader, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -52,5 +57,8 @@ void config_wrong(struct config_reader *reader, const char *format, ...)
 void config_wrong_at(struct config_reader *reader, const struct config_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/** Reads @text, one file's content, setting by setting. Only a lack of memory is -errno. */
+/**
+ * Reads @text, the content of one file, setting by setting. Returns 0, or -errno for a lack of
+ * memory.
+ */
 int config_file_read(struct config_reader *reader, struct text text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a value of the configuration may be, for cloisterd and cloister-spawner alike. */
+/* The types of configuration values, for cloisterd and the spawner. */
 
 enum config_type {
 	CONFIG_PATH,   /* char *: absolute */
@@ -13,7 +13,9 @@ enum config_type {
 	CONFIG_MODE,   /* uint64_t, octal */
 	CONFIG_CHOICE, /* uint64_t, index into choices */
 	CONFIG_YES_NO, /* bool */
-	/* Lists. The first three have any number of values on a line, the others one. */
+	/*
+	 * Lists. The first three take any number of values on a line, the others one value a line.
+	 */
 	CONFIG_USERS,    /* struct id_list */
 	CONFIG_GROUPS,   /* struct id_list */
 	CONFIG_FEATURES, /* struct string_list */

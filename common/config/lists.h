@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Lists that a configuration holds, for cloisterd and cloister-spawner alike. */
+/* Lists of configuration values, for cloisterd and the spawner. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,8 @@ struct string_list {
 	size_t count;
 };
 
-/* A directory that was open when the configuration was read: held, so that its inode stays its own.
+/*
+ * A directory named in the configuration. It is kept open so that its inode number is not reused.
  */
 struct tenant_root {
 	int fd; /* O_PATH */
@@ -30,8 +31,8 @@ struct root_list {
 	size_t count;
 };
 
-/** Frees all, and leaves an empty list. */
+/** Frees the strings and leaves an empty list. */
 void string_list_done(struct string_list *list);
 
-/** Closes and frees all, and leaves an empty list. */
+/** Closes and frees the roots and leaves an empty list. */
 void root_list_done(struct root_list *list);
