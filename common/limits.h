@@ -32,9 +32,9 @@
 #define LIMIT_PENDING_TOTAL_BYTES  (72 * MIB) /* a line of 32 MiB and what is made of it */
 #define LIMIT_PENDING_OWN_BYTES    (12 * KIB)
 /* For a process that does not read: what a tenant's requests may leave there, and one more. */
-#define LIMIT_PEER_WAITING_BYTES (56 * MIB)
-#define LIMIT_READ_TURN_BYTES    (64 * KIB) /* read of a connection in a turn of the loop */
-#define LIMIT_READ_LEAST_BYTES   (4 * KIB)  /* likewise, beyond the limits above */
+#define LIMIT_PROCESS_LINK_WAITING_BYTES (56 * MIB)
+#define LIMIT_READ_TURN_BYTES            (64 * KIB) /* read of a connection in a turn of the loop */
+#define LIMIT_READ_LEAST_BYTES           (4 * KIB)  /* likewise, beyond the limits above */
 /* Results of a workspace's processes that have begun and not ended, of all: whose began first is
  * killed. */
 #define LIMIT_FRAMES_HELD_BYTES    (8 * MIB)

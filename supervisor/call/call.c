@@ -44,7 +44,7 @@ struct call {
 	struct timespec started;
 	struct event *timer;         /* the deadline, then how long ENDING and KILLED may last */
 	struct event *idle_timer;    /* NULL: no idle_timeout_ms */
-	uint64_t cancelled_at;       /* what peer_said() was when the call was cancelled */
+	uint64_t cancelled_at;       /* what process_link_said() was when the call was cancelled */
 	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
 	struct call_result result;   /* a file call's */
 	struct command_io *io;       /* a command's */

@@ -4,7 +4,7 @@
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/process_link.h"
 
 #include <malloc.h>
 
@@ -32,8 +32,8 @@ static uint64_t left(uint64_t limit, uint64_t taken)
 uint64_t service_memory_left(
 	const struct service *service, const struct tenant_usage *usage, uint64_t without)
 {
-	uint64_t of_all =
-		left(LIMIT_PENDING_TOTAL_BYTES, service->pending_bytes + peers_waiting() - without);
+	uint64_t of_all = left(LIMIT_PENDING_TOTAL_BYTES,
+		service->pending_bytes + process_links_waiting() - without);
 	uint64_t of_tenant =
 		usage ? left(LIMIT_PENDING_TENANT_BYTES, usage->pending_bytes - without)
 		      : UINT64_MAX;

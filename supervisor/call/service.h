@@ -42,7 +42,7 @@ struct service {
 	size_t control_connections; /* and of administrators and observers */
 	size_t strangers;           /* peers of no tenant, see stranger.h */
 	/* Memory of all requests: lines that have not ended, calls in flight and their input, but
-	 * not what waits in peers (peers_waiting()). */
+	 * not what waits for processes (process_links_waiting()). */
 	uint64_t pending_bytes;
 	uint64_t pending_peak;
 	struct unread unread; /* answers */

@@ -173,7 +173,7 @@ static int add_conditional_rules(scmp_filter_ctx filter)
 	 */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-	/* Whether a worker has read what it was told (peer.c). */
+	/* Whether a worker has read what it was told (process_link.c). */
 	if (r == 0)
 		r = seccomp_rule_add(
 			filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, SIOCOUTQ));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The processes are hostile, the spawner is not. What happens inside a peer's callback
- * (cell_process.c) only leaves a mark; on_settle, called by the loop, looks at the marks and acts
- * by the table. */
+/* cloisterd. The processes are hostile, the spawner is not. What happens inside a process link's
+ * callback (cell_process.c) only leaves a mark; on_settle, called by the loop, looks at the marks
+ * and acts by the table. */
 #include "supervisor/workspace/cell_state.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
-#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
 
@@ -86,7 +86,7 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	for (int i = 0; error >= 0 && i < CELL_PROCESSES; i++) {
 		struct process *process = &cell->processes[i];
 
-		if (pidfds[i] >= 0 && peer_started(process->peer, pidfds[i]) < 0)
+		if (pidfds[i] >= 0 && process_link_started(process->link, pidfds[i]) < 0)
 			cell_process_fail(process, "Out of memory");
 	}
 	for (int i = 0; i < CELL_PROCESSES; i++)
@@ -97,14 +97,15 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 
 /* One that was made ahead becomes this workspace's. */
 static int assign(struct cell *cell, const struct spawner_open *request, int root,
-	struct peer *peers[SPAWNER_OPENED_FDS])
+	struct process_link *links[SPAWNER_OPENED_FDS])
 {
 	int fds[SPAWNER_ASSIGN_FDS];
 
-	cell_process_adopt(cell_worker(cell), peers[SPAWNER_OPENED_WORKER]);
-	cell_process_adopt(cell_files(cell), peers[SPAWNER_OPENED_FILES]);
+	cell_process_adopt(cell_worker(cell), links[SPAWNER_OPENED_WORKER]);
+	cell_process_adopt(cell_files(cell), links[SPAWNER_OPENED_FILES]);
 	fds[SPAWNER_ASSIGN_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
-	fds[SPAWNER_ASSIGN_WORKER] = fcntl(peer_pidfd(cell_worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+	fds[SPAWNER_ASSIGN_WORKER] =
+		fcntl(process_link_pidfd(cell_worker(cell)->link), F_DUPFD_CLOEXEC, 0);
 	if (fds[SPAWNER_ASSIGN_ROOT] >= 0 && fds[SPAWNER_ASSIGN_WORKER] >= 0)
 		return spawner_link_open(
 			cell->spawner, SPAWNER_ASSIGN, request, fds, on_opened, cell, &cell->asked);
@@ -134,7 +135,7 @@ static int make_both(struct cell *cell, const struct spawner_open *request, int 
 
 static void open_both(struct cell *cell)
 {
-	struct peer *peers[SPAWNER_OPENED_FDS];
+	struct process_link *links[SPAWNER_OPENED_FDS];
 	struct spawner_open request;
 	int r, root;
 
@@ -143,9 +144,9 @@ static void open_both(struct cell *cell)
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	cell->was_ahead =
-		cell->wasted < LIMIT_SPARE_TRIES && spare_cells_take(cell->spares, &request, peers);
+		cell->wasted < LIMIT_SPARE_TRIES && spare_cells_take(cell->spares, &request, links);
 	if (cell->was_ahead)
-		r = assign(cell, &request, root, peers);
+		r = assign(cell, &request, root, links);
 	else
 		r = make_both(cell, &request, root);
 	if (r < 0)
@@ -161,7 +162,8 @@ static void be_open(struct cell *cell)
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &cell->opened);
 	/* Once, and again after a death: what its writes may have left goes. */
 	if (!cell->swept)
-		peer_send(cell_files(cell)->peer, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+		process_link_send(
+			cell_files(cell)->link, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
 	cell->swept = true;
 }
 
@@ -247,8 +249,8 @@ static void end_files(struct cell *cell)
 	cell->counts->files_lost++;
 	forget_request(cell);
 	enter(cell, STATE_FILES_ENDING);
-	if (cell_files(cell)->peer)
-		peer_kill(cell_files(cell)->peer);
+	if (cell_files(cell)->link)
+		process_link_kill(cell_files(cell)->link);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
 }
 
@@ -284,7 +286,7 @@ static void open_files(struct cell *cell)
 	cell->owner->describe(cell->context, &request, &root);
 	fds[SPAWNER_OPEN_FILES_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	fds[SPAWNER_OPEN_FILES_WORKER] =
-		fcntl(peer_pidfd(cell_worker(cell)->peer), F_DUPFD_CLOEXEC, 0);
+		fcntl(process_link_pidfd(cell_worker(cell)->link), F_DUPFD_CLOEXEC, 0);
 	r = fds[SPAWNER_OPEN_FILES_ROOT] < 0 || fds[SPAWNER_OPEN_FILES_WORKER] < 0 ? -errno : 0;
 	if (r == 0)
 		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN]);
@@ -340,8 +342,8 @@ static bool holds(struct cell *cell, enum cell_event event)
 	case EVENT_READY:
 		return cell_worker(cell)->ready && cell_files(cell)->ready;
 	case EVENT_GONE:
-		return peer_is_gone(cell_files(cell)->peer) &&
-		       (!ending || peer_is_gone(cell_worker(cell)->peer));
+		return process_link_is_gone(cell_files(cell)->link) &&
+		       (!ending || process_link_is_gone(cell_worker(cell)->link));
 	case EVENT_OVERDUE:
 		return cell->overdue;
 	default:
@@ -432,10 +434,10 @@ void cell_reset_crash_count(struct cell *cell)
 void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds)
 {
-	struct peer *peer = cell->processes[process].peer;
+	struct process_link *link = cell->processes[process].link;
 
-	if (peer) {
-		peer_send(peer, type, call, payload, fds, n_fds);
+	if (link) {
+		process_link_send(link, type, call, payload, fds, n_fds);
 		return;
 	}
 	/* A cancel for what is lost already. */
@@ -445,24 +447,24 @@ void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint6
 
 uint64_t cell_said(const struct cell *cell, enum cell_process process)
 {
-	struct peer *peer = cell->processes[process].peer;
+	struct process_link *link = cell->processes[process].link;
 
-	return peer ? peer_said(peer) : 0;
+	return link ? process_link_said(link) : 0;
 }
 
 bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said)
 {
-	struct peer *peer = cell->processes[process].peer;
+	struct process_link *link = cell->processes[process].link;
 
-	return !peer || peer_has_heard(peer, said);
+	return !link || process_link_has_heard(link, said);
 }
 
 void cell_abandon(struct cell *cell, enum cell_process process)
 {
 	struct process *abandoned = &cell->processes[process];
 
-	if (abandoned->peer)
-		peer_kill(abandoned->peer);
+	if (abandoned->link)
+		process_link_kill(abandoned->link);
 	cell_process_fail(abandoned, "The workspace's process did not answer and was killed");
 }
 
@@ -496,12 +498,12 @@ const char *cell_state(const struct cell *cell)
 void cell_kill(struct cell *cell)
 {
 	for (int i = 0; i < CELL_PROCESSES; i++)
-		if (cell->processes[i].peer)
-			peer_kill(cell->processes[i].peer);
+		if (cell->processes[i].link)
+			process_link_kill(cell->processes[i].link);
 }
 
 void cell_wait(struct cell *cell, int milliseconds)
 {
 	for (int i = 0; i < CELL_PROCESSES; i++)
-		peer_wait(cell->processes[i].peer, milliseconds);
+		process_link_wait(cell->processes[i].link, milliseconds);
 }

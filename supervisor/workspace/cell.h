@@ -90,11 +90,11 @@ bool cell_serves(const struct cell *cell, enum cell_process process);
 /** A call got a frame from it: deaths of its processes are counted from zero again. */
 void cell_reset_crash_count(struct cell *cell);
 
-/** As peer_send, to a process that the cell serves. */
+/** As process_link_send, to a process that the cell serves. */
 void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/** As peer_said and peer_has_heard. One that is lost has nothing more to hear. */
+/** As process_link_said and process_link_has_heard. One that is lost has nothing more to hear. */
 uint64_t cell_said(const struct cell *cell, enum cell_process process);
 bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said);
 

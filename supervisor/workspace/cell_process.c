@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd. What a cell's processes say and what becomes of them. They are hostile: a word out of
- * turn ends the one that said it. What happens here, inside a peer's callback, only leaves a mark;
- * cell.c acts on it. */
+ * turn ends the one that said it. What happens here, inside a process link's callback, only leaves
+ * a mark; cell.c acts on it. */
 #include "supervisor/workspace/cell_state.h"
 
 #include "common/cleanup.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
-#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/process_link.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ void cell_process_judge(struct process *process)
 	cell_process_fail(process, "The workspace's process died");
 }
 
-static void on_peer_lost(void *context)
+static void on_link_lost(void *context)
 {
 	struct process *process = context;
 
@@ -83,7 +83,7 @@ static void on_peer_lost(void *context)
 	cell_process_judge(process);
 }
 
-static void on_peer_gone(void *context)
+static void on_link_gone(void *context)
 {
 	cell_settle(((struct process *)context)->cell);
 }
@@ -97,22 +97,22 @@ static struct loop_share_flow *share(void *context)
 
 int cell_process_make(struct process *process, int child_fds[2])
 {
-	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, share, process};
+	struct process_link_owner owner = {on_frame, on_link_lost, on_link_gone, share, process};
 
-	return peer_new(process->cell->base, &owner, &process->peer, child_fds);
+	return process_link_new(process->cell->base, &owner, &process->link, child_fds);
 }
 
-void cell_process_adopt(struct process *process, struct peer *peer)
+void cell_process_adopt(struct process *process, struct process_link *link)
 {
-	struct peer_owner owner = {on_frame, on_peer_lost, on_peer_gone, share, process};
+	struct process_link_owner owner = {on_frame, on_link_lost, on_link_gone, share, process};
 
-	peer_adopt(peer, &owner);
-	process->peer = peer;
+	process_link_adopt(link, &owner);
+	process->link = link;
 }
 
 void cell_process_drop(struct process *process)
 {
-	peer_free(TAKE_PTR(process->peer));
+	process_link_free(TAKE_PTR(process->link));
 	free(TAKE_PTR(process->failure));
 	process->ready = process->lost = false;
 }

@@ -9,7 +9,7 @@
 #include <time.h>
 
 struct event;
-struct peer;
+struct process_link;
 
 #define CELL_PROCESSES 2
 
@@ -30,7 +30,7 @@ enum state {
 struct process {
 	struct cell *cell;
 	enum cell_process which;
-	struct peer *peer;
+	struct process_link *link;
 	bool ready, lost; /* lost: hung up or dead */
 	char *failure;    /* why it must go */
 };
@@ -84,8 +84,8 @@ void cell_process_judge(struct process *process);
 /** Its channels, of which the spawner gets @child_fds. 0 or -errno. */
 int cell_process_make(struct process *process, int child_fds[2]);
 
-/** @peer, which was made ahead, is it from now on. */
-void cell_process_adopt(struct process *process, struct peer *peer);
+/** @link, which was made ahead, is it from now on. */
+void cell_process_adopt(struct process *process, struct process_link *link);
 
-/** Kills and forgets it. Not from inside a peer's callback. */
+/** Kills and forgets it. Not from inside a process link's callback. */
 void cell_process_drop(struct process *process);

@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spawner_link.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 struct spare {
 	LIST_ENTRY(spare) entry;
 	struct spare_cells *all;
-	struct peer *peers[SPAWNER_OPENED_FDS];
+	struct process_link *links[SPAWNER_OPENED_FDS];
 	bool lost;
 };
 
@@ -41,11 +41,11 @@ static void set_timer(struct event *timer, unsigned milliseconds)
 	event_add(timer, &time);
 }
 
-/* Not from inside a peer's callback. */
+/* Not from inside a process link's callback. */
 static void spare_free(struct spare *spare)
 {
-	peer_free(spare->peers[SPAWNER_OPENED_WORKER]);
-	peer_free(spare->peers[SPAWNER_OPENED_FILES]);
+	process_link_free(spare->links[SPAWNER_OPENED_WORKER]);
+	process_link_free(spare->links[SPAWNER_OPENED_FILES]);
 	free(spare);
 }
 
@@ -108,7 +108,7 @@ static void on_prepared(void *context, int error, struct text step, int pidfds[S
 	spares->asked = 0;
 	/* Each takes its pidfd, whatever becomes of the other. */
 	for (int i = 0; error >= 0 && i < SPAWNER_OPENED_FDS; i++)
-		ok = peer_started(spare->peers[i], pidfds[i]) == 0 && ok;
+		ok = process_link_started(spare->links[i], pidfds[i]) == 0 && ok;
 	if (!ok || spares->ready >= spares->limit) {
 		/* The next opening tries again. */
 		spare_free(spare);
@@ -122,13 +122,13 @@ static void on_prepared(void *context, int error, struct text step, int pidfds[S
 
 static int ask(struct spare_cells *spares, struct spare *spare)
 {
-	const struct peer_owner owner = {on_frame, on_lost, on_gone, share, spare};
+	const struct process_link_owner owner = {on_frame, on_lost, on_gone, share, spare};
 	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
-	int r = peer_new(spares->base, &owner, &spare->peers[SPAWNER_OPENED_WORKER],
+	int r = process_link_new(spares->base, &owner, &spare->links[SPAWNER_OPENED_WORKER],
 		&fds[SPAWNER_PREPARE_WORKER_DOWN]);
 
 	if (r == 0)
-		r = peer_new(spares->base, &owner, &spare->peers[SPAWNER_OPENED_FILES],
+		r = process_link_new(spares->base, &owner, &spare->links[SPAWNER_OPENED_FILES],
 			&fds[SPAWNER_PREPARE_FILES_DOWN]);
 	if (r == 0)
 		return spawner_link_open(spares->spawner, SPAWNER_PREPARE, &spares->request, fds,
@@ -214,7 +214,7 @@ void spare_cells_limit(struct spare_cells *spares, size_t limit)
 }
 
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
-	struct peer *ret_peers[SPAWNER_OPENED_FDS])
+	struct process_link *ret_links[SPAWNER_OPENED_FDS])
 {
 	struct spare *spare;
 
@@ -228,8 +228,8 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 			break;
 	if (!spare)
 		return false;
-	memcpy(ret_peers, spare->peers, sizeof(spare->peers));
-	memset(spare->peers, 0, sizeof(spare->peers));
+	memcpy(ret_links, spare->links, sizeof(spare->links));
+	memset(spare->links, 0, sizeof(spare->links));
 	drop(spares, spare);
 	spares->counts.used++;
 	return true;

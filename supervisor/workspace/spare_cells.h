@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 struct event_base;
-struct peer;
+struct process_link;
 struct spare_cells;
 struct spawner_link;
 
@@ -29,11 +29,11 @@ void spare_cells_limit(struct spare_cells *spares, size_t limit);
 
 /**
  * A cell is being opened: whether one was there, its processes then in @ret_peers (worker, files
- * process), whose owner the caller changes by peer_adopt. @request is what the next ones are made
- * with, whose limits are set anew when they are used.
+ * process), whose owner the caller changes by process_link_adopt. @request is what the next ones
+ * are made with, whose limits are set anew when they are used.
  */
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
-	struct peer *ret_peers[SPAWNER_OPENED_FDS]);
+	struct process_link *ret_links[SPAWNER_OPENED_FDS]);
 
 /** One that was taken had died by then, or did so before it was ready: the caller goes on without
  * it, and it counts as lost. */

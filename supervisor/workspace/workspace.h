@@ -122,13 +122,13 @@ void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticke
 /** The ticket's call is over, whichever way. Not to be called for one that was lost. */
 void workspace_leave(struct workspace *workspace, struct workspace_ticket *ticket);
 
-/** Sends to the files process, or to the worker, of an open workspace. As peer_send. */
+/** Sends to the files process, or to the worker, of an open workspace. As process_link_send. */
 void workspace_send_files(
 	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload);
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/** As peer_said and peer_has_heard, of the process that has @ticket's call. */
+/** As process_link_said and process_link_has_heard, of the process that has @ticket's call. */
 uint64_t workspace_said(const struct workspace *workspace, const struct workspace_ticket *ticket);
 bool workspace_has_heard(
 	struct workspace *workspace, const struct workspace_ticket *ticket, uint64_t said);

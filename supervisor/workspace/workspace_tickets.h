@@ -37,7 +37,7 @@ struct workspace_ticket {
 
 struct workspace_ticket_owner {
 	void (*begin)(void *context); /* its turn has come: send the request */
-	/* A frame for this call, from the worker or the files process. -EBADMSG: the peer is
+	/* A frame for this call, from the worker or the files process. -EBADMSG: the process is
 	 * dropped. */
 	int (*frame)(void *context, const struct channel_frame *frame);
 	/* The cell is gone, or could not be made: no frame will come. @message is borrowed and may

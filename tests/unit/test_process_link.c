@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* What a workspace's process wrote before it ended is heard, whichever way its end is noticed. */
-#include "supervisor/workspace/peer.h"
+#include "supervisor/workspace/process_link.h"
 
 #include "common/channel.h"
 #include "common/cleanup.h"
@@ -28,7 +28,7 @@
 /* What the owner was told, in order: 'f' for a frame, 'l' for the loss, 'g' for the end. */
 struct fixture {
 	struct event_base *base;
-	struct peer *peer;
+	struct process_link *link;
 	char told[16];
 	size_t n;
 	pid_t process;
@@ -70,7 +70,7 @@ static struct loop_share_flow *share(void *context)
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct peer_owner owner = {on_frame, on_lost, on_gone, share, &f};
+	struct process_link_owner owner = {on_frame, on_lost, on_gone, share, &f};
 	int fds[2];
 
 	/* First, so that it has none of the descriptors. */
@@ -81,19 +81,19 @@ static int set_up(void **state)
 	f.base = event_base_new();
 	if (!f.base || event_base_priority_init(f.base, LOOP_PRIORITIES) < 0 ||
 		loop_turn_start(f.base) < 0 || loop_share_start(f.base) < 0 ||
-		peer_new(f.base, &owner, &f.peer, fds) < 0)
+		process_link_new(f.base, &owner, &f.link, fds) < 0)
 		return -1;
 	signal(SIGPIPE, SIG_IGN);
 	channel_init(&f.theirs, fds[0], fds[1], 0);
 	*state = &f;
-	return peer_started(f.peer, pidfd_open(f.process, 0));
+	return process_link_started(f.link, pidfd_open(f.process, 0));
 }
 
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
-	peer_free(f->peer);
+	process_link_free(f->link);
 	channel_done(&f->theirs);
 	loop_share_stop();
 	loop_turn_stop();
@@ -115,7 +115,7 @@ static void test_write_fails_first(void **state)
 
 	write_frames(f);
 	close_fd(&f->theirs.in);
-	peer_send(f->peer, 1, 1, TEXT_LITERAL("do"), NULL, 0);
+	process_link_send(f->link, 1, 1, TEXT_LITERAL("do"), NULL, 0);
 	loop_turn_end();
 	assert_string_equal(f->told, "fffl");
 	event_base_loop(f->base, EVLOOP_ONCE);
@@ -135,10 +135,10 @@ static void test_death_first(void **state)
 	assert_string_equal(f->told, "ffflg");
 }
 
-/* One of many peers. */
+/* One of many links. */
 struct crowd {
 	struct loop_share_flow *flow;
-	struct peer *peer;
+	struct process_link *link;
 	int fds[2];
 	unsigned frames;
 	unsigned before; /* frames of all, when its own first came */
@@ -169,11 +169,11 @@ static struct loop_share_flow *share_of_crowd(void *context)
 
 static void join(struct fixture *f, struct crowd *crowd, struct loop_share_flow *flow)
 {
-	struct peer_owner owner = {hear, hear_nothing, hear_nothing, share_of_crowd, crowd};
+	struct process_link_owner owner = {hear, hear_nothing, hear_nothing, share_of_crowd, crowd};
 
 	*crowd = (struct crowd){.flow = flow};
-	assert_int_equal(peer_new(f->base, &owner, &crowd->peer, crowd->fds), 0);
-	assert_int_equal(peer_started(crowd->peer, pidfd_open(f->process, 0)), 0);
+	assert_int_equal(process_link_new(f->base, &owner, &crowd->link, crowd->fds), 0);
+	assert_int_equal(process_link_started(crowd->link, pidfd_open(f->process, 0)), 0);
 }
 
 static void say(struct crowd *crowd)
@@ -192,7 +192,7 @@ static void flood(struct crowd *crowd)
 
 static void leave(struct crowd *crowd)
 {
-	peer_free(crowd->peer);
+	process_link_free(crowd->link);
 	close(crowd->fds[0]);
 	close(crowd->fds[1]);
 }
@@ -217,7 +217,7 @@ static void test_floods_take_turns_by_tenant(void **state)
 	for (size_t i = 0; i < FLOODS; i++)
 		while (floods[i].frames < FLOOD)
 			event_base_loop(f->base, EVLOOP_ONCE);
-	/* Nothing of a peer waits when it is gone. */
+	/* Nothing of a link waits when it is gone. */
 	say(&floods[0]);
 	say(&floods[1]);
 	event_base_loop(f->base, EVLOOP_NONBLOCK);

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. unix(7), pipe(7), pidfd_open(2). */
+#include "supervisor/workspace/process_link.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/schedule/loop_share.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+struct process_link {
+	struct event_base *base;
+	struct process_link_owner owner;
+	struct channel channel;
+	int pidfd;
+	uint64_t heard; /* of what was sent: bytes that it has read, as far as was looked */
+	uint64_t asked; /* how far anybody wants to know it: the last of process_link_said() */
+	bool lost, gone;
+	size_t counted; /* of the channel's waiting memory, in waiting */
+	/* The block of a frame that has not come whole, in held; and who has one, for the longest
+	 * first. */
+	size_t held_bytes;
+	TAILQ_ENTRY(process_link) holding;
+	struct loop_turn_task flush;
+	struct loop_share_task share; /* reads */
+	struct event *readable;
+	struct event *writable;
+	struct event *retry;
+	struct event *ended;
+};
+
+static uint64_t waiting; /* for all processes */
+static uint64_t held;    /* of all */
+static TAILQ_HEAD(, process_link) holders = TAILQ_HEAD_INITIALIZER(holders);
+
+uint64_t process_links_waiting(void)
+{
+	return waiting;
+}
+
+static void count(struct process_link *link)
+{
+	size_t now = channel_waiting_memory(&link->channel);
+
+	waiting += now;
+	waiting -= link->counted;
+	link->counted = now;
+}
+
+int process_link_new(struct event_base *base, const struct process_link_owner *owner,
+	struct process_link **ret, int ret_child_fds[2])
+{
+	_cleanup_free_ struct process_link *link = calloc(1, sizeof(*link));
+	int down[2], up[2];
+
+	if (!link)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, down) < 0)
+		return -errno;
+	if (pipe2(up, O_CLOEXEC) < 0) {
+		close(down[0]);
+		close(down[1]);
+		return -errno;
+	}
+	/* A process that sends up the socket gets EPIPE, and its descriptors stay its own. */
+	shutdown(down[0], SHUT_RD);
+	fcntl(down[0], F_SETFL, O_NONBLOCK);
+	fcntl(up[0], F_SETFL, O_NONBLOCK);
+	link->base = base;
+	link->owner = *owner;
+	link->pidfd = -1;
+	channel_init(&link->channel, up[0], down[0], 0);
+	ret_child_fds[0] = down[1];
+	ret_child_fds[1] = up[1];
+	*ret = TAKE_PTR(link);
+	return 0;
+}
+
+/* @whole: frames ended, and what is held now began after them. */
+static void count_held(struct process_link *link, bool whole)
+{
+	size_t now = channel_held(&link->channel);
+
+	if (link->held_bytes > 0 && (now == 0 || whole))
+		TAILQ_REMOVE(&holders, link, holding);
+	if (now > 0 && (link->held_bytes == 0 || whole))
+		TAILQ_INSERT_TAIL(&holders, link, holding);
+	held += now;
+	held -= link->held_bytes;
+	link->held_bytes = now;
+}
+
+static void lose(struct process_link *link)
+{
+	if (link->lost)
+		return;
+	link->lost = true;
+	channel_drop_held(&link->channel);
+	count_held(link, false);
+	process_link_kill(link);
+	event_del(link->readable);
+	event_del(link->writable);
+	loop_turn_cancel(&link->flush);
+	loop_share_cancel(&link->share);
+	link->owner.lost(link->owner.context);
+}
+
+/*
+ * Counts the frame that has not come whole. A process ends a frame that it has begun, so who has
+ * been holding one for the longest while others fill up what there is for all is one that lies.
+ */
+static void hold(struct process_link *link, bool whole)
+{
+	/* While there is much room it is not worth the copy. */
+	if (held > LIMIT_FRAMES_HELD_BYTES / 2)
+		channel_trim_held(&link->channel);
+	count_held(link, whole);
+	while (held > LIMIT_FRAMES_HELD_BYTES)
+		lose(TAILQ_FIRST(&holders));
+}
+
+/* One read a turn: a process that floods gets its share and no more. */
+static void take_frames(struct process_link *link)
+{
+	struct channel_frame frame;
+	bool whole = false;
+	int filled, next;
+
+	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
+	while ((next = channel_next(&link->channel, &frame)) > 0) {
+		whole = true;
+		if (link->owner.frame(link->owner.context, &frame) < 0) {
+			next = -EBADMSG;
+			break;
+		}
+	}
+	if (next < 0 || (filled < 0 && filled != -EAGAIN))
+		lose(link);
+	else
+		hold(link, whole);
+}
+
+/* What it wrote before it ended, or stopped listening, still counts. */
+static void drain_and_drop(struct process_link *link)
+{
+	if (!link->lost)
+		take_frames(link);
+	lose(link);
+}
+
+static void take_turn(void *context)
+{
+	struct process_link *link = context;
+
+	take_frames(link);
+	if (!link->lost)
+		event_add(link->readable, NULL);
+}
+
+/* All that flood for one tenant have its turns together, and no more of them than it alone. */
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct process_link *link = context;
+
+	(void)fd;
+	(void)what;
+	if (loop_share_now_or_wait(&link->share, link->owner.share(link->owner.context)))
+		loop_turn_end();
+	else
+		event_del(link->readable);
+}
+
+/* What a socket says is unread counts more than bytes: nothing is all that it is asked for. */
+static void look_how_much_is_heard(struct process_link *link)
+{
+	int unread;
+
+	if (ioctl(link->channel.out, SIOCOUTQ, &unread) == 0 && unread == 0)
+		link->heard = link->channel.sent_bytes;
+}
+
+uint64_t process_link_said(struct process_link *link)
+{
+	link->asked = link->channel.queued_bytes;
+	return link->asked;
+}
+
+bool process_link_has_heard(struct process_link *link, uint64_t said)
+{
+	if (link->heard < said)
+		look_how_much_is_heard(link);
+	return link->heard >= said;
+}
+
+static void flush(void *context)
+{
+	struct process_link *link = context;
+	int r;
+
+	/* Before there is more to be read: a process that always sends is looked at only here. */
+	if (link->heard < link->asked)
+		look_how_much_is_heard(link);
+	r = channel_flush(&link->channel);
+
+	count(link);
+	if (r == -EAGAIN)
+		event_add(link->writable, NULL);
+	else if (channel_is_short(r))
+		event_add(link->retry, &channel_short_pause);
+	else if (r < 0)
+		drain_and_drop(link);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	flush(context);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *context)
+{
+	struct process_link *link = context;
+
+	(void)fd;
+	(void)what;
+	if (!link->lost)
+		flush(link);
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *context)
+{
+	struct process_link *link = context;
+
+	(void)fd;
+	(void)what;
+	drain_and_drop(link);
+	link->gone = true;
+	link->owner.gone(link->owner.context);
+}
+
+bool process_link_is_gone(const struct process_link *link)
+{
+	return !link || link->pidfd < 0 || link->gone;
+}
+
+int process_link_started(struct process_link *link, int pidfd)
+{
+	link->pidfd = pidfd;
+	link->flush = (struct loop_turn_task){.act = flush, .context = link};
+	link->share = (struct loop_share_task){.act = take_turn, .context = link};
+	link->readable =
+		event_new(link->base, link->channel.in, EV_READ | EV_PERSIST, on_readable, link);
+	link->writable = event_new(link->base, link->channel.out, EV_WRITE, on_writable, link);
+	link->ended = event_new(link->base, pidfd, EV_READ, on_ended, link);
+	link->retry = event_new(link->base, -1, 0, on_retry, link);
+	if (!link->readable || !link->writable || !link->ended || !link->retry)
+		return -ENOMEM;
+	if (event_priority_set(link->readable, LOOP_PRIORITY_BULK) < 0 ||
+		event_add(link->readable, NULL) < 0 || event_add(link->ended, NULL) < 0)
+		return -EIO;
+	return 0;
+}
+
+void process_link_send(struct process_link *link, uint8_t type, uint64_t call, struct text payload,
+	const int *fds, unsigned n_fds)
+{
+	bool idle = channel_waiting(&link->channel) == 0;
+	int r = channel_send(&link->channel, type, call, payload, fds, n_fds);
+
+	count(link);
+	if (link->lost)
+		return;
+	/* Sent at the end of the turn, with whatever else is queued until then; a failure is
+	 * seen there too. One that answers and does not read is one that lies. */
+	if (r < 0 || channel_waiting(&link->channel) > LIMIT_PROCESS_LINK_WAITING_BYTES)
+		process_link_kill(link);
+	else if (idle)
+		loop_turn_defer(&link->flush);
+}
+
+void process_link_adopt(struct process_link *link, const struct process_link_owner *owner)
+{
+	link->owner = *owner;
+}
+
+int process_link_pidfd(const struct process_link *link)
+{
+	return link->pidfd;
+}
+
+void process_link_kill(struct process_link *link)
+{
+	if (link->pidfd >= 0)
+		pidfd_send_signal(link->pidfd, SIGKILL, NULL, 0);
+}
+
+void process_link_wait(struct process_link *link, int milliseconds)
+{
+	struct pollfd poll_fd = {.events = POLLIN};
+
+	if (!link || link->pidfd < 0)
+		return;
+	poll_fd.fd = link->pidfd;
+	(void)poll(&poll_fd, 1, milliseconds);
+}
+
+void process_link_free(struct process_link *link)
+{
+	if (!link)
+		return;
+	process_link_kill(link);
+	loop_turn_cancel(&link->flush);
+	loop_share_cancel(&link->share);
+	if (link->readable)
+		event_free(link->readable);
+	if (link->writable)
+		event_free(link->writable);
+	if (link->retry)
+		event_free(link->retry);
+	if (link->ended)
+		event_free(link->ended);
+	waiting -= link->counted;
+	channel_drop_held(&link->channel);
+	count_held(link, false);
+	channel_done(&link->channel);
+	close_fd(&link->pidfd);
+	free(link);
+}
