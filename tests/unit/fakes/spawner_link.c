@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/fakes/spawner_link.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+struct spawner_link {
+	struct fake_asked *asked; /* the oldest first */
+	struct fake_cell *cells;
+	uint64_t last;
+	int refuses, broken;
+	unsigned reloads;
+};
+
+struct spawner_link *fake_spawner_new(void)
+{
+	struct spawner_link *link = calloc(1, sizeof(*link));
+
+	assert_non_null(link);
+	return link;
+}
+
+static void asked_free(struct fake_asked *asked)
+{
+	for (unsigned i = 0; i < asked->n_fds; i++)
+		close_fd(&asked->fds[i]);
+	free(asked->path);
+	free(asked);
+}
+
+void fake_spawner_free(struct spawner_link *link)
+{
+	while (link->asked) {
+		struct fake_asked *asked = link->asked;
+
+		link->asked = asked->next;
+		asked_free(asked);
+	}
+	while (link->cells) {
+		struct fake_cell *cell = link->cells;
+
+		link->cells = cell->next;
+		fake_process_done(&cell->worker);
+		fake_process_done(&cell->files);
+		free(cell);
+	}
+	free(link);
+}
+
+struct fake_asked *fake_spawner_asked(struct spawner_link *link)
+{
+	return link->asked;
+}
+
+void fake_spawner_refuse(struct spawner_link *link, int error)
+{
+	link->refuses = error;
+}
+
+void fake_spawner_break(struct spawner_link *link, int error)
+{
+	link->broken = error;
+}
+
+struct fake_cell *fake_spawner_cells(struct spawner_link *link)
+{
+	return link->cells;
+}
+
+unsigned fake_spawner_reloads(const struct spawner_link *link)
+{
+	return link->reloads;
+}
+
+static void take_out(struct spawner_link *link, struct fake_asked *asked)
+{
+	struct fake_asked **at = &link->asked;
+
+	while (*at != asked)
+		at = &(*at)->next;
+	*at = asked->next;
+}
+
+static int answer_look_up(struct fake_asked *asked)
+{
+	static struct spawner_looked_up where;
+	const char *path = asked->path + strspn(asked->path, "/");
+	int fd = openat(asked->fds[0], path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	where.may_enter = faccessat(fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
+	where.n_parents = directory_parents_list(fd, where.parents, LIMIT_ROOT_PARENTS);
+	asked->looked(asked->context, 0, fd, &where);
+	return 0;
+}
+
+static struct fake_cell *add_cell(struct spawner_link *link)
+{
+	struct fake_cell *cell = calloc(1, sizeof(*cell));
+
+	assert_non_null(cell);
+	cell->worker.life = cell->files.life = -1;
+	cell->next = link->cells;
+	link->cells = cell;
+	return cell;
+}
+
+/* @first: of the four ends in @asked's descriptors. */
+static struct fake_cell *answer_cell(
+	struct spawner_link *link, struct fake_asked *asked, unsigned first)
+{
+	struct fake_cell *cell = add_cell(link);
+	int *fds = &asked->fds[first], pidfds[SPAWNER_OPENED_FDS];
+
+	pidfds[SPAWNER_OPENED_WORKER] = fake_process_start(&cell->worker, fds[0], fds[1]);
+	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[2], fds[3]);
+	fds[0] = fds[1] = fds[2] = fds[3] = -1;
+	asked->answer(asked->context, 0, (struct text){NULL, 0}, pidfds);
+	return cell;
+}
+
+static struct fake_cell *answer_files(struct spawner_link *link, struct fake_asked *asked)
+{
+	struct fake_cell *cell = add_cell(link);
+	int *fds = &asked->fds[SPAWNER_OPEN_FILES_DOWN_AGAIN];
+	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
+
+	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[0], fds[1]);
+	fds[0] = fds[1] = -1;
+	asked->answer(asked->context, 0, (struct text){NULL, 0}, pidfds);
+	return cell;
+}
+
+struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_asked *asked)
+{
+	int none[SPAWNER_OPENED_FDS] = {-1, -1}, r;
+	struct fake_cell *cell = NULL;
+
+	if (link->refuses) {
+		fake_spawner_fail(link, asked, link->refuses, TEXT_LITERAL("do as asked"));
+		return NULL;
+	}
+	take_out(link, asked);
+	switch (asked->type) {
+	case SPAWNER_LOOK_UP:
+		r = answer_look_up(asked);
+		if (r < 0)
+			asked->looked(asked->context, r, -1, NULL);
+		break;
+	case SPAWNER_OPEN:
+		cell = answer_cell(link, asked, SPAWNER_OPEN_WORKER_DOWN);
+		break;
+	case SPAWNER_PREPARE:
+		cell = answer_cell(link, asked, SPAWNER_PREPARE_WORKER_DOWN);
+		break;
+	case SPAWNER_OPEN_FILES:
+		cell = answer_files(link, asked);
+		break;
+	default:
+		assert_int_equal(asked->type, SPAWNER_ASSIGN);
+		asked->answer(asked->context, 0, (struct text){NULL, 0}, none);
+	}
+	asked_free(asked);
+	return cell;
+}
+
+void fake_spawner_fail(
+	struct spawner_link *link, struct fake_asked *asked, int error, struct text step)
+{
+	int none[SPAWNER_OPENED_FDS] = {-1, -1};
+
+	take_out(link, asked);
+	if (asked->looked)
+		asked->looked(asked->context, error, -1, NULL);
+	else
+		asked->answer(asked->context, error, step, none);
+	asked_free(asked);
+}
+
+/* spawner_link.h */
+
+static struct fake_asked *ask(struct spawner_link *link, uint8_t type)
+{
+	struct fake_asked *asked = calloc(1, sizeof(*asked)), **end = &link->asked;
+
+	assert_non_null(asked);
+	asked->type = type;
+	asked->number = ++link->last;
+	while (*end)
+		end = &(*end)->next;
+	*end = asked;
+	return asked;
+}
+
+int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
+	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
+{
+	static const unsigned n_fds[] = {
+		[SPAWNER_OPEN] = SPAWNER_OPEN_FDS,
+		[SPAWNER_OPEN_FILES] = SPAWNER_OPEN_FILES_FDS,
+		[SPAWNER_PREPARE] = SPAWNER_PREPARE_FDS,
+		[SPAWNER_ASSIGN] = SPAWNER_ASSIGN_FDS,
+	};
+	struct fake_asked *asked;
+
+	if (link->broken) {
+		for (unsigned i = 0; i < n_fds[type]; i++)
+			close(fds[i]);
+		return link->broken;
+	}
+	asked = ask(link, type);
+	asked->request = *request;
+	asked->n_fds = n_fds[type];
+	memcpy(asked->fds, fds, n_fds[type] * sizeof(int));
+	asked->answer = answer;
+	asked->context = context;
+	*ret_cell = asked->number;
+	return 0;
+}
+
+int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
+	spawner_looked looked, void *context, uint64_t *ret_number)
+{
+	struct fake_asked *asked;
+
+	if (link->broken)
+		return link->broken;
+	asked = ask(link, SPAWNER_LOOK_UP);
+	asked->path = strndup(request->path.data, request->path.len);
+	asked->below = request->below;
+	asked->fds[0] = fcntl(from, F_DUPFD_CLOEXEC, 0);
+	asked->n_fds = 1;
+	asked->looked = looked;
+	asked->context = context;
+	*ret_number = asked->number;
+	return 0;
+}
+
+void spawner_link_forget(struct spawner_link *link, uint64_t cell)
+{
+	struct fake_asked *asked = link->asked;
+
+	while (asked && asked->number != cell)
+		asked = asked->next;
+	if (!asked)
+		return;
+	take_out(link, asked);
+	asked_free(asked);
+}
+
+void spawner_link_reload(struct spawner_link *link)
+{
+	link->reloads++;
+}
+
+int spawner_link_start(
+	const struct spawner_start *start, struct spawner_link **ret, char **ret_message)
+{
+	(void)start;
+	(void)ret;
+	(void)ret_message;
+	fail_msg("no test starts a spawner here");
+	return -ENOSYS;
+}
+
+int spawner_link_watch(struct spawner_link *link, struct event_base *base,
+	void (*lost)(void *context), void *context)
+{
+	(void)link;
+	(void)base;
+	(void)lost;
+	(void)context;
+	return 0;
+}
+
+void spawner_link_free(struct spawner_link *link)
+{
+	fake_spawner_free(link);
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/fakes/workers.h"
+
+#include "common/cleanup.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define CALLS 512
+
+/* A call that has begun and not ended. */
+struct work {
+	struct fake_process *process; /* NULL: the place is free */
+	uint64_t call;
+	int fds[COMMAND_FDS];
+	struct command_run run;
+	size_t wanted; /* bytes of a write */
+	char *body;
+	size_t len;
+	bool begun;
+};
+
+static struct work works[CALLS];
+
+static struct work *find(struct fake_process *process, uint64_t call)
+{
+	for (size_t i = 0; i < CALLS; i++)
+		if (works[i].process == process && works[i].call == call)
+			return &works[i];
+	return NULL;
+}
+
+static struct work *add(struct fake_process *process, uint64_t call)
+{
+	struct work *work = find(NULL, 0);
+
+	assert_non_null(work);
+	*work = (struct work){.process = process, .call = call, .fds = {-1, -1, -1}};
+	return work;
+}
+
+static void drop(struct work *work)
+{
+	for (size_t i = 0; i < COMMAND_FDS; i++)
+		close_fd(&work->fds[i]);
+	free(work->body);
+	*work = (struct work){0};
+}
+
+void fake_workers_done(void)
+{
+	for (size_t i = 0; i < CALLS; i++)
+		if (works[i].process)
+			drop(&works[i]);
+}
+
+void fake_workers_ready(struct fake_cell *cell)
+{
+	fake_process_say(&cell->worker, COMMAND_READY, 0, (struct text){NULL, 0});
+	fake_process_say(&cell->files, FILES_READY, 0, (struct text){NULL, 0});
+}
+
+static void collect(struct work *work, struct text part)
+{
+	work->body = realloc(work->body, work->len + part.len + 1);
+	assert_non_null(work->body);
+	memcpy(work->body + work->len, part.data, part.len);
+	work->len += part.len;
+	work->body[work->len] = '\0';
+}
+
+/* Commands. */
+
+static void end_command(struct work *work, struct command_ended ended)
+{
+	uint8_t payload[COMMAND_ENDED_SIZE];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct fake_process *process = work->process;
+	uint64_t call = work->call;
+
+	ended.user_us = 1000;
+	ended.system_us = 500;
+	ended.max_rss_bytes = 4096;
+	command_ended_put(&writer, &ended);
+	assert_true(wire_writer_ok(&writer));
+	drop(work);
+	fake_process_say(process, COMMAND_ENDED, call, (struct text){(char *)payload, writer.len});
+}
+
+static void say(struct work *work, int fd, const char *text)
+{
+	assert_int_equal(write(work->fds[fd], text, strlen(text)), strlen(text));
+}
+
+/* The argument of the command at hand; NULL: it is not called @name. */
+static const char *argument(const struct work *work, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(work->body, name, len) != 0 ||
+		(work->body[len] != ' ' && work->body[len] != '\0'))
+		return NULL;
+	return work->body[len] ? work->body + len + 1 : "";
+}
+
+static void copy_input(struct work *work)
+{
+	char buffer[4096];
+	ssize_t n;
+
+	assert_int_equal(fcntl(work->fds[COMMAND_FD_STDIN], F_SETFL, O_NONBLOCK), 0);
+	while ((n = read(work->fds[COMMAND_FD_STDIN], buffer, sizeof(buffer))) > 0)
+		assert_int_equal(write(work->fds[COMMAND_FD_STDOUT], buffer, (size_t)n), n);
+	if (n == 0)
+		end_command(work, (struct command_ended){.end = COMMAND_END_EXIT});
+}
+
+static void begin_command(struct work *work)
+{
+	struct command_ended ended = {.end = COMMAND_END_EXIT};
+	const char *text;
+
+	work->begun = true;
+	work->body[work->run.command_len] = '\0';
+	if ((text = argument(work, "echo"))) {
+		say(work, COMMAND_FD_STDOUT, text);
+		say(work, COMMAND_FD_STDOUT, "\n");
+	} else if ((text = argument(work, "fail"))) {
+		say(work, COMMAND_FD_STDERR, "failed\n");
+		ended.wait_status = (uint32_t)atoi(text) << 8;
+	} else if ((text = argument(work, "signal"))) {
+		ended.wait_status = (uint32_t)atoi(text);
+	} else if ((text = argument(work, "cannot"))) {
+		ended.end = COMMAND_END_NOT_BEGUN;
+		ended.launch_error = (uint32_t)atoi(text);
+	} else if (argument(work, "memory")) {
+		ended.wait_status = SIGKILL;
+		ended.cgroup = (struct command_cgroup_usage){.has_memory_peak = true,
+			.has_io = true,
+			.memory_peak_bytes = 1 << 20,
+			.io_read_bytes = 7,
+			.io_write_bytes = 9,
+			.oom_kills = 1};
+	} else if (argument(work, "hang") || argument(work, "stubborn") || argument(work, "deaf") ||
+		   argument(work, "cat")) {
+		return;
+	}
+	end_command(work, ended);
+}
+
+static void stop_command(struct work *work, uint8_t type)
+{
+	int signal = type == COMMAND_KILL ? SIGKILL : SIGTERM;
+
+	if (!work || !work->begun || argument(work, "deaf") ||
+		(argument(work, "stubborn") && type != COMMAND_KILL))
+		return;
+	end_command(work, (struct command_ended){
+				  .end = COMMAND_END_TERMINATED, .wait_status = (uint32_t)signal});
+}
+
+static void act_on_worker_frame(struct fake_process *process, struct channel_frame *frame)
+{
+	struct work *work;
+
+	if (frame->type == COMMAND_RUN) {
+		work = add(process, frame->call);
+		assert_int_equal(command_run_get(frame->payload, &work->run), 0);
+		assert_int_equal(frame->n_fds, work->run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1);
+		memcpy(work->fds, frame->fds, frame->n_fds * sizeof(int));
+		frame->n_fds = 0;
+		return;
+	}
+	work = find(process, frame->call);
+	if (frame->type != COMMAND_BODY) {
+		stop_command(work, frame->type);
+		return;
+	}
+	assert_non_null(work);
+	collect(work, frame->payload);
+	if (work->len == work->run.command_len + work->run.env_len)
+		begin_command(work);
+}
+
+/* Files. */
+
+static void end_files(struct fake_process *process, uint64_t call, const struct files_end *end)
+{
+	uint8_t payload[8192];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	files_end_put(&writer, end);
+	assert_true(wire_writer_ok(&writer));
+	fake_process_say(process, FILES_END, call, (struct text){(char *)payload, writer.len});
+}
+
+/* What the file's name says becomes of the call. False: nothing, it is an ordinary one. */
+static bool is_special(struct fake_process *process, uint64_t call, struct text path)
+{
+	if (text_equal(path, TEXT_LITERAL("missing"))) {
+		end_files(process, call, &(struct files_end){.error = TOOL_NOT_FOUND});
+		return true;
+	}
+	if (text_equal(path, TEXT_LITERAL("binary"))) {
+		end_files(process, call,
+			&(struct files_end){.path = path,
+				.binary = true,
+				.size = 68,
+				.type = TEXT_LITERAL("image/png")});
+		return true;
+	}
+	if (text_equal(path, TEXT_LITERAL("slow"))) {
+		add(process, call);
+		return true;
+	}
+	return text_equal(path, TEXT_LITERAL("deaf"));
+}
+
+static void read_file(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct files_read read;
+
+	assert_int_equal(files_read_get(frame->payload, &read), 0);
+	if (is_special(process, frame->call, read.path))
+		return;
+	fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("one\n"));
+	fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("two\n"));
+	end_files(process, frame->call,
+		&(struct files_end){.path = read.path, .size = 8, .lines = 2, .total_lines = 2});
+}
+
+static void write_file(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct files_write write;
+	struct work *work;
+
+	assert_int_equal(files_write_get(frame->payload, &write), 0);
+	if (is_special(process, frame->call, write.path))
+		return;
+	if (write.size == 0) {
+		end_files(process, frame->call, &(struct files_end){.path = write.path});
+		return;
+	}
+	work = add(process, frame->call);
+	work->wanted = write.size;
+}
+
+static void take_body(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct work *work = find(process, frame->call);
+
+	if (!work)
+		return;
+	collect(work, frame->payload);
+	if (work->len < work->wanted)
+		return;
+	end_files(process, frame->call,
+		&(struct files_end){
+			.path = TEXT_LITERAL("written"), .created = true, .size = work->len});
+	drop(work);
+}
+
+static void list(struct fake_process *process, const struct channel_frame *frame)
+{
+	static const struct files_entry entries[] = {
+		{TEXT_LITERAL("a"), FILES_TYPE_FILE, 3, 1700000000123000000, {NULL, 0}},
+		{TEXT_LITERAL("d"), FILES_TYPE_DIRECTORY, 0, 1700000000000000000, {NULL, 0}},
+		{TEXT_LITERAL("l\\x"), FILES_TYPE_SYMLINK, 1, 0, TEXT_LITERAL("a")},
+	};
+	struct files_list list;
+
+	assert_int_equal(files_list_get(frame->payload, &list), 0);
+	if (is_special(process, frame->call, list.path))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
+		uint8_t payload[256];
+		struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+		files_entry_put(&writer, &entries[i]);
+		fake_process_say(process, FILES_ENTRY, frame->call,
+			(struct text){(char *)payload, writer.len});
+	}
+	end_files(process, frame->call,
+		&(struct files_end){.path = list.path, .count = ARRAY_SIZE(entries)});
+}
+
+static void search(struct fake_process *process, const struct channel_frame *frame)
+{
+	static const struct files_match match = {
+		TEXT_LITERAL("a"), 2, TEXT_LITERAL("the line"), true};
+	uint8_t payload[256];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct files_search search;
+
+	assert_int_equal(files_search_get(frame->payload, &search), 0);
+	if (is_special(process, frame->call, search.path))
+		return;
+	files_match_put(&writer, &match);
+	fake_process_say(
+		process, FILES_MATCH, frame->call, (struct text){(char *)payload, writer.len});
+	end_files(process, frame->call,
+		&(struct files_end){.count = 1, .files_searched = 5, .files_skipped = 1});
+}
+
+static void cancel(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct work *work = find(process, frame->call);
+
+	if (!work)
+		return;
+	drop(work);
+	end_files(process, frame->call, &(struct files_end){.error = TOOL_CANCELLED});
+}
+
+static void clear(struct fake_process *process, const struct channel_frame *frame)
+{
+	end_files(process, frame->call, &(struct files_end){0});
+}
+
+static void sweep(struct fake_process *process, const struct channel_frame *frame)
+{
+	(void)process;
+	assert_int_equal(frame->call, 0);
+}
+
+static void act_on_files_frame(struct fake_process *process, const struct channel_frame *frame)
+{
+	static void (*const acts[])(struct fake_process *, const struct channel_frame *) = {
+		[FILES_READ] = read_file,
+		[FILES_WRITE] = write_file,
+		[FILES_LIST] = list,
+		[FILES_SEARCH] = search,
+		[FILES_BODY] = take_body,
+		[FILES_CANCEL] = cancel,
+		[FILES_CLEAR] = clear,
+		[FILES_SWEEP] = sweep,
+	};
+
+	assert_true(frame->type < ARRAY_SIZE(acts) && acts[frame->type]);
+	acts[frame->type](process, frame);
+}
+
+bool fake_workers_act(struct fake_cell *cell)
+{
+	struct channel_frame frame;
+	bool acted = false;
+
+	for (; fake_process_hear(&cell->worker, &frame); acted = true) {
+		act_on_worker_frame(&cell->worker, &frame);
+		channel_frame_done(&frame);
+	}
+	for (; fake_process_hear(&cell->files, &frame); acted = true) {
+		act_on_files_frame(&cell->files, &frame);
+		channel_frame_done(&frame);
+	}
+	for (size_t i = 0; i < CALLS; i++)
+		if (works[i].process == &cell->worker && works[i].begun &&
+			argument(&works[i], "cat"))
+			copy_input(&works[i]);
+	return acted;
+}
