@@ -261,7 +261,7 @@ def installed():
 
 def test_what_is_installed_is_as_the_manual_says():
     prefix = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
-    (page,) = manual.literals("cloister.conf.5", "AS INSTALLED")
+    (page,) = manual.literals("cloister.conf.5", "PACKAGED CONFIGURATION")
     # The directories are those of the prefix that this was built for.
     assert [line.replace(f"{prefix}/var/", "/var/").replace("/var/run/", "/run/")
             for line in re.findall(r"^[^#\s\[].*$", installed(), re.M)] == page.splitlines()
