@@ -305,8 +305,6 @@ int channel_flush(struct channel *channel)
 	return 0;
 }
 
-const struct timeval channel_short_pause = {.tv_usec = 50000};
-
 bool channel_is_short(int result)
 {
 	/*

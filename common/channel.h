@@ -14,8 +14,6 @@
 #include "common/byte_queue.h"
 #include "common/wire.h"
 
-#include <sys/time.h>
-
 #define CHANNEL_FDS_MAX 8 /* descriptors in one frame */
 
 enum channel_flags {
@@ -97,11 +95,11 @@ void channel_drop_held(struct channel *channel);
 
 /**
  * Whether @result of channel_flush() means that the kernel lacks a resource for now, so that the
- * caller should try again after channel_short_pause.
+ * caller should try again after CHANNEL_SHORT_PAUSE_MS.
  */
 bool channel_is_short(int result);
 
-extern const struct timeval channel_short_pause;
+#define CHANNEL_SHORT_PAUSE_MS 50
 
 /** Returns the memory that the queued, unwritten frames take. */
 static inline size_t channel_waiting_memory(const struct channel *channel)

@@ -10,6 +10,7 @@
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
 #include "supervisor/base/loop_turn.h"
@@ -501,6 +502,14 @@ static void start(struct daemon *daemon)
 	(void)atexit(log_writer_flush);
 }
 
+/* Between what has come and what comes next the loop returns: that is where time goes by. */
+static void run(struct event_base *base)
+{
+	do
+		clock_begin_turn();
+	while (event_base_loop(base, EVLOOP_ONCE) == 0 && !event_base_got_break(base));
+}
+
 static void serve(struct daemon *daemon)
 {
 	struct peer_credentials peer = {0};
@@ -528,7 +537,7 @@ static void serve(struct daemon *daemon)
 		r = notify_start(&daemon->service);
 	if (r < 0)
 		die("cannot serve", r);
-	event_base_dispatch(daemon->service.base);
+	run(daemon->service.base);
 }
 
 /* In the order that leaves nobody behind: clients, workspaces, then the spawner with whatever it

@@ -4,6 +4,7 @@
 #include "supervisor/base/loop_turn.h"
 
 #include "common/cleanup.h"
+#include "supervisor/base/clock.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -57,4 +58,5 @@ void loop_turn_end(void)
 		task->act(task->context);
 	}
 	event_del(come_round);
+	clock_begin_turn();
 }

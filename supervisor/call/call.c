@@ -5,6 +5,8 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/call/call_cause.h"
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_result.h"
@@ -18,11 +20,9 @@
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
-#include <time.h>
 
 enum call_state {
 	CALL_WAITING, /* for its workspace to open, or for a slot there */
@@ -41,9 +41,9 @@ struct call {
 	struct workspace_ticket ticket;
 	struct call_request request;
 	struct call_owner owner;
-	struct timespec started;
-	struct event *timer;         /* the deadline, then how long ENDING and KILLED may last */
-	struct event *idle_timer;    /* NULL: no idle_timeout_ms */
+	int64_t started;             /* as clock_now() */
+	struct timer timer;          /* the deadline, then how long ENDING and KILLED may last */
+	struct timer idle_timer;     /* of a command with idle_timeout_ms */
 	uint64_t cancelled_at;       /* what process_link_said() was when the call was cancelled */
 	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
 	struct call_result result;   /* a file call's */
@@ -82,21 +82,13 @@ static bool is_command(const struct call *call)
 
 static uint64_t elapsed_us(const struct call *call)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)((now.tv_sec - call->started.tv_sec) * 1000000 +
-			  (now.tv_nsec - call->started.tv_nsec) / 1000);
+	return (uint64_t)((clock_now() - call->started) / CLOCK_NS_PER_US);
 }
 
-static void set_timer(struct event *timer, int64_t milliseconds)
+/* The timer of what waits or runs goes off so long after the call's beginning. */
+static void set_deadline(struct call *call, int64_t ms)
 {
-	struct timeval time = {
-		.tv_sec = milliseconds / 1000,
-		.tv_usec = milliseconds % 1000 * 1000,
-	};
-
-	event_add(timer, &time);
+	timer_set_ns(&call->timer, call->started + ms * CLOCK_NS_PER_MS - clock_now());
 }
 
 static void count(struct call *call, size_t *counted, size_t now)
@@ -126,10 +118,8 @@ static void call_free(struct call *call)
 	unread_stop_waiting(&call->room);
 	count(call, &call->counted, 0);
 	count(call, &call->counted_result, 0);
-	if (call->timer)
-		event_free(call->timer);
-	if (call->idle_timer)
-		event_free(call->idle_timer);
+	timer_cancel(&call->timer);
+	timer_cancel(&call->idle_timer);
 	call_result_done(&call->result);
 	command_io_free(call->io);
 	command_input_free(call->input);
@@ -230,11 +220,11 @@ static void cancel_running(struct call *call)
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->ticket.call,
 			(struct text){NULL, 0}, NULL, 0);
 		call->cancelled_at = workspace_said(call->workspace, &call->ticket);
-		set_timer(call->timer, LIMIT_TERM_GRACE_MS);
+		timer_set(&call->timer, LIMIT_TERM_GRACE_MS);
 	} else {
 		workspace_send_files(
 			call->workspace, FILES_CANCEL, call->ticket.call, (struct text){NULL, 0});
-		set_timer(call->timer, LIMIT_FILES_REPORT_MS);
+		timer_set(&call->timer, LIMIT_FILES_REPORT_MS);
 	}
 }
 
@@ -255,13 +245,6 @@ void call_cancel(struct call *call, enum ended_by cause)
 
 static void deadline_passed(struct call *call)
 {
-	/* The loop's clock is coarse, and behind in a long turn. */
-	int64_t left_us = call_timeout_ms(&call->request) * 1000 - (int64_t)elapsed_us(call);
-
-	if (left_us > 0) {
-		set_timer(call->timer, left_us / 1000 + 1);
-		return;
-	}
 	call_cancel(call, ENDED_BY_TIMEOUT);
 }
 
@@ -276,20 +259,22 @@ static void answer_busy(struct call *call, const struct admission_refusal *refus
 	answer(call, &observation);
 }
 
+/* How long it may wait for its turn, in milliseconds. */
+static int64_t wait_ms(const struct call_request *request)
+{
+	int64_t timeout = call_timeout_ms(request),
+		queue = (int64_t)request->tenant->limits.queue_ms;
+
+	return call_takes_turn(request) && queue < timeout ? queue : timeout;
+}
+
 /* Of waiting: its deadline, or its tenant's bound on how long a turn is waited for. */
 static void waited(struct call *call)
 {
-	int64_t queue_us = (int64_t)call->request.tenant->limits.queue_ms * 1000;
-	int64_t age_us = (int64_t)elapsed_us(call);
 	struct admission_refusal refusal;
 
-	if (!call_takes_turn(&call->request) ||
-		queue_us >= call_timeout_ms(&call->request) * 1000) {
+	if (wait_ms(&call->request) == call_timeout_ms(&call->request)) {
 		deadline_passed(call);
-		return;
-	}
-	if (age_us < queue_us) {
-		set_timer(call->timer, (queue_us - age_us) / 1000 + 1);
 		return;
 	}
 	leave(call);
@@ -309,7 +294,7 @@ static void grace_over(struct call *call)
 	}
 	workspace_send_worker(
 		call->workspace, COMMAND_KILL, call->ticket.call, (struct text){NULL, 0}, NULL, 0);
-	set_timer(call->timer, LIMIT_KILL_REPORT_MS);
+	timer_set(&call->timer, LIMIT_KILL_REPORT_MS);
 }
 
 /* A worker that does not report the end of what it killed is not argued with. */
@@ -318,7 +303,7 @@ static void report_overdue(struct call *call)
 	workspace_abandon(call->workspace, &call->ticket);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *context)
+static void on_timer(void *context)
 {
 	static void (*const overdue[CALL_STATES])(struct call * call) = {
 		[CALL_WAITING] = waited,
@@ -328,21 +313,17 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 	};
 	struct call *call = context;
 
-	(void)fd;
-	(void)what;
 	overdue[call->state](call);
 }
 
-static void on_idle(evutil_socket_t fd, short what, void *context)
+static void on_idle(void *context)
 {
 	struct call *call = context;
 
-	(void)fd;
-	(void)what;
 	/* Output that nobody reads at the moment, or has come to read, is no silence of the
 	 * command's. */
 	if (call->paused || command_io_poll(call->io))
-		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
 	else
 		call_cancel(call, ENDED_BY_IDLE_TIMEOUT);
 }
@@ -351,8 +332,8 @@ static void on_moved(void *context)
 {
 	struct call *call = context;
 
-	if (call->idle_timer && call->state == CALL_RUNNING)
-		set_timer(call->idle_timer, call->request.options.idle_timeout_ms);
+	if (timer_is_set(&call->idle_timer) && call->state == CALL_RUNNING)
+		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
 }
 
 static void on_input_taken(void *context, const char *label, size_t taken, bool closed)
@@ -425,11 +406,8 @@ static int begin_command(struct call *call)
 		return r;
 	if (call->paused)
 		command_io_pause(call->io);
-	if (idle_ms > 0) {
-		call->idle_timer = event_new(call->service->base, -1, 0, on_idle, call);
-		if (call->idle_timer)
-			set_timer(call->idle_timer, idle_ms);
-	}
+	if (idle_ms > 0)
+		timer_set(&call->idle_timer, idle_ms);
 	return call_send_command(call->workspace, call->ticket.call, &call->request, fds,
 		call->input ? COMMAND_FDS : COMMAND_FDS - 1);
 }
@@ -454,6 +432,7 @@ static void on_begin(void *context)
 	int r = is_command(call) ? begin_command(call) : begin_files(call);
 
 	call->state = CALL_RUNNING;
+	set_deadline(call, call_timeout_ms(&call->request));
 	call_request_drop_sent(&call->request);
 	if (r < 0) {
 		command_io_free(TAKE_PTR(call->io));
@@ -604,7 +583,6 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 {
 	static const struct workspace_ticket_owner ticket_owner = {on_begin, on_frame, on_lost};
 	struct call *call = calloc(1, sizeof(*call));
-	int64_t wait_ms = call_timeout_ms(request);
 
 	if (!call) {
 		call_request_done(request);
@@ -619,15 +597,14 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->owner = *owner;
 	call->room.account = owner->unread;
 	count(call, &call->counted, LIMIT_UNREAD_CALL_BYTES);
-	clock_gettime(CLOCK_MONOTONIC, &call->started);
-	call->timer = event_new(service->base, -1, 0, on_timer, call);
-	if (!call->timer || make_input(call) < 0) {
+	call->started = clock_now();
+	timer_init(&call->timer, on_timer, call);
+	timer_init(&call->idle_timer, on_idle, call);
+	if (make_input(call) < 0) {
 		call_free(call);
 		return -ENOMEM;
 	}
-	if (call_takes_turn(request) && (int64_t)request->tenant->limits.queue_ms < wait_ms)
-		wait_ms = (int64_t)request->tenant->limits.queue_ms;
-	set_timer(call->timer, wait_ms);
+	set_deadline(call, wait_ms(request));
 	call->ticket = (struct workspace_ticket){
 		.call = next_call(),
 		.slot = call_slot(request),

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
@@ -23,7 +24,7 @@ struct command_output {
 	int fd;
 	struct event *readable;
 	struct loop_share_task share; /* reads */
-	struct event *again;          /* when it waits for a turn, after a pause */
+	struct timer again;           /* when it waits for a turn, after a pause */
 	struct stream_capture capture;
 	size_t counted; /* of capture, as unread */
 };
@@ -31,7 +32,7 @@ struct command_output {
 struct command_io {
 	struct pipe_stock *pipes;
 	struct command_io_owner owner;
-	struct event *watch; /* when to begin to watch the outputs */
+	struct timer watch; /* when to begin to watch the outputs */
 	bool watched;
 	struct command_io_limits limits;
 	struct command_output outputs[COMMAND_STREAMS];
@@ -43,8 +44,7 @@ static void close_output(struct command_output *output)
 {
 	if (output->readable)
 		event_free(TAKE_PTR(output->readable));
-	if (output->again)
-		event_free(TAKE_PTR(output->again));
+	timer_cancel(&output->again);
 	loop_share_cancel(&output->share);
 	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
 }
@@ -56,7 +56,7 @@ static void set_watched(struct command_io *io, bool watched)
 
 		if (output->fd < 0)
 			continue;
-		event_del(output->again);
+		timer_cancel(&output->again);
 		loop_share_cancel(&output->share);
 		if (watched)
 			event_add(output->readable, NULL);
@@ -142,11 +142,9 @@ static bool take_turn(struct command_output *output)
  * before: reading a flood as fast as it comes takes a processor, and their calls want one. */
 static void wait_for_turn(struct command_output *output)
 {
-	static const struct timeval pause = {.tv_usec = FLOOD_PAUSE_MS * 1000L};
-
 	event_del(output->readable);
 	if (loop_share_others_ask(output->io->limits.share))
-		event_add(output->again, &pause);
+		timer_set(&output->again, FLOOD_PAUSE_MS);
 	else
 		loop_share_wait(&output->share, output->io->limits.share);
 }
@@ -162,12 +160,10 @@ static void act(void *context)
 	}
 }
 
-static void on_again(evutil_socket_t fd, short what, void *context)
+static void on_again(void *context)
 {
 	struct command_output *output = context;
 
-	(void)fd;
-	(void)what;
 	loop_share_wait(&output->share, output->io->limits.share);
 }
 
@@ -191,31 +187,19 @@ static int make_output(struct event_base *base, struct command_io *io, enum comm
 		return r;
 	output->readable = event_new(base, output->fd, EV_READ | EV_PERSIST, on_readable, output);
 	output->share = (struct loop_share_task){.act = act, .context = output};
-	output->again = event_new(base, -1, 0, on_again, output);
-	if (!output->readable || !output->again ||
-		event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0)
+	timer_init(&output->again, on_again, output);
+	if (!output->readable || event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0)
 		return -ENOMEM;
 	return 0;
 }
 
-static void on_watch(evutil_socket_t fd, short what, void *context)
+static void on_watch(void *context)
 {
 	struct command_io *io = context;
 
-	(void)fd;
-	(void)what;
 	io->watched = true;
 	if (!io->paused)
 		set_watched(io, true);
-}
-
-/* Most commands are over before this, and all they wrote is read at once then. */
-static int watch_soon(struct event_base *base, struct command_io *io)
-{
-	static const struct timeval delay = {.tv_usec = WATCH_AFTER_MS * 1000L};
-
-	io->watch = event_new(base, -1, 0, on_watch, io);
-	return !io->watch || event_add(io->watch, &delay) < 0 ? -ENOMEM : 0;
 }
 
 int command_io_new(struct service *service, const struct command_io_owner *owner,
@@ -237,12 +221,13 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &out);
 	if (r == 0)
 		r = make_output(service->base, io, COMMAND_STREAM_STDERR, &err);
-	if (r == 0)
-		r = watch_soon(service->base, io);
 	if (r < 0) {
 		command_io_free(io);
 		return r;
 	}
+	/* Most commands are over before this, and all they wrote is read at once then. */
+	timer_init(&io->watch, on_watch, io);
+	timer_set(&io->watch, WATCH_AFTER_MS);
 	ret_fds[COMMAND_FD_STDOUT] = TAKE_FD(out);
 	ret_fds[COMMAND_FD_STDERR] = TAKE_FD(err);
 	*ret = io;
@@ -333,7 +318,6 @@ void command_io_free(struct command_io *io)
 		io->outputs[i].capture.size = 0;
 		count_kept(&io->outputs[i]);
 	}
-	if (io->watch)
-		event_free(io->watch);
+	timer_cancel(&io->watch);
 	free(io);
 }

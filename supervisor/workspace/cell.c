@@ -7,12 +7,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 
 #define MAX_CONSECUTIVE_CRASHES 3
@@ -36,18 +36,15 @@ void cell_settle(struct cell *cell)
 
 static void set_deadline(struct cell *cell, unsigned milliseconds)
 {
-	const struct timeval time = {
-		.tv_sec = milliseconds / 1000, .tv_usec = milliseconds % 1000 * 1000L};
-
 	cell->overdue = false;
-	event_add(cell->deadline, &time);
+	timer_set(&cell->deadline, milliseconds);
 }
 
 static void enter(struct cell *cell, enum state state)
 {
 	cell->state = state;
 	cell->overdue = false;
-	event_del(cell->deadline);
+	timer_cancel(&cell->deadline);
 }
 
 static void forget_request(struct cell *cell)
@@ -159,7 +156,7 @@ static void be_open(struct cell *cell)
 	enter(cell, STATE_OPEN);
 	cell->idle = false;
 	cell->wasted = 0;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &cell->opened);
+	cell->opened = clock_now();
 	/* Once, and again after a death: what its writes may have left goes. */
 	if (!cell->swept)
 		process_link_send(
@@ -184,10 +181,8 @@ static void end_both(struct cell *cell)
 static unsigned rest_after_loss(struct cell *cell)
 {
 	unsigned rest = LIMIT_REST_MIN_MS;
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	if ((now.tv_sec - cell->opened.tv_sec) * 1000 >= LIMIT_HEALTHY_MS)
+	if (clock_now() - cell->opened >= LIMIT_HEALTHY_MS * CLOCK_NS_PER_MS)
 		cell->losses = 0;
 	if (cell->losses++ == 0)
 		return 0;
@@ -365,12 +360,10 @@ static void on_settle(void *context)
 	cell->owner->settled(cell->context);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *context)
+static void on_deadline(void *context)
 {
 	struct cell *cell = context;
 
-	(void)fd;
-	(void)what;
 	if (cell->state == STATE_OPENING || cell->state == STATE_FILES_OPENING)
 		cell_process_fail(cell_files(cell), "The workspace did not open in time");
 	cell->overdue = true;
@@ -393,12 +386,8 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 	cell->counts = counts;
 	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
-	cell->deadline = event_new(base, -1, 0, on_deadline, cell);
+	timer_init(&cell->deadline, on_deadline, cell);
 	cell->settle = (struct loop_turn_task){.act = on_settle, .context = cell};
-	if (!cell->deadline) {
-		cell_free(cell);
-		return NULL;
-	}
 	return cell;
 }
 
@@ -409,8 +398,7 @@ void cell_free(struct cell *cell)
 	forget_request(cell);
 	cell_process_drop(cell_worker(cell));
 	cell_process_drop(cell_files(cell));
-	if (cell->deadline)
-		event_free(cell->deadline);
+	timer_cancel(&cell->deadline);
 	loop_turn_cancel(&cell->settle);
 	free(cell);
 }

@@ -4,11 +4,9 @@
 /* The inside of a cell, for cell.c (its life) and cell_process.c (its processes). */
 
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
 
-#include <time.h>
-
-struct event;
 struct process_link;
 
 #define CELL_PROCESSES 2
@@ -45,7 +43,7 @@ struct cell {
 	enum state state;
 	uint64_t asked; /* of the spawner and not answered; 0: nothing */
 	struct process processes[CELL_PROCESSES];
-	struct event *deadline; /* of the state */
+	struct timer deadline; /* of the state */
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
 	bool had_opened;              /* ENDING: it had been OPEN */
@@ -56,7 +54,7 @@ struct cell {
 	bool swept;                   /* of what dead writes left */
 	unsigned consecutive_crashes; /* without a frame of a call between them */
 	unsigned losses;              /* deaths one after the other that came soon */
-	struct timespec opened;
+	int64_t opened;               /* as clock_now() */
 };
 
 static inline struct process *cell_worker(struct cell *cell)

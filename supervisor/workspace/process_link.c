@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/schedule/loop_share.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ struct process_link {
 	struct loop_share_task share; /* reads */
 	struct event *readable;
 	struct event *writable;
-	struct event *retry;
+	struct timer retry;
 	struct event *ended;
 };
 
@@ -110,6 +111,7 @@ static void lose(struct process_link *link)
 	process_link_kill(link);
 	event_del(link->readable);
 	event_del(link->writable);
+	timer_cancel(&link->retry);
 	loop_turn_cancel(&link->flush);
 	loop_share_cancel(&link->share);
 	link->owner.lost(link->owner.context);
@@ -216,7 +218,7 @@ static void flush(void *context)
 	if (r == -EAGAIN)
 		event_add(link->writable, NULL);
 	else if (channel_is_short(r))
-		event_add(link->retry, &channel_short_pause);
+		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
 	else if (r < 0)
 		drain_and_drop(link);
 }
@@ -226,16 +228,6 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	flush(context);
-}
-
-static void on_retry(evutil_socket_t fd, short what, void *context)
-{
-	struct process_link *link = context;
-
-	(void)fd;
-	(void)what;
-	if (!link->lost)
-		flush(link);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *context)
@@ -263,8 +255,8 @@ int process_link_started(struct process_link *link, int pidfd)
 		event_new(link->base, link->channel.in, EV_READ | EV_PERSIST, on_readable, link);
 	link->writable = event_new(link->base, link->channel.out, EV_WRITE, on_writable, link);
 	link->ended = event_new(link->base, pidfd, EV_READ, on_ended, link);
-	link->retry = event_new(link->base, -1, 0, on_retry, link);
-	if (!link->readable || !link->writable || !link->ended || !link->retry)
+	timer_init(&link->retry, flush, link);
+	if (!link->readable || !link->writable || !link->ended)
 		return -ENOMEM;
 	if (event_priority_set(link->readable, LOOP_PRIORITY_BULK) < 0 ||
 		event_add(link->readable, NULL) < 0 || event_add(link->ended, NULL) < 0)
@@ -326,8 +318,7 @@ void process_link_free(struct process_link *link)
 		event_free(link->readable);
 	if (link->writable)
 		event_free(link->writable);
-	if (link->retry)
-		event_free(link->retry);
+	timer_cancel(&link->retry);
 	if (link->ended)
 		event_free(link->ended);
 	waiting -= link->counted;

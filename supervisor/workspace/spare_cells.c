@@ -4,12 +4,12 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spawner_link.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <sys/queue.h>
 
 #define PAUSE_MS 5 /* what is opened at the moment goes first */
@@ -28,18 +28,10 @@ struct spare_cells {
 	size_t limit, ready;
 	struct spare *coming; /* asked of the spawner and not answered */
 	uint64_t asked;
-	struct event *refill, *idle, *clean;
+	struct timer refill, idle, clean;
 	struct spare_cells_view counts;
 	LIST_HEAD(, spare) list;
 };
-
-static void set_timer(struct event *timer, unsigned milliseconds)
-{
-	const struct timeval time = {
-		.tv_sec = milliseconds / 1000, .tv_usec = milliseconds % 1000 * 1000L};
-
-	event_add(timer, &time);
-}
 
 /* Not from inside a process link's callback. */
 static void spare_free(struct spare *spare)
@@ -61,7 +53,7 @@ static void on_lost(void *context)
 	struct spare *spare = context;
 
 	spare->lost = true;
-	event_active(spare->all->clean, EV_TIMEOUT, 0);
+	timer_set(&spare->all->clean, 0);
 }
 
 static void on_gone(void *context)
@@ -82,13 +74,11 @@ static void drop(struct spare_cells *spares, struct spare *spare)
 	spare_free(spare);
 }
 
-static void on_clean(evutil_socket_t fd, short what, void *context)
+static void on_clean(void *context)
 {
 	struct spare_cells *spares = context;
 	struct spare *spare, *next;
 
-	(void)fd;
-	(void)what;
 	for (spare = LIST_FIRST(&spares->list); spare; spare = next) {
 		next = LIST_NEXT(spare, entry);
 		if (!spare->lost)
@@ -117,7 +107,7 @@ static void on_prepared(void *context, int error, struct text step, int pidfds[S
 	LIST_INSERT_HEAD(&spares->list, spare, entry);
 	spares->ready++;
 	spares->counts.made++;
-	set_timer(spares->refill, PAUSE_MS);
+	timer_set(&spares->refill, PAUSE_MS);
 }
 
 static int ask(struct spare_cells *spares, struct spare *spare)
@@ -138,13 +128,11 @@ static int ask(struct spare_cells *spares, struct spare *spare)
 	return r;
 }
 
-static void on_refill(evutil_socket_t fd, short what, void *context)
+static void on_refill(void *context)
 {
 	struct spare_cells *spares = context;
 	struct spare *spare;
 
-	(void)fd;
-	(void)what;
 	if (spares->coming || spares->ready >= spares->limit)
 		return;
 	spare = calloc(1, sizeof(*spare));
@@ -163,10 +151,8 @@ static void drop_down_to(struct spare_cells *spares, size_t n)
 		drop(spares, LIST_FIRST(&spares->list));
 }
 
-static void on_idle(evutil_socket_t fd, short what, void *context)
+static void on_idle(void *context)
 {
-	(void)fd;
-	(void)what;
 	drop_down_to(context, 0);
 }
 
@@ -179,13 +165,9 @@ struct spare_cells *spare_cells_new(struct event_base *base, struct spawner_link
 	spares->base = base;
 	spares->spawner = spawner;
 	LIST_INIT(&spares->list);
-	spares->refill = event_new(base, -1, 0, on_refill, spares);
-	spares->idle = event_new(base, -1, 0, on_idle, spares);
-	spares->clean = event_new(base, -1, 0, on_clean, spares);
-	if (!spares->refill || !spares->idle || !spares->clean) {
-		spare_cells_free(spares);
-		return NULL;
-	}
+	timer_init(&spares->refill, on_refill, spares);
+	timer_init(&spares->idle, on_idle, spares);
+	timer_init(&spares->clean, on_clean, spares);
 	return spares;
 }
 
@@ -198,12 +180,9 @@ void spare_cells_free(struct spare_cells *spares)
 	if (spares->coming)
 		spare_free(spares->coming);
 	drop_down_to(spares, 0);
-	if (spares->refill)
-		event_free(spares->refill);
-	if (spares->idle)
-		event_free(spares->idle);
-	if (spares->clean)
-		event_free(spares->clean);
+	timer_cancel(&spares->refill);
+	timer_cancel(&spares->idle);
+	timer_cancel(&spares->clean);
 	free(spares);
 }
 
@@ -220,8 +199,8 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 
 	spares->request = *request;
 	if (spares->limit > 0) {
-		set_timer(spares->refill, PAUSE_MS);
-		set_timer(spares->idle, LIMIT_SPARE_CELLS_MS);
+		timer_set(&spares->refill, PAUSE_MS);
+		timer_set(&spares->idle, LIMIT_SPARE_CELLS_MS);
 	}
 	LIST_FOREACH (spare, &spares->list, entry)
 		if (!spare->lost)

@@ -9,6 +9,7 @@
 #include "common/program.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
 
@@ -45,11 +46,11 @@ struct spawner_link {
 	LIST_HEAD(, pending_cell) pending;
 	size_t unanswered; /* pending, and what was forgotten */
 	unsigned silent;   /* looks since it last answered, or was asked with nothing unanswered */
-	struct event *look;
+	struct timer look;
 	struct event *readable;
 	struct event *writable;
-	struct event *retry;
-	struct event *resume;            /* reading, when there was no memory for it */
+	struct timer retry;              /* writing, */
+	struct timer resume;             /* and reading, when there was no memory for it */
 	struct log_relay *log;           /* what it says on its stderr */
 	int reserve[SPAWNER_OPENED_FDS]; /* places for an answer's descriptors when there are no
 					    others */
@@ -286,9 +287,9 @@ static void lose(struct spawner_link *link)
 	link->is_lost = true;
 	event_del(link->readable);
 	event_del(link->writable);
-	event_del(link->retry);
-	event_del(link->resume);
-	event_del(link->look);
+	timer_cancel(&link->retry);
+	timer_cancel(&link->resume);
+	timer_cancel(&link->look);
 	link->lost(link->context);
 	answer_all(link);
 }
@@ -315,7 +316,7 @@ static int keep_reserve(struct spawner_link *link)
 static void pause_reading(struct spawner_link *link)
 {
 	event_del(link->readable);
-	event_add(link->resume, &channel_short_pause);
+	timer_set(&link->resume, CHANNEL_SHORT_PAUSE_MS);
 }
 
 /*
@@ -350,28 +351,31 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 		lose(link);
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *context)
+static void on_resume(void *context)
 {
 	struct spawner_link *link = context;
 
-	(void)fd;
-	(void)what;
 	event_add(link->readable, NULL);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context)
+static void flush(void *context)
 {
 	struct spawner_link *link = context;
 	int r = channel_flush(&link->channel);
 
-	(void)fd;
-	(void)what;
 	if (r == -EAGAIN)
 		event_add(link->writable, NULL);
 	else if (channel_is_short(r))
-		event_add(link->retry, &channel_short_pause);
+		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
 	else if (r < 0)
 		lose(link);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	flush(context);
 }
 
 /*
@@ -379,14 +383,11 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
  * counted, and not the time: of a cloisterd that itself stood still, frozen with its service, only
  * one is overdue. What waits for our own descriptors or memory is no silence of the spawner's.
  */
-static void on_look(evutil_socket_t fd, short what, void *context)
+static void on_look(void *context)
 {
 	struct spawner_link *link = context;
 
-	(void)fd;
-	(void)what;
-	if (link->unanswered == 0 || event_pending(link->resume, EV_TIMEOUT, NULL) ||
-		event_pending(link->retry, EV_TIMEOUT, NULL))
+	if (link->unanswered == 0 || timer_is_set(&link->resume) || timer_is_set(&link->retry))
 		link->silent = 0;
 	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
 		log_error("cloister-spawner has answered nothing for %d seconds: it is killed",
@@ -395,8 +396,8 @@ static void on_look(evutil_socket_t fd, short what, void *context)
 		lose(link);
 		return;
 	}
-	if (link->unanswered == 0)
-		event_del(link->look);
+	if (link->unanswered > 0)
+		timer_set(&link->look, LOOK_MS);
 }
 
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
@@ -408,23 +409,21 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	link->context = context;
 	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
 	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
-	link->retry = event_new(base, -1, 0, on_writable, link);
-	link->resume = event_new(base, -1, 0, on_resume, link);
-	link->look = event_new(base, -1, EV_PERSIST, on_look, link);
-	if (!link->readable || !link->writable || !link->retry || !link->resume || !link->look ||
-		event_add(link->readable, NULL) < 0 || log_relay_watch(link->log, base) < 0)
+	timer_init(&link->retry, flush, link);
+	timer_init(&link->resume, on_resume, link);
+	timer_init(&link->look, on_look, link);
+	if (!link->readable || !link->writable || event_add(link->readable, NULL) < 0 ||
+		log_relay_watch(link->log, base) < 0)
 		return -ENOMEM;
 	return keep_reserve(link);
 }
 
 static void await_answer(struct spawner_link *link)
 {
-	static const struct timeval interval = {.tv_sec = LOOK_MS / 1000};
-
 	if (link->unanswered++ == 0)
 		link->silent = 0;
-	if (!event_pending(link->look, EV_TIMEOUT, NULL))
-		event_add(link->look, &interval);
+	if (!timer_is_set(&link->look))
+		timer_set(&link->look, LOOK_MS);
 }
 
 /* Sends what @frame has, whose descriptors are taken, and remembers who waits for the answer. */
@@ -533,12 +532,9 @@ void spawner_link_free(struct spawner_link *link)
 		event_free(link->readable);
 	if (link->writable)
 		event_free(link->writable);
-	if (link->retry)
-		event_free(link->retry);
-	if (link->resume)
-		event_free(link->resume);
-	if (link->look)
-		event_free(link->look);
+	timer_cancel(&link->retry);
+	timer_cancel(&link->resume);
+	timer_cancel(&link->look);
 	drop_reserve(link);
 	channel_done(&link->channel);
 	if (link->pid > 0)

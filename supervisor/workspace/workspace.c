@@ -5,6 +5,8 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/id_range.h"
@@ -17,8 +19,6 @@
 #include "supervisor/workspace/workspace_owner.h"
 
 #include <errno.h>
-#include <event2/event.h>
-#include <time.h>
 
 #define END_WAIT_MS 1000 /* for one process, when everything ends */
 
@@ -32,8 +32,8 @@ struct workspace {
 	size_t users;
 	struct cell *cell;
 	struct workspace_tickets tickets;
-	struct event *idle; /* when to look whether it is */
-	struct timespec last_used;
+	struct timer idle;
+	int64_t last_used;            /* as clock_now() */
 	unsigned unknown_call_frames; /* in a row: since a frame of a call that has begun */
 	bool removing;
 };
@@ -125,8 +125,7 @@ static void workspace_free(struct workspace *workspace)
 	cell_free(workspace->cell);
 	LIST_REMOVE(workspace, entry);
 	workspace->all->count--;
-	if (workspace->idle)
-		event_free(workspace->idle);
+	timer_cancel(&workspace->idle);
 	workspace_root_done(&workspace->root);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
@@ -255,31 +254,27 @@ static struct loop_share_flow *share(void *context)
 
 static const struct cell_owner cell_owner = {need, describe, on_frame, on_lost, on_settled, share};
 
-static void await_idleness(struct workspace *workspace, uint64_t milliseconds)
+static void await_idleness(struct workspace *workspace, int64_t ns)
 {
-	const struct timeval time = {.tv_sec = (time_t)(milliseconds / 1000),
-		.tv_usec = (suseconds_t)(milliseconds % 1000 * 1000)};
-
 	if (workspace->all->idle_ms > 0)
-		event_add(workspace->idle, &time);
+		timer_set_ns(&workspace->idle, ns);
 	else
-		event_del(workspace->idle);
+		timer_cancel(&workspace->idle);
 }
 
-static void on_idle(evutil_socket_t fd, short what, void *context)
+static int64_t idle_bound_ns(const struct workspaces *workspaces)
+{
+	return (int64_t)workspaces->idle_ms * CLOCK_NS_PER_MS;
+}
+
+static void on_idle(void *context)
 {
 	struct workspace *workspace = context;
-	uint64_t bound = workspace->all->idle_ms, unused;
-	struct timespec now;
+	int64_t left = workspace->last_used + idle_bound_ns(workspace->all) - clock_now();
 
-	(void)fd;
-	(void)what;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	unused = (uint64_t)((now.tv_sec - workspace->last_used.tv_sec) * 1000 +
-			    (now.tv_nsec - workspace->last_used.tv_nsec) / 1000000);
-	if (unused >= bound && need(workspace) == CELL_KEPT)
+	if (left <= 0 && need(workspace) == CELL_KEPT)
 		cell_rest(workspace->cell);
-	await_idleness(workspace, unused < bound ? bound - unused + 1 : bound);
+	await_idleness(workspace, left > 0 ? left : idle_bound_ns(workspace->all));
 }
 
 static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
@@ -325,17 +320,17 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
 	workspace_tickets_init(&workspace->tickets, workspaces->turns, tenant);
-	workspace->idle = event_new(workspaces->base, -1, 0, on_idle, workspace);
+	timer_init(&workspace->idle, on_idle, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
 	workspaces->count++;
-	if (!workspace->name || !workspace->idle || !workspace->cell) {
+	if (!workspace->name || !workspace->cell) {
 		workspace_free(workspace);
 		return TOOL_BUSY;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &workspace->last_used);
-	await_idleness(workspace, workspaces->idle_ms);
+	workspace->last_used = clock_now();
+	await_idleness(workspace, idle_bound_ns(workspaces));
 	*ret = workspace_hold(workspace);
 	return TOOL_OK;
 }
@@ -480,7 +475,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	LIST_FOREACH (workspace, &workspaces->list, entry) {
 		struct tenant *tenant = config_find_tenant(config, workspace->tenant->name);
 
-		await_idleness(workspace, workspaces->idle_ms);
+		await_idleness(workspace, idle_bound_ns(workspaces));
 		if (!tenant)
 			continue;
 		turns_groups_move(workspaces->turns, &workspace->tickets.groups, tenant);
@@ -555,7 +550,7 @@ void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticke
 void workspace_leave(struct workspace *workspace, struct workspace_ticket *ticket)
 {
 	workspace_tickets_leave(&workspace->tickets, ticket);
-	clock_gettime(CLOCK_MONOTONIC, &workspace->last_used);
+	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);
 }
 
