@@ -446,7 +446,7 @@ static void start(struct daemon *daemon)
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	unread_init(&daemon->service.unread);
-	clock_gettime(CLOCK_MONOTONIC, &daemon->service.started);
+	daemon->service.started = clock_now();
 	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
 	daemon->service.cgroup = &daemon->cgroup;
 	shared_budgets_read(config_workspaces(daemon->service.config), !is_system_mode(daemon));
@@ -515,6 +515,7 @@ static void serve(struct daemon *daemon)
 	struct peer_credentials peer = {0};
 	int fd = daemon->options.connection_fd, r;
 
+	clock_begin_turn();
 	if (fd >= 0) {
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		r = peer_auth_read(fd, &peer);
@@ -533,10 +534,9 @@ static void serve(struct daemon *daemon)
 		selftest_start(daemon->service.selftest);
 	}
 	log_writer_flush(); /* what was said before the service is ready is read before it is */
-	if (r == 0)
-		r = notify_start(&daemon->service);
 	if (r < 0)
 		die("cannot serve", r);
+	notify_start(&daemon->service);
 	run(daemon->service.base);
 }
 

@@ -5,17 +5,16 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/rpc/session_state.h"
-
-#include <event2/event.h>
-#include <time.h>
 
 struct mcp_progress {
 	struct session_call *call;
 	char *token;
-	struct event *timer;
-	struct timespec started;
+	struct timer timer;
+	int64_t started;  /* as clock_now() */
 	uint64_t told_ms; /* the progress that was told last; 0: nothing yet */
 	char line[LIMIT_PROGRESS_LINE_BYTES];
 	size_t len;
@@ -39,19 +38,14 @@ void mcp_progress_free(struct mcp_progress *progress)
 {
 	if (!progress)
 		return;
-	if (progress->timer)
-		event_free(progress->timer);
+	timer_cancel(&progress->timer);
 	free(progress->token);
 	free(progress);
 }
 
 static uint64_t elapsed_ms(const struct mcp_progress *progress)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)((now.tv_sec - progress->started.tv_sec) * 1000 +
-			  (now.tv_nsec - progress->started.tv_nsec) / 1000000);
+	return (uint64_t)((clock_now() - progress->started) / CLOCK_NS_PER_MS);
 }
 
 static void put_message(struct json_text *json, const struct mcp_progress *progress)
@@ -90,34 +84,21 @@ static void tell(struct mcp_progress *progress)
 	session_answer_end(session, &json);
 }
 
-static void set_timer(struct mcp_progress *progress, uint64_t milliseconds)
-{
-	struct timeval time = {
-		.tv_sec = (time_t)(milliseconds / 1000),
-		.tv_usec = (suseconds_t)(milliseconds % 1000 * 1000),
-	};
-
-	if (progress->timer)
-		event_add(progress->timer, &time);
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *context)
+static void on_timer(void *context)
 {
 	struct mcp_progress *progress = context;
 
-	(void)fd;
-	(void)what;
 	tell(progress);
 	progress->soon = false;
-	set_timer(progress, LIMIT_PROGRESS_MS);
+	timer_set(&progress->timer, LIMIT_PROGRESS_MS);
 }
 
 void mcp_progress_start(struct mcp_progress *progress, struct session_call *call)
 {
 	progress->call = call;
-	clock_gettime(CLOCK_MONOTONIC, &progress->started);
-	progress->timer = event_new(call->session->service->base, -1, 0, on_timer, progress);
-	set_timer(progress, LIMIT_PROGRESS_MS);
+	progress->started = clock_now();
+	timer_init(&progress->timer, on_timer, progress);
+	timer_set(&progress->timer, LIMIT_PROGRESS_MS);
 }
 
 static bool ends_line(char c)
@@ -163,6 +144,6 @@ void mcp_progress_output(struct mcp_progress *progress, struct text data)
 	if (progress->soon)
 		return;
 	progress->soon = true;
-	set_timer(progress,
-		next > now + LIMIT_PROGRESS_DELAY_MS ? next - now : LIMIT_PROGRESS_DELAY_MS);
+	timer_set(&progress->timer, next > now + LIMIT_PROGRESS_DELAY_MS ? (int64_t)(next - now)
+									 : LIMIT_PROGRESS_DELAY_MS);
 }

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit_time.h"
 #include "supervisor/audit/audit_writer.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/call.h"
@@ -21,7 +22,6 @@
 #include <event2/buffer.h>
 #include <json-c/json.h>
 #include <stdio.h>
-#include <time.h>
 
 #define ARGUMENTS_MAX 16 /* more than any tool has */
 
@@ -29,7 +29,7 @@ struct audit {
 	struct audit_writer *writer;
 	bool required;
 	size_t in_flight; /* calls whose end has to be written */
-	time_t second;    /* of the strangers counted below */
+	int64_t second;   /* of the strangers counted below */
 	unsigned strangers, untold;
 	struct evbuffer *line; /* emptied by each */
 };
@@ -329,14 +329,13 @@ void audit_stranger(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name)
 {
 	struct json_text json;
-	struct timespec now;
+	int64_t second = clock_now() / CLOCK_NS_PER_S;
 
 	if (!audit)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (now.tv_sec != audit->second)
+	if (second != audit->second)
 		audit->strangers = 0;
-	audit->second = now.tv_sec;
+	audit->second = second;
 	if (audit->strangers >= LIMIT_AUDIT_STRANGERS) {
 		audit->untold++;
 		return;

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 struct audit;
 struct call_observer;
@@ -37,7 +36,7 @@ struct service {
 	const struct call_observer *observers; /* of every call, in this order */
 	size_t n_observers;
 	struct call_stats stats;
-	struct timespec started;    /* CLOCK_MONOTONIC */
+	int64_t started;            /* as clock_now() */
 	size_t connections;         /* of agents */
 	size_t control_connections; /* and of administrators and observers */
 	size_t strangers;           /* peers of no tenant, see stranger.h */

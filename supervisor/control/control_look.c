@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_selftest.h"
@@ -169,11 +170,7 @@ static void put_budgets(struct json_text *json)
 
 static int64_t uptime_ms(const struct service *service)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)(now.tv_sec - service->started.tv_sec) * 1000 +
-	       (now.tv_nsec - service->started.tv_nsec) / 1000000;
+	return (clock_now() - service->started) / CLOCK_NS_PER_MS;
 }
 
 static const char *state_of(const struct service *service)

@@ -8,11 +8,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,8 @@
 
 static int notify_fd = -1;
 static uint64_t watchdog_us; /* 0: nobody watches */
-static struct event *beat;
+static struct timer beat;
+static int64_t beat_ns;  /* between two */
 static char status[256]; /* as it was told last */
 
 /* A whole number, or 0. */
@@ -135,30 +137,25 @@ static void tell_status(const struct service *service)
 }
 
 /* It comes only while the loop turns, which is what the watchdog wants to know. */
-static void on_beat(evutil_socket_t fd, short what, void *context)
+static void on_beat(void *context)
 {
-	(void)fd;
-	(void)what;
+	timer_set_ns(&beat, beat_ns);
 	if (watchdog_us > 0)
 		tell("WATCHDOG=1");
 	tell_status(context);
 }
 
-int notify_start(struct service *service)
+void notify_start(struct service *service)
 {
 	uint64_t every =
 		watchdog_us > 0 && watchdog_us / 2 < STATUS_US ? watchdog_us / 2 : STATUS_US;
-	struct timeval interval = {
-		.tv_sec = (time_t)(every / 1000000), .tv_usec = (suseconds_t)(every % 1000000)};
 
 	if (notify_fd < 0)
-		return 0;
-	beat = event_new(service->base, -1, EV_PERSIST, on_beat, service);
-	if (!beat || event_add(beat, &interval) < 0)
-		return -ENOMEM;
+		return;
+	beat_ns = (int64_t)every * CLOCK_NS_PER_US;
+	timer_init(&beat, on_beat, service);
 	notify_ready();
-	on_beat(-1, 0, service);
-	return 0;
+	on_beat(service);
 }
 
 void notify_reloading(void)
@@ -183,8 +180,6 @@ void notify_stopping(uint64_t within_ms)
 
 void notify_close(void)
 {
-	if (beat)
-		event_free(beat);
-	beat = NULL;
+	timer_cancel(&beat);
 	close_fd(&notify_fd);
 }

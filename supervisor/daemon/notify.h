@@ -14,8 +14,8 @@
 int notify_open(void);
 
 /** Says that the service is ready, and from now on from the loop how it is: STATUS when it changes,
- * and, where the manager watches, that the loop turns. 0 or -ENOMEM. */
-int notify_start(struct service *service);
+ * and, where the manager watches, that the loop turns. */
+void notify_start(struct service *service);
 
 void notify_reloading(void);
 void notify_ready(void);

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -19,7 +20,8 @@
 
 struct shutdown {
 	struct service *service;
-	struct event *terminate, *interrupt, *check;
+	struct event *terminate, *interrupt;
+	struct timer check;
 	bool ending;     /* calls have been told */
 	uint64_t checks; /* since then, or since the drain began */
 	uint64_t drain_ms;
@@ -32,14 +34,13 @@ static void end_calls(struct shutdown *shutdown)
 	agent_conns_shut_down();
 }
 
-static void on_check(evutil_socket_t fd, short what, void *context)
+static void on_check(void *context)
 {
 	struct shutdown *shutdown = context;
 	uint64_t bound = shutdown->ending ? BOUND_MS : shutdown->drain_ms;
 	bool over = ++shutdown->checks >= bound / CHECK_MS;
 
-	(void)fd;
-	(void)what;
+	timer_set(&shutdown->check, CHECK_MS);
 	if (agent_conns_calls() == 0 || (over && shutdown->ending))
 		event_base_loopbreak(shutdown->service->base);
 	else if (over)
@@ -48,12 +49,10 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 
 static void take_nothing_new(struct shutdown *shutdown, uint64_t drain_ms)
 {
-	static const struct timeval interval = {.tv_usec = CHECK_MS * 1000L};
-
 	shutdown->service->shutting_down = true;
 	shutdown->drain_ms = drain_ms;
 	notify_stopping(drain_ms + BOUND_MS + SPAWNER_MS);
-	event_add(shutdown->check, &interval);
+	timer_set(&shutdown->check, CHECK_MS);
 }
 
 static void on_signal(evutil_socket_t signal_number, short what, void *context)
@@ -80,8 +79,8 @@ struct shutdown *shutdown_new(struct service *service)
 	shutdown->service = service;
 	shutdown->terminate = evsignal_new(service->base, SIGTERM, on_signal, shutdown);
 	shutdown->interrupt = evsignal_new(service->base, SIGINT, on_signal, shutdown);
-	shutdown->check = event_new(service->base, -1, EV_PERSIST, on_check, shutdown);
-	if (!shutdown->terminate || !shutdown->interrupt || !shutdown->check ||
+	timer_init(&shutdown->check, on_check, shutdown);
+	if (!shutdown->terminate || !shutdown->interrupt ||
 		event_add(shutdown->terminate, NULL) < 0 ||
 		event_add(shutdown->interrupt, NULL) < 0) {
 		shutdown_free(shutdown);
@@ -108,7 +107,6 @@ void shutdown_free(struct shutdown *shutdown)
 		event_free(shutdown->terminate);
 	if (shutdown->interrupt)
 		event_free(shutdown->interrupt);
-	if (shutdown->check)
-		event_free(shutdown->check);
+	timer_cancel(&shutdown->check);
 	free(shutdown);
 }

@@ -12,6 +12,7 @@
 #include "common/limits.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/line_id.h"
 #include "supervisor/rpc/session.h"
@@ -60,7 +61,7 @@ struct agent_conn {
 	struct event *readable, *writable;
 	struct loop_share_task share; /* acts on what came */
 	bool ready;                   /* to be read when its turn comes */
-	struct event *check;          /* after the end of input: is the client still there? */
+	struct timer check;           /* after the end of input: is the client still there? */
 	struct event *end; /* frees the connection from the loop, not from inside a callback */
 };
 
@@ -84,7 +85,7 @@ static void conn_free(struct agent_conn *conn)
 	free_event(conn->readable);
 	free_event(conn->writable);
 	loop_share_cancel(&conn->share);
-	free_event(conn->check);
+	timer_cancel(&conn->check);
 	free_event(conn->end);
 	line_id_reset(&conn->line_id);
 	byte_queue_free(&conn->input);
@@ -113,6 +114,7 @@ static void close_soon(struct agent_conn *conn)
 	conn->closing = true;
 	event_del(conn->readable);
 	event_del(conn->writable);
+	timer_cancel(&conn->check);
 	loop_turn_cancel(&conn->flush);
 	loop_share_cancel(&conn->share);
 	event_active(conn->end, EV_TIMEOUT, 0);
@@ -364,14 +366,11 @@ static ssize_t receive(struct agent_conn *conn)
  * nothing says when. */
 static void end_input(struct agent_conn *conn)
 {
-	static const struct timeval interval = {.tv_usec = HANG_UP_CHECK_MS * 1000L};
-
 	conn->end_of_input = true;
 	if (conn->skip != SKIP_NOTHING)
 		end_skipped(conn);
 	event_del(conn->readable);
-	event_add(conn->check, &interval);
-	event_active(conn->check, EV_TIMEOUT, 0);
+	timer_set(&conn->check, 0);
 }
 
 /* The session has nothing more to say to this client. */
@@ -384,13 +383,12 @@ static void on_session_end(void *context)
 		end_input(conn);
 }
 
-static void on_check(evutil_socket_t fd, short what, void *context)
+static void on_check(void *context)
 {
 	struct agent_conn *conn = context;
 	struct pollfd poll_fd = {.fd = conn->fd};
 
-	(void)fd;
-	(void)what;
+	timer_set(&conn->check, HANG_UP_CHECK_MS);
 	if (poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLHUP | POLLERR)))
 		close_soon(conn);
 	else
@@ -485,14 +483,13 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
 	conn->share = (struct loop_share_task){.act = act, .context = conn};
-	conn->check = event_new(service->base, -1, EV_PERSIST, on_check, conn);
+	timer_init(&conn->check, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	peer_credentials_done(peer);
 	r = refuse_fds(conn);
-	if (r == 0 &&
-		(!conn->session || !conn->readable || !conn->writable || !conn->check ||
-			!conn->end || event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
-			event_add(conn->readable, NULL) < 0))
+	if (r == 0 && (!conn->session || !conn->readable || !conn->writable || !conn->end ||
+			      event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
+			      event_add(conn->readable, NULL) < 0))
 		r = -ENOMEM;
 	if (r < 0)
 		conn_free(conn);

@@ -7,6 +7,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/peer_auth.h"
@@ -17,7 +18,6 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -36,7 +36,7 @@ struct listener {
 	bool takes_fds; /* the kernel cannot refuse what clients pass */
 	bool short_of;  /* of descriptors or memory, and it has been said */
 	struct watch watch;
-	struct event *resume;
+	struct timer resume;
 };
 
 /* True when @path is a socket that nobody answers on. */
@@ -167,13 +167,11 @@ static void admit(const struct listener *listener, int fd)
 /* The connections that wait stay in the queue: a pause, not a busy loop. */
 static void pause_accepting(struct listener *listener, const char *why)
 {
-	static const struct timeval pause = {.tv_usec = PAUSE_MS * 1000L};
-
 	if (!listener->short_of)
 		log_warning("accepting connections pauses: %s", why);
 	listener->short_of = true;
 	watch_want(&listener->watch, WATCH_NOTHING);
-	event_add(listener->resume, &pause);
+	timer_set(&listener->resume, PAUSE_MS);
 }
 
 /* Descriptors are given from the lowest: one of the last says that connections leave too few for
@@ -210,12 +208,10 @@ static void on_readable(void *context)
 	}
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *context)
+static void on_resume(void *context)
 {
 	struct listener *listener = context;
 
-	(void)fd;
-	(void)what;
 	watch_want(&listener->watch, WATCH_READABLE);
 }
 
@@ -227,9 +223,7 @@ int listener_start(
 
 	listener->endpoint = endpoint;
 	listener->service = service;
-	listener->resume = event_new(service->base, -1, 0, on_resume, listener);
-	if (!listener->resume)
-		return -ENOMEM;
+	timer_init(&listener->resume, on_resume, listener);
 	r = watch_init(&listener->watch, service->base, listener->fd, &calls, listener);
 	if (r < 0)
 		return r;
@@ -242,8 +236,7 @@ void listener_free(struct listener *listener)
 	if (!listener)
 		return;
 	watch_done(&listener->watch);
-	if (listener->resume)
-		event_free(listener->resume);
+	timer_cancel(&listener->resume);
 	close_fd(&listener->fd);
 	if (listener->path)
 		unlink(listener->path);

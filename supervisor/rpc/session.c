@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/config/config.h"
@@ -132,7 +133,7 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	*peer = (struct peer_credentials){0};
 	session->service = service;
 	session->endpoint = endpoint;
-	clock_gettime(CLOCK_MONOTONIC, &session->began);
+	session->began = clock_now();
 	session->connection = *connection;
 	unread_open(&session->unread, &service->unread);
 	LIST_INIT(&session->workspaces);
@@ -174,14 +175,9 @@ void session_free_call(struct session_call *call)
 
 static void count_time(const struct session *session)
 {
-	struct timespec now;
-
-	if (!session->counted)
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	admission_connection_ended(
-		session->counted, (uint64_t)((now.tv_sec - session->began.tv_sec) * 1000000 +
-					     (now.tv_nsec - session->began.tv_nsec) / 1000));
+	if (session->counted)
+		admission_connection_ended(session->counted,
+			(uint64_t)((clock_now() - session->began) / CLOCK_NS_PER_US));
 }
 
 void session_free(struct session *session)

@@ -99,7 +99,7 @@ struct session {
 	struct config *config;   /* held: the one that the tenants below are of */
 	struct tenant **tenants; /* that the peer may act for, in the configuration's order */
 	size_t n_tenants;
-	struct timespec began;  /* CLOCK_MONOTONIC */
+	int64_t began;          /* as clock_now() */
 	struct tenant *counted; /* held: the tenant that the connection counts for, or NULL */
 	struct workspace *default_workspace; /* one of workspaces, or NULL */
 	LIST_HEAD(, session_workspace) workspaces;

@@ -5,12 +5,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/fd_closer.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 #include "supervisor/rpc/jsonrpc.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -19,7 +19,7 @@ struct stranger {
 	LIST_ENTRY(stranger) entry;
 	struct service *service;
 	struct watch watch;
-	struct event *timeout; /* of all of it: bytes that trickle win no time */
+	struct timer timeout; /* of all of it: bytes that trickle win no time */
 	int fd;
 	bool takes_fds;
 	size_t len;
@@ -33,8 +33,7 @@ static void stranger_free(struct stranger *stranger)
 	LIST_REMOVE(stranger, entry);
 	stranger->service->strangers--;
 	watch_done(&stranger->watch);
-	if (stranger->timeout)
-		event_free(stranger->timeout);
+	timer_cancel(&stranger->timeout);
 	if (stranger->takes_fds)
 		fd_closer_close(stranger->fd);
 	else
@@ -103,17 +102,14 @@ static void on_readable(void *context)
 	stranger_free(stranger);
 }
 
-static void on_timeout(evutil_socket_t fd, short what, void *context)
+static void on_timeout(void *context)
 {
-	(void)fd;
-	(void)what;
 	stranger_free(context);
 }
 
 int stranger_new(struct service *service, int fd, bool takes_fds)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
-	static const struct timeval patience = {.tv_sec = LIMIT_STRANGER_MS / 1000};
 	struct stranger *stranger = malloc(sizeof(*stranger));
 
 	if (!stranger)
@@ -122,14 +118,12 @@ int stranger_new(struct service *service, int fd, bool takes_fds)
 	stranger->fd = fd;
 	stranger->takes_fds = takes_fds;
 	stranger->len = 0;
-	stranger->timeout = event_new(service->base, -1, 0, on_timeout, stranger);
-	if (!stranger->timeout || event_add(stranger->timeout, &patience) < 0 ||
-		watch_init(&stranger->watch, service->base, fd, &calls, stranger) < 0) {
-		if (stranger->timeout)
-			event_free(stranger->timeout);
+	if (watch_init(&stranger->watch, service->base, fd, &calls, stranger) < 0) {
 		free(stranger);
 		return -ENOMEM;
 	}
+	timer_init(&stranger->timeout, on_timeout, stranger);
+	timer_set(&stranger->timeout, LIMIT_STRANGER_MS);
 	watch_want(&stranger->watch, WATCH_READABLE);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	LIST_INSERT_HEAD(&strangers, stranger, entry);

@@ -4,12 +4,12 @@
 
 #include "supervisor/config/config.h"
 
+#include "supervisor/base/clock.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/schedule/usage.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define BEGUN_A_TURN 4 /* of the loop */
 
@@ -20,10 +20,7 @@ struct turns {
 
 static uint64_t now_us(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return (uint64_t)(clock_now() / CLOCK_NS_PER_US);
 }
 
 static bool give_one(struct turns *turns)

@@ -9,7 +9,9 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
@@ -46,7 +48,8 @@ struct selftest {
 	struct workspace *workspace; /* held while it runs */
 	struct call *call;           /* in flight */
 	struct unread_account unread;
-	struct event *step, *interval;
+	struct event *step;
+	struct timer interval;
 	bool running;
 	size_t set_up; /* steps of it that are done */
 	size_t at;     /* of the suite: the probe at hand, or the first of the batch */
@@ -54,7 +57,7 @@ struct selftest {
 	bool tearing_down;
 	bool unheard;                /* the audit log forbade a call of it */
 	char obstacle[ANSWER_BYTES]; /* why the suite could not be tried; empty: it could */
-	struct timespec began;
+	int64_t began;               /* as clock_now() */
 	struct result results[SELFTEST_PROBES_MAX];
 	void (*ended)(const struct selftest *selftest);
 	struct selftest_summary last;
@@ -396,32 +399,15 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int64_t since_ms(const struct timespec *then)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)(now.tv_sec - then->tv_sec) * 1000 +
-	       (now.tv_nsec - then->tv_nsec) / 1000000;
-}
-
-static void run_in(struct selftest *selftest, uint64_t ms)
-{
-	struct timeval time = {
-		.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-
-	event_add(selftest->interval, &time);
-}
-
 /* What the audit log has stopped is not left at that where nobody has to ask for it. */
 static void set_interval(struct selftest *selftest)
 {
 	const struct config_host *host = &selftest->service->config->host;
 
 	if (selftest->unheard && (host->selftest != SELFTEST_OFF || host->selftest_interval_ms > 0))
-		run_in(selftest, LIMIT_SELFTEST_RETRY_MS);
+		timer_set(&selftest->interval, LIMIT_SELFTEST_RETRY_MS);
 	else if (host->selftest_interval_ms > 0)
-		run_in(selftest, host->selftest_interval_ms);
+		timer_set(&selftest->interval, (int64_t)host->selftest_interval_ms);
 }
 
 static void finish(struct selftest *selftest)
@@ -431,7 +417,7 @@ static void finish(struct selftest *selftest)
 	count(selftest, &summary);
 	summary.state = summary.failed == 0 ? SELFTEST_PASSED : SELFTEST_FAILED;
 	summary.ended_ms = now_ms();
-	summary.duration_ms = since_ms(&selftest->began);
+	summary.duration_ms = (clock_now() - selftest->began) / CLOCK_NS_PER_MS;
 	selftest->last = summary;
 	selftest->running = false;
 	workspace_release(TAKE_PTR(selftest->workspace));
@@ -482,13 +468,13 @@ void selftest_run(struct selftest *selftest)
 
 	if (selftest->running)
 		return;
-	event_del(selftest->interval);
+	timer_cancel(&selftest->interval);
 	selftest->running = true;
 	selftest->tearing_down = selftest->unheard = false;
 	selftest->set_up = selftest->at = selftest->next = 0;
 	selftest->obstacle[0] = '\0';
 	memset(selftest->results, 0, sizeof(selftest->results));
-	clock_gettime(CLOCK_MONOTONIC, &selftest->began);
+	selftest->began = clock_now();
 	error = workspaces_get_managed(selftest->service->workspaces, selftest->tenant,
 		TEXT_LITERAL(WORKSPACE), true, &selftest->workspace, &message);
 	if (error != TOOL_OK) {
@@ -504,15 +490,13 @@ void selftest_run(struct selftest *selftest)
 static void run_when_it_may(struct selftest *selftest)
 {
 	if (selftest_obstacle(selftest))
-		run_in(selftest, LIMIT_SELFTEST_RETRY_MS);
+		timer_set(&selftest->interval, LIMIT_SELFTEST_RETRY_MS);
 	else
 		selftest_run(selftest);
 }
 
-static void on_interval(evutil_socket_t fd, short what, void *context)
+static void on_interval(void *context)
 {
-	(void)fd;
-	(void)what;
 	run_when_it_may(context);
 }
 
@@ -537,9 +521,8 @@ struct selftest *selftest_new(
 	unread_open(&selftest->unread, &service->unread);
 	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
-	selftest->interval = event_new(service->base, -1, 0, on_interval, selftest);
+	timer_init(&selftest->interval, on_interval, selftest);
 	if (!selftest->tenant || usage_begin(selftest->tenant) < 0 || !selftest->step ||
-		!selftest->interval ||
 		command_policy_new(NULL, 0, &selftest->tenant->policy, &message) < 0) {
 		selftest_free(selftest);
 		return NULL;
@@ -558,8 +541,7 @@ void selftest_free(struct selftest *selftest)
 	unread_close(&selftest->unread);
 	if (selftest->step)
 		event_free(selftest->step);
-	if (selftest->interval)
-		event_free(selftest->interval);
+	timer_cancel(&selftest->interval);
 	tenant_release(selftest->tenant);
 	free(selftest);
 }
