@@ -30,7 +30,7 @@ static int set_number(int fs, const char *key, uint64_t value)
 	return set_string(fs, key, text);
 }
 
-/* Creates the configured file system @fs and takes a detached mount of it. */
+/* Creates the superblock of the configured file system @fs and a detached mount of it. */
 static int create_and_mount(int fs, uint64_t attributes, int *ret_fd)
 {
 	int fd;
@@ -103,7 +103,10 @@ int mount_new_devpts(uint64_t terminals, int *ret_fd)
 
 	if (fs < 0)
 		return -errno;
-	/* Every instance is its own (devpts); gid=5 would be EINVAL where 5 is not mapped. */
+	/*
+	 * Each devpts mount is an instance of its own. gid=5 would fail with EINVAL where 5 is not
+	 * mapped.
+	 */
 	r = set_string(fs, "ptmxmode", "0666");
 	if (r == 0)
 		r = set_string(fs, "mode", "0620");
@@ -125,7 +128,10 @@ int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd)
 
 int mount_confine_tree(int fd, uint64_t attributes)
 {
-	/* Only sets: clearing a flag that the host has locked, or changing atime, is EPERM. */
+	/*
+	 * Only set flags: clearing a flag that the host has locked, or changing atime, fails with
+	 * EPERM.
+	 */
 	struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
 
 	return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno

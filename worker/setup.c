@@ -52,14 +52,17 @@ int setup_empty_bounding_set(void *context)
 	return confine_empty_bounding_set();
 }
 
-/* Raised by @by above what it was started with, as far as that goes. proc_pid_oom_score_adj(5) */
+/*
+ * Raises this process's score by @by above the value that it started with, up to the maximum.
+ * proc_pid_oom_score_adj(5)
+ */
 static int raise_oom_score(int by)
 {
 	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16] = "";
 	int score;
 
-	/* A container's /proc may be read-only. */
+	/* In a container /proc may be read-only. */
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		return 0;
 	score = (int)strtol(text, NULL, 10) + by;

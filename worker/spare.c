@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* In spawner, worker and files process. Each trusts the other here: no workspace has been in it. */
+/*
+ * Runs in the spawner, the worker and the files process. They trust each other at this point,
+ * because no workspace has been attached yet.
+ */
 #include "worker/spare.h"
 
 #include "common/cleanup.h"
@@ -55,14 +58,14 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(header), &tree, sizeof(tree));
-	/* No more of the paths than there is. */
+	/* Send only the used part of the paths. */
 	data.iov_len = offsetof(struct spare_assignment, path) + len;
 	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
 {
-	/* Two bytes less: both paths have their end. */
+	/* Two bytes less, so that both paths stay NUL-terminated. */
 	struct iovec data = {ret, sizeof(*ret) - 2};
 	union control control = {0};
 	struct msghdr message = {.msg_iov = &data,
@@ -89,7 +92,7 @@ static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
 
 static int become_agent(void)
 {
-	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
+	/* In user mode setgroups(2) is denied and the caller's supplementary groups stay. */
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return -errno;
 	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-worker: pid 1 of a workspace. Builds the root that commands see, then starts commands,
- * reaps them and reports their ends. Started by the spawner with one socketpair down, one pipe up
- * and the workspace's mount; keeps CAP_SYS_ADMIN in its own user namespace, to make each command's
- * namespaces. When cloisterd hangs up it exits, and the kernel ends everything in the workspace.
+ * cloister-worker: pid 1 of a workspace. It builds the root that commands see, then starts
+ * commands, reaps them and reports their ends to cloisterd. The spawner starts it with a socketpair
+ * for requests, a pipe for reports and the workspace's mount. It keeps CAP_SYS_ADMIN in its own
+ * user namespace to make the namespaces of each command. When cloisterd closes its end, the worker
+ * exits and the kernel kills everything in the workspace.
  */
 #include "common/channel.h"
 #include "common/cleanup.h"
@@ -21,20 +22,23 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
-/* What the loop waits for. */
+/* Indices of the descriptors that the loop polls. */
 enum {
 	WAKE_REQUEST,
 	WAKE_CHILD,
 };
 
-/* Blocks what is read from the returned descriptor or waited for by a command's init. */
+/*
+ * Blocks the signals that are read from the returned descriptor, and those that a command's init
+ * waits for.
+ */
 static int watch_signals(void)
 {
 	sigset_t set, blocked;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	/* Inherited by a command's init, which no signal is to end but SIGKILL. */
+	/* The init of a command inherits this mask: no signal but SIGKILL may end it. */
 	sigfillset(&blocked);
 	if (sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
 		return -errno;
@@ -92,7 +96,9 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 	return r;
 }
 
-/* What is asked meanwhile waits in the channel: nothing is looked at before all is done. */
+/*
+ * Requests that arrive during set-up wait in the channel: none is read before set-up is complete.
+ */
 static int get_ready(struct channel *channel, struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret)
 {
@@ -125,8 +131,10 @@ int main(int argc, char **argv)
 	const char *step = "start";
 	int signal_fd, r = 0;
 
-	/* The default, which commands inherit: a worker whose cloisterd is gone has nothing to live
-	 * for either. */
+	/*
+	 * The default action, which commands inherit too. A worker whose cloisterd is gone should
+	 * die as well.
+	 */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
 	if (argc != 6)

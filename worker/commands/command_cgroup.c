@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-worker. What is counted in a command's group is the kernel's word, not the command's. */
+/* Runs in the worker. The kernel writes the counters of a command's cgroup; the command cannot. */
 #include "worker/commands/command_cgroup.h"
 
 #include "common/cgroup_file.h"
@@ -41,7 +41,10 @@ static int set_limits(unsigned controllers, int fd, const struct command_limits 
 
 	if (controllers & CGROUP_MEMORY) {
 		r = cgroup_write_number(fd, "memory.max", limits->memory_bytes);
-		/* A command that has lost one of its processes in this way is not worth keeping. */
+		/*
+		 * A command that lost one of its processes to the out-of-memory killer is not worth
+		 * continuing.
+		 */
 		if (r == 0)
 			r = cgroup_write(fd, "memory.oom.group", "1");
 	}
@@ -77,7 +80,10 @@ int command_cgroup_make(struct command_cgroups *all, const struct command_limits
 
 void command_cgroup_kill(const struct command_cgroup *cgroup)
 {
-	/* Linux 5.14; the death of the command's init does it too. */
+	/*
+	 * cgroup.kill exists since Linux 5.14; without it the death of the command's init kills
+	 * them too.
+	 */
 	if (cgroup->fd >= 0)
 		(void)cgroup_write(cgroup->fd, "cgroup.kill", "1");
 }
@@ -110,7 +116,7 @@ void command_cgroup_measure(const struct command_cgroups *all, const struct comm
 		return;
 	if (all->controllers & CGROUP_MEMORY) {
 		usage->oom_kills = counted(cgroup->fd, "memory.events", "oom_kill");
-		/* Linux 5.19 */
+		/* memory.peak exists since Linux 5.19. */
 		usage->has_memory_peak = cgroup_read_number(cgroup->fd, "memory.peak",
 						 &usage->memory_peak_bytes) == 0;
 	}
@@ -120,7 +126,7 @@ void command_cgroup_measure(const struct command_cgroups *all, const struct comm
 		usage->has_io =
 			cgroup_read(cgroup->fd, "io.stat", buffer, &text) == 0 &&
 			cgroup_io_total(text, &usage->io_read_bytes, &usage->io_write_bytes) == 0;
-	/* wait4(2) leaves out those whose parents waited for nobody; this the init. */
+	/* cpu.stat also counts processes that were never waited for, which wait4(2) leaves out. */
 	if (cgroup_read(cgroup->fd, "cpu.stat", buffer, &text) == 0) {
 		uint64_t value;
 
@@ -140,8 +146,10 @@ void command_cgroup_remove(struct command_cgroups *all, struct command_cgroup *c
 		return;
 	close_fd(&cgroup->fd);
 	name_of(cgroup, name);
-	/* A process that has been reaped may be on its way out of its group for a moment. What
-	 * stays nevertheless goes with the workspace's. */
+	/*
+	 * A reaped process may stay in its group for a moment. A group that still cannot be removed
+	 * goes when the workspace's group does.
+	 */
 	for (int i = 0; i < REMOVE_TRIES; i++) {
 		if (unlinkat(all->group, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
 			return;

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * cloister-worker: a cgroup for each command, where the spawner has given the workspace one. Only
- * the command is in it: its init shares the worker's memory, and the kernel's out-of-memory killer
- * ends every process that shares a victim's. Without a cgroup nothing here makes a system call.
- * cgroups(7).
+ * A cgroup for each command, made by the worker where the spawner has given the workspace one. Only
+ * the command is in it. The command's init is not: it shares the worker's memory, and the
+ * out-of-memory killer kills every process that shares memory with its victim. Without a cgroup
+ * these functions make no system call. cgroups(7).
  */
 
 #include "common/wire_commands.h"
 
 struct command_cgroups {
-	int group;            /* the workspace's; -1: it has none */
+	int group;            /* the workspace's cgroup, or -1 */
 	unsigned controllers; /* CGROUP_* */
 	uint64_t last;
 };
@@ -23,19 +23,22 @@ struct command_cgroup {
 
 #define COMMAND_CGROUP_NONE ((struct command_cgroup){.fd = -1})
 
-/** The workspace's cgroup at FD_WORKER_CGROUP, or none: to be called before anything is opened. */
+/**
+ * Returns the workspace's cgroup from FD_WORKER_CGROUP, or none. Call it before anything else opens
+ * a descriptor.
+ */
 struct command_cgroups command_cgroups_inherited(void);
 
-/** Makes a group with @limits, or none where there can be none. 0 or -errno. */
+/** Makes a cgroup with @limits, or none where the workspace has none. Returns 0 or -errno. */
 int command_cgroup_make(struct command_cgroups *all, const struct command_limits *limits,
 	struct command_cgroup *ret);
 
-/** SIGKILL to all that is in it. */
+/** Sends SIGKILL to every process in the cgroup. */
 void command_cgroup_kill(const struct command_cgroup *cgroup);
 
-/** Completes @ended with what the group has counted. Once nothing of the command is left. */
+/** Adds the cgroup's counters to @ended. Call it when no process of the command is left. */
 void command_cgroup_measure(const struct command_cgroups *all, const struct command_cgroup *cgroup,
 	struct command_ended *ended);
 
-/** Removes the group, which is empty. */
+/** Removes the cgroup, which must be empty. */
 void command_cgroup_remove(struct command_cgroups *all, struct command_cgroup *cgroup);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-worker: a clean, non-interactive environment. environ(7). */
+/* Runs in the worker: builds a clean environment for a command. environ(7). */
 #include "worker/commands/command_env.h"
 
 #include "common/cleanup.h"
@@ -16,7 +16,7 @@ static const char *const base[] = {
 	"LANG=C.UTF-8",
 	"TERM=dumb",
 	"TMPDIR=/tmp",
-	/* Nobody is there to page, to answer a prompt or to edit. */
+	/* The command is not interactive: no pager, prompt or editor. */
 	"PAGER=cat",
 	"GIT_PAGER=cat",
 	"GIT_TERMINAL_PROMPT=0",
@@ -25,7 +25,7 @@ static const char *const base[] = {
 
 #define HOME_BYTES 64
 
-/* Puts @entry in the place of the entry of the same name, or at the end. */
+/* Replaces the entry of the same name by @entry, or appends it. */
 static void set_entry(char **env, size_t *n, char *entry)
 {
 	size_t name_len = strcspn(entry, "=") + 1;
@@ -41,7 +41,7 @@ static void set_entry(char **env, size_t *n, char *entry)
 
 int command_env_build(const char *home, struct text extra, char ***ret_env)
 {
-	/* One allocation: the pointers, then HOME's text. */
+	/* One allocation: the pointers, then the text of HOME. */
 	size_t slots = ARRAY_SIZE(base) + 1 + LIMIT_COMMAND_ENV_COUNT + 1, n = 0, extra_count = 0;
 	_cleanup_free_ char **env = malloc(slots * sizeof(*env) + HOME_BYTES);
 	char *home_entry;

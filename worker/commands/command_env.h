@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /**
- * The environment of a command: the base that every command gets (nothing of the host's), then the
- * NAME=VALUE strings in @extra, each ended by a NUL, which replace those of the same name. @home
- * becomes HOME. The strings are borrowed from @extra. 0 and an array that the caller frees with
- * free(), -EBADMSG for a malformed @extra, -ENOMEM.
+ * Builds the environment of a command. It holds nothing of the host's environment: a fixed base,
+ * then the NAME=VALUE strings in @extra, each with a NUL at its end, which replace entries of the
+ * same name. @home becomes HOME. The strings are borrowed from @extra. Returns 0 and an array for
+ * the caller to free(), -EBADMSG for a malformed @extra, or -ENOMEM.
  */
 int command_env_build(const char *home, struct text extra, char ***ret_env);

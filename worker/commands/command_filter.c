@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-worker, once, at the end of its set-up. */
+/* Runs in the worker, once, at the end of its set-up. */
 #include "worker/commands/command_filter.h"
 
 #include "commands_filters.h"
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <sys/random.h>
 
-/* The filter with @pass where the compiled one has what stands for it. */
+/* Installs the compiled filter after replacing its placeholder by @pass. */
 static int install_with_pass(uint64_t pass)
 {
 	struct sock_filter program[ARRAY_SIZE(commands_allowed)];
@@ -26,7 +26,10 @@ static int install_with_pass(uint64_t pass)
 			halves[1]++;
 		}
 	}
-	/* A filter that anybody could pass, or that nobody could, must not be. */
+	/*
+	 * The placeholder must have been found: otherwise every process, or none, could make the
+	 * guarded calls.
+	 */
 	if (halves[0] < FILTER_PASS_CALLS || halves[1] < FILTER_PASS_CALLS)
 		return -EINVAL;
 	return filter_install(program, ARRAY_SIZE(program));
@@ -39,7 +42,7 @@ int command_filter_install(uint64_t *ret_pass)
 
 	if (getrandom(&pass, sizeof(pass), 0) != sizeof(pass))
 		return -EIO;
-	/* The order is part of what they say: worker/filters/filters.h. */
+	/* worker/filters/filters.h explains the order. */
 	r = install_with_pass(pass);
 	if (r == 0)
 		r = filter_install(commands_refused, ARRAY_SIZE(commands_refused));

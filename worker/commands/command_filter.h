@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 /**
- * cloister-worker: puts this process, and with it every command, under the filter of commands
- * (worker/filters/commands.c). @ret_pass is what the calls need that only worker and inits make
- * (worker/filters/filter_pass.h). 0 or -errno.
+ * Puts the worker, and with it every command, under the commands' system call filter
+ * (worker/filters/commands.c). @ret_pass is the secret argument for the system calls that only the
+ * worker and inits may make (worker/filters/filter_pass.h). Returns 0 or -errno.
  */
 int command_filter_install(uint64_t *ret_pass);

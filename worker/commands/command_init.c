@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command init: pid 1 of one command's pid namespace, made by cloister-worker without an exec,
- * and where it can be before its command is known. It gives up what the worker has, waits for the
- * command, starts the shell, reaps what the command orphans, passes SIGTERM on when its parent says
- * so, and when the shell has ended kills and reaps whatever is left, says so and ends. Were it
- * killed instead, the kernel would do the same. The command runs as the same id and is hostile: the
- * init is not dumpable, and obeys no signal from inside its namespace. pid_namespaces(7),
- * signal(7).
+ * The init process of one command: pid 1 of the command's pid namespace. The worker clones it
+ * without an exec, where possible before there is a command. It gives up the worker's privileges,
+ * waits for its command, starts the shell, reaps orphans and, when the worker asks for it, sends
+ * SIGTERM to the command. When the shell has ended it kills and reaps the remaining processes,
+ * reports the end and exits. If it is killed itself, the kernel kills the whole pid namespace. The
+ * command is hostile and runs as the same id, so the init is not dumpable and obeys no signal from
+ * its namespace. pid_namespaces(7), signal(7).
  *
- * It has the worker's memory and descriptors, which saves copying and returning them, and a stack
- * of its own. From its first line to its last it therefore makes raw system calls only, allocates
- * nothing, closes nothing that it has not opened or been given, and writes nothing but its stack
- * and its report.
+ * The init shares the worker's memory and descriptor table, which saves copying them, and has a
+ * stack of its own. It therefore makes only raw system calls, allocates nothing, closes only
+ * descriptors that it opened or was given, and writes only to its stack and its report.
  */
 #include "worker/commands/command_init.h"
 
@@ -36,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The kernel's own set: the C library's is larger. */
+/* The kernel's signal set; the C library's sigset_t is larger. */
 typedef unsigned long kernel_sigset;
 #define SIGNAL_BIT(number) (1UL << ((number)-1))
 
@@ -51,15 +50,15 @@ static long drop_all_capabilities(void)
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
 
-	/* Ambient ones go with the permitted ones. capabilities(7) */
+	/* Dropping the permitted capabilities drops the ambient ones too. capabilities(7) */
 	return RAW2(SYS_capset, &header, none);
 }
 
 /*
- * Since Linux 6.4 anybody may write in /proc/pressure, and be told when the host is short of
- * something. Each such trigger is the host's memory, and costs it a pause of all CPUs to take away:
- * a process that has as many as open files is not gone for a minute after it was killed. An empty
- * directory, in which there is no room for a file, is what a kernel without them has. psi.rst
+ * Since Linux 6.4 an unprivileged process can register triggers in /proc/pressure. A trigger takes
+ * memory of the host, and removing one pauses all CPUs: a process that holds as many as its file
+ * limit allows takes a minute to die. An empty, unwritable directory over it looks like a kernel
+ * without pressure files. psi.rst
  */
 static long hide_pressure(uint64_t pass)
 {
@@ -73,8 +72,10 @@ static long confine_init(const struct command_init *init)
 {
 	long r = RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 
-	/* The command's own /proc covers the workspace's: it shows this namespace's processes and
-	 * no others. */
+	/*
+	 * The command's own /proc covers the workspace's and shows only the processes of this
+	 * namespace.
+	 */
 	if (r == 0)
 		r = RAW6(SYS_mount, "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
 			init->pass);
@@ -84,8 +85,10 @@ static long confine_init(const struct command_init *init)
 		r = drop_all_capabilities();
 	if (r == 0)
 		r = command_wall_make(init->wall, &init->report->wall);
-	/* no_new_privs, the system call filter, the empty bounding set and not being dumpable are
-	 * the worker's, and inherited. */
+	/*
+	 * The worker has set no_new_privs, the system call filter, the empty bounding set and the
+	 * non-dumpable flag; the init inherits them.
+	 */
 	return r;
 }
 
@@ -102,7 +105,7 @@ static long become_standard_fds(const int *fds)
 	return r;
 }
 
-/* Where the shell could not begin in its group. */
+/* Moves the shell into its cgroup where it could not be cloned into it. */
 static long enter_cgroup(int group)
 {
 	long fd = RAW4(SYS_openat, group, "cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
@@ -121,7 +124,10 @@ static long wait_for_go(struct command_report *report)
 	return 0;
 }
 
-/* Whether there is no command yet whose failure it would be: start is not to be read then. */
+/*
+ * Whether the init fails before the worker has given it a command. If so, the init must not read
+ * start.
+ */
 static bool withdraw(struct command_report *report)
 {
 	uint32_t expected = COMMAND_INIT_WAITS;
@@ -135,8 +141,10 @@ static void fail(struct command_report *report, long error)
 	report->ended.end = COMMAND_END_NOT_BEGUN;
 }
 
-/* The shell's process, which has the init's memory and stack until the exec: it must not return,
- * nor leave marks of AddressSanitizer's around variables that the init knows nothing of. */
+/*
+ * Runs in the shell's process, which shares the init's memory and stack until the exec. It must not
+ * return, and must leave no AddressSanitizer marks on a stack that the init goes on using.
+ */
 static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	const struct command_init *init, bool enters)
 {
@@ -158,8 +166,10 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	exit_now(127);
 }
 
-/* As vfork(2), with descriptors of its own: nothing but the arguments is alive across the call, so
- * the child has nothing to spoil. */
+/*
+ * Like vfork(2), but without CLONE_FILES. The child uses nothing but the arguments, so it cannot
+ * corrupt the init's stack frame.
+ */
 static __attribute__((noinline)) long fork_shell(const struct command_init *init, bool enters)
 {
 	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
@@ -184,8 +194,8 @@ static __attribute__((noinline)) long fork_shell_into_cgroup(const struct comman
 }
 
 /*
- * Only the shell is in the command's cgroup. The init is not: what the kernel kills for want of
- * memory it kills with all that share its memory, and with the init that is the worker.
+ * Only the shell is put into the command's cgroup. The out-of-memory killer kills every process
+ * that shares memory with its victim, and the init shares the worker's.
  */
 static long start_shell(const struct command_init *init)
 {
@@ -194,15 +204,18 @@ static long start_shell(const struct command_init *init)
 	if (init->start.cgroup_fd < 0)
 		return fork_shell(init, false);
 	pid = fork_shell_into_cgroup(init);
-	/* A system call filter cannot look at clone3's flags, so it may not be there. Entering
-	 * afterwards is slower: it waits for every fork and exit of the machine. */
+	/*
+	 * seccomp cannot look at clone3(2)'s flags, so a filter around cloister may refuse it with
+	 * ENOSYS. Entering the cgroup after the clone is slower, because it waits for all forks and
+	 * exits on the machine.
+	 */
 	return pid == -ENOSYS ? fork_shell(init, true) : pid;
 }
 
 /*
- * Whoever asks to be traced by its parent (PTRACE_TRACEME) and is a child of the init's stops for
- * it at its next signal. The init is nobody's tracer: it lets go, and what stopped goes on with
- * that signal, but for the one that only tells a tracer of an exec. ptrace(2)
+ * A child of the init that calls PTRACE_TRACEME stops at its next signal and waits for the init as
+ * its tracer. The init detaches and delivers that signal, except the SIGTRAP that only reports an
+ * exec. ptrace(2)
  */
 static void let_go(long pid, int status)
 {
@@ -211,7 +224,10 @@ static void let_go(long pid, int status)
 	RAW4(SYS_ptrace, PTRACE_DETACH, pid, 0, signal_number);
 }
 
-/* Reaps what is there. True once the shell is among it, with its status in the report. */
+/*
+ * Reaps all children that have ended. Returns true once the shell is one of them, with its status
+ * in the report.
+ */
 static bool reap(long shell, struct command_report *report, bool told)
 {
 	int status = 0;
@@ -234,37 +250,40 @@ static bool reap(long shell, struct command_report *report, bool told)
 }
 
 /*
- * Until the shell has ended. Signals are taken one by one, never by a handler. SIGTERM only wakes:
- * the command can send it too, with any siginfo (rt_sigqueueinfo(2)), and one that is pending keeps
- * out the next. What counts is what the worker wrote before it sent its own.
+ * Waits until the shell has ended. Signals are accepted one by one, without a handler. SIGTERM only
+ * wakes the init: the command can send it too, with any siginfo (rt_sigqueueinfo(2)), and a pending
+ * one hides the next. The init therefore acts on the flag that the worker sets before it sends
+ * SIGTERM.
  */
 static void serve(long shell, struct command_report *report)
 {
-	/* Blocked since the worker blocked them: nothing that was sent before this line is lost. */
+	/* The worker blocked these signals before the clone, so none is lost. */
 	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
 	bool told = false;
 
 	for (;;) {
 		RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
 
-		/* First what has already happened: a shell that ended before it was told ended by
-		 * itself. */
+		/* Reap first: a shell that ended before the flag was seen has ended by itself. */
 		if (reap(shell, report, told))
 			return;
 		if (told || !atomic_load_explicit(&report->told, memory_order_acquire))
 			continue;
 		told = true;
-		/* To every process here but this one; what is stopped must run to see it. */
+		/*
+		 * To every process of the namespace but this one. SIGCONT lets stopped ones handle
+		 * SIGTERM.
+		 */
 		RAW2(SYS_kill, -1, SIGTERM);
 		RAW2(SYS_kill, -1, SIGCONT);
 	}
 }
 
 /*
- * Reaps until the init is alone: whatever a process leaves becomes the init's child, so none is
- * left when it has none. What is still alive is killed first; kill(2) to all and fork(2) exclude
- * each other, so none is born behind it. It looks at every process of the host, and is not called
- * for nothing.
+ * Kills and reaps until the init is alone. Every orphan becomes a child of the init, so no process
+ * is left when it has no children. kill(2) to -1 and fork(2) exclude each other, so no process is
+ * created behind it. kill(2) to -1 walks all processes of the host, so it is called only if there
+ * is a child.
  */
 static void end_namespace(void)
 {
@@ -286,7 +305,9 @@ static uint64_t microseconds(struct timeval time)
 	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
 
-/* The init's children have been the whole command, and all are reaped. */
+/*
+ * All processes of the command were reaped by the init, so its children's usage is the command's.
+ */
 static void measure(struct command_ended *ended)
 {
 	struct rusage usage = {0};
@@ -314,9 +335,11 @@ int command_report_end(int fd, uint64_t call, const struct command_ended *ended)
 	return r < 0 ? (int)r : 0;
 }
 
-/* Told by the init itself, the end reaches cloisterd two process switches earlier. If it is killed
- * in between, the worker tells it once more, and nobody listens. What could not be written, for
- * want of memory for the pipe, the worker tells too. */
+/*
+ * Reports the end to cloisterd directly, which saves two context switches. If the init is killed
+ * meanwhile, the worker reports the end a second time and cloisterd ignores it. If the write fails
+ * because the kernel has no memory for the pipe, the worker reports instead.
+ */
 static void tell(const struct command_init *init)
 {
 	struct command_report *report = init->report;
@@ -328,8 +351,10 @@ static void tell(const struct command_init *init)
 		atomic_store_explicit(&report->reported, 1, memory_order_release);
 }
 
-/* Said before it is done: an init that is killed in between leaves a descriptor open, which is
- * better than its caller closing one that is another's by then. */
+/*
+ * The flag is set before the close. An init that is killed in between leaves a descriptor open; the
+ * other order could make the worker close a descriptor that another command uses by then.
+ */
 static void give_input(const struct command_init *init)
 {
 	atomic_store_explicit(&init->report->input_given, 1, memory_order_release);
@@ -358,7 +383,7 @@ static int command_init(void *context)
 		measure(&report->ended);
 	}
 	tell(init);
-	/* Whom it told first: what is left to do here nobody waits for. */
+	/* Let cloisterd run first: the remaining work here delays no answer. */
 	RAW0(SYS_sched_yield);
 	exit_now(0);
 }
@@ -369,7 +394,7 @@ int command_init_make(struct command_init *init)
 	long pid;
 
 #if COMMAND_INIT_SHARES_MEMORY
-	pid_t *pass; /* not a pointer, but the argument that carries it is */
+	pid_t *pass; /* a value to compare, not a pointer; it travels in a pointer argument */
 
 	static_assert(sizeof(pass) == sizeof(init->pass), "the pass fits a register");
 	memcpy(&pass, &init->pass, sizeof(pass));

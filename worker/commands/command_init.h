@@ -9,8 +9,10 @@
 
 struct command_wall;
 
-/* Whether an init can be made before it is known what it will start: only where it has the worker's
- * memory. AddressSanitizer's does not survive a second process in it. */
+/*
+ * Whether an init can be made before its command is known. It must share the worker's memory for
+ * that, and AddressSanitizer does not support a second process in the same memory.
+ */
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_ADDRESS__)
 #define COMMAND_INIT_SHARES_MEMORY 1
 #else
@@ -19,70 +21,87 @@ struct command_wall;
 
 #define COMMAND_INIT_STACK 65536 /* a multiple of every page size */
 
-/* An init waits until the worker lets it go, or withdraws where it could not be one. Whoever is
- * first. */
+/*
+ * The states of a waiting init. The worker releases it when start is complete; the init withdraws
+ * if its set-up has failed. The first to change the state wins.
+ */
 enum {
 	COMMAND_INIT_WAITS,
-	COMMAND_INIT_GOES, /* start is complete */
+	COMMAND_INIT_GOES, /* start is complete and the init may begin */
 	COMMAND_INIT_WITHDRAWN,
 };
 
-/* What the worker and an init say to each other: memory that both have and that the command never
- * has, since it is gone with the exec. */
+/*
+ * Memory through which the worker and an init communicate. The command never has it, because the
+ * exec removes it.
+ */
 struct command_report {
-	_Atomic uint32_t go;        /* COMMAND_INIT_*, futex(2) */
-	_Atomic uint32_t told;      /* set before SIGTERM is sent */
+	_Atomic uint32_t go;        /* COMMAND_INIT_*; a futex(2) */
+	_Atomic uint32_t told;      /* the worker sets it before it sends SIGTERM */
 	struct command_ended ended; /* valid once over is set */
-	_Atomic uint32_t over;      /* the shell has ended and nothing but the init is left */
-	_Atomic uint32_t reported;  /* and cloisterd has been told */
+	_Atomic uint32_t over;      /* the shell has ended and only the init is left */
+	_Atomic uint32_t reported;  /* the init has reported the end to cloisterd */
 	_Atomic uint32_t
-		input_given; /* start's gives_input is done: that number is not the caller's */
-	int wall;            /* the init's, for whoever reaps it to close; -1: none */
+		/*
+		 * the init has closed the input (gives_input): the worker must not close that
+		 * number
+		 */
+		input_given;
+	/* Landlock ruleset of the init, for the worker to close when it reaps the init; -1: none */
+	int wall;
 };
 
-/* What an init is to start. Whatever it points to stays until the init is reaped. */
+/*
+ * The command that an init is to start. All that it points to must stay valid until the init is
+ * reaped.
+ */
 struct command_start {
 	const char *command; /* for /bin/sh -c */
 	char *const *env;
-	int fds[COMMAND_FDS]; /* COMMAND_FD_*: become 1, 2 and 0 */
-	/* The init closes the input once the shell has it: if the command closes it too, whoever
-	 * writes is to know. */
+	int fds[COMMAND_FDS]; /* become 1, 2 and 0, in the order of COMMAND_FD_* */
+	/*
+	 * The init closes its copy of the input once the shell has it. Otherwise cloisterd would
+	 * not notice that the command has closed its input.
+	 */
 	bool gives_input;
-	int cgroup_fd; /* that the shell begins in; -1: the init's */
+	int cgroup_fd; /* cgroup that the shell begins in; -1: the init's own */
 	uint64_t call;
-	int report_fd; /* where its end is reported; -1: the caller does it */
+	int report_fd; /* pipe to report the end to; -1: the worker reports it */
 };
 
 struct command_init {
 	struct command_start start;
 	struct command_report *report; /* MAP_SHARED */
-	char *stack;                   /* COMMAND_INIT_STACK bytes of its own until it is reaped */
+	/* COMMAND_INIT_STACK bytes, in use until the init is reaped */
+	char *stack;
 	const struct command_wall *wall;
-	uint64_t pass; /* of the system call filter: command_filter.h */
-	pid_t pid;     /* the caller's child */
+	uint64_t pass; /* secret argument for guarded system calls: command_filter.h */
+	pid_t pid;     /* pid of the init, a child of the worker */
 };
 
 /**
- * Makes @init's process: pid 1 of new pid and mount namespaces, which waits for command_init_go. It
- * shares the caller's descriptors: those in start must stay until it is reaped, but for the input
- * that it closes. 0 or -errno; what
- * fails after that is in the report. Without COMMAND_INIT_SHARES_MEMORY, start must be complete.
- * All signals must be blocked. The report must be empty, or COMMAND_INIT_GOES in it and start
- * complete. pid_namespaces(7).
+ * Clones the process of @init: pid 1 of new pid and mount namespaces, which waits for
+ * command_init_go(). It shares the caller's descriptors, so those in start must stay open until it
+ * is reaped, except the input that it closes itself. All signals must be blocked. The report must
+ * be empty; or, if start is already complete, hold COMMAND_INIT_GOES. Without
+ * COMMAND_INIT_SHARES_MEMORY start must be complete. Returns 0 or -errno; a later failure is in the
+ * report. pid_namespaces(7).
  */
 int command_init_make(struct command_init *init);
 
 /**
- * Lets @init start its command. From then on command_init_tell sends SIGTERM to every process of
- * the command, and SIGKILL to init->pid ends all of them. When the shell has ended, the init ends
- * the others and reports. Reaping it means that none is left. False: it has withdrawn, ends and
- * reports nothing.
+ * Lets @init start its command. From then on command_init_tell() sends SIGTERM to every process of
+ * the command, and SIGKILL to init->pid kills them all. When the shell has ended, the init kills
+ * the others and reports the end; once the init is reaped no process is left. Returns false if the
+ * init has withdrawn: it then exits without a report.
  */
 bool command_init_go(struct command_init *init);
 
-/** Ends the command of @init, which is not reaped, by SIGTERM. */
+/** Sends SIGTERM to the command of @init, which has not been reaped. */
 void command_init_tell(struct command_init *init);
 
-/** Writes the one COMMAND_ENDED of @call to the pipe @fd, in one piece however many write to it
- * (PIPE_BUF, pipe(7)). Raw system calls only. 0 or -errno. */
+/**
+ * Writes the COMMAND_ENDED frame of @call to the pipe @fd. The write is atomic among several
+ * writers (PIPE_BUF, pipe(7)). Makes raw system calls only. Returns 0 or -errno.
+ */
 int command_report_end(int fd, uint64_t call, const struct command_ended *ended);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-worker. A place is free, has an init that waits, or has one whose command was started.
+/*
+ * Runs in the worker. An entry is free, holds a waiting init, or holds an init whose command was
+ * started.
  */
 #include "worker/commands/command_pool.h"
 
@@ -10,11 +12,14 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-/* Beside those that run at once, as many may wait for a command or to be reaped. */
+/*
+ * As many entries again as commands may run at once, for inits that wait or that are still to be
+ * reaped.
+ */
 #define PLACES (2UL * LIMIT_COMMANDS_PER_WORKSPACE)
 
 struct place {
-	struct command_init init; /* init.pid 0: free */
+	struct command_init init; /* init.pid is 0 in a free entry */
 	bool waiting;
 };
 
@@ -23,9 +28,9 @@ struct command_pool {
 };
 
 /*
- * A stack, and below it a page that nobody may touch. It is mapped when its place is first used and
- * stays: most workspaces have few commands at once, and a hundred guarded stacks are two hundred
- * mappings, dear to make and dearer to keep.
+ * Maps a stack with a guard page below it, when the entry is first used, and keeps it. Most
+ * workspaces run few commands at once, and a hundred stacks with guard pages would be two hundred
+ * mappings.
  */
 static int map_stack(struct command_init *init)
 {
@@ -86,7 +91,7 @@ static struct place *find_waiting(struct command_pool *pool)
 	return NULL;
 }
 
-/* The first, so that as few stacks as possible are ever mapped. */
+/* Returns the first free entry, so that as few stacks as possible are ever mapped. */
 static struct place *find_free(struct command_pool *pool)
 {
 	for (size_t i = 0; i < PLACES; i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-worker: trusts cloisterd for which commands run, and re-checks every message all the
- * same. Commands are hostile; all that comes back from one is its end, from its init's report and
- * wait4(2).
+ * Runs in the worker. It trusts cloisterd to choose the commands, and still checks every message.
+ * Commands are hostile; the worker learns nothing from a command but its end, from the report of
+ * its init and from wait4(2).
  */
 #include "worker/commands/command_table.h"
 
@@ -24,7 +24,7 @@
 
 enum command_state {
 	COMMAND_UNUSED,
-	COMMAND_RECEIVING, /* its text is not complete */
+	COMMAND_RECEIVING, /* its text is not complete yet */
 	COMMAND_RUNNING,
 };
 
@@ -36,7 +36,7 @@ struct command {
 	size_t body_len;
 	struct command_cgroup cgroup;
 	char **env;
-	int fds[COMMAND_FDS]; /* the init has them too: they stay until it is over */
+	int fds[COMMAND_FDS]; /* shared with the init, so they stay open until it is reaped */
 	struct command_init *init;
 	bool killed;
 };
@@ -48,9 +48,9 @@ struct command_table {
 	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_pool *pool;
-	bool ended;       /* a command has, since the inits ahead were last made */
-	int queue_names;  /* of the setup */
-	bool ipc_is_used; /* a command may have left something in the IPC namespace */
+	bool ended;       /* a command has ended since inits were last made ahead */
+	int queue_names;  /* borrowed from the set-up */
+	bool ipc_is_used; /* a command may have left objects in the IPC namespace */
 };
 
 int command_table_new(int report_fd, const struct worker_setup *setup,
@@ -100,7 +100,7 @@ static void forget(struct command_table *table, struct command *command)
 	*command = (struct command){0};
 }
 
-/* Reports @command's end and frees its place. */
+/* Reports the end of @command and frees its entry. */
 static int finish(
 	struct command_table *table, struct command *command, const struct command_ended *ended)
 {
@@ -120,7 +120,7 @@ static int finish_not_begun(struct command_table *table, struct command *command
 	return finish(table, command, &ended);
 }
 
-/* Waits for a child to end, and takes the places of all that have. */
+/* Waits for a child to end and frees the entries of all children that have ended. */
 static int make_room(struct command_table *table)
 {
 	siginfo_t info;
@@ -138,7 +138,10 @@ static struct command *find_unused(struct command_table *table)
 	return NULL;
 }
 
-/* Whether cloisterd knows of an end that has not been reaped here: it may count on the place. */
+/*
+ * Whether an init has reported its end to cloisterd and is not reaped yet. cloisterd may already
+ * count on the free entry.
+ */
 static bool any_over(const struct command_table *table)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
@@ -148,7 +151,10 @@ static bool any_over(const struct command_table *table)
 	return false;
 }
 
-/* A place for one more command, or NULL: cloisterd has begun more than there are. */
+/*
+ * Returns a free entry for one more command, or NULL if cloisterd has begun more commands than
+ * there are entries.
+ */
 static struct command *take_place(struct command_table *table)
 {
 	struct command *command;
@@ -167,8 +173,10 @@ static bool any_alive(const struct command_table *table)
 	return false;
 }
 
-/* What the last commands have left in the IPC namespace is no later one's to find, and counts for
- * all workspaces' user. */
+/*
+ * Removes the objects that ended commands have left in the IPC namespace. Later commands must not
+ * find them, and the kernel charges them to the user of all workspaces.
+ */
 static void empty_ipc(struct command_table *table)
 {
 	if (!table->ipc_is_used || any_alive(table))
@@ -193,10 +201,15 @@ static int launch(struct command_table *table, struct command *command)
 		.env = command->env,
 		.cgroup_fd = command->cgroup.fd,
 		.call = command->call,
-		/* What its cgroup has counted is to be added. */
+		/*
+		 * With a cgroup the worker reports the end itself, because it adds the cgroup's
+		 * counters.
+		 */
 		.report_fd = command->cgroup.fd < 0 ? table->report_fd : -1,
 	};
-	/* Of commands that cloisterd knows to be over before they are reaped here. */
+	/*
+	 * Left by commands that cloisterd knows to be over and the worker has not reaped until now.
+	 */
 	empty_ipc(table);
 	table->ipc_is_used = true;
 	memcpy(start.fds, command->fds, sizeof(start.fds));
@@ -214,7 +227,10 @@ static int launch(struct command_table *table, struct command *command)
 	return 0;
 }
 
-/* A command is given pipes. Anything else that is open could be a way to where it must not get. */
+/*
+ * Whether all of @fds are pipes. Any other descriptor could give a command access to something
+ * outside its workspace.
+ */
 static bool are_pipes(const int *fds, unsigned n_fds)
 {
 	for (unsigned i = 0; i < n_fds; i++) {
@@ -250,7 +266,7 @@ static int begin(struct command_table *table, struct channel_frame *frame)
 	return run.command_len + run.env_len == 0 ? launch(table, command) : 0;
 }
 
-/* The body is the text and then the environment; in memory a NUL stands between them. */
+/* The body is the text followed by the environment. In memory a NUL separates them. */
 static int receive_body(struct command_table *table, struct command *command, struct text part)
 {
 	size_t total = (size_t)command->run.command_len + command->run.env_len;
@@ -275,7 +291,7 @@ static int terminate(struct command_table *table, struct command *command, int s
 	if (command->state == COMMAND_RECEIVING)
 		return finish_not_begun(table, command, ECANCELED);
 	command->killed |= signal_number == SIGKILL;
-	/* Our child and not reaped: the pid is its own. */
+	/* The init is our child and not reaped, so its pid cannot have been reused. */
 	if (signal_number == SIGTERM) {
 		command_init_tell(command->init);
 		return 0;
@@ -296,7 +312,7 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 		return -EBADMSG;
 	command = find(table, frame->call);
 	if (!command)
-		return 0; /* it has ended while this was on its way */
+		return 0; /* it ended while the request was on its way */
 	switch (frame->type) {
 	case COMMAND_BODY:
 		return receive_body(table, command, frame->payload);
@@ -320,7 +336,7 @@ static struct command *find_by_init(struct command_table *table, const struct co
 	return NULL;
 }
 
-/* Its init was killed before it could say anything: the kernel has ended the namespace. */
+/* The init was killed before it could report. The kernel has ended its namespace. */
 static struct command_ended ended_unsaid(
 	const struct command *command, int init_status, const struct rusage *usage)
 {

@@ -4,31 +4,40 @@
 #include "common/channel.h"
 
 /*
- * cloister-worker: the commands of one workspace, from the request that begins one to the report
- * that ends it. One place owns a command's state; what comes for a command that has already ended
- * is a failed look-up.
+ * The commands of one workspace in the worker, from the request that begins one to the report of
+ * its end. Only this file owns a command's state. A request for a command that has ended finds no
+ * entry and is ignored.
  */
 
 struct command_cgroups;
 struct command_table;
 struct worker_setup;
 
-/** An empty table; reports go to the pipe @report_fd, HOME, the filter's pass and the wall are
- * those of @setup, and commands' groups are made in @cgroups (all borrowed). 0 or -errno. */
+/**
+ * Makes an empty table. Reports go to the pipe @report_fd. HOME, the filter's secret argument and
+ * the Landlock rules come from @setup, and commands' cgroups are made in @cgroups; all are
+ * borrowed. Returns 0 or -errno.
+ */
 int command_table_new(int report_fd, const struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret);
 
-/** Acts on one frame from cloisterd, taking its descriptors. 0, or -EBADMSG when cloisterd broke
- * the protocol. */
+/**
+ * Acts on one frame from cloisterd and takes its descriptors. Returns 0, or -EBADMSG if cloisterd
+ * broke the protocol.
+ */
 int command_table_handle(struct command_table *table, struct channel_frame *frame);
 
-/** Reaps the inits that have ended, and reports the end of a command whose init did not. To be
- * called for every SIGCHLD. 0 or -errno when a report could not be written. */
+/**
+ * Reaps the inits that have ended, and reports the end of a command whose init did not. Call it for
+ * every SIGCHLD. Returns 0, or -errno if a report could not be written.
+ */
 int command_table_reap(struct command_table *table);
 
-/** What can be done while nothing else is to do: makes inits ahead. Returns after how many
- * milliseconds of nothing command_table_idle is due; -1: never. */
+/**
+ * Does work that can wait until the worker is idle: makes inits ahead. Returns the milliseconds
+ * without an event after which command_table_idle() is due, or -1 for never.
+ */
 int command_table_rest(struct command_table *table);
 
-/** Gives up what is only kept for speed. */
+/** Ends the waiting inits and frees what exists only for speed. */
 void command_table_idle(struct command_table *table);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-worker, between commands. The objects are of its own id, and it has CAP_SYS_ADMIN over
- * their namespace, so none can be kept from it. What a command named or wrote is not looked at.
+ * Runs in the worker, between commands. The objects belong to the worker's own id and it has
+ * CAP_SYS_ADMIN over their namespace, so no command can prevent their removal. Their names and
+ * contents are not read.
  */
 #include "worker/commands/ipc_remains.h"
 
@@ -17,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The glibc wrappers of semctl(2) take a union that the caller has to declare. */
+/* semctl(2): the caller of the glibc wrapper must declare this union. */
 union semaphore_argument {
 	struct seminfo *info;
 	struct semid_ds *state;
@@ -43,7 +44,7 @@ static void remove_semaphores(void)
 	struct semid_ds state;
 	int last = semctl(0, 0, SEM_INFO, (union semaphore_argument){.info = &info});
 
-	/* semusz: how many there are. */
+	/* semusz is the number of semaphore sets. */
 	for (int i = 0; info.semusz > 0 && i <= last; i++) {
 		int id = semctl(i, 0, SEM_STAT_ANY, (union semaphore_argument){.state = &state});
 
@@ -58,7 +59,7 @@ static void remove_message_queues(void)
 	struct msqid_ds state;
 	int last = msgctl(0, MSG_INFO, (struct msqid_ds *)&info);
 
-	/* msgpool: how many there are. */
+	/* msgpool is the number of message queues. */
 	for (int i = 0; info.msgpool > 0 && i <= last; i++) {
 		int id = msgctl(i, MSG_STAT_ANY, &state);
 
@@ -82,7 +83,7 @@ static void remove_posix_queues(int queue_names)
 	DIR *names;
 	int fd;
 
-	/* The kernel counts the names in the size. */
+	/* The size of the mqueue root counts its names, so 0 means that there is none. */
 	if (queue_names < 0 || fstat(queue_names, &root) < 0 || root.st_size == 0)
 		return;
 	fd = openat(queue_names, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * cloister-worker: what System V and POSIX IPC keep when all processes are gone: shared memory,
- * semaphores and message queues of the workspace's IPC namespace. sysvipc(7), mq_overview(7).
+ * Removes the System V and POSIX IPC objects that outlive the processes of a command: shared
+ * memory, semaphores and message queues of the workspace's IPC namespace. Runs in the worker.
+ * sysvipc(7), mq_overview(7).
  */
 
 /**
- * Removes all of it, from the System V tables and from @queue_names, the root of a mount of the
- * POSIX message queues (-1: there are none). Four system calls where nothing was left. Only while
- * no command runs.
+ * Removes all of them: the System V objects and the queues in @queue_names, the root of a mount of
+ * the POSIX message queues (-1: there is none). Makes four system calls if there are none. Call it
+ * only while no command runs.
  */
 void ipc_remains_remove(int queue_names);

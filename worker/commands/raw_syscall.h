@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * System calls that touch nothing but registers and what they are given. A command's init shares
- * the worker's memory (CLONE_VM), and with it errno: the C library's wrappers write it when a call
- * fails, under the worker's feet. These return -errno instead. They are inlined even
- * without optimisation: where one returns twice (CLONE_VFORK), the child must not leave a function
- * that the parent is still to return from. syscall(2), "Architecture-specific requirements".
+ * System calls that touch only registers and their arguments. The init of a command shares the
+ * worker's memory (CLONE_VM), errno included, and the C library's wrappers would overwrite the
+ * worker's errno. These return -errno instead. They are inlined even without optimisation: after
+ * CLONE_VFORK the child must not return from a function from which the parent has yet to return.
+ * syscall(2), "Architecture-specific requirements".
  */
 
 #include <sys/syscall.h>
@@ -54,7 +54,7 @@ static inline __attribute__((always_inline)) long raw_syscall6(
 
 #else
 
-/* Elsewhere the init has memory of its own (fork), and errno with it. */
+/* On other architectures the init is a fork with its own memory and errno. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-worker: the small /etc of a workspace. passwd(5), group(5), hosts(5), nsswitch.conf(5).
+/*
+ * Runs in the worker: the small /etc of a workspace. passwd(5), group(5), hosts(5),
+ * nsswitch.conf(5).
  */
 #include "worker/commands/worker_etc.h"
 #include "common/cleanup.h"

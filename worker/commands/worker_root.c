@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-worker, during set-up, with its capabilities and the host's root still in sight. Nothing
- * here comes from a model; a hostile rootfs workspace is walked with descriptors that follow no
- * links. mount_namespaces(7), pivot_root(2).
+ * Runs in the worker during set-up, with its capabilities and the host's root still in sight. No
+ * input comes from a model. A rootfs workspace is hostile, so its directories are opened without
+ * following links. mount_namespaces(7), pivot_root(2).
  */
 #include "worker/commands/worker_root.h"
 
@@ -28,8 +28,9 @@
 #define WORKSPACE_ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define PRIVATE_ATTRIBUTES   (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define DEVICE_ATTRIBUTES    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
-#define ROOT_BYTES           (1 * MIB) /* directories, links and /etc: nothing that commands write */
-#define ROOT_INODES          1024
+/* for directories, links and /etc; commands cannot write here */
+#define ROOT_BYTES  (1 * MIB)
+#define ROOT_INODES 1024
 
 static bool is_rootfs(const struct worker_setup *setup)
 {
@@ -63,15 +64,17 @@ int root_make(void *context)
 int root_unmake(struct worker_setup *setup)
 {
 	close_fd(&setup->private);
-	/* With everything that is mounted in it; the host's is below. */
+	/* The unmount includes everything mounted in it. The host's root lies below. */
 	if (fchdir(setup->root) < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return -errno;
 	close_fd(&setup->root);
 	return 0;
 }
 
-/* Gives the root what the host has at /@name: the same link, or the directory or file read-only; or
- * nothing. */
+/*
+ * Gives the new root the same link, or a read-only bind mount of the same directory or file, that
+ * the host has at /@name, or nothing.
+ */
 static int show_host_path(int root, int host, const char *name)
 {
 	_cleanup_close_ int mount_fd = -1, point = -1;
@@ -121,8 +124,8 @@ int root_bind_system(void *context)
 }
 
 /*
- * Opens the directory @path (absolute) of the new root. Directories that are missing are made, but
- * not in a rootfs: nothing is created in a workspace.
+ * Opens the directory @path (absolute) of the new root. Creates missing directories, except in a
+ * rootfs: nothing is created in a workspace.
  */
 static int open_directory(const struct worker_setup *setup, const char *path, int *ret_fd)
 {
@@ -155,9 +158,9 @@ static int open_directory(const struct worker_setup *setup, const char *path, in
 }
 
 /*
- * Certificates that are there to be read, and openssl(1)'s configuration, where distributions have
- * them; not what lies beside them: "private", and whatever an administrator keeps there, which the
- * user that we run as may be able to read.
+ * Shows the world-readable certificates and openssl(1)'s configuration, at the places where
+ * distributions keep them. It does not show other files there, such as "private": the user that the
+ * worker runs as might be able to read them.
  */
 static int show_certificates(const struct worker_setup *setup)
 {
@@ -192,7 +195,7 @@ static int show_certificates(const struct worker_setup *setup)
 int root_write_etc(void *context)
 {
 	static const char *const names[] = {"ld.so.cache", "alternatives", "localtime",
-		/* Debian's Java does not start without. */
+		/* Debian's Java does not start without these directories. */
 		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk"};
 	struct worker_setup *setup = context;
 	_cleanup_close_ int etc = -1;
@@ -208,8 +211,10 @@ int root_write_etc(void *context)
 	return r < 0 ? r : show_certificates(setup);
 }
 
-/* Covers the directory @path of the root with the subdirectory @name of the private tmpfs that
- * cwd-relative @private leads to. */
+/*
+ * Covers the directory @path of the root with the subdirectory @name of the private tmpfs at the
+ * descriptor @private.
+ */
 static int attach_private(const struct worker_setup *setup, int private, const char *name,
 	mode_t mode, const char *path)
 {
@@ -224,13 +229,13 @@ static int attach_private(const struct worker_setup *setup, int private, const c
 	if (r < 0)
 		return r;
 	r = open_directory(setup, path, &target);
-	/* A rootfs without this directory goes without it. */
+	/* A rootfs that lacks the directory goes without it. */
 	if (r == -ENOENT && is_rootfs(setup))
 		return 0;
 	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
 
-/* Not in a rootfs: nothing is created in a workspace. */
+/* Creates mount points, except in a rootfs: nothing is created in a workspace. */
 static int bind_readonly(const struct worker_setup *setup, const char *path)
 {
 	_cleanup_close_ int host = mount_open_point(path, O_DIRECTORY);
@@ -265,8 +270,8 @@ int root_bind_readonly(void *context)
 }
 
 /*
- * One tmpfs, and so one bound, for everything that commands can write outside their workspace. It
- * is mounted on /dev while its parts are bound to their places, and covered there by the real /dev
+ * One tmpfs, and so one size limit, for everything that commands can write outside their workspace.
+ * It is mounted on /dev first; its parts are bound to their places, and the real /dev covers it
  * afterwards.
  */
 int root_make_private(void *context)
@@ -340,7 +345,7 @@ static int link_devices(int dev)
 	return 0;
 }
 
-/* @shm: a part of the private tmpfs, which the new /dev covers. */
+/* @shm is the part of the private tmpfs for /dev/shm, which the new /dev covers. */
 static int fill_dev(int dev, int shm)
 {
 	_cleanup_close_ int pts = -1, directory = -1, shm_directory = -1;
@@ -358,7 +363,9 @@ static int fill_dev(int dev, int shm)
 		r = mount_make_directory(dev, "shm", 01777, &shm_directory);
 	if (r == 0)
 		r = mount_attach_over(shm, shm_directory);
-	/* The directory itself is ours, so a command could change its links under the next command.
+	/*
+	 * The directory belongs to the commands' id: without the read-only flag a command could
+	 * replace its links for the next command.
 	 */
 	return r < 0 ? r : mount_set(dev, MOUNT_ATTR_RDONLY);
 }
@@ -395,7 +402,8 @@ int root_mount_proc(void *context)
 	return r < 0 ? r : mount_attach_over(proc, target);
 }
 
-/* Whether @path lies strictly below @directory; stores the length of the first component below it.
+/*
+ * Whether @path lies strictly below @directory. Stores the length of the first component below it.
  */
 static bool lies_below(const char *path, const char *directory, size_t *ret_first)
 {
@@ -408,9 +416,9 @@ static bool lies_below(const char *path, const char *directory, size_t *ret_firs
 }
 
 /*
- * Where the visible path lies in a tmpfs that commands may write, its first component there becomes
- * a read-only tmpfs of its own: otherwise a command could rename the workspace's parents away under
- * the next one. Returns that mount, or -1 where there is no need.
+ * If the visible path lies in a tmpfs that commands may write, mounts a read-only tmpfs on its
+ * first component there. Otherwise a command could rename the parent directories of the workspace.
+ * Returns that mount in @ret_pin, or -1 if none is needed.
  */
 static int pin_first_component(const struct worker_setup *setup, int *ret_pin)
 {
@@ -426,7 +434,8 @@ static int pin_first_component(const struct worker_setup *setup, int *ret_pin)
 		if (!lies_below(setup->visible, writable[i], &first))
 			continue;
 		if (below[first] == '\0' || first > NAME_MAX)
-			return 0; /* it is the workspace itself, a mount point already */
+			/* the component is the workspace itself and becomes a mount point anyway */
+			return 0;
 		snprintf(name, sizeof(name), "%.*s", (int)first, below);
 		r = open_directory(setup, writable[i], &parent);
 		if (r == 0)
@@ -470,8 +479,10 @@ int root_attach_workspace(void *context)
 int root_enter(void *context)
 {
 	(void)context;
-	/* The old root now lies over the new one, where a path comes by ".." at the top alone:
-	 * none is used until root_leave_host. */
+	/*
+	 * The old root is now mounted over the new one. It can only be reached by ".." at the top,
+	 * and no such path is used until root_leave_host().
+	 */
 	return syscall(SYS_pivot_root, ".", ".") < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
@@ -481,7 +492,10 @@ int root_leave_host(void *context)
 	return umount2("/", MNT_DETACH) < 0 ? -errno : 0;
 }
 
-/* Whether what may not be searched on the way to @point is commands' own, so that they could. */
+/*
+ * Whether a directory on the way to @point that cannot be searched belongs to commands, so that
+ * they could open it later.
+ */
 static bool is_own_obstacle(const char *point)
 {
 	char path[PATH_MAX], *slash;
@@ -496,8 +510,11 @@ static bool is_own_obstacle(const char *point)
 	return true;
 }
 
-/* A mount that another one covers is out of commands' reach too, and passed over; and what is
- * behind others' directories, but not what a command has closed for us to open it later. */
+/*
+ * Mounts that another mount covers, or that lie behind directories of other users, are out of
+ * commands' reach and are skipped. A mount behind a directory that a command could have closed, to
+ * open it again later, is an error.
+ */
 static int protect_cgroup(const char *point)
 {
 	_cleanup_close_ int fd = mount_open_point(point, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-worker: from a fresh program in new namespaces, with the host's root and four
- * capabilities, to pid 1 of a workspace. The list at the end is the whole confinement of commands
- * that is done once; what each command adds is in command_init.c.
+ * The worker's set-up: from a fresh program in new namespaces, with the host's root and four
+ * capabilities, to pid 1 of a workspace. The step lists at the end are the whole confinement of
+ * commands that is done once; command_init.c adds the part that is done for each command.
  */
 #include "worker/commands/worker_setup.h"
 
@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define ROOT_AHEAD_TMP_BYTES (64 * KIB) /* until it is known how much it shall be */
+#define ROOT_AHEAD_TMP_BYTES (64 * KIB) /* provisional, until the workspace's limit is known */
 
 static int check_cloisterd_alive(void *context)
 {
@@ -36,7 +36,7 @@ static int check_cloisterd_alive(void *context)
 
 static const char *const homes[] = {"/home/agent", "/run/home", "/tmp/home"};
 
-/* Somewhere that the workspace does not cover. */
+/* Chooses a home directory that the workspace does not cover. */
 static const char *choose_home(const char *visible)
 {
 	size_t len = strlen(visible), i;
@@ -45,7 +45,10 @@ static const char *choose_home(const char *visible)
 		if (len > 1 && (strncmp(homes[i], visible, len) != 0 ||
 				       (homes[i][len] != '/' && homes[i][len] != '\0')))
 			break;
-	/* In a rootfs nothing is created, so home is where a private tmpfs is in any case. */
+	/*
+	 * In a rootfs nothing is created, so HOME is a directory that a private tmpfs covers
+	 * anyway.
+	 */
 	return len > 1 ? homes[i] : "/run";
 }
 
@@ -75,16 +78,16 @@ static int bound_count(int directory, const char *name, unsigned long value)
 	char text[24];
 	int n = snprintf(text, sizeof(text), "%lu", value);
 
-	/* A kernel that is too old to have it does not count it either. */
+	/* A kernel too old to have the file does not have the object either. */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	return write(fd, text, (size_t)n) == n ? 0 : -errno;
 }
 
 /*
- * The kernel counts these in the workspace's user namespace first, and then for the user that made
- * it, which is the same for all workspaces. Only a process with CAP_SYS_RESOURCE in this namespace
- * may write them again, and there is none once the worker is set up. namespaces(7)
+ * The kernel counts these objects first in the workspace's user namespace, then against the user
+ * that created it, which is the same for all workspaces. Only a process with CAP_SYS_RESOURCE in
+ * this namespace can change the limits, and after set-up there is none. namespaces(7)
  */
 static int bound_counts(void *context)
 {
@@ -92,13 +95,13 @@ static int bound_counts(void *context)
 		const char *name;
 		unsigned long value;
 	} bounds[] = {
-		/* A command that could make one would have capabilities in it. */
+		/* A command that could create a user namespace would have capabilities in it. */
 		{"max_user_namespaces", 0},
 		{"max_inotify_instances", LIMIT_INOTIFY_INSTANCES},
 		{"max_inotify_watches", LIMIT_INOTIFY_WATCHES},
 		{"max_pid_namespaces", LIMIT_COMMAND_NAMESPACES},
 		{"max_mnt_namespaces", LIMIT_COMMAND_NAMESPACES},
-		/* What there is. */
+		/* the one that exists */
 		{"max_cgroup_namespaces", 1},
 		{"max_ipc_namespaces", 1},
 		{"max_net_namespaces", 1},
@@ -117,15 +120,17 @@ static int bound_counts(void *context)
 	return r;
 }
 
-/* @soft: a command may raise it again. */
+/* With @soft a command may raise the limit again, up to the hard limit. */
 static int set_limit(int resource, rlim_t value, bool soft)
 {
 	struct rlimit limit;
 
 	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
 		return -errno;
-	/* In flight over sockets they count for the user, whose cloisterd must still be able to
-	 * pass its own. unix(7) */
+	/*
+	 * Descriptors in flight over sockets count against the user, and cloisterd must still be
+	 * able to send its own. unix(7)
+	 */
 	if (resource == RLIMIT_NOFILE)
 		limit.rlim_max /= 4;
 	if (limit.rlim_max > value && !soft)
@@ -141,20 +146,23 @@ static int set_limits(void *context)
 		int resource;
 		bool soft;
 	} limits[] = {
-		/* Counted per user namespace and id: this workspace's own. */
+		/* counted for each user namespace and id, so this is the workspace's own */
 		{LIMIT_PROCESSES, RLIMIT_NPROC, false},
 		{LIMIT_OPEN_FILES, RLIMIT_NOFILE, false},
-		/* 0 would still feed a core_pattern that is a pipe to a program of host root. */
+		/*
+		 * a limit of 0 would still start the pipe program of core_pattern, as root of the
+		 * host
+		 */
 		{1, RLIMIT_CORE, false},
 		{8 * MIB, RLIMIT_MEMLOCK, false},
-		/* As processes, and then for the user who made the namespace. */
+		/* counted like the objects above: in the namespace, then against its creator */
 		{LIMIT_PENDING_SIGNALS, RLIMIT_SIGPENDING, false},
 		{LIMIT_QUEUE_BYTES, RLIMIT_MSGQUEUE, false},
 #ifndef __SANITIZE_ADDRESS__
 		/*
-		 * Against accidents: it is per process, so no bound on what a hostile command
-		 * takes, and programs built with AddressSanitizer, ours included, need terabytes of
-		 * it.
+		 * a guard against accidents only. It is per process, so it does not bound a hostile
+		 * command, and programs built with AddressSanitizer, ours included, need terabytes
+		 * of it
 		 */
 		{LIMIT_DATA_BYTES, RLIMIT_DATA, true},
 #endif
@@ -177,7 +185,7 @@ static int limit_file_size(void *context)
 	return set_limit(RLIMIT_FSIZE, setup->file_size_bytes, false);
 }
 
-/* Commands start where their init is, and it where the worker is. */
+/* A command starts in the working directory of its init, which is the worker's. */
 static int go_to_workspace(void *context)
 {
 	struct worker_setup *setup = context;
@@ -191,7 +199,7 @@ static int mount_queues(void *context)
 	int r = setup->queues >= 0 ? 0 : mount_new_mqueue(&setup->queues);
 
 	if (r < 0)
-		return r == -ENODEV ? 0 : r; /* a kernel without them */
+		return r == -ENODEV ? 0 : r; /* ENODEV: the kernel lacks message queues */
 	if (setup->queue_names < 0)
 		setup->queue_names =
 			openat(setup->queues, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -223,7 +231,7 @@ static int install_filter(void *context)
 
 /* clang-format off */
 
-/* What needs nothing of a workspace, and no ids. */
+/* Steps that need neither a workspace nor ids. */
 static const struct setup_step first_steps[] = {
 	{"die with the spawner", setup_die_with_parent},
 	{"check that cloisterd is alive", check_cloisterd_alive},
@@ -235,8 +243,10 @@ static const struct setup_step first_steps[] = {
 	{"empty the bounding set", setup_empty_bounding_set},
 };
 
-/* The root, whose files need ids to belong to: the same for all workspaces that are not a root of
- * their own, but for where the home is and how large the private tmpfs. */
+/*
+ * The root, whose files need mapped ids. It is the same for all workspaces except rootfs ones,
+ * apart from the home directory and the size of the private tmpfs.
+ */
 static const struct setup_step root_steps[] = {
 	{"make the root", root_make},
 	{"show the system read-only", root_bind_system},
@@ -248,9 +258,10 @@ static const struct setup_step root_steps[] = {
 	{"mount the message queues", mount_queues},
 };
 
-/* The workspace, and giving up what making all this has taken. */
+/* The workspace, and then dropping the privileges that building the root needed. */
 static const struct setup_step last_steps[] = {
-	{"die with the spawner", setup_die_with_parent}, /* becoming another user ended that */
+	/* the change of user has cleared the parent-death signal */
+	{"die with the spawner", setup_die_with_parent},
 	{"check that cloisterd is alive", check_cloisterd_alive},
 	{"bound the private tmpfs", root_bound_private},
 	{"show the tenant's readonly_paths", root_bind_readonly},
@@ -263,10 +274,10 @@ static const struct setup_step last_steps[] = {
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 	{"no new privileges", setup_no_new_privs},
 	{"become non-dumpable", setup_non_dumpable},
-	/* Landlock is each command's own: the worker mounts. */
+	/* Each command has its own Landlock ruleset: the worker mounts, which Landlock forbids. */
 };
 
-/* What takes the kernel long. */
+/* Steps that take the kernel long. */
 static const struct setup_step late_steps[] = {
 	{"leave the host's root", root_leave_host},
 	{"make cgroups read-only", root_protect_cgroups},
@@ -281,7 +292,7 @@ int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **re
 	setup->begun = true;
 	if (r < 0 || !has_ids)
 		return r;
-	/* As if it were a workspace that covers nothing. */
+	/* Assume a workspace that covers no part of the root. */
 	setup->visible = "";
 	setup->home = homes[0];
 	setup->tmp_bytes = ROOT_AHEAD_TMP_BYTES;
@@ -290,7 +301,7 @@ int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **re
 	return r;
 }
 
-/* A root that was made ahead is taken away where it is not this workspace's. */
+/* Removes a root that was built ahead if it does not fit this workspace. */
 static int keep_or_unmake(struct worker_setup *setup)
 {
 	const char *home = choose_home(setup->visible);
