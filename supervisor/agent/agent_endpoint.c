@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-static bool knows(const struct config *config, const struct peer_credentials *peer)
+static bool admits(const struct config *config, const struct peer_credentials *peer)
 {
 	return peer_auth_first(config, peer) != NULL;
 }
@@ -49,9 +49,9 @@ static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
 const struct endpoint agent_endpoint = {
 	.name = "agent",
 	.errors = &error_form_native,
-	.knows = knows,
+	.admits = admits,
 	.refuses = refuses,
-	.judge = session_authorize,
+	.authorize = session_authorize,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, connections),
@@ -62,9 +62,9 @@ const struct endpoint mcp_endpoint = {
 	.name = "agent",
 	.began_as = &agent_endpoint,
 	.errors = &error_form_mcp,
-	.knows = knows,
+	.admits = admits,
 	.refuses = refuses,
-	.judge = session_authorize,
+	.authorize = session_authorize,
 	.methods = mcp_methods,
 	.n_methods = ARRAY_SIZE(mcp_methods),
 	.connections = offsetof(struct service, connections),

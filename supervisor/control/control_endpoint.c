@@ -13,7 +13,7 @@
 #include "supervisor/control/control_events.h"
 #include "supervisor/control/control_selftest.h"
 
-static bool knows(const struct config *config, const struct peer_credentials *peer)
+static bool admits(const struct config *config, const struct peer_credentials *peer)
 {
 	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE;
 }
@@ -32,7 +32,7 @@ static bool refuses(struct service *service, const struct peer_credentials *peer
 	       (acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2);
 }
 
-static int judge(struct session *session)
+static int authorize(struct session *session)
 {
 	session_take_config(session);
 	session->role = peer_auth_role(session->config, &session->peer);
@@ -65,9 +65,9 @@ static const struct endpoint_method methods[] = {
 const struct endpoint control_endpoint = {
 	.name = "control",
 	.errors = &error_form_native,
-	.knows = knows,
+	.admits = admits,
 	.refuses = refuses,
-	.judge = judge,
+	.authorize = authorize,
 	.leave = leave,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),

@@ -100,7 +100,7 @@ static bool name_them(const unsigned char *answers, enum answer answer, const ch
 	return any;
 }
 
-static bool judge(const unsigned char *answers)
+static bool all_allowed(const unsigned char *answers)
 {
 	bool missing, refused;
 
@@ -139,7 +139,7 @@ bool calls_probe(void)
 	if (pid > 0 && waitpid(pid, &status, 0) == pid && !WIFEXITED(status))
 		for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 			answers[i] = ANSWER_REFUSED;
-	good = judge(answers);
+	good = all_allowed(answers);
 	munmap(answers, ARRAY_SIZE(calls));
 	return good;
 }

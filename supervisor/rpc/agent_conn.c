@@ -154,7 +154,7 @@ static void watch(struct agent_conn *conn)
 }
 
 /* What the client has not read is counted, and the connection goes on or does not. */
-static void judge_output(struct agent_conn *conn)
+static void check_unread(struct agent_conn *conn)
 {
 	struct unread_account *unread = session_unread(conn->session);
 	size_t pending = evbuffer_get_length(conn->output);
@@ -181,7 +181,7 @@ static void update(struct agent_conn *conn)
 {
 	if (conn->closing)
 		return;
-	judge_output(conn);
+	check_unread(conn);
 	watch(conn);
 	/* What is buffered already makes nothing readable. */
 	if (may_act(conn) && conn->input.len > 0)
@@ -229,7 +229,7 @@ static void on_wrote(void *context)
 }
 
 /* Whether the line at hand, of which @len bytes have come, is too much to keep. */
-static enum skip judge_line(const struct agent_conn *conn, size_t len)
+static enum skip check_line(const struct agent_conn *conn, size_t len)
 {
 	const struct session *session = conn->session;
 
@@ -274,7 +274,7 @@ static void keep_part(struct agent_conn *conn)
 
 	conn->scanned = len;
 	if (conn->skip == SKIP_NOTHING)
-		conn->skip = judge_line(conn, len);
+		conn->skip = check_line(conn, len);
 	if (conn->skip != SKIP_NOTHING) {
 		skip_part(conn, len);
 		conn->scanned = 0;
@@ -306,7 +306,7 @@ static bool take_line(struct agent_conn *conn)
 	len = (size_t)(newline - input.data);
 	conn->scanned = 0;
 	if (conn->skip == SKIP_NOTHING)
-		conn->skip = judge_line(conn, len);
+		conn->skip = check_line(conn, len);
 	if (conn->skip != SKIP_NOTHING) {
 		skip_part(conn, len);
 		end_skipped(conn);

@@ -43,13 +43,13 @@ struct endpoint {
 	const struct endpoint *began_as;
 	const struct error_form *errors;
 	/* Whether @peer is let in at all; otherwise it is a stranger. */
-	bool (*knows)(const struct config *config, const struct peer_credentials *peer);
-	/* Whether one more connection of @peer, who is known, is refused for now. */
+	bool (*admits)(const struct config *config, const struct peer_credentials *peer);
+	/* Whether one more connection of @peer, who is admitted, is refused for now. */
 	bool (*refuses)(struct service *service, const struct peer_credentials *peer,
 		struct admission_refusal *ret_refusal);
 	/* Decides what the client may do as the service is configured now, and whether it is
 	 * admitted: at first, and after every reload. 0 or -ENOMEM. */
-	int (*judge)(struct session *session);
+	int (*authorize)(struct session *session);
 	/* The client is gone. May be NULL. */
 	void (*leave)(struct session *session);
 	const struct endpoint_method *methods;

@@ -146,14 +146,14 @@ static void admit(const struct listener *listener, int fd)
 	struct peer_credentials peer = {0};
 	struct admission_refusal refusal;
 	int r = peer_auth_read(fd, &peer);
-	bool known = r == 0 && listener->endpoint->knows(service->config, &peer);
+	bool admitted = r == 0 && listener->endpoint->admits(service->config, &peer);
 
-	if (!known)
+	if (!admitted)
 		audit_stranger(service->audit, &peer, listener->endpoint->name);
-	if (!known && (service->strangers >= LIMIT_STRANGERS ||
-			      stranger_new(service, fd, listener->takes_fds) < 0))
+	if (!admitted && (service->strangers >= LIMIT_STRANGERS ||
+				 stranger_new(service, fd, listener->takes_fds) < 0))
 		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN", 0);
-	else if (!known)
+	else if (!admitted)
 		; /* is told so when it has asked */
 	else if (service->shutting_down)
 		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A listening socket: accepts connections, lets in whom its endpoint knows, and pauses when
+/* A listening socket: accepts connections, lets in whom its endpoint admits, and pauses when
  * descriptors run out. */
 
 #include "supervisor/call/service.h"

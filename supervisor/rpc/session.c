@@ -139,7 +139,7 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
 	LIST_INIT(&session->pending);
-	if (endpoint->judge(session) < 0) {
+	if (endpoint->authorize(session) < 0) {
 		session_free(session);
 		return NULL;
 	}
@@ -335,7 +335,7 @@ struct session_call *session_find_call(struct session *session, const char *id_t
 static bool is_admitted(struct session *session, const struct jsonrpc_request *request)
 {
 	bool out_of_memory = session->config != session->service->config &&
-			     session->endpoint->judge(session) < 0;
+			     session->endpoint->authorize(session) < 0;
 
 	if (!out_of_memory && session->admitted)
 		return true;

@@ -116,7 +116,7 @@ struct session {
 	uint8_t mcp_agreed; /* enum mcp_revision: by initialize */
 };
 
-/** Holds the configuration as it is now in place of the one that it was judged by. */
+/** Holds the configuration as it is now in place of the one that it was authorized by. */
 void session_take_config(struct session *session);
 
 /* The answers to a request; none where @id_text is NULL. Each is one whole line. */
@@ -127,7 +127,7 @@ void session_answer_error(struct session *session, const char *id_text, enum jso
 /* Something ran out for a moment. */
 void session_answer_busy(struct session *session, const char *id_text, const char *message);
 
-/** Finds what the client may do at the agent socket, now: as struct endpoint's judge. */
+/** Finds what the client may do at the agent socket, now: as struct endpoint's authorize. */
 int session_authorize(struct session *session);
 
 /**

@@ -87,7 +87,7 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 			cell_process_fail(process, "Out of memory");
 	}
 	for (int i = 0; i < CELL_PROCESSES; i++)
-		cell_process_judge(&cell->processes[i]);
+		cell_process_check_lost(&cell->processes[i]);
 }
 
 /* The acts, each of a state and an event of the table below. */

@@ -63,7 +63,7 @@ static int on_frame(void *context, const struct channel_frame *frame)
 	return process->cell->owner->frame(process->cell->context, process->which, frame);
 }
 
-void cell_process_judge(struct process *process)
+void cell_process_check_lost(struct process *process)
 {
 	struct cell *cell = process->cell;
 
@@ -80,7 +80,7 @@ static void on_link_lost(void *context)
 	struct process *process = context;
 
 	process->lost = true;
-	cell_process_judge(process);
+	cell_process_check_lost(process);
 }
 
 static void on_link_gone(void *context)

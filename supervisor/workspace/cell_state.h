@@ -77,7 +77,7 @@ void __attribute__((format(printf, 2, 3)))
 cell_process_fail(struct process *process, const char *format, ...);
 
 /** Fails one that is lost, unless the spawner has yet to say why. */
-void cell_process_judge(struct process *process);
+void cell_process_check_lost(struct process *process);
 
 /** Its channels, of which the spawner gets @child_fds. 0 or -errno. */
 int cell_process_make(struct process *process, int child_fds[2]);
