@@ -232,7 +232,7 @@
 #define LIMIT_SEARCH_HEAP_BYTES      (32 * MIB) /* pcre2_set_heap_limit(3) */
 #define LIMIT_SEARCH_JIT_STACK_BYTES (1 * MIB)  /* pcre2_jit_stack_create(3) */
 
-/* Threads and engines of a search (worker/files/search_crew.c, search_batch.c, pattern_scan.c). */
+/* Threads and engines of a search (worker/files/search_pool.c, search_batch.c, pattern_scan.c). */
 #define LIMIT_SEARCH_THREADS          4           /* of one search */
 #define LIMIT_SEARCH_BUFFERS_BYTES    (128 * MIB) /* large files that they hold together */
 #define LIMIT_AUTOMATON_AFTER_BYTES   (1 * MIB)   /* scanned without a literal before one is made */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files, in a job: search_files. The walk hands the crew one file after the other, which
+ * cloister-files, in a job: search_files. The walk hands the pool one file after the other, which
  * searches them in threads and reports in the walk's order.
  */
 #include "worker/files/file_search.h"
@@ -9,7 +9,7 @@
 #include "common/limits.h"
 #include "worker/files/glob.h"
 #include "worker/files/pattern_scan.h"
-#include "worker/files/search_crew.h"
+#include "worker/files/search_pool.h"
 #include "worker/files/tree_walk.h"
 
 #include <dirent.h>
@@ -22,15 +22,15 @@
 struct search {
 	struct reply *reply;
 	struct scan_pattern *pattern;
-	struct crew *crew;
+	struct search_pool *pool;
 	struct glob_set *file_pattern;
 	size_t base; /* length of the searched directory's path */
 };
 
 static void search_done(struct search *search)
 {
-	if (search->crew)
-		crew_free(search->crew);
+	if (search->pool)
+		search_pool_free(search->pool);
 	scan_pattern_free(search->pattern);
 	glob_set_free(search->file_pattern);
 }
@@ -42,7 +42,7 @@ static int visit_entry(const struct walk_entry *entry, void *context)
 	if (entry->type != DT_REG ||
 		!glob_set_match(search->file_pattern, entry->path, search->base))
 		return 0;
-	return crew_add(search->crew, entry);
+	return search_pool_add(search->pool, entry);
 }
 
 /* Compiles what @request holds. False: it was answered. */
@@ -66,12 +66,12 @@ static bool prepare_search(
 		return false;
 	}
 	if (r == 0)
-		search->crew = crew_new(search->pattern,
+		search->pool = search_pool_new(search->pattern,
 			max_results > 0 && max_results < LIMIT_SEARCH_RESULTS
 				? max_results
 				: LIMIT_SEARCH_RESULTS,
 			reply);
-	if (!search->crew) {
+	if (!search->pool) {
 		reply_error(reply, TOOL_EXECUTION_ERROR, "Out of memory");
 		return false;
 	}
@@ -82,20 +82,20 @@ static bool prepare_search(
 static void search_place(struct search *search, const struct walk *walk, int fd, mode_t mode)
 {
 	struct walk_end walked = {0};
-	struct crew_end end;
+	struct search_pool_end end;
 	int r;
 
 	if (S_ISREG(mode)) {
-		r = crew_add_single(search->crew, fd, walk->path);
+		r = search_pool_add_single(search->pool, fd, walk->path);
 	} else {
 		search->base = text_equal(walk->path, TEXT_LITERAL(".")) ? 0 : walk->path.len;
 		r = tree_walk(walk, fd, &walked);
 	}
-	crew_finish(search->crew, &end);
+	search_pool_finish(search->pool, &end);
 	/* What was found first counts, not what the walk met ahead of it. */
 	if (end.result != 0)
 		r = end.result;
-	if (r == CREW_LISTENER_GONE)
+	if (r == SEARCH_POOL_LISTENER_GONE)
 		return;
 	if (r < 0) {
 		if (r == -E2BIG)
@@ -108,7 +108,7 @@ static void search_place(struct search *search, const struct walk *walk, int fd,
 	reply_end(search->reply,
 		&(struct files_end){
 			.path = walk->path,
-			.truncated = r == CREW_FULL || walked.truncated,
+			.truncated = r == SEARCH_POOL_FULL || walked.truncated,
 			.count = end.count,
 			.files_searched = end.files_searched,
 			.files_skipped = end.files_skipped + (r == 0 ? walked.unreadable : 0),

@@ -3,7 +3,7 @@
 
 /*
  * cloister-files, in a job: some files of one directory, and what was found in them. The walk fills
- * a batch, one thread searches it, and whoever's turn it is reports it (search_crew.h).
+ * a batch, one thread searches it, and whoever's turn it is reports it (search_pool.h).
  *
  * Files are read, not mapped: a tenant that truncates a mapped file kills its reader, and read(2)
  * into a warm buffer is faster.

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister-files: batches are numbered as the walk fills them and lie in a ring. `reported`,
+ * `taken` and `added` are the numbers of the batches that come next; all that is shared is under
+ * one mutex, which is taken some three times a batch. A walk that is a ring ahead searches a batch
+ * itself, so there is no thread that only walks, and memory is bounded.
+ */
+#include "worker/files/search_pool.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/files/search_batch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#define RING 32
+
+/* So many batches wait before threads are started: a small tree is done without. */
+#define THREADS_FROM_BATCHES 3
+
+#define STACK_BYTES (1 * MIB)
+
+struct slot {
+	struct batch batch;
+	bool searched;
+};
+
+struct search_pool {
+	struct scan_pattern *pattern;
+	struct reply *reply;
+	uint64_t max_results;
+	struct search_budget budget;
+	struct searcher searcher; /* the caller's */
+	struct batch *filling;    /* NULL: none */
+
+	pthread_t threads[LIMIT_SEARCH_THREADS - 1];
+	size_t threads_count;
+	bool threads_tried;
+
+	pthread_mutex_t mutex;
+	pthread_cond_t changed; /* a batch was added or searched, or the end is near */
+	size_t waiting;         /* threads that wait for that */
+	uint64_t reported, taken, added;
+	bool closed; /* no more will be added */
+	atomic_bool stop;
+	struct search_pool_end end;
+	struct slot ring[RING];
+};
+
+struct search_pool *search_pool_new(
+	struct scan_pattern *pattern, uint64_t max_results, struct reply *reply)
+{
+	struct search_pool *pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return NULL;
+	pool->pattern = pattern;
+	pool->reply = reply;
+	pool->max_results = max_results;
+	pool->budget.left = LIMIT_SEARCH_BUFFERS_BYTES;
+	pthread_mutex_init(&pool->budget.mutex, NULL);
+	pthread_cond_init(&pool->budget.released, NULL);
+	pthread_mutex_init(&pool->mutex, NULL);
+	pthread_cond_init(&pool->changed, NULL);
+	for (size_t i = 0; i < RING; i++)
+		pool->ring[i].batch.dirfd = pool->ring[i].batch.file = -1;
+	/* One more than is reported, to know that there is more. */
+	if (searcher_init(&pool->searcher, pattern, &pool->budget, max_results + 1, &pool->stop) <
+		0) {
+		search_pool_free(pool);
+		return NULL;
+	}
+	return pool;
+}
+
+static struct slot *slot_at(struct search_pool *pool, uint64_t number)
+{
+	return &pool->ring[number % RING];
+}
+
+/* With the mutex held. */
+static void tell_all(struct search_pool *pool)
+{
+	if (pool->waiting > 0)
+		pthread_cond_broadcast(&pool->changed);
+}
+
+static void wait_change(struct search_pool *pool)
+{
+	pool->waiting++;
+	pthread_cond_wait(&pool->changed, &pool->mutex);
+	pool->waiting--;
+}
+
+static int report_hit(struct search_pool *pool, struct batch *batch, const struct batch_hit *hit)
+{
+	struct files_match match = {
+		.line = hit->line,
+		.text = {batch->texts + hit->text_at, hit->text_len},
+		.cut = hit->cut,
+	};
+
+	if (pool->end.count == pool->max_results)
+		return SEARCH_POOL_FULL;
+	if (batch_path(batch, hit->file, &match.path) < 0)
+		return -ENOMEM;
+	if (reply_match(pool->reply, &match) < 0)
+		return SEARCH_POOL_LISTENER_GONE;
+	pool->end.count++;
+	return 0;
+}
+
+static void count_files(struct search_pool *pool, const struct batch *batch, size_t files)
+{
+	for (size_t i = 0; i < files; i++) {
+		if (batch->state[i] == FILE_SEARCHED)
+			pool->end.files_searched++;
+		else
+			pool->end.files_skipped++;
+	}
+}
+
+/* Reports the whole of @batch, or up to what ends the search. */
+static int report_batch(struct search_pool *pool, struct batch *batch)
+{
+	for (size_t i = 0; i < batch->hits_count; i++) {
+		int r = report_hit(pool, batch, &batch->hits[i]);
+
+		if (r != 0) {
+			count_files(pool, batch, batch->hits[i].file + 1);
+			pool->end.files_skipped += batch->unreadable;
+			return r;
+		}
+	}
+	count_files(pool, batch, batch->done);
+	return batch->result;
+}
+
+/* Reports what has its turn. With the mutex held. */
+static void report_searched(struct search_pool *pool)
+{
+	while (pool->end.result == 0 && pool->reported < pool->added) {
+		struct slot *slot = slot_at(pool, pool->reported);
+
+		if (!slot->searched)
+			return;
+		pool->end.result = report_batch(pool, &slot->batch);
+		pool->reported++;
+	}
+	if (pool->end.result != 0)
+		pool->stop = true;
+}
+
+/*
+ * Searches the next batch, if one waits. With the mutex held, which it gives up meanwhile. Whether
+ * there was one.
+ */
+static bool search_one(struct search_pool *pool, struct searcher *searcher)
+{
+	struct slot *slot;
+
+	if (pool->stop || pool->taken == pool->added)
+		return false;
+	slot = slot_at(pool, pool->taken++);
+	pthread_mutex_unlock(&pool->mutex);
+	searcher_run(searcher, &slot->batch);
+	pthread_mutex_lock(&pool->mutex);
+	slot->searched = true;
+	report_searched(pool);
+	tell_all(pool);
+	return true;
+}
+
+static void *run_thread(void *context)
+{
+	struct search_pool *pool = context;
+	struct searcher searcher;
+
+	if (searcher_init(&searcher, pool->pattern, &pool->budget, pool->max_results + 1,
+		    &pool->stop) < 0)
+		return NULL; /* the others do without */
+	pthread_mutex_lock(&pool->mutex);
+	while (!pool->stop && (!pool->closed || pool->taken < pool->added))
+		if (!search_one(pool, &searcher))
+			wait_change(pool);
+	pthread_mutex_unlock(&pool->mutex);
+	searcher_done(&searcher);
+	return NULL;
+}
+
+/* As many as there are processors for, or as can be had. */
+static void start_threads(struct search_pool *pool)
+{
+	size_t wanted = 1;
+	pthread_attr_t attributes;
+	cpu_set_t cpus;
+
+	pool->threads_tried = true;
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		wanted = (size_t)CPU_COUNT(&cpus);
+	if (wanted > LIMIT_SEARCH_THREADS)
+		wanted = LIMIT_SEARCH_THREADS;
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	while (pool->threads_count + 1 < wanted &&
+		pthread_create(
+			&pool->threads[pool->threads_count], &attributes, run_thread, pool) == 0)
+		pool->threads_count++;
+	pthread_attr_destroy(&attributes);
+}
+
+/* Hands the batch that was filled to the threads. What ended the search meanwhile, or 0. */
+static int hand_over(struct search_pool *pool)
+{
+	bool start;
+	int r;
+
+	if (!pool->filling)
+		return 0;
+	pool->filling = NULL;
+	pthread_mutex_lock(&pool->mutex);
+	slot_at(pool, pool->added++)->searched = false;
+	tell_all(pool);
+	start = !pool->threads_tried && pool->added - pool->taken >= THREADS_FROM_BATCHES;
+	r = pool->end.result;
+	pthread_mutex_unlock(&pool->mutex);
+	if (start)
+		start_threads(pool);
+	return r;
+}
+
+/* An empty batch in *@ret_batch, for which there must be a place. What ended the search, or 0. */
+static int next_batch(struct search_pool *pool, struct batch **ret_batch)
+{
+	struct batch *batch;
+	int r;
+
+	pthread_mutex_lock(&pool->mutex);
+	while (pool->end.result == 0 && pool->added - pool->reported == RING)
+		if (!search_one(pool, &pool->searcher))
+			wait_change(pool);
+	r = pool->end.result;
+	batch = &slot_at(pool, pool->added)->batch;
+	pthread_mutex_unlock(&pool->mutex);
+	if (r != 0)
+		return r;
+	batch_clear(batch);
+	*ret_batch = batch;
+	return 0;
+}
+
+static struct text directory_of(struct text path)
+{
+	const char *slash = memrchr(path.data, '/', path.len);
+
+	return (struct text){path.data, slash ? (size_t)(slash - path.data) : 0};
+}
+
+int search_pool_add(struct search_pool *pool, const struct walk_entry *entry)
+{
+	struct text directory = directory_of(entry->path);
+	struct batch *batch = pool->filling;
+	int r = 0;
+
+	if (batch && (batch->count == BATCH_FILES ||
+			     !text_equal(directory, (struct text){batch->path, batch->path_len})))
+		r = hand_over(pool);
+	if (r == 0 && !pool->filling) {
+		r = next_batch(pool, &batch);
+		if (r == 0)
+			r = batch_begin(batch, entry->dirfd, directory);
+		if (r != 0)
+			return r;
+		batch->unreadable = entry->unreadable;
+		pool->filling = batch;
+	}
+	return r != 0 ? r : batch_add(batch, entry->name);
+}
+
+int search_pool_add_single(struct search_pool *pool, int fd, struct text path)
+{
+	struct batch *batch;
+	int r = next_batch(pool, &batch);
+
+	if (r == 0)
+		r = batch_single(batch, fd, path);
+	if (r == 0)
+		pool->filling = batch;
+	return r;
+}
+
+void search_pool_finish(struct search_pool *pool, struct search_pool_end *ret_end)
+{
+	(void)hand_over(pool);
+	pthread_mutex_lock(&pool->mutex);
+	pool->closed = true;
+	tell_all(pool);
+	while (pool->end.result == 0 && pool->reported < pool->added)
+		if (!search_one(pool, &pool->searcher))
+			wait_change(pool);
+	*ret_end = pool->end;
+	pthread_mutex_unlock(&pool->mutex);
+}
+
+void search_pool_free(struct search_pool *pool)
+{
+	pthread_mutex_lock(&pool->mutex);
+	pool->stop = true;
+	pool->closed = true;
+	pthread_cond_broadcast(&pool->changed);
+	pthread_mutex_unlock(&pool->mutex);
+	for (size_t i = 0; i < pool->threads_count; i++)
+		pthread_join(pool->threads[i], NULL);
+	for (size_t i = 0; i < RING; i++)
+		batch_free(&pool->ring[i].batch);
+	searcher_done(&pool->searcher);
+	pthread_mutex_destroy(&pool->mutex);
+	pthread_cond_destroy(&pool->changed);
+	pthread_mutex_destroy(&pool->budget.mutex);
+	pthread_cond_destroy(&pool->budget.released);
+	free(pool);
+}
