@@ -65,13 +65,13 @@ static const struct attempt {
 /* In a child: 0, or the errno of the attempt. */
 static int try_mount(const struct attempt *attempt, bool *ret_read_only)
 {
-	uint64_t pass;
+	uint64_t cookie;
 	int fd, r;
 
-	if (prepare() < 0 || confine_no_new_privs() < 0 || command_filter_install(&pass) < 0)
+	if (prepare() < 0 || confine_no_new_privs() < 0 || command_filter_install(&cookie) < 0)
 		_exit(NOT_PREPARED);
 	r = syscall(SYS_mount, attempt->source, attempt->target, attempt->type, attempt->flags,
-		    NULL, pass) < 0
+		    NULL, cookie) < 0
 		    ? errno
 		    : 0;
 	fd = open("/mnt/seen/written", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -60,10 +60,10 @@ static long drop_all_capabilities(void)
  * limit allows takes a minute to die. An empty, unwritable directory over it looks like a kernel
  * without pressure files. psi.rst
  */
-static long hide_pressure(uint64_t pass)
+static long hide_pressure(uint64_t cookie)
 {
 	long r = RAW6(SYS_mount, "tmpfs", "/proc/pressure", "tmpfs",
-		MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=4k,nr_inodes=1", pass);
+		MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=4k,nr_inodes=1", cookie);
 
 	return r == -ENOENT ? 0 : r;
 }
@@ -78,9 +78,9 @@ static long confine_init(const struct command_init *init)
 	 */
 	if (r == 0)
 		r = RAW6(SYS_mount, "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
-			init->pass);
+			init->cookie);
 	if (r == 0)
-		r = hide_pressure(init->pass);
+		r = hide_pressure(init->cookie);
 	if (r == 0)
 		r = drop_all_capabilities();
 	if (r == 0)
@@ -186,7 +186,7 @@ static __attribute__((noinline)) long fork_shell_into_cgroup(const struct comman
 		.exit_signal = SIGCHLD,
 		.cgroup = (uint64_t)init->start.cgroup_fd,
 	};
-	long pid = RAW3(SYS_clone3, &args, sizeof(args), init->pass);
+	long pid = RAW3(SYS_clone3, &args, sizeof(args), init->cookie);
 
 	if (pid == 0)
 		become_shell(init, false);
@@ -394,15 +394,15 @@ int command_init_make(struct command_init *init)
 	long pid;
 
 #if COMMAND_INIT_SHARES_MEMORY
-	pid_t *pass; /* a value to compare, not a pointer; it travels in a pointer argument */
+	pid_t *cookie; /* a value to compare, not a pointer; it travels in a pointer argument */
 
-	static_assert(sizeof(pass) == sizeof(init->pass), "the pass fits a register");
-	memcpy(&pass, &init->pass, sizeof(pass));
-	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init, pass);
+	static_assert(sizeof(cookie) == sizeof(init->cookie), "the cookie fits a register");
+	memcpy(&cookie, &init->cookie, sizeof(cookie));
+	pid = clone(command_init, init->stack + COMMAND_INIT_STACK, flags | CLONE_VM, init, cookie);
 	if (pid < 0)
 		return -errno;
 #else
-	pid = RAW5(SYS_clone, flags, 0, init->pass, 0, 0);
+	pid = RAW5(SYS_clone, flags, 0, init->cookie, 0, 0);
 	if (pid < 0)
 		return (int)pid;
 	if (pid == 0)

@@ -75,8 +75,8 @@ struct command_init {
 	/* COMMAND_INIT_STACK bytes, in use until the init is reaped */
 	char *stack;
 	const struct command_wall *wall;
-	uint64_t pass; /* secret argument for guarded system calls: command_filter.h */
-	pid_t pid;     /* pid of the init, a child of the worker */
+	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
+	pid_t pid;       /* pid of the init, a child of the worker */
 };
 
 /**

@@ -65,7 +65,7 @@ static int map_reports(struct command_pool *pool)
 	return 0;
 }
 
-int command_pool_new(uint64_t pass, const struct command_wall *wall, struct command_pool **ret)
+int command_pool_new(uint64_t cookie, const struct command_wall *wall, struct command_pool **ret)
 {
 	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
 	int r;
@@ -73,7 +73,7 @@ int command_pool_new(uint64_t pass, const struct command_wall *wall, struct comm
 	if (!pool)
 		return -ENOMEM;
 	for (size_t i = 0; i < PLACES; i++) {
-		pool->places[i].init.pass = pass;
+		pool->places[i].init.cookie = cookie;
 		pool->places[i].init.wall = wall;
 	}
 	r = map_reports(pool);

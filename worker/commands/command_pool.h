@@ -12,10 +12,10 @@
 struct command_pool;
 
 /**
- * Makes an empty pool. @pass is the filter's secret argument (command_filter.h); @wall is borrowed.
- * Returns 0 or -errno.
+ * Makes an empty pool. @cookie is the filter's secret argument (command_filter.h); @wall is
+ * borrowed. Returns 0 or -errno.
  */
-int command_pool_new(uint64_t pass, const struct command_wall *wall, struct command_pool **ret);
+int command_pool_new(uint64_t cookie, const struct command_wall *wall, struct command_pool **ret);
 
 /**
  * Starts a command in a waiting init or in a new one. Returns 0 and the init, which the pool owns;

@@ -226,7 +226,7 @@ static int install_filter(void *context)
 {
 	struct worker_setup *setup = context;
 
-	return command_filter_install(&setup->pass);
+	return command_filter_install(&setup->cookie);
 }
 
 /* clang-format off */

@@ -13,7 +13,7 @@ struct worker_setup {
 	const char *home;     /* HOME, outside the workspace */
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes;
-	uint64_t pass; /* secret argument for guarded system calls: command_filter.h */
+	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
 	struct command_wall wall;
 	char failed[LIMIT_NAME_BYTES +
 		    1];  /* the failed step, when more can be said than its name */

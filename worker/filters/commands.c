@@ -6,7 +6,7 @@
  * (EPERM), and of what is allowed some arguments are refused. cloister-worker has it too:
  * commands inherit it.
  */
-#include "worker/filters/filter_pass.h"
+#include "worker/filters/filter_cookie.h"
 #include "worker/filters/filters.h"
 
 #include "common/cleanup.h"
@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define PASS ((uint64_t)FILTER_PASS_HIGH << 32 | FILTER_PASS_LOW)
+#define COOKIE ((uint64_t)FILTER_COOKIE_HIGH << 32 | FILTER_COOKIE_LOW)
 #define NEW_NAMESPACES                                                                             \
 	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
 		CLONE_NEWCGROUP)
@@ -190,19 +190,19 @@ static int allow(scmp_filter_ctx filter)
 			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-			SCMP_CMP64(FILTER_PASS_CLONE, SCMP_CMP_EQ, PASS));
+			SCMP_CMP64(FILTER_COOKIE_CLONE, SCMP_CMP_EQ, COOKIE));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mount), 2,
 			SCMP_CMP64(3, SCMP_CMP_EQ, MS_NOSUID | MS_NODEV | MS_NOEXEC),
-			SCMP_CMP64(FILTER_PASS_MOUNT, SCMP_CMP_EQ, PASS));
+			SCMP_CMP64(FILTER_COOKIE_MOUNT, SCMP_CMP_EQ, COOKIE));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone3), 1,
-			SCMP_CMP64(FILTER_PASS_CLONE3, SCMP_CMP_EQ, PASS));
+			SCMP_CMP64(FILTER_COOKIE_CLONE3, SCMP_CMP_EQ, COOKIE));
 	/* Its flags are in memory, out of the filter's sight: the C library falls back to clone(2).
 	 */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 1,
-			SCMP_CMP64(FILTER_PASS_CLONE3, SCMP_CMP_NE, PASS));
+			SCMP_CMP64(FILTER_COOKIE_CLONE3, SCMP_CMP_NE, COOKIE));
 	return r;
 }
 

@@ -12,13 +12,13 @@
  */
 
 /* The argument, counted from 0. */
-#define FILTER_PASS_CLONE  2 /* parent_tid, without CLONE_PARENT_SETTID */
-#define FILTER_PASS_CLONE3 2 /* it has two */
-#define FILTER_PASS_MOUNT  5 /* it has five */
+#define FILTER_COOKIE_CLONE  2 /* parent_tid, without CLONE_PARENT_SETTID */
+#define FILTER_COOKIE_CLONE3 2 /* it has two */
+#define FILTER_COOKIE_MOUNT  5 /* it has five */
 
-#define FILTER_PASS_CALLS 3
+#define FILTER_COOKIE_CALLS 3
 
 /* What stands for the two halves of the number in the compiled filter in each of
  * the calls' rules. */
-#define FILTER_PASS_HIGH 0x8d1c52e7U
-#define FILTER_PASS_LOW  0xb3604f9bU
+#define FILTER_COOKIE_HIGH 0x8d1c52e7U
+#define FILTER_COOKIE_LOW  0xb3604f9bU
