@@ -48,8 +48,8 @@
 #define LIMIT_UNREAD_SHORT_CALLS       32         /* of a connection, that are begun at once */
 #define LIMIT_UNREAD_RESULT_BYTES      (8 * KIB)  /* of one that has begun, beside what it brings */
 #define LIMIT_WORKSPACES               4096
-#define LIMIT_STRANGERS                16         /* peers of no tenant that wait to be told so */
-#define LIMIT_STRANGER_LINE_BYTES      (64 * KIB) /* of their one request */
+#define LIMIT_UNAUTHORIZED_CLIENTS     16         /* peers of no tenant that wait to be told so */
+#define LIMIT_UNAUTHORIZED_LINE_BYTES  (64 * KIB) /* of their one request */
 #define LIMIT_CONTROL_CONNECTIONS      64 /* to the control socket; observers have half of them */
 #define LIMIT_SELFTEST_INTERVAL_MAX_MS (30ULL * 24 * 3600 * 1000)
 #define LIMIT_CONTROL_LINE_BYTES       (64 * KIB)  /* one message to it */
@@ -137,7 +137,7 @@
 #define LIMIT_INITS_AHEAD_MS    10000  /* after so long without anything to do they are ended */
 #define LIMIT_SELFTEST_RETRY_MS 1000   /* after a self-test that the audit log forbade */
 #define LIMIT_EXISTING_COUNT_MS 1000   /* before a tenant's managed workspaces are counted anew */
-#define LIMIT_STRANGER_MS       5000   /* for the request of a peer of no tenant */
+#define LIMIT_UNAUTHORIZED_MS   5000   /* for the request of a peer of no tenant */
 
 /* MCP (supervisor/agent/mcp_progress.c, client/cmd_mcp.c). */
 #define LIMIT_PROGRESS_MS         1000 /* how often progress is told */
@@ -247,7 +247,7 @@
 #define LIMIT_AUDIT_TEXT_BYTES    4096        /* of a name in a line */
 #define LIMIT_AUDIT_RESERVE_BYTES (4 * KIB)   /* what a call's end takes of the queue, at most */
 #define LIMIT_AUDIT_TAIL_BYTES    (256 * KIB) /* looked at for the last whole line */
-#define LIMIT_AUDIT_STRANGERS     16          /* lines a second; further ones are counted in one */
+#define LIMIT_AUDIT_UNAUTHORIZED  16          /* lines a second; further ones are counted in one */
 #define LIMIT_AUDIT_RETRY_MS      100         /* after a write that failed */
 #define LIMIT_AUDIT_END_MS        3000        /* for what is queued when cloisterd ends */
 

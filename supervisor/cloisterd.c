@@ -35,7 +35,7 @@
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/listener.h"
-#include "supervisor/rpc/stranger.h"
+#include "supervisor/rpc/unauthorized_client.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/turns.h"
 #include "supervisor/schedule/usage.h"
@@ -547,7 +547,7 @@ static void stop(struct daemon *daemon)
 	listener_free(daemon->listener);
 	listener_free(daemon->control);
 	agent_conns_close();
-	strangers_close();
+	unauthorized_clients_close();
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
 	removal_free(daemon->removal);

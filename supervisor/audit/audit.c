@@ -29,8 +29,8 @@ struct audit {
 	struct audit_writer *writer;
 	bool required;
 	size_t in_flight; /* calls whose end has to be written */
-	int64_t second;   /* of the strangers counted below */
-	unsigned strangers, untold;
+	int64_t second;   /* of the clients counted below */
+	unsigned unauthorized, untold;
 	struct evbuffer *line; /* emptied by each */
 };
 
@@ -325,7 +325,7 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 }
 
 /* Any local user can be one, as often as it likes: it must not be able to fill the disk. */
-void audit_stranger(
+void audit_unauthorized_client(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name)
 {
 	struct json_text json;
@@ -334,13 +334,13 @@ void audit_stranger(
 	if (!audit)
 		return;
 	if (second != audit->second)
-		audit->strangers = 0;
+		audit->unauthorized = 0;
 	audit->second = second;
-	if (audit->strangers >= LIMIT_AUDIT_STRANGERS) {
+	if (audit->unauthorized >= LIMIT_AUDIT_UNAUTHORIZED) {
 		audit->untold++;
 		return;
 	}
-	audit->strangers++;
+	audit->unauthorized++;
 	begin(audit, &json, "stranger.refused");
 	put_ids(&json, peer->uid, peer->gid, peer->pid);
 	json_text_put(&json, "socket", socket_name);

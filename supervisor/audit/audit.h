@@ -65,7 +65,7 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 	const struct workspace *workspace, const char *tool, const char *code);
 
 /** A peer that no tenant, or no role, is for. */
-void audit_stranger(
+void audit_unauthorized_client(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name);
 
 /** @event happened to @workspace: "workspace.opened", "workspace.closed" or "workspace.removed". */

@@ -36,10 +36,10 @@ struct service {
 	const struct call_observer *observers; /* of every call, in this order */
 	size_t n_observers;
 	struct call_stats stats;
-	int64_t started;            /* as clock_now() */
-	size_t connections;         /* of agents */
-	size_t control_connections; /* and of administrators and observers */
-	size_t strangers;           /* peers of no tenant, see stranger.h */
+	int64_t started;             /* as clock_now() */
+	size_t connections;          /* of agents */
+	size_t control_connections;  /* and of administrators and observers */
+	size_t unauthorized_clients; /* peers of no tenant, see unauthorized_client.h */
 	/* Memory of all requests: lines that have not ended, calls in flight and their input, but
 	 * not what waits for processes (process_links_waiting()). */
 	uint64_t pending_bytes;

@@ -37,7 +37,7 @@ void peer_auth_init(void);
  * 0 and *ret to be released with peer_credentials_done, or -errno. */
 int peer_auth_read(int fd, struct peer_credentials *ret);
 
-/** The first tenant of @config that @peer may act for; NULL: a stranger. Borrowed. */
+/** The first tenant of @config that @peer may act for; NULL: the peer is unauthorized. Borrowed. */
 const struct tenant *peer_auth_first(
 	const struct config *config, const struct peer_credentials *peer);
 

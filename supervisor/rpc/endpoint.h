@@ -42,7 +42,7 @@ struct endpoint {
 	/* What its connections came as, and are counted as; NULL: as this one. */
 	const struct endpoint *began_as;
 	const struct error_form *errors;
-	/* Whether @peer is let in at all; otherwise it is a stranger. */
+	/* Whether @peer is let in at all; otherwise it is an unauthorized client. */
 	bool (*admits)(const struct config *config, const struct peer_credentials *peer);
 	/* Whether one more connection of @peer, who is admitted, is refused for now. */
 	bool (*refuses)(struct service *service, const struct peer_credentials *peer,

@@ -14,7 +14,7 @@
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/jsonrpc.h"
-#include "supervisor/rpc/stranger.h"
+#include "supervisor/rpc/unauthorized_client.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -149,10 +149,10 @@ static void admit(const struct listener *listener, int fd)
 	bool admitted = r == 0 && listener->endpoint->admits(service->config, &peer);
 
 	if (!admitted)
-		audit_stranger(service->audit, &peer, listener->endpoint->name);
-	if (!admitted && (service->strangers >= LIMIT_STRANGERS ||
-				 stranger_new(service, fd, listener->takes_fds) < 0))
-		refuse(listener, fd, STRANGER_SENTENCE, "FORBIDDEN", 0);
+		audit_unauthorized_client(service->audit, &peer, listener->endpoint->name);
+	if (!admitted && (service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
+				 unauthorized_client_new(service, fd, listener->takes_fds) < 0))
+		refuse(listener, fd, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
 	else if (!admitted)
 		; /* is told so when it has asked */
 	else if (service->shutting_down)

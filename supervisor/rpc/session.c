@@ -13,7 +13,7 @@
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/line_id.h"
 #include "supervisor/rpc/session_state.h"
-#include "supervisor/rpc/stranger.h"
+#include "supervisor/rpc/unauthorized_client.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 
@@ -343,7 +343,7 @@ static bool is_admitted(struct session *session, const struct jsonrpc_request *r
 		session_answer_busy(session, request->id_text, "Out of memory");
 	else if (!request->notification)
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-			STRANGER_SENTENCE, tool_error_name(TOOL_FORBIDDEN));
+			UNAUTHORIZED_CLIENT_MESSAGE, tool_error_name(TOOL_FORBIDDEN));
 	if (!out_of_memory)
 		session->connection.end(session->connection.context);
 	return false;

@@ -251,7 +251,7 @@ def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tena
 
     assert procfs.eventually(lambda: accounted() and strangers())
     assert strangers()[0]["uid"] == tenants[0].uid and strangers()[0]["socket"] == "agent"
-    # LIMIT_AUDIT_STRANGERS, in each second of the clock that any of this fell into.
+    # LIMIT_AUDIT_UNAUTHORIZED, in each second of the clock that any of this fell into.
     assert len(strangers()) <= 16 * (time.monotonic() - began + 2)
     # One more in a later second tells of those that have no line of their own.
     assert procfs.eventually(lambda: [daemon.connect(tenants[0]).close()] and accounted() >= 200, 20)

@@ -15,7 +15,7 @@ from daemon import Account
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 
-STRANGERS = 16  # LIMIT_STRANGERS
+UNAUTHORIZED_CLIENTS = 16  # LIMIT_UNAUTHORIZED_CLIENTS
 
 
 def refused(client, method, params=None):
@@ -160,7 +160,7 @@ def test_a_silent_stranger_is_dropped(host, tenants):
 
 def test_strangers_take_nobodys_place(start_daemon, tenants):
     daemon = start_daemon(config=config_of(tenants, "connections = 2"))
-    strangers = [daemon.connect(tenants[2]) for _ in range(3 * STRANGERS)]
+    strangers = [daemon.connect(tenants[2]) for _ in range(3 * UNAUTHORIZED_CLIENTS)]
     # Those who are too many are told at once.
     last = strangers[-1].receive()
     assert last["id"] is None and last["error"]["data"]["code"] == "FORBIDDEN"

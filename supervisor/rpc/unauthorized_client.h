@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A peer that no tenant admits: it may send one request, is told FORBIDDEN, and the connection
+ * closes. It learns nothing else: neither which tenants and methods there are nor how busy the
+ * service is.
+ */
+
+#include "supervisor/call/service.h"
+
+#include <stdbool.h>
+
+#define UNAUTHORIZED_CLIENT_MESSAGE "This user may not use this service"
+
+/**
+ * Waits for the request of the unauthorized client at the connected socket @fd, which is taken, for
+ * at most LIMIT_UNAUTHORIZED_MS. @takes_fds: the kernel does not refuse descriptors there. 0;
+ * -ENOMEM with
+ * @fd still the caller's.
+ */
+int unauthorized_client_new(struct service *service, int fd, bool takes_fds);
+
+/** Closes all of them at once. */
+void unauthorized_clients_close(void);
