@@ -404,8 +404,8 @@ static void lock_down(struct daemon *daemon)
 	_cleanup_free_ char *control = directory_of(options->control_socket);
 	_cleanup_free_ char *log = audit_path(daemon), *audit = directory_of(log);
 	const struct lockdown_place places[] = {
-		{config, WALL_READ},
-		{real_config, WALL_READ},
+		{config, RULESET_READ},
+		{real_config, RULESET_READ},
 		{config ? "/etc" : NULL, LANDLOCK_ACCESS_FS_READ_FILE},
 		{options->state_dir, LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR |
 					     LANDLOCK_ACCESS_FS_REMOVE_DIR},

@@ -53,7 +53,7 @@ static bool has_io(const struct cgroup *cgroup)
 static bool has_landlock(const struct cgroup *cgroup)
 {
 	(void)cgroup;
-	return wall_abi() >= WALL_ABI_RENAMES;
+	return landlock_abi() >= RULESET_ABI_RENAMES;
 }
 
 /* openat2(2): what it answers for a path that leads out tells that it resolved it. */

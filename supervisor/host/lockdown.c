@@ -239,16 +239,17 @@ static int non_dumpable(void)
  * death from killing the spawner. Opening a directory as O_PATH, which is what it does with a
  * workspace's root, is nothing that Landlock knows of.
  */
-int lockdown_wall(const struct lockdown_place *places, size_t n)
+int lockdown_ruleset(const struct lockdown_place *places, size_t n)
 {
-	const struct wall_attr wanted = {
-		.files = WALL_ALL, .net = WALL_NET, .scoped = WALL_SCOPE_SOCKETS};
-	int wall, r = wall_new(wanted, &wall);
+	const struct landlock_attr wanted = {
+		.files = RULESET_ALL, .net = RULESET_NET, .scoped = RULESET_SCOPE_SOCKETS};
+	int ruleset, r = landlock_ruleset_new(wanted, &ruleset);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (places[i].path)
-			r = wall_allow(wall, wanted, AT_FDCWD, places[i].path, places[i].access);
-	return r < 0 ? r : wall_stand_behind(wall);
+			r = landlock_ruleset_allow(
+				ruleset, wanted, AT_FDCWD, places[i].path, places[i].access);
+	return r < 0 ? r : landlock_ruleset_enforce(ruleset);
 }
 
 int lockdown(const struct lockdown_place *places, size_t n, const char **ret_step)
@@ -268,7 +269,7 @@ int lockdown(const struct lockdown_place *places, size_t n, const char **ret_ste
 	if (r < 0)
 		return r;
 	*ret_step = "stand behind Landlock";
-	r = lockdown_wall(places, n);
+	r = lockdown_ruleset(places, n);
 	if (r < 0)
 		return r;
 	*ret_step = "install the system call filter";

@@ -19,7 +19,7 @@ struct lockdown_place {
 int lockdown(const struct lockdown_place *places, size_t n, const char **ret_step);
 
 /** The step before the last alone, for tests. 0 or -errno. */
-int lockdown_wall(const struct lockdown_place *places, size_t n);
+int lockdown_ruleset(const struct lockdown_place *places, size_t n);
 
 /** The last step alone, for tests. 0 or -errno. */
 int lockdown_filter(void);

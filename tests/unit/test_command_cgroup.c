@@ -7,7 +7,7 @@
 #include "common/cleanup.h"
 #include "common/mountinfo.h"
 #include "worker/commands/command_init.h"
-#include "worker/commands/command_wall.h"
+#include "worker/commands/command_ruleset.h"
 
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -86,11 +86,11 @@ static _Noreturn void run(int group, int output, bool filtered)
 		.stack = mmap(NULL, COMMAND_INIT_STACK, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 	};
-	const struct command_wall none = {0};
+	const struct command_ruleset none = {0};
 	sigset_t blocked;
 	int status;
 
-	init.wall = &none;
+	init.ruleset = &none;
 	sigfillset(&blocked);
 	/* The init mounts a proc: in sight of nobody else. */
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ||

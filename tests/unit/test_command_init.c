@@ -6,7 +6,7 @@
  */
 #include "common/cleanup.h"
 #include "worker/commands/command_init.h"
-#include "worker/commands/command_wall.h"
+#include "worker/commands/command_ruleset.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ struct fixture {
 };
 
 static char *const no_env[] = {NULL};
-static const struct command_wall no_wall;
+static const struct command_ruleset no_ruleset;
 
 static void prepare(struct fixture *f)
 {
@@ -51,7 +51,7 @@ static void prepare(struct fixture *f)
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(f->report != MAP_FAILED);
 	f->init.report = f->report;
-	f->init.wall = &no_wall;
+	f->init.ruleset = &no_ruleset;
 	f->init.stack = aligned_alloc(65536, COMMAND_INIT_STACK);
 	assert_int_equal(pipe2(f->up, O_CLOEXEC), 0);
 	f->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -14,7 +14,7 @@
  */
 #include "worker/commands/command_init.h"
 
-#include "worker/commands/command_wall.h"
+#include "worker/commands/command_ruleset.h"
 #include "worker/commands/raw_syscall.h"
 
 #include <assert.h>
@@ -84,7 +84,7 @@ static long confine_init(const struct command_init *init)
 	if (r == 0)
 		r = drop_all_capabilities();
 	if (r == 0)
-		r = command_wall_make(init->wall, &init->report->wall);
+		r = command_ruleset_make(init->ruleset, &init->report->ruleset);
 	/*
 	 * The worker has set no_new_privs, the system call filter, the empty bounding set and the
 	 * non-dumpable flag; the init inherits them.
@@ -152,8 +152,8 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	kernel_sigset none = 0;
 	long r = enters ? enter_cgroup(init->start.cgroup_fd) : 0;
 
-	if (r >= 0 && init->report->wall >= 0)
-		r = RAW2(SYS_landlock_restrict_self, init->report->wall, 0);
+	if (r >= 0 && init->report->ruleset >= 0)
+		r = RAW2(SYS_landlock_restrict_self, init->report->ruleset, 0);
 	if (r >= 0)
 		r = become_standard_fds(init->start.fds);
 	if (r >= 0)

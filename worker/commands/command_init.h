@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct command_wall;
+struct command_ruleset;
 
 /*
  * Whether an init can be made before its command is known. It must share the worker's memory for
@@ -48,7 +48,7 @@ struct command_report {
 		 */
 		input_given;
 	/* Landlock ruleset of the init, for the worker to close when it reaps the init; -1: none */
-	int wall;
+	int ruleset;
 };
 
 /*
@@ -74,7 +74,7 @@ struct command_init {
 	struct command_report *report; /* MAP_SHARED */
 	/* COMMAND_INIT_STACK bytes, in use until the init is reaped */
 	char *stack;
-	const struct command_wall *wall;
+	const struct command_ruleset *ruleset;
 	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
 	pid_t pid;       /* pid of the init, a child of the worker */
 };

@@ -65,7 +65,8 @@ static int map_reports(struct command_pool *pool)
 	return 0;
 }
 
-int command_pool_new(uint64_t cookie, const struct command_wall *wall, struct command_pool **ret)
+int command_pool_new(
+	uint64_t cookie, const struct command_ruleset *ruleset, struct command_pool **ret)
 {
 	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
 	int r;
@@ -74,7 +75,7 @@ int command_pool_new(uint64_t cookie, const struct command_wall *wall, struct co
 		return -ENOMEM;
 	for (size_t i = 0; i < PLACES; i++) {
 		pool->places[i].init.cookie = cookie;
-		pool->places[i].init.wall = wall;
+		pool->places[i].init.ruleset = ruleset;
 	}
 	r = map_reports(pool);
 	if (r < 0)
@@ -106,7 +107,7 @@ static int make(struct place *place, uint32_t go)
 
 	if (r < 0)
 		return r;
-	*place->init.report = (struct command_report){.go = go, .wall = -1};
+	*place->init.report = (struct command_report){.go = go, .ruleset = -1};
 	return command_init_make(&place->init);
 }
 
@@ -183,6 +184,6 @@ void command_pool_reaped(struct command_pool *pool, struct command_init *init)
 	for (size_t i = 0; i < PLACES; i++)
 		if (&pool->places[i].init == init)
 			pool->places[i].waiting = false;
-	close_fd(&init->report->wall);
+	close_fd(&init->report->ruleset);
 	init->pid = 0;
 }

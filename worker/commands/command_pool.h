@@ -12,10 +12,11 @@
 struct command_pool;
 
 /**
- * Makes an empty pool. @cookie is the filter's secret argument (command_filter.h); @wall is
+ * Makes an empty pool. @cookie is the filter's secret argument (command_filter.h); @ruleset is
  * borrowed. Returns 0 or -errno.
  */
-int command_pool_new(uint64_t cookie, const struct command_wall *wall, struct command_pool **ret);
+int command_pool_new(
+	uint64_t cookie, const struct command_ruleset *ruleset, struct command_pool **ret);
 
 /**
  * Starts a command in a waiting init or in a new one. Returns 0 and the init, which the pool owns;

@@ -68,7 +68,7 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
-	r = command_pool_new(setup->cookie, &setup->wall, &table->pool);
+	r = command_pool_new(setup->cookie, &setup->ruleset, &table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);

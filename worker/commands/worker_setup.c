@@ -206,12 +206,12 @@ static int mount_queues(void *context)
 	return setup->queue_names < 0 ? -errno : 0;
 }
 
-static int prepare_wall(void *context)
+static int prepare_ruleset(void *context)
 {
 	struct worker_setup *setup = context;
 
-	return command_wall_prepare(
-		setup->visible, setup->home, TAKE_FD(setup->queues), &setup->wall);
+	return command_ruleset_prepare(
+		setup->visible, setup->home, TAKE_FD(setup->queues), &setup->ruleset);
 }
 
 static int keep_sys_admin_only(void *context)
@@ -270,7 +270,7 @@ static const struct setup_step last_steps[] = {
 	{"make the root read-only", root_make_read_only},
 	{"limit the size of files", limit_file_size},
 	{"go to the workspace", go_to_workspace},
-	{"prepare the commands' Landlock rules", prepare_wall},
+	{"prepare the commands' Landlock rules", prepare_ruleset},
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 	{"no new privileges", setup_no_new_privs},
 	{"become non-dumpable", setup_non_dumpable},

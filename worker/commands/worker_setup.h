@@ -3,7 +3,7 @@
 
 #include "common/limits.h"
 #include "common/wire_spawner.h"
-#include "worker/commands/command_wall.h"
+#include "worker/commands/command_ruleset.h"
 
 /* The state of the worker while it builds its root, and later. */
 struct worker_setup {
@@ -14,7 +14,7 @@ struct worker_setup {
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes;
 	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
-	struct command_wall wall;
+	struct command_ruleset ruleset;
 	char failed[LIMIT_NAME_BYTES +
 		    1];  /* the failed step, when more can be said than its name */
 	int root;        /* mount of the new root while it is built, then -1 */

@@ -10,7 +10,7 @@
 #include "common/fixed_fds.h"
 #include "common/short_timeslice.h"
 #include "worker/confine.h"
-#include "worker/files/files_wall.h"
+#include "worker/files/files_ruleset.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
 
@@ -109,11 +109,11 @@ static int drop_capabilities(void *context)
 	return confine_keep_capabilities(NULL, 0);
 }
 
-static int stand_behind_wall(void *context)
+static int enforce_ruleset(void *context)
 {
 	const struct root *root = context;
 
-	return files_wall(root->fd);
+	return files_ruleset_enforce(root->fd);
 }
 
 int files_setup_ahead(struct root *root, const char **ret_step)
@@ -148,7 +148,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		{"stand behind Landlock", stand_behind_wall},
+		{"stand behind Landlock", enforce_ruleset},
 	};
 
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);

@@ -1,15 +1,15 @@
 /* links: cloister-supervisor cloister-worker-core cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Landlock alone: each attempt is made behind one process's wall and no other, in a child that is
+ * Landlock alone: each attempt is made under one process's ruleset and no other, in a child that is
  * whoever runs the test, root too. On a kernel without Landlock they are skipped.
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
 #include "supervisor/host/lockdown.h"
-#include "worker/commands/command_wall.h"
+#include "worker/commands/command_ruleset.h"
 #include "worker/confine.h"
-#include "worker/files/files_wall.h"
+#include "worker/files/files_ruleset.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define NAMES_BYTES 64
 
 /* A directory with "in", where there may be more, and "out"; both hold "file" and "dir". */
-static char top[] = "/tmp/test_walls.XXXXXX";
+static char top[] = "/tmp/test_rulesets.XXXXXX";
 
 static int set_up(void **state)
 {
@@ -182,7 +182,8 @@ static int signal_parent(void)
 }
 
 /* The test listens at this name. */
-static struct sockaddr_un abstract = {.sun_family = AF_UNIX, .sun_path = "\0cloister test_walls"};
+static struct sockaddr_un abstract = {
+	.sun_family = AF_UNIX, .sun_path = "\0cloister test_rulesets"};
 
 static int connect_abstract(void)
 {
@@ -234,29 +235,29 @@ static int stand(enum who who)
 	const struct lockdown_place place = {"in", LANDLOCK_ACCESS_FS_READ_DIR |
 							   LANDLOCK_ACCESS_FS_MAKE_DIR |
 							   LANDLOCK_ACCESS_FS_REMOVE_DIR};
-	struct command_wall wall;
+	struct command_ruleset ruleset;
 	int fd = -1;
 	long r;
 
 	if (who == CLOISTERD)
-		return lockdown_wall(&place, 1);
+		return lockdown_ruleset(&place, 1);
 	if (who == FILES)
-		return files_wall(open("in", O_PATH | O_DIRECTORY | O_CLOEXEC));
-	r = command_wall_prepare("in", "in", -1, &wall);
+		return files_ruleset_enforce(open("in", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	r = command_ruleset_prepare("in", "in", -1, &ruleset);
 	/* /tmp is a place of commands', and here "out" lies in it. */
-	for (unsigned i = 0; i < wall.n_rules; i++) {
+	for (unsigned i = 0; i < ruleset.n_rules; i++) {
 		struct stat rule, tmp;
 
-		if (fstat(wall.rules[i].parent_fd, &rule) == 0 && stat("/tmp", &tmp) == 0 &&
+		if (fstat(ruleset.rules[i].parent_fd, &rule) == 0 && stat("/tmp", &tmp) == 0 &&
 			rule.st_ino == tmp.st_ino && rule.st_dev == tmp.st_dev)
-			wall.rules[i].allowed_access = WALL_READ;
+			ruleset.rules[i].allowed_access = RULESET_READ;
 	}
 	if (r == 0)
-		r = command_wall_make(&wall, &fd);
-	return r < 0 ? (int)r : wall_stand_behind(fd);
+		r = command_ruleset_make(&ruleset, &fd);
+	return r < 0 ? (int)r : landlock_ruleset_enforce(fd);
 }
 
-/* What an attempt gives behind the wall of @who, as a positive errno. */
+/* What an attempt gives under the ruleset of @who, as a positive errno. */
 static int outcome(const struct attempt *attempt, enum who who)
 {
 	pid_t child = fork();
@@ -274,9 +275,9 @@ static int outcome(const struct attempt *attempt, enum who who)
 
 static void try_all(enum who who)
 {
-	int abi = wall_abi();
+	int abi = landlock_abi();
 
-	if (abi < WALL_ABI_RENAMES)
+	if (abi < RULESET_ABI_RENAMES)
 		skip();
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
 		const struct attempt *attempt = &attempts[i];
@@ -302,13 +303,13 @@ static void test_commands(void **state)
 /* While it is prepared, ".." at the top leads to the host's root. */
 static void test_commands_places_are_no_links(void **state)
 {
-	struct command_wall wall;
+	struct command_ruleset ruleset;
 
 	(void)state;
-	if (wall_abi() < WALL_ABI_RENAMES)
+	if (landlock_abi() < RULESET_ABI_RENAMES)
 		skip();
 	assert_int_equal(symlink("in", "link"), 0);
-	assert_int_equal(command_wall_prepare("in", "link", -1, &wall), -ELOOP);
+	assert_int_equal(command_ruleset_prepare("in", "link", -1, &ruleset), -ELOOP);
 }
 
 static void test_files_process(void **state)
@@ -326,7 +327,8 @@ static void test_cloisterd(void **state)
 /* What is asked of a kernel of each ABI is what it knows; a newer one takes it as it stands. */
 static void test_every_abi(void **state)
 {
-	const struct wall_attr all = {WALL_ALL, WALL_NET, WALL_SCOPE_SOCKETS | WALL_SCOPE_SIGNALS};
+	const struct landlock_attr all = {
+		RULESET_ALL, RULESET_NET, RULESET_SCOPE_SOCKETS | RULESET_SCOPE_SIGNALS};
 	static const struct {
 		uint64_t files;
 		uint64_t net, scoped;
@@ -346,13 +348,13 @@ static void test_every_abi(void **state)
 	(void)state;
 	for (int abi = 1; abi < (int)ARRAY_SIZE(known); abi++) {
 		size_t size;
-		struct wall_attr attr = wall_attr_of(abi, all, &size);
+		struct landlock_attr attr = landlock_attr_of(abi, all, &size);
 
 		assert_int_equal(attr.files, known[abi].files);
 		assert_int_equal(attr.net, known[abi].net);
 		assert_int_equal(attr.scoped, known[abi].scoped);
 		assert_int_equal(size, known[abi].size);
-		if (abi <= wall_abi()) {
+		if (abi <= landlock_abi()) {
 			long fd = syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 
 			assert_true(fd >= 0);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloister-files, once, at the end of its set-up; its jobs inherit it. */
+#include "worker/files/files_ruleset.h"
+
+#include "common/landlock.h"
+
+/*
+ * The rights that reading takes are not among those that are refused: the kernel would look for
+ * each at every file that a search opens, and at every directory above it, and a search would take
+ * a sixth longer (tests/bench/RESULT-walls.md). It looks for RULESET_TRUNCATE at every open too.
+ */
+#define REFUSED                                                                    \
+	((RULESET_WRITE | RULESET_DEVICES | RULESET_EXECUTE | RULESET_IOCTL_DEV) & \
+		~(uint64_t)RULESET_TRUNCATE)
+#define ALLOWED                                                                \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |       \
+		LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | \
+		LANDLOCK_ACCESS_FS_MAKE_REG | RULESET_REFER)
+
+int files_ruleset_enforce(int root)
+{
+	const struct landlock_attr wanted = {
+		.files = REFUSED,
+		.net = RULESET_NET,
+		.scoped = RULESET_SCOPE_SOCKETS | RULESET_SCOPE_SIGNALS,
+	};
+	int ruleset, r = landlock_ruleset_new(wanted, &ruleset);
+
+	if (r == 0)
+		r = landlock_ruleset_allow(ruleset, wanted, root, ".", ALLOWED);
+	return r < 0 ? r : landlock_ruleset_enforce(ruleset);
+}
