@@ -6,10 +6,10 @@
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/schedule/loop_share.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -34,10 +34,10 @@ struct process_link {
 	TAILQ_ENTRY(process_link) holding;
 	struct loop_turn_task flush;
 	struct loop_share_task share; /* reads */
-	struct event *readable;
-	struct event *writable;
+	struct watch readable;        /* the channel's upward pipe */
+	struct watch writable;        /* its downward socket */
+	struct watch ended;           /* the pidfd */
 	struct timer retry;
-	struct event *ended;
 };
 
 static uint64_t waiting; /* for all processes */
@@ -109,8 +109,8 @@ static void lose(struct process_link *link)
 	channel_drop_held(&link->channel);
 	count_held(link, false);
 	process_link_kill(link);
-	event_del(link->readable);
-	event_del(link->writable);
+	watch_want(&link->readable, WATCH_NOTHING);
+	watch_want(&link->writable, WATCH_NOTHING);
 	timer_cancel(&link->retry);
 	loop_turn_cancel(&link->flush);
 	loop_share_cancel(&link->share);
@@ -166,20 +166,18 @@ static void take_turn(void *context)
 
 	take_frames(link);
 	if (!link->lost)
-		event_add(link->readable, NULL);
+		watch_want(&link->readable, WATCH_READABLE);
 }
 
 /* All that flood for one tenant have its turns together, and no more of them than it alone. */
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_readable(void *context)
 {
 	struct process_link *link = context;
 
-	(void)fd;
-	(void)what;
 	if (loop_share_now_or_wait(&link->share, link->owner.share(link->owner.context)))
 		loop_turn_end();
 	else
-		event_del(link->readable);
+		watch_want(&link->readable, WATCH_NOTHING);
 }
 
 /* What a socket says is unread counts more than bytes: nothing is all that it is asked for. */
@@ -215,27 +213,18 @@ static void flush(void *context)
 	r = channel_flush(&link->channel);
 
 	count(link);
-	if (r == -EAGAIN)
-		event_add(link->writable, NULL);
-	else if (channel_is_short(r))
+	watch_want(&link->writable, r == -EAGAIN ? WATCH_WRITABLE : WATCH_NOTHING);
+	if (channel_is_short(r))
 		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
-	else if (r < 0)
+	else if (r < 0 && r != -EAGAIN)
 		drain_and_drop(link);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context)
-{
-	(void)fd;
-	(void)what;
-	flush(context);
-}
-
-static void on_ended(evutil_socket_t fd, short what, void *context)
+static void on_ended(void *context)
 {
 	struct process_link *link = context;
 
-	(void)fd;
-	(void)what;
+	watch_want(&link->ended, WATCH_NOTHING);
 	drain_and_drop(link);
 	link->gone = true;
 	link->owner.gone(link->owner.context);
@@ -248,19 +237,22 @@ bool process_link_is_gone(const struct process_link *link)
 
 int process_link_started(struct process_link *link, int pidfd)
 {
+	static const struct watch_calls read_calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls end_calls = {{on_ended, NULL}, LOOP_PRIORITY_NORMAL};
+
 	link->pidfd = pidfd;
 	link->flush = (struct loop_turn_task){.act = flush, .context = link};
 	link->share = (struct loop_share_task){.act = take_turn, .context = link};
-	link->readable =
-		event_new(link->base, link->channel.in, EV_READ | EV_PERSIST, on_readable, link);
-	link->writable = event_new(link->base, link->channel.out, EV_WRITE, on_writable, link);
-	link->ended = event_new(link->base, pidfd, EV_READ, on_ended, link);
 	timer_init(&link->retry, flush, link);
-	if (!link->readable || !link->writable || !link->ended)
+	/* First, so that the end of a process that is not used for want of memory is seen. */
+	if (watch_init(&link->ended, link->base, pidfd, &end_calls, link) < 0)
 		return -ENOMEM;
-	if (event_priority_set(link->readable, LOOP_PRIORITY_BULK) < 0 ||
-		event_add(link->readable, NULL) < 0 || event_add(link->ended, NULL) < 0)
-		return -EIO;
+	watch_want(&link->ended, WATCH_READABLE);
+	if (watch_init(&link->readable, link->base, link->channel.in, &read_calls, link) < 0 ||
+		watch_init(&link->writable, link->base, link->channel.out, &write_calls, link) < 0)
+		return -ENOMEM;
+	watch_want(&link->readable, WATCH_READABLE);
 	return 0;
 }
 
@@ -314,13 +306,10 @@ void process_link_free(struct process_link *link)
 	process_link_kill(link);
 	loop_turn_cancel(&link->flush);
 	loop_share_cancel(&link->share);
-	if (link->readable)
-		event_free(link->readable);
-	if (link->writable)
-		event_free(link->writable);
+	watch_done(&link->readable);
+	watch_done(&link->writable);
+	watch_done(&link->ended);
 	timer_cancel(&link->retry);
-	if (link->ended)
-		event_free(link->ended);
 	waiting -= link->counted;
 	channel_drop_held(&link->channel);
 	count_held(link, false);

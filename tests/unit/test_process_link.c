@@ -5,6 +5,7 @@
 
 #include "common/channel.h"
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
@@ -16,14 +17,16 @@
 
 #include <cmocka.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FRAMES 3
-#define FLOODS 8
-#define FLOOD  (65536 / sizeof(struct wire_header))
+#define FRAMES       3
+#define FLOODS       8
+#define LARGE_FRAMES 64 /* more than a socket holds */
+#define FLOOD        (65536 / sizeof(struct wire_header))
 
 /* What the owner was told, in order: 'f' for a frame, 'l' for the loss, 'g' for the end. */
 struct fixture {
@@ -135,6 +138,33 @@ static void test_death_first(void **state)
 	assert_string_equal(f->told, "ffflg");
 }
 
+/* What the socket has no room for is sent as the process reads, and the link is not lost. */
+static void test_what_does_not_fit_is_sent_later(void **state)
+{
+	static char payload[32 * KIB];
+	struct fixture *f = *state;
+	struct channel_frame frame;
+	unsigned received = 0;
+	int next;
+
+	fcntl(f->theirs.in, F_SETFL, O_NONBLOCK);
+	for (unsigned i = 0; i < LARGE_FRAMES; i++)
+		process_link_send(f->link, 1, 1, (struct text){payload, sizeof(payload)}, NULL, 0);
+	loop_turn_end();
+	assert_true(process_links_waiting() > 0);
+	while (received < LARGE_FRAMES) {
+		assert_true(channel_fill(&f->theirs, WIRE_FRAME_MAX) > 0);
+		while ((next = channel_next(&f->theirs, &frame)) > 0) {
+			assert_int_equal(frame.payload.len, sizeof(payload));
+			received++;
+		}
+		assert_int_equal(next, 0);
+		event_base_loop(f->base, EVLOOP_NONBLOCK);
+	}
+	assert_int_equal(process_links_waiting(), 0);
+	assert_string_equal(f->told, "");
+}
+
 /* One of many links. */
 struct crowd {
 	struct loop_share_flow *flow;
@@ -232,6 +262,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_write_fails_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_death_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_does_not_fit_is_sent_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_floods_take_turns_by_tenant, set_up, tear_down),
 	};
