@@ -21,6 +21,8 @@ struct workspace_limits {
 	 */
 	uint64_t tmp_bytes;
 	uint64_t file_size_bytes;
+	uint64_t data_bytes; /* of each process, RLIMIT_DATA, which it may raise; 0: none */
+	uint32_t open_files; /* of each process, RLIMIT_NOFILE; at least 1 */
 };
 
 struct command_limits {

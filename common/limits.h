@@ -164,12 +164,14 @@
 #define LIMIT_AUTOGROUP_NICE  (-20) /* 87 times a command's session */
 
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
-#define LIMIT_TMP_BYTES       (1 * GIB)
-#define LIMIT_TMP_INODES      200000
-#define LIMIT_PROCESSES       1024
-#define LIMIT_OPEN_FILES      4096
-#define LIMIT_FILE_SIZE_BYTES (16 * GIB)
-#define LIMIT_DATA_BYTES      (8 * GIB)
+#define LIMIT_TMP_BYTES          (1 * GIB)
+#define LIMIT_TMP_INODES         200000
+#define LIMIT_PROCESSES          1024
+#define LIMIT_OPEN_FILES         4096
+#define LIMIT_OPEN_FILES_MIN     64
+#define LIMIT_OPEN_FILES_MAX     1048576
+#define LIMIT_FILE_SIZE_BYTES    (16 * GIB)
+#define LIMIT_PROCESS_DATA_BYTES 0 /* none */
 /*
  * What the kernel counts for the user that cloister runs as, and so for all workspaces together:
  * what each may take of it. supervisor/host/shared_budgets.h has them beside what the host gives

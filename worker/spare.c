@@ -41,7 +41,9 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 {
 	struct spare_assignment assignment = {.kind = request->kind,
 		.tmp_bytes = request->limits.tmp_bytes,
-		.file_size_bytes = request->limits.file_size_bytes};
+		.file_size_bytes = request->limits.file_size_bytes,
+		.data_bytes = request->limits.data_bytes,
+		.open_files = request->limits.open_files};
 	struct iovec data = {&assignment, sizeof(assignment)};
 	union control control = {0};
 	struct msghdr message = {.msg_iov = &data,
@@ -133,14 +135,16 @@ enum spare_kind spare_kind(char **argv)
 static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 {
 	size_t len;
-	int r = set_paths(ret, argv[2], argc > 5 ? argv[5] : "", &len);
+	int r = set_paths(ret, argv[2], argc > 7 ? argv[7] : "", &len);
 
 	if (r < 0)
 		return r;
 	ret->kind = (uint8_t)workspace_kind_by_name(text_from(argv[1]));
-	if (argc > 4) {
+	if (argc > 7) {
 		ret->tmp_bytes = strtoull(argv[3], NULL, 10);
 		ret->file_size_bytes = strtoull(argv[4], NULL, 10);
+		ret->data_bytes = strtoull(argv[5], NULL, 10);
+		ret->open_files = (uint32_t)strtoul(argv[6], NULL, 10);
 	}
 	return 0;
 }

@@ -28,8 +28,10 @@ const char *spare_kind_name(enum spare_kind kind);
 enum spare_kind spare_kind(char **argv);
 
 struct spare_assignment {
-	uint8_t kind;                        /* enum workspace_kind */
-	uint64_t tmp_bytes, file_size_bytes; /* from struct workspace_limits; used by the worker */
+	uint8_t kind; /* enum workspace_kind */
+	/* from struct workspace_limits; used by the worker */
+	uint64_t tmp_bytes, file_size_bytes, data_bytes;
+	uint32_t open_files;
 	/*
 	 * The workspace's path and a NUL, then for the worker the read-only paths, one a line, and
 	 * a NUL.
@@ -51,7 +53,7 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 
 /**
  * Finds out which workspace the program serves. It reads the command line (kind, path and, for a
- * worker, the two limits and the read-only paths); a spare reads the spawner's assignment from @fd,
+ * worker, the limits and the read-only paths); a spare reads the spawner's assignment from @fd,
  * and the mount then replaces the socket at that number. Becomes the only user of the namespace, if
  * it is not yet, and sets the process name. @ret is static. Returns 0 or -errno; -EPIPE if the
  * spare is not needed any more.

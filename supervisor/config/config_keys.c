@@ -130,6 +130,10 @@ const struct config_key config_keys[] = {
 	 .doc = "What commands of a workspace may write outside it, to /tmp, /run, /dev/shm and HOME."},
 	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES,
 	 .doc = "The largest file that a command may write."},
+	{"process_data", LIMIT(process_data_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = LIMIT_PROCESS_DATA_BYTES,
+	 .doc = "Heap and private mappings of each process (RLIMIT_DATA in getrlimit(2)), which a command may raise again; 0 for no limit, which programs built with a sanitizer need."},
+	{"open_files", LIMIT(open_files), .type = CONFIG_NUMBER, .min = LIMIT_OPEN_FILES_MIN, .max = LIMIT_OPEN_FILES_MAX, .fallback = LIMIT_OPEN_FILES,
+	 .doc = "Descriptors that each process may have open (RLIMIT_NOFILE in getrlimit(2)); at most a quarter of cloisterd's own hard limit."},
 };
 /* clang-format on */
 

@@ -46,6 +46,8 @@ struct tenant_limits {
 	uint64_t io_weight;
 	uint64_t tmp_bytes;
 	uint64_t file_size_bytes;
+	uint64_t process_data_bytes; /* 0: no limit */
+	uint64_t open_files;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };

@@ -38,6 +38,8 @@ struct workspace_limits limits_of_workspace(const struct tenant_limits *limits)
 		.io_weight = (uint32_t)limits->io_weight,
 		.tmp_bytes = limits->tmp_bytes,
 		.file_size_bytes = limits->file_size_bytes,
+		.data_bytes = limits->process_data_bytes,
+		.open_files = (uint32_t)limits->open_files,
 	};
 }
 

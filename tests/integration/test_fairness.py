@@ -3,6 +3,8 @@
 
 import json
 import os
+import pathlib
+import re
 import select
 import signal
 import socket
@@ -327,6 +329,19 @@ def test_what_commands_may_write_is_the_tenants(limited):
     over = client.run("ulimit -f unlimited; head -c 2097153 /dev/zero > over; echo $?; stat -c %s over")
     assert over["stdout"].split() == [str(128 + signal.SIGXFSZ), str(2 << 20)]
     assert "Operation not permitted" in over["stderr"] or "ulimit" in over["stderr"]
+
+
+def test_what_each_process_may_have_is_the_tenants(limited):
+    daemon, client = limited(process_data="256M", open_files="100")
+    assert client.run("ulimit -Sn; ulimit -Hn; ulimit -Sd")["stdout"].split() == ["100", "100", str(256 << 10)]
+    assert "MemoryError" in client.run("python3 -c 'bytes(300 << 20)'")["stderr"]
+    # A soft limit.
+    assert client.run("ulimit -d unlimited && python3 -c 'bytes(300 << 20)'")["exit_code"] == 0
+    assert client.run("ulimit -n 101")["exit_code"] != 0
+    daemon, client = limited(open_files="1048576")
+    limits = pathlib.Path(f"/proc/{daemon.pid}/limits").read_text()
+    hard = int(re.search(r"Max open files +\d+ +(\d+)", limits)[1])
+    assert client.run("ulimit -Hn; ulimit -Sd")["stdout"].split() == [str(min(hard // 4, 1 << 20)), "unlimited"]
 
 
 @needs_users

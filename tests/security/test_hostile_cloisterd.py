@@ -26,12 +26,12 @@ MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
-          "file_size": 16 * MIB}
+          "file_size": 16 * MIB, "data": 0, "open_files": 1024}
 
 
 def asked(kind=DIRECTORY, tenant=b"", **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQI", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQII", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
 
 
 class Spawner:
@@ -437,7 +437,8 @@ def test_an_id_is_one_workspaces(place, spawner):
 
 @pytest.mark.parametrize("limits", [
     {"memory": (1 << 30) + 1}, {"processes": 201}, {"cpu": 0}, {"cpu": 151}, {"cpu_weight": 101},
-    {"io_weight": 101}, {"tmp": 32 * MIB + 1}, {"file_size": 64 * MIB + 1}], ids=str)
+    {"io_weight": 101}, {"tmp": 32 * MIB + 1}, {"file_size": 64 * MIB + 1},
+    {"open_files": 4097}], ids=str)
 def test_limits_above_the_tenants_are_refused(place, spawner, limits):
     path = place.owned(place.roots["a"] / "w")
     assert "limits" in spawner.refuses(path, **{**UNLIMITED, **limits})

@@ -26,7 +26,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 PROCESSES = 512 if INSTALLED else 1024  # LIMIT_COMMAND_PROCESSES, where there are cgroups, or LIMIT_PROCESSES
 OPEN_FILES = 4096  # LIMIT_OPEN_FILES
 TMP_BYTES, TMP_INODES = 1 * GIB, 200000  # LIMIT_TMP_BYTES, LIMIT_TMP_INODES
-DATA_BYTES = 8 * GIB  # LIMIT_DATA_BYTES
+DATA_BYTES = 8 * GIB
 GRACE = 5.0  # LIMIT_TERM_GRACE_MS
 
 # Sanitizers, a machine that others use and one that is emulated slow everything down; what hangs takes longer still.
@@ -219,7 +219,9 @@ def test_a_workspace_full_of_processes(cell, bystander):
 @pytest.mark.skipif(is_sanitized(), reason="sanitized programs need more memory than the limit")
 def test_memory_bombs(cell, bystander):
     """Memory that is asked for and never touched, so that the machine does not suffer."""
-    output = program(cell, bystander, """
+    output = program(cell, bystander, f"""
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, ({DATA_BYTES}, -1))
 held = []
 try:
     while len(held) < 100:
@@ -228,7 +230,8 @@ except MemoryError:
     print(len(held))
 """)
     assert 28 <= int(output["stdout"]) <= DATA_BYTES >> 28
-    output = endures(cell, bystander, f"exec {PYTHON}", options={"stdin": f"bytes({DATA_BYTES})"})
+    output = endures(cell, bystander, f"exec {PYTHON}", options={
+        "stdin": f"import resource\nresource.setrlimit(resource.RLIMIT_DATA, ({DATA_BYTES}, -1))\nbytes({DATA_BYTES})"})
     assert (output["exit_code"], output["ended_by"]) == (1, "exit")
     assert "MemoryError" in output["stderr"]
 

@@ -139,37 +139,49 @@ static void test_command_ended(void **state)
 	}
 }
 
+static void check_limits(const struct workspace_limits *limits, int expected)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+	struct spawner_open open = {.kind = WORKSPACE_MANAGED, .limits = *limits};
+
+	spawner_open_put(&writer, &open);
+	assert_int_equal(get_open(written(&writer)), expected);
+}
+
 static void check_limits_refused(void)
 {
-	const struct workspace_limits bad[] = {
-		{LIMIT_MEMORY_MIN_BYTES - 1, 1, 1, 0, 1, LIMIT_TMP_MIN_BYTES, LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 0, 1, 0, 1, LIMIT_TMP_MIN_BYTES, LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 0, 0, 1, LIMIT_TMP_MIN_BYTES, LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 1, LIMIT_WEIGHT_MAX + 1, 0, 1, LIMIT_TMP_MIN_BYTES,
-			LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 0, LIMIT_TMP_MIN_BYTES, LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, LIMIT_WEIGHT_MAX + 1, LIMIT_TMP_MIN_BYTES,
-			LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 1, LIMIT_TMP_MIN_BYTES - 1, LIMIT_TMP_MIN_BYTES},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 1, LIMIT_TMP_MIN_BYTES, LIMIT_TMP_MIN_BYTES - 1},
-		{LIMIT_MEMORY_MIN_BYTES, 1, 1, 0, 1, LIMIT_TMP_MIN_BYTES,
-			LIMIT_FILE_SIZE_MAX_BYTES + 1},
-	};
+	static const struct workspace_limits good = {.memory_bytes = LIMIT_MEMORY_MIN_BYTES,
+		.processes = 1,
+		.cpu_weight = 1,
+		.io_weight = LIMIT_WEIGHT_MAX,
+		.tmp_bytes = LIMIT_TMP_MIN_BYTES,
+		.file_size_bytes = LIMIT_FILE_SIZE_MAX_BYTES,
+		.open_files = 1};
+	struct workspace_limits bad[11];
 
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-		struct spawner_open open = {.kind = WORKSPACE_MANAGED, .limits = bad[i]};
-
-		spawner_open_put(&writer, &open);
-		assert_int_equal(get_open(written(&writer)), -EBADMSG);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = good;
+	bad[0].memory_bytes--;
+	bad[1].processes = 0;
+	bad[2].cpu_weight = 0;
+	bad[3].cpu_weight = LIMIT_WEIGHT_MAX + 1;
+	bad[4].io_weight = 0;
+	bad[5].io_weight++;
+	bad[6].tmp_bytes--;
+	bad[7].tmp_bytes = LIMIT_FILE_SIZE_MAX_BYTES + 1;
+	bad[8].file_size_bytes = LIMIT_TMP_MIN_BYTES - 1;
+	bad[9].file_size_bytes++;
+	bad[10].open_files = 0;
+	check_limits(&good, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		check_limits(&bad[i], -EBADMSG);
 }
 
 static void test_spawner(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
-		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB},
+		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB, 9},
 		.tenant = "someone"};
 	struct spawner_open opened;
 	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
@@ -184,6 +196,8 @@ static void test_spawner(void **state)
 	assert_int_equal(opened.limits.io_weight, 5);
 	assert_int_equal(opened.limits.tmp_bytes, 6 * MIB);
 	assert_int_equal(opened.limits.file_size_bytes, 7 * MIB);
+	assert_int_equal(opened.limits.data_bytes, 8 * MIB);
+	assert_int_equal(opened.limits.open_files, 9);
 	assert_string_equal(opened.tenant, "someone");
 	check_exact(written(&writer), get_open);
 	check_limits_refused();

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	 */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 6)
+	if (argc != 8)
 		return 2;
 	if (spare_kind(argv) != SPARE_NONE)
 		r = worker_setup_ahead(&setup, spare_kind(argv) == SPARE_WITH_IDS, &step);
@@ -151,6 +151,8 @@ int main(int argc, char **argv)
 	setup.readonly = spare_readonly_paths(assignment);
 	setup.tmp_bytes = assignment->tmp_bytes;
 	setup.file_size_bytes = assignment->file_size_bytes;
+	setup.data_bytes = assignment->data_bytes;
+	setup.open_files = assignment->open_files;
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0 && signal_fd < 0)

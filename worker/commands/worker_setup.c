@@ -120,20 +120,13 @@ static int bound_counts(void *context)
 	return r;
 }
 
-/* With @soft a command may raise the limit again, up to the hard limit. */
-static int set_limit(int resource, rlim_t value, bool soft)
+static int set_limit(int resource, rlim_t value)
 {
 	struct rlimit limit;
 
 	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
 		return -errno;
-	/*
-	 * Descriptors in flight over sockets count against the user, and cloisterd must still be
-	 * able to send its own. unix(7)
-	 */
-	if (resource == RLIMIT_NOFILE)
-		limit.rlim_max /= 4;
-	if (limit.rlim_max > value && !soft)
+	if (limit.rlim_max > value)
 		limit.rlim_max = value;
 	limit.rlim_cur = limit.rlim_max < value ? limit.rlim_max : value;
 	return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
@@ -144,33 +137,23 @@ static int set_limits(void *context)
 	static const struct {
 		rlim_t value;
 		int resource;
-		bool soft;
 	} limits[] = {
 		/* counted for each user namespace and id, so this is the workspace's own */
-		{LIMIT_PROCESSES, RLIMIT_NPROC, false},
-		{LIMIT_OPEN_FILES, RLIMIT_NOFILE, false},
+		{LIMIT_PROCESSES, RLIMIT_NPROC},
 		/*
 		 * a limit of 0 would still start the pipe program of core_pattern, as root of the
 		 * host
 		 */
-		{1, RLIMIT_CORE, false},
-		{8 * MIB, RLIMIT_MEMLOCK, false},
+		{1, RLIMIT_CORE},
+		{8 * MIB, RLIMIT_MEMLOCK},
 		/* counted like the objects above: in the namespace, then against its creator */
-		{LIMIT_PENDING_SIGNALS, RLIMIT_SIGPENDING, false},
-		{LIMIT_QUEUE_BYTES, RLIMIT_MSGQUEUE, false},
-#ifndef __SANITIZE_ADDRESS__
-		/*
-		 * a guard against accidents only. It is per process, so it does not bound a hostile
-		 * command, and programs built with AddressSanitizer, ours included, need terabytes
-		 * of it
-		 */
-		{LIMIT_DATA_BYTES, RLIMIT_DATA, true},
-#endif
+		{LIMIT_PENDING_SIGNALS, RLIMIT_SIGPENDING},
+		{LIMIT_QUEUE_BYTES, RLIMIT_MSGQUEUE},
 	};
 
 	(void)context;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		int r = set_limit(limits[i].resource, limits[i].value, limits[i].soft);
+		int r = set_limit(limits[i].resource, limits[i].value);
 
 		if (r < 0)
 			return r;
@@ -178,11 +161,39 @@ static int set_limits(void *context)
 	return 0;
 }
 
-static int limit_file_size(void *context)
+/* Descriptors in flight over sockets count for the user (unix(7)), whose cloisterd must still be
+ * able to pass its own: a workspace has a quarter of what cloisterd may open. */
+static int limit_open_files(uint32_t value)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	return set_limit(RLIMIT_NOFILE, limit.rlim_max / 4 < value ? limit.rlim_max / 4 : value);
+}
+
+/* A soft limit, against accidents: it is per process and so no bound on what a hostile command
+ * takes. A program that was built with a sanitizer maps terabytes and ends under any such limit. */
+static int limit_data(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	if (bytes == 0)
+		return 0;
+	if (getrlimit(RLIMIT_DATA, &limit) < 0)
+		return -errno;
+	limit.rlim_cur = limit.rlim_max < bytes ? limit.rlim_max : bytes;
+	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
+}
+
+static int set_own_limits(void *context)
 {
 	const struct worker_setup *setup = context;
+	int r = set_limit(RLIMIT_FSIZE, setup->file_size_bytes);
 
-	return set_limit(RLIMIT_FSIZE, setup->file_size_bytes, false);
+	if (r == 0)
+		r = limit_open_files(setup->open_files);
+	return r < 0 ? r : limit_data(setup->data_bytes);
 }
 
 /* A command starts in the working directory of its init, which is the worker's. */
@@ -268,7 +279,7 @@ static const struct setup_step last_steps[] = {
 	{"attach the workspace", root_attach_workspace},
 	{"enter the root", root_enter},
 	{"make the root read-only", root_make_read_only},
-	{"limit the size of files", limit_file_size},
+	{"set the workspace's resource limits", set_own_limits},
 	{"go to the workspace", go_to_workspace},
 	{"prepare the commands' Landlock rules", prepare_ruleset},
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},

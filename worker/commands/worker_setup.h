@@ -12,7 +12,8 @@ struct worker_setup {
 	const char *visible;
 	const char *home;     /* HOME, outside the workspace */
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
-	uint64_t tmp_bytes, file_size_bytes;
+	uint64_t tmp_bytes, file_size_bytes, data_bytes;
+	uint32_t open_files;
 	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
 	struct command_ruleset ruleset;
 	char failed[LIMIT_NAME_BYTES +

@@ -126,14 +126,16 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	bool worker = program == cell->maker->worker_program;
 	const char *kind = cell->spare != SPARE_NONE ? spare_kind_name(cell->spare)
 						     : workspace_kind_name(cell->request->kind);
-	char tmp[24], file_size[24];
+	char tmp[24], file_size[24], data[24], open_files[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
-		(char *)(cell->readonly ? cell->readonly : ""), NULL};
+		data, open_files, (char *)(cell->readonly ? cell->readonly : ""), NULL};
 	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
 	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 
 	snprintf(tmp, sizeof(tmp), "%llu", (unsigned long long)limits->tmp_bytes);
 	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
+	snprintf(data, sizeof(data), "%llu", (unsigned long long)limits->data_bytes);
+	snprintf(open_files, sizeof(open_files), "%u", limits->open_files);
 
 	if (r == 0)
 		r = confine_pass_on_capabilities(

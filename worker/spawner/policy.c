@@ -26,7 +26,7 @@ struct policy_tenant {
 	bool managed, network_roots;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
-	uint64_t tmp_bytes, file_size_bytes;
+	uint64_t tmp_bytes, file_size_bytes, open_files;
 	char *readonly;                         /* paths, one a line; NULL: none */
 	const char *roots_file, *readonly_file; /* that said it last */
 };
@@ -56,6 +56,7 @@ static const struct {
 	{"io_weight", CONFIG_NUMBER, offsetof(struct policy_tenant, io_weight)},
 	{"tmp_size", CONFIG_BYTES, offsetof(struct policy_tenant, tmp_bytes)},
 	{"file_size", CONFIG_BYTES, offsetof(struct policy_tenant, file_size_bytes)},
+	{"open_files", CONFIG_NUMBER, offsetof(struct policy_tenant, open_files)},
 };
 
 static void release_tenants(struct policy_tenant *tenants, size_t n)
@@ -91,6 +92,7 @@ static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 		.io_weight = LIMIT_TENANT_WEIGHT,
 		.tmp_bytes = LIMIT_TMP_BYTES,
 		.file_size_bytes = LIMIT_FILE_SIZE_BYTES,
+		.open_files = LIMIT_OPEN_FILES,
 	};
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	return tenant;
@@ -326,7 +328,8 @@ static bool may_use(const struct policy_tenant *tenant, const struct workspace_l
 	return cpu && limits->memory_bytes <= tenant->memory_bytes &&
 	       limits->processes <= tenant->processes && limits->cpu_weight <= tenant->cpu_weight &&
 	       limits->io_weight <= tenant->io_weight && limits->tmp_bytes <= tenant->tmp_bytes &&
-	       limits->file_size_bytes <= tenant->file_size_bytes;
+	       limits->file_size_bytes <= tenant->file_size_bytes &&
+	       limits->open_files <= tenant->open_files;
 }
 
 int policy_check(const struct policy *policy, const struct place *place,
