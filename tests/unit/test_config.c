@@ -153,6 +153,8 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "io_weight", "2", "2", "+2"},
 	{CONFIG_SECTION_TENANT, "tmp_size", "64M", "64M", "M"},
 	{CONFIG_SECTION_TENANT, "file_size", "1T", "1T", "99999999999999999999T"},
+	{CONFIG_SECTION_TENANT, "process_data", "8G", "8G", "17T"},
+	{CONFIG_SECTION_TENANT, "open_files", "16384", "16384", "63"},
 };
 
 static const char *header(uint8_t section)
