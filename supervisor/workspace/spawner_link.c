@@ -9,12 +9,13 @@
 #include "common/program.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define READY_TIMEOUT_MS 10000
 #define END_WAIT_MS      1000
@@ -47,8 +49,8 @@ struct spawner_link {
 	size_t unanswered; /* pending, and what was forgotten */
 	unsigned silent;   /* looks since it last answered, or was asked with nothing unanswered */
 	struct timer look;
-	struct event *readable;
-	struct event *writable;
+	struct watch watch; /* the channel's socket */
+	struct loop_turn_task flush;
 	struct timer retry;              /* writing, */
 	struct timer resume;             /* and reading, when there was no memory for it */
 	struct log_relay *log;           /* what it says on its stderr */
@@ -184,7 +186,7 @@ void spawner_link_reload(struct spawner_link *link)
 {
 	/* Without memory for sixteen bytes the next request would fail as well, and say so. */
 	if (!link->is_lost && tell(link, SPAWNER_RELOAD) == 0)
-		event_active(link->writable, EV_WRITE, 0);
+		loop_turn_defer(&link->flush);
 }
 
 static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)
@@ -285,8 +287,8 @@ static void lose(struct spawner_link *link)
 	if (link->is_lost)
 		return;
 	link->is_lost = true;
-	event_del(link->readable);
-	event_del(link->writable);
+	watch_want(&link->watch, WATCH_NOTHING);
+	loop_turn_cancel(&link->flush);
 	timer_cancel(&link->retry);
 	timer_cancel(&link->resume);
 	timer_cancel(&link->look);
@@ -315,7 +317,7 @@ static int keep_reserve(struct spawner_link *link)
 
 static void pause_reading(struct spawner_link *link)
 {
-	event_del(link->readable);
+	watch_not(&link->watch, WATCH_READABLE);
 	timer_set(&link->resume, CHANNEL_SHORT_PAUSE_MS);
 }
 
@@ -324,14 +326,12 @@ static void pause_reading(struct spawner_link *link)
  * opened. An answer whose descriptors found no place would be a fault of the spawner's, and the end
  * of everything.
  */
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_readable(void *context)
 {
 	struct spawner_link *link = context;
 	struct channel_frame frame;
 	int filled, r = 0, next;
 
-	(void)fd;
-	(void)what;
 	if (keep_reserve(link) < 0) {
 		pause_reading(link);
 		return;
@@ -355,7 +355,7 @@ static void on_resume(void *context)
 {
 	struct spawner_link *link = context;
 
-	event_add(link->readable, NULL);
+	watch_also(&link->watch, WATCH_READABLE);
 }
 
 static void flush(void *context)
@@ -364,18 +364,13 @@ static void flush(void *context)
 	int r = channel_flush(&link->channel);
 
 	if (r == -EAGAIN)
-		event_add(link->writable, NULL);
-	else if (channel_is_short(r))
+		watch_also(&link->watch, WATCH_WRITABLE);
+	else
+		watch_not(&link->watch, WATCH_WRITABLE);
+	if (channel_is_short(r))
 		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
-	else if (r < 0)
+	else if (r < 0 && r != -EAGAIN)
 		lose(link);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *context)
-{
-	(void)fd;
-	(void)what;
-	flush(context);
 }
 
 /*
@@ -403,18 +398,21 @@ static void on_look(void *context)
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context)
 {
-	int fd = link->channel.in;
+	static const struct watch_calls calls = {{on_readable, flush}, LOOP_PRIORITY_NORMAL};
+	int r;
 
 	link->lost = lost;
 	link->context = context;
-	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
-	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
+	link->flush = (struct loop_turn_task){.act = flush, .context = link};
 	timer_init(&link->retry, flush, link);
 	timer_init(&link->resume, on_resume, link);
 	timer_init(&link->look, on_look, link);
-	if (!link->readable || !link->writable || event_add(link->readable, NULL) < 0 ||
-		log_relay_watch(link->log, base) < 0)
-		return -ENOMEM;
+	r = watch_init(&link->watch, base, link->channel.in, &calls, link);
+	if (r == 0)
+		r = log_relay_watch(link->log, base);
+	if (r < 0)
+		return r;
+	watch_want(&link->watch, WATCH_READABLE);
 	return keep_reserve(link);
 }
 
@@ -450,7 +448,7 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 	}
 	LIST_INSERT_HEAD(&link->pending, pending, entry);
 	await_answer(link);
-	event_active(link->writable, EV_WRITE, 0);
+	loop_turn_defer(&link->flush);
 	*ret_number = pending->cell;
 	return 0;
 }
@@ -528,10 +526,8 @@ void spawner_link_free(struct spawner_link *link)
 		return;
 	while (!LIST_EMPTY(&link->pending))
 		spawner_link_forget(link, LIST_FIRST(&link->pending)->cell);
-	if (link->readable)
-		event_free(link->readable);
-	if (link->writable)
-		event_free(link->writable);
+	watch_done(&link->watch);
+	loop_turn_cancel(&link->flush);
 	timer_cancel(&link->retry);
 	timer_cancel(&link->resume);
 	timer_cancel(&link->look);
