@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Part of the build: the filter of commands, in the spirit of the container engines' default. Three
- * programs, because each can say one thing only of what its rules do not name: what is not known
- * here is not there (ENOSYS, so that programs fall back), what is known and not allowed is refused
- * (EPERM), and of what is allowed some arguments are refused. cloister-worker has it too:
- * commands inherit it.
+ * Part of the build: the system call filter of commands, modelled on the default of container
+ * engines. It consists of three programs, because a program has one action for all calls that its
+ * rules do not name. The first answers ENOSYS for a call that this file does not know, so that
+ * programs fall back. The second answers EPERM for a known call that is not allowed. The third
+ * refuses some arguments of allowed calls. The worker runs under it too: commands inherit it from
+ * the worker.
  */
 #include "worker/filters/filter_cookie.h"
 #include "worker/filters/filters.h"
@@ -30,7 +31,7 @@
 #define NEW_NAMESPACES                                                                             \
 	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
 		CLONE_NEWCGROUP)
-#define SOCKET_TYPE 0xf /* the flags are above it, socket(2) */
+#define SOCKET_TYPE 0xf /* the bits above it are flags, socket(2) */
 
 /* clang-format off */
 static const int allowed[] = {
@@ -43,13 +44,13 @@ static const int allowed[] = {
 	SCMP_SYS(fadvise64), SCMP_SYS(sync), SCMP_SYS(syncfs), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
 	SCMP_SYS(sync_file_range), SCMP_SYS(fallocate), SCMP_SYS(ftruncate), SCMP_SYS(memfd_create),
 	451 /* cachestat */,
-	/* waiting for them */
+	/* polling */
 	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6), SCMP_SYS(epoll_create),
 	SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(eventfd), SCMP_SYS(eventfd2), SCMP_SYS(signalfd), SCMP_SYS(signalfd4),
 	SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(timerfd_gettime), SCMP_SYS(inotify_init),
 	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch),
-	/* files; not openat2, whose mode is in memory, out of the filter's sight */
+	/* files; openat2 is missing because its mode is in memory, where a filter cannot look */
 	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(fstat),
 	SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs),
 	SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(getdents), SCMP_SYS(getdents64),
@@ -64,7 +65,7 @@ static const int allowed[] = {
 	SCMP_SYS(flistxattr), SCMP_SYS(removexattr), SCMP_SYS(lremovexattr), SCMP_SYS(fremovexattr),
 	463 /* setxattrat */, 464 /* getxattrat */, 465 /* listxattrat */, 466 /* removexattrat */,
 	SCMP_SYS(name_to_handle_at),
-	/* sockets: which, below */
+	/* sockets; allow_sockets() decides which */
 	SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(connect),
 	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
 	SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
@@ -75,7 +76,7 @@ static const int allowed[] = {
 	SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(mlock), SCMP_SYS(mlock2), SCMP_SYS(munlock),
 	SCMP_SYS(mlockall), SCMP_SYS(munlockall), SCMP_SYS(remap_file_pages), SCMP_SYS(membarrier),
 	453 /* map_shadow_stack */, 462 /* mseal */,
-	/* processes and threads: clone, below */
+	/* processes and threads; clone has rules of its own below */
 	SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(exit),
 	SCMP_SYS(exit_group), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open),
 	SCMP_SYS(pidfd_send_signal), SCMP_SYS(process_mrelease), SCMP_SYS(getpid), SCMP_SYS(getppid),
@@ -84,7 +85,7 @@ static const int allowed[] = {
 	SCMP_SYS(futex), SCMP_SYS(futex_waitv), 454 /* futex_wake */, 455 /* futex_wait */,
 	456 /* futex_requeue */, SCMP_SYS(rseq), SCMP_SYS(arch_prctl), SCMP_SYS(prctl), SCMP_SYS(seccomp),
 	SCMP_SYS(landlock_create_ruleset), SCMP_SYS(landlock_add_rule), SCMP_SYS(landlock_restrict_self),
-	/* of which only its own tree is in a command's pid namespace */
+	/* tracing; a command's pid namespace holds only its own processes */
 	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
 	/* signals */
 	SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill), SCMP_SYS(pause), SCMP_SYS(alarm),
@@ -96,7 +97,7 @@ static const int allowed[] = {
 	SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(getitimer), SCMP_SYS(setitimer),
 	SCMP_SYS(timer_create), SCMP_SYS(timer_settime), SCMP_SYS(timer_gettime), SCMP_SYS(timer_getoverrun),
 	SCMP_SYS(timer_delete), SCMP_SYS(times),
-	/* ids, which it cannot change, and limits */
+	/* reading ids, which a command cannot change, and limits */
 	SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getresuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
 	SCMP_SYS(getresgid), SCMP_SYS(getgroups), SCMP_SYS(setuid), SCMP_SYS(setreuid), SCMP_SYS(setresuid),
 	SCMP_SYS(setfsuid), SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid), SCMP_SYS(setfsgid),
@@ -109,33 +110,33 @@ static const int allowed[] = {
 	SCMP_SYS(sched_get_priority_max), SCMP_SYS(sched_get_priority_min), SCMP_SYS(sched_rr_get_interval),
 	SCMP_SYS(getpriority), SCMP_SYS(setpriority), SCMP_SYS(ioprio_get), SCMP_SYS(ioprio_set),
 	SCMP_SYS(getcpu),
-	/* System V and POSIX IPC, of the workspace's own namespace */
+	/* System V and POSIX IPC; the IPC namespace is the workspace's own */
 	SCMP_SYS(semget), SCMP_SYS(semop), SCMP_SYS(semtimedop), SCMP_SYS(semctl), SCMP_SYS(msgget),
 	SCMP_SYS(msgsnd), SCMP_SYS(msgrcv), SCMP_SYS(msgctl), SCMP_SYS(shmget), SCMP_SYS(shmat),
 	SCMP_SYS(shmdt), SCMP_SYS(shmctl), SCMP_SYS(mq_open), SCMP_SYS(mq_unlink), SCMP_SYS(mq_timedsend),
 	SCMP_SYS(mq_timedreceive), SCMP_SYS(mq_notify), SCMP_SYS(mq_getsetattr),
 };
 
-/* Known and allowed with some arguments only. */
+/* Known calls, allowed with some arguments only. */
 static const int conditional[] = {
 	SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(mount), SCMP_SYS(socket), SCMP_SYS(socketpair),
 	SCMP_SYS(personality),
 };
 
-/* Known, and refused whoever asks. */
+/* Known calls that are always refused. */
 static const int forbidden[] = {
 	/* mounts and namespaces */
 	SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(open_tree), SCMP_SYS(move_mount),
 	SCMP_SYS(fsopen), SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(fspick), SCMP_SYS(mount_setattr),
 	SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(sethostname), SCMP_SYS(setdomainname),
-	/* parts of the kernel where holes were found and that commands can do without */
+	/* parts of the kernel with a history of vulnerabilities that commands can do without */
 	SCMP_SYS(keyctl), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(bpf), SCMP_SYS(perf_event_open),
 	SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
 	SCMP_SYS(open_by_handle_at), SCMP_SYS(fanotify_init), SCMP_SYS(fanotify_mark), SCMP_SYS(kcmp),
 	SCMP_SYS(pidfd_getfd), SCMP_SYS(process_madvise), SCMP_SYS(lookup_dcookie), SCMP_SYS(modify_ldt),
 	SCMP_SYS(mbind), SCMP_SYS(get_mempolicy), SCMP_SYS(set_mempolicy), SCMP_SYS(set_mempolicy_home_node),
 	SCMP_SYS(migrate_pages), SCMP_SYS(move_pages),
-	/* the machine */
+	/* administration of the machine */
 	SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(init_module), SCMP_SYS(finit_module),
 	SCMP_SYS(delete_module), SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(acct),
 	SCMP_SYS(syslog), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd), SCMP_SYS(iopl), SCMP_SYS(ioperm),
@@ -144,9 +145,14 @@ static const int forbidden[] = {
 };
 /* clang-format on */
 
-/* Asked last: its EPERM is the answer to what is known. */
-/* Unix sockets, and of IP what programs speak, TCP and UDP: SCTP, MPTCP, DCCP and the others are
- * much code that few have looked at. */
+/*
+ * The kernel evaluates the filter installed last first, so this one gives the answer for known
+ * calls.
+ */
+/*
+ * Allows Unix sockets and, for IP, TCP and UDP. SCTP, MPTCP, DCCP and other protocols are large and
+ * little audited.
+ */
 static int allow_sockets(scmp_filter_ctx filter)
 {
 	static const int families[] = {AF_INET, AF_INET6};
@@ -175,7 +181,7 @@ static int allow_sockets(scmp_filter_ctx filter)
 
 static int allow(scmp_filter_ctx filter)
 {
-	/* What uname(2) says, and, for debuggers, where memory lies. ~0: only ask. */
+	/* What uname(2) reports and, for debuggers, the memory layout. ~0 only queries. */
 	static const unsigned personalities[] = {PER_LINUX, PER_LINUX32, UNAME26,
 		PER_LINUX32 | UNAME26, ADDR_NO_RANDOMIZE, PER_LINUX32 | ADDR_NO_RANDOMIZE, ~0U};
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
@@ -198,7 +204,9 @@ static int allow(scmp_filter_ctx filter)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone3), 1,
 			SCMP_CMP64(FILTER_COOKIE_CLONE3, SCMP_CMP_EQ, COOKIE));
-	/* Its flags are in memory, out of the filter's sight: the C library falls back to clone(2).
+	/*
+	 * clone3's flags are in memory, where a filter cannot look. With ENOSYS the C library falls
+	 * back to clone(2).
 	 */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 1,
@@ -207,9 +215,9 @@ static int allow(scmp_filter_ctx filter)
 }
 
 /*
- * The limit on cores is 1 and stays it (worker_setup.c says why): setting it does nothing. It
- * succeeds, because AddressSanitizer, GnuPG and others lower it first of all, and end if they
- * cannot. Where the old limit is asked for as well, success would be a lie about that.
+ * The core limit is fixed at 1 (worker_setup.c says why). Setting it does nothing but succeeds,
+ * because AddressSanitizer, GnuPG and others lower it at start and exit if they cannot. It does not
+ * succeed for prlimit(2) with an old limit to be returned, since that value would be wrong.
  */
 static int keep_core_limit(scmp_filter_ctx filter)
 {
@@ -228,16 +236,17 @@ static int keep_core_limit(scmp_filter_ctx filter)
 }
 
 /*
- * A file with these bits runs as whoever owns it. nosuid keeps that from happening inside; outside,
- * another user of the host would have the workspace's id, and none of its walls. chmod(2) of a
- * directory is refused with the rest, since a filter cannot see what it is that is named; a
- * directory that is made in one with S_ISGID has it without being asked, inode(7).
+ * A set-user-ID or set-group-ID file runs with its owner's id. nosuid prevents that inside the
+ * workspace. Outside it another user of the host could use such a file to run with the workspace's
+ * id and without its confinement. chmod(2) of a directory is refused as well, because a filter
+ * cannot see what the path names. A directory made in one with S_ISGID inherits the bit by itself,
+ * inode(7).
  */
 static int refuse_set_id(scmp_filter_ctx filter)
 {
 	static const struct {
 		int number;
-		unsigned mode; /* which argument it is */
+		unsigned mode; /* number of the argument */
 	} calls[] = {
 		{SCMP_SYS(chmod), 1},
 		{SCMP_SYS(fchmod), 1},
@@ -247,7 +256,7 @@ static int refuse_set_id(scmp_filter_ctx filter)
 		{SCMP_SYS(mknod), 1},
 		{SCMP_SYS(mknodat), 2},
 	};
-	/* Without one of these flags the mode is whatever is in the register. */
+	/* Without one of these flags the mode argument is undefined. */
 	static const unsigned creates[] = {O_CREAT, O_TMPFILE & ~O_DIRECTORY};
 	static const unsigned bits[] = {S_ISUID, S_ISGID};
 	int r = 0;
@@ -268,9 +277,9 @@ static int refuse_set_id(scmp_filter_ctx filter)
 }
 
 /*
- * The command's init, which has its user's id: the kernel would let a command change its limits,
- * and make it so slow that ends are noticed late. It is the one process of the command's pid
- * namespace that is not the command's, and pid 1 there.
+ * Protects the command's init, which runs as the same user: the kernel would let a command lower
+ * its limits or priority, so that ends would be noticed late. The init is pid 1 in the command's
+ * pid namespace, and the only process there that is not the command's.
  */
 static int leave_init_alone(scmp_filter_ctx filter)
 {
@@ -291,7 +300,7 @@ static int leave_init_alone(scmp_filter_ctx filter)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(by_kind); i++) {
 		r = seccomp_rule_add(filter, FILTER_REFUSE, by_kind[i].number, 2,
 			FILTER_LOW_EQUALS(0, by_kind[i].process), FILTER_LOW_EQUALS(1, 1));
-		/* All of the user's, the init among them. */
+		/* all processes of the user, the init among them */
 		if (r == 0)
 			r = seccomp_rule_add(filter, FILTER_REFUSE, by_kind[i].number, 1,
 				FILTER_LOW_EQUALS(0, by_kind[i].user));
@@ -307,14 +316,14 @@ static int refuse_flag(
 }
 
 /*
- * What the host has one lot of, without a bound for a workspace: its huge pages, and memory that
- * shmctl(2) locks, which the kernel counts for the user who made the workspace's namespace.
- * Requests for asynchronous I/O are another (fs.aio-max-nr): io_setup(2) is not known here, and
- * programs do without.
+ * Refuses resources that the host has once and that have no limit per workspace: huge pages, and
+ * memory locked by shmctl(2), which the kernel charges to the creator of the workspace's namespace.
+ * Asynchronous I/O requests (fs.aio-max-nr) are another: io_setup(2) is an unknown call here, and
+ * programs do without it.
  */
 static int keep_host_lots(scmp_filter_ctx filter)
 {
-	/* As where there are none. */
+	/* ENOMEM, as on a host without huge pages */
 	int r = refuse_flag(filter, SCMP_SYS(mmap), 3, MAP_HUGETLB, ENOMEM);
 
 	if (r == 0)
@@ -329,8 +338,10 @@ static int keep_host_lots(scmp_filter_ctx filter)
 
 static int refuse(scmp_filter_ctx filter)
 {
-	/* Input for a terminal that somebody else reads; paste and the console's screen; a line
-	 * discipline, which is a driver that is loaded for whoever asks. */
+	/*
+	 * Refuses to insert input into a terminal that another process reads, the console's
+	 * selection and screen, and line disciplines, which make the kernel load drivers.
+	 */
 	static const unsigned requests[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
 	int r = keep_core_limit(filter);
 
@@ -339,7 +350,7 @@ static int refuse(scmp_filter_ctx filter)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));
-	/* It makes another protocol of a TCP socket: TLS, SMC, espintcp. */
+	/* TCP_ULP attaches another protocol to a TCP socket: TLS, SMC, espintcp. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(setsockopt), 2,
 			FILTER_LOW_EQUALS(1, IPPROTO_TCP), FILTER_LOW_EQUALS(2, TCP_ULP));
@@ -348,7 +359,9 @@ static int refuse(scmp_filter_ctx filter)
 	return r < 0 ? r : leave_init_alone(filter);
 }
 
-/* Asked first: its ENOSYS is the answer to what is not known. */
+/*
+ * This filter is installed last and evaluated first, so its ENOSYS is the answer for unknown calls.
+ */
 static int know(scmp_filter_ctx filter)
 {
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));

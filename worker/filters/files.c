@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Part of the build: the filter of the files process and its jobs, which is what five file tools
- * take and nothing else. There is no exec in it, no socket, no mount, no other process but its own
- * jobs. Whatever is not here kills the process: no part of it calls that, so somebody else
- * does.
+ * Part of the build: the system call filter of the files process and its jobs. It allows exactly
+ * the calls that the file tools need. There is no exec, socket, mount, or process other than its
+ * own jobs among them. Any other call kills the process, since only injected code would make it.
  */
 #include "worker/filters/filters.h"
 
@@ -21,7 +20,9 @@
 
 /* clang-format off */
 static const int allowed[] = {
-	/* the channel and the jobs' pipes; a socketpair that exists is read, none is made */
+	/*
+	 * the channel and the jobs' pipes; it uses the socketpair that it has, and cannot make one
+	 */
 	SCMP_SYS(recvmsg), SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(close),
 	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(pipe2), SCMP_SYS(dup), SCMP_SYS(fcntl),
 	/* files */
@@ -31,14 +32,14 @@ static const int allowed[] = {
 	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(ftruncate),
 	SCMP_SYS(fallocate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fchown), SCMP_SYS(fgetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(flistxattr),
 	SCMP_SYS(fremovexattr), SCMP_SYS(utimensat), SCMP_SYS(umask),
-	/* memory, of which a search makes some executable (PCRE2's JIT) */
+	/* memory; PCRE2's JIT makes some of it executable */
 	SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise),
-	/* jobs and their threads: clone, below */
+	/* jobs and their threads; clone has a rule of its own below */
 	SCMP_SYS(setsid), SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(wait4), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
 	SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(sched_yield),
 	SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setscheduler), SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall), SCMP_SYS(sigaltstack),
-	/* what the C library asks */
+	/* calls of the C library */
 	SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(clock_nanosleep), SCMP_SYS(getrandom),
 	SCMP_SYS(sysinfo), SCMP_SYS(uname), SCMP_SYS(getrlimit), SCMP_SYS(getuid), SCMP_SYS(geteuid),
 	SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(getcpu),
@@ -46,21 +47,21 @@ static const int allowed[] = {
 /* clang-format on */
 
 /*
- * Set-user-id and set-group-id are given to nothing. openat2 has its mode out of the filter's
- * sight; what it makes is empty, and whatever then gives it content takes the bits from it.
+ * Refuses to set the set-user-ID and set-group-ID bits. openat2's mode is in memory, where a filter
+ * cannot look; but the file that it creates is empty, and writing to it clears the bits.
  */
 static int allow_modes(scmp_filter_ctx filter)
 {
 	static const struct {
 		int number;
-		unsigned mode; /* which argument it is */
+		unsigned mode; /* number of the argument */
 	} calls[] = {
 		{SCMP_SYS(openat), 3},
 		{SCMP_SYS(fchmod), 1},
 		{SCMP_SYS(fchmodat), 2},
 		{452 /* fchmodat2 */, 2},
 	};
-	/* Without one of these flags the mode is whatever is in the register. */
+	/* Without one of these flags the mode argument is undefined. */
 	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
 		SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, creates, 0));
@@ -81,13 +82,13 @@ static int allow(scmp_filter_ctx filter)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
-	/* Its flags are in memory: the C library falls back to clone(2). */
+	/* clone3's flags are in memory. With ENOSYS the C library falls back to clone(2). */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
 			FILTER_LOW_EQUALS(0, options[i]));
-	/* Limits are read, not set. */
+	/* Limits may be read, not set. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
 			SCMP_CMP64(2, SCMP_CMP_EQ, 0));

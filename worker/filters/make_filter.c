@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Part of the build, not of cloister: "make_filter SET FILE" compiles a set of filters (filters.h)
- * to a header with an array of sock_filter for each. Trusts its build directory.
+ * Runs only in the build: "make_filter SET FILE" compiles a set of filters (filters.h) to a header
+ * with an array of sock_filter for each. It trusts its build directory.
  */
 #include "worker/filters/filters.h"
 
@@ -52,10 +52,10 @@ static int compile(FILE *out, const struct filter_source *source)
 	_cleanup_close_ int program = memfd_create(source->name, MFD_CLOEXEC);
 	int r = !filter ? -ENOMEM : program < 0 ? -errno : 0;
 
-	/* Also what x86-64 has beside its own: x32 and, through int 0x80, i386. */
+	/* x86-64 kernels also accept x32 calls and, through int 0x80, i386 calls. */
 	if (r == 0)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	/* Binary search: every call that the kernel does not know to be allowed goes through it. */
+	/* Use a binary search: every allowed call passes through this filter. */
 	if (r == 0)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (r == 0)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Part of the build: the filter of the spawner. What it makes workspaces with, and what each
- * program that it starts still does under it (worker, files process and, at the end, commands), is
- * too much for a list of what is allowed. It refuses what nobody below cloisterd ever does,
- * from the first instruction of a worker on; what each does without in addition, its own filter
- * says.
+ * Part of the build: the system call filter of the spawner. The programs that it starts (worker,
+ * files process and, through them, commands) inherit it, and together they need too many calls for
+ * a list of allowed ones. It therefore refuses the calls that no process below cloisterd ever
+ * makes. Each program's own filter adds the rest.
  */
 #include "worker/filters/filters.h"
 

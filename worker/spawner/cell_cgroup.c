@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner. Works through the directory descriptor that cloisterd opened: it looks up no
- * path. What a worker may do below its group, the kernel says: the limits above it are not the
- * workspace's to write.
+ * Runs in the spawner. It works through the directory descriptor that cloisterd opened and looks up
+ * no path. A worker can change the groups below its own, but the files with the limits above it are
+ * not writable for the workspace's id.
  */
 #include "worker/spawner/cell_cgroup.h"
 
@@ -18,18 +18,23 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define CPU_PERIOD_US     100000 /* cpu.max */
-#define REMOVE_WAIT_MS    20
-#define TIDY_MS           1000 /* between attempts at what was not gone after that */
-#define LEFT_OVER_WAIT_MS 1000 /* all of them together */
+#define CPU_PERIOD_US  100000 /* cpu.max */
+#define REMOVE_WAIT_MS 20
+/* pause between attempts to remove a group that was still busy after that */
+#define TIDY_MS           1000
+#define LEFT_OVER_WAIT_MS 1000 /* for all of them together */
 
 struct cell_cgroup {
 	LIST_ENTRY(cell_cgroup) entry;
 	char name[32];
 	int group; /* ws-N while the cell is made, then -1 */
-	/* ws-N/cell, held as long as it is used: its name is the worker's to give to another. */
+	/*
+	 * ws-N/cell, kept open while it is in use: the worker could rename it and give its name to
+	 * another group
+	 */
 	int cell;
-	pid_t pids[2]; /* of its processes, 0 once reaped; both 0: it waits to be removed */
+	/* of the cell's processes, 0 once reaped; if both are 0 the group waits for its removal */
+	pid_t pids[2];
 };
 
 void cell_cgroups_init(struct cell_cgroups *all, int root)
@@ -80,7 +85,7 @@ static void kill_left_overs(int root)
 		closedir(directory);
 }
 
-/* First all are killed, then all are waited for: together they need no longer than one. */
+/* First kill everything, then wait: all groups then empty at the same time. */
 void cell_cgroups_clear(struct cell_cgroups *all)
 {
 	uint64_t deadline = monotonic_ms() + LEFT_OVER_WAIT_MS;
@@ -121,7 +126,7 @@ static int make_group(int parent, const char *name, int *ret_fd)
 	return 0;
 }
 
-/* What this kernel does not have is no failure: cloisterd has said what there is. */
+/* A file that this kernel lacks is no failure: cloisterd's status reports the missing limit. */
 static int write_optional(int group, const char *name, uint64_t value)
 {
 	int r = cgroup_write_number(group, name, value);
@@ -133,7 +138,7 @@ static int limit_memory(int group, const struct workspace_limits *limits)
 {
 	int r = cgroup_write_number(group, "memory.max", limits->memory_bytes);
 
-	/* What it may not have in memory it may not have in the host's swap either. */
+	/* Otherwise memory above the limit would go to the host's swap. */
 	return r < 0 ? r : write_optional(group, "memory.swap.max", 0);
 }
 
@@ -151,7 +156,7 @@ static int limit_cpu(int group, const struct workspace_limits *limits)
 
 static int set_limits(unsigned controllers, int group, const struct workspace_limits *limits)
 {
-	/* Groups are the host's memory too, and not all of it is counted. */
+	/* Groups take kernel memory too, and part of it is not charged. */
 	int r = cgroup_write_number(group, "cgroup.max.descendants", LIMIT_CGROUPS_PER_WORKSPACE);
 
 	if (r == 0)
@@ -167,7 +172,7 @@ static int set_limits(unsigned controllers, int group, const struct workspace_li
 	return r;
 }
 
-/* False: it is not gone yet. */
+/* Returns false if the group is not empty yet. */
 static bool forget(struct cell_cgroup *cgroup, struct cell_cgroups *all, uint64_t deadline)
 {
 	close_fd(&cgroup->cell);
@@ -226,7 +231,7 @@ int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
 	*cgroup = (struct cell_cgroup){.group = -1, .cell = -1};
 	snprintf(cgroup->name, sizeof(cgroup->name), "ws-%" PRIu64, number);
 	LIST_INSERT_HEAD(&all->list, cgroup, entry);
-	/* One of this name could not be removed when cloisterd started. */
+	/* A group of this name could not be removed when cloisterd started. */
 	r = cgroup_remove(all->root, cgroup->name, monotonic_ms() + REMOVE_WAIT_MS);
 	if (r == 0 || r == -ENOENT)
 		r = make_group(all->root, cgroup->name, &cgroup->group);
@@ -252,7 +257,7 @@ int cell_cgroup_cell_fd(const struct cell_cgroup *cgroup)
 	return cgroup ? cgroup->cell : -1;
 }
 
-/* What delegation gives, and no more: limits are in other files. */
+/* Gives @id the three files that delegation requires. The files with limits keep their owner. */
 static int hand_over(int group, const struct cell_id *id)
 {
 	static const char *const names[] = {
@@ -274,7 +279,9 @@ int cell_cgroup_settle(const struct cell_cgroups *all, const struct cell_cgroup 
 	r = cgroup_write_number(cgroup->cell, "cgroup.procs", (uint64_t)worker);
 	if (r < 0)
 		return r;
-	/* A group that passes controllers on has no processes of its own: hence the order. */
+	/*
+	 * A group that enables controllers for its children cannot hold processes, hence the order.
+	 */
 	if (cgroup_enable_below(cgroup->group, all->controllers) != all->controllers)
 		return -EBUSY;
 	r = hand_over(cgroup->cell, id);
@@ -378,7 +385,7 @@ void cell_cgroups_done(struct cell_cgroups *all)
 		kill_left_overs(all->root);
 	for (cgroup = LIST_FIRST(&all->list); cgroup; cgroup = next) {
 		next = LIST_NEXT(cgroup, entry);
-		/* What stays is removed when cloisterd next starts. */
+		/* A group that stays is removed at the next start of cloisterd. */
 		(void)forget(cgroup, all, deadline);
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner. Looks into cloister's own state directory, and into a new workspace's only
- * while it still is cloister's own. user_namespaces(7), chown(2).
+ * Runs in the spawner. It reads cloister's own state directory, and a new workspace's directory
+ * only while that still belongs to cloister. user_namespaces(7), chown(2).
  */
 #include "worker/spawner/cell_id.h"
 
@@ -34,7 +34,7 @@ void cell_ids_init(struct cell_ids *ids, struct cell_id own, int managed)
 		ids->managed = managed;
 }
 
-/* Two lines: one id to 0, and a range from 1, whose length is the result. */
+/* Reads an id map of two lines: one id mapped to 0, and a range from 1, whose length is stored. */
 static int read_map(const char *path, uint32_t *ret_count)
 {
 	unsigned long inside[2], outside[2], count[2], more;
@@ -84,7 +84,7 @@ static bool is_dots(const char *name)
 	return name[strspn(name, ".")] == '\0';
 }
 
-/* The owners of one tenant's managed workspaces. */
+/* Collects the owners of one tenant's managed workspaces. */
 static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 {
 	const struct dirent *entry;
@@ -101,7 +101,7 @@ static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 	return -errno;
 }
 
-/* Which ids managed workspaces have, as their directories say. */
+/* Reads which ids managed workspaces have, from the owners of their directories. */
 static int read_taken(struct cell_ids *ids)
 {
 	const struct live_cell *live;
@@ -126,7 +126,7 @@ static int read_taken(struct cell_ids *ids)
 	if (r == 0)
 		r = -errno;
 	closedir(all);
-	/* A directory that is gone may have processes yet. */
+	/* A removed directory may still have living processes. */
 	LIST_FOREACH (live, &ids->live, entry)
 		take(ids, live->uid);
 	return r;
@@ -154,7 +154,7 @@ bool cell_ids_managed_of(const struct cell_ids *ids, const struct place *place, 
 	struct stat managed;
 	const char *end, *begin;
 
-	/* NAME, TENANT and where all lie. */
+	/* The directory itself, its tenant's, and the one of all managed workspaces. */
 	if (ids->managed < 0 || place->n_parents < 3 || fstat(ids->managed, &managed) < 0 ||
 		place->parents[2].dev != managed.st_dev || place->parents[2].ino != managed.st_ino)
 		return false;
@@ -177,7 +177,10 @@ static bool is_live_elsewhere(const struct cell_ids *ids, uid_t uid, const struc
 	return false;
 }
 
-/* The next of the upper half that nobody has, so that one is used again as late as possible. */
+/*
+ * Returns the next free id of the upper half, in a cycle, so that an id is reused as late as
+ * possible.
+ */
 static uid_t find_free(struct cell_ids *ids)
 {
 	uint32_t first = ids->count / 2 + 1, n = ids->count - first + 1;
@@ -191,7 +194,7 @@ static uid_t find_free(struct cell_ids *ids)
 	return 0;
 }
 
-/* What is in it belongs to the supervisor, and would stay so. */
+/* Files that are already there belong to the supervisor and would go on belonging to it. */
 static int check_empty(int root)
 {
 	DIR *directory = open_directory(root, ".");
@@ -220,7 +223,7 @@ static int assign(struct cell_ids *ids, int root, struct cell_id *ret, const cha
 		return -SPAWNER_REFUSAL;
 	}
 	uid = r == 0 ? find_free(ids) : 0;
-	/* Those of removed workspaces are free again. */
+	/* All are taken: read again, because ids of removed workspaces are free. */
 	if (r == 0 && uid == 0) {
 		r = read_taken(ids);
 		uid = r == 0 ? find_free(ids) : 0;
@@ -240,7 +243,10 @@ static int assign(struct cell_ids *ids, int root, struct cell_id *ret, const cha
 	return 0;
 }
 
-/* Not taken, as far as is known now; read anew before it counts against anybody. */
+/*
+ * Whether @uid belongs to a managed workspace. The directories are read again before the answer is
+ * yes.
+ */
 static bool is_managed_ones(struct cell_ids *ids, uid_t uid)
 {
 	return is_taken(ids, uid) && (read_taken(ids) < 0 || is_taken(ids, uid));
@@ -266,7 +272,7 @@ int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat
 		*ret_reason = "the directory's id is that of a managed workspace";
 	if (*ret_reason)
 		return -SPAWNER_REFUSAL;
-	/* One that was put back from a copy may not have been there when they were read. */
+	/* A directory restored from a backup may be newer than the last reading. */
 	if (is_managed)
 		take(ids, uid);
 	*ret = (struct cell_id){uid, uid};

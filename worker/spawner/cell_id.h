@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * cloister-spawner: which id a workspace runs as. In user mode the caller's. In system mode the one
- * that owns its directory, by the kernel's word and not by cloisterd's: one of the range that is
- * mapped here from 1, never the supervisor's, which is 0 here, and never one that another workspace
- * has. A managed workspace's directory that is new, empty and still the supervisor's is given a
- * free id of the upper half of the range; the directory is the only record of that. The lower half
- * is for directories that an administrator gives an id.
+ * Decides which id a workspace runs as. Runs in the spawner. In user mode it is the caller's id. In
+ * system mode it is the owner of the workspace's directory, as the kernel reports it, not as
+ * cloisterd says. It must be an id of the range that is mapped from 1 here: never the supervisor's,
+ * which is 0 here, and never one that another workspace has. A managed workspace's new and empty
+ * directory still belongs to the supervisor; the spawner gives it a free id of the upper half of
+ * the range, and the directory is the only record of that. The lower half is for directories that
+ * an administrator assigns an id.
  */
 
 #include "worker/spawner/place.h"
@@ -19,7 +20,7 @@
 #include <sys/types.h>
 
 struct cell_id {
-	uid_t uid; /* in the spawner's user namespace */
+	uid_t uid; /* as seen in the spawner's user namespace */
 	gid_t gid;
 };
 
@@ -27,48 +28,53 @@ struct live_cell;
 
 struct cell_ids {
 	struct cell_id own;
-	uint32_t count; /* of the range; 0: user mode */
-	int managed;    /* O_PATH: where managed workspaces lie; -1: nowhere */
-	uint8_t *taken; /* by managed workspaces, a bit each */
-	uint32_t last;  /* given */
+	uint32_t count; /* size of the range; 0 in user mode */
+	int managed;    /* O_PATH: directory of the managed workspaces, or -1 */
+	uint8_t *taken; /* one bit for each id: a managed workspace has it */
+	uint32_t last;  /* the id given last */
 	LIST_HEAD(, live_cell) live;
 };
 
 /** User mode: every cell runs as @own. @managed may be -1. */
 void cell_ids_init(struct cell_ids *ids, struct cell_id own, int managed);
 
-/** System mode: reads which ids are mapped, and which of them managed workspaces have. 0, or -EPERM
- * for maps that are not what they must be, or another -errno. */
+/**
+ * System mode: reads which ids are mapped and which of them managed workspaces have. Returns 0,
+ * -EPERM if the maps do not have the expected form, or another -errno.
+ */
 int cell_ids_read(struct cell_ids *ids);
 
 /**
- * The tenant whose managed workspace @place is, below @managed by TENANT/NAME, in @ret_tenant
- * (NAME_MAX + 1 bytes). False: it is none.
+ * If @place is a managed workspace, TENANT/NAME below @managed, stores its tenant in @ret_tenant
+ * (NAME_MAX + 1 bytes) and returns true.
  */
 bool cell_ids_managed_of(const struct cell_ids *ids, const struct place *place, char *ret_tenant);
 
 /**
- * The id of the workspace at @root, whose status is in @root_stat; @is_managed as
- * cell_ids_managed_of says. 0; or -SPAWNER_REFUSAL and why in @ret_reason (static storage); or
- * -errno.
+ * Chooses the id of the workspace at @root, whose status is @root_stat; @is_managed is the result
+ * of cell_ids_managed_of(). Returns 0; -SPAWNER_REFUSAL with the reason in @ret_reason (static
+ * storage); or another -errno.
  */
 int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat, bool is_managed,
 	struct cell_id *ret, const char **ret_reason);
 
-/** A cell of @id at @root_stat has the processes @pids, 0 for none: until all are reaped no other
- * directory's cell gets that id. 0 or -ENOMEM, before which nothing must run. */
+/**
+ * Records that a cell of @id at @root_stat has the processes @pids, 0 for none. Until all are
+ * reaped, no other directory's cell gets that id. Call it before any process runs. Returns 0 or
+ * -ENOMEM.
+ */
 int cell_ids_reserve(struct cell_ids *ids, struct cell_id id, const struct stat *root_stat,
 	struct live_cell **ret);
 void cell_ids_holds(struct live_cell *live, const pid_t pids[2]);
 
-/** The cell of the worker @worker, if it is at @root_stat, or NULL. */
+/** Returns the cell of @worker if it is at @root_stat, otherwise NULL. */
 struct live_cell *cell_ids_find(
 	const struct cell_ids *ids, pid_t worker, const struct stat *root_stat);
 
-/** Whether the files process of @live is alive: what has ended and is not reaped is not. */
+/** Whether the files process of @live is alive. One that has ended and is not reaped is not. */
 bool cell_ids_has_files(const struct live_cell *live);
 
-/** What @pid was in a cell, @by is from now on. */
+/** The process @by takes the place of @pid in its cell. */
 void cell_ids_replace(struct cell_ids *ids, pid_t pid, pid_t by);
 
 /** @pid has been reaped. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-spawner. */
+/* Runs in the spawner. */
 #include "worker/spawner/cell_spares.h"
 
 #include "common/cleanup.h"

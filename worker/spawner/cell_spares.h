@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * cloister-spawner: the cells that were made ahead and wait, by their workers. How many there are
- * and how long is cloisterd's affair, which kills those that it does not want.
+ * The spare cells, identified by their workers. Runs in the spawner. cloisterd decides how many
+ * there are and kills those that it does not need.
  */
 
 #include <sys/queue.h>
@@ -12,19 +12,24 @@
 struct cell_spare {
 	LIST_ENTRY(cell_spare) entry;
 	pid_t pids[2];  /* worker, files process */
-	int sockets[2]; /* to tell them */
+	int sockets[2]; /* through which they get their assignment */
 };
 
 LIST_HEAD(cell_spares, cell_spare);
 
-/** A waiting cell with @pids, told over @sockets, which are taken. 0 or -ENOMEM. */
+/**
+ * Adds a spare cell with @pids, which wait at the other ends of @sockets. Takes the sockets.
+ * Returns 0 or -ENOMEM.
+ */
 int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2]);
 
-/** The one whose worker is @worker, no longer in the list: cell_spare_free. NULL: there is none. */
+/**
+ * Removes the cell of @worker from the list and returns it, to be freed with cell_spare_free(), or
+ * NULL.
+ */
 struct cell_spare *cell_spares_take(struct cell_spares *spares, pid_t worker);
 
-/** NULL is fine. */
 void cell_spare_free(struct cell_spare *spare);
 
-/** @pid has been reaped: the cell it was of is none any more. */
+/** @pid has been reaped. If it belonged to a spare cell, the cell is dropped. */
 void cell_spares_reaped(struct cell_spares *spares, pid_t pid);

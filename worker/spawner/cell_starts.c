@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-spawner. Helper and files process run cloister's own code, and are believed. When they
- * run is for the worker's cgroup to say, whose owner is hostile. */
+/*
+ * Runs in the spawner. The helper and the files process run cloister's own code and are trusted.
+ * They start in the worker's cgroup, whose owner is hostile and can delay them.
+ */
 #include "worker/spawner/cell_starts.h"
 
 #include "common/cleanup.h"
@@ -69,7 +71,7 @@ int cell_start_hear(struct cell_start *start, int go)
 
 	if (r < 0)
 		return r;
-	/* Helper and files process have closed it: by their end, or by the exec. */
+	/* The helper and the files process have closed the pipe, by exiting or by the exec. */
 	if (r == 0)
 		return *start->files > 0 && !start->is_files_reaped ? 1 : -EIO;
 	if (report.what == REPORT_FAILED)
@@ -79,7 +81,10 @@ int cell_start_hear(struct cell_start *start, int go)
 	return 0;
 }
 
-/* Over, and without a helper that might yet do something. */
+/*
+ * Frees a start that is over once its helper has been reaped, since until then the helper could
+ * still clone.
+ */
 static void forget_if_done(struct cell_start *start)
 {
 	if (start->helper != 0 || start->report >= 0)
@@ -88,7 +93,7 @@ static void forget_if_done(struct cell_start *start)
 	cell_start_drop(start);
 }
 
-/* What has been reaped is no longer ours to kill by its number. */
+/* A process that has been reaped must not be killed by its pid, which may be reused. */
 static void kill_files(const struct cell_start *start)
 {
 	if (*start->files > 0 && !start->is_files_reaped)
@@ -103,8 +108,10 @@ int cell_start_end(struct cell_start *start, int result)
 	if (result == 0 && *start->files > 0 && !start->is_files_reaped)
 		pidfd = pidfd_open(*start->files, 0);
 	if (pidfd < 0) {
-		/* Killed, it has cloned or never will; so the other is killed again when it has
-		 * been reaped. What is frozen dies, too. */
+		/*
+		 * SIGKILL works on frozen processes too. The helper may have cloned before it died,
+		 * so the files process is killed again when the helper has been reaped.
+		 */
 		if (start->helper > 0)
 			kill(start->helper, SIGKILL);
 		kill_files(start);

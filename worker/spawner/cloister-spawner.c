@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner: makes workspaces' namespaces and starts the two processes in each. Started by
- * cloisterd with one socketpair; takes fixed-size requests and checked descriptors, never client
- * bytes. Ends when cloisterd does, and everything with it.
+ * cloister-spawner: makes the namespaces of workspaces and starts the worker and the files process
+ * in each. cloisterd starts it with one socketpair. It takes fixed-size requests and descriptors
+ * that cloisterd has checked, and the only client bytes that it handles are paths for lookers,
+ * which it does not read. It ends when cloisterd does, and all its children end with it.
  */
 #include "common/channel.h"
 #include "common/cleanup.h"
@@ -32,7 +33,7 @@ static _Noreturn void die(const char *what, int error)
 	exit(1);
 }
 
-/* Everything that lives as long as the process. */
+/* State that lives as long as the process. */
 struct spawner {
 	struct channel channel;
 	struct spawner_setup setup;
@@ -41,11 +42,14 @@ struct spawner {
 	struct cell_spares spares;
 	struct cell_starts starts;
 	struct lookers lookers;
-	struct policy *policy; /* NULL: there is no configuration */
+	struct policy *policy; /* NULL without a configuration */
 	struct cell_maker maker;
 };
 
-/* Only a cloisterd that is not what it was asks for what is refused; it must not fill the log. */
+/*
+ * A cloisterd that works as intended sends nothing that is refused. One that was taken over must
+ * not fill the log.
+ */
 static void log_refusal(uint64_t cell, const char *reason)
 {
 	static unsigned logged;
@@ -54,7 +58,7 @@ static void log_refusal(uint64_t cell, const char *reason)
 		fprintf(stderr, "cloister-spawner: refused cell %" PRIu64 ": %s\n", cell, reason);
 }
 
-/* What can be asked, and what is said when it is done. Every root is the first descriptor. */
+/* The requests and their answers. The first descriptor of a request is its directory. */
 static const struct request {
 	unsigned n_fds, n_pidfds;
 	uint8_t answer;
@@ -70,7 +74,7 @@ _Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 
 		       (int)SPAWNER_ASSIGN_ROOT == 0,
 	"look_for looks at the first");
 
-/* A request whose directory is being looked at. */
+/* A request whose directory is being looked up. */
 struct job {
 	struct spawner *spawner;
 	uint8_t type;
@@ -80,7 +84,9 @@ struct job {
 	unsigned n_fds;
 };
 
-/* 0 with the pidfds, or -errno; @ret_start: it goes on, and the answer comes when that has ended.
+/*
+ * Carries out a request whose directory is known. Returns 0 with the pidfds, or -errno. If
+ * @ret_start is set, the work goes on and the answer follows when it has ended.
  */
 static int act(const struct cell_maker *maker, const struct job *job, struct place *place,
 	int *ret_pidfds, struct cell_start **ret_start, const char **ret_step)
@@ -175,7 +181,7 @@ static void on_looked(void *context, int error, struct place *place)
 	job_free(job);
 }
 
-/* Whatever a request needs to know of its directory. */
+/* Starts the look-up that the request needs. */
 static int look_for(struct job *job, struct text payload)
 {
 	struct spawner *spawner = job->spawner;
@@ -197,7 +203,7 @@ static int look_for(struct job *job, struct text payload)
 	} else {
 		wanted.kind = LOOK_AGAIN;
 		wanted.tenant = job->request.tenant;
-		/* A files process has none of them. */
+		/* Only a worker shows read-only paths. */
 		if (job->type != SPAWNER_OPEN_FILES)
 			wanted.readonly =
 				policy_readonly_paths(spawner->policy, job->request.tenant);
@@ -235,7 +241,7 @@ static void handle(struct spawner *spawner, struct channel_frame *frame)
 	job_free(job);
 }
 
-/* Of a files process that was begun by act(): what is said, or that its time is over. */
+/* Takes a report of a files process's start, or ends the start at its deadline. */
 static void attend(struct channel *channel, struct cell_start *start)
 {
 	uint64_t number = start->number;
@@ -283,7 +289,7 @@ static void serve_requests(struct spawner *spawner)
 		die("request", r);
 }
 
-/* The cells' processes are our children; who watches them holds their pidfds. */
+/* Reaps children. They are the cells' processes; cloisterd watches them by pidfds of its own. */
 static void reap(int signal_fd, struct spawner *spawner)
 {
 	struct signalfd_siginfo info;
@@ -306,8 +312,8 @@ static void reap(int signal_fd, struct spawner *spawner)
 }
 
 /*
- * The terminal's and the service manager's signals are for cloisterd, which ends everything in
- * order. Blocked, not ignored: what is ignored would stay so in every command.
+ * The signals of a terminal or service manager are for cloisterd, which ends everything in order.
+ * They are blocked, not ignored, because every command would inherit ignored signals.
  */
 static int watch_children(void)
 {
@@ -328,8 +334,10 @@ static int watch_children(void)
 	return fd;
 }
 
-/* As cloisterd started it, before it had heard of anybody: the mode, and the configuration if there
- * is one. */
+/*
+ * cloisterd writes the command line before it serves any client: the mode and, if there is one, the
+ * configuration.
+ */
 static void read_arguments(struct spawner *spawner, int argc, char **argv)
 {
 	int r;
@@ -344,7 +352,7 @@ static void read_arguments(struct spawner *spawner, int argc, char **argv)
 		die("system mode without a configuration", EINVAL);
 }
 
-/* In its namespaces, with the maps that it has there. */
+/* Runs in the spawner's own namespaces, after its ids have been mapped. */
 static int learn_ids(struct spawner *spawner, const char **ret_step)
 {
 	int r = 0;
@@ -377,9 +385,9 @@ static void set_up(struct spawner *spawner)
 }
 
 /*
- * Away from the terminal that cloisterd may have been started on: no workspace's process is to have
- * it. A session without one, which cloisterd leads, stays theirs: it may have a share of the CPUs
- * that is for files processes too, see startup_come_first().
+ * Leaves the terminal on which cloisterd may have been started: no process of a workspace may have
+ * it. Without a terminal the spawner stays in cloisterd's session, because that may have a CPU
+ * share that files processes should get too: startup_come_first().
  */
 static void leave_terminal(void)
 {
@@ -392,8 +400,10 @@ static void leave_terminal(void)
 	close_fd(&fd);
 }
 
-/* cloisterd's own nice value, and the right to such, are not for what tenants start; nor is real
- * time, to which the user that started it may have a right. */
+/*
+ * cloisterd's raised priority, and the right to it, must not reach the processes of tenants.
+ * Neither must a right to real-time scheduling that the starting user may have.
+ */
 static void be_as_others(void)
 {
 	static const struct rlimit none;
@@ -406,7 +416,10 @@ static void be_as_others(void)
 
 #define POLLED (2 + LIMIT_FILES_STARTS + LIMIT_LOOKERS)
 
-/* What there is to be heard: cloisterd, the children's ends, the starts that go on, and lookers. */
+/*
+ * Fills in the descriptors to poll: cloisterd's channel, the ends of children, the running starts
+ * and the lookers.
+ */
 static nfds_t watch(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
@@ -420,7 +433,10 @@ static nfds_t watch(
 	LIST_FOREACH (start, &spawner->starts.list, entry) {
 		int left = monotonic_left_ms(start->deadline);
 
-		/* Also one that is over and whose helper is yet to be reaped, which has none. */
+		/*
+		 * -1, which poll(2) ignores, for a start that is over and whose helper is not
+		 * reaped yet
+		 */
 		poll_fds[n++] = (struct pollfd){.fd = start->report, .events = POLLIN};
 		if (start->report >= 0 && (*ret_timeout_ms < 0 || left < *ret_timeout_ms))
 			*ret_timeout_ms = left;
@@ -456,7 +472,9 @@ static _Noreturn void serve(struct spawner *spawner, int signal_fd)
 				die("poll", errno);
 			continue;
 		}
-		/* First, as they are in the order in which they were looked at. */
+		/*
+		 * First, because poll_fds lists the starts in the order that they still have now.
+		 */
 		attend_starts(spawner, &poll_fds[2]);
 		if (poll_fds[1].revents)
 			reap(poll_fds[1].fd, spawner);
@@ -471,7 +489,7 @@ int main(int argc, char **argv)
 	static struct spawner spawner;
 	int signal_fd;
 
-	/* Before anything is opened, which might be given that number. */
+	/* Before any descriptor is opened that could get this number. */
 	cell_cgroups_init(
 		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner: who looks what up, and for how long. A looker is a fork that has nothing open
- * but its socket; it dies with the spawner, and what it says is believed, for it runs no code but
- * place.c's.
+ * Runs in the spawner: manages lookers and their deadlines. A looker is a fork whose only
+ * descriptor is its socket. It dies with the spawner. The spawner trusts its answers, because it
+ * runs only the code of place.c.
  */
 #include "worker/spawner/looker.h"
 
@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* What a looker is told, and then both paths with their NULs. */
+/* A question to a looker; both paths follow it, each with a NUL. */
 struct question {
 	uint8_t kind; /* enum look_kind */
 	bool below;
@@ -36,7 +36,7 @@ struct look {
 	int64_t deadline_ms;
 	look_done done;
 	void *context;
-	char *point; /* the mount point that its path is at or below; NULL: not looked for yet */
+	char *point; /* the mount point at or above its path; NULL: not determined yet */
 	struct question question;
 	char *paths;
 	size_t paths_size;
@@ -50,7 +50,7 @@ struct looker {
 	int socket; /* -1 once it is late */
 	enum looker_state state;
 	int64_t begun_ms;
-	struct look *look; /* LATE: with its tenant and point alone */
+	struct look *look; /* when LATE, only the tenant and the mount point of the look are kept */
 };
 
 union control {
@@ -65,7 +65,7 @@ void lookers_init(struct lookers *lookers)
 	LIST_INIT(&lookers->list);
 }
 
-/* One message with descriptors, each way. */
+/* Messages with descriptors, in both directions. */
 
 static int send_message(int to, struct iovec *iov, size_t n_iov, const int *fds, size_t n_fds)
 {
@@ -83,7 +83,10 @@ static int send_message(int to, struct iovec *iov, size_t n_iov, const int *fds,
 	return sendmsg(to, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* The bytes, and in @ret_fds as many descriptors as have come. 0: its other end is closed. */
+/*
+ * Receives one message and stores its descriptors in @ret_fds. Returns its length, or 0 if the
+ * other end is closed.
+ */
 static ssize_t receive_message(
 	int from, struct iovec *iov, size_t n_iov, int flags, int *ret_fds, size_t *ret_n)
 {
@@ -109,7 +112,7 @@ static ssize_t receive_message(
 	return n;
 }
 
-/* The looker's own side. */
+/* The looker's side. */
 
 static void look(struct place *place, const struct question *question, const char *paths, int fd)
 {
@@ -156,7 +159,10 @@ static _Noreturn void serve_spawner(int spawner)
 #define FIRST_CLOSED 0
 #endif
 
-/* Nothing of the spawner's stays open in it: the kernel may hold it for longer than all others. */
+/*
+ * Closes every other descriptor of the spawner: the kernel may keep this process alive longer than
+ * all others.
+ */
 static _Noreturn void be_looker(int spawner, pid_t parent)
 {
 	(void)prctl(PR_SET_NAME, "cloister-looker");
@@ -207,7 +213,7 @@ static void look_free(struct look *look)
 	free(look);
 }
 
-/* It is not needed, or of no use: its end comes by lookers_reaped. */
+/* Ends a looker that is surplus or broken; lookers_reaped() frees it. */
 static void dismiss(struct looker *looker)
 {
 	close_fd(&looker->socket);
@@ -235,7 +241,7 @@ void lookers_reaped(struct lookers *lookers, pid_t pid)
 	free(looker);
 }
 
-/* Where things are mounted. */
+/* Mount points. */
 
 static bool is_at_or_below(const char *path, const char *directory)
 {
@@ -245,8 +251,10 @@ static bool is_at_or_below(const char *path, const char *directory)
 	       (strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0'));
 }
 
-/* The path as its letters say: a link on it makes the point another one, which costs nobody but
- * the tenant whose link it is. */
+/*
+ * Returns the path as it is written. A link in it may lead to another mount point; then the wrong
+ * limit applies, but only to the tenant that made the link.
+ */
 static int whole_path(const struct look *look, char ret[2 * PATH_MAX])
 {
 	char link[64];
@@ -288,7 +296,7 @@ static bool is_same_mount(struct look *a, struct look *b)
 	return a->point && b->point && strcmp(a->point, b->point) == 0;
 }
 
-/* May it begin? */
+/* Whether a look-up may begin. */
 
 enum verdict { MAY_BEGIN, MUST_WAIT, IS_HOPELESS };
 
@@ -333,7 +341,7 @@ static struct looker *find_idle(struct lookers *lookers)
 	return NULL;
 }
 
-/* 0, or -errno: the look is where it was. */
+/* Returns 0, or -errno with the look still in its queue. */
 static int begin(struct lookers *lookers, struct look *look, int64_t now)
 {
 	struct iovec asked[] = {
@@ -464,7 +472,7 @@ size_t lookers_poll(const struct lookers *lookers, struct pollfd *ret, int *ret_
 	return n;
 }
 
-/* How many descriptors come with it. */
+/* Returns how many descriptors are sent with @place. */
 static size_t n_open(const struct place *place)
 {
 	size_t n = place->root >= 0;
@@ -482,7 +490,7 @@ static bool is_whole(const struct place *place, size_t len, size_t n_fds)
 	       n_fds == n_open(place);
 }
 
-/* An answer, or its end without one. */
+/* Takes a looker's answer, or notices that it ended without one. */
 static void take_answer(struct looker *looker)
 {
 	static struct place place;
@@ -515,7 +523,10 @@ static void take_answer(struct looker *looker)
 	look_free(look);
 }
 
-/* Its look-up is over; its tenant and where it hangs are remembered until it is gone. */
+/*
+ * Ends the look-up of a late looker. Its tenant and mount point are kept until the looker is
+ * reaped.
+ */
 static void be_late(struct looker *looker)
 {
 	struct look *look = looker->look;

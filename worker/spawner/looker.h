@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * cloister-spawner: lookers are children of it that look directories up, each one at a time, so
- * that a file system that does not answer holds nobody but the look-up that met it. One that has
- * not answered in LIMIT_LOOK_UP_MS is late: it is killed, its look-up is over, and it is left to
- * the kernel, which may hold it for as long as the file system does.
+ * Lookers are children of the spawner that look up directories, one at a time each, so that a file
+ * system that does not answer delays only the look-ups that touch it. A looker that has not
+ * answered within LIMIT_LOOK_UP_MS is late: its look-up fails, and it is killed, though the kernel
+ * may keep it for as long as the file system hangs.
  *
- * A tenant has LIMIT_LOOK_UPS_AT_ONCE that are young. One that is silent for
- * LIMIT_LOOK_UP_SILENT_MS makes place for others of its tenant, but not for one below the same
- * mount point: that waits, and once the silent one is late it is over at once. So each mount that
- * hangs holds few lookers, and LIMIT_LOOKERS_PER_TENANT is a bound on how many mounts a tenant may
- * let hang.
+ * A tenant may have LIMIT_LOOK_UPS_AT_ONCE look-ups running. One that has not answered for
+ * LIMIT_LOOK_UP_SILENT_MS no longer counts, so that others of its tenant can begin; but one below
+ * the same mount point waits, and fails when the silent one becomes late. Each hanging mount
+ * therefore blocks few lookers, and LIMIT_LOOKERS_PER_TENANT bounds how many hanging mounts a
+ * tenant can hold lookers with.
  */
 
 #include "common/limits.h"
@@ -38,31 +38,36 @@ enum look_kind {
 
 struct look_request {
 	enum look_kind kind;
-	bool below;           /* LOOK_UP */
-	int fd;               /* from where, or what; borrowed until it is done */
-	const char *tenant;   /* for whom */
-	const char *path;     /* LOOK_UP: from fd */
-	const char *readonly; /* LOOK_AGAIN */
+	bool below; /* for LOOK_UP: stay below fd */
+	/* the directory to start from, or to open again; borrowed until done is called */
+	int fd;
+	const char *tenant;   /* the tenant that asks */
+	const char *path;     /* for LOOK_UP: relative to fd */
+	const char *readonly; /* for LOOK_AGAIN: the read-only paths */
 };
 
-/** @error is -ETIMEDOUT, -EBUSY or the like where there is nothing to know; otherwise 0, and @place
- * says the rest. What is open in @place is closed afterwards, unless it is taken out of it. */
+/**
+ * @error is -ETIMEDOUT, -EBUSY or another failure of the look-up; otherwise 0, and @place has the
+ * result. The descriptors in @place are closed afterwards unless the function takes them.
+ */
 typedef void (*look_done)(void *context, int error, struct place *place);
 
 void lookers_init(struct lookers *lookers);
 
 /**
- * Looks @request up: @done is called exactly once, later, from lookers_serve. 0; -EBUSY: too many
- * of the tenant's, or of all, wait; or another -errno.
+ * Begins or queues the look-up @request. lookers_serve() later calls @done exactly once. Returns 0,
+ * -EBUSY if too many look-ups of the tenant or of all tenants wait, or another -errno.
  */
 int lookers_ask(
 	struct lookers *lookers, const struct look_request *request, look_done done, void *context);
 
-/** What to wait for beside anything else: how many of @ret (LIMIT_LOOKERS) are filled; and for how
- * long at most, in ms, in @ret_timeout; -1: for ever. */
+/**
+ * Fills @ret (room for LIMIT_LOOKERS) with the descriptors to poll and returns their number.
+ * @ret_timeout is the longest time to wait in ms, -1 for no limit.
+ */
 size_t lookers_poll(const struct lookers *lookers, struct pollfd *ret, int *ret_timeout);
 
-/** After the wait: takes answers, ends what is late, begins what waits. */
+/** Call it after poll(2): takes answers, ends late look-ups and begins waiting ones. */
 void lookers_serve(struct lookers *lookers);
 
 /** @pid has been reaped. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner's lookers. Paths come from clients: they are given to openat2(2) and otherwise
- * not read. Trusts nothing that a file system says but what it is.
+ * Runs in lookers, children of the spawner. Paths come from clients; they go to openat2(2) and are
+ * not interpreted otherwise. From a file system it believes only the type that statfs(2) reports.
  */
 #include "worker/spawner/place.h"
 
@@ -53,7 +53,7 @@ static void free_capabilities(cap_t *capabilities)
 		cap_free(*capabilities);
 }
 
-/* Those that count; what is permitted stays, so that they can be taken up again. */
+/* Clears or restores the effective capabilities; the permitted ones stay. */
 static int set_effective(bool effective)
 {
 	_cleanup_(free_capabilities) cap_t own = cap_get_proc();
@@ -74,7 +74,7 @@ static int open_from(int base, const char *path, bool below)
 		.resolve = RESOLVE_NO_MAGICLINKS | (below ? RESOLVE_BENEATH : RESOLVE_IN_ROOT)};
 	int fd = -1;
 
-	/* EAGAIN: something was renamed meanwhile. */
+	/* EAGAIN: a rename happened during the look-up. */
 	for (int i = 0; i < LIMIT_OPEN_RETRIES && (i == 0 || errno == EAGAIN) && fd < 0; i++)
 		fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
 	return fd < 0 ? -errno : fd;
@@ -103,8 +103,8 @@ void place_look_up(struct place *place, int base, const char *path, bool below)
 }
 
 /*
- * Whether the kernel itself keeps what is on the file system of @fd, and nobody else answers for
- * it. What is not known here is not: FUSE, and whatever a network is behind. statfs(2)
+ * Whether the kernel itself maintains the file system of @fd, without a server. An unknown type
+ * counts as not local, for example FUSE and network file systems. statfs(2)
  */
 static bool is_local(int fd)
 {
@@ -155,8 +155,10 @@ static int open_again(struct place *place, int checked)
 		       : -ESTALE;
 }
 
-/* The worker opens them again, as who it is; but what is not there at all is said before anything
- * is started. */
+/*
+ * The worker opens these paths again with its own id. This check reports a missing one before any
+ * process is started.
+ */
 static void find_readonly(struct place *place, const char *readonly)
 {
 	struct text left = text_from(readonly);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * cloister-spawner: what there is to know of a directory that becomes a workspace, found out by a
- * process of its own (looker.h), because any step of it may wait for a file system that does not
- * answer. What the spawner does with a place afterwards asks no file system of a tenant's.
+ * The facts about a directory that becomes a workspace. A looker (looker.h) finds them out, because
+ * each step may wait for a file system that does not answer. Afterwards the spawner uses them
+ * without asking a tenant's file system again.
  */
 
 #include "common/directory_parents.h"
@@ -20,34 +20,35 @@
 struct place {
 	int error; /* 0, or the -errno of @step */
 	char step[LIMIT_NAME_BYTES + 1];
-	int root;               /* O_PATH; -1: not even that could be opened */
-	int trees[PLACE_TREES]; /* detached clones of its mounts */
+	int root;               /* O_PATH; -1 if it could not be opened */
+	int trees[PLACE_TREES]; /* detached clones of the mounts there */
 	struct stat stat;
-	bool is_local;       /* on a file system that nobody but the kernel answers for */
-	bool may_enter;      /* we may, without capabilities */
-	char path[PATH_MAX]; /* canonical */
-	size_t n_parents;    /* itself, and what it lies in */
+	bool is_local;       /* on a file system without a server, FUSE or network */
+	bool may_enter;      /* cloister's own user may enter it, without capabilities */
+	char path[PATH_MAX]; /* canonical path */
+	size_t n_parents;    /* the directory itself, then those above it */
 	struct directory_id parents[LIMIT_ROOT_PARENTS];
 };
 
-/** Nothing is known and nothing open. */
+/** Initialises a place with no facts and no descriptors. */
 void place_init(struct place *place);
 
-/** Closes what is open. */
+/** Closes its descriptors. */
 void place_done(struct place *place);
 
-/** Whether @place is the directory @id or lies in it. */
+/** Whether @place is the directory @id or lies below it. */
 bool place_is_in(const struct place *place, struct directory_id id);
 
 /**
- * Opens @path from the directory @base, without this process's capabilities: by nothing that leads
- * out of @base if @below, else as if @base were "/". Fills root and parents, or error.
+ * Opens @path from the directory @base without using this process's capabilities: if @below,
+ * through nothing that leads out of @base; otherwise as if @base were "/". Fills in root and
+ * parents, or error.
  */
 void place_look_up(struct place *place, int base, const char *path, bool below);
 
 /**
- * Opens the directory @checked anew in this mount namespace by the path that it has, links refused,
- * and clones its mounts. Fills everything, or error. @readonly are paths, one a line, that must be
- * there too.
+ * Opens the directory @checked again in this mount namespace, by its path and without following
+ * links, and clones its mounts. Fills in everything, or error. @readonly are paths, one a line,
+ * that must exist too.
  */
 void place_look_again(struct place *place, int checked, const char *readonly);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner. Reads the configuration's files with the same two parts that read them for
- * cloisterd (common/config); its handler takes what the spawner enforces itself and passes over all
- * other keys, which cloisterd has checked. Trusts the files if only root could have written them.
+ * Runs in the spawner. It reads the configuration files through common/config, as cloisterd does.
+ * Its handler takes the keys that the spawner enforces itself and ignores the others, which
+ * cloisterd has checked. It trusts files that only root could have written.
  */
 #include "worker/spawner/policy.h"
 
@@ -28,17 +28,17 @@ struct policy_tenant {
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes, open_files;
 	char *readonly;                         /* paths, one a line; NULL: none */
-	const char *roots_file, *readonly_file; /* that said it last */
+	const char *roots_file, *readonly_file; /* files that set them last */
 };
 
 struct policy {
 	struct config_files files;
 	struct policy_tenant *tenants;
 	size_t n_tenants;
-	bool system; /* a directory's owner is its workspace's id */
+	bool system; /* system mode: the owner of a directory is its workspace's id */
 };
 
-/* What a reading fills: the reader's context. */
+/* The result of a reading under construction: the reader's context. */
 struct draft {
 	struct policy_tenant *tenants, *current;
 	size_t n_tenants;
@@ -77,7 +77,7 @@ static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 {
 	struct policy_tenant *grown, *tenant;
 
-	if (draft->n_tenants > LIMIT_CONFIG_TENANTS) /* and the self-test's */
+	if (draft->n_tenants > LIMIT_CONFIG_TENANTS) /* one more for the self-test's tenant */
 		return NULL;
 	grown = reallocarray(draft->tenants, draft->n_tenants + 1, sizeof(*grown));
 	if (!grown)
@@ -121,7 +121,7 @@ static void begin_section(struct config_reader *reader, const char *name)
 		config_wrong(reader, "no place for this tenant");
 }
 
-/* By its plain name alone: cloisterd has refused one that leads through a link. */
+/* Opens the path without following links: cloisterd has refused a root that leads through one. */
 static void add_root(struct config_reader *reader, struct root_list *list, const char *value)
 {
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -173,7 +173,7 @@ static void add_readonly_path(
 	tenant->readonly_file = reader->file;
 }
 
-/* What a later file says of a key replaces what earlier ones said. */
+/* A key in a later file replaces the values from earlier files. */
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
 	struct policy_tenant *tenant = ((struct draft *)reader->context)->current;
@@ -219,7 +219,7 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 	fprintf(stderr, "cloister-spawner: %s:%u: %s\n", file, line, message);
 }
 
-/* The self-test's tenant is in no file; it has what a tenant has of which nothing is said. */
+/* Adds the self-test's tenant, which no file names. It has the defaults of a tenant. */
 static int add_selftest(struct draft *draft)
 {
 	struct policy_tenant *tenant = add_tenant(draft, SELFTEST_TENANT);
@@ -230,7 +230,10 @@ static int add_selftest(struct draft *draft)
 	return 0;
 }
 
-/* What host root's files look like from here: in a user namespace without it, nobody's. */
+/*
+ * Returns the id that files of the host's root have here; in a user namespace without root that is
+ * the overflow id.
+ */
 static uid_t root_as_seen(void)
 {
 	struct stat stat_buf;
@@ -270,8 +273,7 @@ int policy_read(struct policy *policy, bool only_roots)
 	return 0;
 }
 
-/* Whether @place lies below a root of @tenant, on whatever file system or (@on) on that of @place.
- */
+/* Whether @place lies below a root of @tenant; with @on, only a root on the same file system. */
 static bool is_below_root(
 	const struct policy_tenant *tenant, const struct place *place, const dev_t *on)
 {
@@ -294,9 +296,9 @@ static bool may_have(const struct policy_tenant *tenant, const struct place *pla
 }
 
 /*
- * The owner of @place becomes the id of a workspace, so whoever can say who that is must be
- * trusted: the file system that the tenant's root, or the state directory, is on, and only if it is
- * a local one or the configuration believes it. NULL: it may be believed; otherwise why not.
+ * The owner of @place becomes the id of a workspace, so the file system must be trusted to report
+ * it. It is trusted if it is the one of the tenant's root, or of the state directory, and either is
+ * local or network_roots allows it. Returns NULL if it is trusted, otherwise the reason.
  */
 static const char *disbelieves_owner(const struct policy_tenant *tenant, const struct place *place,
 	const struct policy_managed *managed)
@@ -312,7 +314,7 @@ static const char *disbelieves_owner(const struct policy_tenant *tenant, const s
 		       "above it, which does not answer for its owner: make the place "
 		       "where that is mounted a root of its own";
 	}
-	/* The file system is that of the root, or of the state directory. */
+	/* Here the file system is that of the root or of the state directory. */
 	return place->is_local || tenant->network_roots
 		       ? NULL
 		       : "it is on a network or FUSE file system, whose server would choose the "
@@ -321,7 +323,7 @@ static const char *disbelieves_owner(const struct policy_tenant *tenant, const s
 
 static bool may_use(const struct policy_tenant *tenant, const struct workspace_limits *limits)
 {
-	/* 0 is all there is. */
+	/* 0 means unlimited */
 	bool cpu = tenant->cpu_percent == 0 ||
 		   (limits->cpu_percent > 0 && limits->cpu_percent <= tenant->cpu_percent);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner: from a child of cloisterd to the owner of a user namespace in which workspaces
- * are made. The list at the end is the whole of it. user_namespaces(7), mount_namespaces(7).
+ * The spawner's set-up: from a child of cloisterd to the owner of a user namespace in which
+ * workspaces are made. The step list at the end is complete. user_namespaces(7),
+ * mount_namespaces(7).
  */
 #include "worker/spawner/spawner_setup.h"
 
@@ -31,13 +32,12 @@ static int check_cloisterd_alive(void *context)
 }
 
 /*
- * The caller's session keyring would be readable in the workspaces' user namespaces, for its
- * possession is inherited. All below have the one that is made here: it holds nothing and allows
- * nobody anything. Keys count for their user, 200 of them, so no workspace makes one of its own.
- * keyrings(7)
+ * Replaces the caller's session keyring: possession is inherited, so workspaces could read its
+ * keys. All children share the new keyring, which is empty and gives no access. A user may have 200
+ * keys, so each workspace cannot have a keyring of its own. keyrings(7)
  *
- * Where it may not, in some containers, cloisterd starts all the same and says why nothing can be
- * opened.
+ * Some containers do not allow this. cloisterd then starts nevertheless and says why no workspace
+ * can be opened.
  */
 static int leave_session_keyring(void *context)
 {
@@ -65,8 +65,10 @@ static int write_file(const char *path, const char *text)
 	return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -errno;
 }
 
-/* User mode: one id, the caller's, and no setgroups(2), which is what lets an unprivileged user
- * write the maps. */
+/*
+ * User mode: maps one id, the caller's, and disables setgroups(2), which lets an unprivileged user
+ * write the maps.
+ */
 static int map_own_ids(const struct spawner_setup *setup)
 {
 	char map[64];
@@ -83,8 +85,10 @@ static int map_own_ids(const struct spawner_setup *setup)
 	return write_file("/proc/self/gid_map", map);
 }
 
-/* System mode: the subordinate ids are not ours to map. Until this process is dumpable its maps
- * belong to root. */
+/*
+ * System mode: only a privileged process may map subordinate ids. /proc/PID belongs to root until
+ * this process is dumpable.
+ */
 static int ask_for_ids(struct spawner_setup *setup)
 {
 	struct channel_frame frame;
@@ -112,8 +116,10 @@ static int map_ids(void *context)
 	return setup->system ? ask_for_ids(setup) : map_own_ids(setup);
 }
 
-/* Slave, not private: what the host mounts or unmounts later is seen, and what is mounted here is
- * not. */
+/*
+ * Slave, not private: later mounts and unmounts of the host appear here, and mounts made here stay
+ * here.
+ */
 static int follow_host_mounts(void *context)
 {
 	(void)context;
@@ -137,7 +143,7 @@ int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 		{"follow the host's mounts", follow_host_mounts},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		/* Landlock: none, it mounts. */
+		/* no Landlock, which forbids mounting */
 		{"install the system call filter", filter_system_calls},
 	};
 

@@ -5,13 +5,14 @@
 
 #include <sys/types.h>
 
-/* cloister-spawner, before and after it puts itself into its namespaces. */
+/* The state of the spawner's set-up. */
 struct spawner_setup {
 	struct channel *channel; /* to cloisterd */
-	uid_t uid;               /* the caller's own; in user mode mapped to itself */
+	uid_t uid;               /* the caller's own id; in user mode it is mapped to itself */
 	gid_t gid;
-	int keyring_error; /* -errno: the caller's session keyring could not be left */
-	bool system;       /* mode: cloisterd, or newuidmap for it, writes the maps */
+	/* 0, or the -errno with which leaving the caller's session keyring failed */
+	int keyring_error;
+	bool system; /* system mode: cloisterd, or newuidmap for it, writes the maps */
 };
 
 /** Runs the spawner's ordered set-up. 0, or -errno with the failed step's name in @ret_step. */
