@@ -230,7 +230,7 @@ def test_events(service):
 def test_isolation(client, daemon):
     path = daemon.area.new_directory()
     isolation = client.call("workspace.open", {"root": str(path)})["isolation"]
-    page = manual.part("cloister-security.7", "WHAT IS ENFORCED HERE", "isolation")
+    page = manual.part("cloister-security.7", "CHECKING A HOST", "isolation")
     heads = manual.words(page, "Va", True)
     manual.agree(heads - {"cgroup_missing"}, set(isolation) - {"cgroup_missing"},
                  "man/cloister-security.7, isolation,", "members")

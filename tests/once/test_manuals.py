@@ -178,7 +178,7 @@ def test_built_in_blocked_commands():
 def test_features(tables):
     agree(manual.words(config_entries("cloister")["require"][1], "Cm"), tables["features"],
           f"man/{CONFIG}, require,", "features")
-    page = manual.words(manual.part(SECURITY, "WHAT IS ENFORCED HERE", "Features of the host"), "Cm", True)
+    page = manual.words(manual.part(SECURITY, "CHECKING A HOST", "Features of the host"), "Cm", True)
     agree(page, tables["features"], f"man/{SECURITY}", "features")
 
 
@@ -321,7 +321,7 @@ def test_limits():
 
 
 def test_rows_of_the_self_test(tables):
-    page = manual.words(manual.part(SECURITY, "THE SELF-TEST", "Rows"), "Cm", True)
+    page = manual.words(manual.part(SECURITY, "SELF-TEST", "Rows"), "Cm", True)
     agree(page, tables["selftest_rows"], f"man/{SECURITY}", "rows of the self-test")
 
 
