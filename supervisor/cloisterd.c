@@ -37,7 +37,7 @@
 #include "supervisor/rpc/listener.h"
 #include "supervisor/rpc/unauthorized_client.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/removal.h"
@@ -463,10 +463,10 @@ static void start(struct daemon *daemon)
 		loop_share_start(daemon->service.base) < 0 ||
 		timers_start(daemon->service.base) < 0)
 		die_with("out of memory");
-	daemon->service.admission.turns =
-		turns_new(daemon->service.base, &daemon->service.config->host);
+	daemon->service.admission.scheduler =
+		scheduler_new(daemon->service.base, &daemon->service.config->host);
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
-		daemon->service.admission.turns, daemon->own_paths, daemon->managed_fd);
+		daemon->service.admission.scheduler, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
 	daemon->shutdown = shutdown_new(&daemon->service);
@@ -476,7 +476,7 @@ static void start(struct daemon *daemon)
 	if (daemon->options.connection_fd < 0)
 		daemon->service.selftest = selftest_new(&daemon->service, control_selftest_ended);
 	daemon->service.selftest_refuses = daemon->service.selftest ? selftest_refuses : NULL;
-	if (!daemon->service.pipes || !daemon->service.admission.turns ||
+	if (!daemon->service.pipes || !daemon->service.admission.scheduler ||
 		!daemon->service.workspaces || !daemon->shutdown ||
 		(daemon->config_source && !daemon->config_reload) ||
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
@@ -551,7 +551,7 @@ static void stop(struct daemon *daemon)
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
 	removal_free(daemon->removal);
-	turns_free(daemon->service.admission.turns);
+	scheduler_free(daemon->service.admission.scheduler);
 	spawner_link_free(daemon->spawner);
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);

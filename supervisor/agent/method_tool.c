@@ -386,7 +386,7 @@ static bool is_refused(
 		refusal->error = TOOL_BUSY;
 		refusal->message = strdup(unheard);
 	} else if (admission_refuses_call(&session->service->admission, request->tenant,
-			   session_calls(session), call_takes_turn(request), &admission)) {
+			   session_calls(session), call_is_scheduled(request), &admission)) {
 		refusal->error = TOOL_BUSY;
 		refusal->message = strdup(admission.message);
 		refusal->retry_after_ms = admission.retry_after_ms;

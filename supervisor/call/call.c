@@ -265,7 +265,7 @@ static int64_t wait_ms(const struct call_request *request)
 	int64_t timeout = call_timeout_ms(request),
 		queue = (int64_t)request->tenant->limits.queue_ms;
 
-	return call_takes_turn(request) && queue < timeout ? queue : timeout;
+	return call_is_scheduled(request) && queue < timeout ? queue : timeout;
 }
 
 /* Of waiting: its deadline, or its tenant's bound on how long a turn is waited for. */

@@ -38,7 +38,7 @@ enum workspace_slot call_slot(const struct call_request *request)
 	}
 }
 
-bool call_takes_turn(const struct call_request *request)
+bool call_is_scheduled(const struct call_request *request)
 {
 	enum workspace_slot slot = call_slot(request);
 

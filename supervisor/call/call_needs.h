@@ -16,5 +16,5 @@ int64_t call_timeout_ms(const struct call_request *request);
 /** Which slot it takes. */
 enum workspace_slot call_slot(const struct call_request *request);
 
-/** Whether it takes a turn (turns.h): it may have to wait for others. */
-bool call_takes_turn(const struct call_request *request);
+/** Whether it has a scheduling class (scheduler.h): it may have to wait for others. */
+bool call_is_scheduled(const struct call_request *request);

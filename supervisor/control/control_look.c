@@ -390,8 +390,8 @@ static void put_turns(struct json_text *json, const struct tenant *tenant)
 	const struct queue_flow *flows = tenant->usage->flows;
 
 	json_text_put_number(json, "weight", (int64_t)tenant->weight);
-	json_text_put_number(json, "commands", (int64_t)flows[TURN_COMMAND].n_running);
-	json_text_put_number(json, "file_jobs", (int64_t)flows[TURN_JOB].n_running);
+	json_text_put_number(json, "commands", (int64_t)flows[SCHED_COMMAND].n_running);
+	json_text_put_number(json, "file_jobs", (int64_t)flows[SCHED_JOB].n_running);
 	json_text_put_number(json, "waiting", (int64_t)usage_waiting(tenant));
 }
 

@@ -160,14 +160,14 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 static void put_turns(struct evbuffer *out, const struct config *config, const char *name,
 	const char *help, size_t offset)
 {
-	static const char *const kinds[TURN_KINDS] = {
-		[TURN_JOB] = "file_job",
-		[TURN_COMMAND] = "command",
+	static const char *const kinds[SCHED_CLASSES] = {
+		[SCHED_JOB] = "file_job",
+		[SCHED_COMMAND] = "command",
 	};
 
 	family(out, name, "gauge", help);
 	for (size_t i = 0; i < config->n_tenants; i++)
-		for (size_t kind = 0; kind < TURN_KINDS; kind++) {
+		for (size_t kind = 0; kind < SCHED_CLASSES; kind++) {
 			const char *flow = (const char *)&config->tenants[i]->usage->flows[kind];
 
 			evbuffer_add_printf(out, "cloister_%s{tenant=", name);

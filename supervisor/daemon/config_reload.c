@@ -10,7 +10,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/daemon/notify.h"
-#include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace.h"
@@ -137,7 +137,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 		return r;
 	}
 	service->config = new;
-	turns_set_host(service->admission.turns, &new->host);
+	scheduler_set_host(service->admission.scheduler, &new->host);
 	workspaces_reload(service->workspaces, new);
 	spawner_link_reload(reload->spawner);
 	config_release(old);

@@ -78,7 +78,7 @@ bool admission_refuses_connection(struct admission *admission, const struct conf
 }
 
 bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
-	size_t of_connection, bool takes_turn, struct admission_refusal *ret_refusal)
+	size_t of_connection, bool is_scheduled, struct admission_refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
 
@@ -91,21 +91,21 @@ bool admission_refuses_call(struct admission *admission, const struct tenant *te
 		return true;
 	}
 	/* What came in one turn of the loop with this one has had no chance to begin yet. */
-	if (takes_turn && usage_waiting(tenant) >= tenant->limits.queue_length)
-		turns_give(admission->turns);
-	if (!takes_turn || usage_waiting(tenant) < tenant->limits.queue_length)
+	if (is_scheduled && usage_waiting(tenant) >= tenant->limits.queue_length)
+		scheduler_run(admission->scheduler);
+	if (!is_scheduled || usage_waiting(tenant) < tenant->limits.queue_length)
 		return false;
 	/* Until half of what waits has begun: later would be late, where all who were refused wait
 	 * for it. */
-	refuse(admission, ADMISSION_QUEUE_LENGTH, turns_wait_us(admission->turns, tenant) / 2,
-		ret_refusal);
+	refuse(admission, ADMISSION_QUEUE_LENGTH,
+		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
 	return true;
 }
 
 void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,
 	struct admission_refusal *ret_refusal)
 {
-	refuse(admission, ADMISSION_QUEUE_TIME, turns_wait_us(admission->turns, tenant) / 2,
+	refuse(admission, ADMISSION_QUEUE_TIME, scheduler_wait_us(admission->scheduler, tenant) / 2,
 		ret_refusal);
 }
 

@@ -13,7 +13,7 @@
 
 struct config_host;
 struct tenant;
-struct turns;
+struct scheduler;
 
 enum admission_reason {
 	ADMISSION_CONNECTIONS,
@@ -36,7 +36,7 @@ struct admission_refusal {
 
 /* What is refused, and what that is computed from. */
 struct admission {
-	struct turns *turns;
+	struct scheduler *scheduler;
 	uint64_t refused[ADMISSION_REASONS]; /* so far */
 };
 
@@ -50,10 +50,10 @@ bool admission_refuses_connection(struct admission *admission, const struct conf
 	size_t connections, const struct tenant *tenant, size_t of_user,
 	struct admission_refusal *ret_refusal);
 
-/** Whether one more call of @tenant is refused on a connection with @of_connection; @takes_turn: it
- * is one that may have to wait. Counted, with *ret_refusal. */
+/** Whether one more call of @tenant is refused on a connection with @of_connection; @is_scheduled:
+ * it is one that may have to wait. Counted, with *ret_refusal. */
 bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
-	size_t of_connection, bool takes_turn, struct admission_refusal *ret_refusal);
+	size_t of_connection, bool is_scheduled, struct admission_refusal *ret_refusal);
 
 /** A call of @tenant has waited too long: what it is told. Counted. */
 void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,

@@ -68,7 +68,7 @@ static void list_flow(struct call_queue *queue, struct queue_flow *flow, uint64_
 
 	catch_up(queue, flow);
 	behind = reached_now(queue, now_us) - used_now(flow, now_us);
-	if (behind > 0 && flow->turns_seen != queue->turns)
+	if (behind > 0 && flow->begun_seen != queue->begun)
 		flow->used += behind;
 	LIST_INSERT_HEAD(&queue->flows, flow, entry);
 	flow->listed = true;
@@ -83,7 +83,7 @@ static void update_flow(struct call_queue *queue, struct queue_flow *flow, uint6
 	} else if (!could && flow->listed) {
 		LIST_REMOVE(flow, entry);
 		flow->listed = false;
-		flow->turns_seen = queue->turns;
+		flow->begun_seen = queue->begun;
 	}
 }
 
@@ -215,7 +215,7 @@ struct queue_place *call_queue_next(struct call_queue *queue, uint64_t now_us)
 	place = TAILQ_FIRST(&group->waiting);
 	if (used_now(flow, now_us) > queue->reached)
 		queue->reached = used_now(flow, now_us);
-	queue->turns++;
+	queue->begun++;
 	TAILQ_REMOVE(&group->waiting, place, entry);
 	place->running = true;
 	place->since_us = now_us;

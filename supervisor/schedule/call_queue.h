@@ -51,7 +51,7 @@ struct queue_flow {
 	size_t n_waiting, n_running, limit;
 	uint64_t began_sum;
 	int64_t used; /* slot time over weight of what has ended, in call_queue.c's unit */
-	uint64_t epoch, turns_seen;
+	uint64_t epoch, begun_seen;
 	uint64_t mean_us; /* of what has ended lately; 0: nothing yet */
 	bool listed;
 };
@@ -62,7 +62,7 @@ struct call_queue {
 	int64_t reached;               /* the highest used at which a turn was given */
 	int64_t furthest;              /* the highest used of any flow */
 	uint64_t epoch;                /* how often all used were lowered together */
-	uint64_t turns;                /* that were given */
+	uint64_t begun;                /* calls so far */
 	uint64_t places;
 	uint64_t mean_us;
 };

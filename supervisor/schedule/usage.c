@@ -53,7 +53,7 @@ size_t usage_waiting(const struct tenant *tenant)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < TURN_KINDS; i++)
+	for (size_t i = 0; i < SCHED_CLASSES; i++)
 		n += tenant->usage->flows[i].n_waiting;
 	return n;
 }

@@ -5,7 +5,7 @@
 
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/scheduler.h"
 
 struct config;
 
@@ -17,7 +17,7 @@ struct tenant_usage {
 	size_t existing;        /* managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	uint64_t unread_bytes;  /* see unread.h */
-	struct queue_flow flows[TURN_KINDS];
+	struct queue_flow flows[SCHED_CLASSES];
 	struct loop_share_flow share;
 	/* What the last ones took, about; 0: there were none. */
 	uint64_t call_us, connection_us;

@@ -42,7 +42,7 @@ struct workspaces {
 	struct event_base *base;
 	struct spawner_link *spawner;
 	struct spare_cells *spares;
-	struct turns *turns;
+	struct scheduler *scheduler;
 	const char *const *own_directories;
 	int managed_fd;
 	size_t count;
@@ -54,13 +54,13 @@ struct workspaces {
 static const struct {
 	unsigned limit;
 	enum cell_process process;
-	enum turn_kind turn;
+	enum sched_class sched;
 } slots[WORKSPACE_SLOTS] = {
-	[WORKSPACE_SLOT_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, TURN_NONE},
-	[WORKSPACE_SLOT_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, TURN_NONE},
-	[WORKSPACE_SLOT_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, TURN_JOB},
+	[WORKSPACE_SLOT_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
+	[WORKSPACE_SLOT_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
+	[WORKSPACE_SLOT_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
 	/* And what the tenant allows. */
-	[WORKSPACE_SLOT_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, TURN_COMMAND},
+	[WORKSPACE_SLOT_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
 };
 
 static bool may_begin(void *context, enum workspace_slot slot)
@@ -72,35 +72,36 @@ static bool may_begin(void *context, enum workspace_slot slot)
 }
 
 /* After anything that decides whether jobs and commands can begin here. */
-static void update_turns(struct workspace *workspace)
+static void update_limits(struct workspace *workspace)
 {
 	const struct cell *cell = workspace->cell;
 	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
-	const size_t limits[TURN_KINDS] = {
-		[TURN_JOB] = cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
-		[TURN_COMMAND] = cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
+	const size_t limits[SCHED_CLASSES] = {
+		[SCHED_JOB] = cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
+		[SCHED_COMMAND] = cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
 	};
 
-	turns_groups_set(workspace->all->turns, &workspace->tickets.groups, limits);
+	scheduler_queues_set(workspace->all->scheduler, &workspace->tickets.queues, limits);
 }
 
-static void on_turn(struct turn *turn)
+static void on_scheduled(struct sched_entry *entry)
 {
 	struct workspace_ticket *ticket =
-		(struct workspace_ticket *)((char *)turn - offsetof(struct workspace_ticket, turn));
-	struct workspace *workspace = turn->context;
+		(struct workspace_ticket *)((char *)entry -
+					    offsetof(struct workspace_ticket, sched));
+	struct workspace *workspace = entry->context;
 
 	if (cell_serves(workspace->cell, slots[ticket->slot].process)) {
 		workspace_tickets_begin_one(&workspace->tickets, ticket);
 		return;
 	}
 	/* The cell has failed, and has not come to say so yet. */
-	update_turns(workspace);
-	turns_return(workspace->all->turns, turn);
+	update_limits(workspace);
+	scheduler_return(workspace->all->scheduler, entry);
 }
 
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
-	struct turns *turns, const char *const *own_directories, int managed_fd)
+	struct scheduler *scheduler, const char *const *own_directories, int managed_fd)
 {
 	struct workspaces *workspaces = calloc(1, sizeof(*workspaces));
 
@@ -108,7 +109,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 		return NULL;
 	workspaces->base = base;
 	workspaces->spawner = spawner;
-	workspaces->turns = turns;
+	workspaces->scheduler = scheduler;
 	workspaces->spares = spare_cells_new(base, spawner);
 	if (!workspaces->spares) {
 		free(workspaces);
@@ -239,7 +240,7 @@ static void on_settled(void *context)
 {
 	struct workspace *workspace = context;
 
-	update_turns(workspace);
+	update_limits(workspace);
 	workspace_tickets_begin(&workspace->tickets, may_begin, workspace);
 	if (need(workspace) == CELL_UNUSED && strcmp(cell_state(workspace->cell), "closed") == 0)
 		workspace_free(workspace);
@@ -319,7 +320,7 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
-	workspace_tickets_init(&workspace->tickets, workspaces->turns, tenant);
+	workspace_tickets_init(&workspace->tickets, workspaces->scheduler, tenant);
 	timer_init(&workspace->idle, on_idle, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
@@ -478,7 +479,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 		await_idleness(workspace, idle_bound_ns(workspaces));
 		if (!tenant)
 			continue;
-		turns_groups_move(workspaces->turns, &workspace->tickets.groups, tenant);
+		scheduler_queues_move(workspaces->scheduler, &workspace->tickets.queues, tenant);
 		workspace->tenant->usage->workspaces--;
 		tenant_release(workspace->tenant);
 		workspace->tenant = tenant_hold(tenant);
@@ -541,8 +542,8 @@ bool workspace_is_open(const struct workspace *workspace)
 
 void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket)
 {
-	ticket->turn = (struct turn){
-		.kind = slots[ticket->slot].turn, .begin = on_turn, .context = workspace};
+	ticket->sched = (struct sched_entry){
+		.class = slots[ticket->slot].sched, .begin = on_scheduled, .context = workspace};
 	workspace_tickets_enter(&workspace->tickets, ticket);
 	cell_settle(workspace->cell);
 }

@@ -17,10 +17,10 @@ struct tenant;
 struct workspace;
 struct workspaces;
 
-/** @turns is borrowed. @own_directories as in workspace_root.h (borrowed). @managed_fd: where
+/** @scheduler is borrowed. @own_directories as in workspace_root.h (borrowed). @managed_fd: where
  * managed workspaces lie, or -1. NULL: out of memory. */
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
-	struct turns *turns, const char *const *own_directories, int managed_fd);
+	struct scheduler *scheduler, const char *const *own_directories, int managed_fd);
 
 /** The first read-only path of a tenant of @config that would show what cloister keeps of its own,
  * wherever it has been told to keep it; NULL: there is none. */

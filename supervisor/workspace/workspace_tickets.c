@@ -3,12 +3,12 @@
 #include "supervisor/workspace/workspace_tickets.h"
 
 void workspace_tickets_init(
-	struct workspace_tickets *tickets, struct turns *turns, struct tenant *tenant)
+	struct workspace_tickets *tickets, struct scheduler *scheduler, struct tenant *tenant)
 {
 	*tickets = (struct workspace_tickets){0};
 	TAILQ_INIT(&tickets->list);
-	tickets->turns = turns;
-	turns_groups_init(turns, &tickets->groups, tenant);
+	tickets->scheduler = scheduler;
+	scheduler_queues_init(scheduler, &tickets->queues, tenant);
 }
 
 bool workspace_tickets_empty(const struct workspace_tickets *tickets)
@@ -20,7 +20,7 @@ void workspace_tickets_enter(struct workspace_tickets *tickets, struct workspace
 {
 	ticket->begun = false;
 	TAILQ_INSERT_TAIL(&tickets->list, ticket, entry);
-	turns_wait(tickets->turns, &ticket->turn, &tickets->groups);
+	scheduler_add(tickets->scheduler, &ticket->sched, &tickets->queues);
 }
 
 void workspace_tickets_leave(struct workspace_tickets *tickets, struct workspace_ticket *ticket)
@@ -28,7 +28,7 @@ void workspace_tickets_leave(struct workspace_tickets *tickets, struct workspace
 	TAILQ_REMOVE(&tickets->list, ticket, entry);
 	if (ticket->begun)
 		tickets->running[ticket->slot]--;
-	turns_leave(tickets->turns, &ticket->turn);
+	scheduler_remove(tickets->scheduler, &ticket->sched);
 }
 
 void workspace_tickets_begin_one(struct workspace_tickets *tickets, struct workspace_ticket *ticket)
@@ -45,7 +45,8 @@ void workspace_tickets_begin(struct workspace_tickets *tickets,
 
 	for (ticket = TAILQ_FIRST(&tickets->list); ticket; ticket = next) {
 		next = TAILQ_NEXT(ticket, entry);
-		if (!ticket->begun && ticket->turn.kind == TURN_NONE && may(context, ticket->slot))
+		if (!ticket->begun && ticket->sched.class == SCHED_NONE &&
+			may(context, ticket->slot))
 			workspace_tickets_begin_one(tickets, ticket);
 	}
 }

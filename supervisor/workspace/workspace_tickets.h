@@ -8,7 +8,7 @@
 
 #include "common/channel.h"
 #include "common/errors.h"
-#include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/scheduler.h"
 
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -27,8 +27,8 @@ enum workspace_slot {
  * workspace_enter. */
 struct workspace_ticket {
 	TAILQ_ENTRY(workspace_ticket) entry;
-	struct turn turn; /* the workspace's concern */
-	uint64_t call;    /* its number on the wire, unique in this process */
+	struct sched_entry sched; /* the workspace's concern */
+	uint64_t call;            /* its number on the wire, unique in this process */
 	enum workspace_slot slot;
 	bool begun;
 	const struct workspace_ticket_owner *owner;
@@ -50,13 +50,13 @@ TAILQ_HEAD(workspace_ticket_list, workspace_ticket);
 struct workspace_tickets {
 	struct workspace_ticket_list list;
 	unsigned running[WORKSPACE_SLOTS];
-	struct turns *turns;
-	struct turn_groups groups;
+	struct scheduler *scheduler;
+	struct sched_queues queues;
 };
 
-/** As turns_groups_init. @turns is borrowed. */
+/** As scheduler_queues_init. @scheduler is borrowed. */
 void workspace_tickets_init(
-	struct workspace_tickets *tickets, struct turns *turns, struct tenant *tenant);
+	struct workspace_tickets *tickets, struct scheduler *scheduler, struct tenant *tenant);
 bool workspace_tickets_empty(const struct workspace_tickets *tickets);
 
 /** The ticket waits, and for its turn, which is set, where it takes one. */

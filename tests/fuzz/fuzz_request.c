@@ -15,7 +15,7 @@
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/jsonrpc.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 #include "tests/fuzz/fuzz.h"
@@ -47,9 +47,9 @@ static void set_up(void)
 	event_base_priority_init(service.base, LOOP_PRIORITIES);
 	CHECK(loop_turn_start(service.base) == 0 && loop_share_start(service.base) == 0);
 	service.config = config_new();
-	service.admission.turns = turns_new(service.base, &service.config->host);
+	service.admission.scheduler = scheduler_new(service.base, &service.config->host);
 	service.workspaces =
-		workspaces_new(service.base, NULL, service.admission.turns, own_paths, -1);
+		workspaces_new(service.base, NULL, service.admission.scheduler, own_paths, -1);
 	service.idle = on_idle;
 	tenant->users.ids = malloc(sizeof(uint32_t));
 	tenant->users.ids[0] = getuid();

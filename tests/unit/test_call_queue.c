@@ -279,8 +279,8 @@ static void test_nobody_starves_beside_endless_others(void **state)
 		run_on(world);
 	}
 	poor = add(world, 0, 0, 1000);
-	for (int turns = 0; !poor->runs; turns++) {
-		assert_true(turns < FLOWS);
+	for (int scheduler = 0; !poor->runs; scheduler++) {
+		assert_true(scheduler < FLOWS);
 		while (next(world))
 			;
 		run_on(world);

@@ -13,7 +13,7 @@
 #include "supervisor/host/cgroup.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/turns.h"
+#include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 #include "tests/unit/fakes/workers.h"
@@ -124,9 +124,9 @@ struct fake_service *fake_service_new(const char *config)
 	assert_int_equal(loop_turn_start(service->base), 0);
 	assert_int_equal(loop_share_start(service->base), 0);
 	fake->spawner = fake_spawner_new();
-	service->admission.turns = turns_new(service->base, &service->config->host);
-	service->workspaces = workspaces_new(service->base, fake->spawner, service->admission.turns,
-		fake->own, fake->managed_fd);
+	service->admission.scheduler = scheduler_new(service->base, &service->config->host);
+	service->workspaces = workspaces_new(service->base, fake->spawner,
+		service->admission.scheduler, fake->own, fake->managed_fd);
 	service->pipes = pipe_stock_new(service->base);
 	service->cgroup = &no_cgroup;
 	service->idle = on_idle;
@@ -142,7 +142,7 @@ void fake_service_free(struct fake_service *fake)
 
 	agent_conns_close();
 	workspaces_free(service->workspaces);
-	turns_free(service->admission.turns);
+	scheduler_free(service->admission.scheduler);
 	fake_workers_done();
 	fake_spawner_free(fake->spawner);
 	pipe_stock_free(service->pipes);
@@ -165,7 +165,7 @@ void fake_service_reconfigure(struct fake_service *fake, const char *text)
 
 	service->config = read_config(fake, text);
 	assert_int_equal(usage_begin_all(service->config, former), 0);
-	turns_set_host(service->admission.turns, &service->config->host);
+	scheduler_set_host(service->admission.scheduler, &service->config->host);
 	workspaces_reload(service->workspaces, service->config);
 	config_release(former);
 }
