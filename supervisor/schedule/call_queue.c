@@ -2,7 +2,7 @@
 /* cloisterd. Trusts its callers; what tenants do reaches it as numbers and times only. */
 #include "supervisor/schedule/call_queue.h"
 
-/* The unit of used: a microsecond of a slot at this weight, the highest there is. */
+/* The unit of used: a microsecond at this weight, the highest there is. */
 #define UNIT 10000
 
 /* Far beyond what one call adds, far below where it would overflow. */
@@ -10,9 +10,9 @@
 
 #define MEAN_OF_ABOUT 8
 
-static int64_t in_units(uint64_t slot_us, uint64_t weight)
+static int64_t in_units(uint64_t run_us, uint64_t weight)
 {
-	return (int64_t)(slot_us * UNIT / weight);
+	return (int64_t)(run_us * UNIT / weight);
 }
 
 /* Makes up for what was lowered while the flow was not listed. */
@@ -47,8 +47,8 @@ void call_queue_init(struct call_queue *queue, size_t limit)
 	LIST_INIT(&queue->flows);
 }
 
-/* Where those are who could use a slot: at least where a turn was given last, and further while
- * that call runs. */
+/* Where the flows are that could run a call: at least where a turn was given last, and further
+ * while that call runs. */
 static int64_t reached_now(const struct call_queue *queue, uint64_t now_us)
 {
 	const struct queue_flow *flow;
@@ -87,16 +87,18 @@ static void update_flow(struct call_queue *queue, struct queue_flow *flow, uint6
 	}
 }
 
-static void update_group(struct call_queue *queue, struct queue_group *group, uint64_t now_us)
+static void update_workspace(
+	struct call_queue *queue, struct workspace_queue *workspace, uint64_t now_us)
 {
-	bool could = group->open && group->n_running < group->limit && group->n_waiting > 0;
+	bool could = workspace->open && workspace->n_running < workspace->limit &&
+		     workspace->n_waiting > 0;
 
-	if (could && !group->listed)
-		LIST_INSERT_HEAD(&group->flow->ready, group, entry);
-	else if (!could && group->listed)
-		LIST_REMOVE(group, entry);
-	group->listed = could;
-	update_flow(queue, group->flow, now_us);
+	if (could && !workspace->listed)
+		LIST_INSERT_HEAD(&workspace->flow->ready, workspace, entry);
+	else if (!could && workspace->listed)
+		LIST_REMOVE(workspace, entry);
+	workspace->listed = could;
+	update_flow(queue, workspace->flow, now_us);
 }
 
 void queue_flow_set(struct call_queue *queue, struct queue_flow *flow, uint64_t weight,
@@ -113,53 +115,53 @@ void queue_flow_set(struct call_queue *queue, struct queue_flow *flow, uint64_t 
 	update_flow(queue, flow, now_us);
 }
 
-void queue_group_init(struct queue_group *group, struct queue_flow *flow)
+void workspace_queue_init(struct workspace_queue *workspace, struct queue_flow *flow)
 {
-	*group = (struct queue_group){.flow = flow};
-	TAILQ_INIT(&group->waiting);
+	*workspace = (struct workspace_queue){.flow = flow};
+	TAILQ_INIT(&workspace->waiting);
 }
 
-void queue_group_set(struct call_queue *queue, struct queue_group *group, bool open, size_t limit,
-	uint64_t now_us)
+void workspace_queue_set(struct call_queue *queue, struct workspace_queue *workspace, bool open,
+	size_t limit, uint64_t now_us)
 {
-	if (group->open == open && group->limit == limit)
+	if (workspace->open == open && workspace->limit == limit)
 		return;
-	group->open = open;
-	group->limit = limit;
-	update_group(queue, group, now_us);
+	workspace->open = open;
+	workspace->limit = limit;
+	update_workspace(queue, workspace, now_us);
 }
 
-void queue_group_move(struct call_queue *queue, struct queue_group *group, struct queue_flow *flow,
-	uint64_t now_us)
+void workspace_queue_move(struct call_queue *queue, struct workspace_queue *workspace,
+	struct queue_flow *flow, uint64_t now_us)
 {
-	struct queue_flow *old = group->flow;
-	bool open = group->open;
+	struct queue_flow *old = workspace->flow;
+	bool open = workspace->open;
 
 	if (flow == old)
 		return;
-	group->open = false;
-	update_group(queue, group, now_us);
-	old->n_waiting -= group->n_waiting;
-	old->n_running -= group->n_running;
-	old->began_sum -= group->began_sum;
+	workspace->open = false;
+	update_workspace(queue, workspace, now_us);
+	old->n_waiting -= workspace->n_waiting;
+	old->n_running -= workspace->n_running;
+	old->began_sum -= workspace->began_sum;
 	update_flow(queue, old, now_us);
-	flow->n_waiting += group->n_waiting;
-	flow->n_running += group->n_running;
-	flow->began_sum += group->began_sum;
-	group->flow = flow;
-	group->open = open;
-	update_group(queue, group, now_us);
+	flow->n_waiting += workspace->n_waiting;
+	flow->n_running += workspace->n_running;
+	flow->began_sum += workspace->began_sum;
+	workspace->flow = flow;
+	workspace->open = open;
+	update_workspace(queue, workspace, now_us);
 }
 
-void call_queue_add(struct call_queue *queue, struct queue_place *place, struct queue_group *group,
-	uint64_t now_us)
+void call_queue_add(struct call_queue *queue, struct queue_entry *entry,
+	struct workspace_queue *workspace, uint64_t now_us)
 {
-	*place =
-		(struct queue_place){.group = group, .number = ++queue->places, .since_us = now_us};
-	TAILQ_INSERT_TAIL(&group->waiting, place, entry);
-	group->n_waiting++;
-	group->flow->n_waiting++;
-	update_group(queue, group, now_us);
+	*entry = (struct queue_entry){
+		.workspace = workspace, .number = ++queue->entries, .since_us = now_us};
+	TAILQ_INSERT_TAIL(&workspace->waiting, entry, entry);
+	workspace->n_waiting++;
+	workspace->flow->n_waiting++;
+	update_workspace(queue, workspace, now_us);
 }
 
 static struct queue_flow *least_used(const struct call_queue *queue, uint64_t now_us)
@@ -179,13 +181,13 @@ static struct queue_flow *least_used(const struct call_queue *queue, uint64_t no
 	return least;
 }
 
-static struct queue_group *first_come(const struct queue_flow *flow)
+static struct workspace_queue *first_come(const struct queue_flow *flow)
 {
-	struct queue_group *group, *first = LIST_FIRST(&flow->ready);
+	struct workspace_queue *workspace, *first = LIST_FIRST(&flow->ready);
 
-	LIST_FOREACH (group, &flow->ready, entry)
-		if (TAILQ_FIRST(&group->waiting)->number < TAILQ_FIRST(&first->waiting)->number)
-			first = group;
+	LIST_FOREACH (workspace, &flow->ready, entry)
+		if (TAILQ_FIRST(&workspace->waiting)->number < TAILQ_FIRST(&first->waiting)->number)
+			first = workspace;
 	return first;
 }
 
@@ -202,48 +204,48 @@ static void lower_all(struct call_queue *queue)
 		catch_up(queue, flow);
 }
 
-struct queue_place *call_queue_next(struct call_queue *queue, uint64_t now_us)
+struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us)
 {
 	struct queue_flow *flow =
 		queue->n_running < queue->limit ? least_used(queue, now_us) : NULL;
-	struct queue_group *group;
-	struct queue_place *place;
+	struct workspace_queue *workspace;
+	struct queue_entry *entry;
 
 	if (!flow)
 		return NULL;
-	group = first_come(flow);
-	place = TAILQ_FIRST(&group->waiting);
+	workspace = first_come(flow);
+	entry = TAILQ_FIRST(&workspace->waiting);
 	if (used_now(flow, now_us) > queue->reached)
 		queue->reached = used_now(flow, now_us);
 	queue->begun++;
-	TAILQ_REMOVE(&group->waiting, place, entry);
-	place->running = true;
-	place->since_us = now_us;
-	group->n_waiting--;
+	TAILQ_REMOVE(&workspace->waiting, entry, entry);
+	entry->running = true;
+	entry->since_us = now_us;
+	workspace->n_waiting--;
 	flow->n_waiting--;
-	group->n_running++;
+	workspace->n_running++;
 	flow->n_running++;
 	queue->n_running++;
-	group->began_sum += now_us;
+	workspace->began_sum += now_us;
 	flow->began_sum += now_us;
-	update_group(queue, group, now_us);
+	update_workspace(queue, workspace, now_us);
 	lower_all(queue);
-	return place;
+	return entry;
 }
 
-static void end_running(struct call_queue *queue, const struct queue_place *place, uint64_t now_us)
+static void end_running(struct call_queue *queue, const struct queue_entry *entry, uint64_t now_us)
 {
-	struct queue_group *group = place->group;
-	struct queue_flow *flow = group->flow;
-	uint64_t took_us = now_us - place->since_us;
+	struct workspace_queue *workspace = entry->workspace;
+	struct queue_flow *flow = workspace->flow;
+	uint64_t took_us = now_us - entry->since_us;
 
 	catch_up(queue, flow);
 	flow->used += in_units(took_us, flow->weight);
 	queue_mean_add(&flow->mean_us, took_us);
 	queue_mean_add(&queue->mean_us, took_us);
-	group->began_sum -= place->since_us;
-	flow->began_sum -= place->since_us;
-	group->n_running--;
+	workspace->began_sum -= entry->since_us;
+	flow->began_sum -= entry->since_us;
+	workspace->n_running--;
 	flow->n_running--;
 	queue->n_running--;
 	if (flow->used > queue->furthest)
@@ -253,37 +255,37 @@ static void end_running(struct call_queue *queue, const struct queue_place *plac
 		queue->reached = queue->furthest;
 }
 
-void call_queue_return(struct call_queue *queue, struct queue_place *place, uint64_t now_us)
+void call_queue_return(struct call_queue *queue, struct queue_entry *entry, uint64_t now_us)
 {
-	struct queue_group *group = place->group;
+	struct workspace_queue *workspace = entry->workspace;
 
-	group->began_sum -= place->since_us;
-	group->flow->began_sum -= place->since_us;
-	group->n_running--;
-	group->flow->n_running--;
+	workspace->began_sum -= entry->since_us;
+	workspace->flow->began_sum -= entry->since_us;
+	workspace->n_running--;
+	workspace->flow->n_running--;
 	queue->n_running--;
-	place->running = false;
-	TAILQ_INSERT_HEAD(&group->waiting, place, entry);
-	group->n_waiting++;
-	group->flow->n_waiting++;
-	update_group(queue, group, now_us);
+	entry->running = false;
+	TAILQ_INSERT_HEAD(&workspace->waiting, entry, entry);
+	workspace->n_waiting++;
+	workspace->flow->n_waiting++;
+	update_workspace(queue, workspace, now_us);
 }
 
-void call_queue_remove(struct call_queue *queue, struct queue_place *place, uint64_t now_us)
+void call_queue_remove(struct call_queue *queue, struct queue_entry *entry, uint64_t now_us)
 {
-	struct queue_group *group = place->group;
+	struct workspace_queue *workspace = entry->workspace;
 
-	if (!group)
+	if (!workspace)
 		return;
-	if (place->running) {
-		end_running(queue, place, now_us);
+	if (entry->running) {
+		end_running(queue, entry, now_us);
 	} else {
-		TAILQ_REMOVE(&group->waiting, place, entry);
-		group->n_waiting--;
-		group->flow->n_waiting--;
+		TAILQ_REMOVE(&workspace->waiting, entry, entry);
+		workspace->n_waiting--;
+		workspace->flow->n_waiting--;
 	}
-	place->group = NULL;
-	update_group(queue, group, now_us);
+	entry->workspace = NULL;
+	update_workspace(queue, workspace, now_us);
 }
 
 uint64_t queue_flow_wait_us(const struct call_queue *queue, const struct queue_flow *flow)

@@ -26,12 +26,12 @@ static uint64_t now_us(void)
 static bool begin_one(struct scheduler *scheduler)
 {
 	for (size_t i = 0; i < SCHED_CLASSES; i++) {
-		struct queue_place *place = call_queue_next(&scheduler->queues[i], now_us());
+		struct queue_entry *next = call_queue_next(&scheduler->queues[i], now_us());
 		struct sched_entry *entry;
 
-		if (!place)
+		if (!next)
 			continue;
-		entry = (struct sched_entry *)((char *)place - offsetof(struct sched_entry, place));
+		entry = (struct sched_entry *)((char *)next - offsetof(struct sched_entry, queued));
 		entry->begin(entry);
 		return true;
 	}
@@ -104,7 +104,7 @@ void scheduler_queues_init(
 {
 	set_flows(scheduler, tenant);
 	for (size_t i = 0; i < SCHED_CLASSES; i++)
-		queue_group_init(&queues->of[i], &tenant->usage->flows[i]);
+		workspace_queue_init(&queues->of[i], &tenant->usage->flows[i]);
 }
 
 void scheduler_queues_move(
@@ -112,7 +112,7 @@ void scheduler_queues_move(
 {
 	set_flows(scheduler, tenant);
 	for (size_t i = 0; i < SCHED_CLASSES; i++)
-		queue_group_move(
+		workspace_queue_move(
 			&scheduler->queues[i], &queues->of[i], &tenant->usage->flows[i], now_us());
 	run_soon(scheduler);
 }
@@ -121,11 +121,12 @@ void scheduler_queues_set(struct scheduler *scheduler, struct sched_queues *queu
 	const size_t limits[SCHED_CLASSES])
 {
 	for (size_t i = 0; i < SCHED_CLASSES; i++) {
-		struct queue_group *group = &queues->of[i];
-		bool was_listed = group->listed;
+		struct workspace_queue *workspace = &queues->of[i];
+		bool was_listed = workspace->listed;
 
-		queue_group_set(&scheduler->queues[i], group, limits[i] > 0, limits[i], now_us());
-		if (group->listed && !was_listed)
+		workspace_queue_set(
+			&scheduler->queues[i], workspace, limits[i] > 0, limits[i], now_us());
+		if (workspace->listed && !was_listed)
 			run_soon(scheduler);
 	}
 }
@@ -135,7 +136,7 @@ void scheduler_add(
 {
 	if (entry->class == SCHED_NONE)
 		return;
-	call_queue_add(&scheduler->queues[entry->class], &entry->place, &queues->of[entry->class],
+	call_queue_add(&scheduler->queues[entry->class], &entry->queued, &queues->of[entry->class],
 		now_us());
 	if (queues->of[entry->class].listed)
 		run_soon(scheduler);
@@ -143,14 +144,14 @@ void scheduler_add(
 
 void scheduler_return(struct scheduler *scheduler, struct sched_entry *entry)
 {
-	call_queue_return(&scheduler->queues[entry->class], &entry->place, now_us());
+	call_queue_return(&scheduler->queues[entry->class], &entry->queued, now_us());
 }
 
 void scheduler_remove(struct scheduler *scheduler, struct sched_entry *entry)
 {
 	if (entry->class == SCHED_NONE)
 		return;
-	call_queue_remove(&scheduler->queues[entry->class], &entry->place, now_us());
+	call_queue_remove(&scheduler->queues[entry->class], &entry->queued, now_us());
 	if (!LIST_EMPTY(&scheduler->queues[entry->class].flows))
 		run_soon(scheduler);
 }

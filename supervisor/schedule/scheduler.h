@@ -24,12 +24,12 @@ enum sched_class {
 
 /* Of one workspace. */
 struct sched_queues {
-	struct queue_group of[SCHED_CLASSES];
+	struct workspace_queue of[SCHED_CLASSES];
 };
 
 /* A call's, part of whoever waits. */
 struct sched_entry {
-	struct queue_place place;
+	struct queue_entry queued;
 	uint8_t class; /* enum sched_class */
 	/* The call may begin, and counts as running until scheduler_remove() or scheduler_return().
 	 * Never from inside scheduler_add(). */

@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* Whose turn it is: shares within the bound that call_queue.h promises, for random weights, limits,
- * lengths and arrivals; nobody starves, nothing idles that could run, and places leave from
+ * lengths and arrivals; nobody starves, nothing idles that could run, and entries leave from
  * anywhere. */
 #include "supervisor/schedule/call_queue.h"
 
@@ -12,23 +12,23 @@
 
 #include <cmocka.h>
 
-#define FLOWS  6
-#define GROUPS 3 /* of a flow */
-#define PLACES 4000
+#define FLOWS      6
+#define WORKSPACES 3 /* of a flow */
+#define PLACES     4000
 
 struct world {
 	struct call_queue queue;
 	struct queue_flow flows[FLOWS];
-	struct queue_group groups[FLOWS][GROUPS];
+	struct workspace_queue workspaces[FLOWS][WORKSPACES];
 	uint64_t now;
 	struct job {
-		struct queue_place place;
+		struct queue_entry entry;
 		uint64_t takes;
 		int flow;
 		bool runs;
 	} jobs[PLACES];
 	size_t n_jobs;
-	double got[FLOWS]; /* slot time of what ended */
+	double got[FLOWS]; /* run time of what ended */
 	size_t ended[FLOWS];
 };
 
@@ -43,38 +43,38 @@ static uint32_t any(uint32_t below)
 	return seed % below;
 }
 
-static struct world *new_world(size_t slots, uint64_t now)
+static struct world *new_world(size_t limit, uint64_t now)
 {
 	struct world *world = calloc(1, sizeof(*world));
 
 	assert_non_null(world);
-	call_queue_init(&world->queue, slots);
+	call_queue_init(&world->queue, limit);
 	world->now = now;
 	for (int i = 0; i < FLOWS; i++) {
 		queue_flow_set(&world->queue, &world->flows[i], 100, SIZE_MAX, now);
-		for (int j = 0; j < GROUPS; j++) {
-			queue_group_init(&world->groups[i][j], &world->flows[i]);
-			queue_group_set(
-				&world->queue, &world->groups[i][j], true, SIZE_MAX, world->now);
+		for (int j = 0; j < WORKSPACES; j++) {
+			workspace_queue_init(&world->workspaces[i][j], &world->flows[i]);
+			workspace_queue_set(&world->queue, &world->workspaces[i][j], true, SIZE_MAX,
+				world->now);
 		}
 	}
 	return world;
 }
 
-static struct job *add(struct world *world, int flow, int group, uint64_t takes)
+static struct job *add(struct world *world, int flow, int workspace, uint64_t takes)
 {
 	struct job *job = &world->jobs[world->n_jobs++];
 
 	assert_true(world->n_jobs <= PLACES);
 	*job = (struct job){.takes = takes, .flow = flow};
-	call_queue_add(&world->queue, &job->place, &world->groups[flow][group], world->now);
+	call_queue_add(&world->queue, &job->entry, &world->workspaces[flow][workspace], world->now);
 	return job;
 }
 
 static struct job *next(struct world *world)
 {
-	struct queue_place *place = call_queue_next(&world->queue, world->now);
-	struct job *job = (struct job *)place;
+	struct queue_entry *entry = call_queue_next(&world->queue, world->now);
+	struct job *job = (struct job *)entry;
 
 	if (job)
 		job->runs = true;
@@ -83,7 +83,7 @@ static struct job *next(struct world *world)
 
 static void end(struct world *world, struct job *job)
 {
-	call_queue_remove(&world->queue, &job->place, world->now);
+	call_queue_remove(&world->queue, &job->entry, world->now);
 	job->runs = false;
 	world->got[job->flow] += (double)job->takes;
 	world->ended[job->flow]++;
@@ -97,7 +97,7 @@ static struct job *run_on(struct world *world)
 
 	for (size_t i = 0; i < world->n_jobs; i++) {
 		struct job *job = &world->jobs[i];
-		uint64_t at = job->place.since_us + job->takes;
+		uint64_t at = job->entry.since_us + job->takes;
 
 		if (job->runs && (!first || at < ends)) {
 			first = job;
@@ -116,19 +116,19 @@ static void check_counts(const struct world *world)
 	size_t running = 0;
 
 	for (int i = 0; i < FLOWS; i++) {
-		size_t of_groups = 0, waiting = 0;
+		size_t of_workspaces = 0, waiting = 0;
 
-		for (int j = 0; j < GROUPS; j++) {
-			const struct queue_group *group = &world->groups[i][j];
+		for (int j = 0; j < WORKSPACES; j++) {
+			const struct workspace_queue *workspace = &world->workspaces[i][j];
 
-			assert_true(group->n_running <= group->limit);
-			of_groups += group->n_running;
-			waiting += group->n_waiting;
+			assert_true(workspace->n_running <= workspace->limit);
+			of_workspaces += workspace->n_running;
+			waiting += workspace->n_waiting;
 		}
-		assert_int_equal(of_groups, world->flows[i].n_running);
+		assert_int_equal(of_workspaces, world->flows[i].n_running);
 		assert_int_equal(waiting, world->flows[i].n_waiting);
 		assert_true(world->flows[i].n_running <= world->flows[i].limit);
-		running += of_groups;
+		running += of_workspaces;
 	}
 	assert_int_equal(running, world->queue.n_running);
 	assert_true(running <= world->queue.limit);
@@ -140,21 +140,21 @@ static double with_running(const struct world *world, int flow)
 
 	for (size_t i = 0; i < world->n_jobs; i++)
 		if (world->jobs[i].runs && world->jobs[i].flow == flow)
-			got += (double)(world->now - world->jobs[i].place.since_us);
+			got += (double)(world->now - world->jobs[i].entry.since_us);
 	return got;
 }
 
 /* All always want more: at every moment any two are within the bound of each other. */
-static void check_shares(size_t slots, uint64_t longest, const uint64_t weights[FLOWS])
+static void check_shares(size_t limit, uint64_t longest, const uint64_t weights[FLOWS])
 {
-	struct world *world = new_world(slots, any(1000000));
+	struct world *world = new_world(limit, any(1000000));
 	double quantum = longest > CALL_QUEUE_QUANTUM_US ? (double)longest : CALL_QUEUE_QUANTUM_US;
 
 	for (int i = 0; i < FLOWS; i++)
 		queue_flow_set(&world->queue, &world->flows[i], weights[i], SIZE_MAX, world->now);
 	for (int i = 0; i < FLOWS; i++)
 		for (int j = 0; j < PLACES / FLOWS; j++)
-			add(world, i, (int)any(GROUPS), 1 + any((uint32_t)longest));
+			add(world, i, (int)any(WORKSPACES), 1 + any((uint32_t)longest));
 	for (;;) {
 		bool all_wait = true;
 
@@ -165,11 +165,11 @@ static void check_shares(size_t slots, uint64_t longest, const uint64_t weights[
 			all_wait &= world->flows[i].n_waiting > 0;
 		if (!all_wait)
 			break;
-		assert_int_equal(world->queue.n_running, slots);
+		assert_int_equal(world->queue.n_running, limit);
 		for (int i = 1; i < FLOWS; i++) {
 			double difference = with_running(world, i) / (double)weights[i] -
 					    with_running(world, 0) / (double)weights[0];
-			double bound = (double)slots * quantum *
+			double bound = (double)limit * quantum *
 				       (1.0 / (double)weights[i] + 1.0 / (double)weights[0]);
 
 			assert_true(difference <= bound + 1);
@@ -213,7 +213,7 @@ static void test_equal_calls_are_counted_by_weight(void **state)
 	free(world);
 }
 
-/* Half the slots' time each, however long one's calls are: three short ones of the one for each
+/* Half the time each, however long one's calls are: three short ones of the one for each
  * long one of the other. */
 static void test_long_calls_cost_more_turns(void **state)
 {
@@ -233,7 +233,7 @@ static void test_long_calls_cost_more_turns(void **state)
 	free(world);
 }
 
-/* Whoever comes to a host that another has filled has the next free slot, and no debts are
+/* Whoever comes to a host that another has filled has the next call that begins, and no debts are
  * collected from the time before. */
 static void test_who_was_away_gets_its_share_and_no_more(void **state)
 {
@@ -284,19 +284,19 @@ static void test_nobody_starves_beside_endless_others(void **state)
 		while (next(world))
 			;
 		run_on(world);
-		if (poor->place.group == NULL)
+		if (poor->entry.workspace == NULL)
 			break;
 	}
 	free(world);
 }
 
-static void test_a_group_at_its_limit_holds_up_no_other(void **state)
+static void test_a_workspace_at_its_limit_holds_up_no_other(void **state)
 {
 	struct world *world = new_world(10, 5);
 	struct job *jobs[4], *other;
 
 	(void)state;
-	queue_group_set(&world->queue, &world->groups[0][0], true, 2, world->now);
+	workspace_queue_set(&world->queue, &world->workspaces[0][0], true, 2, world->now);
 	for (size_t i = 0; i < 4; i++)
 		jobs[i] = add(world, 0, 0, 1000);
 	other = add(world, 0, 1, 1000);
@@ -306,16 +306,16 @@ static void test_a_group_at_its_limit_holds_up_no_other(void **state)
 	assert_null(next(world));
 	end(world, jobs[1]);
 	assert_ptr_equal(next(world), jobs[2]);
-	queue_group_set(&world->queue, &world->groups[0][0], false, 2, world->now);
+	workspace_queue_set(&world->queue, &world->workspaces[0][0], false, 2, world->now);
 	end(world, jobs[0]);
 	assert_null(next(world));
-	queue_group_set(&world->queue, &world->groups[0][0], true, 2, world->now);
+	workspace_queue_set(&world->queue, &world->workspaces[0][0], true, 2, world->now);
 	assert_ptr_equal(next(world), jobs[3]);
 	check_counts(world);
 	free(world);
 }
 
-static void test_places_leave_from_anywhere(void **state)
+static void test_entries_leave_from_anywhere(void **state)
 {
 	struct world *world = new_world(1, 5);
 	struct job *jobs[5];
@@ -324,13 +324,13 @@ static void test_places_leave_from_anywhere(void **state)
 	for (size_t i = 0; i < 5; i++)
 		jobs[i] = add(world, 0, 0, 1000);
 	assert_ptr_equal(next(world), jobs[0]);
-	call_queue_remove(&world->queue, &jobs[2]->place, world->now);
-	call_queue_remove(&world->queue, &jobs[2]->place, world->now); /* is out already */
-	call_queue_remove(&world->queue, &jobs[1]->place, world->now);
+	call_queue_remove(&world->queue, &jobs[2]->entry, world->now);
+	call_queue_remove(&world->queue, &jobs[2]->entry, world->now); /* is out already */
+	call_queue_remove(&world->queue, &jobs[1]->entry, world->now);
 	assert_null(next(world));
 	end(world, jobs[0]);
 	assert_ptr_equal(next(world), jobs[3]);
-	call_queue_remove(&world->queue, &jobs[4]->place, world->now);
+	call_queue_remove(&world->queue, &jobs[4]->entry, world->now);
 	end(world, jobs[3]);
 	assert_null(next(world));
 	check_counts(world);
@@ -339,7 +339,7 @@ static void test_places_leave_from_anywhere(void **state)
 }
 
 /* A tenant is removed and made anew while its calls wait and run: they go on, as the new one's. */
-static void test_a_group_moves_with_all_that_is_in_it(void **state)
+static void test_a_workspace_moves_with_all_that_is_in_it(void **state)
 {
 	struct world *world = new_world(2, 5);
 	struct job *first, *second, *third;
@@ -349,7 +349,7 @@ static void test_a_group_moves_with_all_that_is_in_it(void **state)
 	second = add(world, 0, 0, 1000);
 	third = add(world, 0, 0, 1000);
 	assert_ptr_equal(next(world), first);
-	queue_group_move(&world->queue, &world->groups[0][0], &world->flows[1], world->now);
+	workspace_queue_move(&world->queue, &world->workspaces[0][0], &world->flows[1], world->now);
 	assert_int_equal(world->flows[0].n_running + world->flows[0].n_waiting, 0);
 	assert_int_equal(world->flows[1].n_running, 1);
 	assert_int_equal(world->flows[1].n_waiting, 2);
@@ -367,14 +367,14 @@ static void test_a_group_moves_with_all_that_is_in_it(void **state)
  * the counts are right. */
 static void random_step(struct world *world)
 {
-	int flow = (int)any(FLOWS), group = (int)any(GROUPS);
-	struct queue_group *moved = &world->groups[flow][group];
+	int flow = (int)any(FLOWS), workspace = (int)any(WORKSPACES);
+	struct workspace_queue *moved = &world->workspaces[flow][workspace];
 	struct job *job = world->n_jobs > 0 ? &world->jobs[any((uint32_t)world->n_jobs)] : NULL;
 
 	world->now += any(50000);
 	switch (any(8)) {
 	case 0:
-		queue_group_set(&world->queue, moved, any(3) > 0, any(5), world->now);
+		workspace_queue_set(&world->queue, moved, any(3) > 0, any(5), world->now);
 		break;
 	case 1:
 		queue_flow_set(
@@ -385,12 +385,12 @@ static void random_step(struct world *world)
 		break;
 	case 3:
 	case 4:
-		if (job && job->place.group)
-			call_queue_remove(&world->queue, &job->place, world->now);
+		if (job && job->entry.workspace)
+			call_queue_remove(&world->queue, &job->entry, world->now);
 		break;
 	default:
 		if (world->n_jobs < PLACES)
-			add(world, flow, group, 1000);
+			add(world, flow, workspace, 1000);
 	}
 }
 
@@ -399,10 +399,11 @@ static bool could_begin(const struct world *world, int flow)
 	if (world->flows[flow].n_running >= world->flows[flow].limit ||
 		world->queue.n_running >= world->queue.limit)
 		return false;
-	for (int j = 0; j < GROUPS; j++) {
-		const struct queue_group *group = &world->groups[flow][j];
+	for (int j = 0; j < WORKSPACES; j++) {
+		const struct workspace_queue *workspace = &world->workspaces[flow][j];
 
-		if (group->open && group->n_waiting > 0 && group->n_running < group->limit)
+		if (workspace->open && workspace->n_waiting > 0 &&
+			workspace->n_running < workspace->limit)
 			return true;
 	}
 	return false;
@@ -415,19 +416,19 @@ static void test_nothing_idles_that_could_run(void **state)
 	(void)state;
 	seed = 4242;
 	for (int step = 0; step < 30000; step++) {
-		struct queue_place *place;
+		struct queue_entry *entry;
 
 		random_step(world);
-		while ((place = call_queue_next(&world->queue, world->now)))
-			assert_true(place->running);
+		while ((entry = call_queue_next(&world->queue, world->now)))
+			assert_true(entry->running);
 		for (int i = 0; i < FLOWS; i++)
 			assert_false(could_begin(world, i));
 		if (world->n_jobs == PLACES)
 			for (size_t i = world->n_jobs = 0; i < PLACES; i++)
-				call_queue_remove(&world->queue, &world->jobs[i].place, world->now);
+				call_queue_remove(&world->queue, &world->jobs[i].entry, world->now);
 	}
 	for (size_t i = 0; i < PLACES; i++)
-		call_queue_remove(&world->queue, &world->jobs[i].place, world->now);
+		call_queue_remove(&world->queue, &world->jobs[i].entry, world->now);
 	check_counts(world);
 	assert_int_equal(world->queue.n_running, 0);
 	assert_true(LIST_EMPTY(&world->queue.flows));
@@ -499,9 +500,9 @@ int main(void)
 		cmocka_unit_test(test_long_calls_cost_more_turns),
 		cmocka_unit_test(test_who_was_away_gets_its_share_and_no_more),
 		cmocka_unit_test(test_nobody_starves_beside_endless_others),
-		cmocka_unit_test(test_a_group_at_its_limit_holds_up_no_other),
-		cmocka_unit_test(test_places_leave_from_anywhere),
-		cmocka_unit_test(test_a_group_moves_with_all_that_is_in_it),
+		cmocka_unit_test(test_a_workspace_at_its_limit_holds_up_no_other),
+		cmocka_unit_test(test_entries_leave_from_anywhere),
+		cmocka_unit_test(test_a_workspace_moves_with_all_that_is_in_it),
 		cmocka_unit_test(test_nothing_idles_that_could_run),
 		cmocka_unit_test(test_what_is_used_is_lowered_together),
 		cmocka_unit_test(test_the_wait_is_computed_from_what_ran),
