@@ -92,7 +92,7 @@ static void answer_refusal(
 static void pending_free(struct session_pending *pending)
 {
 	if (pending->session) {
-		LIST_REMOVE(pending, entry);
+		LIST_REMOVE(pending, link);
 		pending->session->n_pending--;
 	}
 	root_look_forget(pending->look);
@@ -105,7 +105,7 @@ static void pending_free(struct session_pending *pending)
 
 void session_pending_leave(struct session_pending *pending)
 {
-	LIST_REMOVE(pending, entry);
+	LIST_REMOVE(pending, link);
 	pending->session->n_pending--;
 	pending->session = NULL;
 	if (!pending->workspace)
@@ -119,26 +119,26 @@ static void pending_begin(
 	pending->session = session;
 	pending->id_text = TAKE_PTR(request->id_text);
 	pending->audit = session->service->audit;
-	LIST_INSERT_HEAD(&session->pending, pending, entry);
+	LIST_INSERT_HEAD(&session->pending, pending, link);
 	session->n_pending++;
 }
 
 /* Queues @owner's work for @workspace, whose hold is taken. */
 static void enter(struct session_pending *pending, struct workspace *workspace,
-	enum workspace_slot slot, const struct workspace_ticket_owner *owner)
+	enum workspace_slot slot, const struct workspace_entry_owner *owner)
 {
 	/* Not on the wire of any call: their numbers count up from 1. */
 	static uint64_t last = UINT64_MAX;
 
 	pending->workspace = workspace;
-	pending->ticket = (struct workspace_ticket){
+	pending->entry = (struct workspace_entry){
 		.call = last--, .slot = slot, .owner = owner, .context = pending};
-	workspace_enter(workspace, &pending->ticket);
+	workspace_enter(workspace, &pending->entry);
 }
 
 static void wait_for(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, enum workspace_slot slot,
-	const struct workspace_ticket_owner *owner)
+	const struct workspace_entry_owner *owner)
 {
 	struct session_pending *pending = calloc(1, sizeof(*pending));
 
@@ -185,7 +185,7 @@ static void on_opened(void *context)
 	struct session *session = pending->session;
 	struct json_text json;
 
-	workspace_leave(pending->workspace, &pending->ticket);
+	workspace_leave(pending->workspace, &pending->entry);
 	/* A reload may have come in between. */
 	if (session && !session_may_use(session, pending->workspace))
 		answer_refusal(session, pending->id_text, TOOL_FORBIDDEN, NULL);
@@ -201,7 +201,7 @@ static void on_opened(void *context)
 	pending_free(pending);
 }
 
-static const struct workspace_ticket_owner open_owner = {on_opened, no_frame, on_lost};
+static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_lost};
 
 /* The second half of opening a directory: what it is is known. The configuration may be another
  * than when it was asked for. */
@@ -511,7 +511,7 @@ static void on_remove_begin(void *context)
 	struct session_pending *pending = context;
 
 	workspace_send_files(
-		pending->workspace, FILES_CLEAR, pending->ticket.call, (struct text){NULL, 0});
+		pending->workspace, FILES_CLEAR, pending->entry.call, (struct text){NULL, 0});
 }
 
 static int on_remove_frame(void *context, const struct channel_frame *frame)
@@ -522,7 +522,7 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 
 	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
 		return -EBADMSG;
-	workspace_leave(pending->workspace, &pending->ticket);
+	workspace_leave(pending->workspace, &pending->entry);
 	if (end.error == TOOL_OK) {
 		r = workspace_remove_directory(pending->workspace);
 		if (r < 0)
@@ -542,7 +542,7 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 
 void method_workspace_remove(struct session *session, struct jsonrpc_request *request)
 {
-	static const struct workspace_ticket_owner owner = {
+	static const struct workspace_entry_owner owner = {
 		on_remove_begin, on_remove_frame, on_lost};
 	_cleanup_free_ char *message = NULL;
 	struct workspace *workspace;

@@ -34,11 +34,11 @@ enum call_state {
 };
 
 struct call {
-	TAILQ_ENTRY(call) entry;
+	TAILQ_ENTRY(call) link;
 	enum call_state state;
 	struct service *service;
 	struct workspace *workspace;
-	struct workspace_ticket ticket;
+	struct workspace_entry entry;
 	struct call_request request;
 	struct call_owner owner;
 	int64_t started;             /* as clock_now() */
@@ -107,14 +107,14 @@ static void set_entered(struct call *call, bool entered)
 static void leave(struct call *call)
 {
 	if (call->entered)
-		workspace_leave(call->workspace, &call->ticket);
+		workspace_leave(call->workspace, &call->entry);
 	set_entered(call, false);
 	unread_stop_waiting(&call->room);
 }
 
 static void call_free(struct call *call)
 {
-	TAILQ_REMOVE(&calls, call, entry);
+	TAILQ_REMOVE(&calls, call, link);
 	unread_stop_waiting(&call->room);
 	count(call, &call->counted, 0);
 	count(call, &call->counted_result, 0);
@@ -147,7 +147,7 @@ static void tell_ended(const struct call *call, const struct observation *observ
 		service->observers[i].ended(service->observers[i].context, call, observation);
 }
 
-/* Gives the one answer and frees the call, whose ticket has left its workspace. */
+/* Gives the one answer and frees the call, whose entry has left its workspace. */
 static void answer(struct call *call, struct observation *observation)
 {
 	/* What the command left in its pipes belongs to the output; it may also be streamed now. */
@@ -217,13 +217,13 @@ static void cancel_running(struct call *call)
 {
 	call->state = CALL_ENDING;
 	if (is_command(call)) {
-		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->ticket.call,
+		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
 			(struct text){NULL, 0}, NULL, 0);
-		call->cancelled_at = workspace_said(call->workspace, &call->ticket);
+		call->cancelled_at = workspace_said(call->workspace, &call->entry);
 		timer_set(&call->timer, LIMIT_TERM_GRACE_MS);
 	} else {
 		workspace_send_files(
-			call->workspace, FILES_CANCEL, call->ticket.call, (struct text){NULL, 0});
+			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
 		timer_set(&call->timer, LIMIT_FILES_REPORT_MS);
 	}
 }
@@ -288,19 +288,19 @@ static void grace_over(struct call *call)
 	/* A worker that in all this time has not even read that it should end the command is
 	 * stopped, or hangs: it is not waited for again. */
 	if (!is_command(call) ||
-		!workspace_has_heard(call->workspace, &call->ticket, call->cancelled_at)) {
-		workspace_abandon(call->workspace, &call->ticket);
+		!workspace_has_heard(call->workspace, &call->entry, call->cancelled_at)) {
+		workspace_abandon(call->workspace, &call->entry);
 		return;
 	}
 	workspace_send_worker(
-		call->workspace, COMMAND_KILL, call->ticket.call, (struct text){NULL, 0}, NULL, 0);
+		call->workspace, COMMAND_KILL, call->entry.call, (struct text){NULL, 0}, NULL, 0);
 	timer_set(&call->timer, LIMIT_KILL_REPORT_MS);
 }
 
 /* A worker that does not report the end of what it killed is not argued with. */
 static void report_overdue(struct call *call)
 {
-	workspace_abandon(call->workspace, &call->ticket);
+	workspace_abandon(call->workspace, &call->entry);
 }
 
 static void on_timer(void *context)
@@ -408,7 +408,7 @@ static int begin_command(struct call *call)
 		command_io_pause(call->io);
 	if (idle_ms > 0)
 		timer_set(&call->idle_timer, idle_ms);
-	return call_send_command(call->workspace, call->ticket.call, &call->request, fds,
+	return call_send_command(call->workspace, call->entry.call, &call->request, fds,
 		call->input ? COMMAND_FDS : COMMAND_FDS - 1);
 }
 
@@ -418,7 +418,7 @@ static int begin_files(struct call *call)
 	int r = call_result_begin(&call->result, request->tool->id, request->options.base64);
 
 	if (r == 0)
-		r = call_send_files(call->workspace, call->ticket.call, request);
+		r = call_send_files(call->workspace, call->entry.call, request);
 	if (r < 0)
 		return r;
 	call->sent = request->large < request->memory ? request->large : request->memory;
@@ -479,7 +479,7 @@ static void drop_result(struct call *call)
 	count(call, &call->counted_result, 0);
 	if (call->state == CALL_RUNNING)
 		workspace_send_files(
-			call->workspace, FILES_CANCEL, call->ticket.call, (struct text){NULL, 0});
+			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
 }
 
 static int add_result(struct call *call, const struct channel_frame *frame)
@@ -554,7 +554,7 @@ static void enter(void *context)
 
 	count(call, &call->counted, call->room.wanted);
 	set_entered(call, true);
-	workspace_enter(call->workspace, &call->ticket);
+	workspace_enter(call->workspace, &call->entry);
 }
 
 /* What of the request its answer repeats, as JSON and as a string of that for a model. */
@@ -571,7 +571,7 @@ static void enter_when_there_is_room(struct call *call)
 	call->room.wanted = room_wanted(&call->request);
 	call->room.act = enter;
 	call->room.context = call;
-	call->room.is_short = call->ticket.slot == WORKSPACE_SLOT_SHORT;
+	call->room.is_short = call->entry.slot == WORKSPACE_SLOT_SHORT;
 	if (!call->room.account || unread_may_act(&call->room))
 		enter(call);
 	else
@@ -581,14 +581,14 @@ static void enter_when_there_is_room(struct call *call)
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret)
 {
-	static const struct workspace_ticket_owner ticket_owner = {on_begin, on_frame, on_lost};
+	static const struct workspace_entry_owner entry_owner = {on_begin, on_frame, on_lost};
 	struct call *call = calloc(1, sizeof(*call));
 
 	if (!call) {
 		call_request_done(request);
 		return -ENOMEM;
 	}
-	TAILQ_INSERT_TAIL(&calls, call, entry);
+	TAILQ_INSERT_TAIL(&calls, call, link);
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
@@ -605,10 +605,10 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		return -ENOMEM;
 	}
 	set_deadline(call, wait_ms(request));
-	call->ticket = (struct workspace_ticket){
+	call->entry = (struct workspace_entry){
 		.call = next_call(),
 		.slot = call_slot(request),
-		.owner = &ticket_owner,
+		.owner = &entry_owner,
 		.context = call,
 	};
 	*ret = call;
@@ -661,7 +661,7 @@ void call_foreach(void (*each)(void *context, struct call *call), void *context)
 	struct call *call, *next;
 
 	for (call = TAILQ_FIRST(&calls); call; call = next) {
-		next = TAILQ_NEXT(call, entry);
+		next = TAILQ_NEXT(call, link);
 		each(context, call);
 	}
 }
@@ -690,7 +690,7 @@ void call_get_info(const struct call *call, struct call_info *ret)
 	};
 
 	*ret = (struct call_info){
-		.id = call->ticket.call,
+		.id = call->entry.call,
 		.tool = call->request.tool->name,
 		.state = states[call->state],
 		.subject = subject_of(&call->request),

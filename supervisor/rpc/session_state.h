@@ -28,11 +28,11 @@ struct session_workspace {
 
 /* A workspace.open or workspace.remove that is not answered yet. */
 struct session_pending {
-	LIST_ENTRY(session_pending) entry;
+	LIST_ENTRY(session_pending) link;
 	struct session *session; /* NULL: the client is gone */
 	struct audit *audit;
 	char *id_text;
-	struct workspace_ticket ticket;
+	struct workspace_entry entry;
 	struct workspace *workspace; /* held; NULL: its directory is being looked up */
 	struct root_look *look;      /* that look-up */
 	enum workspace_kind kind;    /* which it is to be */

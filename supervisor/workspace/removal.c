@@ -24,7 +24,7 @@ struct removal {
 	struct tenant *tenant; /* whose are being found */
 	STAILQ_HEAD(, left_over) left_overs;
 	struct workspace *workspace; /* held; NULL: none is being removed */
-	struct workspace_ticket ticket;
+	struct workspace_entry entry;
 };
 
 /* In the background nobody waits for the others: at the end of one the loop comes back here. */
@@ -38,7 +38,7 @@ static void on_begin(void *context)
 	struct removal *removal = context;
 
 	workspace_send_files(
-		removal->workspace, FILES_CLEAR, removal->ticket.call, (struct text){NULL, 0});
+		removal->workspace, FILES_CLEAR, removal->entry.call, (struct text){NULL, 0});
 }
 
 static void finish(struct removal *removal, enum tool_error error)
@@ -71,7 +71,7 @@ static int on_frame(void *context, const struct channel_frame *frame)
 
 	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
 		return -EBADMSG;
-	workspace_leave(removal->workspace, &removal->ticket);
+	workspace_leave(removal->workspace, &removal->entry);
 	finish(removal, end.error);
 	return 0;
 }
@@ -84,7 +84,7 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 
 static void begin_removal(struct removal *removal, const struct left_over *left_over)
 {
-	static const struct workspace_ticket_owner owner = {on_begin, on_frame, on_lost};
+	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost};
 	/* Not on the wire of any call, which count up from 1, nor of any session's. */
 	static uint64_t last = UINT64_MAX / 2;
 	enum tool_error error = workspaces_get_marked(
@@ -102,9 +102,9 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 		return;
 	}
 	workspace_set_removing(removal->workspace, true);
-	removal->ticket = (struct workspace_ticket){
+	removal->entry = (struct workspace_entry){
 		.call = last--, .slot = WORKSPACE_SLOT_WRITE, .owner = &owner, .context = removal};
-	workspace_enter(removal->workspace, &removal->ticket);
+	workspace_enter(removal->workspace, &removal->entry);
 }
 
 static void left_over_free(struct left_over *left_over)

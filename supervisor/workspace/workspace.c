@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. What comes from a cell is hostile: it reaches a ticket only by the number of a call
+/* cloisterd. What comes from a cell is hostile: it reaches an entry only by the number of a call
  * that has begun in this workspace. */
 #include "supervisor/workspace/workspace.h"
 
@@ -31,7 +31,7 @@ struct workspace {
 	char *name;
 	size_t users;
 	struct cell *cell;
-	struct workspace_tickets tickets;
+	struct workspace_entries entries;
 	struct timer idle;
 	int64_t last_used;            /* as clock_now() */
 	unsigned unknown_call_frames; /* in a row: since a frame of a call that has begun */
@@ -68,7 +68,7 @@ static bool may_begin(void *context, enum workspace_slot slot)
 	const struct workspace *workspace = context;
 
 	return cell_serves(workspace->cell, slots[slot].process) &&
-	       workspace->tickets.running[slot] < slots[slot].limit;
+	       workspace->entries.running[slot] < slots[slot].limit;
 }
 
 /* After anything that decides whether jobs and commands can begin here. */
@@ -81,23 +81,22 @@ static void update_limits(struct workspace *workspace)
 		[SCHED_COMMAND] = cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
 	};
 
-	scheduler_queues_set(workspace->all->scheduler, &workspace->tickets.queues, limits);
+	scheduler_queues_set(workspace->all->scheduler, &workspace->entries.queues, limits);
 }
 
-static void on_scheduled(struct sched_entry *entry)
+static void on_scheduled(struct sched_entry *sched)
 {
-	struct workspace_ticket *ticket =
-		(struct workspace_ticket *)((char *)entry -
-					    offsetof(struct workspace_ticket, sched));
-	struct workspace *workspace = entry->context;
+	struct workspace_entry *entry =
+		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
+	struct workspace *workspace = sched->context;
 
-	if (cell_serves(workspace->cell, slots[ticket->slot].process)) {
-		workspace_tickets_begin_one(&workspace->tickets, ticket);
+	if (cell_serves(workspace->cell, slots[entry->slot].process)) {
+		workspace_entries_begin_one(&workspace->entries, entry);
 		return;
 	}
 	/* The cell has failed, and has not come to say so yet. */
 	update_limits(workspace);
-	scheduler_return(workspace->all->scheduler, entry);
+	scheduler_return(workspace->all->scheduler, sched);
 }
 
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
@@ -180,7 +179,7 @@ static enum cell_need need(void *context)
 {
 	const struct workspace *workspace = context;
 
-	if (!workspace_tickets_empty(&workspace->tickets))
+	if (!workspace_entries_empty(&workspace->entries))
 		return CELL_CALLED;
 	return workspace->users > 0 ? CELL_KEPT : CELL_UNUSED;
 }
@@ -203,22 +202,22 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
 {
 	struct workspace *workspace = context;
-	struct workspace_ticket *ticket = workspace_tickets_begun(&workspace->tickets, frame->call);
+	struct workspace_entry *entry = workspace_entries_begun(&workspace->entries, frame->call);
 
-	if (!ticket) /* answered in the meantime; but so many frames are no late answers */
+	if (!entry) /* answered in the meantime; but so many frames are no late answers */
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
 	/* A worker has nothing to say about a file call, nor the files process about a command. */
-	if (slots[ticket->slot].process != from)
+	if (slots[entry->slot].process != from)
 		return -EBADMSG;
 	workspace->unknown_call_frames = 0;
 	cell_reset_crash_count(workspace->cell);
-	return ticket->owner->frame(ticket->context, frame);
+	return entry->owner->frame(entry->context, frame);
 }
 
 static void on_lost(void *context, enum cell_loss loss, const char *why)
 {
 	/* clang-format off */
-	static const struct workspace_ticket_loss losses[CELL_LOSSES] = {
+	static const struct workspace_entry_loss losses[CELL_LOSSES] = {
 		[CELL_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, false, TOOL_WORKER_LOST},
 		[CELL_GIVEN_UP] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_EXECUTION_ERROR},
@@ -232,7 +231,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 	struct workspace *workspace = context;
 
 	workspace->unknown_call_frames = 0;
-	workspace_tickets_lose(&workspace->tickets, &losses[loss], why);
+	workspace_entries_lose(&workspace->entries, &losses[loss], why);
 }
 
 /* Waiting calls begin, and a workspace that nobody uses goes. */
@@ -241,7 +240,7 @@ static void on_settled(void *context)
 	struct workspace *workspace = context;
 
 	update_limits(workspace);
-	workspace_tickets_begin(&workspace->tickets, may_begin, workspace);
+	workspace_entries_begin(&workspace->entries, may_begin, workspace);
 	if (need(workspace) == CELL_UNUSED && strcmp(cell_state(workspace->cell), "closed") == 0)
 		workspace_free(workspace);
 }
@@ -320,7 +319,7 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
-	workspace_tickets_init(&workspace->tickets, workspaces->scheduler, tenant);
+	workspace_entries_init(&workspace->entries, workspaces->scheduler, tenant);
 	timer_init(&workspace->idle, on_idle, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
@@ -479,7 +478,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 		await_idleness(workspace, idle_bound_ns(workspaces));
 		if (!tenant)
 			continue;
-		scheduler_queues_move(workspaces->scheduler, &workspace->tickets.queues, tenant);
+		scheduler_queues_move(workspaces->scheduler, &workspace->entries.queues, tenant);
 		workspace->tenant->usage->workspaces--;
 		tenant_release(workspace->tenant);
 		workspace->tenant = tenant_hold(tenant);
@@ -540,17 +539,17 @@ bool workspace_is_open(const struct workspace *workspace)
 	return cell_serves(workspace->cell, CELL_FILES);
 }
 
-void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket)
+void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 {
-	ticket->sched = (struct sched_entry){
-		.class = slots[ticket->slot].sched, .begin = on_scheduled, .context = workspace};
-	workspace_tickets_enter(&workspace->tickets, ticket);
+	entry->sched = (struct sched_entry){
+		.class = slots[entry->slot].sched, .begin = on_scheduled, .context = workspace};
+	workspace_entries_enter(&workspace->entries, entry);
 	cell_settle(workspace->cell);
 }
 
-void workspace_leave(struct workspace *workspace, struct workspace_ticket *ticket)
+void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 {
-	workspace_tickets_leave(&workspace->tickets, ticket);
+	workspace_entries_leave(&workspace->entries, entry);
 	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);
 }
@@ -567,20 +566,20 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 	cell_send(workspace->cell, CELL_WORKER, type, call, payload, fds, n_fds);
 }
 
-uint64_t workspace_said(const struct workspace *workspace, const struct workspace_ticket *ticket)
+uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry)
 {
-	return cell_said(workspace->cell, slots[ticket->slot].process);
+	return cell_said(workspace->cell, slots[entry->slot].process);
 }
 
 bool workspace_has_heard(
-	struct workspace *workspace, const struct workspace_ticket *ticket, uint64_t said)
+	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said)
 {
-	return cell_has_heard(workspace->cell, slots[ticket->slot].process, said);
+	return cell_has_heard(workspace->cell, slots[entry->slot].process, said);
 }
 
-void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket)
+void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
 {
-	cell_abandon(workspace->cell, slots[ticket->slot].process);
+	cell_abandon(workspace->cell, slots[entry->slot].process);
 }
 
 void workspaces_foreach(struct workspaces *workspaces,
@@ -594,17 +593,17 @@ void workspaces_foreach(struct workspaces *workspaces,
 
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret)
 {
-	const struct workspace_ticket *ticket;
+	const struct workspace_entry *entry;
 	struct workspace_info info = {
 		.state = cell_state(workspace->cell),
 		.users = workspace->users,
-		.commands = workspace->tickets.running[WORKSPACE_SLOT_COMMAND],
+		.commands = workspace->entries.running[WORKSPACE_SLOT_COMMAND],
 	};
 
-	TAILQ_FOREACH(ticket, &workspace->tickets.list, entry)
+	TAILQ_FOREACH(entry, &workspace->entries.list, link)
 	{
-		info.running += ticket->begun;
-		info.waiting += !ticket->begun;
+		info.running += entry->begun;
+		info.waiting += !entry->begun;
 	}
 	*ret = info;
 }

@@ -3,13 +3,13 @@
 
 /*
  * A workspace as cloisterd knows it: a root, who uses it, its cell (cell.h: the processes and their
- * life) and its tickets (workspace_tickets.h: the calls, waiting or begun). It is there while
+ * life) and its entries (workspace_entries.h: the calls, waiting or begun). It is there while
  * somebody has it open or calls; what a call is, it does not know.
  */
 
 #include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/workspace_entries.h"
 #include "supervisor/workspace/workspace_root.h"
-#include "supervisor/workspace/workspace_tickets.h"
 
 struct config;
 struct spare_cells;
@@ -89,7 +89,7 @@ struct tenant *workspace_tenant(const struct workspace *workspace);
 bool workspace_is_allowed(const struct workspace *workspace);
 /** Where it is seen inside: "/workspace", its own path, or "/". */
 struct text workspace_visible(const struct workspace *workspace);
-/** Users and tickets: who keeps it. */
+/** Users and entries: who keeps it. */
 size_t workspace_users(const struct workspace *workspace);
 bool workspace_is_open(const struct workspace *workspace);
 
@@ -97,7 +97,7 @@ bool workspace_is_open(const struct workspace *workspace);
 struct workspace_info {
 	const char *state; /* of cell_state_names */
 	size_t users;      /* connections that have it open, and calls */
-	size_t waiting;    /* tickets that have not begun */
+	size_t waiting;    /* entries that have not begun */
 	size_t running;
 	size_t commands; /* of those that are running */
 };
@@ -115,12 +115,12 @@ const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
 /** What is made ahead. */
 const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);
 
-/** Queues @ticket, of which the caller has set call, slot, owner and context; begins it when there
+/** Queues @entry, of which the caller has set call, slot, owner and context; begins it when there
  * is a cell and a free slot. */
-void workspace_enter(struct workspace *workspace, struct workspace_ticket *ticket);
+void workspace_enter(struct workspace *workspace, struct workspace_entry *entry);
 
-/** The ticket's call is over, whichever way. Not to be called for one that was lost. */
-void workspace_leave(struct workspace *workspace, struct workspace_ticket *ticket);
+/** The entry's call is over, whichever way. Not to be called for one that was lost. */
+void workspace_leave(struct workspace *workspace, struct workspace_entry *entry);
 
 /** Sends to the files process, or to the worker, of an open workspace. As process_link_send. */
 void workspace_send_files(
@@ -128,14 +128,14 @@ void workspace_send_files(
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/** As process_link_said and process_link_has_heard, of the process that has @ticket's call. */
-uint64_t workspace_said(const struct workspace *workspace, const struct workspace_ticket *ticket);
+/** As process_link_said and process_link_has_heard, of the process that has @entry's call. */
+uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry);
 bool workspace_has_heard(
-	struct workspace *workspace, const struct workspace_ticket *ticket, uint64_t said);
+	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said);
 
-/** The process that has @ticket's call does not do what it must and is killed: the files process
+/** The process that has @entry's call does not do what it must and is killed: the files process
  * alone, or the worker and with it the cell. */
-void workspace_abandon(struct workspace *workspace, const struct workspace_ticket *ticket);
+void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry);
 
 /** Whether it is being removed: nobody new gets it meanwhile (BUSY), and should cloisterd end, the
  * next one goes on with it. */

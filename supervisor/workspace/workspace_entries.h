@@ -25,63 +25,62 @@ enum workspace_slot {
 
 /* A call's place in a workspace, part of whoever waits there. Callbacks never come from inside
  * workspace_enter. */
-struct workspace_ticket {
-	TAILQ_ENTRY(workspace_ticket) entry;
+struct workspace_entry {
+	TAILQ_ENTRY(workspace_entry) link;
 	struct sched_entry sched; /* the workspace's concern */
 	uint64_t call;            /* its number on the wire, unique in this process */
 	enum workspace_slot slot;
 	bool begun;
-	const struct workspace_ticket_owner *owner;
+	const struct workspace_entry_owner *owner;
 	void *context;
 };
 
-struct workspace_ticket_owner {
+struct workspace_entry_owner {
 	void (*begin)(void *context); /* its turn has come: send the request */
 	/* A frame for this call, from the worker or the files process. -EBADMSG: the process is
 	 * dropped. */
 	int (*frame)(void *context, const struct channel_frame *frame);
 	/* The cell is gone, or could not be made: no frame will come. @message is borrowed and may
-	 * be NULL. The ticket has left. */
+	 * be NULL. The entry has left. */
 	void (*lost)(void *context, enum tool_error error, const char *message);
 };
 
-TAILQ_HEAD(workspace_ticket_list, workspace_ticket);
+TAILQ_HEAD(workspace_entry_list, workspace_entry);
 
-struct workspace_tickets {
-	struct workspace_ticket_list list;
+struct workspace_entries {
+	struct workspace_entry_list list;
 	unsigned running[WORKSPACE_SLOTS];
 	struct scheduler *scheduler;
 	struct sched_queues queues;
 };
 
 /** As scheduler_queues_init. @scheduler is borrowed. */
-void workspace_tickets_init(
-	struct workspace_tickets *tickets, struct scheduler *scheduler, struct tenant *tenant);
-bool workspace_tickets_empty(const struct workspace_tickets *tickets);
+void workspace_entries_init(
+	struct workspace_entries *entries, struct scheduler *scheduler, struct tenant *tenant);
+bool workspace_entries_empty(const struct workspace_entries *entries);
 
-/** The ticket waits, and for its turn, which is set, where it takes one. */
-void workspace_tickets_enter(struct workspace_tickets *tickets, struct workspace_ticket *ticket);
-void workspace_tickets_leave(struct workspace_tickets *tickets, struct workspace_ticket *ticket);
+/** The entry waits, and for its turn, which is set, where it takes one. */
+void workspace_entries_enter(struct workspace_entries *entries, struct workspace_entry *entry);
+void workspace_entries_leave(struct workspace_entries *entries, struct workspace_entry *entry);
 
-/** Begins @ticket, which waits. */
-void workspace_tickets_begin_one(
-	struct workspace_tickets *tickets, struct workspace_ticket *ticket);
+/** Begins @entry, which waits. */
+void workspace_entries_begin_one(struct workspace_entries *entries, struct workspace_entry *entry);
 
 /** Begins, in their order, those that wait, take no turn and for whose slot @may, asked anew for
  * each, says yes.
  */
-void workspace_tickets_begin(struct workspace_tickets *tickets,
+void workspace_entries_begin(struct workspace_entries *entries,
 	bool (*may)(void *context, enum workspace_slot slot), void *context);
 
-/** The ticket of @call if that has begun; NULL. */
-struct workspace_ticket *workspace_tickets_begun(struct workspace_tickets *tickets, uint64_t call);
+/** The entry of @call if that has begun; NULL. */
+struct workspace_entry *workspace_entries_begun(struct workspace_entries *entries, uint64_t call);
 
 /** Those of the slots from @from on that have begun, with @waiting the others too, leave and are
  * lost with @error. */
-struct workspace_ticket_loss {
+struct workspace_entry_loss {
 	enum workspace_slot from, to;
 	bool waiting;
 	enum tool_error error;
 };
-void workspace_tickets_lose(struct workspace_tickets *tickets,
-	const struct workspace_ticket_loss *loss, const char *message);
+void workspace_entries_lose(struct workspace_entries *entries,
+	const struct workspace_entry_loss *loss, const char *message);
