@@ -125,19 +125,19 @@ static void pending_begin(
 
 /* Queues @owner's work for @workspace, whose hold is taken. */
 static void enter(struct session_pending *pending, struct workspace *workspace,
-	enum workspace_slot slot, const struct workspace_entry_owner *owner)
+	enum call_class class, const struct workspace_entry_owner *owner)
 {
 	/* Not on the wire of any call: their numbers count up from 1. */
 	static uint64_t last = UINT64_MAX;
 
 	pending->workspace = workspace;
 	pending->entry = (struct workspace_entry){
-		.call = last--, .slot = slot, .owner = owner, .context = pending};
+		.call = last--, .class = class, .owner = owner, .context = pending};
 	workspace_enter(workspace, &pending->entry);
 }
 
 static void wait_for(struct session *session, struct jsonrpc_request *request,
-	struct workspace *workspace, enum workspace_slot slot,
+	struct workspace *workspace, enum call_class class,
 	const struct workspace_entry_owner *owner)
 {
 	struct session_pending *pending = calloc(1, sizeof(*pending));
@@ -148,7 +148,7 @@ static void wait_for(struct session *session, struct jsonrpc_request *request,
 		return;
 	}
 	pending_begin(pending, session, request);
-	enter(pending, workspace, slot, owner);
+	enter(pending, workspace, class, owner);
 }
 
 static void on_lost(void *context, enum tool_error error, const char *message)
@@ -223,7 +223,7 @@ static void on_looked_up(
 		error = workspaces_get_directory(session->service->workspaces, tenant, root,
 			pending->kind, &workspace, &message);
 	if (error == TOOL_OK) {
-		enter(pending, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+		enter(pending, workspace, CALL_CLASS_SHORT, &open_owner);
 		return;
 	}
 	audit_workspace_refused(
@@ -337,7 +337,7 @@ static enum tool_error begin_open(
 	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
 		true, &workspace, ret_message);
 	if (error == TOOL_OK)
-		wait_for(session, request, workspace, WORKSPACE_SLOT_SHORT, &open_owner);
+		wait_for(session, request, workspace, CALL_CLASS_SHORT, &open_owner);
 	return error;
 }
 
@@ -574,5 +574,5 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		return;
 	}
 	workspace_set_removing(workspace, true);
-	wait_for(session, request, workspace, WORKSPACE_SLOT_WRITE, &owner);
+	wait_for(session, request, workspace, CALL_CLASS_WRITE, &owner);
 }

@@ -25,7 +25,7 @@
 #include <sys/random.h>
 
 enum call_state {
-	CALL_WAITING, /* for its workspace to open, or for a slot there */
+	CALL_WAITING, /* for its workspace to open, and to be scheduled there */
 	CALL_RUNNING,
 	CALL_ENDING, /* asked to end: SIGTERM for a command, a cancel for a file call */
 	CALL_KILLED, /* a command: SIGKILL */
@@ -571,7 +571,7 @@ static void enter_when_there_is_room(struct call *call)
 	call->room.wanted = room_wanted(&call->request);
 	call->room.act = enter;
 	call->room.context = call;
-	call->room.is_short = call->entry.slot == WORKSPACE_SLOT_SHORT;
+	call->room.is_short = call->entry.class == CALL_CLASS_SHORT;
 	if (!call->room.account || unread_may_act(&call->room))
 		enter(call);
 	else
@@ -607,7 +607,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	set_deadline(call, wait_ms(request));
 	call->entry = (struct workspace_entry){
 		.call = next_call(),
-		.slot = call_slot(request),
+		.class = call_class(request),
 		.owner = &entry_owner,
 		.context = call,
 	};

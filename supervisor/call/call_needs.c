@@ -18,29 +18,29 @@ int64_t call_timeout_ms(const struct call_request *request)
 	return deadline;
 }
 
-enum workspace_slot call_slot(const struct call_request *request)
+enum call_class call_class(const struct call_request *request)
 {
 	switch (request->tool->id) {
 	case TOOL_RUN_COMMAND:
-		return WORKSPACE_SLOT_COMMAND;
+		return CALL_CLASS_COMMAND;
 	case TOOL_WRITE_FILE:
-		return WORKSPACE_SLOT_WRITE;
+		return CALL_CLASS_WRITE;
 	case TOOL_SEARCH_FILES:
-		return WORKSPACE_SLOT_JOB;
+		return CALL_CLASS_JOB;
 	case TOOL_LIST_DIRECTORY:
-		return request->args.recursive ? WORKSPACE_SLOT_JOB : WORKSPACE_SLOT_SHORT;
+		return request->args.recursive ? CALL_CLASS_JOB : CALL_CLASS_SHORT;
 	default:
 		/* A range may lie deep in a large file; how large it is, only the files process
 		 * knows. */
 		return request->args.start_line > 0 || request->args.end_line > 0
-			       ? WORKSPACE_SLOT_JOB
-			       : WORKSPACE_SLOT_SHORT;
+			       ? CALL_CLASS_JOB
+			       : CALL_CLASS_SHORT;
 	}
 }
 
 bool call_is_scheduled(const struct call_request *request)
 {
-	enum workspace_slot slot = call_slot(request);
+	enum call_class class = call_class(request);
 
-	return slot == WORKSPACE_SLOT_COMMAND || slot == WORKSPACE_SLOT_JOB;
+	return class == CALL_CLASS_COMMAND || class == CALL_CLASS_JOB;
 }

@@ -103,7 +103,7 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 	}
 	workspace_set_removing(removal->workspace, true);
 	removal->entry = (struct workspace_entry){
-		.call = last--, .slot = WORKSPACE_SLOT_WRITE, .owner = &owner, .context = removal};
+		.call = last--, .class = CALL_CLASS_WRITE, .owner = &owner, .context = removal};
 	workspace_enter(removal->workspace, &removal->entry);
 }
 

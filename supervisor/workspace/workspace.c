@@ -55,20 +55,20 @@ static const struct {
 	unsigned limit;
 	enum cell_process process;
 	enum sched_class sched;
-} slots[WORKSPACE_SLOTS] = {
-	[WORKSPACE_SLOT_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
-	[WORKSPACE_SLOT_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
-	[WORKSPACE_SLOT_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
+} classes[CALL_CLASSES] = {
+	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
+	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
+	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
 	/* And what the tenant allows. */
-	[WORKSPACE_SLOT_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
+	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
 };
 
-static bool may_begin(void *context, enum workspace_slot slot)
+static bool may_begin(void *context, enum call_class class)
 {
 	const struct workspace *workspace = context;
 
-	return cell_serves(workspace->cell, slots[slot].process) &&
-	       workspace->entries.running[slot] < slots[slot].limit;
+	return cell_serves(workspace->cell, classes[class].process) &&
+	       workspace->entries.running[class] < classes[class].limit;
 }
 
 /* After anything that decides whether jobs and commands can begin here. */
@@ -90,7 +90,7 @@ static void on_scheduled(struct sched_entry *sched)
 		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
 	struct workspace *workspace = sched->context;
 
-	if (cell_serves(workspace->cell, slots[entry->slot].process)) {
+	if (cell_serves(workspace->cell, classes[entry->class].process)) {
 		workspace_entries_begin_one(&workspace->entries, entry);
 		return;
 	}
@@ -207,7 +207,7 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 	if (!entry) /* answered in the meantime; but so many frames are no late answers */
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
 	/* A worker has nothing to say about a file call, nor the files process about a command. */
-	if (slots[entry->slot].process != from)
+	if (classes[entry->class].process != from)
 		return -EBADMSG;
 	workspace->unknown_call_frames = 0;
 	cell_reset_crash_count(workspace->cell);
@@ -218,14 +218,14 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 {
 	/* clang-format off */
 	static const struct workspace_entry_loss losses[CELL_LOSSES] = {
-		[CELL_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, false, TOOL_WORKER_LOST},
-		[CELL_GIVEN_UP] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_WORKER_LOST},
-		[CELL_NOT_MADE] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_EXECUTION_ERROR},
-		[CELL_REFUSED] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_FORBIDDEN},
-		[CELL_SILENT] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_TIMEOUT},
-		[CELL_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_COMMAND, true, TOOL_BUSY},
-		[CELL_FILES_LOST] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, false, TOOL_WORKER_LOST},
-		[CELL_FILES_HELD] = {WORKSPACE_SLOT_SHORT, WORKSPACE_SLOT_JOB, true, TOOL_BUSY},
+		[CELL_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, false, TOOL_WORKER_LOST},
+		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_WORKER_LOST},
+		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_EXECUTION_ERROR},
+		[CELL_REFUSED] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_FORBIDDEN},
+		[CELL_SILENT] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_TIMEOUT},
+		[CELL_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_BUSY},
+		[CELL_FILES_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_JOB, false, TOOL_WORKER_LOST},
+		[CELL_FILES_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_JOB, true, TOOL_BUSY},
 	};
 	/* clang-format on */
 	struct workspace *workspace = context;
@@ -542,7 +542,7 @@ bool workspace_is_open(const struct workspace *workspace)
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 {
 	entry->sched = (struct sched_entry){
-		.class = slots[entry->slot].sched, .begin = on_scheduled, .context = workspace};
+		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	workspace_entries_enter(&workspace->entries, entry);
 	cell_settle(workspace->cell);
 }
@@ -568,18 +568,18 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 
 uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry)
 {
-	return cell_said(workspace->cell, slots[entry->slot].process);
+	return cell_said(workspace->cell, classes[entry->class].process);
 }
 
 bool workspace_has_heard(
 	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said)
 {
-	return cell_has_heard(workspace->cell, slots[entry->slot].process, said);
+	return cell_has_heard(workspace->cell, classes[entry->class].process, said);
 }
 
 void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
 {
-	cell_abandon(workspace->cell, slots[entry->slot].process);
+	cell_abandon(workspace->cell, classes[entry->class].process);
 }
 
 void workspaces_foreach(struct workspaces *workspaces,
@@ -597,7 +597,7 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 	struct workspace_info info = {
 		.state = cell_state(workspace->cell),
 		.users = workspace->users,
-		.commands = workspace->entries.running[WORKSPACE_SLOT_COMMAND],
+		.commands = workspace->entries.running[CALL_CLASS_COMMAND],
 	};
 
 	TAILQ_FOREACH(entry, &workspace->entries.list, link)

@@ -115,8 +115,8 @@ const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
 /** What is made ahead. */
 const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);
 
-/** Queues @entry, of which the caller has set call, slot, owner and context; begins it when there
- * is a cell and a free slot. */
+/** Queues @entry, of which the caller has set call, class, owner and context; begins it when there
+ * is a cell and its class has room. */
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry);
 
 /** The entry's call is over, whichever way. Not to be called for one that was lost. */

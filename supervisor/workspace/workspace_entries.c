@@ -27,25 +27,25 @@ void workspace_entries_leave(struct workspace_entries *entries, struct workspace
 {
 	TAILQ_REMOVE(&entries->list, entry, link);
 	if (entry->begun)
-		entries->running[entry->slot]--;
+		entries->running[entry->class]--;
 	scheduler_remove(entries->scheduler, &entry->sched);
 }
 
 void workspace_entries_begin_one(struct workspace_entries *entries, struct workspace_entry *entry)
 {
 	entry->begun = true;
-	entries->running[entry->slot]++;
+	entries->running[entry->class]++;
 	entry->owner->begin(entry->context);
 }
 
 void workspace_entries_begin(struct workspace_entries *entries,
-	bool (*may)(void *context, enum workspace_slot slot), void *context)
+	bool (*may)(void *context, enum call_class class), void *context)
 {
 	struct workspace_entry *entry, *next;
 
 	for (entry = TAILQ_FIRST(&entries->list); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (!entry->begun && entry->sched.class == SCHED_NONE && may(context, entry->slot))
+		if (!entry->begun && entry->sched.class == SCHED_NONE && may(context, entry->class))
 			workspace_entries_begin_one(entries, entry);
 	}
 }
@@ -67,7 +67,7 @@ void workspace_entries_lose(struct workspace_entries *entries,
 
 	for (entry = TAILQ_FIRST(&entries->list); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (entry->slot < loss->from || entry->slot > loss->to ||
+		if (entry->class < loss->from || entry->class > loss->to ||
 			!(loss->waiting || entry->begun))
 			continue;
 		workspace_entries_leave(entries, entry);

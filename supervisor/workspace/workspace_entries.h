@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The calls of one workspace, in the order in which they came: those that wait for its cell or for
- * a slot, and those that have begun. What a call is, is not known here.
+ * The calls of one workspace, in the order in which they came: those that wait for its cell or to
+ * be scheduled, and those that have begun. What a call is, is not known here.
  */
 
 #include "common/channel.h"
@@ -15,12 +15,12 @@
 
 /* How many of each kind may run at once in a workspace; the others wait in the order they came,
  * jobs and commands also for their tenant's turn. */
-enum workspace_slot {
-	WORKSPACE_SLOT_SHORT,   /* answered at once: reads and flat listings */
-	WORKSPACE_SLOT_WRITE,   /* LIMIT_FILE_WRITES; removals, which have no deadline: no turn */
-	WORKSPACE_SLOT_JOB,     /* LIMIT_FILE_JOBS */
-	WORKSPACE_SLOT_COMMAND, /* what the tenant allows */
-	WORKSPACE_SLOTS,
+enum call_class {
+	CALL_CLASS_SHORT,   /* answered at once: reads and flat listings */
+	CALL_CLASS_WRITE,   /* LIMIT_FILE_WRITES; removals, which have no deadline: not scheduled */
+	CALL_CLASS_JOB,     /* LIMIT_FILE_JOBS */
+	CALL_CLASS_COMMAND, /* what the tenant allows */
+	CALL_CLASSES,
 };
 
 /* A call's place in a workspace, part of whoever waits there. Callbacks never come from inside
@@ -29,7 +29,7 @@ struct workspace_entry {
 	TAILQ_ENTRY(workspace_entry) link;
 	struct sched_entry sched; /* the workspace's concern */
 	uint64_t call;            /* its number on the wire, unique in this process */
-	enum workspace_slot slot;
+	enum call_class class;
 	bool begun;
 	const struct workspace_entry_owner *owner;
 	void *context;
@@ -49,7 +49,7 @@ TAILQ_HEAD(workspace_entry_list, workspace_entry);
 
 struct workspace_entries {
 	struct workspace_entry_list list;
-	unsigned running[WORKSPACE_SLOTS];
+	unsigned running[CALL_CLASSES];
 	struct scheduler *scheduler;
 	struct sched_queues queues;
 };
@@ -66,19 +66,19 @@ void workspace_entries_leave(struct workspace_entries *entries, struct workspace
 /** Begins @entry, which waits. */
 void workspace_entries_begin_one(struct workspace_entries *entries, struct workspace_entry *entry);
 
-/** Begins, in their order, those that wait, take no turn and for whose slot @may, asked anew for
- * each, says yes.
+/** Begins, in their order, those that wait, have no scheduling class and for whose class @may,
+ * asked anew for each, says yes.
  */
 void workspace_entries_begin(struct workspace_entries *entries,
-	bool (*may)(void *context, enum workspace_slot slot), void *context);
+	bool (*may)(void *context, enum call_class class), void *context);
 
 /** The entry of @call if that has begun; NULL. */
 struct workspace_entry *workspace_entries_begun(struct workspace_entries *entries, uint64_t call);
 
-/** Those of the slots from @from on that have begun, with @waiting the others too, leave and are
+/** Those of the classes from @from on that have begun, with @waiting the others too, leave and are
  * lost with @error. */
 struct workspace_entry_loss {
-	enum workspace_slot from, to;
+	enum call_class from, to;
 	bool waiting;
 	enum tool_error error;
 };
