@@ -297,7 +297,7 @@ def test_answers_to_the_other_processes_calls(daemon, process):
     first, second = (READ, COMMAND) if process == "worker" else (COMMAND, READ)
     with undisturbed(daemon):
         liar = Liar(daemon, **lies).open()
-        numbers = [liar.client.begin(*call) for call in (first, second)]
+        numbers = [liar.client.begin(*call, {"timeout_ms": 1000}) for call in (first, second)]
         for number in numbers:
             assert liar.client.result(number)["error"]["code"] == "WORKER_LOST"
         is_only_answer(liar)

@@ -24,6 +24,7 @@ OLD, NEW = "old line\n" * 100, "a new line\n" * 100
 TEMPORARY = re.compile(r"\.cloister-[0-9a-f]{16}")
 MODES = ["durable", "fast"]
 LARGE = 200  # times NEW: several frames
+DEATHS = 5  # of one workspace, whose processes rest longer after each
 
 
 def begin_write(client, name, mode, times=1):
@@ -62,7 +63,7 @@ class Killer:
 class Check:
     """Looks at a directory after each death."""
 
-    def __init__(self, path):
+    def __init__(self, path=None):
         self.path = path
         self.seen = {"old": 0, "new": 0, "absent": 0, "left": 0}
 
@@ -108,9 +109,10 @@ def files_of(daemon, path):
 def test_the_files_process_dies_at_every_step(either_daemon, mode, was_there):
     daemon = either_daemon
     client = daemon.connect()
-    path = daemon.new_workspace(client)
-    check, files, count, killed = Check(path), None, 0, True
+    check, count, killed = Check(), 0, True
     while killed:
+        if count % DEATHS == 0:
+            path = check.path = daemon.new_workspace(client)
         count += 1
         reopen(client)
         files = files_of(daemon, path)
@@ -168,10 +170,12 @@ def test_cloisterd_dies_at_every_step(start_daemon, was_there):
 def test_deaths_at_random_moments(own_daemon):
     print(f"CLOISTER_SEED={SEED}")
     choose = random.Random(SEED)
-    cell = Cell(own_daemon)
-    client, check = cell.client, Check(cell.path)
+    check = Check()
     rounds, longest = 3000 if SOAK == "full" else 60, 0.003
-    for _ in range(rounds):
+    for n in range(rounds):
+        if n % DEATHS == 0:
+            cell = Cell(own_daemon)
+            client, check.path = cell.client, cell.path
         cell.write("f", OLD)
         reopen(client)
         files = files_of(own_daemon, cell.path)
