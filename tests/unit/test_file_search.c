@@ -1,4 +1,5 @@
 /* links: cloister-files-core */
+/* threads */
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cleanup.h"
 #include "common/limits.h"
