@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define CASES 1000
+#define CASES 300
 
 /* Trees that one repository holds side by side, since asking git is what takes the time. */
 #define TREES_PER_REPOSITORY 10

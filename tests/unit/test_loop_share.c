@@ -27,16 +27,22 @@ struct work {
 	int seen; /* slices of all when it ended */
 };
 
+static long long passed_ns;
+
+/* In place of the C library's: time passes with the work that is done, and a busy machine changes
+ * nothing. */
+int clock_gettime(clockid_t clock, struct timespec *ret_now)
+{
+	(void)clock;
+	*ret_now = (struct timespec){passed_ns / 1000000000, passed_ns % 1000000000};
+	return 0;
+}
+
 static void act(void *context)
 {
 	struct work *work = context;
-	struct timespec from, now;
 
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	do {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((unsigned long)((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec -
-				 from.tv_nsec) < work->slice_ns);
+	passed_ns += (long long)work->slice_ns;
 	work->done++;
 	slices++;
 	if (--work->left > 0)
@@ -131,6 +137,7 @@ static struct loop_share_flow own, heir;
 static void leave_own(void *context)
 {
 	(void)context;
+	passed_ns++;
 	loop_share_leave(&own, &heir);
 	memset(&own, 0x5a, sizeof(own));
 }
