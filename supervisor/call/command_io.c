@@ -4,15 +4,14 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/unread.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 
 #define WATCH_AFTER_MS 2
@@ -22,7 +21,7 @@ struct command_output {
 	struct command_io *io;
 	enum command_stream stream;
 	int fd;
-	struct event *readable;
+	struct watch readable;
 	struct loop_share_task share; /* reads */
 	struct timer again;           /* when it waits for a turn, after a pause */
 	struct stream_capture capture;
@@ -42,8 +41,7 @@ struct command_io {
 
 static void close_output(struct command_output *output)
 {
-	if (output->readable)
-		event_free(TAKE_PTR(output->readable));
+	watch_done(&output->readable);
 	timer_cancel(&output->again);
 	loop_share_cancel(&output->share);
 	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
@@ -58,10 +56,7 @@ static void set_watched(struct command_io *io, bool watched)
 			continue;
 		timer_cancel(&output->again);
 		loop_share_cancel(&output->share);
-		if (watched)
-			event_add(output->readable, NULL);
-		else
-			event_del(output->readable);
+		watch_want(&output->readable, watched ? WATCH_READABLE : WATCH_NOTHING);
 	}
 }
 
@@ -142,7 +137,7 @@ static bool take_turn(struct command_output *output)
  * before: reading a flood as fast as it comes takes a processor, and their calls want one. */
 static void wait_for_turn(struct command_output *output)
 {
-	event_del(output->readable);
+	watch_want(&output->readable, WATCH_NOTHING);
 	if (loop_share_others_ask(output->io->limits.share))
 		timer_set(&output->again, FLOOD_PAUSE_MS);
 	else
@@ -153,11 +148,10 @@ static void act(void *context)
 {
 	struct command_output *output = context;
 
-	if (take_turn(output)) {
+	if (take_turn(output))
 		wait_for_turn(output);
-	} else if (output->readable && !output->io->limit_reached && !output->io->paused) {
-		event_add(output->readable, NULL);
-	}
+	else if (!output->io->limit_reached && !output->io->paused)
+		watch_want(&output->readable, WATCH_READABLE);
 }
 
 static void on_again(void *context)
@@ -167,30 +161,26 @@ static void on_again(void *context)
 	loop_share_wait(&output->share, output->io->limits.share);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_readable(void *context)
 {
 	struct command_output *output = context;
 
-	(void)fd;
-	(void)what;
 	if (!loop_share_now_or_wait(&output->share, output->io->limits.share))
-		event_del(output->readable);
+		watch_want(&output->readable, WATCH_NOTHING);
 }
 
 static int make_output(struct event_base *base, struct command_io *io, enum command_stream stream,
 	int *ret_write_end)
 {
+	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	struct command_output *output = &io->outputs[stream];
 	int r = pipe_stock_take(io->pipes, &output->fd, ret_write_end);
 
 	if (r < 0)
 		return r;
-	output->readable = event_new(base, output->fd, EV_READ | EV_PERSIST, on_readable, output);
 	output->share = (struct loop_share_task){.act = act, .context = output};
 	timer_init(&output->again, on_again, output);
-	if (!output->readable || event_priority_set(output->readable, LOOP_PRIORITY_BULK) < 0)
-		return -ENOMEM;
-	return 0;
+	return watch_init(&output->readable, base, output->fd, &calls, output);
 }
 
 static void on_watch(void *context)
