@@ -4,12 +4,11 @@
 #include "supervisor/call/command_input.h"
 
 #include "common/cleanup.h"
-#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/service.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -30,7 +29,7 @@ struct command_input {
 	STAILQ_HEAD(, input_part) parts;
 	size_t pending;
 	int fd; /* -1 before the beginning and after the end */
-	struct event *writable;
+	struct watch watch;
 	bool eof;    /* was added */
 	bool closed; /* by the command, or with it */
 };
@@ -70,8 +69,7 @@ static void end_part(struct command_input *input)
 
 static void close_pipe(struct command_input *input)
 {
-	if (input->writable)
-		event_free(TAKE_PTR(input->writable));
+	watch_done(&input->watch);
 	close_fd(&input->fd);
 }
 
@@ -111,15 +109,13 @@ static void write_parts(struct command_input *input)
 	}
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context)
+static void on_writable(void *context)
 {
 	struct command_input *input = context;
 
-	(void)fd;
-	(void)what;
 	write_parts(input);
-	if (input->writable && STAILQ_EMPTY(&input->parts))
-		event_del(input->writable);
+	if (STAILQ_EMPTY(&input->parts))
+		watch_want(&input->watch, WATCH_NOTHING);
 	if (input->owner.moved)
 		input->owner.moved(input->owner.context);
 }
@@ -152,16 +148,17 @@ int command_input_add(struct command_input *input, struct text text, bool eof, c
 	STAILQ_INSERT_TAIL(&input->parts, part, entry);
 	if (input->closed)
 		end_part(input);
-	else if (input->writable)
-		event_add(input->writable, NULL);
+	else
+		watch_want(&input->watch, WATCH_WRITABLE);
 	return 0;
 }
 
 int command_input_begin(
 	struct command_input *input, struct text first, bool only, int *ret_read_end)
 {
+	static const struct watch_calls calls = {{NULL, on_writable}, LOOP_PRIORITY_BULK};
 	struct input_part *part;
-	int ends[2];
+	int ends[2], r;
 
 	if (first.data) {
 		part = make_part(first, only, NULL);
@@ -173,13 +170,13 @@ int command_input_begin(
 		return -errno;
 	fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	input->fd = ends[1];
-	input->writable = event_new(
-		input->service->base, input->fd, EV_WRITE | EV_PERSIST, on_writable, input);
-	if (!input->writable || event_priority_set(input->writable, LOOP_PRIORITY_BULK) < 0 ||
-		(!STAILQ_EMPTY(&input->parts) && event_add(input->writable, NULL) < 0)) {
+	r = watch_init(&input->watch, input->service->base, input->fd, &calls, input);
+	if (r < 0) {
 		close(ends[0]);
-		return -ENOMEM;
+		return r;
 	}
+	if (!STAILQ_EMPTY(&input->parts))
+		watch_want(&input->watch, WATCH_WRITABLE);
 	*ret_read_end = ends[0];
 	return 0;
 }
