@@ -6,6 +6,7 @@
 #include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
+#include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
 #include <setjmp.h>
@@ -25,15 +26,6 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
-
-#define REQUEST(id, method, params) \
-	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\",\"params\":" params "}"
-#define NOTIFICATION(method, params) \
-	"{\"jsonrpc\":\"2.0\",\"method\":\"" method "\",\"params\":" params "}"
-#define RESULT(id, result) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":" result "}"
-#define ERROR(id, code, rest) \
-	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":" code "," rest "}}"
-#define NAMED(name) "\"message\":\"*\",\"data\":{\"code\":\"" name "\"*}"
 
 #define OPEN   REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}")
 #define OPENED RESULT("0", "{\"workspace\":\"@/root\",*}")

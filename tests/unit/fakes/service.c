@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
@@ -113,6 +114,7 @@ struct fake_service *fake_service_new(const char *config)
 
 	assert_non_null(fake);
 	service = &fake->service;
+	log_init(true);
 	now = 1000 * CLOCK_NS_PER_S;
 	clock_replace(read_clock);
 	make_directories(fake);
@@ -136,11 +138,24 @@ struct fake_service *fake_service_new(const char *config)
 	return fake;
 }
 
+/* Every call is over when nothing can answer any more: they are a list of the program's. */
+static void end_calls(struct fake_service *fake)
+{
+	fake->spawner_waits = false;
+	fake_spawner_refuse(fake->spawner, -ECONNRESET);
+	for (struct fake_cell *cell = fake_spawner_cells(fake->spawner); cell; cell = cell->next) {
+		fake_process_end(&cell->worker);
+		fake_process_end(&cell->files);
+	}
+	fake_service_run(fake);
+}
+
 void fake_service_free(struct fake_service *fake)
 {
 	struct service *service = &fake->service;
 
 	agent_conns_close();
+	end_calls(fake);
 	workspaces_free(service->workspaces);
 	scheduler_free(service->admission.scheduler);
 	fake_workers_done();

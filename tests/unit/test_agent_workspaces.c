@@ -1,0 +1,343 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* workspace.open, .close, .list and .remove on the agent socket. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define ALICE 1001
+#define BOTH  1002
+
+static const char config[] = "[cloister]\n"
+			     "[tenant one]\n"
+			     "users = 1001, 1002\n"
+			     "roots = @/root\n"
+			     "workspaces = 3\n"
+			     "managed = yes\n"
+			     "workspaces_existing = 2\n"
+			     "[tenant two]\n"
+			     "users = 1002\n"
+			     "managed = no\n";
+
+static int set_up(void **state)
+{
+	struct fake_service *fake = fake_service_new(config);
+
+	assert_int_equal(mkdirat(fake->scratch.fd, "root/a", 0755), 0);
+	assert_int_equal(mkdirat(fake->scratch.fd, "root/b", 0755), 0);
+	assert_int_equal(mkdirat(fake->scratch.fd, "root/c", 0755), 0);
+	assert_int_equal(mkdirat(fake->scratch.fd, "elsewhere", 0755), 0);
+	scratch_text(&fake->scratch, "root/file", "");
+	*state = fake;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_service_free(*state);
+	return 0;
+}
+
+static void talk(void **state, uid_t uid, const struct fake_exchange *exchanges, size_t n)
+{
+	struct fake_client client = fake_client_connect(*state, &agent_endpoint, uid, uid);
+
+	fake_client_talk(&client, exchanges, n);
+	fake_client_close(&client);
+}
+
+#define OPEN(params)   REQUEST("1", "workspace.open", params)
+#define CLOSE(params)  REQUEST("1", "workspace.close", params)
+#define REMOVE(params) REQUEST("1", "workspace.remove", params)
+#define LIST           REQUEST("1", "workspace.list", "{}")
+#define REFUSED(name)  ERROR("1", "-32000", NAMED(name))
+#define WRONG(message) ERROR("1", "-32602", "\"message\":\"" message "\"")
+#define EMPTY          RESULT("1", "{}")
+
+static void test_what_open_answers(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{OPEN("{\"root\":\"@/root/a\"}"),
+			RESULT("1", "{\"workspace\":\"@/root/"
+				    "a\",\"kind\":\"directory\",\"root\":\"@/root/a\","
+				    "\"tenant\":\"one\",\"isolation\":{\"mode\":\"user\","
+				    "\"namespaces\":["
+				    "\"user\",\"mount\",\"pid\",\"network\",\"ipc\",\"uts\","
+				    "\"cgroup\"],"
+				    "\"network\":\"none\",\"landlock\":*,\"command_filter\":true,"
+				    "\"cgroup\":false,\"cgroup_missing\":\"no cgroup in a "
+				    "test\",\"limits\":{"
+				    "\"memory\":\"none\",\"processes\":\"rlimit\",\"cpu\":\"none\","
+				    "\"io\":\"none\"}}}")},
+		{OPEN("{\"workspace\":\"w\"}"),
+			RESULT("1", "{\"workspace\":\"w\",\"kind\":\"managed\",\"root\":"
+				    "\"/workspace\",\"tenant\":\"one\",*}")},
+		{OPEN("{\"root\":\"@/root/b\",\"kind\":\"rootfs\",\"tenant\":\"one\"}"),
+			RESULT("1",
+				"{\"workspace\":\"@/root/b\",\"kind\":\"rootfs\",\"root\":\"/\","
+				"\"tenant\":\"one\",*}")},
+		{NOTIFICATION("workspace.open", "{\"root\":\"@/root/a\"}"), NULL},
+	};
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
+static void test_what_open_refuses(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{OPEN("{}"), WRONG("give either*")},
+		{OPEN("{\"workspace\":\"w\",\"root\":\"@/root/a\"}"), WRONG("give either*")},
+		{OPEN("{\"workspace\":1}"), WRONG("*must be strings")},
+		{OPEN("{\"root\":1}"), WRONG("*must be strings")},
+		{OPEN("{\"kind\":1}"), WRONG("*must be strings")},
+		{OPEN("{\"tenant\":1}"), WRONG("*must be strings")},
+		{OPEN("{\"root\":\"@/root/a\",\"kind\":\"managed\"}"), WRONG("kind must be*")},
+		{OPEN("{\"workspace\":\"w\",\"kind\":\"directory\"}"), WRONG("kind must be*")},
+		{OPEN("{\"root\":\"@/root/a\",\"protocol\":\"ftp\"}"), WRONG("protocol must be*")},
+		{OPEN("{\"root\":\"@/root/a\",\"protocol\":1}"), WRONG("protocol must be*")},
+		{OPEN("{\"root\":\"root/a\"}"), WRONG("root must be*")},
+		{OPEN("{\"root\":\"/root\\u0000/a\"}"), WRONG("root must be*")},
+		{OPEN("{\"workspace\":\".w\"}"), WRONG("A workspace's name*")},
+		{OPEN("{\"workspace\":\"a/b\"}"), WRONG("A workspace's name*")},
+		{OPEN("{\"root\":\"@/root/a\",\"tenant\":\"two\"}"), REFUSED("FORBIDDEN")},
+		{OPEN("{\"root\":\"@/elsewhere\"}"), REFUSED("FORBIDDEN")},
+		{OPEN("{\"root\":\"@/root/../elsewhere\"}"), REFUSED("FORBIDDEN")},
+		{OPEN("{\"root\":\"@/root/none\"}"), REFUSED("FORBIDDEN")},
+		{OPEN("{\"root\":\"@/root/file\"}"), REFUSED("FORBIDDEN")},
+	};
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
+static void test_managed_workspaces_are_not_everybodys(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{OPEN("{\"workspace\":\"w\",\"tenant\":\"two\"}"), REFUSED("FORBIDDEN")},
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{\"workspace\":\"w\",*}")},
+	};
+
+	talk(state, BOTH, exchanges, ARRAY_SIZE(exchanges));
+}
+
+static void test_how_many_there_may_be(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{OPEN("{\"workspace\":\"v\"}"), RESULT("1", "{*}")},
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
+		{OPEN("{\"workspace\":\"x\"}"), REFUSED("QUOTA_EXCEEDED")},
+		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
+		{OPEN("{\"root\":\"@/root/b\"}"), REFUSED("BUSY")},
+		{CLOSE("{}"), EMPTY},
+		{OPEN("{\"root\":\"@/root/b\"}"), RESULT("1", "{*}")},
+	};
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
+static void test_close(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{CLOSE("{}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
+		{OPEN("{\"root\":\"@/root/b\"}"), RESULT("1", "{*}")},
+		{CLOSE("{\"workspace\":1}"), WRONG("workspace and tenant*")},
+		{CLOSE("{\"tenant\":1}"), WRONG("workspace and tenant*")},
+		{CLOSE("{\"workspace\":\"@/root/c\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{CLOSE("{\"workspace\":\"@/root/a\",\"tenant\":\"two\"}"),
+			REFUSED("WORKSPACE_NOT_FOUND")},
+		{CLOSE("{\"workspace\":\"@/root/a\",\"tenant\":\"one\"}"), EMPTY},
+		{CLOSE("{\"workspace\":\"@/root/a\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{CLOSE("{}"), EMPTY},
+		/* No other takes the place of the default. */
+		{CLOSE("{}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{NOTIFICATION("workspace.close", "{}"), NULL},
+	};
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
+static void test_list(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{LIST, RESULT("1", "{\"workspaces\":[]}")},
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
+		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"w\",\"kind\":\"managed\","
+				   "\"root\":"
+				   "\"/workspace\",\"tenant\":\"one\",\"open\":true}]}")},
+		{CLOSE("{}"), EMPTY},
+		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"w\",\"kind\":\"managed\","
+				   "\"root\":"
+				   "\"/workspace\",\"tenant\":\"one\",\"open\":false}]}")},
+		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
+		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"@/root/a\",\"kind\":"
+				   "\"directory\",\"root\":\"@/root/"
+				   "a\",\"tenant\":\"one\",\"open\":true},"
+				   "{\"workspace\":\"w\",*\"open\":false}]}")},
+		{NOTIFICATION("workspace.list", "{}"), NULL},
+	};
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
+static void test_remove(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{REMOVE("{}"), WRONG("workspace must be*")},
+		{REMOVE("{\"workspace\":\"w\",\"tenant\":1}"), WRONG("workspace must be*")},
+		{REMOVE("{\"workspace\":\"w\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{REMOVE("{\"workspace\":\"w\",\"tenant\":\"two\"}"), REFUSED("FORBIDDEN")},
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
+		{REMOVE("{\"workspace\":\"w\"}"), EMPTY},
+		{REMOVE("{\"workspace\":\"w\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{LIST, RESULT("1", "{\"workspaces\":[]}")},
+	};
+	struct fake_service *fake = *state;
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+	assert_int_equal(fake->service.config->tenants[0]->usage->existing, 0);
+}
+
+static void test_what_is_used_is_not_removed(void **state)
+{
+	static const struct fake_exchange open = {OPEN("{\"workspace\":\"w\"}"),
+						  RESULT("1", "{*}")},
+					  busy = {REMOVE("{\"workspace\":\"w\"}"), REFUSED("BUSY")};
+	struct fake_client other = fake_client_connect(*state, &agent_endpoint, BOTH, BOTH);
+
+	fake_client_talk(&other, &open, 1);
+	talk(state, ALICE, &open, 1);
+	talk(state, ALICE, &busy, 1);
+	fake_client_close(&other);
+	talk(state, ALICE, &(struct fake_exchange){REMOVE("{\"workspace\":\"w\"}"), EMPTY}, 1);
+}
+
+/* What is not empty when its files process has said that it is stays, and can be opened. */
+static void test_a_removal_that_fails(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{REMOVE("{\"workspace\":\"w\"}"), REFUSED("EXECUTION_ERROR")},
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
+	};
+	static const struct fake_exchange open = {
+		OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")};
+	struct fake_service *fake = *state;
+
+	talk(state, ALICE, &open, 1);
+	scratch_text(&fake->scratch, "state/one/w/left", "");
+	talk(state, ALICE, &exchanges[1], 1);
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
+/* Who leaves before a workspace is open is not waited for, and what was asked for goes on well. */
+static void test_a_client_that_leaves_meanwhile(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+
+	fake->spawner_waits = true;
+	fake_client_send(&client, OPEN("{\"root\":\"@/root/a\"}") "\n");
+	fake_service_run(fake);
+	assert_int_equal(fake_spawner_asked(fake->spawner)->type, SPAWNER_LOOK_UP);
+	fake_client_close(&client);
+	assert_null(fake_spawner_asked(fake->spawner));
+	client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+	fake_client_send(&client, OPEN("{\"workspace\":\"w\"}") "\n");
+	fake_service_run(fake);
+	assert_int_equal(fake_spawner_asked(fake->spawner)->type, SPAWNER_OPEN);
+	fake_client_close(&client);
+	fake->spawner_waits = false;
+	fake_service_run(fake);
+	assert_int_equal(fake->service.config->tenants[0]->usage->workspaces, 0);
+	assert_int_equal(fake->service.connections, 0);
+}
+
+static void test_what_the_spawner_cannot_do(void **state)
+{
+	static const struct {
+		int error;
+		const char *of_directory, *of_managed;
+	} rows[] = {
+		{-ETIMEDOUT, "TIMEOUT", "TIMEOUT"},
+		{-EBUSY, "BUSY", "EXECUTION_ERROR"},
+		{-ENOENT, "FORBIDDEN", "EXECUTION_ERROR"},
+		{-SPAWNER_REFUSAL, "FORBIDDEN", "FORBIDDEN"},
+	};
+	struct fake_service *fake = *state;
+	char answer[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fake_exchange directory = {OPEN("{\"root\":\"@/root/a\"}"), answer};
+		struct fake_exchange managed = {OPEN("{\"workspace\":\"w\"}"), answer};
+
+		fake_spawner_refuse(fake->spawner, rows[i].error);
+		snprintf(answer, sizeof(answer), REFUSED("%s"), rows[i].of_directory);
+		talk(state, ALICE, &directory, 1);
+		snprintf(answer, sizeof(answer), REFUSED("%s"), rows[i].of_managed);
+		talk(state, ALICE, &managed, 1);
+	}
+	fake_spawner_refuse(fake->spawner, 0);
+	fake_spawner_break(fake->spawner, -ECONNRESET);
+	talk(state, ALICE,
+		&(struct fake_exchange){OPEN("{\"root\":\"@/root/a\"}"), REFUSED("BUSY")}, 1);
+}
+
+/* A reload takes from a client what it may no longer have, and leaves it the rest. */
+static void test_a_reload(void **state)
+{
+	static const struct fake_exchange before[] = {
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
+		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
+	};
+	static const struct fake_exchange after[] = {
+		{CLOSE("{\"workspace\":\"w\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{CLOSE("{\"workspace\":\"@/root/a\"}"), EMPTY},
+	};
+	static const struct fake_exchange gone = {CLOSE("{}"), REFUSED("FORBIDDEN")};
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+
+	fake_client_talk(&client, before, ARRAY_SIZE(before));
+	fake_service_reconfigure(fake, "[tenant one]\nusers = 1001\nroots = @/root\n");
+	fake_client_talk(&client, after, ARRAY_SIZE(after));
+	assert_false(client.ended);
+	fake_service_reconfigure(fake, "[tenant one]\nusers = 1002\nroots = @/root\n");
+	fake_client_talk(&client, &gone, 1);
+	fake_client_take(&client);
+	fake_client_close(&client);
+	assert_int_equal(fake->service.connections, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_open_answers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_open_refuses, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_managed_workspaces_are_not_everybodys, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_how_many_there_may_be, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_close, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_remove, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_used_is_not_removed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_removal_that_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_client_that_leaves_meanwhile, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_the_spawner_cannot_do, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_reload, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

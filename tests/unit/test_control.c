@@ -1,0 +1,419 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* The control socket's methods, from an administrator's or an observer's line to its answer. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/control/control_endpoint.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define ADMINS    50
+#define OBSERVERS 51
+#define AGENT     1001
+
+static const char config[] = "[cloister]\n"
+			     "admin_group = 50\n"
+			     "observer_group = 51\n"
+			     "[tenant one]\n"
+			     "users = 1001\n"
+			     "roots = @/root\n"
+			     "managed = yes\n"
+			     "[tenant two]\n"
+			     "users = 1001\n"
+			     "roots = @/root\n"
+			     "managed = yes\n";
+
+/* A service with an administrator, an observer and an agent. */
+struct house {
+	struct fake_service *fake;
+	struct fake_client admin, observer, agent;
+};
+
+static int set_up(void **state)
+{
+	static struct house house;
+
+	house.fake = fake_service_new(config);
+	house.admin = fake_client_connect(house.fake, &control_endpoint, 1, ADMINS);
+	house.observer = fake_client_connect(house.fake, &control_endpoint, 2, OBSERVERS);
+	house.agent = fake_client_connect(house.fake, &agent_endpoint, AGENT, AGENT);
+	*state = &house;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct house *house = *state;
+
+	fake_client_close(&house->admin);
+	fake_client_close(&house->observer);
+	fake_client_close(&house->agent);
+	fake_service_free(house->fake);
+	return 0;
+}
+
+#define ASK(method, params) REQUEST("1", method, params)
+#define ANSWER(result)      RESULT("1", result)
+#define OPEN                REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}")
+#define OPENED              RESULT("0", "{*}")
+#define HANG(id) \
+	REQUEST(id, "tool.call", "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"}}")
+
+static void says(struct fake_client *client, const char *line, const char *answer)
+{
+	const struct fake_exchange exchange = {line, answer};
+
+	fake_client_talk(client, &exchange, 1);
+}
+
+/* Which of the methods each role has. */
+static void test_roles(void **state)
+{
+	static const struct {
+		const char *method;
+		bool looks; /* an observer may */
+	} rows[] = {
+		{"status", true},
+		{"workspaces", true},
+		{"commands", true},
+		{"tenants", true},
+		{"show", true},
+		{"doctor", true},
+		{"metrics", true},
+		{"events", true},
+		{"kill", false},
+		{"drain", false},
+		{"resume", false},
+		{"selftest", false},
+		{"reload", false},
+	};
+	struct house *house = *state;
+	char line[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(line, sizeof(line), ASK("%s", "{}"), rows[i].method);
+		says(&house->observer, line,
+			rows[i].looks ? "{\"jsonrpc\":\"2.0\",\"id\":1,*}"
+				      : ERROR("1", "-32000",
+						"\"message\":\"Only a member of the admin group "
+						"may do this\",\"data\":{\"code\":\"FORBIDDEN\"}"));
+		if (rows[i].looks)
+			continue;
+		snprintf(line, sizeof(line), NOTIFICATION("%s", "{}"), rows[i].method);
+		says(&house->observer, line, NULL);
+	}
+	assert_false(house->fake->service.draining);
+}
+
+/* No method of the agents' is there, and what no method knows is refused. */
+static void test_what_is_not_there(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->admin, ASK("tool.call", "{}"), ERROR("1", "-32601", "*"));
+	says(&house->admin, ASK("workspace.open", "{}"), ERROR("1", "-32601", "*"));
+	says(&house->admin, ASK("status", "{\"verbose\":true}"), ERROR("1", "-32602", "*verbose*"));
+	says(&house->admin, ASK("selftest", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
+	says(&house->admin, ASK("reload", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
+}
+
+static void test_notifications_are_not_answered(void **state)
+{
+	static const char *const methods[] = {"status", "workspaces", "commands", "tenants", "show",
+		"doctor", "metrics", "drain", "resume", "selftest", "reload", "kill"};
+	struct house *house = *state;
+	char line[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		snprintf(line, sizeof(line), NOTIFICATION("%s", "{}"), methods[i]);
+		says(&house->admin, line, NULL);
+	}
+}
+
+static void test_status(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	says(&house->admin, ASK("status", "{}"),
+		ANSWER("{\"version\":\"*\",\"state\":\"serving\",\"role\":\"admin\",\"uptime_ms\":*"
+		       ","
+		       "\"tenants\":2,\"connections\":1,\"control_connections\":2,\"calls\":1,"
+		       "\"calls_waiting\":0,\"commands_running\":1,\"memory_bound\":*,"
+		       "\"unread_bytes\":*,\"refused\":0,\"commands_limit\":256,\"cells_lost\":0,"
+		       "\"files_processes_lost\":0,\"cells_ended_idle\":0,\"spare_cells\":*,"
+		       "\"spare_cells_used\":0,\"workspaces\":{\"closed\":0,\"resting\":0,"
+		       "\"opening\":0,\"open\":1,\"mending\":0,\"ending\":0,\"quarantined\":0},"
+		       "\"workspaces_existing\":0,\"audit\":null,\"enforcement\":[{\"what\":"
+		       "\"memory\",\"enforced\":false,\"by\":\"none\",\"why\":\"no cgroup in a "
+		       "test\"},*"
+		       "{\"what\":\"network\",\"enforced\":true,\"by\":\"network namespace\","
+		       "\"why\":null},*],\"shared_budgets\":[*]}"));
+	says(&house->observer, ASK("status", "{}"), ANSWER("{*\"role\":\"observer\",*}"));
+	house->fake->service.shutting_down = true;
+	says(&house->observer, ASK("status", "{}"), ANSWER("{*\"state\":\"shutting down\",*}"));
+}
+
+#define ROOT_OPEN(commands)                                                              \
+	"{\"workspace\":\"@/root\",\"tenant\":\"one\",\"kind\":\"directory\",\"state\":" \
+	"\"open\",\"users\":*,\"running\":" commands ",\"commands\":" commands ",\"waiting\":0}"
+#define HANGING                                                                                  \
+	"{\"call\":\"*\",\"tenant\":\"one\",\"workspace\":\"@/root\",\"tool\":"                  \
+	"\"run_command\",\"command\":\"hang\",\"cut\":false,\"state\":\"running\",\"age_ms\":*," \
+	"\"deadline_ms\":30000}"
+
+static void test_lists(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->admin, ASK("workspaces", "{}"), ANSWER("{\"workspaces\":[]}"));
+	says(&house->admin, ASK("commands", "{}"), ANSWER("{\"calls\":[]}"));
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	says(&house->admin, ASK("workspaces", "{}"),
+		ANSWER("{\"workspaces\":[" ROOT_OPEN("1") "]}"));
+	says(&house->admin, ASK("commands", "{}"), ANSWER("{\"calls\":[" HANGING "]}"));
+	says(&house->agent,
+		REQUEST("2", "tool.call",
+			"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}"),
+		NULL);
+	says(&house->admin, ASK("commands", "{}"),
+		ANSWER("{\"calls\":[" HANGING
+		       ",{*\"tool\":\"read_file\",\"subject\":\"slow\",*}]}"));
+	says(&house->admin, ASK("tenants", "{}"),
+		ANSWER("{\"tenants\":[{\"tenant\":\"one\",\"managed\":true,\"connections\":1,"
+		       "\"calls\":2,\"workspaces\":1,\"workspaces_existing\":0,\"weight\":100,"
+		       "\"commands\":1,\"file_jobs\":0,\"waiting\":0,\"limits\":{\"connections\":"
+		       "128,"
+		       "*}},{\"tenant\":\"two\",*}]}"));
+}
+
+static void test_show(void **state)
+{
+	static const struct {
+		const char *params, *answer;
+	} rows[] = {
+		{"{}", ERROR("1", "-32602", "*give either*")},
+		{"{\"call\":1}", ERROR("1", "-32602", "*give either*")},
+		{"{\"call\":\"c\",\"workspace\":\"w\"}", ERROR("1", "-32602", "*give either*")},
+		{"{\"call\":\"c\",\"tenant\":\"one\"}", ERROR("1", "-32602", "*give either*")},
+		{"{\"call\":\"c\"}", ERROR("1", "-32000", NAMED("NOT_FOUND"))},
+		{"{\"workspace\":\"w\"}", ERROR("1", "-32000", NAMED("WORKSPACE_NOT_FOUND"))},
+		{"{\"workspace\":\"@/root\"}",
+			ANSWER("{\"workspaces\":[" ROOT_OPEN("1") "],\"calls\":[" HANGING "]}")},
+		{"{\"workspace\":\"@/root\",\"tenant\":\"one\"}", ANSWER("{*}")},
+		{"{\"workspace\":\"@/root\",\"tenant\":\"two\"}",
+			ERROR("1", "-32000", NAMED("WORKSPACE_NOT_FOUND"))},
+	};
+	struct house *house = *state;
+	char line[256];
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(line, sizeof(line), ASK("show", "%s"), rows[i].params);
+		says(&house->observer, line, rows[i].answer);
+	}
+}
+
+/* The name of the one call in flight. */
+static void name_call(struct house *house, char name[64])
+{
+	const char *answer, *at;
+
+	fake_client_send(&house->admin, ASK("commands", "{}") "\n");
+	answer = fake_client_take(&house->admin);
+	at = strstr(answer, "\"call\":\"");
+	assert_non_null(at);
+	snprintf(name, 64, "%.*s", (int)strcspn(at + 8, "\""), at + 8);
+}
+
+static void test_a_call_that_is_named(void **state)
+{
+	struct house *house = *state;
+	char name[64], line[256];
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	name_call(house, name);
+	snprintf(line, sizeof(line), ASK("show", "{\"call\":\"%s\"}"), name);
+	says(&house->observer, line, ANSWER("{\"calls\":[" HANGING "]}"));
+	snprintf(line, sizeof(line), ASK("kill", "{\"call\":\"%s\"}"), name);
+	says(&house->admin, line, ANSWER("{\"told\":1,\"already_ending\":0}"));
+	assert_non_null(strstr(fake_client_take(&house->agent), "\"ended_by\":\"admin\""));
+	says(&house->admin, line, ERROR("1", "-32000", NAMED("NOT_FOUND")));
+}
+
+static void test_kill(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	says(&house->agent,
+		REQUEST("2", "tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"stubborn\"}}"),
+		NULL);
+	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
+		ANSWER("{\"told\":2,\"already_ending\":0}"));
+	fake_service_match(house->fake, fake_client_take(&house->agent),
+		RESULT("1",
+			"{\"success\":false,*\"ended_by\":\"admin\",*\"code\":\"CANCELLED\",*}"));
+	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
+		ANSWER("{\"told\":0,\"already_ending\":1}"));
+	says(&house->admin, NOTIFICATION("kill", "{\"workspace\":\"@/root\"}"), NULL);
+}
+
+static void test_drain_and_resume(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	says(&house->admin, ASK("drain", "{}"), ANSWER("{\"draining\":true,\"calls\":1}"));
+	says(&house->admin, ASK("status", "{}"), ANSWER("{*\"state\":\"draining\",*}"));
+	says(&house->agent, OPEN, ERROR("0", "-32000", NAMED("SHUTTING_DOWN")));
+	says(&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
+	says(&house->agent, OPEN, OPENED);
+}
+
+static void test_doctor(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->observer, ASK("doctor", "{}"),
+		ANSWER("{\"features\":[{\"feature\":\"*\",\"present\":*,\"cost\":*,\"fix\":*},*]"
+		       "}"));
+}
+
+/* Two tenants have a workspace of one name: it is not guessed which is meant. */
+static void test_names_that_two_have(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent,
+		REQUEST("0", "workspace.open", "{\"root\":\"@/root\",\"tenant\":\"two\"}"), OPENED);
+	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
+		ERROR("1", "-32602", "*name the tenant*"));
+	says(&house->admin, ASK("show", "{\"workspace\":\"@/root\",\"tenant\":\"one\"}"),
+		ANSWER("{\"workspaces\":[" ROOT_OPEN("0") "],\"calls\":[]}"));
+}
+
+static void test_metrics(void **state)
+{
+	static const char *const lines[] = {
+		"# TYPE cloister_calls counter\\n",
+		"cloister_calls_total{tool=\\\"run_command\\\",code=\\\"OK\\\"} 1\\n",
+		"cloister_calls_total{tool=\\\"read_file\\\",code=\\\"NOT_FOUND\\\"} 1\\n",
+		"cloister_calls_refused_total{code=\\\"UNKNOWN_TOOL\\\"} 1\\n",
+		"cloister_commands_total{ended_by=\\\"exit\\\"} 1\\n",
+		"cloister_call_duration_seconds_count{tool=\\\"run_command\\\"} 1\\n",
+		"cloister_call_duration_seconds_bucket{tool=\\\"run_command\\\",le=\\\"+Inf\\\"} "
+		"1\\n",
+		"cloister_call_duration_seconds_count{tool=\\\"write_file\\\"} 0\\n",
+		"cloister_calls_in_flight{state=\\\"running\\\"} 1\\n",
+		"cloister_calls_in_flight{state=\\\"waiting\\\"} 0\\n",
+		"cloister_commands_running 1\\n",
+		"cloister_connections{socket=\\\"agent\\\"} 1\\n",
+		"cloister_connections{socket=\\\"control\\\"} 2\\n",
+		"cloister_workspaces{state=\\\"open\\\"} 1\\n",
+		"cloister_refused_total{limit=\\\"connections\\\"} 0\\n",
+		"cloister_cells_lost_total 0\\n",
+		"cloister_spare_cells ",
+		"cloister_tenant_connections{tenant=\\\"one\\\"} 1\\n",
+		"cloister_tenant_calls{tenant=\\\"two\\\"} 0\\n",
+		"cloister_tenant_calls_ended_total{tenant=\\\"one\\\"} 2\\n",
+		"cloister_tenant_command_cpu_seconds_total{tenant=\\\"one\\\"} 0.001500\\n",
+		"cloister_tenant_turns_running{tenant=\\\"one\\\",kind=\\\"command\\\"} 1\\n",
+		"cloister_tenant_turns_waiting{tenant=\\\"one\\\",kind=\\\"file_job\\\"} 0\\n",
+		"cloister_memory_bound_bytes ",
+		"cloister_shared_budget_enough_for{budget=",
+		"cloister_log_lines_lost_total 0\\n",
+		"# EOF\\n\"}}",
+	};
+	struct house *house = *state;
+	const char *text;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent,
+		ASK("tool.call", "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"echo\"}}"),
+		ANSWER("{*}"));
+	says(&house->agent,
+		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"missing\"}}"),
+		ANSWER("{*}"));
+	says(&house->agent, ASK("tool.call", "{\"tool\":\"fly\",\"arguments\":{}}"), ANSWER("{*}"));
+	says(&house->agent, HANG("1"), NULL);
+	fake_client_send(&house->observer, ASK("metrics", "{}") "\n");
+	text = fake_client_take(&house->observer);
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (!strstr(text, lines[i]))
+			fail_msg("no %s in %s", lines[i], text);
+}
+
+static void test_events(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
+	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
+	says(&house->admin, NOTIFICATION("events", "{}"), NULL);
+	says(&house->agent,
+		ASK("tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"fail 1\"}}"),
+		ANSWER("{*}"));
+	fake_service_match(house->fake, fake_client_take(&house->observer),
+		NOTIFICATION("event",
+			"{\"event\":\"call_begin\",\"time_ms\":*,\"call\":\"*\",\"tenant\":\"one\","
+			"\"workspace\":\"@/root\",\"tool\":\"run_command\",\"command\":\"fail 1\","
+			"\"cut\":false,\"deadline_ms\":30000}") "\n" NOTIFICATION("event",
+			"{\"event\":\"call_end\",\"time_ms\":*,\"call\":\"*\",*\"success\":true,"
+			"\"code\":null,\"ended_by\":\"exit\",\"wall_us\":*}"));
+	says(&house->agent,
+		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"missing\"}}"),
+		ANSWER("{*}"));
+	fake_service_match(house->fake, fake_client_take(&house->observer),
+		"*\"subject\":\"missing\",*\n*\"success\":false,\"code\":\"NOT_FOUND\",\"ended_"
+		"by\":"
+		"null,*");
+	/* Whose role a reload takes away hears nothing more, and is told so when it asks. */
+	fake_service_reconfigure(house->fake, "[tenant one]\nusers = 1001\nroots = @/root\n");
+	says(&house->agent,
+		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}"),
+		ANSWER("{*}"));
+	assert_string_equal(fake_client_take(&house->observer), "");
+	says(&house->observer, ASK("status", "{}"), ERROR("1", "-32000", NAMED("FORBIDDEN")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_roles, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_notifications_are_not_answered, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_status, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_show, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_call_that_is_named, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_kill, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_drain_and_resume, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_doctor, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_names_that_two_have, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_metrics, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
