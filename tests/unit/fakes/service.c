@@ -23,6 +23,7 @@
 #include <event2/event.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/socket.h>
 
@@ -115,6 +116,7 @@ struct fake_service *fake_service_new(const char *config)
 	assert_non_null(fake);
 	service = &fake->service;
 	log_init(true);
+	signal(SIGPIPE, SIG_IGN);
 	now = 1000 * CLOCK_NS_PER_S;
 	clock_replace(read_clock);
 	make_directories(fake);
@@ -203,6 +205,8 @@ static void play(struct fake_service *fake)
 void fake_service_run(struct fake_service *fake)
 {
 	for (int i = 0; i < PASSES; i++) {
+		clock_begin_turn();
+		timers_run();
 		event_base_loop(fake->service.base, EVLOOP_NONBLOCK);
 		play(fake);
 	}
@@ -211,8 +215,6 @@ void fake_service_run(struct fake_service *fake)
 void fake_service_pass(struct fake_service *fake, int64_t ms)
 {
 	now += ms * CLOCK_NS_PER_MS;
-	clock_begin_turn();
-	timers_run();
 	fake_service_run(fake);
 }
 

@@ -1,0 +1,325 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* A connection of the agent socket: its bytes to lines and its answers to bytes, with what clients
+ * do to both; and the life of its session. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/control/control_endpoint.h"
+#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/schedule/usage.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#define PING(id) REQUEST(id, "ping", "{}")
+#define PONG(id) RESULT(id, "{}")
+#define OPEN     REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}") "\n"
+#define OPENED   RESULT("0", "{*}")
+
+static int set_up(void **state)
+{
+	*state = fake_service_new(NULL);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fake_service *fake = *state;
+
+	/* Whatever became of a connection, nothing of it is counted when it is gone. */
+	agent_conns_close();
+	assert_int_equal(fake->service.connections, 0);
+	assert_int_equal(fake->service.control_connections, 0);
+	assert_int_equal(fake->service.config->tenants[0]->usage->connections, 0);
+	fake_service_run(fake);
+	assert_int_equal(fake->service.pending_bytes, 0);
+	assert_int_equal(fake->service.unread.bytes, 0);
+	fake_service_free(fake);
+	return 0;
+}
+
+static struct fake_client connect_client(void **state)
+{
+	return fake_client_connect(*state, &agent_endpoint, 1000, 1000);
+}
+
+static void answers(struct fake_client *client, const char *bytes, const char *answer)
+{
+	fake_client_send(client, bytes);
+	fake_service_match(client->service, fake_client_take(client), answer);
+}
+
+/* However the bytes come, the lines are the same. */
+static void test_torn_and_joined_lines(void **state)
+{
+	static const struct {
+		const char *bytes, *answer;
+	} rows[] = {
+		{PING("1") "\n", PONG("1")},
+		{"{\"jsonrpc\":\"2.0\",", ""},
+		{"\"id\":2,\"method\":\"ping\"}", ""},
+		{"\n", PONG("2")},
+		{PING("3") "\n" PING("4") "\n", PONG("3") "\n" PONG("4")},
+		{PING("5") "\n"
+			   "{\"jsonrpc\":",
+			PONG("5")},
+		{"\"2.0\",\"id\":6,\"method\":\"ping\"}\n", PONG("6")},
+		{"\n\n\n", ""},
+		{PING("7") "\r\n", PONG("7")},
+		{"x\n", ERROR("null", "-32700", "*")},
+	};
+	struct fake_client client = connect_client(state);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		answers(&client, rows[i].bytes, rows[i].answer);
+	fake_client_close(&client);
+}
+
+static void test_byte_by_byte(void **state)
+{
+	struct fake_client client = connect_client(state);
+
+	for (const char *c = PING("1") "\n"; *c; c++)
+		fake_client_send(&client, (char[]){*c, '\0'});
+	assert_string_equal(fake_client_take(&client), PONG("1"));
+	fake_client_close(&client);
+}
+
+/* More lines than are acted on in a turn: all are answered, in their order. */
+static void test_many_lines_at_once(void **state)
+{
+	struct fake_client client = connect_client(state);
+	char bytes[200 * 64] = "", expected[200 * 64] = "";
+	size_t n = 0, m = 0;
+
+	for (int i = 1; i <= 200; i++) {
+		n += (size_t)snprintf(bytes + n, sizeof(bytes) - n, PING("%d") "\n", i);
+		m += (size_t)snprintf(
+			expected + m, sizeof(expected) - m, "%s" PONG("%d"), i > 1 ? "\n" : "", i);
+	}
+	fake_client_send(&client, bytes);
+	fake_service_run(*state);
+	assert_string_equal(fake_client_take(&client), expected);
+	fake_client_close(&client);
+}
+
+/* A line that is too long is not kept, but answered under its id, once, and the next is served. */
+static void test_lines_that_are_too_long(void **state)
+{
+	static const struct {
+		const char *begin, *fill, *end, *answer;
+	} rows[] = {
+		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"", "x", "\"}\n",
+			ERROR("7", "-32600",
+				"\"message\":\"The message is longer than the 65536 *\"")},
+		{"{\"method\":\"", "x", "\",\"id\":\"late\"}\n", ERROR("\"late\"", "-32600", "*")},
+		{"", "x", "\n", ERROR("null", "-32600", "*")},
+	};
+	struct fake_client client = fake_client_connect(*state, &control_endpoint, geteuid(), 0);
+	static char fill[LIMIT_CONTROL_LINE_BYTES + 1];
+
+	memset(fill, 'x', sizeof(fill) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake_client_send(&client, rows[i].begin);
+		fake_client_send(&client, fill);
+		fake_client_send(&client, fill);
+		answers(&client, rows[i].end, rows[i].answer);
+		answers(&client, REQUEST("8", "doctor", "{}") "\n", RESULT("8", "{*}"));
+	}
+	/* It is answered also where it does not end. */
+	fake_client_send(&client, fill);
+	fake_client_send(&client, "x");
+	assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+	fake_service_match(*state, fake_client_take(&client), ERROR("null", "-32600", "*"));
+	fake_client_close(&client);
+}
+
+/* Where requests take all the memory there is, a connection has its own and no more. */
+static void test_lines_without_room(void **state)
+{
+	struct fake_client client = connect_client(state);
+	struct fake_service *fake = *state;
+	char *line = malloc(2 * LIMIT_PENDING_OWN_BYTES);
+
+	assert_non_null(line);
+	memset(line, ' ', 2 * LIMIT_PENDING_OWN_BYTES);
+	memcpy(line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"", 39);
+	memcpy(line + 2 * LIMIT_PENDING_OWN_BYTES - 3, "}\n", 3);
+	service_account(&fake->service, NULL, LIMIT_PENDING_TOTAL_BYTES);
+	answers(&client, PING("2") "\n", PONG("2"));
+	answers(&client, line,
+		ERROR("1", "-32000",
+			"\"message\":\"*\",\"data\":{\"code\":\"BUSY\",\"retry_after_ms\":*}"));
+	assert_int_equal(fake->service.admission.refused[ADMISSION_SHORTAGE], 1);
+	service_account(&fake->service, NULL, -(int64_t)LIMIT_PENDING_TOTAL_BYTES);
+	answers(&client, line, PONG("1"));
+	free(line);
+	fake_client_close(&client);
+}
+
+/* A client that has said all gets all answers, then the end. */
+static void test_the_end_of_input(void **state)
+{
+	struct fake_client client = connect_client(state);
+
+	answers(&client, OPEN, OPENED);
+	fake_client_send(&client,
+		REQUEST("1", "tool.call",
+			"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}") "\n");
+	assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+	assert_string_equal(fake_client_take(&client), "");
+	assert_false(client.ended);
+	assert_int_equal(agent_conns_calls(), 1);
+	agent_conns_shut_down();
+	fake_service_match(
+		*state, fake_client_take(&client), RESULT("1", "{*\"code\":\"SHUTTING_DOWN\"*}"));
+	fake_client_take(&client);
+	assert_true(client.ended);
+	assert_int_equal(agent_conns_calls(), 0);
+	assert_int_equal(((struct fake_service *)*state)->idle, 1);
+	fake_client_close(&client);
+}
+
+/* A client that hangs up ends its calls. */
+static void test_a_client_that_hangs_up(void **state)
+{
+	struct fake_client client = connect_client(state);
+	struct fake_service *fake = *state;
+
+	answers(&client, OPEN, OPENED);
+	fake_client_send(&client,
+		REQUEST("1", "tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"}}") "\n");
+	fake_service_run(fake);
+	assert_int_equal(fake->service.config->tenants[0]->usage->calls, 1);
+	fake_client_close(&client);
+	assert_int_equal(fake->service.config->tenants[0]->usage->calls, 0);
+	assert_int_equal(fake->idle, 1);
+}
+
+/* A client that sends and does not read is not read either, and harms nobody else; when it reads it
+ * is served again. */
+static void test_a_client_that_does_not_read(void **state)
+{
+	static const char request[] = REQUEST("1", "tools.list", "{}") "\n";
+	struct fake_client client = connect_client(state), other = connect_client(state);
+	struct fake_service *fake = *state;
+
+	while (send(client.fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0)
+		fake_service_run(fake);
+	assert_int_equal(errno, EAGAIN);
+	assert_true(fake->service.unread.bytes > LIMIT_OUTPUT_PENDING_BYTES);
+	assert_true(fake->service.unread.bytes < LIMIT_OUTPUT_PENDING_BYTES + 64 * KIB);
+	answers(&other, PING("1") "\n", PONG("1"));
+	while (strlen(fake_client_take(&client)) > 0)
+		;
+	assert_int_equal(fake->service.unread.bytes, 0);
+	answers(&client, "\n" PING("2") "\n", "*" PONG("2"));
+	fake_client_close(&other);
+	fake_client_close(&client);
+}
+
+/* Descriptors that a client passes are not kept: neither by the kernel nor by cloisterd. */
+static void test_descriptors_that_come_along(void **state)
+{
+	struct fake_client client = connect_client(state);
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	char line[] = PING("1") "\n";
+	struct iovec iov = {line, sizeof(line) - 1};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+		.cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.header), &ends[1], sizeof(int));
+	if (sendmsg(client.fd, &message, MSG_NOSIGNAL) < 0) {
+		assert_int_equal(errno, EPERM);
+		fake_client_send(&client, PING("1") "\n");
+	}
+	close(ends[1]);
+	assert_string_equal(fake_client_take(&client), PONG("1"));
+	/* The last write end is closed: the pipe ends. */
+	assert_int_equal(read(ends[0], &(char){0}, 1), 0);
+	close(ends[0]);
+	fake_client_close(&client);
+}
+
+static void test_connections_are_counted_by_user(void **state)
+{
+	struct fake_client one = connect_client(state), two = connect_client(state);
+	struct fake_service *fake = *state;
+
+	assert_int_equal(agent_conns_of_user(&agent_endpoint, 1000), 2);
+	assert_int_equal(agent_conns_of_user(&agent_endpoint, 1001), 0);
+	assert_int_equal(agent_conns_of_user(&control_endpoint, 1000), 0);
+	assert_int_equal(fake->service.connections, 2);
+	assert_int_equal(fake->service.config->tenants[0]->usage->connections, 2);
+	/* One that only passes MCP on came as an agent's. */
+	fake_client_send(&one,
+		REQUEST("0", "workspace.open", "{\"root\":\"@/root\",\"protocol\":\"mcp\"}") "\n");
+	fake_client_take(&one);
+	assert_int_equal(agent_conns_of_user(&agent_endpoint, 1000), 2);
+	fake_client_close(&one);
+	assert_int_equal(agent_conns_of_user(&agent_endpoint, 1000), 1);
+	fake_client_close(&two);
+}
+
+/* The calls of a client that does not read its answers begin when it does. */
+static void test_calls_wait_for_room(void **state)
+{
+	struct fake_client client = connect_client(state);
+	struct fake_service *fake = *state;
+	struct unread_account hog;
+
+	answers(&client, OPEN, OPENED);
+	unread_open(&hog, &fake->service.unread);
+	unread_move(&hog, fake->service.config->tenants[0]->usage);
+	unread_count(&hog, LIMIT_UNREAD_BYTES);
+	fake_client_send(
+		&client, REQUEST("1", "tool.call",
+				 "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}") "\n");
+	assert_string_equal(fake_client_take(&client), "");
+	unread_close(&hog);
+	fake_service_match(*state, fake_client_take(&client), RESULT("1", "{\"success\":true,*}"));
+	fake_client_close(&client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_torn_and_joined_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_byte_by_byte, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_lines_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines_that_are_too_long, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines_without_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_end_of_input, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_client_that_hangs_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_client_that_does_not_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_descriptors_that_come_along, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_connections_are_counted_by_user, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_calls_wait_for_room, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
