@@ -12,6 +12,7 @@
 #include "supervisor/audit/audit_time.h"
 #include "supervisor/base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +29,17 @@ struct record {
 	uint32_t lost_before; /* lines that found no room after the one before it */
 };
 
-/* What is being written. */
+/*
+ * Which line is at hand, and what becomes of it:
+ *
+ *           it is written whole   a write fails      the file is another one  the writer stops
+ *   NONE    (there is none)       (there is none)    OPENED comes next        the thread ends
+ *   OPENED  it is announced       the rest, again    OPENED of the new file   is not written
+ *   LOST    the count is 0 again  the rest, again    again, after OPENED      counts as left
+ *   QUEUE   it leaves the queue   the rest, again    again, after OPENED      counts as left
+ *
+ * A line of which only the end of line is missing counts as written when the file is another one.
+ */
 enum source {
 	SOURCE_NONE,
 	SOURCE_OPENED, /* that a file was opened */
@@ -101,6 +112,7 @@ static void ring_drop(struct audit_writer *writer)
 {
 	size_t len = sizeof(struct record) + ring_first(writer).len;
 
+	assert(writer->records > 0 && len <= writer->used);
 	writer->head = (writer->head + len) % LIMIT_AUDIT_QUEUE_BYTES;
 	writer->used -= len;
 	writer->records--;
@@ -174,6 +186,7 @@ static void form_line(struct audit_writer *writer)
 /* With the mutex: the line is in the file. */
 static void line_done(struct audit_writer *writer)
 {
+	assert(writer->source != SOURCE_NONE);
 	writer->file.last = writer->last = writer->next;
 	writer->file.in_line = false;
 	writer->len = writer->written = 0;

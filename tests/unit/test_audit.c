@@ -233,26 +233,26 @@ static void test_what_administrators_do(void **state)
 }
 
 /* So many in a second; how many went by is said with the next. */
-static void test_strangers(void **state)
+static void test_unauthorized_clients(void **state)
 {
 	static const struct peer_credentials peer = {.uid = 5, .gid = 6, .pid = 7};
 
 	(void)state;
-	for (int i = 0; i < LIMIT_AUDIT_STRANGERS; i++) {
-		audit_stranger(audit, &peer, "agent");
+	for (int i = 0; i < LIMIT_AUDIT_UNAUTHORIZED; i++) {
+		audit_unauthorized_client(audit, &peer, "agent");
 		fake_service_match(*state, fake_audit_take(),
 			LINE("stranger.refused",
 				"\"uid\":5,\"gid\":6,\"pid\":7,\"socket\":\"agent\",\"decision\":"
 				"\"refuse\",\"code\":\"FORBIDDEN\""));
 	}
-	audit_stranger(audit, &peer, "agent");
-	audit_stranger(audit, &peer, "agent");
+	audit_unauthorized_client(audit, &peer, "agent");
+	audit_unauthorized_client(audit, &peer, "agent");
 	assert_string_equal(fake_audit_take(), "");
 	fake_service_pass(*state, 1000);
-	audit_stranger(audit, &peer, "agent");
+	audit_unauthorized_client(audit, &peer, "agent");
 	fake_service_match(
 		*state, fake_audit_take(), LINE("stranger.refused", "*,\"strangers_before\":2"));
-	audit_stranger(audit, &peer, "control");
+	audit_unauthorized_client(audit, &peer, "control");
 	fake_service_match(*state, fake_audit_take(),
 		LINE("stranger.refused", "*\"socket\":\"control\",\"decision\":\"refuse\",\"code\":"
 					 "\"FORBIDDEN\""));
@@ -270,7 +270,7 @@ static void test_a_log_that_is_off(void **state)
 	assert_null(audit_forbids(NULL));
 	assert_false(audit_look(NULL, &look));
 	audit_call_refused(NULL, &peer, NULL, "x", "x");
-	audit_stranger(NULL, &peer, "agent");
+	audit_unauthorized_client(NULL, &peer, "agent");
 	audit_workspace(NULL, "x", &peer, NULL);
 	audit_workspace_refused(NULL, "x", &peer, text_from("x"), TOOL_BUSY);
 	audit_act(NULL, &peer, "x", text_from("x"), "x");
@@ -378,7 +378,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_agents_do, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_digests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_administrators_do, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_strangers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unauthorized_clients, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_log_that_is_off, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_when_calls_are_forbidden, set_up_required, tear_down),

@@ -1,0 +1,244 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* The audit log's file: where a chain is gone on from, whatever a former cloisterd, logrotate(8) or
+ * somebody else left there. */
+#include "supervisor/audit/audit_file.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "tests/lib/scratch.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct scratch scratch;
+static char one[512], two[512]; /* the first two lines of a chain, with their newlines */
+static struct audit_chain after_one, after_two;
+
+static int make_lines(void **state)
+{
+	struct audit_chain none = audit_chain_new();
+
+	(void)state;
+	one[audit_chain_line(&none, text_from("\"a\":1"), one, &after_one)] = '\0';
+	two[audit_chain_line(&after_one, text_from("\"a\":2"), two, &after_two)] = '\0';
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	scratch = scratch_new();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	scratch_done(&scratch);
+	return 0;
+}
+
+/* What stands in a file: '1' and '2' are the lines, '2' without its newline is 'b', and a line of
+ * which the last byte was changed is 'x'; other characters are themselves. */
+static void write_file(const char *name, const char *contents)
+{
+	char bytes[4096] = "";
+
+	for (; *contents; contents++) {
+		char *end = bytes + strlen(bytes);
+
+		if (*contents == '1')
+			strcpy(end, one);
+		else if (*contents == '2')
+			strcpy(end, two);
+		else if (*contents == 'b')
+			snprintf(end, 512, "%.*s", (int)strlen(two) - 1, two);
+		else if (*contents == 'x')
+			snprintf(end, 512, "%.*sX\n", (int)strlen(two) - 2, two);
+		else
+			snprintf(end, 2, "%c", *contents);
+	}
+	scratch_text(&scratch, name, bytes);
+}
+
+static void test_where_a_chain_is_gone_on_from(void **state)
+{
+	static const struct {
+		const char *name, *log, *former; /* NULL: there is none */
+		uint64_t seq;
+		size_t torn;
+		bool in_line, new_chain, from_former;
+	} rows[] = {
+		{"nothing", NULL, NULL, 0, 0, false, true, false},
+		{"an empty file", "", NULL, 0, 0, false, true, false},
+		{"one line", "1", NULL, 1, 0, false, false, false},
+		{"two lines", "12", NULL, 2, 0, false, false, false},
+		{"without the last newline", "1b", NULL, 2, 0, true, false, false},
+		{"a torn line", "1tor", NULL, 1, 3, true, false, false},
+		{"a torn line that was ended", "1tor\n", NULL, 1, 3, false, false, false},
+		{"two torn lines", "1tor\nn", NULL, 1, 5, true, false, false},
+		{"a line that was changed", "1x", NULL, 1, 0, false, false, false},
+		{"words", "words", NULL, 0, 5, true, true, false},
+		{"a line of words", "words\n", NULL, 0, 5, false, true, false},
+		{"after a rotation", "", "12", 2, 0, false, false, true},
+		{"after a rotation, not there", NULL, "12", 2, 0, false, false, true},
+		{"after a rotation, torn there", "", "1tor", 1, 3, false, false, true},
+		{"after a rotation, words there", "", "words", 0, 0, false, true, false},
+		{"words after a rotation", "words", "12", 0, 5, true, true, false},
+		{"a line after a rotation", "1", "12", 1, 0, false, false, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct audit_file file;
+
+		(void)unlinkat(scratch.fd, "log", 0);
+		(void)unlinkat(scratch.fd, "log.1", 0);
+		if (rows[i].log)
+			write_file("log", rows[i].log);
+		if (rows[i].former)
+			write_file("log.1", rows[i].former);
+		assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+		if (file.last.seq != rows[i].seq || file.in_line != rows[i].in_line ||
+			file.new_chain != rows[i].new_chain ||
+			file.from_former != rows[i].from_former)
+			fail_msg("%s: seq %d, in_line %d, new_chain %d, from_former %d",
+				rows[i].name, (int)file.last.seq, file.in_line, file.new_chain,
+				file.from_former);
+		/* Of the changed line what is behind the good one is torn, however long. */
+		if (rows[i].log && strcmp(rows[i].log, "1x") == 0)
+			assert_int_equal(file.torn, strlen(two) - 1);
+		else if (file.torn != rows[i].torn)
+			fail_msg("%s: torn %zu", rows[i].name, file.torn);
+		audit_file_close(&file);
+		assert_int_equal(file.fd, -1);
+	}
+	(void)state;
+}
+
+/* Of a large file only its end is looked at. */
+static void test_a_large_file(void **state)
+{
+	size_t len = 2 * LIMIT_AUDIT_TAIL_BYTES;
+	char *bytes = malloc(len + 512);
+	struct audit_file file;
+
+	(void)state;
+	assert_non_null(bytes);
+	memset(bytes, '\n', len);
+	strcpy(bytes + len, two);
+	scratch_text(&scratch, "log", bytes);
+	assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+	assert_int_equal(file.last.seq, 2);
+	assert_false(file.new_chain);
+	audit_file_close(&file);
+	free(bytes);
+}
+
+static void test_what_is_no_file_for_a_log(void **state)
+{
+	struct audit_file file = {.fd = -1}, other;
+
+	(void)state;
+	assert_int_equal(mkdirat(scratch.fd, "directory", 0755), 0);
+	assert_int_equal(mkfifoat(scratch.fd, "fifo", 0644), 0);
+	write_file("log", "1");
+	scratch_link(&scratch, "link", "log");
+	assert_int_equal(audit_file_open(scratch.fd, "directory", &file), -EISDIR);
+	assert_int_equal(audit_file_open(scratch.fd, "fifo", &file), -EINVAL);
+	assert_int_equal(audit_file_open(scratch.fd, "link", &file), -ELOOP);
+	assert_int_equal(audit_file_open(scratch.fd, "no/log", &file), -ENOENT);
+	assert_int_equal(file.fd, -1);
+	/* One writer for each file. */
+	assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+	assert_int_equal(audit_file_open(scratch.fd, "log", &other), -EAGAIN);
+	audit_file_close(&file);
+	assert_int_equal(audit_file_open(scratch.fd, "log", &other), 0);
+	audit_file_close(&other);
+}
+
+/* A former file that is not one is as none. */
+static void test_what_is_no_former_file(void **state)
+{
+	struct audit_file file;
+
+	(void)state;
+	write_file("elsewhere", "12");
+	scratch_link(&scratch, "log.1", "elsewhere");
+	assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+	assert_true(file.new_chain);
+	audit_file_close(&file);
+	assert_int_equal(unlinkat(scratch.fd, "log.1", 0), 0);
+	assert_int_equal(mkfifoat(scratch.fd, "log.1", 0644), 0);
+	assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+	assert_true(file.new_chain);
+	audit_file_close(&file);
+}
+
+/* What becomes of the name, and which file is then written. */
+static void test_opening_again(void **state)
+{
+	static const struct {
+		const char *name;
+		bool moved, gone; /* the file was renamed; and nothing took its place */
+		const char *in_place;
+		int result;
+		bool another, in_line;
+	} rows[] = {
+		{"nothing happened", false, false, NULL, 0, false, false},
+		{"rotated", true, true, NULL, 0, true, false},
+		{"rotated, and a new one made", true, false, "", 0, true, false},
+		{"another chain in its place", true, false, "12", 0, true, false},
+		{"torn words in its place", true, false, "words", 0, true, true},
+		{"a line without its newline", true, false, "1b", 0, true, true},
+		{"a directory in its place", true, false, NULL, -EISDIR, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct audit_file file;
+		ino_t ino;
+		int r, fd;
+
+		(void)unlinkat(scratch.fd, "log", AT_REMOVEDIR);
+		write_file("log", "12");
+		assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+		ino = file.ino;
+		fd = file.fd;
+		if (rows[i].moved)
+			assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
+		if (rows[i].in_place)
+			write_file("log", rows[i].in_place);
+		else if (rows[i].moved && !rows[i].gone)
+			assert_int_equal(mkdirat(scratch.fd, "log", 0755), 0);
+		r = audit_file_reopen(&file, scratch.fd, "log");
+		if (r != rows[i].result || (file.ino != ino) != rows[i].another ||
+			file.in_line != rows[i].in_line)
+			fail_msg("%s: %d, another %d, in_line %d", rows[i].name, r, file.ino != ino,
+				file.in_line);
+		/* The chain goes on in any case; what failed leaves the old file open. */
+		assert_int_equal(file.last.seq, 2);
+		if (!rows[i].another)
+			assert_int_equal(file.fd, fd);
+		audit_file_close(&file);
+		(void)unlinkat(scratch.fd, "log", 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			test_where_a_chain_is_gone_on_from, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_large_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_no_file_for_a_log, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_no_former_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_opening_again, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, make_lines, NULL);
+}

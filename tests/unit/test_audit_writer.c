@@ -1,0 +1,383 @@
+/* links: cloister-supervisor */
+/* fakes: disk */
+// SPDX-License-Identifier: Apache-2.0
+/* The audit log's writer under a full disk, rotations and a queue without room: what of its table
+ * (audit_writer.c) comes of each state and event, and that the chain holds through all of it. */
+#include "supervisor/audit/audit_writer.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/log.h"
+#include "tests/lib/scratch.h"
+#include "tests/unit/fakes/disk.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct scratch scratch;
+static struct audit_writer *writer;
+
+static int set_up(void **state)
+{
+	(void)state;
+	log_init(true);
+	fake_disk_reset();
+	scratch = scratch_new();
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", &writer), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fake_disk_reset();
+	scratch_done(&scratch);
+	return 0;
+}
+
+static bool put(const char *members)
+{
+	return audit_writer_put(writer, text_from(members), 0);
+}
+
+static struct audit_writer_state look(void)
+{
+	struct audit_writer_state state;
+
+	audit_writer_look(writer, &state);
+	return state;
+}
+
+/* Until @holds of the writer's state; the thread needs no time but its turn. */
+static void await(bool (*holds)(const struct audit_writer_state *state))
+{
+	struct audit_writer_state state;
+
+	do {
+		sched_yield();
+		state = look();
+	} while (!holds(&state));
+}
+
+static bool is_idle(const struct audit_writer_state *state)
+{
+	return state->queued == 0 && state->error == 0;
+}
+
+static bool has_failed(const struct audit_writer_state *state)
+{
+	return state->error != 0;
+}
+
+static char *contents(const char *name)
+{
+	int fd = openat(scratch.fd, name, O_RDONLY | O_CLOEXEC);
+	char *bytes = calloc(1, 16 * MIB);
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	assert_non_null(bytes);
+	n = read(fd, bytes, 16 * MIB - 1);
+	assert_true(n >= 0);
+	close(fd);
+	return bytes;
+}
+
+/* The whole lines of the file @name: events in their order, each of them linked to the one before.
+ * A line that is torn is "-". */
+static void holds(const char *name, struct audit_chain *last, const char *expected)
+{
+	_cleanup_free_ char *bytes = contents(name);
+	struct text rest = text_from(bytes);
+	char events[4096] = "";
+
+	while (rest.len > 0) {
+		struct text line = text_take(&rest, '\n');
+		struct audit_link link;
+		const char *event;
+
+		if (audit_link_read(line, &link) < 0) {
+			strcat(events, "- ");
+			continue;
+		}
+		assert_int_equal(link.self.seq, last->seq + 1);
+		assert_string_equal(link.prev, last->hash);
+		*last = link.self;
+		event = memmem(line.data, line.len, "\"event\":\"", 9);
+		assert_non_null(event);
+		event += 9;
+		snprintf(events + strlen(events), sizeof(events) - strlen(events), "%.*s ",
+			(int)strcspn(event, "\""), event);
+	}
+	assert_string_equal(events, expected);
+}
+
+#define LINE(event) "\"event\":\"" event "\""
+
+static void test_lines_are_written_in_their_order(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+
+	(void)state;
+	assert_true(put(LINE("before")));
+	assert_int_equal(audit_writer_start(writer), 0);
+	assert_true(put(LINE("one")));
+	await(is_idle);
+	assert_true(put(LINE("two")));
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log", &last, "audit.opened before one two ");
+}
+
+/* Another cloisterd goes on with the chain. */
+static void test_a_chain_is_gone_on_with(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	_cleanup_free_ char *bytes = NULL;
+
+	(void)state;
+	assert_true(put(LINE("one")));
+	assert_int_equal(audit_writer_start(writer), 0);
+	assert_int_equal(audit_writer_free(writer), 0);
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", &writer), 0);
+	assert_int_equal(look().last.seq, 2);
+	assert_true(put(LINE("two")));
+	assert_int_equal(audit_writer_start(writer), 0);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log", &last, "audit.opened one audit.opened two ");
+	bytes = contents("log");
+	assert_non_null(strstr(bytes, "\"reason\":\"start\",\"chain\":\"new\""));
+	assert_non_null(strstr(bytes, "\"reason\":\"start\",\"chain\":\"continued\""));
+}
+
+/* However small the pieces that the file system takes. */
+static void test_pieces(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+
+	(void)state;
+	fake_disk_piece = 1;
+	assert_int_equal(audit_writer_start(writer), 0);
+	assert_true(put(LINE("one")));
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log", &last, "audit.opened one ");
+}
+
+/* What is at hand when the disk is full, at each byte of it, is written when there is room. */
+static void test_a_full_disk(void **state)
+{
+	static const size_t rooms[] = {0, 1, 100, 250, 300, 400, 500};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		struct audit_chain last = audit_chain_new();
+
+		if (i > 0)
+			assert_int_equal(set_up(state), 0);
+		fake_disk_error = ENOSPC;
+		fake_disk_room = rooms[i];
+		assert_true(put(LINE("one")));
+		assert_true(put(LINE("two")));
+		assert_int_equal(audit_writer_start(writer), 0);
+		await(has_failed);
+		assert_int_equal(look().error, ENOSPC);
+		assert_true(look().queued > 0);
+		fake_disk_room = SIZE_MAX;
+		await(is_idle);
+		assert_int_equal(look().lost, 0);
+		assert_int_equal(audit_writer_free(writer), 0);
+		holds("log", &last, "audit.opened one two ");
+		if (i + 1 < ARRAY_SIZE(rooms))
+			assert_int_equal(tear_down(state), 0);
+	}
+}
+
+/* What finds no room in the queue is counted, and the count is written where it would be. */
+static void test_lines_that_are_lost(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	_cleanup_free_ char *bytes = NULL;
+
+	(void)state;
+	assert_true(put(LINE("one")));
+	assert_false(audit_writer_put(writer, text_from(LINE("x")), LIMIT_AUDIT_QUEUE_BYTES));
+	assert_false(audit_writer_put(writer, (struct text){NULL, LIMIT_AUDIT_LINE_BYTES + 1}, 0));
+	assert_true(put(LINE("two")));
+	assert_int_equal(look().lost, 2);
+	assert_int_equal(audit_writer_start(writer), 0);
+	await(is_idle);
+	assert_false(audit_writer_put(writer, text_from(LINE("y")), LIMIT_AUDIT_QUEUE_BYTES));
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log", &last, "audit.opened one audit.lost two audit.lost ");
+	bytes = contents("log");
+	assert_non_null(strstr(bytes, "\"event\":\"audit.lost\",\"lines\":2,"));
+	assert_non_null(strstr(bytes, "\"event\":\"audit.lost\",\"lines\":1,"));
+}
+
+/* The queue is a ring: what is put in comes out, also where it wraps. */
+static void test_a_queue_that_wraps(void **state)
+{
+	static char large[LIMIT_AUDIT_LINE_BYTES + 1];
+	size_t n = 0, rounds = 0;
+
+	(void)state;
+	memset(large, 'x', sizeof(large) - 1);
+	memcpy(large, "\"event\":\"large\",\"x\":\"", 21);
+	large[sizeof(large) - 2] = '"';
+	assert_int_equal(audit_writer_start(writer), 0);
+	for (; rounds < 3; rounds++) {
+		fake_disk_error = EDQUOT;
+		fake_disk_room = 0;
+		while (put(large))
+			n++;
+		fake_disk_room = SIZE_MAX;
+		await(is_idle);
+	}
+	assert_true(n >= 3 * (LIMIT_AUDIT_QUEUE_BYTES / LIMIT_AUDIT_LINE_BYTES - 1));
+	assert_int_equal(look().lost, 3);
+	assert_int_equal(audit_writer_free(writer), 0);
+	assert_true(n <= 3 * (LIMIT_AUDIT_QUEUE_BYTES / LIMIT_AUDIT_LINE_BYTES + 1));
+}
+
+/* A rotation: the chain goes on in the new file, which begins with where it comes from. */
+static void test_a_rotation(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	_cleanup_free_ char *bytes = NULL;
+
+	(void)state;
+	assert_true(put(LINE("one")));
+	assert_int_equal(audit_writer_start(writer), 0);
+	await(is_idle);
+	audit_writer_reopen(writer); /* of the same file: nothing */
+	assert_true(put(LINE("two")));
+	await(is_idle);
+	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
+	audit_writer_reopen(writer);
+	assert_true(put(LINE("three")));
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log.1", &last, "audit.opened one two ");
+	holds("log", &last, "audit.opened three ");
+	bytes = contents("log");
+	assert_non_null(strstr(bytes, "\"reason\":\"rotation\",\"chain\":\"continued\""));
+}
+
+/* A new file that cannot be opened: the old one is written, and it is tried again. */
+static void test_a_rotation_that_fails(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+
+	(void)state;
+	assert_int_equal(audit_writer_start(writer), 0);
+	await(is_idle);
+	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
+	assert_int_equal(mkdirat(scratch.fd, "log", 0755), 0);
+	audit_writer_reopen(writer);
+	assert_true(put(LINE("one")));
+	await(is_idle);
+	assert_int_equal(unlinkat(scratch.fd, "log", AT_REMOVEDIR), 0);
+	while (faccessat(scratch.fd, "log", F_OK, 0) < 0)
+		sched_yield();
+	assert_true(put(LINE("two")));
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log.1", &last, "audit.opened one ");
+	holds("log", &last, "audit.opened two ");
+}
+
+/* A rotation while a line is torn by a full disk: it stays torn there and is whole in the new one,
+ * which says how much was torn. */
+static void test_a_rotation_in_a_torn_line(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	_cleanup_free_ char *bytes = NULL;
+
+	(void)state;
+	assert_int_equal(audit_writer_start(writer), 0);
+	await(is_idle);
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 10;
+	assert_true(put(LINE("one")));
+	await(has_failed);
+	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
+	audit_writer_reopen(writer);
+	while (faccessat(scratch.fd, "log", F_OK, 0) < 0)
+		sched_yield();
+	fake_disk_room = SIZE_MAX;
+	await(is_idle);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log.1", &last, "audit.opened - ");
+	holds("log", &last, "audit.opened one ");
+	bytes = contents("log");
+	assert_non_null(strstr(bytes, "\"torn_bytes\":10,"));
+}
+
+/* The next cloisterd ends what was torn, and says how much that was. */
+static void test_a_torn_line_is_ended(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	_cleanup_free_ char *bytes = NULL;
+
+	(void)state;
+	assert_int_equal(audit_writer_start(writer), 0);
+	await(is_idle);
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 7;
+	assert_true(put(LINE("one")));
+	await(has_failed);
+	assert_int_equal(audit_writer_free(writer), 1);
+	fake_disk_reset();
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", &writer), 0);
+	assert_true(put(LINE("two")));
+	assert_int_equal(audit_writer_start(writer), 0);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log", &last, "audit.opened - audit.opened two ");
+	bytes = contents("log");
+	assert_non_null(strstr(bytes, "\"torn_bytes\":7,"));
+}
+
+/* Ended while the disk is full: how many lines are not there is said, lost ones too. */
+static void test_the_end_on_a_full_disk(void **state)
+{
+	(void)state;
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 0;
+	assert_true(put(LINE("one")));
+	assert_true(put(LINE("two")));
+	assert_false(audit_writer_put(writer, text_from(LINE("x")), LIMIT_AUDIT_QUEUE_BYTES));
+	assert_int_equal(audit_writer_start(writer), 0);
+	await(has_failed);
+	assert_int_equal(audit_writer_free(writer), 3);
+}
+
+static void test_what_never_started(void **state)
+{
+	(void)state;
+	assert_true(put(LINE("one")));
+	assert_int_equal(audit_writer_free(writer), 1);
+	assert_int_equal(audit_writer_free(NULL), 0);
+	assert_int_equal(audit_writer_new(scratch.fd, "no/log", &writer), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			test_lines_are_written_in_their_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_chain_is_gone_on_with, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pieces, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_full_disk, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines_that_are_lost, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_queue_that_wraps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_rotation, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_rotation_that_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_rotation_in_a_torn_line, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_torn_line_is_ended, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_end_on_a_full_disk, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_never_started, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
