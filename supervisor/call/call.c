@@ -1,61 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. What comes back from a workspace is hostile: it can end its call or break its own
- * workspace, and nothing else. */
-#include "supervisor/call/call.h"
+/* cloisterd. The life of a call: what each event does in each state. call_answer.c ends it. */
+#include "supervisor/call/call_state.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/base/clock.h"
-#include "supervisor/base/timer.h"
-#include "supervisor/call/call_cause.h"
+#include "common/wire_files.h"
 #include "supervisor/call/call_needs.h"
-#include "supervisor/call/call_result.h"
 #include "supervisor/call/call_send.h"
-#include "supervisor/call/command_cause.h"
 #include "supervisor/call/command_input.h"
-#include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
-
-enum call_state {
-	CALL_WAITING, /* for its workspace to open, and to be scheduled there */
-	CALL_RUNNING,
-	CALL_ENDING, /* asked to end: SIGTERM for a command, a cancel for a file call */
-	CALL_KILLED, /* a command: SIGKILL */
-	CALL_OVER,
-	CALL_STATES,
-};
-
-struct call {
-	TAILQ_ENTRY(call) link;
-	enum call_state state;
-	struct service *service;
-	struct workspace *workspace;
-	struct workspace_entry entry;
-	struct call_request request;
-	struct call_owner owner;
-	int64_t started;             /* as clock_now() */
-	struct timer timer;          /* the deadline, then how long ENDING and KILLED may last */
-	struct timer idle_timer;     /* of a command with idle_timeout_ms */
-	uint64_t cancelled_at;       /* what process_link_said() was when the call was cancelled */
-	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
-	struct call_result result;   /* a file call's */
-	struct command_io *io;       /* a command's */
-	struct command_input *input; /* likewise; NULL: it has none */
-	struct unread_waiter room;   /* for its answer; its account is NULL where nobody counts */
-	size_t counted;              /* for the answer in any case, */
-	size_t counted_result;       /* and for what a file call has brought */
-	bool entered;                /* its workspace */
-	bool paused;
-	size_t sent; /* bytes of the request that the peer counts, if they wait there */
-};
 
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
 
@@ -75,26 +37,10 @@ static uint64_t next_call(void)
 	return ++last;
 }
 
-static bool is_command(const struct call *call)
-{
-	return call->request.tool->id == TOOL_RUN_COMMAND;
-}
-
-static uint64_t elapsed_us(const struct call *call)
-{
-	return (uint64_t)((clock_now() - call->started) / CLOCK_NS_PER_US);
-}
-
 /* The timer of what waits or runs goes off so long after the call's beginning. */
 static void set_deadline(struct call *call, int64_t ms)
 {
 	timer_set_ns(&call->timer, call->started + ms * CLOCK_NS_PER_MS - clock_now());
-}
-
-static void count(struct call *call, size_t *counted, size_t now)
-{
-	if (call->room.account)
-		unread_recount(call->room.account, counted, now);
 }
 
 static void set_entered(struct call *call, bool entered)
@@ -104,7 +50,7 @@ static void set_entered(struct call *call, bool entered)
 	call->entered = entered;
 }
 
-static void leave(struct call *call)
+void call_leave(struct call *call)
 {
 	if (call->entered)
 		workspace_leave(call->workspace, &call->entry);
@@ -112,12 +58,12 @@ static void leave(struct call *call)
 	unread_stop_waiting(&call->room);
 }
 
-static void call_free(struct call *call)
+void call_free(struct call *call)
 {
 	TAILQ_REMOVE(&calls, call, link);
 	unread_stop_waiting(&call->room);
-	count(call, &call->counted, 0);
-	count(call, &call->counted_result, 0);
+	call_count(call, &call->counted, 0);
+	call_count(call, &call->counted_result, 0);
 	timer_cancel(&call->timer);
 	timer_cancel(&call->idle_timer);
 	call_result_done(&call->result);
@@ -137,195 +83,6 @@ static void tell_begun(const struct call *call)
 
 	for (size_t i = 0; i < service->n_observers; i++)
 		service->observers[i].begun(service->observers[i].context, call);
-}
-
-static void tell_ended(const struct call *call, const struct observation *observation)
-{
-	const struct service *service = call->service;
-
-	for (size_t i = 0; i < service->n_observers; i++)
-		service->observers[i].ended(service->observers[i].context, call, observation);
-}
-
-/* Gives the one answer and frees the call, whose entry has left its workspace. */
-static void answer(struct call *call, struct observation *observation)
-{
-	/* What the command left in its pipes belongs to the output; it may also be streamed now. */
-	if (call->io)
-		command_io_drain(call->io);
-	if (call->input)
-		command_input_close(call->input);
-	call->state = CALL_OVER;
-	observation->tool = text_from(call->request.tool->name);
-	observation->args = &call->request.args;
-	observation->wall_us = elapsed_us(call);
-	observation->base64 = call->request.options.base64;
-	observation->io = call->io;
-	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
-		observation->retry_after_ms =
-			admission_shortage(&call->service->admission, call->request.tenant);
-	admission_call_ended(call->request.tenant, observation->wall_us);
-	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
-	call_stats_tenant(call->request.tenant->usage, observation);
-	tell_ended(call, observation);
-	if (call->owner.done)
-		call->owner.done(call->owner.context, observation);
-	call_free(call);
-}
-
-static void answer_cause(struct call *call, const struct command_ended *ended)
-{
-	char buffer[512];
-	struct observation observation = {
-		.error = ended_by_error(call->cause),
-		.ended_by = call->cause,
-		.message = text_from(call_cause_sentence(&call->request, call->cause,
-			call->state != CALL_WAITING, elapsed_us(call) / 1000, buffer,
-			sizeof(buffer))),
-		.command = ended,
-	};
-
-	answer(call, &observation);
-}
-
-static void answer_error(struct call *call, enum tool_error error, const char *message)
-{
-	struct observation observation = {
-		.error = error,
-		.ended_by = ENDED_BY_WORKER_LOST,
-		.message = text_from(message),
-	};
-
-	answer(call, &observation);
-}
-
-static void leave_and_answer_error(struct call *call, enum tool_error error, const char *message)
-{
-	leave(call);
-	answer_error(call, error, message);
-}
-
-/* What cancelling a call does in each state. */
-
-static void cancel_waiting(struct call *call)
-{
-	leave(call);
-	answer_cause(call, NULL);
-}
-
-static void cancel_running(struct call *call)
-{
-	call->state = CALL_ENDING;
-	if (is_command(call)) {
-		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
-			(struct text){NULL, 0}, NULL, 0);
-		call->cancelled_at = workspace_said(call->workspace, &call->entry);
-		timer_set(&call->timer, LIMIT_TERM_GRACE_MS);
-	} else {
-		workspace_send_files(
-			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
-		timer_set(&call->timer, LIMIT_FILES_REPORT_MS);
-	}
-}
-
-void call_cancel(struct call *call, enum ended_by cause)
-{
-	static void (*const cancel[CALL_STATES])(struct call * call) = {
-		[CALL_WAITING] = cancel_waiting,
-		[CALL_RUNNING] = cancel_running,
-	};
-
-	if (!cancel[call->state])
-		return;
-	call->cause = cause;
-	cancel[call->state](call);
-}
-
-/* The time of a state is over. */
-
-static void deadline_passed(struct call *call)
-{
-	call_cancel(call, ENDED_BY_TIMEOUT);
-}
-
-static void answer_busy(struct call *call, const struct admission_refusal *refusal)
-{
-	struct observation observation = {
-		.error = TOOL_BUSY,
-		.message = text_from(refusal->message),
-		.retry_after_ms = refusal->retry_after_ms,
-	};
-
-	answer(call, &observation);
-}
-
-/* How long it may wait for its turn, in milliseconds. */
-static int64_t wait_ms(const struct call_request *request)
-{
-	int64_t timeout = call_timeout_ms(request),
-		queue = (int64_t)request->tenant->limits.queue_ms;
-
-	return call_is_scheduled(request) && queue < timeout ? queue : timeout;
-}
-
-/* Of waiting: its deadline, or its tenant's bound on how long a turn is waited for. */
-static void waited(struct call *call)
-{
-	struct admission_refusal refusal;
-
-	if (wait_ms(&call->request) == call_timeout_ms(&call->request)) {
-		deadline_passed(call);
-		return;
-	}
-	leave(call);
-	admission_waited_too_long(&call->service->admission, call->request.tenant, &refusal);
-	answer_busy(call, &refusal);
-}
-
-static void grace_over(struct call *call)
-{
-	call->state = CALL_KILLED;
-	/* A worker that in all this time has not even read that it should end the command is
-	 * stopped, or hangs: it is not waited for again. */
-	if (!is_command(call) ||
-		!workspace_has_heard(call->workspace, &call->entry, call->cancelled_at)) {
-		workspace_abandon(call->workspace, &call->entry);
-		return;
-	}
-	workspace_send_worker(
-		call->workspace, COMMAND_KILL, call->entry.call, (struct text){NULL, 0}, NULL, 0);
-	timer_set(&call->timer, LIMIT_KILL_REPORT_MS);
-}
-
-/* A worker that does not report the end of what it killed is not argued with. */
-static void report_overdue(struct call *call)
-{
-	workspace_abandon(call->workspace, &call->entry);
-}
-
-static void on_timer(void *context)
-{
-	static void (*const overdue[CALL_STATES])(struct call * call) = {
-		[CALL_WAITING] = waited,
-		[CALL_RUNNING] = deadline_passed,
-		[CALL_ENDING] = grace_over,
-		[CALL_KILLED] = report_overdue,
-	};
-	struct call *call = context;
-
-	overdue[call->state](call);
-}
-
-static void on_idle(void *context)
-{
-	struct call *call = context;
-
-	/* Output that nobody reads at the moment, or has come to read, is no silence of the
-	 * command's. */
-	if (call->paused || command_io_poll(call->io))
-		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
-	else
-		call_cancel(call, ENDED_BY_IDLE_TIMEOUT);
 }
 
 static void on_moved(void *context)
@@ -350,7 +107,7 @@ static int make_input(struct call *call)
 	struct command_input_owner owner = {on_input_taken, on_moved, call};
 	const struct call_options *options = &call->request.options;
 
-	return is_command(call) && (options->input.data || options->stdin_stream)
+	return call_is_command(call) && (options->input.data || options->stdin_stream)
 		       ? command_input_new(
 				 call->service, call->request.tenant->usage, &owner, &call->input)
 		       : 0;
@@ -426,133 +183,202 @@ static int begin_files(struct call *call)
 	return 0;
 }
 
-static void on_begin(void *context)
+/* How long it may wait for its turn, in milliseconds. */
+static int64_t wait_ms(const struct call_request *request)
 {
-	struct call *call = context;
-	int r = is_command(call) ? begin_command(call) : begin_files(call);
+	int64_t timeout = call_timeout_ms(request),
+		queue = (int64_t)request->tenant->limits.queue_ms;
 
+	return call_is_scheduled(request) && queue < timeout ? queue : timeout;
+}
+
+/* What events do. */
+
+int call_impossible(struct call *call, const struct call_event_data *data)
+{
+	(void)call;
+	(void)data;
+	assert(!"an event that cannot come in this state of a call");
+	return -EBADMSG;
+}
+
+/* What has been set going takes its course. */
+static int stay(struct call *call, const struct call_event_data *data)
+{
+	(void)call;
+	(void)data;
+	return 0;
+}
+
+static int begin(struct call *call, const struct call_event_data *data)
+{
+	int r = call_is_command(call) ? begin_command(call) : begin_files(call);
+
+	(void)data;
 	call->state = CALL_RUNNING;
 	set_deadline(call, call_timeout_ms(&call->request));
 	call_request_drop_sent(&call->request);
 	if (r < 0) {
 		command_io_free(TAKE_PTR(call->io));
-		leave_and_answer_error(call, TOOL_BUSY, strerror(-r));
+		call_leave(call);
+		call_answer_error(call, TOOL_BUSY, strerror(-r));
 	}
-}
-
-static int end_command(struct call *call, const struct channel_frame *frame)
-{
-	struct command_ended ended;
-
-	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
-		return -EBADMSG;
-	leave(call);
-	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
-		answer_cause(call, &ended);
-		return 0;
-	}
-	if (ended.end == COMMAND_END_NOT_BEGUN) {
-		bool cancelled = call->state != CALL_RUNNING && ended.launch_error == ECANCELED;
-
-		command_io_free(TAKE_PTR(call->io));
-		if (cancelled)
-			answer_cause(call, NULL);
-		else
-			answer_error(call,
-				ended.launch_error == EAGAIN ? TOOL_PROCESS_LIMIT
-							     : TOOL_EXECUTION_ERROR,
-				strerror((int)ended.launch_error));
-		return 0;
-	}
-	/* Also a command that ended by itself before the cancel reached it: that is why it ended.
-	 */
-	call->cause = command_cause(&ended);
-	answer_cause(call, &ended);
 	return 0;
 }
 
-/* There is no room for more of its result: the rest goes by, and the call is not answered before
- * its end has come. */
-static void drop_result(struct call *call)
+static int answer_unbegun(struct call *call, const struct call_event_data *data)
 {
-	call_result_drop(&call->result);
-	count(call, &call->counted_result, 0);
-	if (call->state == CALL_RUNNING)
+	call->cause = data->cause;
+	call_leave(call);
+	call_answer_cause(call, NULL);
+	return 0;
+}
+
+static int ask_to_end(struct call *call, const struct call_event_data *data)
+{
+	call->cause = data->cause;
+	call->state = CALL_ENDING;
+	if (call_is_command(call)) {
+		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
+			(struct text){NULL, 0}, NULL, 0);
+		call->cancelled_at = workspace_said(call->workspace, &call->entry);
+		timer_set(&call->timer, LIMIT_TERM_GRACE_MS);
+	} else {
 		workspace_send_files(
 			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
-}
-
-static int add_result(struct call *call, const struct channel_frame *frame)
-{
-	int r = call_result_add(&call->result, frame);
-	size_t size = call_result_size(&call->result);
-
-	if (r < 0 || !call->room.account || call->result.dropped)
-		return r;
-	if (size > call->counted_result &&
-		size - call->counted_result > unread_room(call->room.account))
-		drop_result(call);
-	else
-		count(call, &call->counted_result, size);
+		timer_set(&call->timer, LIMIT_FILES_REPORT_MS);
+	}
 	return 0;
 }
 
-static int end_files(struct call *call, const struct channel_frame *frame)
+/* At its deadline, or at its tenant's bound on how long a turn is waited for. */
+static int stop_waiting(struct call *call, const struct call_event_data *data)
 {
-	struct observation observation = {0};
 	struct admission_refusal refusal;
-	struct files_end end;
 
-	if (frame->type != FILES_END)
-		return add_result(call, frame);
-	if (files_end_get(frame->payload, &end) < 0)
-		return -EBADMSG;
-	leave(call);
-	if (call->result.dropped && call->state == CALL_RUNNING) {
-		admission_answers_unread(&call->service->admission, call->request.tenant, &refusal);
-		answer_busy(call, &refusal);
+	(void)data;
+	if (wait_ms(&call->request) == call_timeout_ms(&call->request)) {
+		call_cancel(call, ENDED_BY_TIMEOUT);
 		return 0;
 	}
-	if ((end.error == TOOL_CANCELLED || call->result.dropped) && call->state != CALL_RUNNING) {
-		answer_cause(call, NULL);
-		return 0;
-	}
-	if (call_result_finish(&call->result) < 0) {
-		answer_error(call, TOOL_BUSY, "Out of memory");
-		return 0;
-	}
-	end.truncated |= call->result.cut;
-	if (call->result.cut)
-		end.count = call->result.count;
-	observation.error = end.error;
-	observation.message = end.message;
-	observation.files = &end;
-	observation.items = call->result.items;
-	observation.encoding = call_result_encoding(&call->result);
-	answer(call, &observation);
+	call_leave(call);
+	admission_waited_too_long(&call->service->admission, call->request.tenant, &refusal);
+	call_answer_busy(call, &refusal);
 	return 0;
+}
+
+static int reach_deadline(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	call_cancel(call, ENDED_BY_TIMEOUT);
+	return 0;
+}
+
+/* A process that does not report the end of what it was told to end is not argued with. */
+static int abandon(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	call->state = CALL_KILLED;
+	workspace_abandon(call->workspace, &call->entry);
+	return 0;
+}
+
+/* A worker that in all this time has not even read that it should end the command is stopped, or
+ * hangs: it is not waited for again. */
+static int kill_command(struct call *call, const struct call_event_data *data)
+{
+	if (!call_is_command(call) ||
+		!workspace_has_heard(call->workspace, &call->entry, call->cancelled_at))
+		return abandon(call, data);
+	call->state = CALL_KILLED;
+	workspace_send_worker(
+		call->workspace, COMMAND_KILL, call->entry.call, (struct text){NULL, 0}, NULL, 0);
+	timer_set(&call->timer, LIMIT_KILL_REPORT_MS);
+	return 0;
+}
+
+/* A command is not silent while its client does not read, nor when there is output to read now. */
+static int end_silent(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	if (call->paused || command_io_poll(call->io))
+		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
+	else
+		call_cancel(call, ENDED_BY_IDLE_TIMEOUT);
+	return 0;
+}
+
+/* Its entry has left the workspace. */
+static int answer_lost(struct call *call, const struct call_event_data *data)
+{
+	set_entered(call, false);
+	call_answer_error(call, data->error, data->message);
+	return 0;
+}
+
+/* A call is OVER only while it is answered: output that is still read then may reach its limit. */
+/* clang-format off */
+const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
+	[CALL_WAITING] = {
+		[CALL_BEGIN] = begin, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost},
+	[CALL_RUNNING] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
+		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost},
+	[CALL_ENDING] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
+		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost},
+	[CALL_KILLED] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
+		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost},
+	[CALL_OVER] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = call_impossible,
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible},
+};
+/* clang-format on */
+
+static int happen(struct call *call, enum call_event event, struct call_event_data data)
+{
+	return call_acts[call->state][event](call, &data);
+}
+
+/* Where events come from. */
+
+static void on_begin(void *context)
+{
+	happen(context, CALL_BEGIN, (struct call_event_data){0});
 }
 
 static int on_frame(void *context, const struct channel_frame *frame)
 {
-	struct call *call = context;
-
-	return is_command(call) ? end_command(call, frame) : end_files(call, frame);
+	return happen(context, CALL_FRAME, (struct call_event_data){.frame = frame});
 }
 
 static void on_lost(void *context, enum tool_error error, const char *message)
 {
-	struct call *call = context;
+	happen(context, CALL_LOST, (struct call_event_data){.error = error, .message = message});
+}
 
-	set_entered(call, false);
-	answer_error(call, error, message);
+static void on_timer(void *context)
+{
+	happen(context, CALL_OVERDUE, (struct call_event_data){0});
+}
+
+static void on_idle(void *context)
+{
+	happen(context, CALL_SILENT, (struct call_event_data){0});
+}
+
+void call_cancel(struct call *call, enum ended_by cause)
+{
+	happen(call, CALL_CANCEL, (struct call_event_data){.cause = cause});
 }
 
 static void enter(void *context)
 {
 	struct call *call = context;
 
-	count(call, &call->counted, call->room.wanted);
+	call_count(call, &call->counted, call->room.wanted);
 	set_entered(call, true);
 	workspace_enter(call->workspace, &call->entry);
 }
@@ -596,7 +422,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	service_account(service, request->tenant->usage, (int64_t)request->memory);
 	call->owner = *owner;
 	call->room.account = owner->unread;
-	count(call, &call->counted, LIMIT_UNREAD_CALL_BYTES);
+	call_count(call, &call->counted, LIMIT_UNREAD_CALL_BYTES);
 	call->started = clock_now();
 	timer_init(&call->timer, on_timer, call);
 	timer_init(&call->idle_timer, on_idle, call);
@@ -625,8 +451,8 @@ void call_disown(struct call *call)
 		command_io_disown(call->io);
 	call_result_drop(&call->result);
 	unread_stop_waiting(&call->room);
-	count(call, &call->counted, 0);
-	count(call, &call->counted_result, 0);
+	call_count(call, &call->counted, 0);
+	call_count(call, &call->counted_result, 0);
 	call->room.account = NULL;
 }
 
@@ -697,8 +523,8 @@ void call_get_info(const struct call *call, struct call_info *ret)
 		.workspace = call->workspace,
 		.tenant = call->request.tenant,
 		.request = &call->request,
-		.age_ms = (int64_t)(elapsed_us(call) / 1000),
+		.age_ms = (int64_t)(call_elapsed_us(call) / 1000),
 		.timeout_ms = call_timeout_ms(&call->request),
-		.is_command = is_command(call),
+		.is_command = call_is_command(call),
 	};
 }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. How a call ends: what its process reports becomes the one observation that answers it.
+ * What comes from the process is hostile: it can end its own call, and nothing else. */
+#include "supervisor/call/call_state.h"
+
+#include "common/cleanup.h"
+#include "supervisor/call/call_cause.h"
+#include "supervisor/call/command_cause.h"
+#include "supervisor/call/command_input.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <errno.h>
+
+static void tell_ended(const struct call *call, const struct observation *observation)
+{
+	const struct service *service = call->service;
+
+	for (size_t i = 0; i < service->n_observers; i++)
+		service->observers[i].ended(service->observers[i].context, call, observation);
+}
+
+/* Gives the one answer and frees the call, whose entry has left its workspace. */
+static void answer(struct call *call, struct observation *observation)
+{
+	/* What the command left in its pipes belongs to the output; it may also be streamed now. */
+	if (call->io)
+		command_io_drain(call->io);
+	if (call->input)
+		command_input_close(call->input);
+	call->state = CALL_OVER;
+	observation->tool = text_from(call->request.tool->name);
+	observation->args = &call->request.args;
+	observation->wall_us = call_elapsed_us(call);
+	observation->base64 = call->request.options.base64;
+	observation->io = call->io;
+	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
+		observation->retry_after_ms =
+			admission_shortage(&call->service->admission, call->request.tenant);
+	admission_call_ended(call->request.tenant, observation->wall_us);
+	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
+	call_stats_tenant(call->request.tenant->usage, observation);
+	tell_ended(call, observation);
+	if (call->owner.done)
+		call->owner.done(call->owner.context, observation);
+	call_free(call);
+}
+
+void call_answer_cause(struct call *call, const struct command_ended *ended)
+{
+	char buffer[512];
+	struct observation observation = {
+		.error = ended_by_error(call->cause),
+		.ended_by = call->cause,
+		.message = text_from(call_cause_sentence(&call->request, call->cause,
+			call->state != CALL_WAITING, call_elapsed_us(call) / 1000, buffer,
+			sizeof(buffer))),
+		.command = ended,
+	};
+
+	answer(call, &observation);
+}
+
+void call_answer_error(struct call *call, enum tool_error error, const char *message)
+{
+	struct observation observation = {
+		.error = error,
+		.ended_by = ENDED_BY_WORKER_LOST,
+		.message = text_from(message),
+	};
+
+	answer(call, &observation);
+}
+
+void call_answer_busy(struct call *call, const struct admission_refusal *refusal)
+{
+	struct observation observation = {
+		.error = TOOL_BUSY,
+		.message = text_from(refusal->message),
+		.retry_after_ms = refusal->retry_after_ms,
+	};
+
+	answer(call, &observation);
+}
+
+static int end_command(struct call *call, const struct channel_frame *frame)
+{
+	struct command_ended ended;
+
+	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
+		return -EBADMSG;
+	call_leave(call);
+	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
+		call_answer_cause(call, &ended);
+		return 0;
+	}
+	if (ended.end == COMMAND_END_NOT_BEGUN) {
+		bool cancelled = call->state != CALL_RUNNING && ended.launch_error == ECANCELED;
+
+		command_io_free(TAKE_PTR(call->io));
+		if (cancelled)
+			call_answer_cause(call, NULL);
+		else
+			call_answer_error(call,
+				ended.launch_error == EAGAIN ? TOOL_PROCESS_LIMIT
+							     : TOOL_EXECUTION_ERROR,
+				strerror((int)ended.launch_error));
+		return 0;
+	}
+	/* Also a command that ended by itself before the cancel reached it: that is why it ended.
+	 */
+	call->cause = command_cause(&ended);
+	call_answer_cause(call, &ended);
+	return 0;
+}
+
+/* There is no room for more of its result: the rest goes by, and the call is not answered before
+ * its end has come. */
+static void drop_result(struct call *call)
+{
+	call_result_drop(&call->result);
+	call_count(call, &call->counted_result, 0);
+	if (call->state == CALL_RUNNING)
+		workspace_send_files(
+			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
+}
+
+static int add_result(struct call *call, const struct channel_frame *frame)
+{
+	int r = call_result_add(&call->result, frame);
+	size_t size = call_result_size(&call->result);
+
+	if (r < 0 || !call->room.account || call->result.dropped)
+		return r;
+	if (size > call->counted_result &&
+		size - call->counted_result > unread_room(call->room.account))
+		drop_result(call);
+	else
+		call_count(call, &call->counted_result, size);
+	return 0;
+}
+
+static int end_files(struct call *call, const struct channel_frame *frame)
+{
+	struct observation observation = {0};
+	struct admission_refusal refusal;
+	struct files_end end;
+
+	if (frame->type != FILES_END)
+		return add_result(call, frame);
+	if (files_end_get(frame->payload, &end) < 0)
+		return -EBADMSG;
+	call_leave(call);
+	if (call->result.dropped && call->state == CALL_RUNNING) {
+		admission_answers_unread(&call->service->admission, call->request.tenant, &refusal);
+		call_answer_busy(call, &refusal);
+		return 0;
+	}
+	if ((end.error == TOOL_CANCELLED || call->result.dropped) && call->state != CALL_RUNNING) {
+		call_answer_cause(call, NULL);
+		return 0;
+	}
+	if (call_result_finish(&call->result) < 0) {
+		call_answer_error(call, TOOL_BUSY, "Out of memory");
+		return 0;
+	}
+	end.truncated |= call->result.cut;
+	if (call->result.cut)
+		end.count = call->result.count;
+	observation.error = end.error;
+	observation.message = end.message;
+	observation.files = &end;
+	observation.items = call->result.items;
+	observation.encoding = call_result_encoding(&call->result);
+	answer(call, &observation);
+	return 0;
+}
+
+int call_answer_frame(struct call *call, const struct call_event_data *data)
+{
+	return call_is_command(call) ? end_command(call, data->frame)
+				     : end_files(call, data->frame);
+}

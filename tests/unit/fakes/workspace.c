@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/fakes/workspace.h"
+
+#include "common/cleanup.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void note(struct workspace *workspace, const char *word)
+{
+	size_t len = strlen(workspace->log);
+
+	assert_true(len + strlen(word) + 2 < sizeof(workspace->log));
+	strcat(workspace->log, " ");
+	strcat(workspace->log, word);
+}
+
+const char *fake_workspace_log(struct workspace *workspace)
+{
+	static char log[sizeof(workspace->log)];
+
+	strcpy(log, workspace->log);
+	workspace->log[0] = '\0';
+	return log;
+}
+
+void fake_workspace_close(struct workspace *workspace)
+{
+	while (workspace->n_fds > 0)
+		close_fd(&workspace->fds[--workspace->n_fds]);
+}
+
+/* workspace.h */
+
+struct workspace *workspace_hold(struct workspace *workspace)
+{
+	workspace->users++;
+	return workspace;
+}
+
+void workspace_release(struct workspace *workspace)
+{
+	if (workspace)
+		workspace->users--;
+}
+
+void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
+{
+	assert_null(workspace->entry);
+	workspace->entry = entry;
+	note(workspace, "enter");
+}
+
+void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
+{
+	assert_ptr_equal(workspace->entry, entry);
+	workspace->entry = NULL;
+	note(workspace, "leave");
+}
+
+static void keep(struct workspace *workspace, uint64_t call, struct text payload)
+{
+	assert_non_null(workspace->entry);
+	assert_int_equal(call, workspace->entry->call);
+	assert_true(payload.len <= sizeof(workspace->request));
+	if (payload.len > 0)
+		memcpy(workspace->request, payload.data, payload.len);
+	workspace->request_len = payload.len;
+}
+
+void workspace_send_files(
+	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload)
+{
+	static const char *const words[] = {
+		[FILES_READ] = "read",
+		[FILES_WRITE] = "write",
+		[FILES_LIST] = "list",
+		[FILES_SEARCH] = "search",
+		[FILES_BODY] = "body",
+		[FILES_CANCEL] = "cancel",
+	};
+
+	assert_true(type < ARRAY_SIZE(words) && words[type]);
+	keep(workspace, call, payload);
+	note(workspace, words[type]);
+}
+
+void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
+	struct text payload, const int *fds, unsigned n_fds)
+{
+	static const char *const words[] = {
+		[COMMAND_RUN] = "run",
+		[COMMAND_BODY] = "body",
+		[COMMAND_TERMINATE] = "terminate",
+		[COMMAND_KILL] = "kill",
+	};
+
+	assert_true(type < ARRAY_SIZE(words) && words[type]);
+	assert_true(workspace->n_fds + n_fds <= FAKE_WORKSPACE_FDS);
+	keep(workspace, call, payload);
+	for (unsigned i = 0; i < n_fds; i++)
+		workspace->fds[workspace->n_fds++] = fds[i];
+	note(workspace, words[type]);
+}
+
+uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry)
+{
+	assert_ptr_equal(workspace->entry, entry);
+	return 7;
+}
+
+bool workspace_has_heard(
+	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said)
+{
+	assert_ptr_equal(workspace->entry, entry);
+	assert_int_equal(said, 7);
+	return workspace->heard;
+}
+
+void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
+{
+	assert_ptr_equal(workspace->entry, entry);
+	note(workspace, "abandon");
+}
