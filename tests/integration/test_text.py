@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every character comes through every string parameter and back, raw and as a JSON escape."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("as_user")
+
+RAW = {"line_numbers": False}
+ABOVE = range(0x10000, 0x110000)
+CHUNK = 1 << 15  # characters of a request: 128 KiB, which an answer has room for
+# The ends of planes, and of what differs in the bits that tell surrogates.
+SOME = [chr(point) for point in range(0x80, 0x110000)
+        if point & 0x7ff in (0, 1, 0x400, 0x7fe, 0x7ff) and not 0xd800 <= point < 0xe000]
+
+
+@pytest.fixture(params=[False, True], ids=["raw", "escaped"])
+def writer(client, workspace, request):
+    """A client that sends characters as they are, or what is not ASCII as escapes."""
+    client.send = lambda message: client.send_raw(
+        json.dumps(message, ensure_ascii=request.param).encode() + b"\n")
+    return client
+
+
+def chunks():
+    return ("".join(map(chr, ABOVE[i:i + CHUNK])) for i in range(0, len(ABOVE), CHUNK))
+
+
+def test_content(writer, workspace):
+    for text in chunks():
+        writer.use("write_file", path="f", content=text)
+        assert (workspace / "f").read_text() == text
+        assert writer.use("read_file", RAW, path="f")["content"] == text
+
+
+def test_standard_input(writer):
+    for text in chunks():
+        assert writer.run("cat", {"stdin": text})["stdout"] == text
+
+
+def test_commands_and_environment(writer):
+    for i in range(0, len(SOME), 1000):
+        text = "".join(SOME[i:i + 1000])
+        assert writer.run(f"printf %s '{text}' \"$TEXT\"", {"env": {"TEXT": text}})["stdout"] == text + text
+
+
+def test_names_and_patterns(writer, workspace):
+    for i in range(0, len(SOME), 40):
+        name = "".join(SOME[i:i + 40])
+        writer.use("write_file", path=f"d/{name}", content=name)
+        assert writer.use("read_file", RAW, path=f"d/{name}")["content"] == name
+        (entry,) = writer.use("list_directory", path="d", pattern=name)["entries"]
+        assert entry["path"] == f"d/{name}"
+        found = writer.use("search_files", path="d", pattern=name[5:9])
+        assert [(match["path"], match["text"]) for match in found["matches"]] == [(f"d/{name}", name)]
+        (workspace / "d" / name).unlink()
