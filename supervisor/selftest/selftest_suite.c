@@ -292,6 +292,10 @@ const struct selftest_probe selftest_suite[] = {
 	{"frozen-cgroup", "cgroup-freeze", PROBE_PROGRAM, NULL, "ENOENT"},
 
 	{"file-system-server", "mount-fuse", PROBE_PROGRAM, NULL, "EPERM"},
+
+	{"text-damage", "write-non-ascii", PROBE_CALL, "{\"tool\":\"write_file\",\"arguments\":{\"path\":\"text\",\"content\":\"\303\274\\ud836\\ude00\"}}", "OK"},
+	{"text-damage", "written-non-ascii", PROBE_SHELL, "od -An -tx1 <text | tr -d ' '", "c3bcf09da880"},
+	{"text-damage", "search-non-ascii", PROBE_COUNT, "{\"tool\":\"search_files\",\"arguments\":{\"pattern\":\"^\\u00fc\360\235\250\200$\",\"path\":\"text\"}}", "OK 1"},
 };
 /* clang-format on */
 
