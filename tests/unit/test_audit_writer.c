@@ -74,6 +74,17 @@ static bool has_failed(const struct audit_writer_state *state)
 	return state->error != 0;
 }
 
+/* The writer counts as idle until its thread runs: the first line in the file shows that it has. */
+static void start_and_await_opened(void)
+{
+	struct stat stat;
+
+	assert_int_equal(audit_writer_start(writer), 0);
+	while (fstatat(scratch.fd, "log", &stat, 0) < 0 || stat.st_size == 0)
+		sched_yield();
+	await(is_idle);
+}
+
 static char *contents(const char *name)
 {
 	int fd = openat(scratch.fd, name, O_RDONLY | O_CLOEXEC);
@@ -207,8 +218,7 @@ static void test_lines_that_are_lost(void **state)
 	assert_false(audit_writer_put(writer, (struct text){NULL, LIMIT_AUDIT_LINE_BYTES + 1}, 0));
 	assert_true(put(LINE("two")));
 	assert_int_equal(look().lost, 2);
-	assert_int_equal(audit_writer_start(writer), 0);
-	await(is_idle);
+	start_and_await_opened();
 	assert_false(audit_writer_put(writer, text_from(LINE("y")), LIMIT_AUDIT_QUEUE_BYTES));
 	assert_int_equal(audit_writer_free(writer), 0);
 	holds("log", &last, "audit.opened one audit.lost two audit.lost ");
@@ -250,8 +260,7 @@ static void test_a_rotation(void **state)
 
 	(void)state;
 	assert_true(put(LINE("one")));
-	assert_int_equal(audit_writer_start(writer), 0);
-	await(is_idle);
+	start_and_await_opened();
 	audit_writer_reopen(writer); /* of the same file: nothing */
 	assert_true(put(LINE("two")));
 	await(is_idle);
@@ -271,8 +280,7 @@ static void test_a_rotation_that_fails(void **state)
 	struct audit_chain last = audit_chain_new();
 
 	(void)state;
-	assert_int_equal(audit_writer_start(writer), 0);
-	await(is_idle);
+	start_and_await_opened();
 	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
 	assert_int_equal(mkdirat(scratch.fd, "log", 0755), 0);
 	audit_writer_reopen(writer);
@@ -295,8 +303,7 @@ static void test_a_rotation_in_a_torn_line(void **state)
 	_cleanup_free_ char *bytes = NULL;
 
 	(void)state;
-	assert_int_equal(audit_writer_start(writer), 0);
-	await(is_idle);
+	start_and_await_opened();
 	fake_disk_error = ENOSPC;
 	fake_disk_room = 10;
 	assert_true(put(LINE("one")));
@@ -321,8 +328,7 @@ static void test_a_torn_line_is_ended(void **state)
 	_cleanup_free_ char *bytes = NULL;
 
 	(void)state;
-	assert_int_equal(audit_writer_start(writer), 0);
-	await(is_idle);
+	start_and_await_opened();
 	fake_disk_error = ENOSPC;
 	fake_disk_room = 7;
 	assert_true(put(LINE("one")));
