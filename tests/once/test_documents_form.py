@@ -33,7 +33,9 @@ def too_wide(text, wide_tables=False):
             and not re.fullmatch(r"\[[^]]+\]: \S+", line) and not (wide_tables and line.startswith("|"))]
 
 
-@pytest.mark.parametrize("document", [ROOT / "README.md", ROOT / "doc" / "benchmarks.md", ROOT / "doc" / "comparison.md"], ids=name)
+@pytest.mark.parametrize("document", [
+    ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "doc" / "benchmarks.md", ROOT / "doc" / "comparison.md",
+    *(ROOT / "doc" / "design").glob("*.md"), *(ROOT / "doc" / "decisions").glob("*.md")], ids=name)
 def test_no_line_is_too_wide(document):
     assert too_wide(document.read_text(), name(document) in WIDE_TABLES) == []
 
@@ -75,3 +77,131 @@ def test_a_broken_link_is_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A heading\n[a](page.md#a-heading) [b](gone.md) [c][there] [d](#gone) [there][]\n\n[there]: away.md\n")
     assert broken_links(page) == ["gone.md", "away.md", "#gone", "away.md"]
+
+
+# What the documents for developers quote of the source.
+
+DEVELOPERS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "doc" / "design").glob("*.md")),
+              *sorted((ROOT / "doc" / "decisions").glob("*.md"))]
+PARTS = ("common", "supervisor", "worker", "client", "libcloister", "json", "probe")
+UNITS = {"": 1, "ms": 1, "ns": 1, "s": 1000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def sources():
+    return [path for part in PARTS for path in (ROOT / part).rglob("*.[ch]")]
+
+
+def table(text, heading):
+    """The rows of the first table below @heading, each a list of cells."""
+    lines = text.split(f"\n{heading}\n", 1)[1].splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[first:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows[2:]
+
+
+def unquoted(cell):
+    return cell.strip("` ")
+
+
+def test_the_layers():
+    lines = (ROOT / "supervisor" / "LAYERS").read_text().splitlines()
+    rows = table((ROOT / "ARCHITECTURE.md").read_text(), "## Layers of the supervisor")
+    assert [unquoted(row[0]) for row in rows] == [line for line in lines if line and not line.startswith("#")]
+
+
+def constant_table(source, declared):
+    """{index: initialiser} of the table whose declaration matches @declared, nested ones in braces."""
+    body = re.search(declared + r"[^=;]*= \{(.*?)\n\t*\};", source, re.DOTALL)[1]
+    return {state: value.strip() for state, value in
+            re.findall(r"\[(\w+)\] = (\{.*?\}|\w+),", body, re.DOTALL)}
+
+
+def cells_of(rows):
+    """{state: {event: act}} of rows such as "FAILED, UNUSED: `end_both`; READY: `be_open`"."""
+    found = {}
+    for state, cells in rows:
+        acts = found[unquoted(state)] = {}
+        for part in filter(None, map(str.strip, cells.split(";"))):
+            events, act = part.rsplit(":", 1)
+            acts.update({event.strip(): unquoted(act) for event in events.split(",")})
+    return found
+
+
+def test_the_life_of_a_cell():
+    """What ARCHITECTURE.md says of each state and event is what the table in the source says, and the order is the enum's."""
+    text, source = (ROOT / "ARCHITECTURE.md").read_text(), (ROOT / "supervisor" / "workspace" / "cell.c").read_text()
+    acts = {state.removeprefix("STATE_"): dict(re.findall(r"\[EVENT_(\w+)\] = (\w+)", value))
+            for state, value in constant_table(source, r"acts\[STATES\]\[EVENTS\]").items()}
+    assert cells_of(table(text, "## The life of a cell")) == acts and len(acts) == 10
+    events = re.findall(r"\bEVENT_(\w+)", re.search(r"enum cell_event \{(.*?)\}", source, re.DOTALL)[1])
+    assert ", ".join(events) in " ".join(text.split())
+
+
+def test_the_life_of_a_call():
+    text, source = (ROOT / "ARCHITECTURE.md").read_text(), (ROOT / "supervisor" / "call" / "call.c").read_text()
+    cancel, overdue = (constant_table(source, rf"{name}\[CALL_STATES\]") for name in ("cancel", "overdue"))
+    rows = {unquoted(state): tuple(map(unquoted, acts)) for state, *acts in table(text, "## The life of a call")}
+    states = sorted(cancel.keys() | overdue.keys())
+    assert rows == {state: (cancel.get(state, ""), overdue.get(state, "")) for state in states} and len(states) > 3
+
+
+def constants():
+    """{name: value} of all #defines that are numbers."""
+    known = {}
+    for path in sources():
+        for name, value in re.findall(r"(?m)^#define (\w+)[ \t\\\n]+([^\n/]*)", path.read_text()):
+            value = re.sub(r"(?<=\d)U?L{0,2}\b", "", value)
+            if re.fullmatch(r"[\w() *+/<-]+", value):
+                try:
+                    known[name] = eval(value, {"__builtins__": {}}, known)  # pylint: disable=eval-used
+                except (NameError, SyntaxError, TypeError):
+                    continue
+    return known
+
+
+@pytest.mark.parametrize("document", DEVELOPERS, ids=name)
+def test_quoted_limits(document):
+    """A limit that is named exists, and the value behind its name, `LIMIT_X` (5 s), is its value."""
+    text, known = " ".join(document.read_text().split()), constants()
+    assert len(known) > 200
+    for limit in re.findall(r"\bLIMIT_\w+", text):
+        assert limit in known or any(limit in path.read_text() for path in sources()), limit
+    for limit, number, unit in re.findall(r"`(LIMIT_\w+)` \((\d+) ?(\w*)\)", text):
+        assert int(number) * UNITS[unit] == known[limit], f"{limit}: {number} {unit} and {known[limit]}"
+
+
+def test_limits_are_quoted():
+    """The expression above finds what it is to look at."""
+    assert sum(len(re.findall(r"`LIMIT_\w+`\s+\(\d+\s?\w*\)", document.read_text())) for document in DEVELOPERS) > 20
+
+
+@pytest.mark.parametrize("document", DEVELOPERS, ids=name)
+def test_named_files_exist(document):
+    """What is written as a file of C or Python, with its folder or without."""
+    files = {path.relative_to(ROOT).as_posix() for path in [*sources(), *(ROOT / "tests").rglob("*.[chp]*")]}
+    for named in re.findall(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|py))\b", document.read_text()):
+        assert any(f"/{file}".endswith(f"/{named}") for file in files), named
+
+
+def names_of_tests(path):
+    return set(re.findall(r"^(?:static void|def) (test_\w+)\(", path.read_text(), re.MULTILINE))
+
+
+def test_decisions():
+    """Each has its parts and its tests, and the index has each."""
+    folder = ROOT / "doc" / "decisions"
+    pages = sorted(folder.glob("0*.md"))
+    index = re.findall(r"\[(\d{4})\]\(([\w.-]+)\):\s+([^\n]*)", (folder / "README.md").read_text())
+    assert [(page.name[:4], page.name) for page in pages] == [(number, file) for number, file, _ in index]
+    for page, (number, _, title) in zip(pages, index):
+        text = page.read_text()
+        assert text.startswith(f"# {number}. {title}\n\n20"), page.name
+        assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == ["Context", "Decision", "Cost", "Tests"], page.name
+        named = re.findall(r"^- `([\w/.]+)::(\w+)`$", text.split("## Tests\n")[1], re.MULTILINE)
+        assert named, page.name
+        for file, test in named:
+            assert test in names_of_tests(ROOT / "tests" / file), f"{page.name}: {file}::{test}"
