@@ -13,6 +13,7 @@
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/line_id.h"
 #include "supervisor/rpc/session.h"
@@ -58,7 +59,7 @@ struct agent_conn {
 	struct unread_waiter room;
 	bool closing;                /* in close_soon */
 	struct loop_turn_task flush; /* of output */
-	struct event *readable, *writable;
+	struct watch readable, writable;
 	struct loop_share_task share; /* acts on what came */
 	bool ready;                   /* to be read when its turn comes */
 	struct timer check;           /* after the end of input: is the client still there? */
@@ -66,12 +67,6 @@ struct agent_conn {
 };
 
 static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
-
-static void free_event(struct event *event)
-{
-	if (event)
-		event_free(event);
-}
 
 static void conn_free(struct agent_conn *conn)
 {
@@ -82,11 +77,12 @@ static void conn_free(struct agent_conn *conn)
 	unread_stop_waiting(&conn->room);
 	session_free(conn->session);
 	loop_turn_cancel(&conn->flush);
-	free_event(conn->readable);
-	free_event(conn->writable);
+	watch_done(&conn->readable);
+	watch_done(&conn->writable);
 	loop_share_cancel(&conn->share);
 	timer_cancel(&conn->check);
-	free_event(conn->end);
+	if (conn->end)
+		event_free(conn->end);
 	line_id_reset(&conn->line_id);
 	byte_queue_free(&conn->input);
 	if (conn->output)
@@ -112,8 +108,8 @@ static void close_soon(struct agent_conn *conn)
 	if (conn->closing)
 		return;
 	conn->closing = true;
-	event_del(conn->readable);
-	event_del(conn->writable);
+	watch_want(&conn->readable, WATCH_NOTHING);
+	watch_want(&conn->writable, WATCH_NOTHING);
 	timer_cancel(&conn->check);
 	loop_turn_cancel(&conn->flush);
 	loop_share_cancel(&conn->share);
@@ -147,10 +143,9 @@ static void act_soon(struct agent_conn *conn)
  * they are. */
 static void watch(struct agent_conn *conn)
 {
-	if (may_act(conn) && !conn->more && !conn->ready && !conn->end_of_input)
-		event_add(conn->readable, NULL);
-	else
-		event_del(conn->readable);
+	bool read = may_act(conn) && !conn->more && !conn->ready && !conn->end_of_input;
+
+	watch_want(&conn->readable, read ? WATCH_READABLE : WATCH_NOTHING);
 }
 
 /* What the client has not read is counted, and the connection goes on or does not. */
@@ -194,13 +189,13 @@ static void flush(void *context)
 
 	while (evbuffer_get_length(conn->output) > 0)
 		if (evbuffer_write(conn->output, conn->fd) < 0) {
-			if (errno == EAGAIN || errno == EINTR) {
-				event_add(conn->writable, NULL);
+			if (errno == EAGAIN || errno == EINTR)
 				break;
-			}
 			close_soon(conn);
 			return;
 		}
+	watch_want(&conn->writable,
+		evbuffer_get_length(conn->output) > 0 ? WATCH_WRITABLE : WATCH_NOTHING);
 	update(conn);
 	close_if_done(conn);
 }
@@ -208,13 +203,6 @@ static void flush(void *context)
 static void on_room(void *context)
 {
 	update(context);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *context)
-{
-	(void)fd;
-	(void)what;
-	flush(context);
 }
 
 /* Answers are written at the end of the turn, all that have gathered in one go. */
@@ -369,7 +357,7 @@ static void end_input(struct agent_conn *conn)
 	conn->end_of_input = true;
 	if (conn->skip != SKIP_NOTHING)
 		end_skipped(conn);
-	event_del(conn->readable);
+	watch_want(&conn->readable, WATCH_NOTHING);
 	timer_set(&conn->check, 0);
 }
 
@@ -430,15 +418,13 @@ static void act(void *context)
 	close_if_done(conn);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_readable(void *context)
 {
 	struct agent_conn *conn = context;
 
-	(void)fd;
-	(void)what;
 	conn->ready = true;
 	if (!loop_share_now_or_wait(&conn->share, session_share(conn->session)))
-		event_del(conn->readable);
+		watch_want(&conn->readable, WATCH_NOTHING);
 	loop_turn_end();
 }
 
@@ -454,6 +440,8 @@ static int refuse_fds(struct agent_conn *conn)
 int agent_conn_new(struct service *service, const struct endpoint *endpoint, int fd,
 	struct peer_credentials *peer)
 {
+	static const struct watch_calls read_calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
 	struct session_connection connection = {
 		.wrote = on_wrote, .end = on_session_end, .context = conn};
@@ -480,19 +468,21 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 		.wanted = LIMIT_UNREAD_LINE_BYTES,
 		.act = on_room,
 		.context = conn};
-	conn->readable = event_new(service->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
-	conn->writable = event_new(service->base, fd, EV_WRITE, on_writable, conn);
 	conn->share = (struct loop_share_task){.act = act, .context = conn};
 	timer_init(&conn->check, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	peer_credentials_done(peer);
 	r = refuse_fds(conn);
-	if (r == 0 && (!conn->session || !conn->readable || !conn->writable || !conn->end ||
-			      event_priority_set(conn->readable, LOOP_PRIORITY_BULK) < 0 ||
-			      event_add(conn->readable, NULL) < 0))
-		r = -ENOMEM;
+	if (r == 0)
+		r = conn->session && conn->end
+			    ? watch_init(&conn->readable, service->base, fd, &read_calls, conn)
+			    : -ENOMEM;
+	if (r == 0)
+		r = watch_init(&conn->writable, service->base, fd, &write_calls, conn);
 	if (r < 0)
 		conn_free(conn);
+	else
+		watch_want(&conn->readable, WATCH_READABLE);
 	return r;
 }
 
