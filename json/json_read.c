@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd, in clients and in programs of libcloister's users, on bytes that may be
- * anybody's. Nothing here looks ahead of what it has checked: a token is scanned as a whole, then
- * its value is made.
+ * Runs in cloisterd, in the commands and in programs that use libcloister. The bytes may come from
+ * an attacker. A token is scanned completely before its value is made.
  */
 #include "json/json_read.h"
 
@@ -18,10 +17,10 @@
 #include <stdbool.h>
 
 /*
- * What json-c 0.16 takes of glibc's heap, on a machine of 64 bits: an object is two small structs
- * and a table of 16 entries of 40 bytes, which doubles when it is two thirds full; an array is two
- * small structs and its pointers; a value is at most 56 bytes and its text. tests/unit/
- * test_json_read.c holds these to what malloc says.
+ * The heap that json-c 0.16 takes with glibc on a 64-bit machine. An object is two small structs
+ * and a table of 16 entries of 40 bytes, which doubles when it is two thirds full. An array is two
+ * small structs and its pointers. A value is at most 56 bytes plus its text.
+ * tests/unit/test_json_read.c compares these numbers with malloc(3)'s statistics.
  */
 #define OBJECT_BYTES  (64 + 80)
 #define TABLE_ENTRIES ((size_t)16)
@@ -33,8 +32,8 @@
 
 struct reader {
 	const char *begin, *at, *end;
-	size_t values; /* that may still come */
-	size_t memory; /* that may still be taken */
+	size_t values; /* number of values still allowed */
+	size_t memory; /* bytes of memory still allowed */
 	unsigned depth;
 	const char *fault;
 };
@@ -53,7 +52,7 @@ static int fail(struct reader *reader, int error, const char *fault)
 	return error;
 }
 
-/* What stands at the place is not what must come there. */
+/* Fails because the next token is not one that is allowed here. */
 static int fail_here(struct reader *reader)
 {
 	const char *fault = "unexpected character";
@@ -67,10 +66,10 @@ static int fail_here(struct reader *reader)
 	return fail(reader, -EBADMSG, fault);
 }
 
-/* Counts an allocation of @size bytes, with what malloc(3) adds. */
+/* Counts an allocation of @size bytes with the overhead of malloc(3). */
 static int charge(struct reader *reader, size_t size)
 {
-	/* What is large is a mapping of its own, in whole pages. */
+	/* A large allocation is a mapping of its own, in whole pages. */
 	const size_t unit = size < MAPPED_BYTES ? 16 : 4 * KIB;
 	size_t bytes = (size + 16 + unit - 1) / unit * unit;
 
@@ -87,7 +86,7 @@ static void skip_space(struct reader *reader)
 		reader->at++;
 }
 
-/* Goes past @c if that comes next. */
+/* Skips @c if it comes next. Returns whether it did. */
 static bool take(struct reader *reader, char c)
 {
 	if (reader->at == reader->end || *reader->at != c)
@@ -124,7 +123,7 @@ static int read_string(struct reader *reader, struct json_object **ret)
 		r = charge(reader, VALUE_BYTES + string.len + 1);
 	if (r < 0)
 		return r;
-	/* json-c takes bytes only as they are: what is escaped is put in their place. */
+	/* json-c copies the raw bytes; if there are escapes, the decoded text replaces them. */
 	object = json_object_new_string_len(string.raw.data, (int)string.len);
 	if (!object)
 		return -ENOMEM;
@@ -134,7 +133,7 @@ static int read_string(struct reader *reader, struct json_object **ret)
 	return 0;
 }
 
-/* A member's name, to be freed. */
+/* Reads the name of a member, for the caller to free. */
 static int read_name(struct reader *reader, char **ret_name)
 {
 	const char *from = reader->at;
@@ -193,7 +192,7 @@ static int scan_number(struct reader *reader, struct text *ret, bool *ret_intege
 	return 0;
 }
 
-/* The integer @text is, if it has one of 64 bits: NULL with *ret_fits false if not. */
+/* Returns the 64-bit integer in @text, or NULL with *ret_fits false if it does not fit. */
 static struct json_object *make_integer(struct text text, bool *ret_fits)
 {
 	const bool negative = text.data[0] == '-';
@@ -215,7 +214,7 @@ static struct json_object *make_integer(struct text text, bool *ret_fits)
 				      : json_object_new_uint64(magnitude);
 }
 
-/* Whatever locale the program has set. */
+/* Independent of the locale that the program has set. */
 static struct json_object *make_double(struct text text)
 {
 	locale_t locale = newlocale(LC_ALL_MASK, "C", NULL);
@@ -251,7 +250,7 @@ static int read_number(struct reader *reader, struct json_object **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* Goes past one of the three words. */
+/* Skips the word true, false or null. */
 static int take_word(struct reader *reader, struct text word)
 {
 	if ((size_t)(reader->end - reader->at) < word.len ||
@@ -274,7 +273,7 @@ static int read_boolean(struct reader *reader, struct json_object **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* Goes past the bracket that begins an object or array, whose own memory @size and @entries are. */
+/* Skips the opening bracket of an object or array, and counts its own memory @size and @entries. */
 static int enter(struct reader *reader, size_t size, size_t entries)
 {
 	int r;
@@ -290,7 +289,7 @@ static int enter(struct reader *reader, size_t size, size_t entries)
 	return r;
 }
 
-/* Goes past the bracket that ends it. */
+/* Skips the closing bracket. */
 static int leave(struct reader *reader, char bracket)
 {
 	skip_space(reader);
@@ -300,7 +299,7 @@ static int leave(struct reader *reader, char bracket)
 	return 0;
 }
 
-/* Whether one more member or element comes. */
+/* Whether another member or element follows. */
 static bool take_comma(struct reader *reader)
 {
 	skip_space(reader);
@@ -467,7 +466,7 @@ int json_read(struct text text, const struct json_bounds *bounds, struct json_ob
 	struct json_object *value = NULL;
 	int r = 0;
 
-	/* json-c counts in int. */
+	/* json-c uses int for lengths. */
 	if (text.len > INT_MAX)
 		r = fail(&reader, -EMSGSIZE, "too long");
 	skip_space(&reader);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define ESCAPE_BYTES ((size_t)6) /* of \uXXXX */
+#define ESCAPE_BYTES ((size_t)6) /* length of \uXXXX */
 
 /* The byte @value eight times. */
 #define EACH(value) (UINT64_C(0x0101010101010101) * (value))
@@ -16,14 +16,16 @@ static bool has_special(uint64_t word)
 {
 	uint64_t mark = word ^ EACH('"'), backslash = word ^ EACH('\\');
 
-	/* What is too small borrows, and that sets its top bit; a byte that had it is none of them.
-	 * Borrowing spoils only the bytes behind one that was found. */
+	/*
+	 * Subtracting from a smaller byte borrows and sets the top bit; a byte whose top bit was
+	 * set before is not special. A borrow changes only bytes above a special one.
+	 */
 	return (((word - EACH(' ')) & ~word) | ((mark - EACH(1)) & ~mark) |
 		       ((backslash - EACH(1)) & ~backslash)) &
 	       EACH(0x80);
 }
 
-/* How many bytes of @text, from its beginning, are none of these. */
+/* Returns the length of the prefix of @text without such bytes. */
 static size_t plain_run(struct text text)
 {
 	size_t at = 0;
@@ -40,7 +42,7 @@ static size_t plain_run(struct text text)
 	return at;
 }
 
-/* The value of the four hexadecimal digits at @digits, or -1. */
+/* Returns the value of the four hexadecimal digits at @digits, or -1. */
 static int32_t hex_value(const char *digits)
 {
 	int32_t value = 0;
@@ -69,7 +71,10 @@ static bool is_low(int32_t unit)
 	return unit >= 0xdc00 && unit <= 0xdfff;
 }
 
-/* The length of the \uXXXX, or pair of them, that @text begins with; 0: it is no character. */
+/*
+ * Returns the length of the \uXXXX, or pair of them, at the beginning of @text; 0 if it is not a
+ * character.
+ */
 static size_t unicode_escape(struct text text, uint32_t *ret_character)
 {
 	int32_t unit = text.len >= ESCAPE_BYTES ? hex_value(text.data + 2) : -1, low = -1;
@@ -88,8 +93,10 @@ static size_t unicode_escape(struct text text, uint32_t *ret_character)
 	return 2 * ESCAPE_BYTES;
 }
 
-/* The length of the escape that @text begins with, and the character that it stands for; 0: it is
- * none. */
+/*
+ * Returns the length of the escape at the beginning of @text and the character that it stands for;
+ * 0 if it is invalid.
+ */
 static size_t escape(struct text text, uint32_t *ret_character)
 {
 	static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the library's user. Bounds nothing: who fills it does. */
+/* Runs in the program that uses the library. It has no bound of its own; its callers have. */
 #include "libcloister/buffer.h"
 
 #include "common/limits.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the library's user. Bytes to lines and back. The service is not trusted to be one: its
- * lines are bounded, and descriptors that it passes are never received, recv(2) without a place for
- * them closes them. Both directions move while either waits, so neither side's full buffer can stop
- * the other.
+ * Runs in the program that uses the library: turns bytes into lines and back. The service is not
+ * trusted. Its lines are bounded, and descriptors that it sends are never received: recv(2) without
+ * a control buffer closes them. Waiting in one direction does not stop the other, so two full
+ * buffers cannot cause a deadlock.
  */
 #include "libcloister/connection.h"
 
@@ -53,7 +53,10 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	/* socket(7): bounds connect(2) where the backlog is full. Nothing is sent that waits. */
+	/*
+	 * SO_SNDTIMEO bounds connect(2) when the backlog is full, socket(7). It has no effect on
+	 * sending, which never blocks here.
+	 */
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	do
 		r = connect(fd, (struct sockaddr *)&address, sizeof(address));
@@ -66,7 +69,7 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 	return r;
 }
 
-/* Where nobody has named it: 0, or -EPERM for a stranger's socket, or why there is none. */
+/* Tries a default path. Returns 0, -EPERM if the server there is not trusted, or another -errno. */
 static int find_at(const char *path, struct cloister **ret_cloister)
 {
 	struct cloister *found = NULL;
@@ -173,10 +176,14 @@ static void flush_out(struct cloister *cloister)
 	if (n >= 0)
 		buffer_consume(out, (size_t)n);
 	else if (errno != EAGAIN && errno != EINTR)
-		cloister->send_failed = true; /* a refusal may wait to be read: it tells the end */
+		/* The service may have sent a refusal before it closed: read it to the end. */
+		cloister->send_failed = true;
 }
 
-/* How many bytes came, 0: none now; or why none will come any more. */
+/*
+ * Returns the number of bytes that came, 0 if none are there now, or the error that has ended the
+ * input.
+ */
 static ssize_t fill_in(struct cloister *cloister)
 {
 	struct buffer *in = &cloister->in;
@@ -195,7 +202,8 @@ static ssize_t fill_in(struct cloister *cloister)
 	return n;
 }
 
-/* Whether a complete line has come, and its length without the newline. No byte is looked at twice.
+/*
+ * Whether a complete line has come; stores its length without the newline. Looks at each byte once.
  */
 static bool find_line(struct cloister *cloister, size_t *ret_len)
 {
@@ -288,7 +296,10 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until something moves: 0; -ETIMEDOUT; or what has ended the connection. */
+/*
+ * Waits until something can be sent or received. Returns 0, -ETIMEDOUT, or the error that has ended
+ * the connection.
+ */
 static int wait_once(struct cloister *cloister, int64_t deadline_ms)
 {
 	struct pollfd fd = {.fd = cloister->fd, .events = cloister_events(cloister)};
@@ -301,7 +312,7 @@ static int wait_once(struct cloister *cloister, int64_t deadline_ms)
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	r = cloister_dispatch(cloister);
-	/* Whatever keeps coming, it is not waited for longer than that. */
+	/* A service that keeps sending must not extend the deadline. */
 	return r == 0 && left == 0 ? -ETIMEDOUT : r;
 }
 
@@ -327,7 +338,7 @@ int cloister_wait(
 		cloister->waiting = true;
 		r = wait_once(cloister, deadline_ms);
 		if (r == -ECANCELED)
-			return r; /* it is gone */
+			return r; /* the connection has been freed */
 		cloister->waiting = false;
 	}
 	if (!request->reply)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the library's files share. connection.c moves bytes, incoming.c understands lines,
- * request.c has the requests in flight, message.c reads what came. */
+/*
+ * Definitions shared by the library's files. connection.c moves bytes, incoming.c interprets lines,
+ * request.c keeps the requests in flight, message.c reads replies.
+ */
 
 #include "libcloister/buffer.h"
 #include "libcloister/cloister.h"
@@ -11,63 +13,70 @@ struct json_object;
 
 struct cloister_message {
 	struct json_object *root;  /* owned */
-	struct json_object *value; /* in it: the result, the error or the params */
+	struct json_object *value; /* the result, the error or the params inside root */
 	bool is_error;
 };
 
 struct request {
 	struct request *next;
 	int64_t id;
-	bool dropped; /* its answer is not wanted, or has been given: what comes is ignored */
-	bool base64;  /* its output comes so */
+	bool dropped; /* forgotten or answered: further messages are ignored */
+	bool base64;  /* its output comes in base64 */
 	cloister_output_handler *on_output;
-	cloister_reply_handler *on_reply; /* NULL: reply is kept for cloister_wait() */
+	cloister_reply_handler *on_reply; /* NULL: the reply is kept for cloister_wait() */
 	void *userdata;
 	struct cloister_message *reply;
 };
 
 struct cloister {
 	int fd;
-	int error; /* what has ended it, or 0 */
+	int error; /* the error that has ended the connection, or 0 */
 	bool dispatching, closing, paused, waiting;
-	bool send_failed; /* the peer takes no more; it may still have something to say */
+	bool send_failed; /* the service accepts nothing more; what it has sent may still be read */
 	int64_t last_id;
-	size_t scanned; /* bytes of in, from its start, known to hold no newline */
+	size_t scanned; /* bytes of in that are known to hold no newline */
 	struct buffer in, out;
 	struct request *requests;         /* oldest first */
-	struct cloister_message *refusal; /* of no request: the next one gets it */
-	int64_t refused_id; /* requests up to it may be answered twice: by a refusal, and truly */
+	struct cloister_message *refusal; /* an error without an id, for the next request to get */
+	/* requests up to this id may get two answers: the refusal and a real one */
+	int64_t refused_id;
 	cloister_notification_handler *on_notification;
 	void *notification_userdata;
 };
 
-/** Understands one line and calls its handler. 0, -EBADMSG, -EMSGSIZE, -EPROTO or -ENOMEM. */
+/**
+ * Interprets one line and calls its handler. Returns 0, -EBADMSG, -EMSGSIZE, -EPROTO or -ENOMEM.
+ */
 int incoming_line(struct cloister *cloister, const char *line, size_t len);
 
-/** Gives a refusal that has come to the requests that are in flight, if there are any. */
+/** Answers the requests in flight, if there are any, with a refusal that has come. */
 int incoming_refusal(struct cloister *cloister);
 
-/** Tells the handlers of all requests that the connection ended with @error. */
+/** Tells the handlers of all requests that the connection has ended with @error. */
 void requests_fail(struct cloister *cloister, int error);
 
-/** The request with @id, or NULL. */
+/** Returns the request with @id, or NULL. */
 struct request *request_find(const struct cloister *cloister, int64_t id);
 
-/** Unlinks and frees it. */
+/** Unlinks and frees @request. */
 void request_remove(struct cloister *cloister, struct request *request);
 
-/** Hands @reply, which it takes, to the handler of @request, which it removes, or keeps it for
- * cloister_wait(). */
+/** Takes @reply. Removes @request and calls its handler, or keeps the reply for cloister_wait(). */
 void request_answer(
 	struct cloister *cloister, struct request *request, struct cloister_message *reply);
 
-/** A message about @value, which is in @root, which it takes, also on failure. NULL: out of memory.
+/**
+ * Makes a message about @value inside @root. Takes @root, also on failure. Returns NULL if memory
+ * is out.
  */
 struct cloister_message *message_new(
 	struct json_object *root, struct json_object *value, bool is_error);
 
-/** Reads a JSON text: json/json_read.h. 0; -EINVAL; -EMSGSIZE, where it is too much; or -ENOMEM. */
+/**
+ * Reads a JSON text by json/json_read.h. Returns 0, -EINVAL, -EMSGSIZE if it is too large, or
+ * -ENOMEM.
+ */
 int object_read(const char *data, size_t len, struct json_object **ret_value);
 
-/** Puts @value, which it takes, as @name into @object. 0 or -ENOMEM. */
+/** Adds @value, which it takes, as @name to @object. Returns 0 or -ENOMEM. */
 int json_add(struct json_object *object, const char *name, struct json_object *value);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the library's user, on lines of a service that may lie: what does not fit ends the
- * connection. */
+/*
+ * Runs in the program that uses the library, on lines of a service that is not trusted. A line that
+ * does not follow the protocol ends the connection.
+ */
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "libcloister/connection.h"
@@ -16,7 +18,7 @@ static struct json_object *member(struct json_object *object, const char *name)
 	return json_object_object_get_ex(object, name, &value) ? value : NULL;
 }
 
-/* The bytes that @data says were written. 0, -EPROTO or -ENOMEM. */
+/* Decodes the output bytes in @data. Returns 0, -EPROTO or -ENOMEM. */
 static int decode(struct json_object *data, char **ret_bytes, size_t *ret_len)
 {
 	struct text encoded = {
@@ -57,7 +59,10 @@ static int stream_of(struct json_object *name, enum cloister_stream *ret_stream)
 	return 0;
 }
 
-/* 1: it belongs to no call with a handler for it; 0, -EPROTO or -ENOMEM. */
+/*
+ * Returns 1 if the output belongs to no call with a handler for it, otherwise 0, -EPROTO or
+ * -ENOMEM.
+ */
 static int take_output(struct cloister *cloister, struct json_object *params)
 {
 	struct json_object *id = member(params, "id"), *data = member(params, "data");
@@ -130,14 +135,17 @@ int incoming_refusal(struct cloister *cloister)
 			request_answer(cloister, request, copy);
 		else
 			r = -ENOMEM;
-		/* Some of them may be answered after all. */
+		/* Some of these requests may still get an answer. */
 		cloister->refused_id = until;
 	}
 	cloister_message_free(refusal);
 	return r;
 }
 
-/* An error without an id: of a line that could not be read, or of the connection as a whole. */
+/*
+ * Handles an error without an id: about a line that could not be read, or about the whole
+ * connection.
+ */
 static int take_refusal(struct cloister *cloister, struct cloister_message *message)
 {
 	cloister_message_free(cloister->refusal);

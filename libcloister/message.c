@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the library's user. What is read here came from the service: any member may be missing or
- * of another type. */
+/*
+ * Runs in the program that uses the library. The messages came from the service: any member may be
+ * missing or have another type.
+ */
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "libcloister/connection.h"
@@ -65,7 +67,7 @@ void cloister_message_free(struct cloister_message *message)
 	free(message);
 }
 
-/* False: there is no such value. A null is NULL. */
+/* Returns false if there is no such value. A null is NULL. */
 static bool find(
 	const struct cloister_message *message, const char *pointer, struct json_object **ret_value)
 {
@@ -76,7 +78,7 @@ static bool find(
 	return json_pointer_get(message->value, pointer, ret_value) == 0;
 }
 
-/* Whether it is the result of a tool that failed. */
+/* Whether the message is the result of a tool that failed. */
 static bool tool_failed(const struct cloister_message *message)
 {
 	bool success;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the library's user, whose values these are. */
+/* Runs in the program that uses the library, on that program's values. */
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -13,7 +13,7 @@
 
 struct cloister_object {
 	struct json_object *json;
-	bool failed; /* something could not be added */
+	bool failed; /* a value could not be added */
 };
 
 int object_read(const char *data, size_t len, struct json_object **ret_value)
@@ -115,7 +115,7 @@ int cloister_object_json(struct cloister_object *object, const char *name, const
 
 	if (r < 0)
 		return fail(object, r);
-	/* A null is NULL to json-c. */
+	/* json-c represents null by NULL. */
 	if (!value)
 		return json_object_object_add(object->json, name, NULL) == 0
 			       ? 0

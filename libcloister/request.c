@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the library's user, whose words these are: what becomes a line is checked nevertheless,
- * so that no text can be two messages. */
+/*
+ * Runs in the program that uses the library, on that program's text. The text is checked
+ * nevertheless, so that no text can become two messages.
+ */
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "libcloister/connection.h"
@@ -54,7 +56,7 @@ void request_answer(
 	cloister_message_free(reply);
 }
 
-/* The first that has a handler to be told. */
+/* Returns the first request that has a handler to call. */
 static struct request *first_with_handler(const struct cloister *cloister)
 {
 	struct request *request = cloister->requests;
@@ -76,7 +78,7 @@ void requests_fail(struct cloister *cloister, int error)
 	}
 }
 
-/* @text is a JSON object's, or NULL for an empty one. */
+/* Parses @text as a JSON object; NULL gives an empty one. */
 static int read_object(const char *text, struct json_object **ret_object)
 {
 	struct json_object *object;
@@ -138,7 +140,7 @@ static int queue_request(
 	return r < 0 ? r : queue_line(cloister, message);
 }
 
-/* Queues a request with @params, borrowed, that is answered as @how has it. */
+/* Queues a request with @params, borrowed; @how says how it is answered. */
 static int start(struct cloister *cloister, const char *method, struct json_object *params,
 	const struct request *how, int64_t *ret_id)
 {
@@ -190,7 +192,7 @@ int cloister_start_workspace(struct cloister *cloister, const char *workspace,
 	return r < 0 ? r : start(cloister, "workspace.open", params, &how, ret_id);
 }
 
-/* What cloister_tool_call says beside the tool. */
+/* Makes the call's options from the fields of cloister_tool_call. */
 static int call_options(
 	const struct cloister_tool_call *call, struct json_object **ret_options, bool *ret_base64)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * In a command, as an agent's program: taking what the kernel counts for all workspaces together,
- * or has one lot of for the whole host.
+ * Runs in a command, as an attacker's program: tries to use up resources that the kernel counts for
+ * all workspaces together, or that the host has only once.
  */
 #include "probe/probe.h"
 
@@ -77,7 +77,7 @@ static const char *asynchronous_io(void)
 	return probe_answer(RAW2(SYS_io_setup, 1, &context));
 }
 
-/* As many as there are; they are gone with this process. */
+/* Opens terminals until that fails; they are freed when this process ends. */
 static const char *terminals(void)
 {
 	long taken = 0, fd;
@@ -89,7 +89,7 @@ static const char *terminals(void)
 	return taken > LIMIT_TERMINALS ? "more" : fd == -ENOSPC ? "bounded" : probe_answer(fd);
 }
 
-/* Nothing that a command named in its IPC namespace is there when it has ended. */
+/* Leaves named objects in the IPC namespace. They must be gone when the command has ended. */
 static const char *ipc_leave(void)
 {
 	long id = RAW3(SYS_shmget, IPC_PRIVATE, SHARED_BYTES, 0600);

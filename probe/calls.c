@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * In a command, as an agent's program: system calls that reach for the kernel. The arguments are
- * such that the call would fail some other way, or do no harm, where nothing refuses it first.
+ * Runs in a command, as an attacker's program: system calls with a large attack surface. If no
+ * filter refuses a call, its arguments make it fail another way or do no harm.
  */
 #include "probe/probe.h"
 
@@ -20,7 +20,7 @@
 
 static const uint64_t no_limits[2];
 
-/* A probe that makes one system call. */
+/* Defines a probe that makes one system call. */
 #define CALL(function, number, a, b, c, d, e, f)                     \
 	static const char *call_##function(void)                     \
 	{                                                            \
@@ -65,7 +65,7 @@ CALL(keyctl, SYS_keyctl, 0, -3, 0, 0, 0, 0)
 CALL(add_key, SYS_add_key, "user", "probe", "x", 1, -3, 0)
 CALL(request_key, SYS_request_key, "user", "probe", 0, -3, 0, 0)
 
-/* io_uring, file handles, userfaultfd and others' memory */
+/* io_uring, file handles, userfaultfd and the memory of other processes */
 CALL(io_uring_setup, 425, 1, 0, 0, 0, 0, 0)
 CALL(io_uring_enter, 426, 0, 0, 0, 0, 0, 0)
 CALL(io_uring_register, 427, 0, 0, 0, 0, 0, 0)
@@ -100,7 +100,7 @@ NOT_HERE(iopl)
 NOT_HERE(modify_ldt)
 #endif
 
-/* files that run as whoever owns them; "set-id" is there */
+/* set-user-ID and set-group-ID bits; the file "set-id" exists */
 CALL(set_user_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISUID | 0755, 0, 0, 0)
 CALL(set_group_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISGID | 0755, 0, 0, 0)
 CALL(set_id_flags, 452, AT_FDCWD, "set-id", S_ISUID | 0755, AT_SYMLINK_NOFOLLOW, 0, 0)
@@ -109,7 +109,7 @@ CALL(set_id_tmpfile, SYS_openat, AT_FDCWD, ".", O_TMPFILE | O_WRONLY, S_ISUID | 
 CALL(set_id_mknod, SYS_mknodat, AT_FDCWD, "set-id-new", S_IFREG | S_ISUID | 0755, 0, 0, 0)
 CALL(openat_two, 437, AT_FDCWD, "set-id", 0, 0, 0, 0)
 
-/* the command's init */
+/* limits and priority of the command's init */
 CALL(init_limits, SYS_prlimit64, 1, RLIMIT_NOFILE, no_limits, 0, 0, 0)
 CALL(init_priority, SYS_setpriority, PRIO_PROCESS, 1, 19, 0, 0, 0)
 CALL(init_priority_user, SYS_setpriority, PRIO_USER, 0, 0, 0, 0, 0)
@@ -124,7 +124,7 @@ CALL(tioclinux, SYS_ioctl, 0, TIOCLINUX_NUMBER, "\003", 0, 0, 0)
 /* clang-format on */
 
 #if defined(__x86_64__)
-/* getpid(2) as an i386 program calls it. */
+/* Calls getpid(2) as an i386 program does. */
 static const char *call_int80(void)
 {
 	long result;
@@ -133,7 +133,7 @@ static const char *call_int80(void)
 	return probe_answer(result);
 }
 
-/* getpid(2) as an x32 program calls it. */
+/* Calls getpid(2) as an x32 program does. */
 static const char *call_x32(void)
 {
 	return probe_answer(RAW0(0x40000000 | SYS_getpid));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* In a command, as an agent's program: files, devices, mounts and sockets that are not its own. */
+/*
+ * Runs in a command, as an attacker's program: tries to reach files, devices, mounts and sockets
+ * that are not its own.
+ */
 #include "probe/probe.h"
 
 #include <fcntl.h>
@@ -21,7 +24,7 @@
 	}
 
 /* clang-format off */
-/* kernel settings that lead to a program of host root's */
+/* kernel settings that make root of the host run a program */
 OPEN(core_pattern, "/proc/sys/kernel/core_pattern", O_WRONLY)
 OPEN(modprobe, "/proc/sys/kernel/modprobe", O_WRONLY)
 OPEN(binfmt, "/proc/sys/fs/binfmt_misc/register", O_WRONLY)
@@ -45,7 +48,7 @@ OPEN(dev_console, "/dev/console", O_RDWR)
 OPEN(dev_tty, "/dev/tty", O_RDWR | O_NOCTTY)
 OPEN(dev_create, "/dev/probe", O_WRONLY | O_CREAT)
 
-/* the system, and what of the host is not it */
+/* files of the system, and files of the host that must not be visible */
 OPEN(usr_write, "/usr/bin/env", O_WRONLY)
 OPEN(usr_create, "/usr/probe", O_WRONLY | O_CREAT)
 OPEN(etc_create, "/etc/probe", O_WRONLY | O_CREAT)
@@ -86,7 +89,7 @@ static const char *chown_root(void)
 	return probe_answer(RAW5(SYS_fchownat, AT_FDCWD, ".", 0, 0, 0));
 }
 
-/* Whether every place has all of @flags. */
+/* Whether the mounts at all places have all of @flags. */
 static const char *mounts_have(const char *const *places, long flags)
 {
 	for (; *places; places++) {
@@ -123,8 +126,10 @@ static const char *mounts_readonly(void)
 	return mounts_have(places, MOUNT_READONLY);
 }
 
-/* Whether a mount is joined with one elsewhere, so that what is mounted there appears here: the
- * tags that proc_pid_mountinfo(5) has before its " - ". */
+/*
+ * Whether a mount propagates from elsewhere, so that a later mount there would appear here: looks
+ * for propagation tags before " - " in proc_pid_mountinfo(5).
+ */
 static const char *mounts_private(void)
 {
 	static const char *const tags[] = {" shared:", " master:"};
@@ -144,7 +149,7 @@ static const char *mounts_private(void)
 	return len > 0 ? "all" : "none";
 }
 
-/* As chmod of a file does, and setcap(8): what it is given is kept with the file. */
+/* Like chmod(1) of a file and setcap(8): the attribute would stay with the file. */
 static const char *file_capability(void)
 {
 	static const unsigned char all[20] = {1, 0, 0, 2, 0, 0, 0x20};
@@ -153,7 +158,7 @@ static const char *file_capability(void)
 		RAW5(SYS_setxattr, "set-id", "security.capability", all, sizeof(all), 0));
 }
 
-/* How many lines of @path there are after @headers of them. */
+/* Counts the lines of @path after @headers of them. */
 static const char *entries(const char *path, long headers)
 {
 	const char *text = probe_read(path);
@@ -239,7 +244,7 @@ SOCKET(socket_sctp, AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP)
 SOCKET(socket_mptcp, AF_INET, SOCK_STREAM, 262)
 SOCKET(socket_udplite, AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE)
 
-/* TLS of the kernel's, on a socket that is TCP until then. */
+/* Attaches kernel TLS to a TCP socket. */
 static const char *socket_upper(void)
 {
 	long fd = RAW3(SYS_socket, AF_INET, SOCK_STREAM, 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * In a command, as an agent's program. "probe NAME ..." answers a line for each: the name, a space
- * and what came of it. Each runs in a process of its own, since some are killed for trying.
+ * Runs in a command, as an attacker's program. "probe NAME ..." prints a line for each probe: its
+ * name, a space and the result. Each probe runs in a process of its own, because the kernel kills
+ * some.
  */
 #include "probe/probe.h"
 
@@ -12,7 +13,7 @@
 
 char **probe_environment;
 
-/* The compiler may call these on its own account. */
+/* The compiler may generate calls of these. */
 void *memset(void *to, int byte, size_t len);
 void *memcpy(void *restrict to, const void *restrict from, size_t len);
 
@@ -143,7 +144,7 @@ const char *probe_read(const char *path)
 	return bytes;
 }
 
-/* One write a line: the answers of a process that is killed do not mix with others'. */
+/* One write(2) a line, so that the output of a process that is killed does not mix with others'. */
 static void say(const char *name, const char *answer)
 {
 	char line[256];
@@ -214,7 +215,7 @@ static int run_all(char **arguments)
 
 #if RAW_SYSCALL
 
-/* The stack as execve(2) leaves it: the count, the arguments, a NULL, the environment. */
+/* Reads the stack as execve(2) leaves it: the count, the arguments, a NULL, the environment. */
 __attribute__((used)) _Noreturn void probe_start(long *stack);
 
 _Noreturn void probe_start(long *stack)

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The probe program: what an attacker would bring into a workspace and run there. The self-test
+ * The probe program: an attacker's program in a workspace. The self-test
  * (supervisor/selftest/selftest.h) writes it into its canary workspace with write_file and starts
- * it with run_command, as an agent's own program; cloister itself never executes it. It needs no
- * library and no file of the host's, so it runs wherever a command runs. Nobody trusts it: what it
- * says is compared with what the walls should have made of the attempt.
+ * it with run_command, as an agent would; cloister itself never executes it. It needs no library
+ * and no file of the host, so it runs wherever a command runs. Its output is not trusted: the
+ * self-test compares it with the result that the confinement must give.
  */
 
 #include "worker/commands/raw_syscall.h"
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One attempt: says in a word what came of it. Runs in a process of its own. Static storage. */
+/* One attempt: returns its result in one word, in static storage. Runs in a process of its own. */
 typedef const char *probe_fn(void);
 
 struct probe {
@@ -22,25 +22,25 @@ struct probe {
 	probe_fn *run;
 };
 
-/* Ended by a probe without a name. */
+/* The last entry has no name. */
 extern const struct probe probes_of_processes[]; /* processes.c */
 extern const struct probe probes_of_files[];     /* files.c */
 extern const struct probe probes_of_calls[];     /* calls.c */
 extern const struct probe probes_of_budgets[];   /* budgets.c */
 
-/* What the suite calls a probe for which this host has no object. */
+/* The self-test's result for a probe that does not apply to this host. */
 #define PROBE_SKIPPED "skipped"
 
-/** The name of the error -@result of a system call, or "OK". */
+/** Returns the name of the error -@result of a system call, or "OK". */
 const char *probe_answer(long result);
 
-/** "OK" after opening @path with @flags, or the error. */
+/** Returns "OK" after opening @path with @flags, or the name of the error. */
 const char *probe_open(const char *path, int flags);
 
-/** The first bytes of the file @path, ended by a NUL, or the error. Static storage. */
+/** Returns the first bytes of the file @path, or the name of the error. Static storage. */
 const char *probe_read(const char *path);
 
-/** @number in decimal. Static storage. */
+/** Returns @number in decimal. Static storage. */
 const char *probe_number(long number);
 
 size_t probe_length(const char *string);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* In a command, as an agent's program: other processes, its own privileges, and staying alive. */
+/*
+ * Runs in a command, as an attacker's program: other processes, its own privileges, and ways to
+ * stay alive.
+ */
 #include "probe/probe.h"
 
 #include <dirent.h>
@@ -22,7 +25,7 @@
 	}
 
 /* clang-format off */
-/* pid 1 is the command's init: the way back to the worker and its root */
+/* pid 1 is the command's init, which could be a way to the worker and its root */
 OPEN(init_exe, "/proc/1/exe", O_RDONLY)
 OPEN(init_exe_write, "/proc/1/exe", O_WRONLY)
 OPEN(init_root, "/proc/1/root", O_RDONLY)
@@ -51,7 +54,7 @@ static const char *init_read_memory(void)
 	return probe_answer(RAW6(SYS_process_vm_readv, 1, &here, 1, &there, 1, 0));
 }
 
-/* The root of its own tree is all that leads anywhere. */
+/* The user namespace of its own process: there is no other that it could join. */
 static const char *setns_self(void)
 {
 	long fd = RAW4(SYS_openat, AT_FDCWD, "/proc/self/ns/user", O_RDONLY, 0);
@@ -59,7 +62,7 @@ static const char *setns_self(void)
 	return probe_answer(fd < 0 ? fd : RAW2(SYS_setns, fd, 0));
 }
 
-/* Calls @each with every name in /proc/... at @path, until it says no. */
+/* Calls @counts with every name in /proc/... at @path and returns how often it said yes. */
 static long count_names(const char *path, int (*counts)(const char *name))
 {
 	static char entries[8192];
@@ -85,7 +88,10 @@ static int is_number(const char *name)
 	return name[0] >= '0' && name[0] <= '9';
 }
 
-/* The init, the shell, the program and this process; the shell may be the program. */
+/*
+ * Counts the init, the shell, the program and this process; the shell may have become the program
+ * by exec.
+ */
 static const char *processes_seen(void)
 {
 	long n = count_names("/proc", is_number);
@@ -169,7 +175,7 @@ static const char *raise_capability(void)
 	return probe_answer(RAW2(SYS_capset, &header, data));
 }
 
-/* Fields after the inside and the outside id: how many are mapped, and that nothing else is. */
+/* Reads the length of the mapping and checks that there is only one. */
 static const char *mapped_ids(void)
 {
 	const char *map = probe_read("/proc/self/uid_map");
@@ -237,7 +243,7 @@ static const char *locked_limit(void)
 	return limit_of(RLIMIT_MEMLOCK);
 }
 
-/* What a loader or an interpreter would run before the program that was asked for. */
+/* Looks for variables that make a loader or an interpreter run another program first. */
 static const char *loader_variables(void)
 {
 	static const char *const hooks[] = {"LD_", "GLIBC_TUNABLES", "BASH_ENV",
@@ -253,7 +259,7 @@ static const char *loader_variables(void)
 	return "none";
 }
 
-/* Secrets of whoever started cloisterd. */
+/* Looks for environment variables of the user that started cloisterd. */
 static const char *environment_size(void)
 {
 	long n = 0;
@@ -267,7 +273,8 @@ static const char *environment_size(void)
 
 /*
  * Leaves a process of another session behind that holds a lock as long as it lives, and returns
- * when it has the lock. Whoever comes later asks for the lock: a survivor has it.
+ * when it has the lock. A later probe tries to take the lock, which fails if the process has
+ * survived.
  */
 static const char *survivor_leave(void)
 {

@@ -20,20 +20,21 @@
 struct agent {
 	struct event_base *base;
 	struct cloister *cloister;
-	struct event *readable, *writable; /* cloister's descriptor */
+	struct event *readable, *writable; /* watch the descriptor of the cloister connection */
 	struct evhttp_connection *model;
 	struct evhttp_uri *uri;
 	struct json_object *tools;
 	struct json_object *messages;
-	struct json_object *calls; /* of the model's last message, borrowed from messages */
+	/* tool calls of the model's last message, borrowed from messages */
+	struct json_object *calls;
 	size_t next_call;
 	int rounds;
-	int status; /* -1: it is not over */
+	int status; /* exit status; -1 while the program runs */
 };
 
 static void ask_model(struct agent *agent);
 
-/* The program is over, with a complaint if it is not NULL. */
+/* Ends the program, with a complaint unless @complaint is NULL. */
 static void finish(struct agent *agent, const char *complaint)
 {
 	if (complaint)
@@ -49,7 +50,9 @@ static struct json_object *member(struct json_object *object, const char *name)
 	return json_object_object_get_ex(object, name, &value) ? value : NULL;
 }
 
-/* Waits for what libcloister wants now; to be called when a request has been started. */
+/*
+ * Watches for the events that libcloister waits for now. Call it after a request has been started.
+ */
 static void watch(struct agent *agent)
 {
 	short events = cloister_events(agent->cloister);
@@ -76,7 +79,7 @@ static void on_event(evutil_socket_t fd, short what, void *context)
 	watch(agent);
 }
 
-/* Whether the request worked; if not, the program is over. */
+/* Whether the request succeeded; ends the program if not. */
 static int has_worked(struct agent *agent, int error, const struct cloister_message *reply)
 {
 	if (error == 0 && cloister_succeeded(reply))
@@ -87,7 +90,7 @@ static int has_worked(struct agent *agent, int error, const struct cloister_mess
 
 static void call_next(struct agent *agent);
 
-/* The message that goes back to the model, also when the tool failed. */
+/* Makes the message that goes back to the model, also for a tool that failed. */
 static void on_tool_message(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *context)
 {
@@ -236,11 +239,12 @@ static int connect_model(struct agent *agent)
 	port = evhttp_uri_get_port(agent->uri);
 	agent->model = evhttp_connection_base_new(
 		agent->base, NULL, evhttp_uri_get_host(agent->uri), port > 0 ? port : 80);
-	evhttp_connection_set_timeout(agent->model, 600); /* small machines think slowly */
+	/* the model may be slow on a small machine */
+	evhttp_connection_set_timeout(agent->model, 600);
 	return agent->model ? 0 : -1;
 }
 
-/* What the agent works with, from the command line. */
+/* Sets the program up from its command line. */
 static int begin(struct agent *agent, const char *directory, const char *prompt)
 {
 	struct json_object *message = json_object_new_object();

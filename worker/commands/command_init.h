@@ -75,7 +75,7 @@ struct command_init {
 	/* COMMAND_INIT_STACK bytes, in use until the init is reaped */
 	char *stack;
 	const struct command_ruleset *ruleset;
-	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
+	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
 	pid_t pid;       /* pid of the init, a child of the worker */
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-worker; command_ruleset_make is the command inits'. */
+/* Runs in the worker, except command_ruleset_make(), which runs in the inits of commands. */
 #include "worker/commands/command_ruleset.h"
 
 #include "common/cleanup.h"
@@ -22,10 +22,13 @@ static void add_rule(struct command_ruleset *ruleset, int fd, uint64_t access)
 
 static int add_place(struct command_ruleset *ruleset, const char *path, uint64_t access)
 {
-	/* None of them is a link, and the host's root still lies over "..". */
+	/*
+	 * None of these paths is a link, and no ".." leads to the host's root, which is still
+	 * mounted.
+	 */
 	int fd = mount_open_point(path, 0);
 
-	/* A rootfs goes without what it does not have. */
+	/* A rootfs may lack the path. */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	add_rule(ruleset, fd, access);
@@ -61,7 +64,10 @@ int command_ruleset_prepare(
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++)
 			r = add_place(&ruleset, places[i].path, places[i].access);
 	}
-	/* They are files of no place: Landlock finds nothing above them. */
+	/*
+	 * Message queues have no directory above them in this root, so Landlock needs a rule for
+	 * their own.
+	 */
 	if (ruleset.attr_size > 0 && queues >= 0)
 		add_rule(&ruleset, queues, PRIVATE);
 	else

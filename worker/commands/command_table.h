@@ -14,7 +14,7 @@ struct command_table;
 struct worker_setup;
 
 /**
- * Makes an empty table. Reports go to the pipe @report_fd. HOME, the filter's secret argument and
+ * Makes an empty table. Reports go to the pipe @report_fd. HOME, the filter's cookie and
  * the Landlock rules come from @setup, and commands' cgroups are made in @cgroups; all are
  * borrowed. Returns 0 or -errno.
  */

@@ -14,7 +14,7 @@ struct worker_setup {
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;
-	uint64_t cookie; /* secret argument for guarded system calls: command_filter.h */
+	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
 	struct command_ruleset ruleset;
 	char failed[LIMIT_NAME_BYTES +
 		    1];  /* the failed step, when more can be said than its name */

@@ -12,23 +12,23 @@ struct automaton {
 	struct pattern_traits traits;
 };
 
-/* Vectorscan's own, by another name. */
+/* Vectorscan's hs_scratch under a name of its own. */
 struct automaton_scratch;
 
 #ifdef VECTORSCAN_HAS_VARIANTS
 /*
- * hs_scan would choose the newest variant of its code that the processor can run. In Vectorscan
- * 5.4.9 those for AVX-512 and AVX2 overlook matches: the first finds one of three `]..` in a row of
- * lines, and the second no line "Z=" with `Z$|[Zz]=*=` where Z is not ASCII. This one, for
- * SSE 4.2, does not, which tests/unit/test_pattern_scan.c holds it to. The archive has it by this
- * name.
+ * hs_scan() picks the newest variant of its code that the processor supports. In Vectorscan 5.4.9
+ * the AVX-512 and AVX2 variants miss matches: the first finds only one of three `]..` in
+ * consecutive lines, the second misses the line "Z=" for `Z$|[Zz]=*=` if the Z is not ASCII. The
+ * SSE 4.2 variant finds them, and tests/unit/test_pattern_scan.c checks that. This is its symbol in
+ * the library's archive.
  */
 hs_error_t corei7_hs_scan(const hs_database_t *database, const char *data, unsigned length,
 	unsigned flags, hs_scratch_t *scratch, match_event_handler handler, void *context);
 
 #define SCAN corei7_hs_scan
 
-/* A database for that variant: one that uses no later instructions. */
+/* Describes a processor with SSE 4.2 only, so that the database suits that variant. */
 static const hs_platform_info_t *platform(void)
 {
 	static const hs_platform_info_t sse = {.tune = HS_TUNE_FAMILY_GENERIC};
@@ -54,7 +54,7 @@ static void free_automaton(struct automaton **automaton)
 int automaton_new(
 	struct text pattern, struct pattern_traits traits, struct automaton **ret_automaton)
 {
-	/* PCRE2's options of pattern_scan.c, as far as a pattern with known traits can tell. */
+	/* The options of pattern_scan.c, as far as they matter for a pattern with known traits. */
 	unsigned flags = HS_FLAG_MULTILINE | (traits.ascii ? 0 : HS_FLAG_UTF8);
 	_cleanup_(free_automaton) struct automaton *automaton = NULL;
 	_cleanup_free_ char *string = NULL;
@@ -100,9 +100,8 @@ void automaton_scratch_free(struct automaton_scratch *scratch)
 }
 
 /*
- * To Vectorscan a line ends at a newline only, so `^` and `$` miss matches beside a carriage
- * return;
- * `.` only finds too much there. What it does with a UTF-8 pattern on anything but UTF-8 is
+ * Vectorscan ends lines at newlines only, so `^` and `$` miss matches at a carriage return, while
+ * `.` only matches too much there. With a UTF-8 pattern its behaviour on invalid UTF-8 is
  * undefined.
  */
 bool automaton_can_scan(const struct automaton *automaton, struct text bytes)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: reads, writes, lists and searches one workspace, which is its root. Started by
- * the spawner with one socketpair down, one pipe up and the workspace's mount. Has no capabilities,
- * no descriptor of anything outside, and executes nothing; everything it reads is hostile.
+ * cloister-files: reads, writes, lists and searches the files of one workspace, which is its root
+ * directory. The spawner starts it with a socketpair for requests, a pipe for results and the
+ * workspace's mount. It has no capabilities and no descriptor of anything outside the workspace,
+ * and executes nothing. Everything that it reads is hostile.
  */
 #include "common/channel.h"
 #include "common/cleanup.h"
@@ -35,7 +36,8 @@ int main(int argc, char **argv)
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an answer: FILE_TOO_LARGE */
+	/* a write beyond RLIMIT_FSIZE then fails with EFBIG, which is answered FILE_TOO_LARGE */
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);
@@ -58,7 +60,7 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = channel_flush(&channel);
 	files_setup_done(&root);
-	/* What is asked meanwhile waits in the channel. */
+	/* Requests that arrive during set-up wait in the channel. */
 	if (r == 0)
 		r = files_filter_install();
 	if (r == 0)

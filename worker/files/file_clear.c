@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files, in a job. Only this process may delete what the workspace's id owns. A hostile
- * tree is as deep as it likes: a directory at the depth limit is moved up to the root before it is
- * cleared, so that neither stack nor descriptors grow. unlinkat(2).
+ * Runs in a job of the files process, because only a process with the workspace's id can delete its
+ * files. A hostile tree may be arbitrarily deep: a directory at the depth limit is moved up to the
+ * root and cleared there, so neither stack nor descriptors grow. unlinkat(2).
  */
 #include "worker/files/file_clear.h"
 
@@ -17,11 +17,12 @@
 
 struct clear {
 	DIR *levels[LIMIT_CLEAR_DEPTH];
-	char names[LIMIT_CLEAR_DEPTH][NAME_MAX + 1]; /* of each level in the one above */
+	char names[LIMIT_CLEAR_DEPTH][NAME_MAX + 1]; /* name of each level in the level above */
 	size_t depth;
 	uint64_t removed;
-	uint64_t moved; /* names given, never twice */
-	bool moved_up;  /* since the root was last read from its beginning */
+	uint64_t moved; /* counts the names given, so that none is used twice */
+	/* a directory was moved up since the root was last read from its beginning */
+	bool moved_up;
 };
 
 static int enter(struct clear *clear, int parent, const char *name)
@@ -30,7 +31,7 @@ static int enter(struct clear *clear, int parent, const char *name)
 		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	DIR *directory;
 
-	/* A directory without permissions is still its owner's to open up. */
+	/* The owner of a directory without permissions can grant them again. */
 	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
 		fd = openat(
 			parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -46,7 +47,7 @@ static int enter(struct clear *clear, int parent, const char *name)
 	return 0;
 }
 
-/* Removes the entry @name of the deepest level, or goes into it. */
+/* Removes the entry @name of the deepest level, or descends into it. */
 static int remove_entry(struct clear *clear, const char *name)
 {
 	int parent = dirfd(clear->levels[clear->depth - 1]);
@@ -60,8 +61,10 @@ static int remove_entry(struct clear *clear, const char *name)
 		return errno == ENOENT ? 0 : -errno;
 	if (clear->depth < LIMIT_CLEAR_DEPTH)
 		return enter(clear, parent, name);
-	/* Deepest level: up to the root, under a name that is free. Moving a directory takes the
-	 * right to write it. */
+	/*
+	 * At the depth limit: move it to the root under a free name. Moving a directory needs write
+	 * permission on it.
+	 */
 	(void)!fchmodat(parent, name, 0700, 0);
 	do
 		snprintf(moved, sizeof(moved), ".cloister-cleared-%llu",
@@ -69,17 +72,17 @@ static int remove_entry(struct clear *clear, const char *name)
 	while (renameat2(parent, name, dirfd(clear->levels[0]), moved, RENAME_NOREPLACE) < 0 &&
 		errno == EEXIST);
 	clear->moved_up = true;
-	/* What could not be moved is in the way of its parent's removal, which then says why. */
+	/* If the move failed, the removal of the parent fails too and reports the error. */
 	return 0;
 }
 
-/* The deepest level is read through: remove it, except the root itself. */
+/* The deepest level has been read to its end: removes it, unless it is the root. */
 static int leave(struct clear *clear)
 {
 	size_t top = clear->depth - 1;
 
 	if (top == 0) {
-		/* What was moved up may lie behind the place that was read last. */
+		/* A directory that was moved up may lie behind the current reading position. */
 		if (clear->moved_up) {
 			clear->moved_up = false;
 			rewinddir(clear->levels[0]);

@@ -5,7 +5,7 @@
 #include "worker/files/root_open.h"
 
 /**
- * Removes everything in the workspace, for a managed workspace that is about to be removed itself.
- * Answers with reply_end: the number of removed entries in count, or the error that stopped it.
+ * Removes everything in a managed workspace that is about to be removed. Answers with reply_end():
+ * the number of removed entries in count, or the error that stopped it.
  */
 void file_clear(const struct root *root, struct reply *reply);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-files. A job is this process's own child; what comes from it is checked all the same,
- * since it has read hostile files. */
+/*
+ * Runs in the files process. A job is its own child, but has read hostile files, so its output is
+ * checked.
+ */
 #include "worker/files/file_job.h"
 
 #include "common/cleanup.h"
@@ -40,10 +42,13 @@ static _Noreturn void run(
 	struct root own = *root;
 	struct reply *reply = reply_new(fd, call);
 
-	/* The descriptor names the parent's table. */
+	/* The descriptor refers to the parent's /proc/self/fd. */
 	own.proc_self_fd = -1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* With a session's share of the CPUs, and not that of those who answer small calls. */
+	/*
+	 * A session of its own has its own share of the CPUs, apart from the processes that answer
+	 * small calls.
+	 */
 	setsid();
 	if (!reply)
 		_exit(1);
@@ -91,7 +96,7 @@ static void end_job(struct job *job)
 	job->pid = 0;
 }
 
-/* Answers @job's call in its place. */
+/* Answers the call of @job, which cannot. */
 static int answer_for(struct job_table *table, const struct job *job, enum tool_error error)
 {
 	struct reply *reply = reply_new(table->up, job->call);
@@ -175,7 +180,7 @@ static int serve_job(struct job_table *table, struct job *job)
 	}
 	if (r < 0 || filled == -EAGAIN || (filled > 0 && next == 0))
 		return r;
-	/* It died, or wrote what it should not have. */
+	/* The job has died, or has written an invalid frame. */
 	end_job(job);
 	return answer_for(table, job, TOOL_EXECUTION_ERROR);
 }

@@ -9,36 +9,47 @@
 #include <poll.h>
 
 /*
- * cloister-files: calls that can take long run in a forked child, so that none delays another and a
- * deadline can kill each. The child writes its frames to a pipe, and the parent passes whole ones
- * on: a job that is killed in the middle of a frame tears nothing.
+ * Calls that may take long run in jobs, forked children of the files process, so that none delays
+ * another and each can be killed at its deadline. The child writes frames to a pipe and the parent
+ * forwards only whole ones, so a killed job leaves no partial frame.
  */
 
-/* What a job does: answers @reply with exactly one reply_end or reply_error. @request is as given
- * to job_table_start. */
+/*
+ * The work of a job: answers @reply with exactly one reply_end() or reply_error(). @request is the
+ * one given to job_table_start().
+ */
 typedef void (*job_function)(const struct root *root, const void *request, struct reply *reply);
 
-/* The calls' jobs and the one that sweeps. */
+/* The jobs of calls and one that sweeps. */
 #define JOB_TABLE_SIZE (LIMIT_FILE_JOBS + 1)
 
 struct job_table;
 
-/** An empty table whose results go to @up (borrowed, blocking). NULL: out of memory. */
+/**
+ * Returns an empty table whose results go to @up (borrowed, blocking), or NULL if memory is out.
+ */
 struct job_table *job_table_new(int up);
 
-/** Starts @function for @call in a child. -EBUSY: JOB_TABLE_SIZE are running. Otherwise 0 or
- * -errno. */
+/**
+ * Runs @function for @call in a child. Returns 0, -EBUSY if JOB_TABLE_SIZE jobs are running, or
+ * another -errno.
+ */
 int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
 	job_function function, const void *request);
 
-/** Kills the job of @call, if there is one, and answers CANCELLED. 0, or -errno when cloisterd is
- * gone. */
+/**
+ * Kills the job of @call, if there is one, and answers CANCELLED. Returns 0, or -errno if cloisterd
+ * is gone.
+ */
 int job_table_cancel(struct job_table *table, uint64_t call);
 
-/** Fills @poll_fds (JOB_TABLE_SIZE of them) with the running jobs' pipes and returns how
- * many. */
+/**
+ * Fills @poll_fds (JOB_TABLE_SIZE of them) with the pipes of running jobs and returns their number.
+ */
 size_t job_table_poll_fds(const struct job_table *table, struct pollfd *poll_fds);
 
-/** Passes on what the jobs have written, and ends those that are done. 0, or -errno when cloisterd
- * is gone. */
+/**
+ * Forwards the frames that jobs have written, and ends the jobs that are done. Returns 0, or -errno
+ * if cloisterd is gone.
+ */
 int job_table_serve(struct job_table *table);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: list_directory. Every name is looked up in the descriptor of the directory that
- * holds it.
+ * Runs in the files process: list_directory. Every name is looked up in the descriptor of its
+ * directory.
  */
 #include "worker/files/file_list.h"
 
@@ -16,7 +16,7 @@
 
 #define NS_PER_S 1000000000ULL
 
-/* What ends the walk, besides errors. */
+/* Reasons to end the walk, besides errors. */
 enum {
 	LISTING_FULL = 1,
 	LISTENER_GONE,
@@ -24,7 +24,7 @@ enum {
 
 struct listing {
 	struct reply *reply;
-	struct glob_set *pattern; /* NULL: every entry */
+	struct glob_set *pattern; /* NULL: every entry matches */
 	size_t base;              /* length of the listed directory's path */
 	uint64_t max_entries;
 	uint64_t count;
@@ -71,8 +71,8 @@ static int list_entry(const struct walk_entry *visited, void *context)
 	if (listing->count == listing->max_entries)
 		return LISTING_FULL;
 	/*
-	 * An entry that is gone by now, or in a directory without search permission, is a name and
-	 * a type.
+	 * An entry that was removed meanwhile, or whose directory has no search permission, is
+	 * reported with its name and type only.
 	 */
 	if (fstatat(visited->dirfd, visited->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		entry.type = files_type((unsigned char)IFTODT(st.st_mode));

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * cloister-files: list_directory.
- */
+/* list_directory in the files process. */
 
 #include "worker/files/reply.h"
 #include "worker/files/root_open.h"
 
 /**
- * Answers @request: an entry frame for each thing in the directory, or below it if recursive, in
- * tree_walk's order, then the end. `.` and `..` and what git ignores (if asked) are left out, also
- * what does not match the pattern; directories that do not match are still descended into. Sends at
- * most @request->max_entries, and never more than LIMIT_LIST_ENTRIES (0 means that). Links are
- * described, not followed, but for the path itself.
+ * Answers @request: one entry frame for each entry of the directory, or of the whole tree if
+ * recursive, in tree_walk's order, then the end. It omits `.` and `..`, entries that git ignores
+ * (on request) and entries that do not match the pattern, but descends into directories that do not
+ * match. Sends at most @request->max_entries, and never more than LIMIT_LIST_ENTRIES (0 means
+ * that). A link is reported as a link; only the listed path itself is resolved.
  */
 void file_list(const struct root *root, const struct files_list *request, struct reply *reply);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: read_file in one pass through a buffer. The file may change and grow meanwhile;
- * the answer is what was read.
+ * Runs in the files process: read_file in one pass through a buffer. The file may change and grow
+ * meanwhile; the answer is whatever was read.
  */
 #include "worker/files/file_read.h"
 
@@ -15,22 +15,21 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define CHUNK_BYTES                                                                              \
-	(64 * KIB) /* on the stack: pages touched by the call before are cheaper than fresh ones \
-		    */
+#define CHUNK_BYTES \
+	(64 * KIB) /* on the stack: its pages are in the cache from the previous call \ */
 
-#define NUMBER_DIGITS 20 /* of UINT64_MAX */
+#define NUMBER_DIGITS 20 /* digits of UINT64_MAX */
 
 struct line_scan {
 	struct reply *reply;
-	uint64_t first, stop; /* the lines wanted: first <= line < stop */
+	uint64_t first, stop; /* the wanted lines: first <= line < stop */
 	bool numbered;
 
-	uint64_t line;                  /* of the next byte, from 1 */
-	bool mid_line;                  /* bytes of that line were seen */
-	uint64_t consumed;              /* bytes of the file */
-	uint64_t content;               /* bytes of the lines wanted */
-	char number[NUMBER_DIGITS + 2]; /* of the line sent last, and a tab */
+	uint64_t line;                  /* number of the line with the next byte, from 1 */
+	bool mid_line;                  /* part of that line has been read */
+	uint64_t consumed;              /* bytes read from the file */
+	uint64_t content;               /* bytes in the wanted lines */
+	char number[NUMBER_DIGITS + 2]; /* the number sent last, and a tab */
 };
 
 static uint64_t lines_seen(const struct line_scan *scan)
@@ -47,7 +46,7 @@ static uint64_t lines_sent(const struct line_scan *scan)
 	return last >= scan->first ? last - scan->first + 1 : 0;
 }
 
-/* The first bytes of formats that a model may meet in a tree, from their specifications. */
+/* Recognises a file format by its first bytes, as its specification defines them. */
 static const char *type_of(const char *data, size_t len)
 {
 	static const struct {
@@ -96,7 +95,7 @@ static const char *type_of(const char *data, size_t len)
 	return "application/octet-stream";
 }
 
-/* Fills @buffer unless the file ends before: the bytes read or -errno. */
+/* Fills @buffer unless the file ends before. Returns the bytes read or -errno. */
 static ssize_t read_chunk(int fd, char *buffer, size_t size, uint64_t expected)
 {
 	size_t len = 0;
@@ -109,15 +108,17 @@ static ssize_t read_chunk(int fd, char *buffer, size_t size, uint64_t expected)
 		if (n < 0)
 			return -errno;
 		len += (size_t)n;
-		/* The size spares the read that would return 0. procfs says 0, and is read to its
-		 * end. */
+		/*
+		 * Knowing the size saves the read(2) that would return 0. procfs reports 0 and is
+		 * read to its end.
+		 */
 		if (n == 0 || (expected > 0 && len == expected))
 			break;
 	}
 	return (ssize_t)len;
 }
 
-/* Moves over what is left of the current line in @data: its length, the newline included. */
+/* Skips the rest of the current line in @data. Returns its length with the newline. */
 static size_t pass_line(struct line_scan *scan, const char *data, size_t len)
 {
 	const char *newline = memchr(data, '\n', len);
@@ -129,7 +130,10 @@ static size_t pass_line(struct line_scan *scan, const char *data, size_t len)
 	return (size_t)(newline - data) + 1;
 }
 
-/* Sixteen bytes at a time in the vector unit, where memchr would start anew for every line. */
+/*
+ * Counts sixteen bytes at a time with vector instructions. memchr(3) would start anew for every
+ * line.
+ */
 static size_t count_newlines(const char *data, size_t len)
 {
 	typedef uint8_t block __attribute__((vector_size(16)));
@@ -139,13 +143,13 @@ static size_t count_newlines(const char *data, size_t len)
 		size_t blocks = (len - at) / sizeof(block);
 		block counts = {0};
 
-		if (blocks > UINT8_MAX) /* as many as a byte can count */
+		if (blocks > UINT8_MAX) /* a counter of one byte cannot hold more */
 			blocks = UINT8_MAX;
 		for (size_t i = 0; i < blocks; i++, at += sizeof(block)) {
 			block bytes;
 
 			memcpy(&bytes, data + at, sizeof(bytes));
-			counts -= (block)(bytes == '\n'); /* true is -1 */
+			counts -= (block)(bytes == '\n'); /* a comparison gives -1 for true */
 		}
 		for (size_t i = 0; i < sizeof(block); i++)
 			count += counts[i];
@@ -155,7 +159,7 @@ static size_t count_newlines(const char *data, size_t len)
 	return count;
 }
 
-/* Moves up to line @stop or the end of @data: the bytes passed. */
+/* Skips to line @stop or the end of @data. Returns the number of bytes skipped. */
 static size_t pass_lines(struct line_scan *scan, const char *data, size_t len, uint64_t stop)
 {
 	size_t passed = 0;
@@ -171,8 +175,8 @@ static size_t pass_lines(struct line_scan *scan, const char *data, size_t len, u
 }
 
 /*
- * The number of the next line as cat -n prints it: six columns, or as many as it takes, and a tab.
- * Counted in decimal: converting every number would be most of the work of a read.
+ * Sends the number of the next line as cat -n prints it: at least six columns and a tab. The number
+ * is kept in decimal, because converting every number would take most of the time of a read.
  */
 static void send_number(struct line_scan *scan)
 {
@@ -187,7 +191,7 @@ static void send_number(struct line_scan *scan)
 	reply_data(scan->reply, scan->number + start, NUMBER_DIGITS + 1 - start);
 }
 
-/* As pass_lines up to the range's end, sending the lines with their numbers. */
+/* Like pass_lines() up to the range's end, but sends the lines with their numbers. */
 static size_t send_numbered(struct line_scan *scan, const char *data, size_t len)
 {
 	size_t passed = 0;
@@ -204,7 +208,10 @@ static size_t send_numbered(struct line_scan *scan, const char *data, size_t len
 	return passed;
 }
 
-/* Sends what of @data is wanted and counts the rest. -EFBIG: that is more than one answer holds. */
+/*
+ * Sends the wanted part of @data and counts the rest. Returns -EFBIG if that is more than one
+ * answer may hold.
+ */
 static int scan_chunk(struct line_scan *scan, const char *data, size_t len)
 {
 	size_t before = pass_lines(scan, data, len, scan->first);
@@ -219,13 +226,15 @@ static int scan_chunk(struct line_scan *scan, const char *data, size_t len)
 	if (scan->content > LIMIT_READ_BYTES)
 		return -EFBIG;
 	pass_lines(scan, data + before + wanted, len - before - wanted, UINT64_MAX);
-	/* Also the numbered: a length of 0 tells whether anybody listens still. */
+	/* For numbered content, sending 0 bytes checks whether cloisterd still reads. */
 	return reply_data(scan->reply, data + before, scan->numbered ? 0 : wanted);
 }
 
 static void end_too_large(const struct line_scan *scan, uint64_t size)
 {
-	/* No smaller range helps where the first line wanted is too much by itself. */
+	/*
+	 * If the first wanted line is too long by itself, advising a smaller range would not help.
+	 */
 	if (scan->content > LIMIT_READ_BYTES &&
 		(scan->line == scan->first || scan->stop == scan->first + 1)) {
 		reply_error(scan->reply, TOOL_FILE_TOO_LARGE,
@@ -241,10 +250,10 @@ static void end_too_large(const struct line_scan *scan, uint64_t size)
 		size, LIMIT_READ_BYTES);
 }
 
-/* What one read_file works with. */
+/* The file of one read_file call. */
 struct file {
 	int fd;
-	char *path; /* as it is reported */
+	char *path; /* as the answer reports it */
 	uint64_t size;
 	bool has_holes;
 };
@@ -279,8 +288,7 @@ static void end_text(
 			 });
 }
 
-/* There is no newline in a hole: on the way to the first line wanted it need not be read.
- * lseek(2). */
+/* A hole has no newlines, so the part before the first wanted line need not be read. lseek(2). */
 static void skip_hole(const struct file *file, struct line_scan *scan)
 {
 	off_t data;
@@ -288,7 +296,7 @@ static void skip_hole(const struct file *file, struct line_scan *scan)
 	if (!file->has_holes || scan->line >= scan->first || scan->consumed == 0)
 		return;
 	data = lseek(file->fd, (off_t)scan->consumed, SEEK_DATA);
-	if (data < 0 && errno == ENXIO) /* nothing but a hole up to the end */
+	if (data < 0 && errno == ENXIO) /* a hole up to the end */
 		data = lseek(file->fd, 0, SEEK_END);
 	if (data <= (off_t)scan->consumed) {
 		(void)lseek(file->fd, (off_t)scan->consumed, SEEK_SET);
@@ -298,7 +306,7 @@ static void skip_hole(const struct file *file, struct line_scan *scan)
 	scan->mid_line = true;
 }
 
-/* Reads @file through and ends the reply. @probe: a binary file is answered by its type. */
+/* Reads @file to its end and ends the reply. With @probe a binary file is answered by its type. */
 static void send_file(const struct file *file, bool probe, struct line_scan *scan)
 {
 	bool whole = scan->first == 1 && scan->stop == UINT64_MAX;
@@ -330,7 +338,7 @@ static void send_file(const struct file *file, bool probe, struct line_scan *sca
 				scan, file->size > scan->consumed ? file->size : scan->consumed);
 		if (r < 0)
 			return;
-		/* What is added while it is read, faster than that, is not followed without end. */
+		/* A file that grows faster than it is read must not keep the loop going. */
 		if (len < sizeof(buffer) || scan->consumed == file->size ||
 			scan->consumed > file->size + LIMIT_COUNT_BYTES) {
 			end_text(scan->reply, file, scan, true);

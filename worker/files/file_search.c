@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files, in a job: search_files. The walk hands the pool one file after the other, which
- * searches them in threads and reports in the walk's order.
+ * Runs in a job of the files process: search_files. The walk adds files to the pool, whose threads
+ * search them and report in the walk's order.
  */
 #include "worker/files/file_search.h"
 
@@ -45,7 +45,7 @@ static int visit_entry(const struct walk_entry *entry, void *context)
 	return search_pool_add(search->pool, entry);
 }
 
-/* Compiles what @request holds. False: it was answered. */
+/* Compiles the patterns of @request. Returns false if the call was answered with an error. */
 static bool prepare_search(
 	struct search *search, const struct files_search *request, struct reply *reply)
 {
@@ -78,7 +78,7 @@ static bool prepare_search(
 	return true;
 }
 
-/* Searches @fd, a directory or file that the caller named @walk->path. */
+/* Searches @fd, a directory or file; the caller gave the path @walk->path. */
 static void search_place(struct search *search, const struct walk *walk, int fd, mode_t mode)
 {
 	struct walk_end walked = {0};
@@ -92,7 +92,9 @@ static void search_place(struct search *search, const struct walk *walk, int fd,
 		r = tree_walk(walk, fd, &walked);
 	}
 	search_pool_finish(search->pool, &end);
-	/* What was found first counts, not what the walk met ahead of it. */
+	/*
+	 * A result from the pool takes precedence over an error of the walk, which is ahead of it.
+	 */
 	if (end.result != 0)
 		r = end.result;
 	if (r == SEARCH_POOL_LISTENER_GONE)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-files, in a child of its own from the moment the workspace is opened. */
+/* Runs in a job of the files process, started when the workspace is opened. */
 #include "worker/files/file_sweep.h"
 
 #include "common/cleanup.h"
@@ -13,8 +13,9 @@
 #define OLD_SECONDS 3600
 
 /*
- * Whether its writer is gone. A read lease is refused while anybody has the file open for writing,
- * in whatever instance of cloister; where a file system has no leases, age has to tell.
+ * Whether no process writes the file any more. A read lease is refused while any process, also of
+ * another cloister instance, has it open for writing. On a file system without leases the file's
+ * age decides.
  */
 static bool is_abandoned(int fd, const struct stat *st)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: see file_write.h. The tenant may rename whatever it likes meanwhile: every name
- * is used relative to the directory that root_place verified, and none of the calls here follows a
- * link of the tenant's.
+ * Runs in the files process; file_write.h explains it. The tenant may rename anything meanwhile:
+ * every name is used relative to the directory that root_place() verified, and no call here follows
+ * a link of the tenant's.
  */
 #include "worker/files/file_write.h"
 
@@ -25,18 +25,18 @@
 struct file_write {
 	const struct root *root;
 	struct root_place place;
-	char *path; /* as it was asked for */
+	char *path; /* as the request gave it */
 	size_t path_len;
 	bool create_dirs;
 	bool durable;
-	bool published;    /* the content bears its name */
-	uint64_t size;     /* announced */
-	uint64_t received; /* so far */
-	int fd;            /* the content */
-	bool named;        /* temporary is linked to fd and has to go */
+	bool published;    /* the file has its final name */
+	uint64_t size;     /* announced by the request */
+	uint64_t received; /* received so far */
+	int fd;            /* of the new file */
+	bool named;        /* the file has the name in temporary, which must be removed */
 	char temporary[sizeof(".cloister-") + 16];
-	enum tool_error error; /* what commit will answer */
-	char sentence[256];    /* "": the code's own */
+	enum tool_error error; /* error that commit will answer */
+	char sentence[256];    /* "": use the error code's own */
 };
 
 static void fail_with(struct file_write *staged, enum tool_error error, const char *sentence)
@@ -48,9 +48,9 @@ static void fail_with(struct file_write *staged, enum tool_error error, const ch
 }
 
 /*
- * Whether the file system of @fd has room and no inodes, or so few that a path's directories can
- * have used them up before they were taken back. One that makes inodes as it needs them (btrfs)
- * says that it has none at all.
+ * Whether the file system of @fd has free blocks but no or few free inodes. A few may be those of
+ * directories that this write has made and removed again. A file system that allocates inodes on
+ * demand (btrfs) reports a total of 0.
  */
 static bool lacks_inodes(int fd)
 {
@@ -67,7 +67,7 @@ static bool is_read_only(int fd)
 	return fstatfs(fd, &statfs_buf) == 0 && statfs_buf.f_flags & ST_RDONLY;
 }
 
-/* The deepest directory on the way that is there, O_PATH, or -1. */
+/* Opens the deepest existing directory of the path with O_PATH. Returns the descriptor or -1. */
 static int open_nearest(const struct file_write *staged)
 {
 	struct text path = {staged->path, staged->path_len};
@@ -84,7 +84,7 @@ static int open_nearest(const struct file_write *staged)
 	return -1;
 }
 
-/* A directory that was removed can be open, but nothing can be put in it. */
+/* A removed directory can still be open, but nothing can be created in it. */
 static bool is_removed(int fd)
 {
 	struct stat st;
@@ -92,7 +92,7 @@ static bool is_removed(int fd)
 	return fstat(fd, &st) == 0 && st.st_nlink == 0;
 }
 
-/* What can be said of @error_number beyond the table: it depends on the file system at hand. */
+/* Returns a sentence about @error_number that depends on this file system, or NULL. */
 static const char *sentence_here(const struct file_write *staged, int error_number)
 {
 	_cleanup_close_ int fd = open_nearest(staged);
@@ -118,7 +118,7 @@ static void fail_errno(struct file_write *staged, int error_number)
 	fail_with(staged, error, sentence_here(staged, error_number));
 }
 
-/* What finding the place gave, where the code is all that is known. */
+/* Records the failure of root_place(), which returns only a code. */
 static void fail_place(struct file_write *staged, enum tool_error error)
 {
 	static const struct {
@@ -147,17 +147,17 @@ static bool exists(const struct stat *st)
 	return st->st_mode != 0;
 }
 
-/* Whether what has @mode may be replaced; 0: there is nothing. */
+/* Whether a file of @mode may be replaced; 0 means that there is none. */
 static enum tool_error judge_mode(mode_t mode)
 {
 	if (S_ISDIR(mode))
 		return TOOL_IS_A_DIRECTORY;
-	if (S_ISLNK(mode)) /* put there after root_place looked */
+	if (S_ISLNK(mode)) /* created after root_place() looked */
 		return TOOL_BUSY;
 	return S_ISREG(mode) || mode == 0 ? TOOL_OK : TOOL_NOT_A_REGULAR_FILE;
 }
 
-/* Whether what bears the name, if anything does, may be replaced. */
+/* Whether the file that has the name, if any, may be replaced. */
 static enum tool_error examine(const struct root_place *place, struct stat *ret_old)
 {
 	enum tool_error error;
@@ -169,16 +169,18 @@ static enum tool_error examine(const struct root_place *place, struct stat *ret_
 	if (error != TOOL_OK)
 		return error;
 	/*
-	 * Politeness, not protection: the directory's permission is what counts for a rename. Hence
-	 * it does not matter that a link put there just now would be followed.
+	 * This check only avoids surprises: a rename needs just the directory's permission. It does
+	 * not matter that it would follow a link that was created in between.
 	 */
 	if (faccessat(place->parent, place->name, W_OK, 0) < 0 && errno != ENOENT)
 		return tool_error_from_errno(errno);
 	return TOOL_OK;
 }
 
-/* Finds the place, again if a rename raced with the look at what is there. It is looked at anew
- * before anything is replaced; this is to say early what cannot be. */
+/*
+ * Finds the place of the file, again if a rename interfered. It only reports errors early: the
+ * place is examined again before anything is replaced.
+ */
 static enum tool_error find_place(struct file_write *staged)
 {
 	const struct text path = {staged->path, staged->path_len};
@@ -198,7 +200,7 @@ static enum tool_error find_place(struct file_write *staged)
 	return error;
 }
 
-/* O_EXCL: a name that the tenant put in the way is removed once, never written through. */
+/* O_EXCL: a name that the tenant has put in the way is removed once, never written through. */
 static int create_named(struct file_write *staged)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -218,13 +220,13 @@ static int create_temporary(struct file_write *staged)
 {
 	int fd;
 
-	/* Without procfs a file that has no name could not be given one. */
+	/* Naming an O_TMPFILE file needs procfs. */
 	if (staged->root->proc_self_fd < 0)
 		return create_named(staged);
 	fd = openat(staged->place.parent, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 	if (fd >= 0)
 		return fd;
-	/* EISDIR is what kernels and file systems that do not know the flag make of it. */
+	/* Kernels and file systems without O_TMPFILE answer EISDIR. */
 	if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
 		return create_named(staged);
 	return -errno;
@@ -279,7 +281,7 @@ void file_write_append(struct file_write *staged, const void *data, size_t len)
 {
 	const char *bytes = data;
 
-	/* Once it is more than announced, commit fails: no need to fill the disk. */
+	/* More than announced makes commit fail, so the surplus need not fill the disk. */
 	staged->received += len;
 	if (staged->received > staged->size)
 		return;
@@ -297,7 +299,7 @@ void file_write_append(struct file_write *staged, const void *data, size_t len)
 	}
 }
 
-/* Copies attribute @name, if it can be had and given. */
+/* Copies attribute @name, if it can be read and set. */
 static void copy_attribute(int from, int to, const char *name, char *value)
 {
 	ssize_t len = fgetxattr(from, name, value, XATTR_SIZE_MAX);
@@ -319,8 +321,10 @@ static void copy_attributes(int from, int to)
 			copy_attribute(from, to, names + at, value);
 }
 
-/* Gives the new content what the old file had, as far as it goes. Only the permissions must
- * succeed. */
+/*
+ * Gives the new file the old one's attributes as far as possible. Only the permissions are
+ * mandatory.
+ */
 static int keep_attributes(const struct file_write *staged, const struct stat *old)
 {
 	_cleanup_close_ int fd = openat(staged->place.parent, staged->place.name,
@@ -331,7 +335,9 @@ static int keep_attributes(const struct file_write *staged, const struct stat *o
 		return -errno;
 	if (st.st_gid != old->st_gid)
 		(void)!fchown(staged->fd, (uid_t)-1, old->st_gid);
-	/* One from the directory's default ACL would allow more than the old file did. */
+	/*
+	 * An ACL inherited from the directory's default ACL could grant more than the old file's.
+	 */
 	if (flistxattr(staged->fd, NULL, 0) != 0)
 		(void)fremovexattr(staged->fd, ACL_ACCESS);
 	if ((st.st_mode & 07777) != (old->st_mode & 01777) &&
@@ -370,7 +376,7 @@ static int give_temporary_name(struct file_write *staged)
 	return r;
 }
 
-/* As link_to for a temporary that has a name: -EEXIST if something bears @name. */
+/* Like link_to(), for a temporary that has a name: returns -EEXIST if @name exists. */
 static int rename_to(struct file_write *staged, const char *name)
 {
 	int dir = staged->place.parent;
@@ -379,7 +385,9 @@ static int rename_to(struct file_write *staged, const char *name)
 		staged->named = false;
 		return 0;
 	}
-	/* Some file systems have neither O_TMPFILE nor the flag: there examine is all there is. */
+	/*
+	 * Some file systems have neither O_TMPFILE nor RENAME_NOREPLACE; there examine() must do.
+	 */
 	if (errno == EINVAL && renameat(dir, staged->temporary, dir, name) == 0) {
 		staged->named = false;
 		return 0;
@@ -400,7 +408,9 @@ static int replace(struct file_write *staged)
 	return 0;
 }
 
-/* One try at giving the content its name: 0 or -errno, -EEXIST: a file appeared there meanwhile. */
+/*
+ * Tries once to give the file its name. Returns 0 or -errno; -EEXIST if a file has appeared there.
+ */
 static int publish(struct file_write *staged, const struct stat *old)
 {
 	int r = exists(old) ? keep_attributes(staged, old) : 0;
@@ -415,15 +425,14 @@ static int publish(struct file_write *staged, const struct stat *old)
 			     : link_to(staged, staged->place.name);
 }
 
-/* The new name on disk. A directory that cannot be opened for reading stays unsynced: it can be
- * written all the same. */
+/* Writes the new name to disk. A directory that cannot be opened for reading is not synced. */
 static int sync_directory(int parent)
 {
 	_cleanup_close_ int fd = -1;
 
 	if (fsync(parent) == 0)
 		return 0;
-	if (errno == EBADF) /* O_PATH */
+	if (errno == EBADF) /* it was opened with O_PATH */
 		fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	else if (errno != EINVAL)
 		return -errno;
@@ -433,8 +442,8 @@ static int sync_directory(int parent)
 }
 
 /*
- * Whether the directory that was to hold the file is gone and found or made anew. Another write
- * that failed may have taken back what it had made and this one was about to use.
+ * Finds or makes the target directory again if it is gone. Another write that failed may have
+ * removed a directory that it had made and this one was about to use.
  */
 static bool found_again(struct file_write *staged)
 {
@@ -443,7 +452,10 @@ static bool found_again(struct file_write *staged)
 	return find_place(staged) == TOOL_OK;
 }
 
-/* Gives the content its name, and says in @ret_old what had it before. 0 or -errno. */
+/*
+ * Gives the file its name and stores the status of the file that it replaces in @ret_old. Returns 0
+ * or -errno.
+ */
 static int publish_somehow(struct file_write *staged, struct stat *ret_old)
 {
 	int r = -EEXIST;

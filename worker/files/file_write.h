@@ -2,21 +2,20 @@
 #pragma once
 
 /*
- * cloister-files: write_file, in stages because the content arrives in frames. begin, append as
- * often as there are bytes, then commit or not, free. Failures before the end of the content are
- * kept for commit to answer with, so that the caller has one way through.
+ * write_file in the files process, in stages because the content arrives in frames: begin, append,
+ * commit or not, free. An error before the end of the content is kept, and commit answers it.
  *
- * A file is never seen half written: the content goes to a file without a name (O_TMPFILE), which
- * is linked to its name when it is complete and on disk. To replace, it takes the name
- * .cloister-<16 hex digits of the call> for the one rename(2); where the file system has no
- * O_TMPFILE, from begin on. What a death leaves of such names is for whoever opens the workspace
- * next to remove.
+ * A file never appears half written. The content goes to a file without a name (O_TMPFILE), which
+ * is linked to its name when it is complete and on disk. To replace a file it takes the name
+ * .cloister-<16 hex digits of the call> for one rename(2); on a file system without O_TMPFILE it
+ * has that name from the beginning. When the workspace is next opened, such names that a death has
+ * left are removed (file_sweep.h).
  *
- * What a replacement keeps: permissions, user.* attributes and the POSIX ACL; the group where this
- * process may give it. It does not keep set-uid and set-gid bits, the owner, nor other hard links
- * to the old file, which keep the old content. A file that its mode or a read-only mount forbids to
- * write is not replaced, though the directory would allow it. A write that fails takes the
- * directories that it made with it, unless something else is in them by then (made_dirs.h).
+ * A replacement keeps the permissions, user.* attributes and POSIX ACL of the old file, and its
+ * group if this process may set it. It does not keep set-user-ID and set-group-ID bits, the owner,
+ * or other hard links, which keep the old content. A file whose mode or mount forbids writing is
+ * not replaced, although the directory would allow it. A write that fails removes the directories
+ * that it has made unless they are no longer empty (made_dirs.h).
  */
 
 #include "worker/files/reply.h"
@@ -25,23 +24,24 @@
 struct file_write;
 
 /**
- * Begins the write of @request for @call, which names the temporary. @root must outlive it;
- * @request need not. Returns 0 with @ret_write, to be freed with file_write_free, or -ENOMEM.
+ * Begins the write of @request for @call, whose number names the temporary file. @root must outlive
+ * it; @request need not. Returns 0 with @ret_write, to be freed with file_write_free(), or -ENOMEM.
  */
 int file_write_begin(const struct root *root, const struct files_write *request, uint64_t call,
 	struct file_write **ret_write);
 
-/** The next @len bytes of the content. */
+/** Appends the next @len bytes of the content. */
 void file_write_append(struct file_write *staged, const void *data, size_t len);
 
 /**
- * Puts the content in its place and ends @reply: error or path, size and created. Durable writes
- * are on disk by then (fsync(2) of file and directory); of others readers see the old file or the
- * new one just the same, and what a machine that dies leaves is the file system's affair. Less or
- * more content than announced is EXECUTION_ERROR and changes nothing.
+ * Gives the file its name and ends @reply: an error, or path, size and created. A durable write is
+ * then on disk (fsync(2) of file and directory). Without it readers see the old or the new file all
+ * the same, but after a power failure the result depends on the file system. Less or more content
+ * than announced is EXECUTION_ERROR and changes nothing.
  */
 void file_write_commit(struct file_write *staged, struct reply *reply);
 
-/** Releases @staged (NULL is fine). Without a successful commit nothing has appeared under the
- * name. */
+/**
+ * Frees @staged (NULL is allowed). Without a successful commit no file has appeared under the name.
+ */
 void file_write_free(struct file_write *staged);

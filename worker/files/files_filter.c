@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-files, once, at the end of its set-up. */
+/* Runs in the files process, once, at the end of its set-up. */
 #include "worker/files/files_filter.h"
 
 #include "common/cleanup.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister-files, once, at the end of its set-up; its jobs inherit it. */
+/* Runs in the files process, once, at the end of its set-up. Jobs inherit the ruleset. */
 #include "worker/files/files_ruleset.h"
 
 #include "common/landlock.h"
 
 /*
- * The rights that reading takes are not among those that are refused: the kernel would look for
- * each at every file that a search opens, and at every directory above it, and a search would take
- * a sixth longer (tests/bench/RESULT-walls.md). It looks for RULESET_TRUNCATE at every open too.
+ * Read rights are not restricted: the kernel would check them for every file that a search opens
+ * and for every directory above it, and a search would take a sixth longer
+ * (tests/bench/RESULT-walls.md). RULESET_TRUNCATE too would be checked at every open.
  */
 #define REFUSED                                                                    \
 	((RULESET_WRITE | RULESET_DEVICES | RULESET_EXECUTE | RULESET_IOCTL_DEV) & \

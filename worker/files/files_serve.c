@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: the loop and the dispatch. Short calls are answered at once, in the order they
- * come; those that can be long go to a job (file_job.h). Requests come from cloisterd, which has
- * checked them; they are decoded strictly all the same.
+ * The loop and the dispatch of the files process. Short calls are answered at once, in order; calls
+ * that may take long go to a job (file_job.h). Requests come from cloisterd, which has checked
+ * them; they are decoded strictly nevertheless.
  */
 #include "worker/files/files_serve.h"
 
@@ -24,24 +24,25 @@
 
 struct open_write {
 	uint64_t call;
-	uint64_t left;            /* bytes of the content that are still to come */
-	struct file_write *write; /* NULL: this place is free */
+	uint64_t left;            /* bytes of the content still to come */
+	struct file_write *write; /* NULL: this entry is free */
 };
 
 struct server {
 	struct channel *channel;
-	struct reply *reply; /* of the calls that are answered at once */
+	struct reply *reply; /* for calls that are answered at once */
 	const struct root *root;
 	struct job_table *jobs;
 	struct open_write writes[LIMIT_FILE_WRITES];
-	int64_t debt_ns; /* of CPU time, by which calls were not small */
-	bool alone;      /* in a session of its own */
+	int64_t debt_ns; /* CPU time by which calls exceeded the share of small ones */
+	bool alone;      /* it has a session of its own */
 };
 
 /*
- * All files processes are in one session, which may come before what computes
- * (startup_come_first): for small calls, of which cloisterd cannot pass on many. One whose calls
- * are not small leaves it, so that no tenant takes the CPUs from others' commands by them.
+ * All files processes share one session, which may have priority over computing commands
+ * (startup_come_first). That is meant for small calls, of which cloisterd cannot forward many at a
+ * time. A files process whose calls are not small moves to a session of its own, so that one
+ * tenant's calls cannot take the CPUs from others' commands.
  */
 static void leave_session(struct server *server)
 {
@@ -58,7 +59,7 @@ static int64_t cpu_ns(void)
 	return time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Called after each call, with when it began, and says when the next begins. */
+/* Called after each call with the time when it began. Returns the time when the next one begins. */
 static int64_t count_debt(struct server *server, int64_t began)
 {
 	int64_t now = cpu_ns();
@@ -71,7 +72,7 @@ static int64_t count_debt(struct server *server, int64_t began)
 	return now;
 }
 
-/* Answers @call at once with @function. */
+/* Answers @call at once by @function. */
 static int answer(struct server *server, uint64_t call, job_function function, const void *request)
 {
 	reply_next(server->reply, call);
@@ -95,14 +96,14 @@ static int answer_in_job(
 	return answer_error(server, call, r == -EBUSY ? TOOL_BUSY : TOOL_EXECUTION_ERROR);
 }
 
-/* Only decides who reads: the reader opens for itself. */
+/* Only decides between a job and this process; the reader opens the file itself. */
 static bool is_long_read(const struct root *root, const struct files_read *request)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat stat_buf;
 
 	if (request->start_line == 0 && request->end_line == 0)
-		return false; /* whole files are short, or too large */
+		return false; /* a whole file is short, or too large to answer */
 	if (root_open(root, request->path, O_PATH, &fd, NULL) != TOOL_OK ||
 		fstat(fd, &stat_buf) < 0)
 		return false;
@@ -151,7 +152,10 @@ static int handle_read(struct server *server, const struct channel_frame *frame)
 		       : answer(server, frame->call, act_read, &request);
 }
 
-/* A directory's names are read and sorted before the first is answered, whatever is wanted. */
+/*
+ * All names of a directory are read and sorted before the first is answered, however few are
+ * wanted.
+ */
 static bool is_long_list(const struct root *root, const struct files_list *request)
 {
 	_cleanup_close_ int fd = -1;
@@ -213,7 +217,7 @@ static void end_write(struct open_write *open_write)
 
 static int commit_write(struct server *server, struct open_write *open_write)
 {
-	/* Waiting for a disk is nobody else's business. */
+	/* Send the waiting answers first: fsync(2) may wait for the disk. */
 	int r = reply_flush(server->reply);
 
 	reply_next(server->reply, open_write->call);
@@ -248,7 +252,7 @@ static int handle_body(struct server *server, const struct channel_frame *frame)
 	struct open_write *open_write = find_write(server, frame->call);
 
 	if (!open_write)
-		return 0; /* refused or cancelled while this was on its way */
+		return 0; /* the call was refused or cancelled while this frame was on its way */
 	if (frame->payload.len > open_write->left)
 		return -EBADMSG;
 	file_write_append(open_write->write, frame->payload.data, frame->payload.len);
@@ -304,7 +308,7 @@ static int receive(struct server *server)
 	return r < 0 ? r : flushed;
 }
 
-/* Waits for something to do and does it. */
+/* Waits for events and handles them. */
 static int serve_once(struct server *server)
 {
 	struct pollfd poll_fds[1 + JOB_TABLE_SIZE] = {
@@ -312,7 +316,7 @@ static int serve_once(struct server *server)
 	size_t jobs = job_table_poll_fds(server->jobs, poll_fds + 1);
 	int r = 0;
 
-	if (jobs == 0) /* reading waits just as well */
+	if (jobs == 0) /* without jobs a blocking read is enough */
 		return receive(server);
 	if (poll(poll_fds, 1 + jobs, -1) < 0 && errno != EINTR)
 		return -errno;

@@ -4,6 +4,8 @@
 #include "common/channel.h"
 #include "worker/files/root_open.h"
 
-/** Answers file calls from @channel until cloisterd hangs up: 0 then, or -errno when the channel is
- * unusable. */
+/**
+ * Answers file calls from @channel until cloisterd closes it. Returns 0 then, or -errno if the
+ * channel is unusable.
+ */
 int files_serve(struct channel *channel, const struct root *root);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: from a fresh program with the host's root in sight to a process whose root is the
- * workspace and that can do nothing but use files. The list at the end is the whole of it; nothing
- * is created in the workspace. mount_namespaces(7), pivot_root(2).
+ * The set-up of the files process: from a fresh program with the host's root in sight to a process
+ * whose root is the workspace and that can only use files. The step list at the end is complete.
+ * Nothing is created in the workspace. mount_namespaces(7), pivot_root(2).
  */
 #include "worker/files/files_setup.h"
 
@@ -27,8 +27,8 @@ static int check_cloisterd_alive(void *context)
 }
 
 /*
- * The one way to reopen an O_PATH descriptor and to link an O_TMPFILE on Linux 6.1. Only this
- * directory of it stays reachable, through the descriptor.
+ * On Linux 6.1 /proc/self/fd is the only way to reopen an O_PATH descriptor or to link an O_TMPFILE
+ * file. Only this directory of procfs stays reachable, through the descriptor.
  */
 static int open_own_proc(void *context)
 {
@@ -53,8 +53,10 @@ static int mount_workspace_as_root(void *context)
 	return fchdir(FD_FILES_TREE) < 0 ? -errno : 0;
 }
 
-/* A workspace that is a whole root shows the kernel's own files to commands only as far as their
- * namespaces go; here not at all. */
+/*
+ * In a workspace that is a whole root, commands see /proc and /sys limited by their namespaces. The
+ * files process must not see them at all.
+ */
 static int cover_kernel_directories(void *context)
 {
 	static const char *const names[] = {"proc", "dev", "sys"};
@@ -71,7 +73,7 @@ static int cover_kernel_directories(void *context)
 											 : 0;
 		if (r == -ENOENT || (r == 0 && !S_ISDIR(stat_buf.st_mode)))
 			continue;
-		/* A command may take the permission to look, and give it again later. */
+		/* A command may have removed the search permission, and may restore it later. */
 		if (r < 0)
 			return r;
 		r = mount_new_tmpfs(0555, 4096, 1, MOUNT_ATTR_RDONLY, &empty);
@@ -118,7 +120,7 @@ static int enforce_ruleset(void *context)
 
 int files_setup_ahead(struct root *root, const char **ret_step)
 {
-	/* What needs nothing of a workspace, and no ids. */
+	/* Steps that need neither a workspace nor ids. */
 	static const struct setup_step steps[] = {
 		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
@@ -140,7 +142,8 @@ void files_setup_done(struct root *root)
 int files_setup(struct root *root, const char **ret_step)
 {
 	static const struct setup_step steps[] = {
-		{"die with the spawner", setup_die_with_parent}, /* a change of user ended that */
+		/* the change of user has cleared the parent-death signal */
+		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},

@@ -3,18 +3,22 @@
 
 #include "worker/files/root_open.h"
 
-/** The part of the files process's set-up that needs nothing of a workspace, and comes first. As
- * files_setup. */
+/**
+ * Runs the first part of the files process's set-up, which needs no workspace. Returns like
+ * files_setup().
+ */
 int files_setup_ahead(struct root *root, const char **ret_step);
 
-/** Lets go of what is left of set-up: a mount that the kernel then takes apart, which waits for all
- * CPUs and is done when nobody waits for this process. */
+/**
+ * Closes the last mount of set-up. The kernel then waits for all CPUs, so call this when no request
+ * waits.
+ */
 void files_setup_done(struct root *root);
 
 /**
- * Runs the rest of the files process's ordered set-up and fills @root, whose visible field the
- * caller has set. What then lacks is the system call filter, which takes the kernel long and cannot
- * fail for anything that a host lacks or a workspace is. 0, or -errno with the failed step's name
- * in @ret_step.
+ * Runs the rest of the ordered set-up and fills in @root, whose visible field the caller has set.
+ * The system call filter is not installed yet: that takes the kernel long, and cannot fail for
+ * anything that the host lacks or the workspace contains. Returns 0, or -errno with the failed
+ * step's name in @ret_step.
  */
 int files_setup(struct root *root, const char **ret_step);

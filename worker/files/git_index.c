@@ -11,17 +11,18 @@
 #include <sys/stat.h>
 
 #define HEADER_BYTES 12
-#define STAT_BYTES   40 /* of an entry, before its object's name */
+#define STAT_BYTES   40 /* of an entry, before the object name */
 #define SHA1_BYTES   20
 #define SHA256_BYTES 32
 
 #define FLAG_EXTENDED 0x4000
-#define NAME_MASK     0x0fff /* the name's length; what does not fit is this */
+/* mask of the name's length; a longer name has the mask itself as length */
+#define NAME_MASK 0x0fff
 
 struct git_index {
-	char *names; /* NUL-terminated, one after the other, in byte order */
+	char *names; /* one after the other in byte order, each with a NUL */
 	size_t len, size;
-	uint32_t *at; /* where in names each begins */
+	uint32_t *at; /* offset of each in names */
 	size_t count, at_size;
 };
 
@@ -39,14 +40,14 @@ static void free_index(struct git_index **index)
 	git_index_free(*index);
 }
 
-/* What is still to be read. */
+/* The bytes still to be read. */
 struct reader {
 	struct text rest;
 	uint32_t version;
 	size_t hash_bytes;
 };
 
-/* The next @len bytes, or NULL. */
+/* Returns the next @len bytes, or NULL. */
 static const char *take(struct reader *reader, size_t len)
 {
 	const char *taken = reader->rest.data;
@@ -80,7 +81,8 @@ static bool take_u16(struct reader *reader, uint16_t *ret)
 	return true;
 }
 
-/* A number of version 4: seven bits a byte, each further byte counting from where the last ended.
+/*
+ * Reads a number as version 4 writes it: seven bits a byte, with an offset for each further byte.
  */
 static bool take_number(struct reader *reader, size_t *ret)
 {
@@ -102,7 +104,7 @@ static const char *last_name(const struct git_index *index)
 	return index->count > 0 ? index->names + index->at[index->count - 1] : "";
 }
 
-/* Adds the name of which @kept bytes are the last one's and @tail is the rest. 0 or -errno. */
+/* Adds a name: the first @kept bytes of the previous one, then @tail. Returns 0 or -errno. */
 static int add_name(struct git_index *index, size_t kept, struct text tail)
 {
 	size_t len = kept + tail.len, start = index->len;
@@ -120,7 +122,9 @@ static int add_name(struct git_index *index, size_t kept, struct text tail)
 		memcpy(index->names + start, last_name(index), kept);
 	memcpy(index->names + start + kept, tail.data, tail.len);
 	index->names[start + len] = '\0';
-	/* In order, or there would be nothing to find by halving. Stages share a name. */
+	/*
+	 * Names must be sorted for the binary search. The stages of a conflict have the same name.
+	 */
 	if (index->count > 0 && strcmp(last_name(index), index->names + start) > 0)
 		return -ENOTSUP;
 	index->at[index->count++] = (uint32_t)start;
@@ -128,7 +132,10 @@ static int add_name(struct git_index *index, size_t kept, struct text tail)
 	return 0;
 }
 
-/* The name of an entry that began at @entry and says that it has @said bytes. 0 or -errno. */
+/*
+ * Reads the name of the entry that begins at @entry; @said is the length that it announces. Returns
+ * 0 or -errno.
+ */
 static int read_name(struct reader *reader, struct git_index *index, const char *entry, size_t said)
 {
 	size_t kept = 0, dropped, used, end;
@@ -141,7 +148,7 @@ static int read_name(struct reader *reader, struct git_index *index, const char 
 		tail = reader->rest;
 	}
 	tail.len = strnlen(tail.data, tail.len);
-	/* One to eight NULs, so that the next entry is aligned; in version 4 just one. */
+	/* One to eight NULs align the next entry; version 4 has just one. */
 	used = (size_t)(tail.data - entry) + tail.len;
 	end = reader->version == 4 ? used + 1 : (used + 8) & ~(size_t)7;
 	if (!take(reader, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
@@ -162,7 +169,7 @@ static int read_entry(struct reader *reader, struct git_index *index)
 	return read_name(reader, index, entry, flags & NAME_MASK);
 }
 
-/* Gives back what the arrays have more than they hold. */
+/* Frees the unused ends of the arrays. */
 static void shrink(struct git_index *index)
 {
 	char *names = realloc(index->names, index->len + 1);
@@ -174,7 +181,7 @@ static void shrink(struct git_index *index)
 		index->at = at;
 }
 
-/* As git_index_parse, with names of objects of @hash_bytes. */
+/* Like git_index_parse(), for object names of @hash_bytes. */
 static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_index)
 {
 	_cleanup_(free_index) struct git_index *index = calloc(1, sizeof(*index));
@@ -196,7 +203,7 @@ static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_in
 	}
 	if (reader.rest.len < hash_bytes)
 		return -ENOTSUP;
-	/* What is not in a shared index is not all: a split one says less than it tracks. */
+	/* A split index does not hold all names: the others are in a shared index. */
 	if (reader.rest.len >= 4 + hash_bytes && memcmp(reader.rest.data, "link", 4) == 0)
 		return -ENOTSUP;
 	shrink(index);
@@ -240,7 +247,10 @@ int git_index_read(int git_dir, struct git_index **ret_index)
 	return r == -ENOTSUP ? 0 : r;
 }
 
-/* As strcmp of @path and a slash with @name, or, if @name goes on behind that, 0. */
+/*
+ * Compares @path and a slash with @name like strcmp(3), but returns 0 if @name only continues after
+ * them.
+ */
 static int compare_below(struct text path, const char *name)
 {
 	size_t len = strnlen(name, path.len);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: gitignore(5) as git does it, down to what the manual does not say: a rule's text
- * up to its first wildcard is compared as it is, and what follows is matched as a pattern of its
- * own.
+ * Runs in the files process. Implements gitignore(5) as git does, including what the manual leaves
+ * out: the text of a rule up to its first wildcard is compared literally, and the rest is matched
+ * as a pattern of its own.
  */
 #include "worker/files/gitignore.h"
 
@@ -18,24 +18,25 @@
 
 struct rule {
 	struct text
-		literal; /* up to the first wildcard; with is_suffix: after the only one, a `*` */
+		/* text up to the first wildcard; with is_suffix: text after the only one, a `*` */
+		literal;
 	struct text pattern; /* the rest */
-	char first, last;    /* what a match begins and ends with; 0: with anything */
+	char first, last;    /* first and last byte of every match; 0: any */
 	bool is_suffix;
 	bool negated;
 	bool directory_only;
-	bool base_name; /* for the last component at any depth, otherwise for the path below its
-			   file */
+	/* compare with the last component at any depth, otherwise with the path below its file */
+	bool base_name;
 };
 
 struct rules {
-	char *bytes; /* of the file; the rules' texts are in it */
+	char *bytes; /* content of the file, to which the rules' texts point */
 	struct rule *rule;
 	size_t count;
 	size_t held; /* bytes of memory */
 };
 
-/* A directory that has rules or is a repository. Others have none of these. */
+/* A directory that has rules or is a repository. Other directories have no level. */
 struct level {
 	size_t path_len;
 	struct rules gitignore;
@@ -49,7 +50,7 @@ struct gitignore {
 	struct level *levels;
 	size_t count, size;
 	size_t repositories;
-	size_t held; /* by the rules of all levels */
+	size_t held; /* bytes of memory of the rules of all levels */
 };
 
 struct gitignore *gitignore_new(void)
@@ -83,8 +84,8 @@ void gitignore_free(struct gitignore *ignore)
 }
 
 /*
- * The regular file called @name, without its byte order mark, in *@ret_bytes, which holds one byte
- * more. 0, also with *@ret_bytes NULL for a file that is none, or -ENOMEM.
+ * Reads the regular file called @name, without its byte order mark, into *@ret_bytes with room for
+ * one byte more. Returns 0, with *@ret_bytes NULL if there is no such regular file, or -ENOMEM.
  */
 static int read_file(int dirfd, const char *name, char **ret_bytes, size_t *ret_len)
 {
@@ -116,7 +117,7 @@ static int read_file(int dirfd, const char *name, char **ret_bytes, size_t *ret_
 	return 0;
 }
 
-/* Cuts spaces off the end of @line, but none that a backslash escapes. Tabs stay. */
+/* Removes trailing spaces from @line unless a backslash escapes them. Tabs stay. */
 static void trim_spaces(struct text *line)
 {
 	size_t kept = 0;
@@ -128,7 +129,7 @@ static void trim_spaces(struct text *line)
 			continue;
 		kept = i + 1;
 	}
-	/* A backslash as the last byte escapes nothing, and then nothing is cut. */
+	/* If the last byte is a backslash it escapes nothing, and git removes nothing. */
 	if (kept < line->len)
 		line->len = kept;
 }
@@ -138,7 +139,7 @@ static bool is_wildcard(char c)
 	return c == '*' || c == '?' || c == '[' || c == '\\';
 }
 
-/* How much of @pattern is before its first wildcard. */
+/* Returns how much of @pattern precedes its first wildcard. */
 static size_t literal_length(struct text pattern)
 {
 	size_t len = 0;
@@ -148,21 +149,21 @@ static size_t literal_length(struct text pattern)
 	return len;
 }
 
-/* What all that matches @rule begins and ends with: most names are told apart by that. */
+/* Notes the first and last byte of every match of @rule: comparing them rules out most names. */
 static void note_ends(struct rule *rule)
 {
 	struct text pattern = rule->pattern.len > 0 ? rule->pattern : rule->literal;
 
 	if (!rule->is_suffix && rule->literal.len > 0)
 		rule->first = rule->literal.data[0];
-	/* A slash that ends "**" and a slash may stand for nothing. */
+	/* Only the slash after two stars may match nothing. */
 	if (pattern.len > 0 && !memchr("*?]\\/", pattern.data[pattern.len - 1], 5) &&
 		(pattern.len < 2 || pattern.data[pattern.len - 2] != '\\') &&
 		!memchr(pattern.data, '[', pattern.len))
 		rule->last = pattern.data[pattern.len - 1];
 }
 
-/* The rule that @line is, or false: a comment or nothing. */
+/* Parses @line. Returns false if it is a comment or empty. */
 static bool parse_rule(struct text line, struct rule *ret_rule)
 {
 	struct rule rule = {0};
@@ -205,7 +206,9 @@ static bool parse_rule(struct text line, struct rule *ret_rule)
 	return true;
 }
 
-/* Reads @name in @dirfd, unless its rules take more than @room bytes. 0 or -ENOMEM. */
+/*
+ * Reads the rules in @name of @dirfd, unless they take more than @room bytes. Returns 0 or -ENOMEM.
+ */
 static int read_rules(int dirfd, const char *name, size_t room, struct rules *ret_rules)
 {
 	_cleanup_(rules_done) struct rules rules = {0};
@@ -238,8 +241,8 @@ static int read_rules(int dirfd, const char *name, size_t room, struct rules *re
 }
 
 /*
- * Whether @dirfd holds a `.git`; if so also reads its info/exclude. Each name is looked up in a
- * directory held.
+ * Stores whether @dirfd holds a `.git`, and if so reads its info/exclude. Each name is looked up in
+ * an open directory.
  */
 static int read_repository(int dirfd, size_t room, struct level *level)
 {
@@ -322,8 +325,8 @@ int gitignore_enter_above(struct gitignore *ignore, int root_fd, struct text pat
 		close_fd(&dir);
 		dir = next;
 		if (dir < 0)
-			return 0; /* a link, or renamed meanwhile: rules from here on do not apply
-				   */
+			/* it is a link, or was renamed: the rules below here are not read */
+			return 0;
 		at += len;
 		r = gitignore_enter(ignore, dir, at);
 		at++;
@@ -351,7 +354,7 @@ static bool rule_matches(const struct rule *rule, struct text name, bool is_dire
 		(struct text){name.data + rule->literal.len, name.len - rule->literal.len});
 }
 
-/* What the last matching rule says: 1 left out, 0 not, -1 none matches. */
+/* Returns the verdict of the last matching rule: 1 ignored, 0 not ignored, -1 if none matches. */
 static int rules_verdict(
 	const struct rules *rules, struct text below, struct text base_name, bool is_directory)
 {
@@ -364,7 +367,7 @@ static int rules_verdict(
 	return -1;
 }
 
-/* What follows @level's directory in @path. */
+/* Returns the part of @path below @level's directory. */
 static struct text below_level(const struct level *level, struct text path)
 {
 	size_t at = level->path_len ? level->path_len + 1 : 0;
@@ -412,7 +415,7 @@ int gitignore_tracks(struct gitignore *ignore, struct text path)
 		git = TAKE_FD(level->git);
 		if (git >= 0 && git_index_read(git, &level->index) < 0)
 			return -ENOMEM;
-		/* A hostile index may name what is in a `.git`, which git never tracks. */
+		/* A hostile index may name files in a `.git`, which git never tracks. */
 		return level->index && !is_git_directory(path) &&
 		       git_index_tracks(level->index, below_level(level, path));
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: matches with two resume points instead of recursion. A failed match can only be
- * repaired by the last `*` (within its component) or, failing that, by the last `**`: what an
- * earlier one could give, a later one reaches too. See gitignore(5), glob(7) and fnmatch(3).
+ * Runs in the files process. Matches with two resume points instead of recursion. After a mismatch
+ * only the last `*` (within its component) or, failing that, the last `**` needs another try: an
+ * earlier star could not reach a match that a later one cannot. gitignore(5), glob(7), fnmatch(3).
  */
 #include "worker/files/glob.h"
 
@@ -13,7 +13,7 @@
 
 struct glob {
 	struct text pattern;
-	bool whole_path; /* otherwise for the last component */
+	bool whole_path; /* otherwise compared with the last component */
 };
 
 struct glob_set {
@@ -22,8 +22,8 @@ struct glob_set {
 };
 
 /*
- * 1 or 0 as ASCII @c is in the class called @name, as in the C locale but for space; -1: no such
- * class.
+ * Returns whether ASCII @c is in the class called @name, as in the C locale except for space, or -1
+ * if there is no such class.
  */
 static int in_named_class(struct text name, unsigned char c)
 {
@@ -44,7 +44,7 @@ static int in_named_class(struct text name, unsigned char c)
 		{TEXT_LITERAL("lower"), lower},
 		{TEXT_LITERAL("print"), graph || c == ' '},
 		{TEXT_LITERAL("punct"), graph && !upper && !lower && !digit},
-		/* git's own table: no vertical tab and no form feed */
+		/* as git has it, without vertical tab and form feed */
 		{TEXT_LITERAL("space"), c == ' ' || c == '\t' || c == '\n' || c == '\r'},
 		{TEXT_LITERAL("upper"), upper},
 		{TEXT_LITERAL("xdigit"), digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')},
@@ -57,9 +57,9 @@ static int in_named_class(struct text name, unsigned char c)
 }
 
 /*
- * One member of a class at @p: a byte, a range that ends here and began with @low, or a named
- * class. Sets *@in if @c is in it and *@low to the byte that may begin a range (0: none). The byte
- * after it, or NULL: malformed.
+ * Reads one member of a class at @p: a byte, the end of a range that began with @low, or a named
+ * class. Sets *@in if @c is in it, and *@low to the byte that may begin a range (0: none). Returns
+ * the position after it, or NULL if it is malformed.
  */
 static const char *class_member(
 	const char *p, const char *end, unsigned char c, unsigned char *low, bool *in)
@@ -91,7 +91,10 @@ static const char *class_member(
 	return p + 1;
 }
 
-/* Reads the class whose first byte after `[` is @p: the byte after its `]`, or NULL: malformed. */
+/*
+ * Reads the class whose first byte after `[` is @p. Returns the position after its `]`, or NULL if
+ * it is malformed.
+ */
 static const char *class_match(const char *p, const char *end, unsigned char c, bool *ret_in)
 {
 	bool negated = p < end && (*p == '!' || *p == '^');
@@ -99,7 +102,7 @@ static const char *class_match(const char *p, const char *end, unsigned char c, 
 	bool in = false;
 
 	p += negated;
-	/* A `]` that comes first is a member. */
+	/* A `]` in first position is a member. */
 	for (bool first = true; p && p < end; first = false) {
 		if (*p == ']' && !first) {
 			*ret_in = in != negated;
@@ -128,8 +131,8 @@ int glob_check(struct text pattern)
 }
 
 /*
- * Whether @c matches the one element at *@p, which is no star; moves *@p past it, or sets it to
- * NULL: malformed.
+ * Whether @c matches the single element at *@p, which is not a star. Moves *@p past it, or sets it
+ * to NULL if it is malformed.
  */
 static bool element_match(const char **p, const char *end, char c)
 {
@@ -156,7 +159,7 @@ static bool element_match(const char **p, const char *end, char c)
 	return *element == c;
 }
 
-/* Stars from @stars up to @p: do they stand for whole components? */
+/* Whether the stars from @stars up to @p match whole components. */
 static bool crosses_directories(struct text pattern, const char *stars, const char *p)
 {
 	const char *end = pattern.data + pattern.len;
@@ -166,15 +169,15 @@ static bool crosses_directories(struct text pattern, const char *stars, const ch
 }
 
 /*
- * Where matching goes on if it fails: the pattern's rest, and what of the path it was last tried
- * at.
+ * Where matching resumes after a mismatch: the rest of the pattern, and the position in the path
+ * where it was last tried.
  */
 struct resume {
-	const char *pattern; /* NULL: nowhere */
+	const char *pattern; /* NULL: no resume point */
 	const char *path;
 };
 
-/* Takes the nearest way back. False: there is none. */
+/* Goes back to the nearest resume point. Returns false if there is none. */
 static bool resume_match(
 	struct resume *star, struct resume *tree, const char *path_end, struct resume *at)
 {
@@ -213,14 +216,17 @@ bool glob_match(struct text pattern, struct text path)
 				continue;
 			if (at.pattern == pattern_end)
 				return true;
-			/* "**" with an unescaped slash may stand for no directory at all. */
+			/* Two stars and a slash may match no directory at all. */
 			star.pattern = NULL;
 			tree = at;
 			tree.pattern += *at.pattern == '/' ? 1 : 2;
 			matched = *at.pattern == '/';
 			at = tree;
 		} else if (at.path == path_end) {
-			/* Every way back leaves less of the path for the same pattern. */
+			/*
+			 * Every resume point leaves less of the path for the same pattern, so no
+			 * other can match.
+			 */
 			return at.pattern == pattern_end;
 		} else if (at.pattern == pattern_end) {
 			matched = false;
@@ -234,7 +240,7 @@ bool glob_match(struct text pattern, struct text path)
 	}
 }
 
-/* The first `{` of @pattern that is neither escaped nor in a class, or NULL. */
+/* Returns the first `{` of @pattern that is neither escaped nor in a class, or NULL. */
 static const char *find_brace(struct text pattern)
 {
 	const char *end = pattern.data + pattern.len;
@@ -253,8 +259,8 @@ static const char *find_brace(struct text pattern)
 }
 
 /*
- * The end of the alternative that begins at @p: its comma or closing brace. NULL: the brace is not
- * closed.
+ * Returns the end of the alternative that begins at @p, its comma or closing brace, or NULL if the
+ * brace is not closed.
  */
 static const char *alternative_end(const char *p, const char *end)
 {
@@ -276,7 +282,7 @@ static const char *alternative_end(const char *p, const char *end)
 	return NULL;
 }
 
-/* Appends the pattern that is @before, @middle and @after in a row. */
+/* Appends the pattern that consists of @before, @middle and @after. */
 static int add_glob(struct glob_set *set, struct text before, struct text middle, struct text after)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -297,7 +303,9 @@ static int add_glob(struct glob_set *set, struct text before, struct text middle
 	return 0;
 }
 
-/* Replaces the pattern at @index, whose first brace is @open, by one for each alternative. */
+/*
+ * Replaces the pattern at @index, whose first brace is @open, by one pattern for each alternative.
+ */
 static int expand_brace(struct glob_set *set, size_t index, const char *open)
 {
 	struct text pattern = set->globs[index].pattern;
@@ -325,7 +333,7 @@ static int expand_brace(struct glob_set *set, size_t index, const char *open)
 	return 0;
 }
 
-/* A pattern relative to a directory: without "./" or "/" before it. Whether there was one. */
+/* Removes "./" or "/" from the beginning of the pattern. Returns whether there was one. */
 static bool strip_anchor(struct text *pattern)
 {
 	size_t skip = 0;
@@ -339,7 +347,7 @@ static bool strip_anchor(struct text *pattern)
 	return skip > 0;
 }
 
-/* Expands and checks each pattern of @set, which @set grows by. */
+/* Expands and checks each pattern of @set; the expansions are appended to @set. */
 static int compile_globs(struct glob_set *set)
 {
 	size_t expansions = 0;
@@ -351,7 +359,7 @@ static int compile_globs(struct glob_set *set)
 
 		if (open) {
 			/*
-			 * "{{{a}}}" expands without growing, so the number of steps has a bound
+			 * "{{{a}}}" expands without growing, so the number of steps needs a bound
 			 * too.
 			 */
 			r = ++expansions > LIMIT_GLOB_ALTERNATIVES ? -E2BIG

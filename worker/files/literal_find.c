@@ -7,8 +7,10 @@
 #include <emmintrin.h>
 #endif
 
-/* How common @c is in source and prose: the higher the commoner. Any order is right; this one is
- * fast. */
+/*
+ * Rates how common @c is in source code and prose; a higher number is more common. The result only
+ * affects speed.
+ */
 static size_t commonness(char c)
 {
 	static const char rare_first[] = "9876543ZQJXKYVWBHUGzqFjMLkOwDSNIAPxCRETvybh210g=-;,.>)("
@@ -36,7 +38,7 @@ struct literal literal_of(struct text text)
 
 #ifdef __SSE2__
 
-/* Of sixteen places from @from on, those where both bytes agree. */
+/* Compares sixteen positions from @from on and returns those where both bytes match. */
 static inline unsigned candidates(const struct literal *literal, const char *from)
 {
 	__m128i one = _mm_loadu_si128((const __m128i *)(const void *)(from + literal->rare));
@@ -47,7 +49,7 @@ static inline unsigned candidates(const struct literal *literal, const char *fro
 	return (unsigned)_mm_movemask_epi8(_mm_and_si128(one, two));
 }
 
-/* As literal_find, as far as whole blocks go; *@at is where they end if it is not found. */
+/* Like literal_find(), for whole blocks only. If it is not found, *@at is where the blocks end. */
 static bool find_in_blocks(const struct literal *literal, struct text bytes, size_t *at)
 {
 	const size_t block = sizeof(__m128i);

@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * cloister-files: finds a string of bytes by the two of its bytes that source and prose have least,
- * sixteen places at a time with SSE2. Where a literal begins with what is everywhere ("return"),
- * looking for its beginning stops at every line.
+ * Finds a string by its two bytes that are rarest in source code and prose, at sixteen positions at
+ * a time with SSE2. Searching for the first byte of a common word ("return") would stop on every
+ * line. Used by the files process.
  */
 
 #include "common/text.h"
 
 struct literal {
-	struct text text;      /* borrowed; .len 0: there is none to look for */
-	size_t rare, rare_too; /* where in text the two bytes are */
+	struct text text;      /* borrowed; .len 0: nothing to find */
+	size_t rare, rare_too; /* positions of the two bytes in text */
 };
 
-/** For @text of at least two bytes. */
+/** Prepares a search for @text of at least two bytes. */
 struct literal literal_of(struct text text);
 
-/** Where @literal begins first in @bytes, from @at on; @bytes.len if nowhere. */
+/** Returns the first position of @literal in @bytes from @at on, or @bytes.len. */
 size_t literal_find(const struct literal *literal, struct text bytes, size_t at);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: see made_dirs.h. Names are looked up in held descriptors and never through a
- * link. Between the look at an inode and rmdir(2) the tenant can put another empty directory of its
- * own in the place, which is then removed instead: there is no rmdir by descriptor.
+ * Runs in the files process; see made_dirs.h. Names are looked up in open descriptors and never
+ * through a link. Between the check of an inode and rmdir(2) the tenant can put another empty
+ * directory of its own there, which is then removed instead: there is no rmdir by descriptor.
  */
 #include "worker/files/made_dirs.h"
 
@@ -39,7 +39,7 @@ static bool continues(const struct made_dirs *made, int dir)
 	       is_inode(&st, &made->inodes[made->count - 1]);
 }
 
-/* Makes room to note @name in @dir, so that nothing can fail once it is made. */
+/* Reserves memory to note @name in @dir, so that nothing can fail after mkdir(2). */
 static int prepare(struct made_dirs *made, int dir, const char *name)
 {
 	int r;
@@ -69,7 +69,7 @@ int made_dirs_make(struct made_dirs *made, int dir, const char *name)
 	r = mkdirat(dir, name, 0777) < 0 ? -errno : 0;
 	if (r < 0 && r != -EEXIST)
 		return r;
-	/* Whatever bears the name by now is looked at like any other component. */
+	/* The tenant may have replaced it already, so it is checked like any other component. */
 	fd = open_directory(dir, name, &st);
 	if (r == -EEXIST)
 		return fd;

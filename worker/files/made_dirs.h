@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * cloister-files: the directories that one write_file has made, each in the one before, so that a
- * write that fails takes them back. The tenant may meanwhile have renamed them, replaced them or
- * put something in them: what is not the same inode or not empty stays.
+ * The directories that one write_file has made, each in the one before, so that a failing write can
+ * remove them. Runs in the files process. The tenant may have renamed or replaced them meanwhile,
+ * or put files in them: a directory is removed only if it is the same inode and empty.
  */
 
 #include "common/limits.h"
@@ -13,11 +13,11 @@
 #include <sys/types.h>
 
 struct made_dirs {
-	int above;    /* O_PATH: holds the first of them; -1: there are none */
-	char *names;  /* one after the other, each NUL-terminated, the uppermost first */
-	size_t len;   /* of names */
-	size_t size;  /* what names has room for */
-	size_t count; /* at most LIMIT_PATH_DEPTH */
+	int above;    /* O_PATH: the parent of the first; -1: there are none */
+	char *names;  /* the uppermost first, each with a NUL */
+	size_t len;   /* used bytes of names */
+	size_t size;  /* allocated bytes of names */
+	size_t count; /* number of names, at most LIMIT_PATH_DEPTH */
 	struct made_inode {
 		dev_t device;
 		ino_t inode;
@@ -28,14 +28,16 @@ struct made_dirs {
 #define MADE_DIRS_NONE ((struct made_dirs){.above = -1})
 
 /**
- * Makes the directory @name in @dir, mode 0777 less the umask, and opens it with O_PATH. It is
- * noted in @made if it was not there before; @dir is then the directory noted last, or @made is
- * forgotten first. Returns the descriptor or -errno, after which nothing new is there.
+ * Makes the directory @name in @dir, mode 0777 less the umask, and opens it with O_PATH. Notes it
+ * in @made if it did not exist; if @dir is not the directory noted last, forgets the earlier notes
+ * first. Returns the descriptor, or -errno with nothing new created.
  */
 int made_dirs_make(struct made_dirs *made, int dir, const char *name);
 
-/** Removes what @made notes, the deepest first, up to one that is not empty, and forgets it. */
+/**
+ * Removes the noted directories, the deepest first, up to one that is not empty, and forgets all.
+ */
 void made_dirs_undo(struct made_dirs *made);
 
-/** Forgets @made; what was made stays. */
+/** Forgets the notes; the directories stay. */
 void made_dirs_done(struct made_dirs *made);

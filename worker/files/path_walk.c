@@ -46,7 +46,7 @@ static enum tool_error push(struct path_walk *walk, int *fd)
 	return TOOL_OK;
 }
 
-/* The path ends at something that is no directory, or that is not there (@fd is -1). */
+/* The path ends at something that is not a directory, or that does not exist (@fd is -1). */
 static enum tool_error end_at_leaf(struct path_walk *walk, int *fd, mode_t mode)
 {
 	enum tool_error error = append_resolved(walk);
@@ -59,7 +59,7 @@ static enum tool_error end_at_leaf(struct path_walk *walk, int *fd, mode_t mode)
 	return TOOL_OK;
 }
 
-/* Puts the target of the link @fd in front of what is still to be walked. */
+/* Inserts the target of the link @fd before the rest of the path. */
 static enum tool_error follow(struct path_walk *walk, int fd)
 {
 	char target[LIMIT_PATH_BYTES + 1];
@@ -87,7 +87,7 @@ static enum tool_error follow(struct path_walk *walk, int fd)
 	len = strlen(path);
 	if (len > walk->at)
 		return TOOL_NAME_TOO_LONG;
-	/* The target may be laid over parts of the argument that are done with. */
+	/* The target may overwrite parts of the argument that have been walked. */
 	if (walk->argument_at < walk->at)
 		walk->argument_at = walk->at;
 	walk->at -= len;
@@ -96,8 +96,9 @@ static enum tool_error follow(struct path_walk *walk, int fd)
 }
 
 /*
- * Whether making a directory in front of @rest can lead to what was asked for. A ".." may lead out
- * after all, and what ends in a slash or "." is no file's name: then nothing is to be left behind.
+ * Whether making a directory before @rest can lead to the requested file. A ".." may lead out of
+ * the root after all, and a path that ends in a slash or "." is no file: then no directory must be
+ * left behind.
  */
 static bool leads_to_a_name(const char *rest)
 {
@@ -108,7 +109,9 @@ static bool leads_to_a_name(const char *rest)
 	return last && last[1] != '\0' && strcmp(last, "/.") != 0;
 }
 
-/* walk->name is not there. Makes it, if wanted, and opens it: the descriptor or -errno. */
+/*
+ * walk->name does not exist: makes it, if wanted, and opens it. Returns the descriptor or -errno.
+ */
 static int make_directory(const struct path_walk *walk)
 {
 	if (!walk->options.made || !leads_to_a_name(rest_of(walk)))
@@ -145,11 +148,11 @@ static enum tool_error enter(struct path_walk *walk, struct text name)
 		return follow(walk, fd);
 	if (last && !slash)
 		return end_at_leaf(walk, &fd, st.st_mode);
-	/* open(2) with O_CREAT calls a trailing slash EISDIR, whatever is there. */
+	/* As open(2) with O_CREAT, which answers EISDIR for any trailing slash. */
 	return last && walk->options.missing_ok ? TOOL_IS_A_DIRECTORY : TOOL_NOT_A_DIRECTORY;
 }
 
-/* The next component of what is still to be walked; empty at its end. */
+/* Returns the next component of the path; empty at its end. */
 static struct text next(struct path_walk *walk, bool *ret_from_argument)
 {
 	struct text rest = text_from(rest_of(walk));

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * cloister-files: path_resolution(7) done here, one component at a time, for what openat2(2) cannot
- * do (links that name the visible root, missing directories to be made) or where there is no
- * openat2. The tenant renames and swaps directories meanwhile. What keeps it inside: a name is only
- * ever looked up in a directory whose descriptor is held, links are read, never followed by the
- * kernel, and ".." goes back to the descriptor that was held before, never to where a directory
- * lies by now.
+ * path_resolution(7) in user space, one component at a time, in the files process. It serves cases
+ * that openat2(2) cannot handle (links that name the visible root, missing directories to be made),
+ * and systems without openat2. The tenant may rename and swap directories meanwhile. The walk stays
+ * inside because it looks up a name only in an open directory, reads links instead of letting the
+ * kernel follow them, and takes ".." back to the descriptor that it held before, never to the
+ * current parent of a directory.
  */
 
 #include "common/limits.h"
@@ -19,23 +19,23 @@
 #define PATH_WALK_PENDING (4UL * LIMIT_PATH_BYTES)
 
 struct path_walk_options {
-	bool nofollow;   /* a last component that is a link is the result */
+	bool nofollow;   /* do not follow a link in the last component */
 	bool missing_ok; /* the last component need not exist */
-	/* Directories on the way are made, and noted here; NULL: they are not. */
+	/* Makes missing directories on the way and notes them here; NULL: makes none. */
 	struct made_dirs *made;
 };
 
-/* Where a walk stands, and once path_walk returned TOOL_OK, what the path means. */
+/* The position of a walk and, once path_walk() has returned TOOL_OK, the result. */
 struct path_walk {
 	const struct root *root;
 	struct path_walk_options options;
 
 	int dirs[LIMIT_PATH_DEPTH +
-		 1]; /* O_PATH, from the root (borrowed) to where the walk stands */
-	size_t ends[LIMIT_PATH_DEPTH + 1]; /* how much of resolved names each of them */
-	size_t depth;                      /* the index of the last one */
+		 1]; /* O_PATH, from the root (borrowed) to the current directory */
+	size_t ends[LIMIT_PATH_DEPTH + 1]; /* for each of them, its length in resolved */
+	size_t depth;                      /* index of the last one */
 
-	bool at_leaf; /* the path means something else than dirs[depth]: name in it */
+	bool at_leaf; /* the path names an entry of dirs[depth]: name */
 	int leaf;     /* O_PATH, if at_leaf and it exists */
 	mode_t mode;  /* of leaf; 0: does not exist */
 	char name[LIMIT_NAME_BYTES + 1];
@@ -44,8 +44,8 @@ struct path_walk {
 		      1]; /* relative to the root, without links; "" is the root */
 
 	/*
-	 * What is still to be walked, at the end of the buffer, so that a link's target goes in
-	 * front of it. What lies before argument_at came from links.
+	 * The rest of the path lies at the end of the buffer, so that a link's target can be
+	 * inserted before it. The part before argument_at came from links.
 	 */
 	size_t at, argument_at;
 	unsigned links;
@@ -53,9 +53,9 @@ struct path_walk {
 };
 
 /**
- * Walks @relative (as path_rules_check gives it) from @root. @walk need not be initialised;
- * path_walk_done releases it also after a failure. Returns TOOL_OK or the code for the observation;
- * what was made until then is the caller's to undo.
+ * Walks @relative (from path_rules_check()) from @root. @walk need not be initialised; free it with
+ * path_walk_done() even after a failure. Returns TOOL_OK or the code for the observation.
+ * Directories made before a failure are the caller's to remove.
  */
 enum tool_error path_walk(const struct root *root, const char *relative,
 	struct path_walk_options options, struct path_walk *walk);

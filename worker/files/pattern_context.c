@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: what a look at a pattern's bytes says of those that pattern_traits.c does not
- * read. Nothing is parsed but which characters a backslash quotes and where a class that excludes
- * is: what looks like a construct counts as one, in a class or a comment too.
+ * Classifies a pattern by a simple scan of its bytes, in jobs of the files process, for patterns
+ * that pattern_traits.c cannot read. The scan knows only which characters a backslash quotes and
+ * where a negated class is. Anything that looks like a construct counts as one, also in a class or
+ * a comment.
  */
 #include "worker/files/pattern_traits.h"
 
@@ -10,13 +11,13 @@
 
 struct glance {
 	const char *at, *end;
-	char escaped;  /* what a backslash stood before, or 0 */
+	char escaped;  /* the escaped character, or 0 */
 	char c;        /* otherwise the character */
-	char before;   /* the c before that, 0 where it was escaped */
+	char before;   /* the previous c, or 0 if it was escaped */
 	bool excludes; /* in a class that begins with "[^" */
 };
 
-/* Moves on by one character or escape. False: the end. */
+/* Moves on by one character or escape. Returns false at the end. */
 static bool advance(struct glance *glance)
 {
 	if (glance->at >= glance->end)
@@ -36,7 +37,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* The flags here, behind "(?", up to the ":" or ")" that ends them; 0 bytes if they are none. */
+/* Returns the flags behind "(?", up to their ":" or ")"; empty if there are none. */
 static struct text flags_at(const struct glance *glance)
 {
 	const char *p = glance->at;
@@ -48,7 +49,10 @@ static struct text flags_at(const struct glance *glance)
 	return (struct text){glance->at, (size_t)(p - glance->at)};
 }
 
-/* Behind "(?": a group that only groups, names or sets flags that change no subject's end. */
+/*
+ * Whether the text behind "(?" makes a group that only groups, names or sets flags that do not
+ * change where a subject ends.
+ */
 static bool is_plain_group(const struct glance *glance)
 {
 	struct text rest = {glance->at, (size_t)(glance->end - glance->at)};
@@ -61,12 +65,13 @@ static bool is_plain_group(const struct glance *glance)
 	if (rest.len > 1 && rest.data[0] == 'P')
 		return rest.data[1] == '<';
 	for (size_t i = 0; i < flags.len; i++)
-		if (!memchr("imsn", flags.data[i], 4)) /* not x: what possesses may be apart */
+		/* not x, which may separate a quantifier from its `+` */
+		if (!memchr("imsn", flags.data[i], 4))
 			return false;
 	return flags.len > 0;
 }
 
-/* Notes where a class that excludes begins and ends. */
+/* Notes where a negated class begins and ends. */
 static void note_class(struct glance *glance)
 {
 	if (glance->c == '^' && glance->before == '[')
@@ -75,10 +80,10 @@ static void note_class(struct glance *glance)
 		glance->excludes = false;
 }
 
-/* Whether there is more to a match here than the bytes that it takes. */
+/* Whether a match here depends on more than the bytes that it consumes. */
 static bool looks_around(const struct glance *glance)
 {
-	/* Behind \Q and \c a backslash is one. */
+	/* After \Q and \c a backslash is a literal one. */
 	if (glance->escaped && memchr("AGKQRXZcgz", glance->escaped, 10))
 		return true;
 	if (glance->c == '+' && glance->before && memchr("*+?}", glance->before, 4))
@@ -112,7 +117,7 @@ enum pattern_view pattern_view(struct text pattern)
 	return file ? PATTERN_SEES_FILE : PATTERN_SEES_LINE;
 }
 
-/* Whether the escape \@c can stand for nothing that ends a line. */
+/* Whether the escape \@c can never match the end of a line. */
 static bool stays_in_line(char c)
 {
 	return memchr("AbBdGhKNStwXzZ", c, 14) ||

@@ -4,13 +4,13 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 
-/* Fewer are found too often to be worth it. */
+/* A shorter literal is found too often to be useful. */
 #define LITERAL_START_MIN 3
 
 struct reader {
 	const char *at, *end;
 	bool caseless;
-	bool after_assertion; /* what was read last consumes nothing */
+	bool after_assertion; /* the last element consumes nothing */
 	size_t repeats;       /* product of all counts of {n,m} */
 	struct pattern_traits traits;
 };
@@ -36,8 +36,8 @@ static bool next_is(const struct reader *reader, char c)
 }
 
 /*
- * A character that stands for itself. Without regard to case U+212A is a k and U+017F an s; other
- * characters that fold are left to PCRE2, whose tables are the ones that count.
+ * Reads a character that stands for itself. Without regard to case U+212A folds to k and U+017F to
+ * s; other characters with case are left to PCRE2, whose tables decide.
  */
 static bool read_literal(struct reader *reader, char c)
 {
@@ -54,7 +54,7 @@ static bool read_literal(struct reader *reader, char c)
 	return true;
 }
 
-/* `\d` and its like, with @c the letter: whether it is one. */
+/* Reads `\d` and similar escapes; @c is the letter. Returns false if it is none of them. */
 static bool read_class_escape(struct reader *reader, char c)
 {
 	switch (c) {
@@ -77,7 +77,7 @@ static bool read_class_escape(struct reader *reader, char c)
 	}
 }
 
-/* An escape that stands for one character. */
+/* Reads an escape that stands for one character. */
 static bool read_character_escape(struct reader *reader, char c)
 {
 	if (c == 'n' || c == 'r') {
@@ -99,7 +99,7 @@ static bool read_escape(struct reader *reader)
 	       read_character_escape(reader, c);
 }
 
-/* After `[:` of a class within brackets. */
+/* Reads a named class, after `[:` within brackets. */
 static bool read_named_class(struct reader *reader)
 {
 	static const char *const names[] = {"alnum", "alpha", "digit", "punct", "space", "xdigit"};
@@ -119,13 +119,13 @@ static bool read_named_class(struct reader *reader)
 	return false;
 }
 
-/* Whether a `-` that would make a range stands here. */
+/* Whether a `-` that would make a range comes next. */
 static bool range_follows(const struct reader *reader)
 {
 	return reader->end - reader->at >= 2 && reader->at[0] == '-' && reader->at[1] != ']';
 }
 
-/* A range that began with a character; its `-` is here. Escapes at its ends are not read. */
+/* Reads a range that began with a character; its `-` comes next. Rejects escapes at its ends. */
 static bool read_range(struct reader *reader)
 {
 	char high = reader->at[1];
@@ -159,7 +159,7 @@ static bool read_member(struct reader *reader)
 	return !(c & 0x80) && read_literal(reader, c) && read_range(reader);
 }
 
-/* After `[`. */
+/* Reads a class, after `[`. */
 static bool read_bracket(struct reader *reader)
 {
 	if (next_is(reader, '^')) {
@@ -178,7 +178,7 @@ static bool read_bracket(struct reader *reader)
 	return false;
 }
 
-/* The number here, if it is one and small. */
+/* Reads a small number. */
 static bool read_number(struct reader *reader, size_t *ret_number)
 {
 	size_t number = 0;
@@ -194,7 +194,7 @@ static bool read_number(struct reader *reader, size_t *ret_number)
 	return true;
 }
 
-/* After `{`: "n}", "n,}" or "n,m}". A brace that is no count is left to PCRE2. */
+/* Reads a count, after `{`: "n}", "n,}" or "n,m}". Any other brace is left to PCRE2. */
 static bool read_count(struct reader *reader)
 {
 	size_t least, most;
@@ -210,12 +210,14 @@ static bool read_count(struct reader *reader)
 	if (!next_is(reader, '}'))
 		return false;
 	reader->at++;
-	/* An automaton has a state for each copy, and counts in counts multiply. */
+	/* An automaton has a state for each repetition, and nested counts multiply. */
 	reader->repeats *= most > 1 ? most : 1;
 	return reader->repeats <= LIMIT_AUTOMATON_REPEATS;
 }
 
-/* What follows a quantifier: `?` makes it lazy, which changes no line; `+` possessive, which does.
+/*
+ * Reads the suffix of a quantifier: `?` makes it lazy, which does not change which lines match; `+`
+ * makes it possessive, which does.
  */
 static bool read_quantifier_end(struct reader *reader)
 {
@@ -226,7 +228,7 @@ static bool read_quantifier_end(struct reader *reader)
 	return true;
 }
 
-/* After `(`: only plain groups, captured or not. */
+/* Reads what follows `(`: only plain groups, capturing or not. */
 static bool read_group_start(struct reader *reader)
 {
 	if (next_is(reader, '*'))
@@ -283,7 +285,10 @@ struct text pattern_literal_start(struct text pattern)
 
 	while (len < pattern.len && !memchr("\\[](){}|^$.*+?", pattern.data[len], 14))
 		len++;
-	/* The last character may be absent; if there was none, PCRE2 has refused it. */
+	/*
+	 * A quantifier can make the last character optional. PCRE2 has refused a quantifier without
+	 * a character.
+	 */
 	if (len > 0 && len < pattern.len && memchr("{*?", pattern.data[len], 3))
 		do
 			len--;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: collects frames in one buffer, so that a small answer is one write(2). Expects
- * SIGPIPE to be ignored. The reader at the other end is trusted to read, not to exist.
+ * Runs in the files process: collects frames in a buffer, so that a small answer takes one
+ * write(2). Expects SIGPIPE to be ignored. The reader of the pipe is trusted to read, not to stay
+ * alive.
  */
 #include "worker/files/reply.h"
 
@@ -13,20 +14,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define SENTENCE_MAX  1024
-#define PIPE_BYTES    65536 /* what a pipe has of itself, and for large answers, pipe(7) */
+#define SENTENCE_MAX 1024
+/* the default capacity of a pipe, and the one for large answers, pipe(7) */
+#define PIPE_BYTES    65536
 #define PIPE_WIDE     (4 * PIPE_BYTES)
-#define FLUSH_ENTRIES 16384UL /* enough that cloisterd can go on with, while we do too */
+#define FLUSH_ENTRIES 16384UL /* enough for cloisterd to work on while this process goes on */
 
 struct reply {
 	uint64_t call;
 	int fd;
-	int error;        /* sticks: after it nothing more is written */
-	bool wide;        /* fd is a pipe of PIPE_WIDE */
-	bool holds;       /* reply_end leaves sending to reply_flush */
-	size_t used;      /* of buffer; whole frames */
-	size_t open_data; /* offset of the FILES_DATA frame that ends the buffer, SIZE_MAX: there is
-			     none */
+	int error;        /* the first error; nothing is written after it */
+	bool wide;        /* fd's capacity is PIPE_WIDE */
+	bool holds;       /* reply_end() leaves sending to reply_flush() */
+	size_t used;      /* bytes of whole frames in buffer */
+	size_t open_data; /* offset of the FILES_DATA frame that ends the buffer; SIZE_MAX: none */
 	uint8_t buffer[WIRE_FRAME_MAX];
 };
 
@@ -86,7 +87,7 @@ static void put_header(struct reply *reply, size_t at, enum files_message type, 
 	memcpy(reply->buffer + at, &header, sizeof(header));
 }
 
-/* What follows is not of the open FILES_DATA frame, whose length is known now. */
+/* Writes the length of the open FILES_DATA frame, which is complete. */
 static void close_data(struct reply *reply)
 {
 	if (reply->open_data == SIZE_MAX)
@@ -128,9 +129,8 @@ int reply_flush(struct reply *reply)
 }
 
 /*
- * An answer of several frames goes on while cloisterd still works on what came before, instead of
- * waiting for it after each frame. Only as long as it is needed: the user's pipes share an
- * allowance, over which they stay as they are.
+ * Enlarges the pipe, so that this process need not wait for cloisterd after each frame of a long
+ * answer. Only while it is needed: a user's pipes share an allowance, and beyond it the size stays.
  */
 static void widen(struct reply *reply)
 {
@@ -163,7 +163,7 @@ int reply_data(struct reply *reply, const void *data, size_t len)
 	return reply->error;
 }
 
-/* One of the messages that are a single frame. */
+/* A message that is a single frame. */
 struct message {
 	enum files_message type;
 	union {
@@ -205,7 +205,7 @@ static int send_message(struct reply *reply, const struct message *message)
 	return append(reply, message) ? 0 : -EMSGSIZE;
 }
 
-/* As send_message, and on its way where there is enough of it. */
+/* Like send_message(), but writes once enough has collected. */
 static int send_item(struct reply *reply, const struct message *message)
 {
 	int r = send_message(reply, message);
@@ -230,7 +230,7 @@ int reply_end(struct reply *reply, const struct files_end *end)
 	if (r == 0 && !(reply->holds && reply->used < WIRE_FRAME_MAX / 2))
 		r = flush(reply);
 	if (r == 0)
-		reply->error = -ESHUTDOWN; /* a call ends once */
+		reply->error = -ESHUTDOWN; /* a call ends only once */
 	return r;
 }
 

@@ -2,35 +2,35 @@
 #pragma once
 
 /*
- * cloister-files: the one way an operation answers its call. A reply is written to a descriptor
- * that is either the process's own pipe to cloisterd or, in a job's child, a pipe to its parent,
- * which passes whole frames on.
+ * How a file operation answers its call. A reply is written to a descriptor: the files process's
+ * own pipe to cloisterd or, in a job, a pipe to the files process, which forwards whole frames.
  */
 
 #include "common/wire_files.h"
 
-struct reply; /* owned by whoever serves the calls */
+struct reply; /* owned by the process that serves the call */
 
 /**
- * A reply for @call that writes whole frames to @fd and blocks while it is full. NULL: out of
- * memory. Free with reply_free.
+ * Returns a reply for @call that writes whole frames to @fd and blocks while it is full, to be
+ * freed with reply_free(), or NULL if memory is out.
  */
 struct reply *reply_new(int fd, uint64_t call);
 void reply_free(struct reply *reply);
 
 /**
- * @reply, whose call has ended, is to answer @call. From the first time on ends are kept back until
- * there is enough for a write, or until reply_flush: many small answers are one write(2).
+ * Makes @reply, whose call has ended, answer @call. From then on the end of a call is kept back
+ * until there is enough for a write or reply_flush() is called, so that many small answers take one
+ * write(2).
  */
 void reply_next(struct reply *reply, uint64_t call);
 
-/** Sends what was kept back. 0 or -errno, as below. */
+/** Sends what was kept back. Returns 0 or -errno, as below. */
 int reply_flush(struct reply *reply);
 
 /*
- * Each returns 0 or -errno: -EPIPE when nobody listens any more, after which the operation should
- * stop. Frames are collected and sent when there is enough for one write; reply_end sends what is
- * left, but for reply_next.
+ * Each returns 0 or -errno: -EPIPE when the reader is gone, and then the operation should stop.
+ * Frames are collected until there is enough for one write; reply_end() sends the rest, except
+ * after reply_next().
  */
 int reply_data(struct reply *reply, const void *data, size_t len);
 int reply_entry(struct reply *reply, const struct files_entry *entry);
@@ -38,8 +38,8 @@ int reply_match(struct reply *reply, const struct files_match *match);
 int reply_end(struct reply *reply, const struct files_end *end);
 
 /**
- * The end of a call that failed: @error with printf-style @format as its sentence (NULL or an empty
- * sentence: the code's own).
+ * Ends a call that failed with @error. The printf-style @format gives its sentence; NULL or an
+ * empty sentence means the error code's own.
  */
 int reply_error(struct reply *reply, enum tool_error error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

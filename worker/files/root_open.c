@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: see root_open.h. The kernel resolves (openat2, RESOLVE_BENEATH); path_walk does
- * where it cannot.
+ * Runs in the files process; see root_open.h. The kernel resolves paths (openat2, RESOLVE_BENEATH);
+ * path_walk does where openat2 cannot.
  */
 #include "worker/files/root_open.h"
 
@@ -17,8 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* What the kernel (before 5.6) or a container's filter does not offer now, it will not offer later.
- */
+/* A kernel before 5.6 or a container's filter lacks openat2 for good, so it is tried once. */
 static atomic_bool openat2_missing;
 
 static int openat2_beneath(int dir, const char *path, int flags)
@@ -32,7 +31,7 @@ static int openat2_beneath(int dir, const char *path, int flags)
 	return fd >= 0 ? (int)fd : -errno;
 }
 
-/* EPERM is also what an immutable file gives; from a filter every call gives it. */
+/* An immutable file gives EPERM too, but only a filter gives it for every call. */
 static bool is_filtered(int dir)
 {
 	int fd = openat2_beneath(dir, ".", O_PATH | O_CLOEXEC);
@@ -42,7 +41,7 @@ static bool is_filtered(int dir)
 	return fd == -EPERM;
 }
 
-/* The descriptor or -errno. -EXDEV: path_walk has to find out. */
+/* Returns the descriptor or -errno; -EXDEV means that path_walk must find out. */
 static int open_fast(int dir, const char *path, int flags)
 {
 	int fd = -EXDEV;
@@ -66,7 +65,9 @@ static bool is_special(mode_t mode)
 	return !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode);
 }
 
-/* A device on a nodev mount is EACCES, like a file without permission: the model is told which. */
+/*
+ * A device on a nodev mount gives EACCES, like a file without permission. This tells the two apart.
+ */
 static enum tool_error denied_error(int dir, const char *path)
 {
 	_cleanup_close_ int fd = open_fast(dir, path, O_PATH | O_CLOEXEC);
@@ -77,7 +78,7 @@ static enum tool_error denied_error(int dir, const char *path)
 	return TOOL_PERMISSION_DENIED;
 }
 
-/* Opens what @walk found, with @flags: the descriptor or -errno. */
+/* Opens the result of @walk with @flags. Returns the descriptor or -errno. */
 static int reopen(const struct path_walk *walk, int flags)
 {
 	char number[16];
@@ -97,8 +98,9 @@ static int reopen(const struct path_walk *walk, int flags)
 		snprintf(number, sizeof(number), "%d", walk->leaf);
 		fd = openat(walk->root->proc_self_fd, number, flags & ~O_NOFOLLOW);
 	} else {
-		/* Whatever has the name by now: it is in a directory that was reached from the
-		 * root. */
+		/*
+		 * The name may have changed meanwhile, but its directory was reached from the root.
+		 */
 		fd = openat(walk->dirs[walk->depth], walk->name, flags | O_NOFOLLOW);
 		if (fd < 0 && errno == ELOOP)
 			return -EAGAIN;
@@ -134,7 +136,7 @@ static enum tool_error open_slowly(
 	return TOOL_OK;
 }
 
-/* A name that does not exist is no link: what follows it can be judged by its string. */
+/* A name that does not exist is no link, so the rest of the path can be judged by its string. */
 static enum tool_error judge(enum tool_error error, const char *relative)
 {
 	if ((error == TOOL_NOT_FOUND || error == TOOL_NOT_A_DIRECTORY) &&
@@ -143,7 +145,7 @@ static enum tool_error judge(enum tool_error error, const char *relative)
 	return error;
 }
 
-/* The path to report: NULL if only path_walk can tell it. */
+/* Stores the path to report, or NULL if only path_walk can find it out. */
 static int reported_path(const char *relative, char **ret_path)
 {
 	char *path;
@@ -172,7 +174,7 @@ enum tool_error root_open(
 	if (ret_path && reported_path(relative, &reported) < 0)
 		return TOOL_EXECUTION_ERROR;
 	flags |= O_CLOEXEC;
-	if (!(flags & O_PATH)) /* openat2 refuses flags that mean nothing */
+	if (!(flags & O_PATH)) /* openat2 refuses meaningless flags */
 		flags |= O_NOCTTY | O_NONBLOCK;
 
 	walk = ret_path && !reported;
@@ -196,9 +198,8 @@ enum tool_error root_open(
 }
 
 /*
- * The place of a path whose directory the kernel resolves and whose name is no link, the usual
- * case. TOOL_OK with
- * @ret_place->path still empty, or another code if it takes a walk.
+ * The usual case: the kernel resolves the directory, and the last component is no link. Returns
+ * TOOL_OK with @ret_place->path still empty, or another code if a walk is needed.
  */
 static enum tool_error place_fast(
 	const struct root *root, const char *relative, struct root_place *ret_place)
@@ -215,7 +216,7 @@ static enum tool_error place_fast(
 		memcpy(directory, relative, (size_t)(slash - relative));
 		directory[slash - relative] = '\0';
 	}
-	/* Opened so that it can be synced, where that is allowed. */
+	/* Opened for reading, where permitted, so that it can be synced. */
 	parent = open_fast(root->fd, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (parent == -EACCES)
 		parent = open_fast(root->fd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -235,7 +236,7 @@ static enum tool_error place_fast(
 	return TOOL_OK;
 }
 
-/* Where @walk ended, as a directory and a name in it. */
+/* Stores the end of @walk as a directory and a name in it. */
 static enum tool_error place_of_walk(const struct path_walk *walk, struct root_place *ret_place)
 {
 	size_t parent = walk->depth;

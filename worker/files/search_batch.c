@@ -11,10 +11,10 @@
 
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Most files are shorter, and the processor's own memory holds this much. */
+/* Most files are shorter, and the processor's cache holds this much. */
 #define FIRST_READ_BYTES (256 * KIB)
 
-/* A buffer for a larger file is allocated for it alone, against the budget. */
+/* The buffer for a larger file is allocated for that file only and counts against the budget. */
 #define KEPT_BUFFER_BYTES (4 * MIB)
 
 /* The batch has as many hits as were asked for. */
@@ -128,8 +128,8 @@ static bool continues_character(char c)
 }
 
 /*
- * What is shown of @line: LIMIT_SEARCH_LINE_BYTES around its match, if possible without halves of
- * characters.
+ * Returns the part of @line to show: LIMIT_SEARCH_LINE_BYTES around its match, without cutting
+ * characters if possible.
  */
 static struct text cut_around_match(const struct scan_line *line)
 {
@@ -151,7 +151,7 @@ static struct text cut_around_match(const struct scan_line *line)
 	return (struct text){text.data + start, end - start};
 }
 
-/* What add_hit works on. */
+/* The arguments of add_hit(). */
 struct search {
 	struct batch *batch;
 	uint64_t max_hits;
@@ -181,7 +181,7 @@ static int add_hit(const struct scan_line *line, void *context)
 	return batch->hits_count == search->max_hits ? BATCH_FULL : 0;
 }
 
-/* Reads from @fd until @size bytes or the end: how many, or -1. */
+/* Reads from @fd until @size bytes or the end. Returns the number of bytes or -1. */
 static ssize_t read_up_to(int fd, char *buffer, size_t size)
 {
 	size_t len = 0;
@@ -230,7 +230,7 @@ static int scan(struct searcher *searcher, struct batch *batch, struct text byte
 	return scanner_scan(searcher->scanner, bytes, add_hit, &search);
 }
 
-/* The rest of @fd, of which @buffer holds the first bytes and has room for @size. */
+/* Reads the rest of @fd; @buffer holds its first bytes and has room for @size. */
 static int read_and_scan(
 	struct searcher *searcher, struct batch *batch, int fd, char *buffer, size_t size)
 {
@@ -243,9 +243,9 @@ static int read_and_scan(
 }
 
 /*
- * Searches the regular file @fd, of which the buffer holds the first FIRST_READ_BYTES. One that
- * tells its size is read up to that; any other (procfs) to its end, which then takes a buffer of
- * the largest size.
+ * Searches the regular file @fd, whose first FIRST_READ_BYTES are in the buffer. A file with a size
+ * is read up to that size; one without (procfs) is read to its end, with a buffer of the largest
+ * size.
  */
 static int search_large(struct searcher *searcher, struct batch *batch, int fd)
 {
@@ -276,8 +276,8 @@ static int search_large(struct searcher *searcher, struct batch *batch, int fd)
 }
 
 /*
- * Searches @fd. A file that is not regular, which only a tenant who replaces it under the walk can
- * put here, has nothing to read or gives an error: O_NONBLOCK.
+ * Searches @fd. If the tenant has replaced it by something other than a regular file, reading gives
+ * nothing or an error, because of O_NONBLOCK.
  */
 static int search_file(struct searcher *searcher, struct batch *batch, int fd)
 {
@@ -310,6 +310,6 @@ void searcher_run(struct searcher *searcher, struct batch *batch)
 		batch->done++;
 	}
 	if (batch->result > 0)
-		batch->result = 0; /* full: what is left of it will not be asked for */
+		batch->result = 0; /* full: the rest of the batch is not needed */
 	close_fd(&batch->dirfd);
 }

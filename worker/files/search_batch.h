@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * cloister-files, in a job: some files of one directory, and what was found in them. The walk fills
- * a batch, one thread searches it, and whoever's turn it is reports it (search_pool.h).
+ * A batch: some files of one directory and the matches in them, in a search job of the files
+ * process. The walk fills a batch, one thread searches it, and the thread that holds the lock
+ * reports it in its turn (search_pool.h).
  *
- * Files are read, not mapped: a tenant that truncates a mapped file kills its reader, and read(2)
- * into a warm buffer is faster.
+ * Files are read, not mapped: truncating a mapped file would kill its reader, and read(2) into a
+ * warm buffer is faster.
  */
 
 #include "common/text.h"
@@ -17,74 +18,76 @@
 
 #define BATCH_FILES 32
 
-/* A line that was found. */
+/* A matching line. */
 struct batch_hit {
 	size_t file; /* index of its file */
 	uint64_t line;
-	size_t text_at, text_len; /* in the batch's texts */
+	size_t text_at, text_len; /* position in the batch's texts */
 	bool cut;
 };
 
-/* How the search of a file ended. */
+/* The result for one file. */
 enum batch_file_state {
 	FILE_SEARCHED,
 	FILE_SKIPPED,
 };
 
 struct batch {
-	int dirfd;  /* of the directory; -1: @file is the one file */
+	int dirfd;  /* of the directory; -1: the batch is the single file @file */
 	int file;   /* borrowed; -1: open the names in dirfd */
-	char *path; /* the directory's; empty: the root. Of a single file: its own */
+	char *path; /* path of the directory, empty for the root; or of the single file */
 	size_t path_len, path_size;
-	char *names; /* NUL-terminated, one after the other */
+	char *names; /* one after the other, each with a NUL */
 	size_t names_len, names_size;
 	size_t name_at[BATCH_FILES];
 	size_t count;
-	uint64_t unreadable; /* directories that the walk could not read before this */
+	uint64_t unreadable; /* directories before this one that the walk could not read */
 
-	uint8_t state[BATCH_FILES]; /* of the first @done files */
+	uint8_t state[BATCH_FILES]; /* for the first @done files */
 	size_t done;
 	struct batch_hit *hits;
 	size_t hits_count, hits_size;
 	char *texts;
 	size_t texts_len, texts_size;
-	int result; /* 0, or the -errno that ended it in file @done */
+	int result; /* 0, or the -errno that ended it at file @done */
 };
 
 /** Empties @batch; it keeps its memory. */
 void batch_clear(struct batch *batch);
 void batch_free(struct batch *batch);
 
-/** Makes the empty @batch one of the directory @dirfd, which it duplicates, at @path. */
+/** Starts an empty @batch for the directory @dirfd, which it duplicates, at @path. */
 int batch_begin(struct batch *batch, int dirfd, struct text path);
 
-/** Makes the empty @batch the single file @fd (borrowed), whose path is @path. */
+/** Starts an empty @batch for the single file @fd (borrowed) at @path. */
 int batch_single(struct batch *batch, int fd, struct text path);
 
-/** Adds the file @name; @batch holds fewer than BATCH_FILES. 0 or -ENOMEM. */
+/** Adds the file @name to a @batch with fewer than BATCH_FILES. Returns 0 or -ENOMEM. */
 int batch_add(struct batch *batch, const char *name);
 
-/** Writes the path of file @index to *@ret_path, which is valid until the next call. -ENOMEM. */
+/**
+ * Stores the path of file @index in *@ret_path, valid until the next call. Returns 0 or -ENOMEM.
+ */
 int batch_path(struct batch *batch, size_t index, struct text *ret_path);
 
-/* What the large files that threads hold may take together. */
+/* Bound of the memory that all threads use for large files. */
 struct search_budget {
 	pthread_mutex_t mutex;
 	pthread_cond_t released;
 	size_t left;
 };
 
-/* One thread's means of searching. */
+/* The buffers and state of one searching thread. */
 struct searcher {
 	struct scanner *scanner;
 	char *buffer; /* kept from file to file */
 	size_t buffer_size;
 	struct search_budget *budget;
-	uint64_t max_hits;       /* of one batch; more are not looked for */
-	const atomic_bool *stop; /* leave the batch between two files */
+	uint64_t max_hits;       /* of one batch; the search stops there */
+	const atomic_bool *stop; /* makes it leave the batch between two files */
 };
 
-/** 0 or -ENOMEM. @pattern, @budget and @stop are borrowed. */
+/** Returns 0 or -ENOMEM. Borrows @pattern, @budget and @stop. */
 int searcher_init(struct searcher *searcher, struct scan_pattern *pattern,
 	struct search_budget *budget, uint64_t max_hits, const atomic_bool *stop);
 void searcher_done(struct searcher *searcher);

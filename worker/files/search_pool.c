@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: batches are numbered as the walk fills them and lie in a ring. `reported`,
- * `taken` and `added` are the numbers of the batches that come next; all that is shared is under
- * one mutex, which is taken some three times a batch. A walk that is a ring ahead searches a batch
- * itself, so there is no thread that only walks, and memory is bounded.
+ * Runs in a search job of the files process. Batches are numbered in the order of the walk and lie
+ * in a ring. `reported`, `taken` and `added` are the numbers of the next batch to report, to search
+ * and to add. One mutex, taken about three times a batch, guards the shared state. When the walk is
+ * a whole ring ahead it searches a batch itself: no thread only walks, and memory is bounded.
  */
 #include "worker/files/search_pool.h"
 
@@ -17,7 +17,7 @@
 
 #define RING 32
 
-/* So many batches wait before threads are started: a small tree is done without. */
+/* Threads are started when this many batches wait, so a small tree is searched without. */
 #define THREADS_FROM_BATCHES 3
 
 #define STACK_BYTES (1 * MIB)
@@ -32,7 +32,7 @@ struct search_pool {
 	struct reply *reply;
 	uint64_t max_results;
 	struct search_budget budget;
-	struct searcher searcher; /* the caller's */
+	struct searcher searcher; /* the calling thread's */
 	struct batch *filling;    /* NULL: none */
 
 	pthread_t threads[LIMIT_SEARCH_THREADS - 1];
@@ -40,10 +40,10 @@ struct search_pool {
 	bool threads_tried;
 
 	pthread_mutex_t mutex;
-	pthread_cond_t changed; /* a batch was added or searched, or the end is near */
-	size_t waiting;         /* threads that wait for that */
+	pthread_cond_t changed; /* a batch was added or searched, or the search ends */
+	size_t waiting;         /* threads that wait for it */
 	uint64_t reported, taken, added;
-	bool closed; /* no more will be added */
+	bool closed; /* no more batches will be added */
 	atomic_bool stop;
 	struct search_pool_end end;
 	struct slot ring[RING];
@@ -66,7 +66,7 @@ struct search_pool *search_pool_new(
 	pthread_cond_init(&pool->changed, NULL);
 	for (size_t i = 0; i < RING; i++)
 		pool->ring[i].batch.dirfd = pool->ring[i].batch.file = -1;
-	/* One more than is reported, to know that there is more. */
+	/* Look for one match more than is reported, to know whether the result is complete. */
 	if (searcher_init(&pool->searcher, pattern, &pool->budget, max_results + 1, &pool->stop) <
 		0) {
 		search_pool_free(pool);
@@ -80,7 +80,7 @@ static struct slot *slot_at(struct search_pool *pool, uint64_t number)
 	return &pool->ring[number % RING];
 }
 
-/* With the mutex held. */
+/* Wakes all waiting threads. Call it with the mutex held. */
 static void tell_all(struct search_pool *pool)
 {
 	if (pool->waiting > 0)
@@ -122,7 +122,7 @@ static void count_files(struct search_pool *pool, const struct batch *batch, siz
 	}
 }
 
-/* Reports the whole of @batch, or up to what ends the search. */
+/* Reports @batch, or the part of it before the end of the search. */
 static int report_batch(struct search_pool *pool, struct batch *batch)
 {
 	for (size_t i = 0; i < batch->hits_count; i++) {
@@ -138,7 +138,7 @@ static int report_batch(struct search_pool *pool, struct batch *batch)
 	return batch->result;
 }
 
-/* Reports what has its turn. With the mutex held. */
+/* Reports the searched batches whose turn has come. Call it with the mutex held. */
 static void report_searched(struct search_pool *pool)
 {
 	while (pool->end.result == 0 && pool->reported < pool->added) {
@@ -154,8 +154,8 @@ static void report_searched(struct search_pool *pool)
 }
 
 /*
- * Searches the next batch, if one waits. With the mutex held, which it gives up meanwhile. Whether
- * there was one.
+ * Searches the next batch, if one waits. Call it with the mutex held; it releases the mutex during
+ * the search. Returns whether there was a batch.
  */
 static bool search_one(struct search_pool *pool, struct searcher *searcher)
 {
@@ -180,7 +180,7 @@ static void *run_thread(void *context)
 
 	if (searcher_init(&searcher, pool->pattern, &pool->budget, pool->max_results + 1,
 		    &pool->stop) < 0)
-		return NULL; /* the others do without */
+		return NULL; /* the search goes on in the other threads */
 	pthread_mutex_lock(&pool->mutex);
 	while (!pool->stop && (!pool->closed || pool->taken < pool->added))
 		if (!search_one(pool, &searcher))
@@ -190,7 +190,7 @@ static void *run_thread(void *context)
 	return NULL;
 }
 
-/* As many as there are processors for, or as can be had. */
+/* Starts one thread for each processor, or as many as possible. */
 static void start_threads(struct search_pool *pool)
 {
 	size_t wanted = 1;
@@ -211,7 +211,7 @@ static void start_threads(struct search_pool *pool)
 	pthread_attr_destroy(&attributes);
 }
 
-/* Hands the batch that was filled to the threads. What ended the search meanwhile, or 0. */
+/* Hands the filled batch to the threads. Returns what has ended the search, or 0. */
 static int hand_over(struct search_pool *pool)
 {
 	bool start;
@@ -231,7 +231,10 @@ static int hand_over(struct search_pool *pool)
 	return r;
 }
 
-/* An empty batch in *@ret_batch, for which there must be a place. What ended the search, or 0. */
+/*
+ * Stores an empty batch in *@ret_batch; the ring must have room. Returns what has ended the search,
+ * or 0.
+ */
 static int next_batch(struct search_pool *pool, struct batch **ret_batch)
 {
 	struct batch *batch;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * cloister-files, in a job: the threads of one search. The caller walks the tree and adds files in
- * order; they are searched by as many threads as help, the caller among them, and reported in the
- * order they were added, whatever the threads do. Threads that cannot be had are done without.
+ * The threads of one search job of the files process. The caller walks the tree and adds files in
+ * order. The threads, and the caller too, search them; results are reported in the order in which
+ * files were added. If threads cannot be created, the search goes on without them.
  */
 
 #include "worker/files/pattern_scan.h"
@@ -13,10 +13,10 @@
 
 struct search_pool;
 
-/* What ends a search before the last file. */
+/* Reasons to end a search before the last file. */
 enum {
-	SEARCH_POOL_FULL = 1,      /* max_results lines were reported, and there is one more */
-	SEARCH_POOL_LISTENER_GONE, /* nobody takes what is reported */
+	SEARCH_POOL_FULL = 1,      /* max_results lines were reported, and there are more */
+	SEARCH_POOL_LISTENER_GONE, /* cloisterd no longer reads the results */
 };
 
 struct search_pool_end {
@@ -24,22 +24,24 @@ struct search_pool_end {
 		     */
 	uint64_t count;
 	uint64_t files_searched;
-	uint64_t files_skipped; /* with the directories that the walk could not read up to there */
+	uint64_t files_skipped; /* including directories that the walk could not read */
 };
 
-/** A pool that reports to @reply. All are borrowed. NULL: out of memory. */
+/** Returns a pool that reports to @reply, or NULL if memory is out. All arguments are borrowed. */
 struct search_pool *search_pool_new(
 	struct scan_pattern *pattern, uint64_t max_results, struct reply *reply);
 
-/** Adds a file that the walk has come to. 0, SEARCH_POOL_FULL or another end of search_pool_end, or
- * -errno. */
+/**
+ * Adds a file from the walk. Returns 0, SEARCH_POOL_FULL or another result of search_pool_end, or
+ * -errno.
+ */
 int search_pool_add(struct search_pool *pool, const struct walk_entry *entry);
 
-/** Adds the file @fd (borrowed), whose path is @path. It is the only one. */
+/** Adds the file @fd (borrowed), whose path is @path. It must be the only one. */
 int search_pool_add_single(struct search_pool *pool, int fd, struct text path);
 
-/** Waits for all that was added, and says how it ended. */
+/** Waits until all files are searched, and stores how the search ended. */
 void search_pool_finish(struct search_pool *pool, struct search_pool_end *ret_end);
 
-/** Stops its threads. */
+/** Stops the threads and frees the pool. */
 void search_pool_free(struct search_pool *pool);

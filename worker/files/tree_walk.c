@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-files: the walk keeps a stack of levels, one for each directory it is in. Names and
- * entries of all levels lie in two arrays that grow and shrink with the stack. When more than
- * LIMIT_WALK_OPEN_LEVELS directories are open, the uppermost but the first is closed, and opened
- * again by name, down from the first, when the walk comes back to it; what is found there must be
- * the same inode. ".." is never used: a directory moves with its "..".
+ * Runs in the files process. The walk keeps a stack with a level for each directory that it is in.
+ * Names and entries of all levels lie in two arrays that grow and shrink with the stack. When more
+ * than LIMIT_WALK_OPEN_LEVELS directories are open, the uppermost but the first is closed. It is
+ * opened again by name, from the first level down, when the walk returns to it, and must then be
+ * the same inode. ".." is never used, because a directory that is moved takes its ".." along.
  */
 #include "worker/files/tree_walk.h"
 
@@ -29,26 +29,26 @@ struct entry {
 };
 
 struct level {
-	int fd;       /* -1: closed for the time being */
-	dev_t device; /* with inode: of a level that was closed */
+	int fd;       /* -1: closed for now */
+	dev_t device; /* with inode: identity of a closed level */
 	ino_t inode;
 	size_t path_len;
-	size_t names_len; /* of names, before this level's */
-	size_t first;     /* of its entries */
-	size_t next;      /* entry to visit */
-	bool left_out;    /* git ignores the directory: only what is tracked is visited */
+	size_t names_len; /* length of names before this level's names */
+	size_t first;     /* index of its first entry */
+	size_t next;      /* index of the next entry to visit */
+	bool left_out;    /* git ignores the directory: visit only tracked files */
 };
 
 struct walker {
 	const struct walk *walk;
-	struct gitignore *ignore; /* NULL: nothing is left out */
+	struct gitignore *ignore; /* NULL: ignore nothing */
 	struct walk_end end;
 
 	struct level *levels;
 	size_t depth, levels_size;
-	size_t open_from; /* levels[0] and those from here are open */
+	size_t open_from; /* levels[0] and the levels from here on are open */
 
-	char *names; /* NUL-terminated, one after the other */
+	char *names; /* one after the other, each with a NUL */
 	size_t names_len, names_size;
 	struct entry *entries;
 	size_t count, entries_size;
@@ -75,7 +75,7 @@ static void walker_free(struct walker **pointer)
 }
 
 /*
- * What this process lacks ends the walk; whatever else fails is the tree's doing and costs one
+ * Whether the process itself lacks a resource, which ends the walk. Any other error costs one
  * directory.
  */
 static bool is_our_fault(int error_number)
@@ -92,7 +92,7 @@ bool tree_walk_is_temporary(const char *name)
 	       name[prefix + TEMPORARY_DIGITS] == '\0';
 }
 
-/* Whether the walk looks at a name that begins with a dot at all. */
+/* Whether the walk considers a name that begins with a dot. */
 static bool is_visited(struct walker *walker, const char *name)
 {
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -137,7 +137,7 @@ static int compare_entries(const void *a, const void *b, void *names)
 	return strcmp((const char *)names + left->name, (const char *)names + right->name);
 }
 
-/* Whether there is no room for one more name of any length. */
+/* Whether there is no room for another name of any length. */
 static bool is_full(const struct walker *walker)
 {
 	return walker->names_len + LIMIT_NAME_BYTES + 1 + walker->count * sizeof(struct entry) >
@@ -153,7 +153,10 @@ static int read_directory(struct walker *walker, int fd)
 	for (;;) {
 		ssize_t len;
 
-		/* Whoever adds names while they are read is not followed without end. */
+		/*
+		 * A tenant that keeps adding names while they are read must not keep the walk
+		 * going.
+		 */
 		if (is_full(walker)) {
 			walker->end.truncated = true;
 			break;
@@ -178,21 +181,21 @@ static int read_directory(struct walker *walker, int fd)
 	return 0;
 }
 
-/* Closes the uppermost open level but the first, and notes what it was. */
+/* Closes the uppermost open level but the first, and notes its identity. */
 static void park_level(struct walker *walker)
 {
 	struct level *level = &walker->levels[walker->open_from++];
 	struct stat st = {0};
 
-	(void)fstat(level->fd, &st); /* a failure leaves inode 0, which nothing will be */
+	(void)fstat(level->fd, &st); /* after a failure inode is 0, which matches no file */
 	level->device = st.st_dev;
 	level->inode = st.st_ino;
 	close_fd(&level->fd);
 }
 
 /*
- * Enters @fd, which it owns from now on (the first level's stays the caller's), at the first
- * @path_len bytes of path.
+ * Enters @fd, whose path is the first @path_len bytes of path, and takes it (the first level's
+ * stays the caller's).
  */
 static int push_level(struct walker *walker, int fd, size_t path_len, bool left_out)
 {
@@ -259,8 +262,8 @@ static int reopen_level(struct walker *walker, int parent, size_t index)
 }
 
 /*
- * Opens the deepest levels again, half as many as may be open, so that this is seldom needed. All
- * but the first are closed.
+ * Opens the deepest levels again when all but the first are closed. It opens half as many as may be
+ * open, so that this is seldom needed.
  */
 static int reopen_levels(struct walker *walker)
 {
@@ -285,7 +288,7 @@ static int reopen_levels(struct walker *walker)
 	return 0;
 }
 
-/* Appends @name to the path of @level. False: the path is too long. */
+/* Appends @name to the path of @level. Returns false if the path is too long. */
 static bool set_path(
 	struct walker *walker, const struct level *level, const char *name, size_t *ret_len)
 {
@@ -301,7 +304,7 @@ static bool set_path(
 	return true;
 }
 
-/* Enters the directory @name, if that is possible. */
+/* Enters the directory @name, if possible. */
 static int descend(
 	struct walker *walker, int dirfd, const char *name, size_t path_len, bool left_out)
 {
@@ -316,8 +319,8 @@ static int descend(
 }
 
 /*
- * Whether @entry of @level is visited, and in *@ret_left_out whether it is so only because git
- * tracks it or something in it: 0, 1 or -ENOMEM.
+ * Decides whether @entry of @level is visited; *@ret_left_out says whether that is only because git
+ * tracks it or a file in it. Returns 0, 1 or -ENOMEM.
  */
 static int judge_entry(struct walker *walker, const struct level *level,
 	const struct walk_entry *entry, bool *ret_left_out)
@@ -342,7 +345,9 @@ static int visit_next(struct walker *walker)
 	if (level->fd < 0) {
 		r = reopen_levels(walker);
 		if (r < 0) {
-			/* Moved away under the walk: what is left of it cannot be reached. */
+			/*
+			 * It was moved away during the walk, so the rest of it cannot be reached.
+			 */
 			walker->end.unreadable++;
 			level->next = walker->count;
 			return is_our_fault(-r) ? r : 0;
@@ -359,7 +364,7 @@ static int visit_next(struct walker *walker)
 		struct stat st;
 
 		if (fstatat(level->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return 0; /* gone meanwhile */
+			return 0; /* removed meanwhile */
 		visited.type = (unsigned char)IFTODT(st.st_mode);
 	}
 	r = judge_entry(walker, level, &visited, &left_out);
