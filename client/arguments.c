@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client, on words that are the caller's own. */
+/* Runs in the client, on the caller's own command line. */
 #include "client/arguments.h"
 
 #include "client/command.h"
@@ -40,7 +40,7 @@ int duration_parse(const char *word, int64_t *ret_ms)
 	int64_t number;
 
 	if (word[0] < '0' || word[0] > '9')
-		return -EINVAL; /* strtoll would take blanks and signs */
+		return -EINVAL; /* strtoll(3) would accept white space and signs */
 	errno = 0;
 	number = strtoll(word, &unit, 10);
 	if (errno != 0 || number < 1)
@@ -61,7 +61,7 @@ int size_parse(const char *word, uint64_t *ret_size)
 	char *end;
 
 	if (word[0] < '0' || word[0] > '9')
-		return -EINVAL; /* strtoull would take blanks and signs */
+		return -EINVAL; /* strtoull(3) would accept white space and signs */
 	errno = 0;
 	size = strtoull(word, &end, 10);
 	if (errno != 0 || size == 0)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister: the agent-side command. Runs as whoever called it, trusts its command line and
+ * cloister: the command for agents. Runs as the calling user, trusts its command line and
  * environment, and speaks JSON-RPC to a cloisterd: the service, or a private one that it starts
- * (private_instance.c). What it prints of answers comes from workspaces and is nobody's word but
- * theirs.
+ * (private_instance.c). The text in answers comes from workspaces and is not trusted.
  */
 #include "client/command.h"
 
@@ -60,7 +59,7 @@ static int take_size(const char *option, uint64_t *ret)
 	return -EINVAL;
 }
 
-/* Decodes one option into @invocation: 0, or -EINVAL after saying what is wrong with it. */
+/* Decodes one option into @invocation. Returns 0, or -EINVAL after a complaint. */
 static int take_option(int option, struct invocation *invocation)
 {
 	switch (option) {
@@ -120,13 +119,13 @@ static int take_option(int option, struct invocation *invocation)
 		complain("--env takes NAME=VALUE, not '%s'", optarg);
 		return -EINVAL;
 	default:
-		return -EINVAL; /* getopt_long has said why */
+		return -EINVAL; /* getopt_long() has complained */
 	}
 }
 
 /*
- * Parses @command's options from @argv, whose first word is a name. 0, -EINVAL, or -ECANCELED when
- * the answer (--help, --version) has been printed.
+ * Parses the options of @command from @argv, whose first word is a name. Returns 0, -EINVAL, or
+ * -ECANCELED after printing --help or --version.
  */
 static int parse_options(
 	const struct command *command, int argc, char **argv, struct invocation *invocation)
@@ -134,7 +133,7 @@ static int parse_options(
 	int option;
 	int r;
 
-	optind = 0; /* glibc: start afresh, also with another short_options */
+	optind = 0; /* glibc: reset the parser, also for another short_options */
 	while ((option = getopt_long(argc, argv, command->short_options, command->options, NULL)) >=
 		0) {
 		if (option == 'h') {
@@ -167,7 +166,7 @@ static int usage(const struct command *command, bool json)
 static int dispatch(int argc, char **argv, struct invocation *invocation)
 {
 	const struct command *command;
-	char program[] = "cloister"; /* how getopt_long names us in its messages */
+	char program[] = "cloister"; /* the name that getopt_long() prints in its messages */
 	int r;
 
 	if (argc > 0)
@@ -190,13 +189,13 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 	if (r < 0)
 		return r == -ECANCELED ? STATUS_OK : usage(command, invocation->json);
 
-	/* MCP is JSON throughout, and its stdout is the client's alone. */
+	/* An MCP server writes only protocol messages to stdout. */
 	if (command == &command_mcp)
 		complain_as("cloister", false);
 	return command->run(invocation);
 }
 
-/* A standard descriptor that is closed would be the next socket's number: fill it. */
+/* Opens /dev/null for each closed standard descriptor, so that a socket cannot get its number. */
 static int fill_standard_fds(void)
 {
 	int fd;

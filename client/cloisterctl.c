@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterctl: what administrators and observers use. Runs as whoever called it, trusts its command
- * line and environment and the cloisterd it talks to, but not the names and commands in what that
- * tells: they are agents', and are escaped before they reach a terminal.
+ * cloisterctl: the command for administrators and observers. Runs as the calling user and trusts
+ * its command line, its environment and the cloisterd that it talks to. Names and commands in the
+ * answers come from agents and are escaped before they reach a terminal.
  */
 #include "client/arguments.h"
 #include "client/command.h"
@@ -24,13 +24,13 @@
 
 #define CALL_NAME_LENGTH 16
 
-/* What the operand names. */
+/* The meaning of the operand. */
 enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN };
 
 static const struct subcommand {
 	const char *name;
 	const char *doc;
-	void (*print)(struct json_object *result); /* NULL: events, a line each */
+	void (*print)(struct json_object *result); /* NULL: prints events, one a line */
 	enum operand operand;
 } subcommands[] = {
 	{"status", "what the service does, and what is enforced by what", print_status,
@@ -82,7 +82,7 @@ static void print_usage(FILE *stream)
 		stream);
 }
 
-/* Where nobody has named it: as cloister_open() does without a path. */
+/* Tries a default path, as cloister_open() does. */
 static int find_at(const char *path, struct cloister **ret_cloister)
 {
 	struct cloister *found;
@@ -98,7 +98,10 @@ static int find_at(const char *path, struct cloister **ret_cloister)
 	return 0;
 }
 
-/* Where cloisterd may listen. -ENOENT: nobody answers at any of the usual places. */
+/*
+ * Connects to cloisterd's control socket. Returns -ENOENT if none of the default paths has a
+ * server.
+ */
 static int connect_to_control(const char *named, struct cloister **ret_cloister)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -154,7 +157,9 @@ static struct json_object *params_of(const struct wish *wish)
 	return params;
 }
 
-/* What was named is not there, or did not work: the caller got in and asked properly. */
+/*
+ * The exit status when the request was valid, but its object does not exist or the action failed.
+ */
 static int status_of_error(const struct cloister_message *reply)
 {
 	enum cloister_error error = cloister_error(reply);
@@ -166,7 +171,7 @@ static int status_of_error(const struct cloister_message *reply)
 	return status;
 }
 
-/* Nobody reads what is printed: that is all. */
+/* Stops when stdout's reader is gone. */
 static void print_event(struct cloister *cloister, const char *method,
 	const struct cloister_message *params, void *userdata)
 {
@@ -180,7 +185,7 @@ static void print_event(struct cloister *cloister, const char *method,
 		cloister_close(cloister);
 }
 
-/* Until the service ends or nobody reads what is printed. */
+/* Prints events until the service ends or stdout's reader is gone. */
 static int print_events(struct cloister **cloister)
 {
 	int r = 0;
@@ -226,7 +231,7 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 		return top_run(*cloister);
 	if (!wish->subcommand->print && wish->subcommand->operand != OPERAND_SCREEN)
 		cloister_on_notification(*cloister, print_event, NULL);
-	/* Of a screen, what is on it now. */
+	/* The current content of the screen. */
 	r = request(*cloister,
 		wish->subcommand->operand == OPERAND_SCREEN ? "commands" : wish->subcommand->name,
 		params_of(wish), &reply);
@@ -245,7 +250,7 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 		       : print_events(cloister);
 }
 
-/* 0, -EINVAL after saying what is wrong, or -ECANCELED when all has been said. */
+/* Returns 0, -EINVAL after a complaint, or -ECANCELED if there is nothing more to do. */
 static int read_options(int argc, char **argv, struct wish *wish)
 {
 	static const struct option known[] = {
@@ -280,7 +285,7 @@ static int read_options(int argc, char **argv, struct wish *wish)
 	return 0;
 }
 
-/* audit verify FILE...: no service is asked. */
+/* "audit verify FILE..." needs no service. */
 static bool is_audit(int argc, char **argv)
 {
 	return argc > 0 && strcmp(argv[0], "audit") == 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister call: one tool call from command-line words, its observation on stdout. */
+/*
+ * cloister call: makes one tool call from command-line words and prints its observation on stdout.
+ */
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/reply.h"
@@ -11,14 +13,14 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-/* A single operand that starts with '{' is the arguments' JSON object. */
+/* A single operand that begins with '{' is the JSON object of arguments. */
 static int arguments_from_json(const char *word, struct json_object **ret_arguments)
 {
 	const struct text text = text_from(word);
 	const struct json_bounds bounds = json_request_bounds(text.len);
 	struct json_report report;
 
-	/* What begins with '{' is an object or nothing. */
+	/* An operand that begins with '{' must be a JSON object. */
 	if (json_read(text, &bounds, ret_arguments, &report) == 0)
 		return STATUS_OK;
 	complain("the arguments are no JSON object: %s, at byte %zu",
@@ -26,7 +28,7 @@ static int arguments_from_json(const char *word, struct json_object **ret_argume
 	return STATUS_USAGE;
 }
 
-/* The operands after the tool's name, as the call's arguments. */
+/* Decodes the operands after the tool's name as the call's arguments. */
 static int decode_arguments(const struct invocation *invocation, struct json_object **ret_arguments)
 {
 	const struct tool *tool = tool_by_name(text_from(invocation->argv[0]));
@@ -58,11 +60,11 @@ static int print_observation(const struct cloister_message *reply)
 		return STATUS_OWN_FAILURE;
 	}
 	terminal_put_json(observation);
-	/* With the option reply=message the message is the success. */
+	/* With the option reply=message the result is the message. */
 	return cloister_succeeded(reply) ? STATUS_OK : STATUS_TOOL_FAILED;
 }
 
-/* Sends the call with @params, which it takes, and prints what comes of it. */
+/* Sends the call with @params, which it takes, and prints the result. */
 static int call_tool(const struct invocation *invocation, struct json_object *params)
 {
 	_cleanup_session_ struct session session = {0};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister exec: run_command with its output on our own stdout and stderr as it comes, byte for
- * byte, and its exit status as ours. The output is the command's: it is passed on and never
- * interpreted.
+ * cloister exec: run_command with its output copied to our stdout and stderr as it comes, and its
+ * exit status as ours. The output comes from the command and is never interpreted.
  */
 #include "client/arguments.h"
 #include "client/command.h"
@@ -39,7 +38,9 @@ static void print_line(struct json_object *line)
 	json_object_put(line);
 }
 
-/* A line for each piece: in base64, since it may end in the middle of a character. */
+/*
+ * Prints one line for each piece of output, in base64, because a piece may end inside a character.
+ */
 static int print_output(struct remote *remote, enum cloister_stream stream, const void *data,
 	size_t len, void *context)
 {
@@ -60,7 +61,7 @@ static int print_output(struct remote *remote, enum cloister_stream stream, cons
 	return 0;
 }
 
-/* The last line: the observation, less what the lines before have of it. */
+/* Prints the last line: the observation without the output that was printed before. */
 static void print_end(const struct cloister_message *reply, void *context)
 {
 	struct json_object *observation = reply_result(reply), *output = NULL;
@@ -76,8 +77,10 @@ static void print_end(const struct cloister_message *reply, void *context)
 	print_line(observation);
 }
 
-/* Whether our own input is the command's. A terminal's is not unless it is asked for: what is typed
- * while a command runs is mostly meant for what comes after it. */
+/*
+ * Whether our stdin becomes the command's. By default a terminal does not: input typed while a
+ * command runs is mostly meant for the program that runs next.
+ */
 static bool has_input(const struct invocation *invocation)
 {
 	struct stat status;

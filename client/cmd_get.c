@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister get: a directory or a file out of the workspace, by way of tar(1) in a command there.
- * All that comes is a hostile workspace's word: the list of its files, from which those that are
- * here unchanged are left out, and the archive of the others. tree_extract.h says what of it is
- * done.
+ * cloister get: copies a directory or a file out of the workspace by tar(1) in a command there. All
+ * its output is hostile: first the list of files, of which those that are already here unchanged
+ * are left out, then the archive of the rest. tree_extract.h says what is written of it.
  */
 #include "client/command.h"
 #include "client/session.h"
@@ -21,8 +20,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is wanted: "d" or "f", then its files, each as transfer_read_record() reads it. "?" in place
- * of these where only GNU's programs could list and choose. */
+/*
+ * Lists the wanted object: "d" or "f", then its files, each as transfer_read_record() reads it.
+ * Prints "?" for the files if the workspace lacks the GNU programs for that.
+ */
 static const char list_script[] =
 	"command -v tar >/dev/null ||\n"
 	"  { echo 'there is no tar in this workspace; get needs one' >&2; exit 127; }\n"
@@ -58,9 +59,9 @@ static const char get_all_script[] =
 struct get {
 	const struct invocation *invocation;
 	const char *path, *to;
-	char kind;               /* 'd', 'f', or 0: the workspace has not said */
-	bool unlisted;           /* it cannot list */
-	char name[NAME_MAX + 3]; /* of a file: the one that is wanted, behind "./" */
+	char kind;               /* 'd', 'f', or 0 until the workspace has said which */
+	bool unlisted;           /* the workspace cannot list its files */
+	char name[NAME_MAX + 3]; /* for a file: its name, after "./" */
 	struct tree_extract *tree;
 	struct tar_reader *reader;
 	FILE *wanted; /* names, each with a NUL */
@@ -68,7 +69,7 @@ struct get {
 	struct transfer transfer;
 };
 
-/* The last component of @path; NULL: that says no name. */
+/* Returns the last component of @path, or NULL if it has no name. */
 static const char *last_name(const char *path, char *buffer, size_t size)
 {
 	size_t len = strlen(path);
@@ -99,8 +100,11 @@ static bool holds_something(const char *directory)
 	return any;
 }
 
-/* Whether what was asked for may have been meant as a file, by its name @last and where it was to
- * go. The workspace, which can make a directory of it, is not to choose what else comes there. */
+/*
+ * Whether the user may have meant a file, judged by its name @last and the destination. The
+ * workspace could turn the file into a directory; it must not choose which other files are written
+ * here.
+ */
 static bool could_mean_a_file(const struct get *get, const char *last)
 {
 	char name[NAME_MAX + 1];
@@ -108,12 +112,12 @@ static bool could_mean_a_file(const struct get *get, const char *last)
 
 	if (!get->to || !last || get->path[strlen(get->path) - 1] == '/')
 		return false;
-	/* As the directory is called here: an earlier copy of it. */
+	/* A directory of that name exists here: an earlier copy. */
 	to = last_name(get->to, name, sizeof(name));
 	return (!to || strcmp(to, last) != 0) && holds_something(get->to);
 }
 
-/* The workspace has said what it is: where it goes is made now. */
+/* The workspace has said which kind the object is: opens the destination now. */
 static int take_kind(struct get *get, struct text record)
 {
 	const struct invocation *invocation = get->invocation;
@@ -148,8 +152,10 @@ static int take_kind(struct get *get, struct text record)
 	return tree_extract_new(to, &limits, &get->tree);
 }
 
-/* Whether the entry is one that was asked for: into a directory that holds other things, a file
- * goes alone. */
+/*
+ * Whether the entry was asked for. Only a single file may be written into a directory that holds
+ * other things.
+ */
 static bool is_asked_for(const struct get *get, const struct tar_entry *entry)
 {
 	return get->kind == 'd' || (entry->type == TAR_FILE && strcmp(entry->path, get->name) == 0);
@@ -307,7 +313,7 @@ static int run_get(const struct invocation *invocation)
 		complain("get PATH - writes a tar archive to stdout, which is a terminal");
 		return STATUS_USAGE;
 	}
-	/* Not an option of anybody's. */
+	/* A leading '-' must not look like an option. */
 	if (asprintf(&path, "%s%s", invocation->argv[0][0] == '-' ? "./" : "",
 		    invocation->argv[0]) < 0)
 		return STATUS_OWN_FAILURE;

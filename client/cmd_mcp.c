@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister mcp: an MCP server on stdio. It opens the workspace and passes bytes on, one thread for
- * each direction, so that neither waits for the other; MCP itself is spoken by cloisterd. Only
- * messages of cloisterd's go to stdout.
+ * cloister mcp: an MCP server on stdio. It opens the workspace and then copies bytes, with one
+ * thread for each direction so that neither waits for the other. cloisterd speaks MCP; only its
+ * messages go to stdout.
  */
 #include "client/command.h"
 #include "client/session.h"
@@ -25,10 +25,10 @@
 
 struct input {
 	int socket;
-	int end; /* closed when no more comes */
+	int end; /* closed at the end of the input */
 };
 
-/* As read(2), but once more if a signal came. */
+/* Like read(2), but repeats after a signal. */
 static ssize_t read_some(int fd, char *buffer, size_t size)
 {
 	ssize_t n;
@@ -39,7 +39,7 @@ static ssize_t read_some(int fd, char *buffer, size_t size)
 	return n;
 }
 
-/* Writes all of it. False: the reader is gone. */
+/* Writes all of it. Returns false if the reader is gone. */
 static bool write_all(int fd, const char *buffer, size_t len)
 {
 	while (len > 0) {
@@ -82,8 +82,10 @@ static void *pass_input(void *context)
 	return NULL;
 }
 
-/* For a program byte for byte; for a person's terminal as the other commands print JSON. Returns
- * how many bytes at the end are kept for the next time, or -EPIPE. */
+/*
+ * Writes to a program unchanged, and to a terminal with JSON escaped as in other commands. Returns
+ * how many bytes at the end must be kept for the next call, or -EPIPE.
+ */
 static ssize_t write_output(const char *data, size_t len)
 {
 	size_t kept;
@@ -96,8 +98,8 @@ static ssize_t write_output(const char *data, size_t len)
 }
 
 /*
- * Until cloisterd closes the connection, which it does when all is answered, or a little after the
- * end of our input: what still runs then is ended by our leaving.
+ * Copies until cloisterd closes the connection, which it does when all requests are answered. After
+ * the end of our input it waits only a little longer; leaving then ends the calls that still run.
  */
 static int pass_output(int socket, int end)
 {
@@ -142,7 +144,9 @@ static int pass_output(int socket, int end)
 
 static int run_mcp(const struct invocation *invocation)
 {
-	/* The thread that reads stdin is never joined: nothing interrupts its read(2). */
+	/*
+	 * The thread that reads stdin is never joined, because its read(2) cannot be interrupted.
+	 */
 	static struct input input;
 	struct session session = {.speaks_mcp = true};
 	_cleanup_close_ int end = -1;
@@ -170,7 +174,7 @@ static int run_mcp(const struct invocation *invocation)
 	}
 	pthread_detach(thread);
 	status = pass_output(cloister_fd(session.cloister), end);
-	/* The thread may be about to write: the socket stays open for it, but nothing comes. */
+	/* The thread may be writing: keep the descriptor open, and shut the connection down. */
 	shutdown(cloister_fd(session.cloister), SHUT_RDWR);
 out:
 	session_close(&session);

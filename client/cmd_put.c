@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister put: a directory, a file or a tar archive into the workspace, through tar(1) in a
- * command there, which can reach nothing but the workspace whatever the archive says. What is there
- * unchanged is left out: the workspace lists what it has, and at worst deprives itself of a file.
+ * cloister put: copies a directory, a file or a tar archive into the workspace by tar(1) in a
+ * command there. Whatever the archive contains, that command can reach only the workspace.
+ * Unchanged files are left out: the workspace lists its files, and if the list is wrong it only
+ * misses a file.
  */
 #include "client/command.h"
 #include "client/progress.h"
@@ -20,17 +21,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Lists regular files: "MODE SIZE MTIME PATH" and a NUL each. Nothing where there is no find(1) of
- * GNU's; all is sent then. */
+/*
+ * Lists regular files as "MODE SIZE MTIME PATH" with a NUL each. Without GNU find(1) it lists none,
+ * and all files are sent.
+ */
 static const char list_script[] = "cd -- \"$d\" 2>/dev/null || exit 0\n"
 				  "find . -type f -printf '%m %s %T@ %P\\0' 2>/dev/null || :\n";
 
 /*
- * The file that is written when tar is ended goes: it would be half of one. tar says which it is
- * before it writes it, in a form that printf(1) reads back.
+ * If tar is interrupted, the file that it was writing is removed, because it may be incomplete. tar
+ * prints each name before it writes the file, in a form that printf(1) can decode.
  *
- * Of a tree of ours the modes are kept whatever the umask is. An archive of somebody else's may
- * have modes that commands cannot give (set-user-id), and tar(1) without "p" leaves them out.
+ * The modes of the user's own tree are kept whatever the umask is. An archive may have modes that
+ * commands cannot set (set-user-ID); tar(1) without "p" leaves them out.
  */
 #define PUT_SCRIPT(keep_modes)                                                           \
 	"trap : TERM\n"                                                                  \
@@ -69,7 +72,7 @@ static int take_known(struct text record, void *context)
 	struct tar_entry entry = {0};
 
 	if (transfer_read_record(record, false, &entry) < 0)
-		return 0; /* only a file that will be sent */
+		return 0; /* only a file that will be sent counts */
 	return known_files_add(put->known, &entry);
 }
 
@@ -78,7 +81,7 @@ static bool is_known(void *context, const struct tar_entry *entry)
 	struct put *put = context;
 	struct tar_entry named = *entry;
 
-	/* As the workspace has them. */
+	/* in the form in which the workspace lists it */
 	if (strncmp(named.path, "./", 2) == 0)
 		memmove(named.path, named.path + 2, strlen(named.path) - 1);
 	return entry->type == TAR_FILE && known_files_has(put->known, &named);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloister tools: prints the tools' definitions in the form that a model's API takes. */
+/* cloister tools: prints the definitions of the tools in the form that a model's API takes. */
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/reply.h"

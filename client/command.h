@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the parts of the `cloister` command share: the decoded command line, the table entry that
- * each subcommand is, and its exit statuses.
+ * Shared by the parts of the `cloister` command: the decoded command line, the table entry of a
+ * subcommand, and the exit statuses.
  */
 
 #include "client/complain.h"
@@ -18,10 +18,10 @@ enum {
 	STATUS_OK = 0,
 	STATUS_TOOL_FAILED = 1,
 	STATUS_USAGE = 2,
-	STATUS_NO_SERVICE = 3, /* or the service refused */
-	STATUS_DEADLINE = 124, /* exec, as timeout(1) has it */
+	STATUS_NO_SERVICE = 3, /* no service, or it refused */
+	STATUS_DEADLINE = 124, /* for exec, as timeout(1) */
 	STATUS_OWN_FAILURE = 125,
-	STATUS_SIGNAL_BASE = 128, /* plus the signal's number, as sh(1) has it */
+	STATUS_SIGNAL_BASE = 128, /* plus the signal's number, as sh(1) */
 };
 
 struct invocation {
@@ -54,8 +54,8 @@ struct command {
 };
 
 /*
- * The options that every subcommand takes, before or after its name.
- * Unformatted, because clang-format takes the last row for a block.
+ * The options of every subcommand, before or after its name. Not formatted, because clang-format
+ * takes the last row for a block.
  */
 /* clang-format off */
 #define CLOISTER_OPTIONS                                                                           \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the clients. Messages may repeat strangers' words, made harmless by who complains. */
+/* Runs in the clients. Messages may quote hostile text; the caller escapes it. */
 #include "client/complain.h"
 
 #include "client/terminal.h"

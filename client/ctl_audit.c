@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterctl, perhaps as root and on another machine. Trusts nothing in the files: what of
- * them is printed are numbers and hashes.
+ * Runs in cloisterctl, perhaps as root and on another machine. The files are not trusted: it prints
+ * only numbers and hashes from them.
  */
 #include "client/ctl_audit.h"
 
@@ -18,18 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a broken chain does not say and a whole one need not: its last line was not finished. */
+/* The chain is intact, but its last line is incomplete. */
 #define STATUS_TORN 4
 
 struct verification {
 	const char *file;
 	unsigned long line;
-	struct audit_chain last; /* the last line that was whole */
-	bool any;                /* there was one */
-	/* What stands between whole lines: harmless where the next line says how much of it was
-	 * torn, and nothing is missing. */
+	struct audit_chain last; /* the last complete line */
+	bool any;                /* there was a complete line */
+	/*
+	 * Fragments between complete lines. They are harmless if the next line says how many bytes
+	 * were torn and no line is missing.
+	 */
 	unsigned fragments;
-	uint64_t torn; /* bytes of them */
+	uint64_t torn; /* bytes in those fragments */
 	const char *torn_file;
 	unsigned long torn_line;
 	const char *contains;
@@ -50,7 +52,7 @@ static void put(struct json_object *document, const char *name, uint64_t number)
 	json_object_object_add(document, name, json_object_new_uint64(number));
 }
 
-/* What there is to say of a line. */
+/* Prints a finding about a line. */
 static void say(const struct verification *run, const char *file, unsigned long line,
 	bool is_mistake, const char *what)
 {
@@ -74,7 +76,7 @@ static void wrong(struct verification *run, const char *file, unsigned long line
 	say(run, file, line, true, what);
 }
 
-/* A member of a line whose hash is right; json-c reads it. */
+/* Reads a number from a line whose hash is right, by json-c. */
 static uint64_t number_in(struct json_object *object, const char *name)
 {
 	struct json_object *value;
@@ -114,7 +116,7 @@ static void torn_is_over(struct verification *run, uint64_t told)
 	run->fragments = 0;
 }
 
-/* Between what was whole last and @link. */
+/* Checks that @link follows the last complete line. */
 static void check_place(struct verification *run, const struct audit_link *link, bool new_chain)
 {
 	bool follows =
@@ -173,7 +175,7 @@ static void whole_line(struct verification *run, const struct audit_link *link, 
 	json_object_put(object);
 }
 
-/* Of a line that wants nothing but its end of line nothing is missing. */
+/* A line that lacks only its newline is complete. */
 static void check_line(struct verification *run, const char *line, size_t len, bool ended)
 {
 	struct audit_link link;
@@ -187,8 +189,10 @@ static void check_line(struct verification *run, const char *line, size_t len, b
 	if (r == -EILSEQ && ended) {
 		torn_is_over(run, 0);
 		wrong(run, run->file, run->line, "changed: its hash is not that of what it says");
-		/* What it claims to be is where the next one goes on, so that one change is told
-		 * once. */
+		/*
+		 * Go on from the position that the line claims, so that one change is reported
+		 * once.
+		 */
 		run->last = link.self;
 		run->any = true;
 		return;

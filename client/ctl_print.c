@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterctl. Names and commands in the results are agents' and their models' words. */
+/*
+ * Runs in cloisterctl. Names and commands in the results come from agents and models and are not
+ * trusted.
+ */
 #include "client/ctl_print.h"
 
 #include "client/command.h"
@@ -35,7 +38,7 @@ static long long number(struct json_object *object, const char *name)
 	return (long long)json_object_get_int64(member(object, name));
 }
 
-/* An array, also where the service sent none. */
+/* Prints an array; a missing one is empty. */
 static void table(struct json_object *result, const char *name, const struct ctl_column *columns)
 {
 	struct json_object *rows = member(result, name);
@@ -133,7 +136,7 @@ void print_workspaces(struct json_object *result)
 	table(result, "workspaces", workspace_columns);
 }
 
-/* Whatever the call is about, under one name. */
+/* Puts the subject of each call, whichever member holds it, under one name. */
 static void name_subjects(struct json_object *calls)
 {
 	size_t n =
@@ -212,7 +215,7 @@ void print_doctor(struct json_object *result)
 	}
 }
 
-/* For machines: as it is, but for a person who looks at it. */
+/* Prints the text unchanged for a program, escaped for a terminal. */
 void print_metrics(struct json_object *result)
 {
 	const char *text = json_object_get_string(member(result, "text"));

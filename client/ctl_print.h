@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The results of the control socket's methods as people read them, on stdout. */
+/* Prints the results of the control socket's methods for people on stdout. */
 
 #include <stdbool.h>
 

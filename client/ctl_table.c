@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterctl. What stands in the cells comes from agents and their models. */
+/* Runs in cloisterctl. The cells come from agents and models and are not trusted. */
 #include "client/ctl_table.h"
 
 #include "client/command.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterctl. Trusts its keyboard and the cloisterd it talks to, but not the names in what
- * that tells. */
+/*
+ * Runs in cloisterctl. Trusts its keyboard and the cloisterd that it talks to, but not the names in
+ * the answers.
+ */
 #include "client/ctl_top.h"
 
 #include "client/command.h"
@@ -25,7 +27,7 @@ static void say(struct top *top, const char *text)
 	top->message = text ? terminal_text(text) : NULL;
 }
 
-/* The result of @method, owned, or NULL; why is said. */
+/* Returns the result of @method, owned by the caller, or NULL after storing a message. */
 static struct json_object *ask(struct cloister *cloister, const char *method,
 	struct json_object *params, struct top *top, int *ret)
 {
@@ -47,7 +49,7 @@ static void replace(struct json_object **place, struct json_object *result)
 	*place = result;
 }
 
-/* What the service has now. 0 or the error of the connection. */
+/* Fetches the current state from the service. Returns 0 or the error of the connection. */
 static int refresh_all(struct cloister *cloister, struct top *top)
 {
 	struct json_object *calls;
@@ -79,7 +81,7 @@ static void move_selection(struct top *top, long by)
 	memcpy(top->selected, top->rows[row].id, sizeof(top->selected));
 }
 
-/* A line from the keyboard, from what @text has. Escape gives it back empty. */
+/* Lets the user edit the filter, starting with @text. Escape empties it. */
 static void read_filter(struct top *top)
 {
 	char prompt[TOP_FILTER_BYTES + 32];
@@ -106,7 +108,7 @@ static void read_filter(struct top *top)
 	timeout(EVERY_MS);
 }
 
-/* 0 or the error of the connection. */
+/* Returns 0 or the error of the connection. */
 static int kill_selected(struct cloister *cloister, struct top *top)
 {
 	struct json_object *params, *result;
@@ -116,7 +118,7 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 
 	if (row < 0)
 		return 0;
-	/* Meanwhile nothing is asked for, so that nothing moves under the hand. */
+	/* The screen is not refreshed during the question, so that the selection cannot move. */
 	memcpy(id, top->rows[row].id, sizeof(id));
 	snprintf(prompt, sizeof(prompt), "end %s of %.64s, %.64s? y/n", id, top->rows[row].tenant,
 		top->rows[row].workspace);
@@ -141,7 +143,7 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 	return r;
 }
 
-/* 1: enough; 0; or the error of the connection. */
+/* Returns 1 to quit, 0 to go on, or the error of the connection. */
 static int act(struct cloister *cloister, struct top *top, int key)
 {
 	static const struct {
@@ -214,7 +216,7 @@ int top_run(struct cloister *cloister)
 		return STATUS_USAGE;
 	}
 	setlocale(LC_CTYPE, "");
-	/* Unlike initscr(3X) it comes back when it cannot. */
+	/* Unlike initscr(3X), newterm(3X) returns after an error. */
 	screen = newterm(terminal, stdout, stdin);
 	if (!screen) {
 		complain("top cannot use this terminal (TERM=%s); for a list: cloisterctl commands",

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* `cloisterctl top`: what runs, live. ctl_top.c has the keys and asks the service, ctl_top_rows.c
- * chooses and orders what is shown, ctl_top_draw.c puts it on the screen. */
+/*
+ * `cloisterctl top`: the running calls, live. ctl_top.c handles the keys and asks the service,
+ * ctl_top_rows.c chooses and sorts the rows, ctl_top_draw.c draws them.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,32 +25,38 @@ struct top_row {
 };
 
 struct top {
-	struct top_row *rows; /* that the filter lets through, in their order */
+	struct top_row *rows; /* the rows that pass the filter, sorted */
 	size_t n_rows, n_calls;
 	enum top_order order;
 	bool reverse;
 	char filter[TOP_FILTER_BYTES];
-	char selected[TOP_ID_BYTES];          /* of the calls; empty: none */
-	size_t first;                         /* row on the screen */
+	char selected[TOP_ID_BYTES];          /* id of the selected call; empty: none */
+	size_t first;                         /* index of the first visible row */
 	struct json_object *status, *tenants; /* results, owned */
-	char *message;                        /* for the last line, escaped; or NULL */
+	char *message;                        /* shown in the last line, escaped; or NULL */
 };
 
-/** Until the user has enough. The exit status. */
+/** Runs until the user quits. Returns the exit status. */
 int top_run(struct cloister *cloister);
 
-/** Makes the rows of @calls, the result of `commands`. 0 or -ENOMEM. */
+/** Makes the rows from @calls, the result of `commands`. Returns 0 or -ENOMEM. */
 int top_take_calls(struct top *top, struct json_object *calls);
 void top_free_rows(struct top *top);
 
-/** The row of the selected call; the first where that is gone; -1: there are none. */
+/**
+ * Returns the row of the selected call; the first row if that call is gone; -1 if there are no
+ * rows.
+ */
 long top_selected(const struct top *top);
 
 const char *top_order_name(enum top_order order);
 
-/** Text of a member, for a terminal, malloc'ed; "-" where there is none. NULL: out of memory. */
+/**
+ * Returns a member's text, escaped for a terminal and malloc'ed; "-" if it is missing; NULL if
+ * memory is out.
+ */
 char *top_text(struct json_object *object, const char *name);
 long long top_number(struct json_object *object, const char *name);
 
-/** Draws all of it. @prompt (NULL: none) takes the place of the last line. */
+/** Draws the whole screen. @prompt (NULL: none) replaces the last line. */
 void top_draw(struct top *top, const char *prompt);

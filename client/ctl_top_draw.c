@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterctl. ncurses(3X). What is drawn was escaped when it came. */
+/* Runs in cloisterctl. ncurses(3X). The text was escaped when it came. */
 #include "client/ctl_table.h"
 #include "client/ctl_top.h"
 #include "common/cleanup.h"
@@ -15,7 +15,7 @@
 #define TENANTS_SHOWN 4
 #define WIDE_MAX      512
 
-/* At most @cells of @text from @column on, whatever the width of its characters. */
+/* Draws at most @cells cells of @text at @column, counting wide characters. */
 static void put(int line, int column, int cells, const char *text)
 {
 	wchar_t wide[WIDE_MAX];
@@ -23,7 +23,7 @@ static void put(int line, int column, int cells, const char *text)
 	int used = 0;
 
 	if (n == (size_t)-1) {
-		/* The locale has not its characters. */
+		/* The locale cannot represent the text. */
 		for (n = 0; n < WIDE_MAX - 1 && text[n]; n++)
 			wide[n] = (unsigned char)text[n] < 0x80 ? (wchar_t)text[n] : L'?';
 	}
@@ -68,7 +68,7 @@ static void draw_row(int line, const struct top_row *row, bool selected)
 		attroff(A_REVERSE);
 }
 
-/* Those with most calls, most first. */
+/* Sorts by the number of calls, the largest first. */
 static int compare_load(const void *a, const void *b)
 {
 	long long one = top_number(*(struct json_object *const *)a, "calls");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterctl. Names and commands are agents' words: they are escaped before anything else.
+/*
+ * Runs in cloisterctl. Names and commands come from agents: they are escaped before any other use.
  */
 #include "client/ctl_top.h"
 
@@ -90,7 +91,7 @@ static int compare(const void *a, const void *b, void *context)
 		result = strcmp(one->workspace, other->workspace);
 	else if (top->order == TOP_BY_TOOL)
 		result = strcmp(one->tool, other->tool);
-	/* The oldest first, also among what is otherwise the same. */
+	/* Equal rows: the oldest first. */
 	if (result == 0)
 		result = (one->age_ms < other->age_ms) - (one->age_ms > other->age_ms);
 	if (result == 0)

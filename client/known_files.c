@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client. The entries are a workspace's word. Two files of one hash would be taken for
- * one another: with the 64 bits of a hash that nobody can foresee, and two million files, once in
- * millions of runs, and a workspace can only deprive itself of what it claims to have. */
+/*
+ * Runs in the client. The entries come from the workspace. Two files with the same hash would be
+ * confused. The 64-bit hash has a secret key, so with two million files that happens once in
+ * millions of runs; and a workspace that lies about its files only misses them.
+ */
 #include "client/command.h"
 #include "client/transfer.h"
 #include "common/limits.h"
@@ -88,7 +90,7 @@ int known_files_add(struct known_files *known, const struct tar_entry *entry)
 	uint64_t hash = hash_of(known, entry);
 	size_t place;
 
-	/* What is not known is only sent once more. */
+	/* A file that is not in the set is just sent again. */
 	if (known->used >= LIMIT_PUT_KNOWN)
 		return 0;
 	if (known->used >= known->size / 2 && grow(known) < 0)

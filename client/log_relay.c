@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client, in a thread of its own. Every byte is the other user's word: it is escaped,
- * and there is an end to it. */
+/*
+ * Runs in the client, in a thread of its own. Every byte comes from another user's process: it is
+ * escaped, and its total is bounded.
+ */
 #include "client/log_relay.h"
 
 #include "client/terminal_text.h"
@@ -17,15 +19,15 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define LINE_BYTES 2048 /* a longer one comes in pieces */
+#define LINE_BYTES 2048 /* a longer line is printed in pieces */
 
 struct log_relay {
 	pthread_t thread;
-	int fd;   /* the pipe's end to read from, which does not block */
-	int stop; /* eventfd(2): readable once only what is in the pipe is still wanted */
+	int fd;   /* the reading end of the pipe, non-blocking */
+	int stop; /* eventfd(2): readable once only the bytes already in the pipe are wanted */
 	char line[LINE_BYTES + 1];
 	size_t len;
-	size_t total; /* that came */
+	size_t total; /* bytes received so far */
 };
 
 static void print_line(struct log_relay *relay)
@@ -50,7 +52,7 @@ static void take(struct log_relay *relay, const char *bytes, size_t len)
 	relay->total += len;
 }
 
-/* Reads once. False: there is nothing, or nothing more that is wanted. */
+/* Reads once. Returns false if there is nothing, or nothing more is wanted. */
 static bool read_once(struct log_relay *relay)
 {
 	char bytes[LINE_BYTES];
@@ -84,7 +86,7 @@ static void *run(void *context)
 		print_line(relay);
 	if (relay->total >= LIMIT_RELAYED_LOG_BYTES)
 		fprintf(stderr, "cloister: cloisterd says more, which is not shown\n");
-	close_fd(&relay->fd); /* what it says from now on, nobody reads: EPIPE */
+	close_fd(&relay->fd); /* further writes of that process fail with EPIPE */
 	return NULL;
 }
 
@@ -95,7 +97,7 @@ static void release(struct log_relay *relay)
 	free(relay);
 }
 
-/* Signals are the main thread's. */
+/* The main thread handles signals. */
 static int start_thread(struct log_relay *relay)
 {
 	sigset_t all, before;
@@ -121,7 +123,7 @@ int log_relay_new(struct log_relay **ret_relay, int *ret_fd)
 		goto fail;
 	relay->fd = pair[0];
 	writer = pair[1];
-	/* Of our end alone: each end of a pipe is a file description of its own. */
+	/* Only for our end: each end of a pipe is an open file description of its own. */
 	relay->stop = eventfd(0, EFD_CLOEXEC);
 	if (relay->stop < 0 || fcntl(relay->fd, F_SETFL, O_NONBLOCK) < 0)
 		goto fail;

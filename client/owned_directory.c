@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client as root, on paths whose parts may be anybody's: it reads nothing but owners
- * and links, and follows a link only as text. path_resolution(7), symlink(7). */
+/*
+ * Runs in the client as root, on paths whose components may belong to any user. It reads only
+ * owners and the text of links. path_resolution(7), symlink(7).
+ */
 #include "client/owned_directory.h"
 
 #include "client/command.h"
@@ -21,11 +23,12 @@
 #define LINKS_MAX 40 /* as many as the kernel follows */
 
 struct walk {
-	const char *path; /* as root named it, for messages */
-	int fd;           /* of the directory that was reached */
+	const char *path; /* as root gave it, for messages */
+	int fd;           /* of the current directory */
 	struct stat status;
-	uid_t uid;               /* the one user whom parts of the way belong to; 0: none yet */
-	char rest[2 * PATH_MAX]; /* what is to be walked from there */
+	/* the only user other than root who owns a part of the way; 0: none yet */
+	uid_t uid;
+	char rest[2 * PATH_MAX]; /* the rest of the path */
 	unsigned links;
 };
 
@@ -35,7 +38,7 @@ static int fail(const struct walk *walk, int error)
 	return -error;
 }
 
-/* Whether what @fd refers to may lie on the way. */
+/* Whether @fd may be part of the way: root or the one user owns it. */
 static int judge(struct walk *walk, int fd, const struct stat *status)
 {
 	struct statfs system;
@@ -62,8 +65,10 @@ static int judge(struct walk *walk, int fd, const struct stat *status)
 	return 0;
 }
 
-/* Whether what the names in the directory that was reached stand for is decided by whom judge() has
- * seen: a third user could exchange what belongs to one user for what belongs to another. */
+/*
+ * Whether only root and that user can rename or replace entries of the current directory. A third
+ * user could otherwise swap objects of different owners.
+ */
 static int judge_names(const struct walk *walk)
 {
 	const struct stat *status = &walk->status;
@@ -71,7 +76,10 @@ static int judge_names(const struct walk *walk)
 	bool others =
 		(status->st_mode & S_IWOTH) || ((status->st_mode & S_IWGRP) && status->st_gid != 0);
 
-	/* In the owner's own they exchange only what is the owner's: judge() sees all else. */
+	/*
+	 * With the sticky bit, or in the user's own directory, others can only replace objects of
+	 * their own, and judge() refuses those.
+	 */
 	if (status->st_uid != 0 || !others || (status->st_mode & S_ISVTX))
 		return 0;
 	path = fd_path(walk->fd);
@@ -84,7 +92,7 @@ static int judge_names(const struct walk *walk)
 	return -EPERM;
 }
 
-/* Takes the first component off @walk's rest. False: there is none. */
+/* Takes the first component from the rest of the path. Returns false if there is none. */
 static bool next_component(struct walk *walk, char name[NAME_MAX + 1], int *ret_error)
 {
 	const char *from = walk->rest + strspn(walk->rest, "/");
@@ -99,10 +107,10 @@ static bool next_component(struct walk *walk, char name[NAME_MAX + 1], int *ret_
 	return true;
 }
 
-/* Puts what the link @fd says before what is still to be walked. */
+/* Inserts the target of the link @fd before the rest of the path. */
 static int follow(struct walk *walk, int fd)
 {
-	char target[PATH_MAX + 1 + sizeof(walk->rest)]; /* a link, "/" and that */
+	char target[PATH_MAX + 1 + sizeof(walk->rest)]; /* the target, "/" and the rest */
 	ssize_t len = readlinkat(fd, "", target, PATH_MAX);
 	int n;
 
@@ -127,7 +135,7 @@ static int follow(struct walk *walk, int fd)
 	return 0;
 }
 
-/* Goes into @name, or puts what the link of that name says in its place. */
+/* Enters @name, or inserts the link's target if it is one. */
 static int step(struct walk *walk, const char *name)
 {
 	_cleanup_close_ int fd = -1;
@@ -154,8 +162,10 @@ static int step(struct walk *walk, const char *name)
 	return 0;
 }
 
-/* From the root on, also of a relative path: who owns what leads to the current directory has a
- * say as well. */
+/*
+ * Starts at the root even for a relative path, because the owners of the current directory's
+ * parents matter too.
+ */
 static int start(struct walk *walk)
 {
 	char current[PATH_MAX] = "";
@@ -171,7 +181,7 @@ static int start(struct walk *walk)
 	return 0;
 }
 
-/* The directory is the last word: whose it is, whose else the way may have been. */
+/* Checks that the owner of the final directory owns all parts of the way that are not root's. */
 static int finish(const struct walk *walk)
 {
 	if (walk->status.st_uid == 0) {

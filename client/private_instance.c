@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the client. As root it opens the directory, gives root up for good for the directory's
- * owner, and uses nothing of the directory before that. From then on it has the owner's id but
- * still root's terminal, environment and descriptors: the owner can neither trace it nor take a
- * descriptor of it at any instant, and the cloisterd that it starts, which the owner can trace
- * until that has locked itself down, has nothing of root's.
+ * Runs in the client. If started by root, it opens the directory, then becomes the directory's
+ * owner for good, and uses nothing in the directory before that. After that it has the owner's id
+ * but still root's terminal, environment and descriptors. The owner can never trace it or take its
+ * descriptors. The cloisterd that it starts has nothing of root's, because the owner can trace it
+ * until it locks itself down.
  */
 #include "client/private_instance.h"
 
@@ -34,16 +34,16 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* What cloisterd needs to end a command that resists, and a little more. */
+/* The time that cloisterd needs to end a command that resists, and a margin. */
 #define END_MS (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS + 5000)
 
 /* Room for "--only-root=" and three numbers. */
 #define ROOT_OPTION_BYTES 96
 
 struct private_instance {
-	/* Only where root was left. */
-	struct owned_directory directory; /* what root named; fd -1: nothing */
-	char **environment;               /* of the cloisterd */
+	/* Used only if root was given up. */
+	struct owned_directory directory; /* the directory that root named; fd -1: none */
+	char **environment;               /* of the private cloisterd */
 	struct log_relay *relay;
 	pid_t pid; /* 0: not started */
 	int pidfd;
@@ -56,7 +56,7 @@ struct account {
 	const char *home;
 };
 
-/* Fills in what the user database knows of @account's uid. Valid until the next look-up. */
+/* Fills in the entry of @account's uid in the user database. Valid until the next look-up. */
 static void look_up(struct account *account)
 {
 	const struct passwd *entry = getpwuid(account->uid);
@@ -77,7 +77,7 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
-/* credentials(7): groups first, while we still may. */
+/* Sets the groups first, while we still may. credentials(7) */
 static int change_ids(const struct account *account)
 {
 	int r = account->name ? initgroups(account->name, account->gid) : setgroups(0, NULL);
@@ -89,10 +89,11 @@ static int change_ids(const struct account *account)
 }
 
 /*
- * The user may not trace us, ptrace(2), nor use what else takes the same right (/proc/PID/fd,
- * pidfd_getfd(2), core dumps), at any instant: changing ids makes us what fs.suid_dumpable says,
- * which can be dumpable, and until we have said that we are not, we keep capabilities that the user
- * has not. Giving them up leaves the attribute as it is.
+ * Becomes the user without ever being traceable by it, ptrace(2), or open to the other interfaces
+ * with the same check (/proc/PID/fd, pidfd_getfd(2), core dumps). A change of ids sets the dumpable
+ * attribute to fs.suid_dumpable, which may allow it. The process therefore keeps capabilities that
+ * the user lacks until it has made itself non-dumpable; dropping capabilities does not change the
+ * attribute.
  */
 static int become(const struct account *account)
 {
@@ -101,7 +102,10 @@ static int become(const struct account *account)
 	if (r == 0 &&
 		(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) < 0))
 		r = -errno;
-	/* Whoever has our session keyring has its keys, whatever their owner: keyrings(7). */
+	/*
+	 * Possession of the session keyring gives access to its keys, whoever owns them:
+	 * keyrings(7).
+	 */
 	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
 		r = -errno;
 	return r < 0 ? r : drop_capabilities();
@@ -132,8 +136,11 @@ static bool add_variable(char **variable, const char *name, const char *value)
 	return *variable;
 }
 
-/* What the cloisterd is started with, which the user can read: nothing of root's but what any
- * program of the user's could know, and the user's own home and name. NULL: out of memory. */
+/*
+ * Makes the environment of the private cloisterd, which the user can read: variables that any
+ * program of the user's could know, and the user's own home and name. Returns NULL if memory is
+ * out.
+ */
 static char **make_environment(const struct account *account)
 {
 	char **made, **next;
@@ -156,7 +163,10 @@ static char **make_environment(const struct account *account)
 	return NULL;
 }
 
-/* As root: opens what @workspace names (NULL: nothing), and becomes its owner (or nobody). */
+/*
+ * Runs as root: opens the directory that @workspace names (NULL: none), and becomes its owner, or
+ * the user nobody.
+ */
 static int leave_root(struct private_instance *instance, const char *workspace)
 {
 	struct account account = {.uid = 65534, .gid = 65534}; /* the kernel's overflow ids */
@@ -164,8 +174,10 @@ static int leave_root(struct private_instance *instance, const char *workspace)
 
 	if (r < 0)
 		return r;
-	/* A user without a name has no group either: the directory's may be one of which the user
-	 * is no member. */
+	/*
+	 * A user without an entry in the database has no group either: the user may not be a member
+	 * of the directory's group.
+	 */
 	if (workspace)
 		account.uid = instance->directory.uid;
 	look_up(&account);
@@ -182,7 +194,7 @@ static int leave_root(struct private_instance *instance, const char *workspace)
 	return 0;
 }
 
-/* Writes the path of the first cloisterd that we may execute into @path. */
+/* Writes the path of the first cloisterd that we may execute to @path. */
 static int find_cloisterd(char path[static PATH_MAX])
 {
 	static const char *const beside[] = {"cloisterd", "../sbin/cloisterd"};
@@ -213,9 +225,9 @@ static int find_cloisterd(char path[static PATH_MAX])
 }
 
 /*
- * In the child. Its own session keeps a terminal's Ctrl-C for us, who pass it on as a cancellation,
- * and keeps the terminal of a root that we were out of the reach of TIOCSTI. @errors is what it
- * writes to: after root a pipe, because the exec makes it the user's to trace.
+ * Runs in the child. A session of its own leaves a terminal's Ctrl-C to us, and we send a
+ * cancellation; it also keeps root's terminal out of reach of TIOCSTI. @errors becomes stderr: if
+ * root was given up it is a pipe, because the user can trace the process after the exec.
  */
 __attribute__((noreturn)) static void exec_cloisterd(
 	const struct private_instance *instance, const char *path, int connection, int errors)
@@ -239,7 +251,7 @@ __attribute__((noreturn)) static void exec_cloisterd(
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(errors, STDOUT_FILENO) < 0 ||
 		dup2(errors, STDERR_FILENO) < 0)
 		goto fail;
-	/* dup2 onto itself would keep close-on-exec. */
+	/* dup2(2) onto itself would leave close-on-exec set. */
 	if (connection == FD_PRIVATE_CONNECTION ? fcntl(connection, F_SETFD, 0) < 0
 						: dup2(connection, FD_PRIVATE_CONNECTION) < 0)
 		goto fail;
@@ -251,7 +263,7 @@ fail:
 	_exit(STATUS_OWN_FAILURE);
 }
 
-/* Starts it with one end of a connection, whose other end goes to @ret_fd. */
+/* Starts it with one end of a socketpair, and stores the other end in @ret_fd. */
 static int start(struct private_instance *instance, int *ret_fd)
 {
 	_cleanup_close_ int ours = -1, theirs = -1, errors = -1;
@@ -279,7 +291,8 @@ static int start(struct private_instance *instance, int *ret_fd)
 	}
 	if (instance->pid == 0)
 		exec_cloisterd(instance, path, theirs, errors >= 0 ? errors : STDERR_FILENO);
-	instance->pidfd = pidfd_open(instance->pid, 0); /* ours to reap, so the pid is still its */
+	/* our unreaped child, so the pid cannot have been reused */
+	instance->pidfd = pidfd_open(instance->pid, 0);
 	*ret_fd = TAKE_FD(ours);
 	return 0;
 fail:

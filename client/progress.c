@@ -9,7 +9,7 @@
 #include <sys/param.h>
 #include <unistd.h>
 
-#define AFTER_MS 2000 /* shorter calls are not worth a line */
+#define AFTER_MS 2000 /* a shorter call gets no line */
 #define AGAIN_MS 1000
 #define ERASE    "\r\x1b[K"
 
@@ -21,7 +21,7 @@ static int64_t since_ms(const struct timespec *then)
 	return (now.tv_sec - then->tv_sec) * 1000 + (now.tv_nsec - then->tv_nsec) / 1000000;
 }
 
-/* When the line is due, in milliseconds; 0: now. */
+/* Returns the time in milliseconds until the line is due; 0: now. */
 static int64_t due_ms(const struct progress *progress)
 {
 	int64_t first = AFTER_MS - since_ms(&progress->began);
@@ -51,7 +51,7 @@ int progress_wait_ms(const struct progress *progress)
 
 static void write_all(const char *text, size_t len)
 {
-	/* A terminal that takes nothing misses it. */
+	/* If the terminal does not accept the bytes, they are dropped. */
 	ssize_t n = write(STDERR_FILENO, text, len);
 
 	(void)n;

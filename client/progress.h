@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One line on stderr, if that is a terminal, about what takes long; gone before anything else is
- * written. */
+/*
+ * A progress line on stderr, if that is a terminal, for work that takes long. It is removed before
+ * other output.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,27 +13,30 @@
 
 struct progress {
 	bool enabled, shown;
-	bool in_line;       /* what was written last did not end a line: it is not written over */
+	/* the last output did not end a line, so no progress is drawn over it */
+	bool in_line;
 	int64_t timeout_ms; /* 0: not known */
 	uint64_t bytes;
 	struct timespec began, drawn;
 };
 
-/** Begins now. @timeout_ms 0: not known. Shows nothing where stderr is no terminal, or one that
- * can do nothing, or @quiet. */
+/**
+ * Starts the clock. @timeout_ms is 0 if not known. Shows nothing if stderr is not a terminal, or
+ * not a capable one, or if @quiet.
+ */
 void progress_begin(struct progress *progress, int64_t timeout_ms, bool quiet);
 
-/** Bytes have moved. */
+/** Counts bytes that were transferred. */
 void progress_count(struct progress *progress, size_t bytes);
 
-/** How long to wait before progress_show() has something to do, for poll(2). */
+/** Returns how long poll(2) may wait before progress_show() is due. */
 int progress_wait_ms(const struct progress *progress);
 
-/** Writes the line, or writes it anew, if it is time. */
+/** Draws or redraws the line, if it is due. */
 void progress_show(struct progress *progress);
 
-/** Takes the line away. */
+/** Removes the line. */
 void progress_clear(struct progress *progress);
 
-/** As progress_clear(), and @data is written to @fd next. */
+/** Like progress_clear(); @data is written to @fd next. */
 void progress_before_output(struct progress *progress, int fd, const void *data, size_t len);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client. What the command writes is hostile; here it is passed on and never looked at.
- */
+/* Runs in the client. The command's output is hostile; it is copied and never interpreted. */
 #include "client/remote.h"
 
 #include "client/arguments.h"
@@ -20,8 +19,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* How long a cancelled call may take to be answered: what ending a command takes, and a little
- * more. */
+/* How long the answer to a cancelled call may take: the time to end a command, and a margin. */
 #define CANCEL_MS (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS + 5000)
 
 #define INPUT_BYTES (64 * KIB) /* in one message */
@@ -31,15 +29,15 @@ struct remote {
 	struct cloister *cloister;
 	int64_t id;
 	int signal_fd;
-	int status;     /* STATUS_OK, or the status that ended the call from our side */
-	bool abandoned; /* a second signal: do not wait for the answer */
+	int status;     /* STATUS_OK, or the status of the reason for which we ended the call */
+	bool abandoned; /* a second signal came: do not wait for the answer */
 	bool answered;
-	struct remote_end end; /* for the answer */
-	size_t unanswered;     /* bytes of input */
-	bool input_over;       /* all is sent, or nobody reads it */
+	struct remote_end end; /* filled in from the answer */
+	size_t unanswered;     /* bytes of input without an answer yet */
+	bool input_over;       /* all input is sent, or the command does not read it any more */
 };
 
-/* Asks for the end of the call; @status is what we exit with once it has come. */
+/* Asks for the end of the call. @status becomes our exit status. */
 static void cancel(struct remote *remote, int status)
 {
 	if (remote->status != STATUS_OK) {
@@ -59,7 +57,10 @@ static void take_signal(struct remote *remote)
 		cancel(remote, STATUS_SIGNAL_BASE + (int)info.ssi_signo);
 }
 
-/* Waits for room in @fd, so that a reader that stalls cannot keep signals from being heard. */
+/*
+ * Waits for room in @fd or a signal, so that a reader that stalls cannot delay the handling of
+ * signals.
+ */
 static int wait_writable(struct remote *remote, int fd)
 {
 	struct pollfd fds[] = {
@@ -80,7 +81,7 @@ static int wait_writable(struct remote *remote, int fd)
 	}
 }
 
-/* Up to PIPE_BUF bytes fit without blocking where poll(2) says there is room, pipe(7). */
+/* If poll(2) reports room, PIPE_BUF bytes can be written without blocking, pipe(7). */
 int remote_write(struct remote *remote, int fd, const void *data, size_t len)
 {
 	const char *from = data;
@@ -123,7 +124,7 @@ static void on_output(struct cloister *cloister, int64_t id, enum cloister_strea
 		cancel(remote, STATUS_OWN_FAILURE);
 }
 
-/* A signal's number from its number or its name, with or without "SIG". 0: neither. */
+/* Returns the number of a signal given by number or name, with or without "SIG", or 0. */
 static int signal_number(const struct cloister_message *reply)
 {
 	const char *name = cloister_get_string(reply, "/output/signal", NULL);
@@ -188,7 +189,7 @@ static void on_reply(struct cloister *cloister, int64_t id, int error,
 		remote->call->ended(reply, remote->call->context);
 }
 
-/* Input has been taken, or not: of a call that is over, that is its answer's affair. */
+/* The answer to an input message. If the call is over, its own answer reports any problem. */
 static void on_input_reply(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata)
 {
@@ -242,7 +243,7 @@ static void take_input(struct remote *remote)
 		return;
 	}
 	progress_count(remote->call->progress, (size_t)n);
-	/* Each counts as a whole message, so that small ones are bounded too. */
+	/* Each counts as a full message, so that the number of small ones is bounded too. */
 	remote->unanswered += INPUT_BYTES;
 	remote->input_over |= n == 0;
 }
@@ -275,7 +276,7 @@ static int start(struct remote *remote)
 	return r;
 }
 
-/* One wait for whatever comes first. False: it should have come long ago. */
+/* Waits once for the next event. Returns false if the answer is overdue. */
 static bool turn(struct remote *remote)
 {
 	const struct remote_call *call = remote->call;
@@ -309,7 +310,7 @@ static bool turn(struct remote *remote)
 	return true;
 }
 
-/* SIGINT and SIGTERM become readable; blocked, so that none is lost before we look. signalfd(2) */
+/* Makes SIGINT and SIGTERM readable. They are blocked so that none is lost. signalfd(2) */
 static int open_signal_fd(void)
 {
 	sigset_t set;

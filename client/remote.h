@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * One command in the workspace, with its input and output as they come: what exec, put and get have
- * in common. SIGINT and SIGTERM cancel it, and a second one does not wait for the answer. While it
- * runs long, a terminal is told so (progress.h).
+ * Runs one command in the workspace and streams its input and output; exec, put and get use it.
+ * SIGINT and SIGTERM cancel the command, and a second signal does not wait for the answer. A
+ * terminal gets a progress line while it runs (progress.h).
  */
 
 #include "libcloister/cloister.h"
@@ -20,29 +20,33 @@ struct remote_call {
 	int64_t timeout_ms;          /* 0: the workspace's default */
 	struct json_object *options; /* borrowed */
 	struct progress *progress;
-	/* What the command wrote. < 0, after printing why, ends it. */
+	/*
+	 * Receives the command's output. A negative result, after printing why, ends the command.
+	 */
 	int (*output)(struct remote *remote, enum cloister_stream stream, const void *data,
 		size_t len, void *context);
-	/* NULL: it has no input. Up to @size bytes of it; 0: that was all; < 0, after printing why,
-	 * ends the command. */
+	/*
+	 * Returns up to @size bytes of input; 0 at its end; a negative result, after printing why,
+	 * ends the command. NULL: no input.
+	 */
 	ssize_t (*input)(void *buffer, size_t size, void *context);
-	/* Its answer, if there is one; may be NULL. */
+	/* Receives the answer, if one comes. May be NULL. */
 	void (*ended)(const struct cloister_message *reply, void *context);
-	int input_fd; /* that is readable when input is not to be waited for; -1: it never is */
+	int input_fd; /* readable when input can be read without waiting; -1: input never waits */
 	void *context;
 };
 
 struct remote_end {
-	int status; /* the command's as sh(1) has it, or STATUS_DEADLINE, _OWN_FAILURE, _SIGNAL_BASE
-		     */
-	bool ran;   /* to its own end: status is the command's */
+	/* the command's status as in sh(1), or STATUS_DEADLINE, _OWN_FAILURE, _SIGNAL_BASE */
+	int status;
+	bool ran; /* the command ran to its end: status is its own */
 };
 
-/** Runs it. What goes wrong is printed. */
+/** Runs the command. Prints what goes wrong. */
 struct remote_end remote_run(struct cloister *cloister, const struct remote_call *call);
 
-/** Writes to @fd, and waits for room there, until a signal comes. As output(). */
+/** Writes to @fd and waits for room there, until a signal comes. Returns like output(). */
 int remote_write(struct remote *remote, int fd, const void *data, size_t len);
 
-/** Our own standard input, as a call's; what fails is said. @context is not used. */
+/** Reads our standard input for a call. Prints errors. @context is not used. */
 ssize_t remote_read_stdin(void *buffer, size_t size, void *context);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the clients. The service's words may repeat strangers'. */
+/* Runs in the clients. The service's messages may quote hostile text. */
 #include "client/reply.h"
 
 #include "client/command.h"

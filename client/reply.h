@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Between libcloister, which takes and gives text, and json-c, with which the commands make
- * requests and print answers; and what is said of those that fail. */
+/*
+ * Connects libcloister, which uses JSON text, and json-c, which the commands use for requests and
+ * answers; and prints errors.
+ */
 
 #include "libcloister/cloister.h"
 
@@ -21,18 +23,22 @@ static inline void cloister_message_freep(struct cloister_message **message)
 #define _cleanup_message_ _cleanup_(cloister_message_freep)
 
 /**
- * Sends a request and waits for its reply; @params is taken, also on failure. 0 with the reply, to
- * be freed, or an error of cloister_request().
+ * Sends a request and waits for its reply. Takes @params, also on failure. Returns 0 with the
+ * reply, to be freed, or an error of cloister_request().
  */
 int request(struct cloister *cloister, const char *method, struct json_object *params,
 	struct cloister_message **ret_reply);
 
-/** The result in @reply, or a notification's params, owned; NULL when it is an error. */
+/**
+ * Returns the result in @reply, or a notification's params, owned by the caller; NULL for an error.
+ */
 struct json_object *reply_result(const struct cloister_message *reply);
 
-/** Says on stderr why @reply is an error; the exit status for it: STATUS_USAGE or
- * STATUS_NO_SERVICE. */
+/**
+ * Prints on stderr why @reply is an error. Returns the exit status for it: STATUS_USAGE or
+ * STATUS_NO_SERVICE.
+ */
 int reply_complain(const struct cloister_message *reply);
 
-/** Says on stderr why a function of libcloister failed with @error. */
+/** Prints on stderr why a function of libcloister failed with @error. */
 void connection_complain(int error);

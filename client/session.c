@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client. The socket's path comes from the caller or is one that only the service can
- * make (libcloister knows those). Private instances are the command's affair and not the library's:
- * they need a fork, a child to reap and, for root, other ids for the whole process. */
+/*
+ * Runs in the client. The socket's path comes from the caller, or is a default path that
+ * libcloister checks. Private instances are part of the command, not of the library: they need a
+ * fork, a child to reap and, for root, a change of ids of the whole process.
+ */
 #include "client/session.h"
 
 #include "client/arguments.h"
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* As the library does, and says if the place that was named is not among them. */
+/* Connects as the library does, and says if the named path has no server. */
 static int connect_to_service(struct cloister **ret_cloister)
 {
 	const char *named = getenv("CLOISTER_SOCKET");
@@ -40,7 +42,7 @@ static bool is_directory(const char *workspace)
 	return stat(workspace, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* @workspace is NULL when none will be opened. */
+/* @workspace is NULL if none will be opened. */
 static int start_private(const char *workspace, struct session *session)
 {
 	_cleanup_close_ int fd = -1;
@@ -53,7 +55,7 @@ static int start_private(const char *workspace, struct session *session)
 	return r;
 }
 
-/* @name is a managed workspace, or NULL; @directory is a path as it was given, or NULL. */
+/* @name is a managed workspace, or NULL; @directory is a path as the user gave it, or NULL. */
 static int connect_session(const struct invocation *invocation, const char *name,
 	const char *directory, struct session *session)
 {
@@ -135,7 +137,7 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	r = connect_session(invocation, name, directory ? workspace : NULL, session);
 	if (r < 0 || !needs_workspace)
 		return r;
-	/* What root opened counts, and not what the words mean by now. */
+	/* Use the directory that root has opened; the path might lead elsewhere by now. */
 	opened = session->instance ? private_instance_directory(session->instance) : NULL;
 	return open_workspace(invocation, session, name, opened ? opened : directory);
 }

@@ -12,18 +12,18 @@ struct private_instance;
 struct session {
 	struct cloister *cloister;
 	struct private_instance *instance; /* NULL: the service answered */
-	bool speaks_mcp; /* set beforehand: once the workspace is open, MCP and nothing else */
+	/* set by the caller: once the workspace is open, the connection speaks only MCP */
+	bool speaks_mcp;
 };
 
 /**
  * Connects to the service, or starts a private cloisterd, and, if @needs_workspace, opens the
- * workspace of
- * @invocation. 0, or -errno after printing why not. @session is to be closed in both cases.
+ * workspace of @invocation. Returns 0, or -errno after printing why. Close @session in both cases.
  */
 int session_open(
 	const struct invocation *invocation, bool needs_workspace, struct session *session);
 
-/** Ends the connection and waits for the private cloisterd, if there is one. */
+/** Closes the connection and waits for the private cloisterd, if there is one. */
 void session_close(struct session *session);
 
 #define _cleanup_session_ _cleanup_(session_close)

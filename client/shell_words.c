@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends one word to @line so that sh(1) reads it back as that word. */
+/* Appends @word to @line, quoted so that sh(1) reads it as one word. */
 static char *quote_word(char *out, const char *word)
 {
 	*out++ = '\'';
@@ -30,7 +30,8 @@ char *shell_line(int argc, char **argv)
 	if (argc == 1)
 		return strdup(argv[0]);
 	for (int i = 0; i < argc; i++)
-		size += 4 * strlen(argv[i]) + 3; /* each byte quoted, two quotes, a space */
+		/* worst case: each byte quoted, two quotes, a space */
+		size += 4 * strlen(argv[i]) + 3;
 	line = malloc(size);
 	if (!line)
 		return NULL;
@@ -58,7 +59,7 @@ char *shell_assignment(const char *name, const char *value)
 		memcpy(out, ";", 2);
 		return line;
 	}
-	/* "$(...)" would take newlines from the end. */
+	/* "$(...)" would remove trailing newlines. */
 	out = line + sprintf(line, "%s=$(printf '", name);
 	for (; *value; value++)
 		out += sprintf(out, "\\%03o", (unsigned char)*value);

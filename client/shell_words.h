@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Words for the shell of a workspace. */
+/* Quotes words for the shell of a workspace. */
 
-/** One word is a line for the shell already; several are a command and its arguments, each quoted.
- * malloc'ed; NULL: out of memory. */
+/**
+ * Returns a single word unchanged, since it is a line for the shell; several words are a command
+ * and its arguments, and each is quoted. malloc'ed; NULL if memory is out.
+ */
 char *shell_line(int argc, char **argv);
 
-/** "NAME=…;" with which sh(1) sets @name to exactly the bytes of @value, in UTF-8 whatever those
- * are: JSON carries nothing else. malloc'ed; NULL: out of memory. */
+/**
+ * Returns "NAME=…;", which makes sh(1) set @name to exactly the bytes of @value. The text is UTF-8
+ * for any bytes, because JSON can carry nothing else. malloc'ed; NULL if memory is out.
+ */
 char *shell_assignment(const char *name, const char *value);

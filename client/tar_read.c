@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client, on bytes of a hostile workspace. Every length is checked before it is used,
- * and nothing but one header and one extended header is ever kept. */
+/*
+ * Runs in the client, on bytes from a hostile workspace. Every length is checked before it is used.
+ * The reader keeps at most one header and one extended header in memory.
+ */
 #include "client/tar.h"
 
 #include "common/cleanup.h"
@@ -14,12 +16,12 @@
 
 enum state {
 	IN_HEADER,
-	IN_EXTENDED, /* the content of an extended header, or of GNU's long name */
+	IN_EXTENDED, /* content of an extended header, or of GNU's long name */
 	IN_CONTENT,
-	AT_END, /* whatever follows is not looked at */
+	AT_END, /* further bytes are ignored */
 };
 
-/* What extended headers said of the next entry. */
+/* Values that extended headers gave for the next entry. */
 struct extended {
 	bool has_path, has_link, has_size, has_mtime;
 	uint64_t size;
@@ -31,13 +33,14 @@ struct tar_reader {
 	struct tar_reader_owner owner;
 	enum state state;
 	unsigned char block[TAR_BLOCK];
-	size_t filled;  /* of block */
-	uint64_t left;  /* of the content */
-	size_t padding; /* after it */
+	size_t filled;  /* bytes in block */
+	uint64_t left;  /* bytes of the content still to come */
+	size_t padding; /* bytes after the content */
 	char extended_type;
 	char meta[LIMIT_TAR_EXTENDED_BYTES + 1];
 	size_t meta_len;
-	bool meta_skipped; /* too long to be kept, and nobody's loss */
+	/* an extended header for the whole archive, which is not needed and too long to keep */
+	bool meta_skipped;
 	struct extended extended;
 	struct tar_entry entry;
 };
@@ -63,7 +66,7 @@ bool tar_reader_at_end(const struct tar_reader *reader)
 	return reader->state == AT_END;
 }
 
-/* A number in octal, or as GNU has large ones: big-endian behind 0x80. */
+/* Reads a number in octal, or in GNU's form for large ones: big-endian after 0x80. */
 static int get_number(const unsigned char *field, size_t size, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -103,7 +106,7 @@ static bool is_zero(const unsigned char *block)
 	return block[0] == 0 && memcmp(block, block + 1, TAR_BLOCK - 1) == 0;
 }
 
-/* Text of at most @size bytes, which a NUL may end earlier. 0 or -E2BIG. */
+/* Copies text of at most @size bytes, up to a NUL. Returns 0 or -E2BIG. */
 static int copy_name(char ret[PATH_MAX], const void *text, size_t size)
 {
 	size_t len = strnlen(text, size);
@@ -115,7 +118,7 @@ static int copy_name(char ret[PATH_MAX], const void *text, size_t size)
 	return 0;
 }
 
-/* A decimal of a pax record. */
+/* Reads a decimal in a pax record. */
 static int get_decimal(const char *text, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -131,7 +134,7 @@ static int get_decimal(const char *text, uint64_t *ret)
 	return 0;
 }
 
-/* "1700000000.123", maybe negative. */
+/* Reads a time such as "1700000000.123", which may be negative. */
 static int get_time(const char *text, struct timespec *ret)
 {
 	bool negative = *text == '-';
@@ -156,7 +159,7 @@ static int get_time(const char *text, struct timespec *ret)
 	return 0;
 }
 
-/* One "KEY=VALUE", NUL-terminated; the value may hold NULs, which no name may. */
+/* Takes one NUL-terminated "KEY=VALUE". The value may hold NULs, which no name may. */
 static int take_record(struct extended *extended, const char *key, const char *value, size_t len)
 {
 	if (strcmp(key, "path") == 0 || strcmp(key, "linkpath") == 0) {
@@ -175,7 +178,7 @@ static int take_record(struct extended *extended, const char *key, const char *v
 		extended->has_mtime = true;
 		return get_time(value, &extended->mtime);
 	}
-	/* A sparse file's content is something else than what the file holds. */
+	/* The archived content of a sparse file differs from the file's. */
 	return strncmp(key, "GNU.sparse.", 11) == 0 ? -EBADMSG : 0;
 }
 
@@ -224,7 +227,7 @@ static int end_extended(struct tar_reader *reader)
 	}
 }
 
-/* The name and its prefix of ustar, or what an extended header said. */
+/* Takes the ustar name and prefix, or the name in an extended header. */
 static int take_names(struct tar_reader *reader)
 {
 	const unsigned char *block = reader->block;
@@ -257,14 +260,14 @@ static int begin_entry(struct tar_reader *reader, uint64_t size)
 
 	if (get_number(reader->block + 100, 8, &mode) < 0)
 		return -EBADMSG;
-	/* Before 1970 it is negative, and said by an extended header. */
+	/* A time before 1970 is negative, and only an extended header can hold it. */
 	if (get_number(reader->block + 136, 12, &mtime) < 0)
 		mtime = 0;
 	take_names(reader);
 	entry->type = reader->block[156] == '\0' || reader->block[156] == '7'
 			      ? TAR_FILE
 			      : (char)reader->block[156];
-	/* As old archives have it. */
+	/* Old archives mark a directory by a trailing slash only. */
 	if (entry->type == TAR_FILE && entry->path[0] != '\0' &&
 		entry->path[strlen(entry->path) - 1] == '/')
 		entry->type = TAR_DIRECTORY;
@@ -295,7 +298,7 @@ static int take_header(struct tar_reader *reader)
 	if (memchr("xgLK", block[156], 4)) {
 		reader->extended_type = (char)block[156];
 		reader->meta_len = 0;
-		/* Of what is for all there may be more than is kept. */
+		/* A header for the whole archive may be longer than the buffer: it is skipped. */
 		reader->meta_skipped = size > LIMIT_TAR_EXTENDED_BYTES;
 		if (reader->meta_skipped && block[156] != 'g')
 			return -E2BIG;
@@ -303,7 +306,7 @@ static int take_header(struct tar_reader *reader)
 	} else if (reader->extended.has_size) {
 		size = reader->extended.size;
 	}
-	/* Links, devices and directories have no content, whatever is said of its size. */
+	/* Links, devices and directories have no content, even if a size is given. */
 	if (block[156] >= TAR_HARD_LINK && block[156] <= '6')
 		size = 0;
 	reader->left = size;
@@ -313,7 +316,7 @@ static int take_header(struct tar_reader *reader)
 	return begin_entry(reader, size);
 }
 
-/* Of what is there, the part that belongs to the content; and the content's end. */
+/* Takes the part of @part that belongs to the content, and handles the content's end. */
 static int take_content(struct tar_reader *reader, struct text part)
 {
 	bool is_extended = reader->state == IN_EXTENDED;
@@ -344,7 +347,7 @@ int tar_reader_feed(struct tar_reader *reader, struct text data)
 		} else if (reader->padding > 0) {
 			n = data.len < reader->padding ? data.len : reader->padding;
 			reader->padding -= n;
-			/* What comes next is a header. */
+			/* the next block is a header */
 		} else {
 			reader->state = IN_HEADER;
 			n = TAR_BLOCK - reader->filled;

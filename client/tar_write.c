@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The header's fields, pax(1). */
+/* Offsets and lengths of the header's fields, pax(1). */
 enum {
 	AT_NAME = 0,
 	NAME_SIZE = 100,
@@ -56,7 +56,7 @@ static void put_block(unsigned char *block, const struct tar_entry *entry, char 
 	memcpy(block + AT_CHECKSUM, text, 7);
 }
 
-/* "LENGTH KEY=VALUE\n", where LENGTH counts itself. Returns the length. */
+/* Writes "LENGTH KEY=VALUE\n", where LENGTH counts itself too. Returns the length. */
 static size_t put_record(unsigned char *out, const char *key, const char *value)
 {
 	size_t rest = strlen(key) + strlen(value) + 3, len = rest + 1;
@@ -83,7 +83,10 @@ size_t tar_header(const struct tar_entry *entry, unsigned char *buffer)
 		len += put_record(records + len, "size", number);
 	}
 	if (entry->mtime.tv_nsec != 0 || entry->mtime.tv_sec < 0) {
-		/* Seconds are rounded down and nanoseconds go upwards: -0.5 is -1 and 500000000. */
+		/*
+		 * tv_sec is rounded down and tv_nsec counts up from it: -0.5 is -1 s and 500000000
+		 * ns.
+		 */
 		bool below = entry->mtime.tv_sec < 0 && entry->mtime.tv_nsec > 0;
 		int64_t seconds = (int64_t)entry->mtime.tv_sec + below;
 		long nanoseconds =

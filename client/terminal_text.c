@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the clients. Trusts nothing of the text. */
+/* Runs in the clients. The text is not trusted. */
 #include "client/terminal_text.h"
 
 #include "common/cleanup.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of at most four bytes that are one valid sequence, RFC 3629. */
+/* Decodes at most four bytes that are one valid sequence, RFC 3629. */
 static uint32_t decode(const unsigned char *bytes, size_t len)
 {
 	static const unsigned char lead_masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -21,8 +21,10 @@ static uint32_t decode(const unsigned char *bytes, size_t len)
 	return character;
 }
 
-/* What is neither a control nor a surrogate nor, as Unicode has it (Default_Ignorable_Code_Point),
- * invisible, nor changes the direction of writing. */
+/*
+ * Whether the character is shown as it is: it is not a control, a surrogate, invisible (Unicode's
+ * Default_Ignorable_Code_Point), or one that changes the writing direction.
+ */
 static bool is_shown(uint32_t character)
 {
 	static const struct {
@@ -31,12 +33,12 @@ static bool is_shown(uint32_t character)
 		{0x00, 0x1f}, {0x7f, 0x9f}, /* DEL and C1 */
 		{0xad, 0xad},               /* soft hyphen */
 		{0x34f, 0x34f}, {0x61c, 0x61c}, {0x115f, 0x1160}, {0x17b4, 0x17b5},
-		{0x180b, 0x180f}, {0x200b, 0x200f}, /* zero width, and marks of direction */
-		{0x2028, 0x202e},                   /* separators, and overrides of direction */
-		{0x2060, 0x206f},                   /* invisible, and isolates */
-		{0x3164, 0x3164}, {0xfe00, 0xfe0f}, /* variation selectors */
-		{0xfeff, 0xfeff},                   /* byte order mark */
-		{0xffa0, 0xffa0}, {0xfff0, 0xfffb}, /* interlinear annotation */
+		{0x180b, 0x180f}, {0x200b, 0x200f}, /* zero width and direction marks */
+		{0x2028, 0x202e},                   /* separators and direction overrides */
+		/* invisible characters and direction isolates */
+		{0x2060, 0x206f}, {0x3164, 0x3164}, {0xfe00, 0xfe0f}, /* variation selectors */
+		{0xfeff, 0xfeff},                                     /* byte order mark */
+		{0xffa0, 0xffa0}, {0xfff0, 0xfffb},                   /* interlinear annotation */
 		{0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}, /* tags */
 	};
 
@@ -77,7 +79,7 @@ static void escape_byte(FILE *stream, unsigned char byte)
 	fprintf(stream, "\\x%02x", byte);
 }
 
-/* JSON has no way to write a byte that is no character. */
+/* JSON cannot represent a byte that is not a character. */
 static void replace_byte(FILE *stream, unsigned char byte)
 {
 	(void)byte;
@@ -85,12 +87,15 @@ static void replace_byte(FILE *stream, unsigned char byte)
 }
 
 struct style {
-	const char *kept; /* of the hidden characters */
+	const char *kept; /* hidden characters that are kept */
 	void (*character)(FILE *stream, uint32_t character);
-	void (*byte)(FILE *stream, unsigned char byte); /* of invalid UTF-8 */
+	void (*byte)(FILE *stream, unsigned char byte); /* prints a byte of invalid UTF-8 */
 };
 
-/* How many bytes at the beginning of @text are one character that stands for itself, or 0. */
+/*
+ * Returns the length of the character at the beginning of @text if it is shown as it is, otherwise
+ * 0.
+ */
 static size_t plain_character(struct text text, const struct style *style)
 {
 	struct utf8_sequence sequence = utf8_sequence(text);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client. What the scripts write is a workspace's, and hostile: records are bounded and
- * parsed strictly, and what is for the terminal is made harmless. */
+/*
+ * Runs in the client. The output of the scripts comes from a hostile workspace: records are bounded
+ * and parsed strictly, and text for the terminal is escaped.
+ */
 #include "client/transfer.h"
 
 #include "client/arguments.h"
@@ -27,7 +29,7 @@ struct transfer transfer_init(const struct invocation *invocation, void *context
 	return transfer;
 }
 
-/* A workspace's complaints, line by line. */
+/* Prints the workspace's error messages, line by line. */
 static int show_errors(struct transfer *transfer, struct text data)
 {
 	char line[512];
@@ -119,7 +121,9 @@ int transfer_run(struct transfer *transfer, struct session *session, const char 
 	_cleanup_free_ char *command = with_value(script, name, value);
 	struct remote_call call = {
 		.command = command,
-		/* As long as it is allowed to; what counts is that something moves. */
+		/*
+		 * Use the longest timeout allowed; the idle timeout detects a transfer that hangs.
+		 */
 		.timeout_ms =
 			invocation->timeout_ms > 0 ? invocation->timeout_ms : LIMIT_COMMAND_MAX_MS,
 		.options = json_object_new_object(),
@@ -146,7 +150,7 @@ int transfer_run(struct transfer *transfer, struct session *session, const char 
 	return end.status == STATUS_OWN_FAILURE ? STATUS_TOOL_FAILED : end.status;
 }
 
-/* A number in @base and the blank behind it. */
+/* Takes a number in @base and the space after it. */
 static int take_number(struct text *text, unsigned base, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -173,7 +177,10 @@ static bool take_byte(struct text *text, char byte)
 	return true;
 }
 
-/* "1700000000.1234567890": seconds rounded down, also below zero, and what is to be added. */
+/*
+ * Takes a time such as "1700000000.1234567890": seconds rounded down, also below zero, and a
+ * fraction to be added.
+ */
 static int take_time(struct text *text, struct timespec *ret)
 {
 	bool negative = take_byte(text, '-');

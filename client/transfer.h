@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What put and get have in common: scripts in the workspace whose input and output are streams of
- * bytes, and what the workspace says of its files. */
+/*
+ * Shared by put and get: scripts in the workspace with streams of bytes as input and output, and
+ * the workspace's list of its files.
+ */
 
 #include "client/progress.h"
 #include "client/tar.h"
@@ -18,11 +20,14 @@ struct session;
 struct transfer {
 	const struct invocation *invocation;
 	struct progress progress;
-	/* Where output goes: NUL-terminated records, or bytes. < 0, after printing why, ends it. */
+	/*
+	 * Receives the output as NUL-terminated records or as bytes. A negative result, after
+	 * printing why, ends the script.
+	 */
 	int (*records)(struct text record, void *context);
 	int (*bytes)(struct text data, void *context);
-	int to_fd; /* or where neither is set; -1: nowhere */
-	ssize_t (*input)(void *buffer, size_t size, void *context); /* of the run at hand */
+	int to_fd; /* receives the output if neither is set; -1: it is dropped */
+	ssize_t (*input)(void *buffer, size_t size, void *context); /* for the current script */
 	void *context;
 	char record[TRANSFER_RECORD_MAX];
 	size_t record_len;
@@ -31,21 +36,25 @@ struct transfer {
 struct transfer transfer_init(const struct invocation *invocation, void *context);
 
 /**
- * Runs @script, in which the shell's variable @name is @value. @input as that of struct
- * remote_call. The exit status for it, what is wrong having been printed.
+ * Runs @script with the shell's variable @name set to @value. @input is like the one in struct
+ * remote_call. Prints errors. Returns the exit status.
  */
 int transfer_run(struct transfer *transfer, struct session *session, const char *script,
 	const char *name, const char *value,
 	ssize_t (*input)(void *buffer, size_t size, void *context), int input_fd);
 
-/** Reads "MODE SIZE MTIME PATH", or with @typed find(1)'s letter of the type before it; the type is
- * a file's otherwise. 0 or -EINVAL. */
+/**
+ * Reads "MODE SIZE MTIME PATH", with @typed preceded by find(1)'s letter for the type; otherwise
+ * the type is a file. Returns 0 or -EINVAL.
+ */
 int transfer_read_record(struct text record, bool typed, struct tar_entry *ret_entry);
 
-/* A set of files, each known by its path, size, time and permissions; by a hash of them, so that it
- * is small, and without those that are too many. */
+/*
+ * A set of files, each identified by its path, size, time and permissions. It keeps only their
+ * hashes, and a bounded number of them.
+ */
 
-/** NULL: out of memory, which is printed. */
+/** Returns NULL, after a complaint, if memory is out. */
 struct known_files *known_files_new(void);
 int known_files_add(struct known_files *known, const struct tar_entry *entry);
 bool known_files_has(const struct known_files *known, const struct tar_entry *entry);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client, on the words of a hostile workspace, with all that the caller may do.
- * symlink(7), path_resolution(7). */
+/*
+ * Runs in the client, on input from a hostile workspace, with the caller's full rights. symlink(7),
+ * path_resolution(7).
+ */
 #include "client/tree_extract.h"
 
 #include "client/command.h"
@@ -17,14 +19,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAMED_MAX  100  /* entries that are left out: a workspace is not to fill a terminal */
-#define HOLE_BYTES 4096 /* of zero are left out of what is written, not of what is there */
+#define NAMED_MAX  100  /* skipped entries that are named: a workspace must not fill the terminal */
+#define HOLE_BYTES 4096 /* a run of so many zeros is written as a hole */
 
-/* A directory on the way to the entry at hand, below the one before it. */
+/* A directory on the way to the current entry, inside the one before it. */
 struct level {
 	char *name;
 	int fd;
-	mode_t mode; /* what it is to have when it is left */
+	mode_t mode; /* mode to set when it is left */
 	bool restores, has_time;
 	struct timespec mtime;
 };
@@ -32,23 +34,25 @@ struct level {
 struct tree_extract {
 	struct tree_extract_limits limits;
 	struct tree_extract_result result;
-	uint64_t entries, bytes;                   /* that were announced, or had to be made */
-	struct level levels[LIMIT_TREE_DEPTH + 1]; /* the first is the root, which stays as it is */
-	size_t depth;                              /* of the last one */
-	bool skipping;                             /* the entry at hand is left out */
-	int fd;                                    /* the file at hand, or -1 */
+	/* directories that were announced, or had to be made */
+	uint64_t entries, bytes;
+	/* the first is the root, whose mode is not changed */
+	struct level levels[LIMIT_TREE_DEPTH + 1];
+	size_t depth;  /* index of the last one */
+	bool skipping; /* the current entry is skipped */
+	int fd;        /* the current file, or -1 */
 	char temporary[48];
 	char name[NAME_MAX + 1];
-	struct tar_entry entry; /* of the file at hand */
+	struct tar_entry entry; /* of the current file */
 	uint64_t offset;
-	int error; /* of what wrote the file */
+	int error; /* of writing the file */
 };
 
 static void leave_level(struct level *level)
 {
 	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, level->mtime};
 
-	/* What cannot be set is not worth more than the files that are there. */
+	/* A failure to set a mode or time must not cost the files. */
 	if (level->restores)
 		(void)fchmod(level->fd, level->mode);
 	if (level->has_time)
@@ -92,7 +96,7 @@ int tree_extract_new(const char *directory, const struct tree_extract_limits *li
 	return 0;
 }
 
-/* Names the entry at hand and why it is not made, or not as it was. */
+/* Prints the current entry and why it is skipped or changed. */
 static void leave_out(struct tree_extract *tree, const char *path, const char *why)
 {
 	_cleanup_free_ char *shown = terminal_text(path);
@@ -105,14 +109,14 @@ static void leave_out(struct tree_extract *tree, const char *path, const char *w
 	tree->skipping = true;
 }
 
-/* Errors that will not go away with the next entry. */
+/* Whether the error would occur for the next entry too. */
 static bool is_fatal(int error)
 {
 	return error == -ENOSPC || error == -EDQUOT || error == -EROFS || error == -EIO ||
 	       error == -ENOMEM || error == -EMFILE || error == -ENFILE;
 }
 
-/* What to do about @error: left out, or the end of everything. */
+/* Handles @error: skips the entry, or ends the extraction. */
 static int fail(struct tree_extract *tree, const char *path, int error)
 {
 	leave_out(tree, path,
@@ -129,7 +133,7 @@ static int open_directory(int parent, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Counts one more file, directory or link. 0, or -EFBIG past the limit. */
+/* Counts one more file, directory or link. Returns 0, or -EFBIG past the limit. */
 static int count_one(struct tree_extract *tree)
 {
 	if (tree->entries < tree->limits.files) {
@@ -141,11 +145,13 @@ static int count_one(struct tree_extract *tree)
 	return -EFBIG;
 }
 
-/* What a directory that is missing is: no matter, to be made, or to be made and counted, as no
- * entry has announced it. */
+/*
+ * How to treat a missing directory: fail, make it, or make it and count it because no entry has
+ * announced it.
+ */
 enum missing { MISSING_FAILS, MISSING_IS_MADE, MISSING_IS_COUNTED };
 
-/* Makes the directory @name, which is missing as far as we know. */
+/* Makes the directory @name, which did not exist a moment ago. */
 static int make_missing(struct tree_extract *tree, const char *name, enum missing missing)
 {
 	int r = missing == MISSING_IS_COUNTED ? count_one(tree) : 0;
@@ -155,7 +161,7 @@ static int make_missing(struct tree_extract *tree, const char *name, enum missin
 	return r;
 }
 
-/* Goes down into @name. 0 or -errno. */
+/* Enters the directory @name. Returns 0 or -errno. */
 static int enter(struct tree_extract *tree, const char *name, enum missing missing)
 {
 	struct level *level = &tree->levels[tree->depth + 1];
@@ -178,7 +184,7 @@ static int enter(struct tree_extract *tree, const char *name, enum missing missi
 		free(TAKE_PTR(level->name));
 		return -ENOMEM;
 	}
-	/* One of an earlier run that is not writable, as it was meant to be in the end. */
+	/* An earlier run has left it without the owner's permissions, as the archive wanted it. */
 	if (missing != MISSING_FAILS && (status.st_mode & 0700) != 0700 &&
 		fchmod(level->fd, (status.st_mode & 0777) | 0700) == 0) {
 		level->mode = status.st_mode & 0777;
@@ -194,9 +200,9 @@ static bool is_below(const char *name, size_t len)
 }
 
 /*
- * Goes to the directory that @path lies in, and stores its last component: "" for the root itself.
- * @missing: what is done about directories that are missing. 0; -EXDEV: the path does not stay
- * below; -EFBIG: there are too many, which has been said; or -errno.
+ * Goes to the parent directory of @path and stores its last component, "" for the root itself.
+ * @missing says how to treat missing directories. Returns 0; -EXDEV if the path leaves the root;
+ * -EFBIG after a complaint if there are too many; or another -errno.
  */
 static int go_to(struct tree_extract *tree, const char *path, enum missing missing,
 	char ret_name[NAME_MAX + 1])
@@ -213,7 +219,7 @@ static int go_to(struct tree_extract *tree, const char *path, enum missing missi
 		if (!is_below(path, len))
 			return len > NAME_MAX ? -ENAMETOOLONG : -EXDEV;
 		if (len > 0 && !(len == 1 && path[0] == '.')) {
-			/* What was the last component is a directory on the way. */
+			/* Another component follows, so the previous one is a directory. */
 			if (name[0] != '\0') {
 				if (depth < tree->depth &&
 					strcmp(tree->levels[depth + 1].name, name) != 0)
@@ -246,7 +252,7 @@ static int make_directory(struct tree_extract *tree, const struct tar_entry *ent
 	struct level *level;
 	int r;
 
-	/* The root is the caller's: a workspace does not say who may use it. */
+	/* The workspace must not set the mode of the caller's own directory. */
 	if (tree->name[0] == '\0')
 		return 0;
 	r = enter(tree, tree->name, MISSING_IS_MADE);
@@ -256,7 +262,7 @@ static int make_directory(struct tree_extract *tree, const struct tar_entry *ent
 	level->mode = entry->mode & 0777;
 	level->mtime = entry->mtime;
 	level->restores = level->has_time = true;
-	/* Ours to write in until it is left. */
+	/* Keep it writable for us until we leave it. */
 	return fchmod(level->fd, level->mode | 0700) < 0 ? -errno : 0;
 }
 
@@ -282,7 +288,7 @@ static int begin_file(struct tree_extract *tree, const struct tar_entry *entry)
 	return 0;
 }
 
-/* Gives what has the temporary name its own. */
+/* Renames the temporary file to its name. */
 static int take_name(struct tree_extract *tree)
 {
 	int parent = parent_fd(tree), r = 0;
@@ -295,9 +301,9 @@ static int take_name(struct tree_extract *tree)
 }
 
 /*
- * Whether a link at this depth to @target stays below the root, whatever other such links are on
- * its way: it goes up first, not further than the directories that it lies in, which are
- * directories and no links; and then only down.
+ * Whether a link to @target, at this depth, stays below the root whatever other such links are on
+ * the way: its ".." components come first and do not climb above the root, through parents that are
+ * directories and not links; after them it only descends.
  */
 static bool stays_below(size_t depth, const char *target)
 {
@@ -335,7 +341,7 @@ static int make_link(struct tree_extract *tree, const struct tar_entry *entry)
 	return take_name(tree);
 }
 
-/* Counts @entry in. 0, or -EFBIG past a limit. */
+/* Counts @entry. Returns 0, or -EFBIG past a limit. */
 static int count(struct tree_extract *tree, const struct tar_entry *entry)
 {
 	int r = count_one(tree);
@@ -390,8 +396,10 @@ int tree_extract_begin(void *context, const struct tar_entry *entry)
 	return r < 0 ? fail(tree, entry->path, r) : 0;
 }
 
-/* Writes @data at the offset, but blocks that are zero throughout: the file is made as long as it
- * is to be at its end. */
+/*
+ * Writes @data at the current offset, except blocks of zeros; the file gets its full length at the
+ * end.
+ */
 static int write_blocks(struct tree_extract *tree, struct text data)
 {
 	static const char zero[HOLE_BYTES];
@@ -402,7 +410,7 @@ static int write_blocks(struct tree_extract *tree, struct text data)
 		ssize_t written = (ssize_t)n;
 
 		if (memcmp(data.data, zero, n) != 0) {
-			/* As far as nothing is zero, in one go. */
+			/* Write up to the next block of zeros at once. */
 			while (data.len - n >= HOLE_BYTES &&
 				memcmp(data.data + n, zero, HOLE_BYTES) != 0)
 				n += HOLE_BYTES;
@@ -459,7 +467,7 @@ int tree_extract_end(void *context)
 	return 0;
 }
 
-/* Some file systems keep seconds only. */
+/* Some file systems store whole seconds only. */
 static bool same_time(struct timespec a, struct timespec b)
 {
 	return a.tv_sec == b.tv_sec && (a.tv_nsec == b.tv_nsec || a.tv_nsec == 0 || b.tv_nsec == 0);

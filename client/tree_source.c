@@ -17,7 +17,7 @@
 
 struct level {
 	DIR *directory;
-	size_t path_len; /* of its own path, in entry.path */
+	size_t path_len; /* length of its own path in entry.path */
 };
 
 struct tree_source {
@@ -25,12 +25,12 @@ struct tree_source {
 	struct tree_source_result result;
 	struct level levels[LIMIT_TREE_DEPTH];
 	size_t n_levels;
-	int fd;         /* of the file at hand, or -1 */
-	uint64_t left;  /* of it */
-	size_t padding; /* after it */
-	bool short_of;  /* it has become shorter */
-	bool single;    /* a file, not read yet: entry is it */
-	bool ended;     /* the end is written */
+	int fd;         /* the current file, or -1 */
+	uint64_t left;  /* bytes of it still to read */
+	size_t padding; /* bytes of padding after it */
+	bool short_of;  /* the file has become shorter */
+	bool single;    /* the source is one file, in entry, not read yet */
+	bool ended;     /* the end of the archive is written */
 	struct tar_entry entry;
 };
 
@@ -42,7 +42,7 @@ static void fail(struct tree_source *source, int error)
 	source->result.failed++;
 }
 
-/* Fills in all of the entry but its path. False: there is no such thing in an archive. */
+/* Fills in the entry except its path. Returns false if an archive cannot hold such an object. */
 static bool describe(struct tree_source *source, int parent, const char *name)
 {
 	struct tar_entry *entry = &source->entry;
@@ -77,7 +77,7 @@ static bool describe(struct tree_source *source, int parent, const char *name)
 	return true;
 }
 
-/* Opens the file that the entry describes; what it has become meanwhile counts. */
+/* Opens the file of the entry, and takes its current size. */
 static bool open_file(struct tree_source *source, int parent, const char *name)
 {
 	struct stat status;
@@ -155,7 +155,7 @@ int tree_source_new(
 	return 0;
 }
 
-/* The next name of the directory at hand, as the entry's path; NULL: there are no more. */
+/* Stores the next name of the current directory as the entry's path. Returns NULL at the end. */
 static const char *next_name(struct tree_source *source)
 {
 	struct level *level = &source->levels[source->n_levels - 1];
@@ -183,7 +183,7 @@ static const char *next_name(struct tree_source *source)
 	}
 }
 
-/* Finds the next entry and opens it. False: there is none. */
+/* Finds and opens the next entry. Returns false at the end. */
 static bool next_entry(struct tree_source *source)
 {
 	while (source->n_levels > 0) {
@@ -207,7 +207,7 @@ static bool next_entry(struct tree_source *source)
 	return false;
 }
 
-/* The next of the file at hand. */
+/* Reads the next bytes of the current file. */
 static size_t read_content(struct tree_source *source, unsigned char *buffer, size_t size)
 {
 	size_t wanted = size < source->left ? size : (size_t)source->left;
