@@ -254,7 +254,7 @@ def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tena
     # LIMIT_AUDIT_UNAUTHORIZED, in each second of the clock that any of this fell into.
     assert len(strangers()) <= 16 * (time.monotonic() - began + 2)
     # One more in a later second tells of those that have no line of their own.
-    assert procfs.eventually(lambda: [daemon.connect(tenants[0]).close()] and accounted() >= 200, 20)
+    assert procfs.eventually(lambda: [daemon.connect(tenants[0]).close()] and accounted() >= 200)
     with daemon.control(tenants[1]) as other:
         other.request("status")
         other.receive()
@@ -534,7 +534,7 @@ def held(audited):
         yield
     finally:
         holder.stdin.close()
-        assert holder.wait(30) == 0
+        assert holder.wait(120) == 0
 
 
 def flood(audited, count):
@@ -645,16 +645,16 @@ def test_a_run_that_the_audit_log_stops_is_made_again(start_daemon, area, small_
         assert audited.observe("true")["error"]["code"] in ("BUSY", "FORBIDDEN")
         filler.unlink()
         assert procfs.eventually(lambda: state()["result"] == "passed" and state()["ended_ms"] > ended, 60)
-    assert procfs.eventually(lambda: audited.observe("true")["success"], 20)
+    assert procfs.eventually(lambda: audited.observe("true")["success"])
 
 
 @as_root
 def test_the_end_does_not_wait_for_a_disk_for_ever(audited):
     with held(audited):
         audited.daemon.process.send_signal(signal.SIGTERM)
-        assert procfs.eventually(lambda: "lines of the audit log could not be written" in audited.daemon.log(), 30)
+        assert procfs.eventually(lambda: "lines of the audit log could not be written" in audited.daemon.log())
     # It waited for nothing but its own thread's tracer.
-    assert audited.daemon.process.wait(30) == 0
+    assert audited.daemon.process.wait(120) == 0
 
 
 @pytest.fixture

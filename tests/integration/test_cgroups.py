@@ -46,7 +46,7 @@ def test_a_group_that_is_not_delegated(own_daemon):
 
 def test_a_group_with_other_processes(delegation, start_daemon):
     with subprocess.Popen([*delegation.launcher(), "sleep", "600"]) as other:
-        assert procfs.eventually(lambda: processes(delegation.path) == [other.pid], 20)
+        assert procfs.eventually(lambda: processes(delegation.path) == [other.pid])
         check_without(start_daemon(launcher=delegation.launcher()), "holds other processes")
         assert delegation.groups() == []
         other.kill()
@@ -81,14 +81,14 @@ def test_groups_come_and_go(delegation, start_daemon):
     opened(daemon, other)
     assert delegation.groups() == [*cell, "ws-2", "ws-2/cell"]
     client.call("workspace.close", {"workspace": str(path)})
-    assert procfs.eventually(lambda: delegation.groups() == ["supervisor", "ws-2", "ws-2/cell"], 20)
+    assert procfs.eventually(lambda: delegation.groups() == ["supervisor", "ws-2", "ws-2/cell"])
     assert daemon.stop() == 0
-    assert procfs.eventually(lambda: delegation.groups() == ["supervisor"], 20)
+    assert procfs.eventually(lambda: delegation.groups() == ["supervisor"])
 
 
 def begin_sleeping(client, path, command="sleep 600"):
     number = client.begin("run_command", {"command": f"touch begun; {command}", "timeout_ms": 600000})
-    assert procfs.eventually((path / "begun").exists, 20)
+    assert procfs.eventually((path / "begun").exists)
     return number
 
 
@@ -99,11 +99,11 @@ def test_only_the_command_is_in_its_group(delegation, start_daemon):
     ((worker, files),) = daemon.cells()
     number = begin_sleeping(client, path, "sleep 600 & setsid sleep 600 & wait")
     (init,) = procfs.children(worker)
-    assert procfs.eventually(lambda: len(procfs.descendants(init)) == 3, 20)
+    assert procfs.eventually(lambda: len(procfs.descendants(init)) == 3)
     assert processes(delegation.path / "ws-1/cmd-1") == sorted(procfs.descendants(init))
     # What shares the worker's memory stays with it; a job of the files process's is there for a moment.
     cell = delegation.path / "ws-1/cell"
-    assert procfs.eventually(lambda: processes(cell) == sorted([worker, files, init]), 20), processes(cell)
+    assert procfs.eventually(lambda: processes(cell) == sorted([worker, files, init])), processes(cell)
     assert client.cancel(number)
     assert client.result(number)["output"]["ended_by"] == "cancel"
     assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell"]
@@ -129,7 +129,7 @@ def test_killing_reaches_what_is_in_the_group(delegation, start_daemon):
         (delegation.path / "ws-1/cmd-1/cgroup.procs").write_text(str(stranger.pid))
         assert client.cancel(number)
         assert client.result(number)["output"]["ended_by"] == "cancel"
-        assert stranger.wait(20) == -signal.SIGKILL
+        assert stranger.wait(120) == -signal.SIGKILL
     assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell"]
 
 
@@ -141,7 +141,7 @@ def test_a_killed_cloisterd_leaves_nothing_to_its_successor(delegation, start_da
     everything = procfs.descendants(daemon.pid)
     daemon.process.kill()
     daemon.process.wait()
-    assert procfs.vanish(everything, 20)
+    assert procfs.vanish(everything)
     assert delegation.groups() == ["supervisor", "ws-1", "ws-1/cell", "ws-1/cmd-1"]
     successor = start_daemon(launcher=delegation.launcher("supervisor"))
     assert delegation.groups() == ["supervisor"]
@@ -162,7 +162,7 @@ def test_a_left_over_with_something_alive_in_it_is_killed(delegation, start_daem
             for name in (".", "cgroup.procs", "cgroup.kill"):
                 os.chown(path / name, delegation.account.uid, delegation.account.gid)
         start_daemon(launcher=delegation.launcher())
-        assert stranger.wait(20) == -signal.SIGKILL
+        assert stranger.wait(120) == -signal.SIGKILL
     assert delegation.groups() == ["supervisor", "ws-other"]
 
 
@@ -260,7 +260,7 @@ def test_a_command_cannot_keep_cgroups_from_the_next_worker(delegation, area, st
         assert client.run(hide)["exit_code"] == 0
         hidden = True
         client.call("workspace.close")
-        assert procfs.eventually(lambda: not daemon.cells(), 20)
+        assert procfs.eventually(lambda: not daemon.cells())
         answer = client.wait(client.request("workspace.open", {"root": str(path)}))
         if "result" in answer:  # it was ready, but for that
             answer = client.observe("run_command", {"command": "chmod 755 mine; mkdir mine/groups/more"})
@@ -313,4 +313,4 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     assert client.cancel(number)
     client.result(number)
     # The command's group and the pipes that it had as 1 and 2 are closed when it has ended.
-    assert procfs.eventually(lambda: held(worker) == before - 3, 20), (before, held(worker))
+    assert procfs.eventually(lambda: held(worker) == before - 3), (before, held(worker))

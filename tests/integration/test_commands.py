@@ -181,10 +181,10 @@ SAID = 6000 if INSTALLED else 3000  # ms in which a shell says something, on a m
 @pytest.mark.parametrize("options,argument", [
     ({"timeout_ms": SOON}, 60000), ({"timeout_ms": 60000}, SOON), (None, SOON)])
 def test_the_shortest_deadline_counts(client, workspace, options, argument):
-    observation = ended(client, "timeout", "sleep 60", options, timeout_ms=argument)
+    observation = ended(client, "timeout", "sleep 600", options, timeout_ms=argument)
     assert observation["error"]["code"] == "TIMEOUT"
     assert observation["output"]["timed_out"] is True
-    assert SOON - 100 < observation["output"]["duration_ms"] < 30000
+    assert SOON - 100 < observation["output"]["duration_ms"] < 50000
 
 
 def test_a_command_may_clean_up_when_it_is_terminated(client, workspace):
@@ -203,7 +203,7 @@ def test_what_ignores_sigterm_is_killed_after_the_grace(client, workspace):
 
 
 def test_silence(client, workspace):
-    observation = ended(client, "idle_timeout", "for i in 1 2 3 4; do echo $i; sleep 0.3; done; sleep 60",
+    observation = ended(client, "idle_timeout", "for i in 1 2 3 4; do echo $i; sleep 0.3; done; sleep 600",
                         {"idle_timeout_ms": 4000})
     assert observation["error"]["code"] == "TIMEOUT"
     assert observation["output"]["timed_out"] is True
@@ -212,8 +212,8 @@ def test_silence(client, workspace):
 
 def test_a_background_child_does_not_delay_the_answer(client, workspace):
     began = time.monotonic()
-    output = client.run("sleep 60 & (setsid sleep 61 &) ; echo done")
-    assert time.monotonic() - began < 30
+    output = client.run("sleep 600 & (setsid sleep 601 &) ; echo done")
+    assert time.monotonic() - began < 300
     assert (output["stdout"], output["exit_code"]) == ("done\n", 0)
 
 

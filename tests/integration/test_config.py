@@ -167,12 +167,12 @@ def test_the_configuration_says_where_socket_and_state_are(area):
     with area.start(["cloisterd", "--config", str(config.path)], stderr=subprocess.PIPE) as process:
         socket = config.directory / "a" / "sock"
         try:
-            assert procfs.eventually(lambda: b"listening" in process.stderr.readline(), 20)
+            assert procfs.eventually(lambda: b"listening" in process.stderr.readline())
             assert socket.stat().st_mode & 0o7777 == 0o640
             assert (config.directory / "b" / "workspaces").is_dir()
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
 
 
 def test_a_private_instance_has_no_configuration(area):
@@ -188,14 +188,14 @@ def test_no_workspace_holds_the_configuration(area):
     with area.start(["cloisterd", "--config", str(config.path), "--agent-socket", str(own / "s"),
                      "--state-dir", str(own / "state")], stderr=subprocess.PIPE) as process:
         try:
-            assert procfs.eventually(lambda: b"listening" in process.stderr.readline(), 20)
+            assert procfs.eventually(lambda: b"listening" in process.stderr.readline())
             with Client(own / "s", area.account.uid, area.account.gid) as client:
                 for path in (config.directory, config.directory / "cloister.conf.d"):
                     assert client.call_error("workspace.open", {"root": str(path)}) == "FORBIDDEN"
                 assert client.call("workspace.open", {"root": str(beside)})["tenant"] == "a"
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
 
 
 @needs_root
@@ -212,7 +212,7 @@ def test_root_becomes_the_user_that_the_configuration_names(area):
         assert procfs.uids(process.pid) == [area.account.uid] * 4
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 # The example in packaging/

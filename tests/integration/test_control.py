@@ -475,7 +475,7 @@ def test_sockets_have_their_usual_places(area):
     env = environment(area.home) | {"XDG_RUNTIME_DIR": str(runtime)}
     with area.start(["cloisterd"], env=env, stderr=subprocess.DEVNULL) as process:
         try:
-            assert procfs.eventually(lambda: (runtime / "cloister" / "control.sock").exists(), 20)
+            assert procfs.eventually(lambda: (runtime / "cloister" / "control.sock").exists())
             assert procfs.eventually(
                 lambda: area.run("cloisterctl", "status", env=env).stdout.startswith(b"version"), 20)
             assert (runtime / "cloister" / "control.sock").stat().st_mode & 0o777 == 0o600

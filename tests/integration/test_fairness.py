@@ -56,7 +56,7 @@ def wait_for(daemon, name="a", **counts):
     def there():
         now = tenant(daemon, name)
         return all(now[key] == count for key, count in counts.items())
-    assert procfs.eventually(there, 30), tenant(daemon, name)
+    assert procfs.eventually(there), tenant(daemon, name)
 
 
 def metric(daemon, name):
@@ -141,13 +141,15 @@ def test_time_in_the_queue_counts_for_the_deadline_of_what_runs(limited):
     daemon, client = limited(commands=1)
     first = begin(client, LONG)
     wait_for(daemon, commands=1)
+    asked = procfs.free_seconds()
     second = client.begin("run_command", {"command": f"echo ran; {LONG}", "timeout_ms": 6000})
     time.sleep(3)  # so long it waits
     client.cancel(first)
     client.result(first)
     observation = client.result(second)
     assert observation["error"]["code"] == "TIMEOUT" and observation["output"]["stdout"] == "ran\n"
-    assert 6000000 <= observation["usage"]["wall_us"] < 6000000 + 3000000
+    assert 6000000 <= observation["usage"]["wall_us"]
+    assert procfs.free_seconds() - asked < 6 + 3
 
 
 def test_what_waits_can_be_ended_by_everybody_who_may(limited):
@@ -390,7 +392,7 @@ def test_connections_of_one_user_are_limited(start_daemon, tenants):
                 return again.call("tools.list")
             except (ConnectionError, BrokenPipeError):
                 return None
-    assert procfs.eventually(let_in, 20)
+    assert procfs.eventually(let_in)
 
 
 # A neighbour that floods

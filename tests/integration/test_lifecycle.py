@@ -47,7 +47,7 @@ def begin_all_kinds(client, path, marker):
     numbers = [client.begin("run_command", {"command": command, "timeout_ms": 300000})
                for command in commands.values()]
     names = ("stopping", "deaf", "daemon", "twice", "busy")
-    assert procfs.eventually(lambda: all((path / name).exists() for name in names), 20)
+    assert procfs.eventually(lambda: all((path / name).exists() for name in names))
     assert procfs.eventually(lambda: any(
         procfs.status(pid).get("State", "?")[0] == "T" for pid in procfs.having(marker)))
     return numbers
@@ -62,7 +62,7 @@ def assert_gone(processes, marker, seconds):
 
 def assert_gone_at_once(processes, marker):
     began = procfs.free_seconds()
-    assert_gone(processes, marker, 30)
+    assert_gone(processes, marker, procfs.SOON)
     assert procfs.free_seconds() - began < AT_ONCE
 
 
@@ -102,7 +102,7 @@ def test_an_orderly_end_answers_what_runs(own_daemon, marker, number):
         assert not observation["success"]
         assert observation["error"]["code"] == "SHUTTING_DOWN"
         assert observation["output"]["ended_by"] == "shutdown"
-    assert own_daemon.process.wait(30) == 0
+    assert own_daemon.process.wait(120) == 0
     assert_gone(processes, marker, 0)
     assert not own_daemon.socket.exists()
 
@@ -125,7 +125,7 @@ def test_no_new_work_during_an_orderly_end(own_daemon):
     except ConnectionRefusedError:
         pass
     assert client.wait(deaf)["result"]["output"]["ended_by"] == "shutdown"
-    assert own_daemon.process.wait(30) == 0
+    assert own_daemon.process.wait(120) == 0
 
 
 def draining(start_daemon, account, area, time_text):
@@ -145,7 +145,7 @@ def test_sigterm_leaves_calls_the_time_to_drain(start_daemon, account, area):
     assert daemon.process.poll() is None
     (path / "go").touch()
     assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
-    assert daemon.process.wait(30) == 0
+    assert daemon.process.wait(120) == 0
 
 
 @pytest.mark.parametrize("how", ["by the bound", "by a second signal", "by an interrupt"])
@@ -161,7 +161,7 @@ def test_a_drain_ends(start_daemon, account, area, how):
     if how != "by the bound":
         daemon.process.send_signal(signal.SIGINT if how == "by an interrupt" else signal.SIGTERM)
     assert client.wait(call)["result"]["output"]["ended_by"] == "shutdown"
-    assert daemon.process.wait(30) == 0
+    assert daemon.process.wait(120) == 0
 
 
 def test_an_idle_daemon_ends_at_once(own_daemon):
@@ -170,7 +170,7 @@ def test_an_idle_daemon_ends_at_once(own_daemon):
     processes = procfs.descendants(own_daemon.pid)
     began = procfs.free_seconds()
     own_daemon.process.terminate()
-    assert own_daemon.process.wait(30) == 0
+    assert own_daemon.process.wait(120) == 0
     assert procfs.free_seconds() - began < 5
     assert client.receive() is None
     assert not any(procfs.is_alive(pid) for pid in processes)
@@ -188,10 +188,10 @@ def test_a_daemon_starts_where_a_killed_one_was(area, own_daemon):
         client.call("workspace.open", {"workspace": "kept"})
         assert client.use("read_file", {"line_numbers": False}, path="f")["content"] == "x"
         with area.start(words, stderr=subprocess.PIPE) as second:
-            assert second.wait(30) != 0
+            assert second.wait(120) != 0
         assert client.use("list_directory", path=".")["count"] == 1
         again.terminate()
-        assert again.wait(30) == 0
+        assert again.wait(120) == 0
 
 
 def try_connecting(daemon):
@@ -209,7 +209,7 @@ def test_a_killed_spawner_ends_the_service(own_daemon, marker):
         os.kill(own_daemon.spawner(), signal.SIGKILL)
     for call in calls:
         assert client.wait(call)["result"]["error"]["code"] in ("WORKER_LOST", "SHUTTING_DOWN")
-    own_daemon.process.wait(30)
+    own_daemon.process.wait(120)
     assert_gone_at_once(processes, marker)
 
 
@@ -241,7 +241,7 @@ def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
             for number in asked:  # opened before, or it says why not
                 answer = client.wait(number)
                 assert "result" in answer or answer["error"]["data"]["code"] in ("EXECUTION_ERROR", "SHUTTING_DOWN"), answer
-        daemon.process.wait(30)
+        daemon.process.wait(120)
         assert procfs.eventually(lambda: stays_gone(daemon.path), 60), [
             (procfs.name(pid), procfs.status(pid), procfs.command_line(pid)) for pid in procfs.having(str(daemon.path))]
         daemon.stop()
@@ -251,11 +251,11 @@ def test_a_killed_private_client_takes_its_instance_along(area, marker):
     path = area.new_directory()
     with area.start(["cloister", "--private", "--workspace", str(path), "exec", "--",
                      f"touch begun; sleep 600; : {marker}"]) as client:
-        assert procfs.eventually((path / "begun").exists, 20)
+        assert procfs.eventually((path / "begun").exists)
         processes = procfs.descendants(client.pid)
         assert len(processes) >= 6
         client.kill()
-    assert_gone(processes, marker, 30)
+    assert_gone(processes, marker, procfs.SOON)
 
 
 # A workspace's end
@@ -402,7 +402,7 @@ def test_an_idle_workspace_has_no_processes_and_gets_them_back(start_daemon, acc
     for i in range(3):
         assert client.run(f"echo {i} > /tmp/kept; cat last 2>/dev/null; echo {i} > last; ls /tmp")["stdout"].endswith("kept\n")
         client.use("write_file", path="last", content=f"{i}")
-        assert procfs.eventually(lambda: not procfs.children(daemon.spawner()), 20)
+        assert procfs.eventually(lambda: not procfs.children(daemon.spawner()))
         # cloisterd may be about to hear of that.
         assert procfs.eventually(lambda: [(listed["workspace"], listed["open"]) for listed in client.call("workspace.list")[
             "workspaces"]] == [("w", False)])
@@ -420,7 +420,7 @@ def test_without_an_idle_time_the_processes_stay(start_daemon, account):
     time.sleep(1)
     assert daemon.cells() == cells
     assert daemon.reload(idle_config(account, "200ms"))
-    assert procfs.eventually(lambda: not procfs.children(daemon.spawner()), 20)
+    assert procfs.eventually(lambda: not procfs.children(daemon.spawner()))
     assert client.run("echo well")["stdout"] == "well\n"
 
 
@@ -535,7 +535,7 @@ def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
         assert client.observe("run_command", {"command": "echo well"}, workspace=f"w{i}")["success"]
     has_ahead(daemon, 2)
     assert daemon.reload(spare_config(account, 0))
-    assert procfs.eventually(lambda: not spares_of(daemon), 20)
+    assert procfs.eventually(lambda: not spares_of(daemon))
     client.call("workspace.open", {"workspace": "last"})
     time.sleep(0.5)
     assert not spares_of(daemon)
@@ -556,7 +556,7 @@ def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, 
             client.send({"jsonrpc": "2.0", "id": name, "method": "workspace.open", "params": {"workspace": name}})
             assert client.call("tools.list")  # acted on after it
             kill(daemon, victims[which])
-            assert procfs.eventually(lambda: not procfs.is_alive(victims[which]), 20)
+            assert procfs.eventually(lambda: not procfs.is_alive(victims[which]))
         finally:
             os.kill(daemon.spawner(), signal.SIGCONT)
         answer = client.receive_any()
@@ -653,7 +653,7 @@ def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
         assert leaving.observe("run_command", {"command": "touch late", "timeout_ms": 100})["error"]["code"] == "TIMEOUT"
         assert client.call("workspace.list")["workspaces"]
         leaving.close()
-        assert procfs.eventually(lambda: not client.call("workspace.list")["workspaces"], 20)
+        assert procfs.eventually(lambda: not client.call("workspace.list")["workspaces"])
         opening = client.request("workspace.open", {"root": str(path)})
         assert client.call("tools.list")  # acted on after it
     finally:
@@ -663,7 +663,7 @@ def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
     assert procfs.eventually(lambda: len([pid for pid in procfs.children(own_daemon.spawner())
                                           if procfs.name(pid) != "cloister-spare"]) == 2, 20)
     assert path.stat().st_uid == (path / "mine").stat().st_uid
-    assert procfs.eventually(lambda: own_daemon.settled_fds() < before, 20)  # a client has left
+    assert procfs.eventually(lambda: own_daemon.settled_fds() < before)  # a client has left
 
 
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
@@ -843,7 +843,7 @@ def test_nothing_is_left_and_memory_is_flat_after_much_work(own_daemon):
         client.call("workspace.open", {"root": str(paths[0])})
         make_calls(client, calls)
         client.call("workspace.close")
-        assert procfs.eventually(lambda: not procfs.children(own_daemon.spawner()), 20)
+        assert procfs.eventually(lambda: not procfs.children(own_daemon.spawner()))
 
     work(opens // 5, calls // 5)
     before = leftovers(own_daemon)

@@ -549,7 +549,7 @@ def test_inits_are_made_ahead_and_never_used_again(daemon, client, workspace):
         client.wait(number)
         (workspace / "begun").unlink()
     # Nothing to do for a while: the workspace keeps nothing that costs memory.
-    assert procfs.eventually(lambda: procfs.children(worker) == [], 20)
+    assert procfs.eventually(lambda: procfs.children(worker) == [])
     time.sleep(0.5)
     assert procfs.children(worker) == []
     assert client.run("echo again")["stdout"] == "again\n"
@@ -642,7 +642,7 @@ def test_host_root_is_refused_with_advice(area):
             pytest.skip("root in here is an ordinary user on the host")
     done = subprocess.run(
         [area.bin / "cloisterd", "--agent-socket", area.path / "root.sock", "--state-dir",
-         area.path / "root-state"], capture_output=True, timeout=30)
+         area.path / "root-state"], capture_output=True, timeout=120)
     assert done.returncode not in (0, -9)
     assert b"--user" in done.stderr
     assert not (area.path / "root.sock").exists()
@@ -659,5 +659,5 @@ def test_host_root_becomes_the_user_that_it_names(area):
         assert procfs.uids(process.pid) == [area.account.uid] * 4
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
         process.stderr.close()

@@ -331,10 +331,10 @@ def test_cancelling_a_search(client, workspace):
         os.link(workspace / "0", workspace / str(i))
     number = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)", "path": "."})
     time.sleep(0.2)
-    asked = time.monotonic()
+    asked = procfs.free_seconds()
     assert client.cancel(number)
     observation = client.wait(number)["result"]
-    assert time.monotonic() - asked < 18, "after 20 it would have been killed"
+    assert procfs.free_seconds() - asked < 18, "after 20 it would have been killed"
     assert observation["error"]["code"] == "CANCELLED"
     assert client.use("list_directory", path=".")["count"] == 300
 

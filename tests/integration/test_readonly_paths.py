@@ -108,7 +108,7 @@ def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
     client = daemon.connect(tenants[0])
     client.call("workspace.open", {"workspace": "before"})
     # Two, of which each is a worker and a files process, beside the workspace's.
-    assert procfs.eventually(lambda: len(procfs.children(daemon.spawner())) == 2 * (spares + 1), 20)
+    assert procfs.eventually(lambda: len(procfs.children(daemon.spawner())) == 2 * (spares + 1))
     toolchain.rename(f"{toolchain}.away")
     try:
         with pytest.raises(RpcError) as caught:
@@ -128,7 +128,7 @@ def test_one_that_has_gone_does_not_keep_a_workspace(start, tenants, toolchain, 
         client.call("workspace.open", {"workspace": name})
         client.run("mkdir -p some/where; touch some/where/file")
         client.call("workspace.close")
-    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    assert procfs.eventually(lambda: not daemon.cells())
     toolchain.rename(f"{toolchain}.away")
     client.call("workspace.remove", {"workspace": "w"})
     assert [row["workspace"] for row in client.call("workspace.list")["workspaces"]] == ["v"]
@@ -144,7 +144,7 @@ def test_a_removal_that_fails_leaves_no_cell_without_them(start, tenants, toolch
     client, other = (daemon.connect(tenants[0]) for _ in range(2))
     client.call("workspace.open", {"workspace": "w"})
     client.call("workspace.close")
-    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    assert procfs.eventually(lambda: not daemon.cells())
     (place,) = daemon.state.glob("workspaces/a/w")
     (place / "roots").mkdir()
     (place / "roots" / "file").touch()

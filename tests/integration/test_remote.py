@@ -41,7 +41,7 @@ def listens_at(path, account=None):
     def can_connect():
         with socket.socket(socket.AF_UNIX) as probe, acting_as(account and account.uid, account and account.gid):
             return probe.connect_ex(str(path)) == 0
-    return procfs.eventually(can_connect, 30)
+    return procfs.eventually(can_connect)
 
 
 def own_address():
@@ -107,7 +107,7 @@ class Sshd:
     def stop(self):
         for process in [*self.clients, self.process]:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(120)
         self.log.close()
 
 
@@ -119,7 +119,7 @@ def sshd(area):
     os.chmod(area.path, 0o755)
     with acting_as(0):
         started = Sshd(place)
-    assert procfs.eventually(lambda: b"Server listening" in (place / "log").read_bytes(), 30)
+    assert procfs.eventually(lambda: b"Server listening" in (place / "log").read_bytes())
     yield started
     started.stop()
 
@@ -150,9 +150,9 @@ def test_what_runs_ends_with_the_ssh_connection(start_daemon, sshd, tenants):
     tenant_of(client)
     command = f"sleep 4711.{os.getpid()}s"
     client.begin("run_command", {"command": command})
-    assert procfs.eventually(lambda: procfs.having(command), 30)
+    assert procfs.eventually(lambda: procfs.having(command))
     sshd.clients[-1].kill()
-    assert procfs.eventually(lambda: not procfs.having(command), 30)
+    assert procfs.eventually(lambda: not procfs.having(command))
     client.close()
 
 

@@ -22,7 +22,7 @@ import pytest
 pytestmark = pytest.mark.usefixtures("as_user")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = int(os.environ.get("CLOISTER_ORACLE_CASES", "150"))
+CASES = int(os.environ.get("CLOISTER_ORACLE_CASES", "60"))
 SEED = int(os.environ.get("CLOISTER_ORACLE_SEED", str(int(time.time()))))
 PLACES = ("client", "common", "supervisor", "worker", "tests")
 SYSTEM = ("/usr/include", "/usr/share/perl", "/usr/lib/python3", "/usr/share/doc")

@@ -96,13 +96,13 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
         with pytest.raises(RpcError) as caught:
             client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
         assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
-        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log(), 20)
+        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log())
     for one in waiting:
         answer = one.receive()
         assert "result" in answer or answer["error"]["data"]["code"] == "BUSY", answer
         one.close()
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30), procfs.fds(own_daemon.pid)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before), procfs.fds(own_daemon.pid)
 
 
 class Injected:
@@ -114,11 +114,11 @@ class Injected:
 
     def __enter__(self):
         self.tracer = subprocess.Popen(self.words, stdin=subprocess.DEVNULL)
-        assert procfs.eventually(lambda: procfs.status(self.pid)["TracerPid"] != "0", 20)
+        assert procfs.eventually(lambda: procfs.status(self.pid)["TracerPid"] != "0")
 
     def __exit__(self, *_):
         self.tracer.send_signal(signal.SIGINT)
-        self.tracer.wait(30)
+        self.tracer.wait(120)
 
 
 @pytest.mark.skipif(not AM_ROOT or not shutil.which("strace"), reason="needs root and strace to make system calls fail")
@@ -131,7 +131,7 @@ def test_a_host_without_files_is_waited_for(own_daemon, error):
     with Injected(own_daemon.pid, f"accept4:error={error}"):
         waiting = own_daemon.connect()
         waiting.request("tools.list")
-        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log(), 20)
+        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log())
         # Not in a busy loop, and who is connected is served.
         used = cpu_ticks(own_daemon.pid)
         for i in range(20):
@@ -150,7 +150,7 @@ def test_a_host_without_files_is_waited_for(own_daemon, error):
         assert not all(observation["success"] for observation in observations)
     client.call("workspace.open", {"root": str(path)})
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30), procfs.fds(own_daemon.pid)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before), procfs.fds(own_daemon.pid)
 
 
 def cpu_ticks(pid):
@@ -222,8 +222,8 @@ def test_a_spawner_that_cannot_fork_says_so_and_goes_on(own_daemon):
                 assert "temporarily unavailable" in caught.value.message
         assert client.run("echo unharmed")["stdout"] == "unharmed\n"
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30)
-    assert procfs.eventually(lambda: len(procfs.fds(own_daemon.spawner())) == spawner_fds, 20)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before)
+    assert procfs.eventually(lambda: len(procfs.fds(own_daemon.spawner())) == spawner_fds)
 
 
 def test_a_worker_that_cannot_fork_says_so_and_goes_on(own_daemon):
@@ -265,7 +265,7 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
     with Squeezed(own_daemon, own_daemon.pid, "as", size + (2 << 20)):
         for _ in range(4):
             with own_daemon.connect() as large:
-                large.socket.settimeout(30)
+                large.socket.settimeout(120)
                 try:
                     large.request("tool.call", {"tool": "write_file", "arguments": {
                         "path": "f", "content": "x" * (12 << 20)}})
@@ -279,4 +279,4 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
         client.request("tools.list")
         client.receive_any()
     check_works(own_daemon, client)
-    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before, 30)
+    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before)

@@ -141,7 +141,7 @@ def test_what_is_made_ahead_is_nobody_until_it_is_known_whose_it_is(start_system
         (worker,) = {worker for worker, _ in daemon.cells()} & ahead
         assert ids(worker) == ["1000", str(owner), "1"] and procfs.uids(worker) == [owner] * 4
         client.call("workspace.close", {"workspace": name})
-        assert procfs.vanish([worker], 20)
+        assert procfs.vanish([worker])
 
 
 
@@ -587,7 +587,7 @@ def test_a_removal_that_was_cut_off_is_finished_at_the_next_start(area, system):
     everybody = procfs.descendants(daemon.pid)
     daemon.process.kill()
     daemon.process.wait()
-    assert procfs.vanish(everybody, 20)
+    assert procfs.vanish(everybody)
     assert (top / "w" / "d").exists()
     daemon.stop()
     following = Daemon(area, system=system, state=daemon.state)
@@ -652,7 +652,7 @@ def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
     os.kill(daemon.spawner(), signal.SIGSTOP)  # it would clear up; now it can only be killed
     daemon.process.kill()
     daemon.process.wait()
-    assert procfs.vanish(everybody, 20)
+    assert procfs.vanish(everybody)
     assert group.exists()
     daemon.stop()
     following = Daemon(area, system=True, launcher=delegation.launcher("supervisor"), state=daemon.state)

@@ -657,9 +657,9 @@ def test_reloads_leak_nothing(start_daemon, area, tenants):
     for _ in range(20):
         assert daemon.reload(text) and not daemon.reload("x")
         assert a.run("echo on")["stdout"] == "on\n"
-    assert procfs.eventually(lambda: daemon.settled_fds() <= before, 20)
+    assert procfs.eventually(lambda: daemon.settled_fds() <= before)
 
 
 def test_without_a_configuration_a_hang_up_ends_it(own_daemon):
     own_daemon.process.send_signal(1)
-    assert own_daemon.process.wait(30) == -1
+    assert own_daemon.process.wait(120) == -1

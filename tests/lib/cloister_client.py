@@ -7,7 +7,7 @@ import os
 import socket
 import time
 
-PATIENCE = 300 if "CLOISTER_VM" in os.environ else 60  # seconds that no answer may take
+PATIENCE = 300 if "CLOISTER_VM" in os.environ else 120  # seconds that no answer may take
 
 
 class RpcError(Exception):

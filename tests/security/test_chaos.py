@@ -24,7 +24,7 @@ from daemon import Daemon, is_sanitized
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 
 SECONDS = 180 if os.environ.get("CLOISTER_SOAK") == "full" else 15
-RECOVERY = 30.0  # on a machine that is busy with other things too; what it took is printed
+RECOVERY = 120.0  # on a machine that is busy with other things too; what it took is printed
 SPARES = 2  # LIMIT_SPARE_CELLS
 QUEUED = 100  # lines of the audit log at most that cloisterd's death may take along, of calls answered just before
 # What may be said of a call in this weather. Each is typed; none of them is an answer.
@@ -232,7 +232,7 @@ def restart(daemon):
              "--control-socket", str(daemon.control_socket), "--config", str(daemon.config)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
     daemon.pid = daemon.process.pid
-    assert procfs.eventually(lambda: "listening" in daemon.log() or daemon.process.poll() is not None, 30)
+    assert procfs.eventually(lambda: "listening" in daemon.log() or daemon.process.poll() is not None)
     assert daemon.process.poll() is None, daemon.log()
 
 
@@ -270,7 +270,7 @@ def assert_settled(daemon):
         pidfds = [text for text in procfs.fds(daemon.pid).values() if text.startswith("anon_inode:[pidfd]")]
         return {procfs.name(pid) for pid in processes} <= {"cloister-spare"} and \
             len(processes) == len(pidfds) <= 2 * SPARES
-    assert procfs.eventually(only_spares, 30)
+    assert procfs.eventually(only_spares)
 
 
 def check_files(daemon, tenants, results):
@@ -281,7 +281,7 @@ def check_files(daemon, tenants, results):
         with Client(daemon.socket, account.uid, account.gid) as client:
             client.call("workspace.open", {"workspace": name})
             # What deaths left is swept beside the calls, and only while it is open.
-            assert procfs.eventually(lambda: swept(daemon.state / "workspaces" / tenant / name), 30)
+            assert procfs.eventually(lambda: swept(daemon.state / "workspaces" / tenant / name))
             output = client.run("ls -A; cat data 2>/dev/null; true")["stdout"]
             if possible == {None} or not output:
                 assert None in possible and output == ""
@@ -359,5 +359,5 @@ def test_chaos(started, tenants, disk):
     assert daemon.process.poll() is None
     assert daemon.stop() == 0
     check_audit(daemon, disk, done, weather.happened.get("cloisterd", 0) + weather.happened.get("spawner", 0))
-    procfs.eventually(lambda: not alive(daemon), 30)
+    procfs.eventually(lambda: not alive(daemon))
     assert not alive(daemon)

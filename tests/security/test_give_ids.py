@@ -22,7 +22,7 @@ mount("--move", "/mnt", "/etc")
 mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
 for name in ("subuid", "subgid"):
     pathlib.Path("/etc", name).write_text("")
-subprocess.run([give_ids, "nobody"], check=True, timeout=20)
+subprocess.run([give_ids, "nobody"], check=True, timeout=120)
 for name in ("subuid", "subgid"):
     pathlib.Path("/etc", name).write_text("")
 held = []
@@ -41,7 +41,7 @@ for directory in ("/etc", "/run"):
         held.append(path)
 os.seteuid(0)
 print(len(held), "/etc" + "/" in held, [path for path in held if "give-ids" in path])
-done = subprocess.run([give_ids, "nobody"], timeout=20)
+done = subprocess.run([give_ids, "nobody"], timeout=120)
 print(done.returncode, pathlib.Path("/etc/subuid").read_text().count("nobody:"),
       oct(stat.S_IMODE(os.stat("/run/cloister-give-ids.lock").st_mode)))
 """

@@ -366,7 +366,7 @@ def test_half_a_file_is_none(target, hangs, closes):
             def half_is_begun():
                 names = os.listdir(target.into) if target.into.exists() else []
                 return "whole" in names and any(name.startswith(".cloister-get-") for name in names)
-            assert procfs.eventually(half_is_begun, 20)
+            assert procfs.eventually(half_is_begun)
             process.send_signal(signal.SIGINT)
         finish(process)
     assert process.returncode == (130 if hangs else 1)

@@ -63,7 +63,7 @@ def kill_with_groups(daemon):
     os.kill(daemon.spawner(), signal.SIGSTOP)
     daemon.process.kill()
     daemon.process.wait()
-    assert procfs.vanish(everybody, 20)
+    assert procfs.vanish(everybody)
 
 
 def is_well(daemon, spawner, name):

@@ -78,7 +78,7 @@ def undisturbed(daemon):
     assert not bystander.client.answers, "somebody else's answer"
     assert daemon.process.poll() is None
     if AM_ROOT:  # the command's two pipes are gone as well, and pipes made ahead may be there again
-        assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= descriptors + 8, 20)
+        assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= descriptors + 8)
     bystander.close()
 
 
@@ -342,7 +342,7 @@ def test_a_cancelled_call_is_answered_once(daemon):
     with undisturbed(daemon):
         liar = Liar(daemon, **lie).open()
         number = liar.client.begin(*COMMAND)
-        assert procfs.eventually(liar.notes, 20)
+        assert procfs.eventually(liar.notes)
         assert liar.client.cancel(number)
         assert liar.client.result(number)["output"] is not None
         is_only_answer(liar)
@@ -419,10 +419,10 @@ def test_they_end_with_cloisterd(account):
         Liar(running, **{process: "be_ready()\nimport signal\nsignal.pthread_sigmask(signal.SIG_SETMASK, range(1, 32))\n"
                          "while True: time.sleep(600)"}).open()
     # But for what sweeps a workspace that was just opened, and what looked its directory up.
-    assert procfs.eventually(lambda: len(procfs.descendants(running.pid, without_lookers=True)) == 5, 20)
+    assert procfs.eventually(lambda: len(procfs.descendants(running.pid, without_lookers=True)) == 5)
     everything = procfs.descendants(running.pid)
     assert running.stop() == 0
-    assert procfs.vanish(everything, 20)
+    assert procfs.vanish(everything)
     place.remove()
 
 

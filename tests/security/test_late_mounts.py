@@ -64,7 +64,7 @@ def test_it_does_not_arrive(shared, start_daemon):
 
     # The next time that it is opened they are part of it, as confined as all else.
     client.call("workspace.close")
-    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    assert procfs.eventually(lambda: not daemon.cells())
     client.call("workspace.open", {"root": str(path)})
     lines = client.run(f"grep ' {path}/' /proc/self/mounts | cut -d' ' -f2-4")["stdout"].splitlines()
     assert len(lines) == 3 and all("nosuid,nodev" in line for line in lines), lines

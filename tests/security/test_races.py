@@ -261,7 +261,7 @@ def settled_holdings(daemon, cells):
     def same():
         before, seen[0] = seen[0], holdings(daemon, cells)
         return before == seen[0]
-    assert procfs.eventually(same, 20, 0.5)
+    assert procfs.eventually(same, interval=0.5)
     return seen[0]
 
 
@@ -296,7 +296,7 @@ def test_races(own_daemon, cells):
     print(ends)
     settle(own_daemon, cells)
     assert not with_variable(mark)
-    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before, 20), [
+    assert procfs.eventually(lambda: holdings(own_daemon, cells) == before), [
         (what, before[what], now) for what, now in holdings(own_daemon, cells).items() if now != before[what]]
     grown = [now - then for now, then in zip(rss(own_daemon, cells), memory)]
     print(f"grown by KiB: {grown}")

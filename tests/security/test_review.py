@@ -29,11 +29,11 @@ def test_what_a_launcher_ignored_and_blocked_is_forgotten(start_daemon):
     output = client.run("grep -E 'SigBlk|SigIgn' /proc/self/status")
     assert output["stdout"] == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
     call = client.begin("run_command", {"command": "touch begun; exec sleep 600"})
-    assert procfs.eventually((path / "begun").exists, 20)
+    assert procfs.eventually((path / "begun").exists)
     assert client.cancel(call)
     assert client.wait(call)["result"]["output"]["signal"] == "SIGTERM", "only SIGKILL ended it"
     daemon.process.terminate()
-    assert daemon.process.wait(20) == 0
+    assert daemon.process.wait(120) == 0
 
 
 @needs_root
@@ -104,26 +104,26 @@ def test_a_terminal_s_interrupt_ends_everything_in_order(start_daemon):
     client = daemon.connect()
     path = daemon.new_workspace(client)
     call = client.begin("run_command", {"command": "trap 'exit 3' TERM; touch begun; sleep 60 & wait"})
-    assert procfs.eventually((path / "begun").exists, 20)
+    assert procfs.eventually((path / "begun").exists)
     os.killpg(daemon.pid, signal.SIGINT)
     result = client.wait(call)["result"]
     assert result["error"]["code"] == "SHUTTING_DOWN"
     assert result["output"]["ended_by"] == "shutdown"
     assert result["output"]["exit_code"] == 3
-    assert daemon.process.wait(20) == 0
+    assert daemon.process.wait(120) == 0
 
 
 def test_a_lost_spawner_is_a_failure_to_the_service_manager(own_daemon):
     with acting_as(own_daemon.account.uid):
         os.kill(own_daemon.spawner(), signal.SIGKILL)
-    assert own_daemon.process.wait(20) == 1
+    assert own_daemon.process.wait(120) == 1
 
 
 def test_a_stuck_spawner_does_not_keep_the_daemon(own_daemon):
     with acting_as(own_daemon.account.uid):
         os.kill(own_daemon.spawner(), signal.SIGSTOP)
     own_daemon.process.terminate()
-    own_daemon.process.wait(20)
+    own_daemon.process.wait(120)
 
 
 def test_many_descriptors_in_flight_do_not_end_the_service(start_daemon):
@@ -150,7 +150,7 @@ open("flying", "w").close()
 time.sleep(600)
 """)
     call = client.begin("run_command", {"command": "/usr/bin/python3 fly.py", "timeout_ms": 300000})
-    assert procfs.eventually((path / "flying").exists, 30)
+    assert procfs.eventually((path / "flying").exists)
     for _ in range(3):
         daemon.new_workspace(other)
         assert other.run("echo well")["stdout"] == "well\n"
@@ -210,7 +210,7 @@ def test_large_requests_in_flight_are_bounded(own_daemon):
     assert ends.get(True, 0) > 0
     assert set(ends) <= {True, "BUSY"}
     if not is_sanitized():
-        assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 128 * 1024, 30)
+        assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 128 * 1024)
     assert clients[0].run("echo well")["stdout"] == "well\n"
 
 
@@ -220,4 +220,4 @@ def test_large_notifications_make_room_when_they_are_done(own_daemon):
     for _ in range(6):
         client.notify("tool.call", {"tool": "write_file", "arguments": {"path": "f", "content": "x" * (15 * MIB)}})
     assert client.run("echo well")["stdout"] == "well\n"
-    assert procfs.eventually((path / "f").exists, 20)
+    assert procfs.eventually((path / "f").exists)

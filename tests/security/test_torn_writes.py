@@ -56,7 +56,7 @@ class Killer:
         # Not communicate(): what came with the first line is in the buffer, which that passes by.
         said = self.process.stdout.read()
         self.process.stdout.close()
-        self.process.wait(20)
+        self.process.wait(120)
         return said.startswith("killed")
 
 
@@ -89,7 +89,7 @@ class Check:
         assert not [entry for entry in entries if ".cloister-" in entry["path"]]
         found = client.use("search_files", {"gitignore": False}, pattern="line")["matches"]
         assert not [match for match in found if ".cloister-" in match["path"]]
-        assert procfs.eventually(lambda: not [n for n in os.listdir(self.path) if TEMPORARY.fullmatch(n)], 30)
+        assert procfs.eventually(lambda: not [n for n in os.listdir(self.path) if TEMPORARY.fullmatch(n)])
 
 
 def files_of(daemon, path):
@@ -97,7 +97,7 @@ def files_of(daemon, path):
     def found():
         _, files = daemon.cell_of(path)
         return not procfs.children(files) and files
-    files = procfs.eventually(found, 20)
+    files = procfs.eventually(found)
     assert files
     return files
 
@@ -127,7 +127,7 @@ def test_the_files_process_dies_at_every_step(either_daemon, mode, was_there):
     assert observation["success"]
     print(count, check.seen)
     client.close()
-    assert procfs.eventually(lambda: not daemon.cells(), 20)
+    assert procfs.eventually(lambda: not daemon.cells())
     # There was something to be seen: deaths before and after, and between link and rename.
     assert count > 20
     assert check.seen["old" if was_there else "absent"] > 10 and check.seen["new"] > 1
@@ -158,10 +158,10 @@ def test_cloisterd_dies_at_every_step(start_daemon, was_there):
             pass
         killed = killer.end()
         if killed:
-            daemon.process.wait(20)
+            daemon.process.wait(120)
         else:
             assert daemon.stop() == 0
-        assert procfs.vanish([worker, files], 20)
+        assert procfs.vanish([worker, files])
         check.look("f", was_there)
     print(count, check.seen)
     assert count > 8 and check.seen["old" if was_there else "absent"] > 2 and check.seen["new"]

@@ -69,7 +69,7 @@ def use_everything(daemon, path):
     client.call("workspace.open", {"workspace": "managed-one"})
     client.use("write_file", path="inside-file", content="x")
     client.call("workspace.close", {"workspace": "managed-one"})
-    assert procfs.eventually(lambda: len(daemon.cells()) == 1, 20)
+    assert procfs.eventually(lambda: len(daemon.cells()) == 1)
     client.call("workspace.list")
     client.call("workspace.remove", {"workspace": "managed-one"})
     for root in (f"{path}/inside-link", f"{path}/no-such", "/", str(daemon.state)):
