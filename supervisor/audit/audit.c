@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Names in the events are clients' words: json_text.c makes them valid JSON on one line,
- * and they are cut to what a line may hold. */
+/*
+ * Runs in cloisterd. Names in the events come from clients: json_text.c turns them into valid JSON
+ * on one line, and they are cut to the room that a line has.
+ */
 #include "supervisor/audit/audit.h"
 
 #include "common/cleanup.h"
@@ -28,10 +30,10 @@
 struct audit {
 	struct audit_writer *writer;
 	bool required;
-	size_t in_flight; /* calls whose end has to be written */
-	int64_t second;   /* of the clients counted below */
+	size_t in_flight; /* calls whose end is still to be written */
+	int64_t second;   /* second in which the clients below were counted */
 	unsigned unauthorized, untold;
-	struct evbuffer *line; /* emptied by each */
+	struct evbuffer *line; /* each line is built here */
 };
 
 int audit_new(const char *path, bool required, struct audit **ret)
@@ -95,7 +97,7 @@ const char *audit_forbids(const struct audit *audit)
 	if (state.error != 0)
 		return "The audit log cannot be written, and without it no calls are taken; try "
 		       "again later";
-	/* The calls in flight, and this one, must find room for how they end. */
+	/* There must be room for the ends of the calls in flight and of this one. */
 	if (state.queued + LIMIT_AUDIT_LINE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2 ||
 		(audit->in_flight + 1) * LIMIT_AUDIT_RESERVE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2)
 		return "The audit log is behind, and without it no calls are taken; try again "
@@ -121,7 +123,7 @@ bool audit_look(const struct audit *audit, struct audit_state *ret)
 	return true;
 }
 
-/* A line from its beginning to its end. */
+/* Building one line. */
 
 static void begin(struct audit *audit, struct json_text *json, const char *event)
 {
@@ -133,7 +135,7 @@ static void begin(struct audit *audit, struct json_text *json, const char *event
 	json_text_put(json, "event", event);
 }
 
-/* Room for how the calls in flight end is not for anything else. */
+/* The room reserved for the ends of calls in flight must not be used for other events. */
 static size_t kept_room(const struct audit *audit)
 {
 	size_t room = audit->in_flight * LIMIT_AUDIT_RESERVE_BYTES;
@@ -151,7 +153,10 @@ static void end(struct audit *audit, struct json_text *json)
 	whole = json_text_flush(json) == 0;
 	line.len = evbuffer_get_length(audit->line);
 	line.data = (const char *)evbuffer_pullup(audit->line, -1);
-	/* Without its braces; what was lost for want of memory is counted as the rest is. */
+	/*
+	 * The queue takes the members without their braces. An event that could not be built for
+	 * lack of memory counts as lost, like one that found no room.
+	 */
 	if (whole && line.data && line.len > 2)
 		(void)audit_writer_put(
 			audit->writer, (struct text){line.data + 1, line.len - 2}, keep);
@@ -324,7 +329,10 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 	end(audit, &json);
 }
 
-/* Any local user can be one, as often as it likes: it must not be able to fill the disk. */
+/*
+ * Any local user can cause these events without limit, so a bound per second keeps them from
+ * filling the disk.
+ */
 void audit_unauthorized_client(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. What a file holds was written by a former cloisterd, or by whoever may write there: a
- * chain is gone on from where its last line is whole, and what stands behind that is kept and told.
+ * Runs in cloisterd. An earlier cloisterd, or any process that may write to the file, wrote its
+ * content. The chain continues from the last intact line; bytes behind that stay in the file and
+ * are reported.
  */
 #include "supervisor/audit/audit_file.h"
 
@@ -13,8 +14,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* One writer for each file, where the file system has locks. The lock is the descriptor's, not the
- * process's: fcntl(2). */
+/*
+ * One writer for each file, where the file system supports locks. The lock belongs to the open file
+ * description, not to the process: fcntl(2).
+ */
 static int take_lock(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -25,7 +28,7 @@ static int take_lock(int fd)
 
 static int open_regular(int directory_fd, const char *name, struct stat *ret_stat)
 {
-	/* Something else in its place must not make us wait. */
+	/* O_NONBLOCK: if the name is a FIFO, open(2) must not wait. */
 	_cleanup_close_ int fd = openat(directory_fd, name,
 		O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0640);
 	int r;
@@ -40,7 +43,7 @@ static int open_regular(int directory_fd, const char *name, struct stat *ret_sta
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* At most the last LIMIT_AUDIT_TAIL_BYTES of what is in @fd, malloc'ed. */
+/* Reads at most the last LIMIT_AUDIT_TAIL_BYTES of @fd, malloc'ed. */
 static int read_tail(int fd, struct text *ret)
 {
 	off_t size = lseek(fd, 0, SEEK_END);
@@ -67,14 +70,17 @@ static int read_tail(int fd, struct text *ret)
 	return 0;
 }
 
-/* The last line in @tail that is whole, and how much stands behind it. False: there is none. */
+/*
+ * Finds the last intact line in @tail, and how many bytes follow it. Returns false if there is
+ * none.
+ */
 static bool find_last(struct text tail, struct audit_file *file)
 {
 	const char *last = tail.len > 0 ? memrchr(tail.data, '\n', tail.len) : NULL;
 	size_t end = tail.len, start = last ? (size_t)(last - tail.data) + 1 : 0;
 	struct audit_link link;
 
-	/* All but its end of line. */
+	/* Only the newline may be missing. */
 	if (audit_link_read((struct text){tail.data + start, end - start}, &link) == 0) {
 		file->last = link.self;
 		file->in_line = true;
@@ -99,7 +105,7 @@ static bool find_last(struct text tail, struct audit_file *file)
 	return false;
 }
 
-/* Whether there is a chain in @fd to go on from. */
+/* Finds out whether @fd holds a chain to continue. */
 static int find_chain(int fd, struct audit_file *file, bool *ret_found)
 {
 	struct text tail = {NULL, 0};
@@ -117,7 +123,7 @@ static int find_chain(int fd, struct audit_file *file, bool *ret_found)
 	return 0;
 }
 
-/* What logrotate(8) leaves by default is the file before this one. */
+/* Continues the chain of the previous file, as logrotate(8) names it by default. */
 static bool follow_former(int directory_fd, const char *name, struct audit_file *file)
 {
 	_cleanup_free_ char *former = NULL;
@@ -133,7 +139,7 @@ static bool follow_former(int directory_fd, const char *name, struct audit_file 
 	if (fd < 0 || fstat(fd, &stat_buf) < 0 || !S_ISREG(stat_buf.st_mode) ||
 		find_chain(fd, &found, &is_there) < 0 || !is_there)
 		return false;
-	/* What is torn there has its own end of file behind it. */
+	/* Torn bytes there are at the end of their own file. */
 	file->last = found.last;
 	file->torn = found.torn;
 	return true;
@@ -170,14 +176,17 @@ int audit_file_reopen(struct audit_file *file, int directory_fd, const char *nam
 	bool is_there = false;
 	int fd, r = 0;
 
-	/* Ours is locked against anybody else's descriptor, ours included. */
+	/*
+	 * The lock conflicts with any other descriptor, even one of ours: do not open the same file
+	 * again.
+	 */
 	if (file->fd >= 0 && fstatat(directory_fd, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0 &&
 		stat_buf.st_dev == file->dev && stat_buf.st_ino == file->ino)
 		return 0;
 	fd = open_regular(directory_fd, name, &stat_buf);
 	if (fd < 0)
 		return fd;
-	/* Whatever already stands in it is not ours: only that it ends with a line matters. */
+	/* The file may have content of others: it only has to end with a newline. */
 	if (stat_buf.st_size > 0)
 		r = find_chain(fd, &found, &is_there);
 	if (r < 0) {

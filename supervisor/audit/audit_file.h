@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The file that the audit log is written to, and where its chain stood. At start it is opened, and
- * afterwards by name in the directory that was opened then. A file is only ever appended to.
+ * The file of the audit log and the end of its chain. It is opened at start, and later by its name
+ * in the directory that was opened then. Lines are only ever appended.
  */
 
 #include "common/chain/audit_chain.h"
@@ -15,23 +15,24 @@ struct audit_file {
 	int fd; /* -1: none */
 	dev_t dev;
 	ino_t ino;
-	size_t torn;      /* bytes behind the last whole line, or of a line that was not finished */
-	bool in_line;     /* they have no newline behind them */
-	bool new_chain;   /* nothing that is there could be gone on from */
-	bool from_former; /* the chain goes on from the file that was rotated away */
+	/* bytes behind the last intact line, or of a line that was not finished */
+	size_t torn;
+	bool in_line;     /* no newline follows them */
+	bool new_chain;   /* there was no chain to continue */
+	bool from_former; /* the chain continues from the rotated file */
 	struct audit_chain last;
 };
 
 /**
- * Opens or makes @name in @directory_fd and finds the last line: in it, or where it is empty in
- * NAME.1, as logrotate(8) calls it. Before lock-down. 0, or -errno: -EAGAIN when another process
- * writes it, -EINVAL when it is no regular file.
+ * Opens or makes @name in @directory_fd and finds the last line of the chain: in this file or, if
+ * it is empty, in NAME.1, as logrotate(8) calls the previous one. Call it before lock-down. Returns
+ * 0 or -errno: -EAGAIN if another process writes it, -EINVAL if it is not a regular file.
  */
 int audit_file_open(int directory_fd, const char *name, struct audit_file *ret);
 
 /**
- * Opens @name again because it may be another file now; nothing happens when it is not. Otherwise
- * @file is the new one, and goes on with the chain. 0, or -errno with @file as it was.
+ * Opens @name again if it is another file now; otherwise does nothing. On success @file is the new
+ * file and continues the chain. Returns 0, or -errno with @file unchanged.
  */
 int audit_file_reopen(struct audit_file *file, int directory_fd, const char *name);
 

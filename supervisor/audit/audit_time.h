@@ -6,7 +6,7 @@
 
 #define AUDIT_TIME_BYTES 40
 
-/** Now, as RFC 3339 has it, in UTC with microseconds. Returns @buffer. */
+/** Formats the current time by RFC 3339, in UTC with microseconds. Returns @buffer. */
 static inline const char *audit_time(char buffer[static AUDIT_TIME_BYTES])
 {
 	struct timespec now;

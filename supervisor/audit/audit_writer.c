@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd: the loop puts lines in, a thread writes them. The thread alone touches the file and
- * the chain; the queue and what both look at are under the mutex, which is never held over a system
- * call that a disk could delay. A line leaves the queue when it is written whole.
+ * Runs in cloisterd: the loop queues lines and a thread writes them. Only the thread uses the file
+ * and the chain. A mutex guards the queue and the shared state and is never held over a system call
+ * that may wait for a disk. A line leaves the queue when it is completely written.
  */
 #include "supervisor/audit/audit_writer.h"
 
@@ -23,10 +23,10 @@
 
 #define STACK_BYTES (256UL * 1024)
 
-/* What comes before each line in the queue. */
+/* The header of each line in the queue. */
 struct record {
 	uint32_t len;
-	uint32_t lost_before; /* lines that found no room after the one before it */
+	uint32_t lost_before; /* lines lost between this line and the one before */
 };
 
 /*
@@ -42,8 +42,8 @@ struct record {
  */
 enum source {
 	SOURCE_NONE,
-	SOURCE_OPENED, /* that a file was opened */
-	SOURCE_LOST,   /* how many lines are missing here */
+	SOURCE_OPENED, /* an audit.opened line */
+	SOURCE_LOST,   /* an audit.lost line with the number of lines missing here */
 	SOURCE_QUEUE,
 };
 
@@ -55,22 +55,22 @@ struct audit_writer {
 	int directory_fd;
 	char *name;
 
-	/* the queue, a ring */
+	/* the queue, a ring buffer */
 	char *ring;
 	size_t head, used, records;
-	uint64_t lost_since; /* the last line that was queued */
+	uint64_t lost_since; /* lines lost since the last queued line */
 
-	/* what others look at */
+	/* state for other threads */
 	struct audit_chain last;
 	uint64_t lost;
 	int error;
 
-	/* the thread's own */
+	/* used by the thread only */
 	struct audit_file file;
 	bool announce;      /* the file is new, or new to this process */
-	const char *reason; /* that it was opened */
-	uint64_t lost_here; /* lines that are missing before the next one */
-	bool lost_is_known; /* lost_here has what the record at the head says */
+	const char *reason; /* why the file was opened */
+	uint64_t lost_here; /* lines missing before the next one */
+	bool lost_is_known; /* lost_here includes the count of the record at the head */
 	int reopen_error;
 	enum source source;
 	struct audit_chain next;
@@ -79,7 +79,7 @@ struct audit_writer {
 	char line[LIMIT_AUDIT_LINE_BYTES + AUDIT_FRAME_BYTES + 1];
 };
 
-/* The ring. */
+/* The ring buffer. */
 
 static void ring_put(struct audit_writer *writer, const void *data, size_t len)
 {
@@ -118,7 +118,7 @@ static void ring_drop(struct audit_writer *writer)
 	writer->records--;
 }
 
-/* The thread: which line is next, as often as it is asked until that is written. */
+/* The thread. Choosing the next line gives the same answer until that line is written. */
 
 static size_t opened_members(struct audit_writer *writer)
 {
@@ -142,7 +142,7 @@ static size_t lost_members(struct audit_writer *writer)
 		(unsigned long long)writer->lost_here);
 }
 
-/* With the mutex: what the next line is of. */
+/* Chooses the next line. Call it with the mutex held. */
 static enum source choose(struct audit_writer *writer)
 {
 	struct record record;
@@ -176,14 +176,14 @@ static void form_line(struct audit_writer *writer)
 		members.len = lost_members(writer);
 	else
 		members.len = ring_first(writer).len;
-	/* What is torn gets its end of line, and stays. */
+	/* A torn line gets a newline and stays. */
 	writer->line[0] = '\n';
 	writer->len = before + audit_chain_line(&writer->file.last, members, writer->line + before,
 				       &writer->next);
 	writer->written = 0;
 }
 
-/* With the mutex: the line is in the file. */
+/* The line is in the file. Call it with the mutex held. */
 static void line_done(struct audit_writer *writer)
 {
 	assert(writer->source != SOURCE_NONE);
@@ -202,8 +202,10 @@ static void line_done(struct audit_writer *writer)
 	writer->source = SOURCE_NONE;
 }
 
-/* Without the mutex. 0 when the line at hand is in the file, or -errno: the rest of it is tried
- * again. */
+/*
+ * Writes the rest of the current line, without the mutex. Returns 0 when all of it is in the file,
+ * or -errno; the rest is then tried again.
+ */
 static int write_rest(struct audit_writer *writer)
 {
 	if (writer->file.fd < 0)
@@ -220,7 +222,7 @@ static int write_rest(struct audit_writer *writer)
 	return 0;
 }
 
-/* Without the mutex. A line that is not finished stays as it is in the old file. */
+/* Opens the new file, without the mutex. An incomplete line stays as it is in the old file. */
 static int open_again(struct audit_writer *writer)
 {
 	ino_t ino = writer->file.ino;
@@ -233,7 +235,7 @@ static int open_again(struct audit_writer *writer)
 		return r;
 	writer->reason = "rotation";
 	writer->announce = true;
-	/* Nothing but its end of line is missing: it is written. */
+	/* Only its newline is missing, so it counts as written. */
 	if (writer->len > 0 && writer->written + 1 == writer->len) {
 		writer->written = writer->len;
 		return 0;
@@ -268,8 +270,10 @@ static void wait_a_while(struct audit_writer *writer)
 	pthread_cond_timedwait(&writer->work, &writer->mutex, &until);
 }
 
-/* With the mutex, which is given up meanwhile. A new file that cannot be opened is tried again;
- * until then the old one is as good, whatever its name is now. */
+/*
+ * Follows a rotation. Called with the mutex held; releases it meanwhile. If the new file cannot be
+ * opened, this is tried again; until then the old one is used, whatever its name is.
+ */
 static void follow_rotation(struct audit_writer *writer)
 {
 	int r;
@@ -285,7 +289,7 @@ static void follow_rotation(struct audit_writer *writer)
 	writer->reopen_error = r;
 }
 
-/* With the mutex, which is given up meanwhile. True: there may be more to do. */
+/* Called with the mutex held; releases it meanwhile. Returns true if there may be more to do. */
 static bool turn(struct audit_writer *writer)
 {
 	int r;
@@ -332,7 +336,7 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* The loop. */
+/* Functions for the loop. */
 
 static void audit_writer_release(struct audit_writer *writer)
 {
@@ -354,7 +358,7 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_writer **r
 	writer->directory_fd = -1;
 	writer->file.fd = -1;
 	writer->name = strdup(name);
-	/* Its pages come when they are first used. */
+	/* The kernel allocates its pages when they are first used. */
 	writer->ring = malloc(LIMIT_AUDIT_QUEUE_BYTES);
 	r = writer->name && writer->ring ? audit_file_open(directory_fd, name, &writer->file)
 					 : -ENOMEM;
@@ -383,7 +387,7 @@ int audit_writer_start(struct audit_writer *writer)
 	sigset_t all, old;
 	int r;
 
-	/* Signals are the loop's. */
+	/* The loop's thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_attr_init(&small);
@@ -395,7 +399,9 @@ int audit_writer_start(struct audit_writer *writer)
 	return -r;
 }
 
-/* With the mutex. A thread that is at work looks for more by itself. */
+/*
+ * Wakes the thread, unless it is working and will look again itself. Call it with the mutex held.
+ */
 static void wake(struct audit_writer *writer)
 {
 	if (writer->idle)
@@ -445,7 +451,7 @@ void audit_writer_look(struct audit_writer *writer, struct audit_writer_state *r
 	pthread_mutex_unlock(&writer->mutex);
 }
 
-/* False: it hangs in a write, and has what it is at work on. */
+/* Returns false if the thread hangs in a write; it still uses its data then. */
 static bool join(struct audit_writer *writer)
 {
 	struct timespec until;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/base/clock.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ static int64_t read_monotonic(void)
 }
 
 static int64_t (*read_clock)(void) = read_monotonic;
-static int64_t reading; /* of this turn; 0: not taken yet */
+static int64_t reading; /* the time in this turn; 0: not read yet */
 
 int64_t clock_now(void)
 {

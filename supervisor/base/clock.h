@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Monotonic time as cloisterd's loop sees it: read once a turn, however many parts ask for it, so
- * that all that happens in one turn happens at one moment. clock_gettime(2), CLOCK_MONOTONIC.
+ * Monotonic time for cloisterd's event loop. The clock is read once a turn, however many parts ask
+ * for it, so that everything in one turn happens at one moment. clock_gettime(2), CLOCK_MONOTONIC.
  */
 
 #include <stdint.h>
@@ -12,11 +12,11 @@
 #define CLOCK_NS_PER_MS 1000000LL
 #define CLOCK_NS_PER_S  1000000000LL
 
-/** Nanoseconds since some moment before cloisterd started; never goes back. */
+/** Returns nanoseconds since a moment before cloisterd started. Never goes back. */
 int64_t clock_now(void);
 
-/** A turn begins: the next clock_now() reads the clock again. */
+/** A new turn begins: the next clock_now() reads the clock again. */
 void clock_begin_turn(void);
 
-/** For tests: @read in place of the kernel's clock; NULL: that again. */
+/** For tests: uses @read in place of the kernel's clock; NULL restores that. */
 void clock_replace(int64_t (*read)(void));

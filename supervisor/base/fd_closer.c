@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The thread does nothing but close(2) what it is given over a pipe of descriptor
- * numbers. */
+/*
+ * Runs in cloisterd. The thread does nothing but close(2) the descriptors whose numbers it reads
+ * from a pipe.
+ */
 #include "supervisor/base/fd_closer.h"
 
 #include "common/cleanup.h"
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define FDS_MAX 253 /* SCM_MAX_FD: what one message can carry */
+#define FDS_MAX 253 /* SCM_MAX_FD: the most that one message can carry */
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
@@ -47,7 +49,7 @@ int fd_closer_start(void)
 		return 0;
 	if (pipe2(queue, O_CLOEXEC) < 0 || fcntl(queue[1], F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	/* Signals are the loop's. */
+	/* The loop's thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&thread, NULL, close_all, NULL);
@@ -81,9 +83,9 @@ ssize_t fd_closer_receive(int fd, const struct iovec *iov)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		/*
-		 * The pipe holds 16,384 numbers. One that is full, because closing hangs, would
-		 * stop the loop: the connection is ended instead, and its descriptors are left to
-		 * the process's end.
+		 * The pipe holds 16,384 numbers. If it is full because a close hangs, writing would
+		 * stop the loop. The connection is ended instead, and its descriptors stay open
+		 * until the process ends.
 		 */
 		if (write(queue[1], CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)) < 0) {
 			errno = ENOBUFS;
@@ -95,7 +97,6 @@ ssize_t fd_closer_receive(int fd, const struct iovec *iov)
 
 void fd_closer_close(int fd)
 {
-	/* A full queue: the descriptor is left open rather than the loop stopped, as with those
-	 * received. */
+	/* If the pipe is full, the descriptor stays open, because the loop must not wait. */
 	(void)!write(queue[1], &fd, sizeof(fd));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Building small json-c trees: every step fails as the first allocation that failed. */
+/* Builds small json-c trees. Once an allocation has failed, all later steps fail too. */
 
 #include "common/cleanup.h"
 
@@ -13,8 +13,9 @@ static inline void json_build_put(struct json_object **object)
 }
 #define _cleanup_json_ _cleanup_(json_build_put)
 
-/** Moves @value into @object. False, with @value released, if either of them could not be
- * allocated.
+/**
+ * Moves @value into @object. Returns false, with @value released, if either of them is NULL because
+ * its allocation failed.
  */
 static inline bool json_build_add(
 	struct json_object *object, const char *key, struct json_object *value)
@@ -25,7 +26,7 @@ static inline bool json_build_add(
 	return false;
 }
 
-/** Likewise, at the end of @array. */
+/** Moves @value to the end of @array, likewise. */
 static inline bool json_build_append(struct json_object *array, struct json_object *value)
 {
 	if (array && value && json_object_array_add(array, value) == 0)

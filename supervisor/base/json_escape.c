@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The bytes are hostile; none is used as a length, and as an index only below 0x80. */
+/*
+ * Runs in cloisterd. The bytes are hostile: none is used as a length, and as an index only below
+ * 0x80.
+ */
 #include "supervisor/base/json_escape.h"
 
 #include <endian.h>
@@ -9,7 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-/* The character of a two-character escape for each byte that has one. */
+/* For each byte that has a two-character escape, its second character. */
 static const char short_escapes[0x80] = {
 	['\b'] = 'b',
 	['\f'] = 'f',
@@ -20,7 +23,7 @@ static const char short_escapes[0x80] = {
 	['\\'] = '\\',
 };
 
-/* Writes the escape of @c, which is not plain and below 0x80. Returns its length. */
+/* Writes the escape of @c, which is below 0x80 and not plain. Returns its length. */
 static inline size_t escape_byte(char *to, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -37,10 +40,10 @@ static inline size_t escape_byte(char *to, unsigned char c)
 	return 6;
 }
 
-/* Copies a block and returns how many bytes at its start are plain. */
+/* Copies a block and returns the number of plain bytes at its start. */
 typedef size_t (*block_copy)(char *to, const char *from);
 
-/* Inlined into each of its callers with their block. */
+/* Inlined into each caller, with the caller's block function. */
 static inline __attribute__((always_inline)) size_t escape_ascii(
 	char *to, size_t room, struct text *text, block_copy copy, size_t block)
 {
@@ -72,8 +75,8 @@ static inline __attribute__((always_inline)) size_t escape_ascii(
 #define EACH(value) (UINT64_C(0x0101010101010101) * (value))
 
 /*
- * The top bit of every byte of @word that is not plain. Borrows make it wrong for bytes behind such
- * a one, never for the first.
+ * Returns the top bit of every byte of @word that is not plain. Borrows may set bits above the
+ * first such byte, never below.
  */
 static uint64_t not_plain_8(uint64_t word)
 {
@@ -101,10 +104,12 @@ size_t json_escape_ascii_portable(char *to, size_t room, struct text *text)
 
 #ifdef __SSE2__
 
-/* A bit for every byte of @bytes that is not plain. */
+/* Returns a bit for every byte of @bytes that is not plain. */
 static unsigned not_plain_16(__m128i bytes)
 {
-	/* The comparison is signed: bytes from 0x80 are negative and so below a space too. */
+	/*
+	 * The comparison is signed, so bytes from 0x80 are negative and count as below a space too.
+	 */
 	__m128i other = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')),
 		_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
 			_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));

@@ -8,19 +8,21 @@
 #include <errno.h>
 #include <event2/buffer.h>
 
-/* What is asked of the evbuffer at a time: small answers stay small, long texts come in large
- * pieces. */
+/*
+ * The least space to reserve in the evbuffer. Small answers stay small, and long texts get large
+ * pieces.
+ */
 #define SPACE_MIN 512
 #define SPACE_MAX 65536
 
-#define BASE64_GROUP 3 /* bytes that make 4 characters */
+#define BASE64_GROUP 3 /* bytes that become 4 characters */
 
 struct json_text json_text(struct evbuffer *out)
 {
 	return (struct json_text){.out = out};
 }
 
-/* Gives the written part of the reserved space to the evbuffer. */
+/* Commits the written part of the reserved space to the evbuffer. */
 static void commit(struct json_text *json)
 {
 	struct evbuffer_iovec vector = {.iov_base = json->space, .iov_len = json->used};
@@ -37,7 +39,7 @@ int json_text_flush(struct json_text *json)
 	return json->failed ? -ENOMEM : 0;
 }
 
-/* Reserves more space, for @wanted bytes to come if that is sensible. */
+/* Reserves more space, for @wanted bytes if that is a sensible size. */
 static bool refill(struct json_text *json, size_t wanted)
 {
 	struct evbuffer_iovec vector;
@@ -71,7 +73,7 @@ static void put_over_refills(struct json_text *json, struct text text)
 	}
 }
 
-/* Mostly a few bytes that fit: worth having inline. */
+/* Inline, because most texts are a few bytes that fit. */
 static inline void put(struct json_text *json, struct text text)
 {
 	if (text.len > json->size - json->used) {
@@ -82,7 +84,7 @@ static inline void put(struct json_text *json, struct text text)
 	}
 }
 
-/* Every value and name begins with this, and leaves json->comma as what follows it needs it. */
+/* Every value and name begins with this. It leaves json->comma as the next one needs it. */
 static void begin(struct json_text *json)
 {
 	if (json->comma)
@@ -176,8 +178,10 @@ void json_text_newline(struct json_text *json)
 	json->comma = false;
 }
 
-/* Writes the run of characters outside ASCII that @text begins with, or one replacement. Returns
- * its length. */
+/*
+ * Writes the run of non-ASCII characters at the beginning of @text, or one replacement character.
+ * Returns its length in @text.
+ */
 static size_t put_non_ascii(struct json_text *json, struct text text)
 {
 	struct utf8_sequence sequence;
@@ -198,7 +202,7 @@ static size_t put_non_ascii(struct json_text *json, struct text text)
 	return sequence.have;
 }
 
-/* The inside of a string. An incomplete character at the end of @text is invalid here. */
+/* Writes the content of a string. An incomplete character at the end of @text counts as invalid. */
 static void put_escaped(struct json_text *json, struct text text)
 {
 	while (text.len > 0) {
@@ -232,7 +236,8 @@ void json_text_string_begin(struct json_text *json)
 	json->pending_len = 0;
 }
 
-/* Finishes the pending character with the first bytes of @part. Returns how many of those it took.
+/*
+ * Completes the pending character with the first bytes of @part. Returns how many of them it used.
  */
 static size_t put_pending(struct json_text *json, struct text part)
 {
@@ -247,7 +252,10 @@ static size_t put_pending(struct json_text *json, struct text part)
 		json->pending_len = (uint8_t)(pending + n);
 		return n;
 	}
-	/* Whatever this is, all that was pending belongs to it: that agreed with one character. */
+	/*
+	 * The pending bytes matched the beginning of a character, so all of them belong to this
+	 * sequence.
+	 */
 	put_escaped(json, (struct text){json->pending, sequence.have});
 	json->pending_len = 0;
 	return sequence.have - pending;
@@ -344,7 +352,7 @@ void json_text_base64_part(struct json_text *json, struct text part)
 	}
 	if (part.len == 0)
 		return;
-	/* Whole groups only: padding comes once, at the end. */
+	/* Encode whole groups only, because padding is allowed only at the end. */
 	tail = part.len % BASE64_GROUP;
 	put_base64(json, (struct text){part.data, part.len - tail});
 	memcpy(json->pending, part.data + part.len - tail, tail);

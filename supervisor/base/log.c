@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. The journal's socket is connected before lock-down, which leaves no connect(2), and
- * nobody waits for the journal: an entry that it does not take at once is a line on stderr, which
- * it reads as well, with its priority before it (sd-daemon(3)). Nobody waits for who reads stderr
- * either (log_writer.h).
+ * Runs in cloisterd. The journal's socket is connected before lock-down, which forbids connect(2).
+ * cloisterd never waits for the journal: an entry that the socket does not accept at once goes to
+ * stderr, which the journal reads too, as a line with its priority before it (sd-daemon(3)). It
+ * does not wait for the reader of stderr either (log_writer.h).
  */
 #include "supervisor/base/log.h"
 
@@ -29,8 +29,10 @@
 static bool quiet_log, journal;
 static int journal_fd = -1;
 
-/* systemd.exec(5): the variable says which file the journal reads. What was started by a service
- * with its errors going elsewhere has it, too. */
+/*
+ * $JOURNAL_STREAM says which file the journal reads, systemd.exec(5). Compare it with stderr,
+ * because a service may have started cloisterd with stderr redirected.
+ */
 static bool is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -70,8 +72,10 @@ static void put(struct entry *entry, const void *bytes, size_t len)
 	entry->len += len;
 }
 
-/* The journal's own protocol, which needs no library: each field by its length, so that a value may
- * hold anything. One that does not fit is left out. */
+/*
+ * Writes a field in the journal's native protocol, which needs no library. A length precedes each
+ * value, so a value may hold any bytes. A field that does not fit is left out.
+ */
 static void put_field(struct entry *entry, const char *name, struct text value)
 {
 	size_t name_len = strlen(name);

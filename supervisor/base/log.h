@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * cloisterd's log: lines on stderr. When stderr is the journal (systemd.exec(5), $JOURNAL_STREAM)
- * what is said goes to it as an entry with fields (systemd.journal-fields(7)), by which an
- * administrator finds everything about a workspace, a tenant or a user. Nobody waits for who reads
- * it. Only the process that decides logs, and only once; nothing a client or a workspace wrote is
- * logged as it came.
+ * cloisterd's log: lines on stderr. If stderr is the journal (systemd.exec(5), $JOURNAL_STREAM),
+ * messages become entries with fields (systemd.journal-fields(7)), by which an administrator finds
+ * all messages about a workspace, a tenant or a user. Logging never blocks. Only the process that
+ * decides logs, and only once. Text from a client or a workspace is never logged unescaped.
  */
 
 #include "common/text.h"
@@ -14,29 +13,33 @@
 #include <stdbool.h>
 #include <syslog.h>
 
-/* A field of a journal entry: its name is upper case, its value any text, NULL for none. */
+/* A field of a journal entry. The name is upper case; the value is any text, or NULL for none. */
 struct log_field {
 	const char *name;
 	struct text value;
 };
 
-/* Fields of what is being logged, a list that ends with {NULL}. */
+/* The fields of a message: a list that ends with {NULL}. */
 #define LOG_FIELDS(...) ((const struct log_field[]){__VA_ARGS__, {0}})
 
-/** Finds out who reads stderr. @quiet: warnings and errors only. */
+/** Finds out whether the journal reads stderr. @quiet logs only warnings and errors. */
 void log_init(bool quiet);
 
-/** Connects to the journal, if that is who does; until then it gets lines. Before lock-down, and
- * when descriptors that were inherited are closed. */
+/**
+ * Connects to the journal if it reads stderr; until then messages are lines. Call it before
+ * lock-down and after inherited descriptors are closed.
+ */
 void log_connect(void);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** A line of another program's log, as it is. */
+/** Logs a line of another program's log unchanged. */
 void log_relayed(struct text line);
 
-/** As these, of LOG_ERR, LOG_WARNING or LOG_INFO, and with @fields for the journal. */
+/**
+ * Like these, with a priority LOG_ERR, LOG_WARNING or LOG_INFO, and with @fields for the journal.
+ */
 void log_about(int priority, const struct log_field *fields, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

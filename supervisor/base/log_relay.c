@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The spawner is trusted; under sanitizers, what it starts writes here as well, so the
- * bytes may be any: a line is cut at a bound, and control characters are not passed on. pipe(7). */
+/*
+ * Runs in cloisterd. The spawner is trusted. In builds with sanitizers its children write here too,
+ * so the bytes may be hostile: lines are cut at a bound, and control characters are replaced.
+ * pipe(7).
+ */
 #include "supervisor/base/log_relay.h"
 
 #include "common/cleanup.h"
@@ -52,7 +55,7 @@ static void take(struct log_relay *relay, char c)
 		relay->line[relay->len++] = (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
 }
 
-/* Reads once. Whether there was anything. */
+/* Reads once. Returns whether there was anything. */
 static bool receive(struct log_relay *relay)
 {
 	char buffer[4 * KIB];

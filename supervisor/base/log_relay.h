@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * What cloister-spawner says for the log: it writes to a pipe that never makes it wait, and
- * cloisterd passes the lines on to its own log. cloister-spawner has one thread, and while that
- * waited for a reader of stderr, no workspace would open.
+ * The spawner's log messages. The spawner writes them to a pipe that never blocks it, and cloisterd
+ * copies the lines to its own log. The spawner has one thread: if it waited for a reader of stderr,
+ * no workspace could be opened.
  */
 
 struct event_base;
 struct log_relay;
 
-/** Makes the pipe, whose end to write to the caller passes on. 0 or -errno. */
+/** Makes the pipe. The caller passes the writing end on. Returns 0 or -errno. */
 int log_relay_new(struct log_relay **ret, int *ret_write_end);
 
-/** From here on lines are passed on as they come. 0 or -ENOMEM. */
+/** Starts to copy lines as they come. Returns 0 or -ENOMEM. */
 int log_relay_watch(struct log_relay *relay, struct event_base *base);
 
 /** Passes on what is left. NULL is fine. */

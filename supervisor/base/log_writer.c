@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd: the loop puts lines in, a thread writes them. The queue is under the mutex, which is
- * never held over a system call that could wait.
+ * Runs in cloisterd: the loop adds lines to a queue and a thread writes them. A mutex guards the
+ * queue and is never held over a system call that could block.
  */
 #include "supervisor/base/log_writer.h"
 
@@ -25,9 +25,12 @@ static pthread_cond_t work, done; /* CLOCK_MONOTONIC */
 static bool started, writing;
 static char ring[LIMIT_LOG_QUEUE_BYTES];
 static size_t head, used;
-static uint64_t lost, lost_here; /* in all; and since the last line that was queued */
+/* total number of lost lines, and those since the last queued line */
+static uint64_t lost, lost_here;
 
-/* 0 or -errno. stderr may be non-blocking, by whoever shares it. */
+/*
+ * Writes a line; stderr may be non-blocking, because other processes share it. Returns 0 or -errno.
+ */
 static int write_line(struct text line)
 {
 	struct pollfd poll_fd = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -47,7 +50,7 @@ static int write_line(struct text line)
 	return 0;
 }
 
-/* The rest, with the mutex. */
+/* The functions below are called with the mutex held. */
 
 static bool queue(struct text line)
 {
@@ -62,7 +65,7 @@ static bool queue(struct text line)
 	return true;
 }
 
-/* A line that says how many are missing after those in the queue. */
+/* Queues a line that says how many lines are missing here. */
 static bool queue_lost(void)
 {
 	char line[128];
@@ -126,7 +129,7 @@ static int start_thread(void)
 		return -r;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* Signals are the loop's. */
+	/* The loop's thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&thread, &attr, write_lines, NULL);

@@ -2,27 +2,29 @@
 #pragma once
 
 /*
- * Lines to stderr, from a thread of their own: whoever reads stderr may stop reading, and a
- * write(2) to a full pipe or a stopped terminal then waits without end. The loop only puts lines
- * into a queue. What finds no room there is counted, and the count is a line in its place.
+ * Writes lines to stderr in a thread of its own. The reader of stderr may stop reading, and
+ * write(2) to a full pipe or a stopped terminal then blocks. The loop therefore only adds lines to
+ * a queue. Lines that do not fit are counted, and a line with their number takes their place.
  *
- * stderr is not made non-blocking: its open file description belongs to others too, to the shell of
- * a terminal for example, and O_NONBLOCK would be theirs as well.
+ * stderr is not made non-blocking, because its open file description is shared with other
+ * processes, such as the shell of a terminal.
  */
 
 #include "common/text.h"
 
 #include <stdint.h>
 
-/** From here on lines are queued; before, they are written at once. After lock-down. 0 or -errno.
+/**
+ * Starts to queue lines; before, they are written at once. Call it after lock-down. Returns 0 or
+ * -errno.
  */
 int log_writer_start(void);
 
-/** Writes @line, which ends with a newline, or queues it. */
+/** Writes or queues @line, which ends with a newline. */
 void log_writer_put(struct text line);
 
-/** Gives what is queued a bounded time to be written. */
+/** Waits a bounded time until the queued lines are written. */
 void log_writer_flush(void);
 
-/** Lines that were lost, since the start. */
+/** Returns the number of lines lost since the start. */
 uint64_t log_writer_lost(void);

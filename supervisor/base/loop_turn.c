@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. An event made active costs the loop another look at the kernel, two for each call;
- * a list costs nothing. */
+/*
+ * Runs in cloisterd. Tasks are kept in a list, which costs nothing. Making a libevent event active
+ * would cost another epoll_wait(2), twice for each call.
+ */
 #include "supervisor/base/loop_turn.h"
 
 #include "common/cleanup.h"
@@ -10,7 +12,8 @@
 #include <event2/event.h>
 
 static TAILQ_HEAD(, loop_turn_task) tasks = TAILQ_HEAD_INITIALIZER(tasks);
-static struct event *come_round; /* active while there are tasks and no loop_turn_end is certain */
+/* active while there are tasks and no loop_turn_end() is certain to come */
+static struct event *come_round;
 
 static void on_come_round(evutil_socket_t fd, short what, void *context)
 {

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What is to be done once at the end of a turn of cloisterd's loop, however often the turn asks for
- * it: writing what has gathered for a client or a process, looking at what a workspace should do.
- * Most turns end where a callback that reads calls loop_turn_end(); what is deferred elsewhere is
- * done when the loop comes round.
+ * Tasks for the end of a turn of cloisterd's event loop, each run once however often the turn asks
+ * for it: writing the bytes collected for a client or a process, or checking what a workspace
+ * should do next. Most turns end when a callback that reads calls loop_turn_end(); tasks deferred
+ * elsewhere run in the next iteration of the loop.
  */
 
 #include <stdbool.h>
@@ -13,13 +13,15 @@
 
 struct event_base;
 
-/* Of the loop's events, event_priority_set(3). What is not set has the middle one. */
+/* Priorities of the loop's events, event_priority_set(3). The default is the middle one. */
 enum loop_priority {
 	LOOP_PRIORITY_FIRST,
 	LOOP_PRIORITY_NORMAL,
-	/* Whatever an outsider can send without end: commands' output, requests, connections,
-	 * workers' frames. One after the other in the order in which they came, so that nothing
-	 * waits for an end of another. What else has come goes first. */
+	/*
+	 * Sources that an outsider can keep busy without end: commands' output, requests,
+	 * connections, workers' frames. The loop handles one such event at a time, in the order in
+	 * which they came, and other events first.
+	 */
 	LOOP_PRIORITY_BULK,
 	LOOP_PRIORITIES,
 };
@@ -31,17 +33,17 @@ struct loop_turn_task {
 	bool waiting;
 };
 
-/** Before anything is deferred. 0 or -ENOMEM. */
+/** Call it before the first task is deferred. Returns 0 or -ENOMEM. */
 int loop_turn_start(struct event_base *base);
 
-/** When nothing is left that could be deferred. */
+/** Call it when no task can be deferred any more. */
 void loop_turn_stop(void);
 
-/** @task is done at the end of this turn: once, in the order of the first asking. */
+/** Runs @task once at the end of this turn, in the order in which tasks were first deferred. */
 void loop_turn_defer(struct loop_turn_task *task);
 
-/** @task may be freed. */
+/** Cancels @task, which may then be freed. */
 void loop_turn_cancel(struct loop_turn_task *task);
 
-/** Does what is deferred. The caller touches nothing afterwards that a task may free. */
+/** Runs the deferred tasks. The caller must not use anything afterwards that a task may free. */
 void loop_turn_end(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. timerfd_create(2). */
+/* Runs in cloisterd. timerfd_create(2). */
 #include "supervisor/base/timer.h"
 
 #include "common/cleanup.h"
@@ -11,18 +11,18 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-static struct timer *first;  /* the heap's root; its due is the least */
-static uint64_t set_so_far;  /* timers, ever */
-static int timer_fd = -1;    /* -1: no loop runs them */
-static int64_t armed_for;    /* what timer_fd is set to; INT64_MAX: nothing */
-static struct event *wakeup; /* of timer_fd */
+static struct timer *first;  /* root of the heap: the timer that is due first */
+static uint64_t set_so_far;  /* counts every timer_set() */
+static int timer_fd = -1;    /* -1: no loop runs the timers */
+static int64_t armed_for;    /* expiry that timer_fd is set to; INT64_MAX: none */
+static struct event *wakeup; /* event of timer_fd */
 
 static bool is_before(const struct timer *a, const struct timer *b)
 {
 	return a->due != b->due ? a->due < b->due : a->order < b->order;
 }
 
-/* Puts @timer, with what is below it, where @link is. */
+/* Puts @timer, with the heap below it, at @link. */
 static void attach(struct timer *timer, struct timer **link)
 {
 	*link = timer;
@@ -30,7 +30,7 @@ static void attach(struct timer *timer, struct timer **link)
 		timer->link = link;
 }
 
-/* Of two heaps without siblings one: the earlier root gets the other as its eldest child. */
+/* Merges two heaps without siblings: the later root becomes the eldest child of the earlier one. */
 static struct timer *meld(struct timer *a, struct timer *b)
 {
 	struct timer *parent = a, *child = b;
@@ -46,8 +46,10 @@ static struct timer *meld(struct timer *a, struct timer *b)
 	return parent;
 }
 
-/* Of @sibling and all younger ones one heap: pairs from left to right, then the pairs from right to
- * left, which is what keeps the heap flat. */
+/*
+ * Merges @sibling and all younger siblings into one heap: first in pairs from left to right, then
+ * the pairs from right to left. This order keeps the heap flat.
+ */
 static struct timer *meld_siblings(struct timer *sibling)
 {
 	struct timer *pairs = NULL, *heap = NULL;
@@ -73,7 +75,7 @@ static struct timer *meld_siblings(struct timer *sibling)
 	return heap;
 }
 
-/* Takes @timer, which is set, out of the heap. */
+/* Removes @timer, which is set, from the heap. */
 static void take_out(struct timer *timer)
 {
 	struct timer *below = meld_siblings(timer->child);
@@ -84,11 +86,11 @@ static void take_out(struct timer *timer)
 	timer->link = NULL;
 	attach(timer->next, link);
 	timer->next = NULL;
-	/* Nothing was beside the root, so @link is the heap again. */
+	/* @timer was the root, so @link is the heap. */
 	attach(meld(first, below), &first);
 }
 
-/* Later than needed is put right when it wakes the loop. */
+/* If timer_fd is set too early, the next wake-up corrects it. */
 static void arm(void)
 {
 	struct itimerspec when = {0};
@@ -96,7 +98,7 @@ static void arm(void)
 
 	if (timer_fd < 0 || due >= armed_for)
 		return;
-	/* 0 would disarm it. */
+	/* A value of 0 would disarm it. */
 	when.it_value.tv_sec = (time_t)(due / CLOCK_NS_PER_S);
 	when.it_value.tv_nsec = due > 0 ? (long)(due % CLOCK_NS_PER_S) : 1;
 	armed_for = due;
@@ -139,8 +141,10 @@ void timers_run(void)
 	uint64_t last = set_so_far;
 	int64_t now = clock_now();
 
-	/* What expires may set timers that are due at once: those wait for the next turn. They come
-	 * after all others that are due now, except for those whose due is the same. */
+	/*
+	 * A callback may set a timer that is due at once. Its order is above last, so it waits for
+	 * the next turn.
+	 */
 	while (first && first->due <= now && first->order <= last) {
 		struct timer *timer = first;
 
@@ -156,7 +160,7 @@ static void on_wakeup(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	(void)context;
 	clock_begin_turn();
-	/* There may be nothing to read: it was armed anew since. */
+	/* The read may fail, because timer_fd may have been set again since it expired. */
 	(void)!read(fd, &times, sizeof(times));
 	armed_for = INT64_MAX;
 	timers_run();

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Timers of cloisterd's loop that cannot fail to be set: a timer is part of what it belongs to, all
- * that are set form one heap through their own members, and one timerfd, which is watched from the
- * start on, wakes the loop for the first of them. event_add(3) of libevent may want memory for
- * each.
+ * Timers of cloisterd's event loop. Setting one cannot fail: a timer is a member of its owner's
+ * structure, all timers form one heap linked through their own members, and one timerfd, watched
+ * from the start, wakes the loop for the first of them. libevent's event_add(3) may need memory for
+ * each timer.
  *
- * The heap knows no loop: tests set a clock of their own (clock.h) and call timers_run().
+ * The heap does not depend on a loop: tests install a clock of their own (clock.h) and call
+ * timers_run().
  */
 
 #include <stdbool.h>
@@ -19,23 +20,27 @@ struct event_base;
 struct timer {
 	void (*expired)(void *context); /* may set and cancel timers, and free its own */
 	void *context;
-	/* The rest is timer.c's: a node of a pairing heap. */
+	/* The rest belongs to timer.c: a node of a pairing heap. */
 	int64_t due;    /* as clock_now() */
-	uint64_t order; /* of two that are due together, the one that was set first */
+	uint64_t order; /* of timers due at the same time, the one set first has the lowest */
 	struct timer *child, *next;
-	struct timer **link; /* to this one: of its parent or of its elder sibling; NULL: not set */
+	/* the pointer to this node, in its parent or elder sibling; NULL: not set */
+	struct timer **link;
 };
 
-/** @timer calls @expired. Not set. */
+/** Initialises @timer, which will call @expired. It is not set. */
 void timer_init(struct timer *timer, void (*expired)(void *context), void *context);
 
-/** Expires once, @ms milliseconds from now; 0: in the next turn. Replaces what was set. */
+/**
+ * Sets @timer to expire once, @ms milliseconds from now; 0 means in the next turn. Replaces an
+ * earlier setting.
+ */
 void timer_set(struct timer *timer, int64_t ms);
 
-/** As timer_set(), in nanoseconds. */
+/** Like timer_set(), in nanoseconds. */
 void timer_set_ns(struct timer *timer, int64_t ns);
 
-/** Does not expire. @timer may be freed. Nothing happens where it is not set, or all zero. */
+/** Cancels @timer, which may then be freed. Does nothing if it is not set, or zeroed. */
 void timer_cancel(struct timer *timer);
 
 static inline bool timer_is_set(const struct timer *timer)
@@ -43,14 +48,14 @@ static inline bool timer_is_set(const struct timer *timer)
 	return timer->link != NULL;
 }
 
-/** Has @base run what is set. 0 or -errno. */
+/** Lets the loop @base run the timers. Returns 0 or -errno. */
 int timers_start(struct event_base *base);
 
-/** The loop is over. What is set stays set and does not expire. */
+/** Stops running timers. Those that are set stay set. */
 void timers_stop(void);
 
-/** Runs what is due, earliest first: each timer at most once. */
+/** Runs the timers that are due, the earliest first, each at most once. */
 void timers_run(void);
 
-/** When the first timer is due, as clock_now(); INT64_MAX: none is set. */
+/** Returns when the first timer is due, as clock_now(); INT64_MAX if none is set. */
 int64_t timers_next(void);

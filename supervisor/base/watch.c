@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. epoll_ctl(2) by way of libevent, and poll(2). */
+/* Runs in cloisterd. epoll_ctl(2) through libevent, and poll(2). */
 #include "supervisor/base/watch.h"
 
 #include "common/cleanup.h"
@@ -9,7 +9,7 @@
 #include <event2/event.h>
 #include <poll.h>
 
-#define LOOK_AT 64 /* descriptors a poll(2) */
+#define LOOK_AT 64 /* descriptors per poll(2) */
 
 static const struct {
 	short event, poll;
@@ -49,7 +49,7 @@ static void leave_overflow(struct watch *watch)
 	n_overflow--;
 }
 
-/* Asks epoll(7) for what is wanted; what it has no place for waits. */
+/* Registers the wanted events with epoll(7). If the kernel's limit is reached, the watch waits. */
 static void ask(struct watch *watch)
 {
 	unsigned waiting = WATCH_NOTHING;
@@ -68,7 +68,7 @@ static void ask(struct watch *watch)
 		timer_set(&next_look, WATCH_LOOK_MS);
 }
 
-/* The loop calls in the order of priorities, and nothing is called from in here. */
+/* Activates events only: the loop calls the callbacks in the order of their priorities. */
 static void look_at(struct watch *const *watches, const struct pollfd *found, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -99,7 +99,10 @@ static void look(void)
 	}
 }
 
-/* There may be places again: one of those that wait asks, and if it gets one, all others do. */
+/*
+ * Tries whether epoll(7) accepts descriptors again: with one of those that wait, and if that
+ * succeeds, with all others.
+ */
 static void on_next_look(void *context)
 {
 	struct watch *watch = LIST_FIRST(&overflow), *next;

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Descriptors that cloisterd's loop watches. What can fail does so when a watch is made: waiting
- * for a client's next bytes again, or until a process can be written to, cannot be lost.
+ * Descriptors that cloisterd's event loop watches. Only making a watch can fail. Waiting again for
+ * a client's next bytes, or until a process can be written to, cannot fail, so no event is lost.
  *
- * In user mode commands have the id that cloisterd runs as, and the kernel counts what is watched
- * by epoll(7) for that id (fs.epoll.max_user_watches): one command can take all there is. A
- * descriptor for which there is none is looked at by poll(2) every WATCH_LOOK_MS instead, until
- * there is one again: late, and beyond anybody's reach.
+ * In user mode commands run as cloisterd's own user, and the kernel limits the descriptors that a
+ * user may watch by epoll(7) (fs.epoll.max_user_watches), so one command can use up the limit. A
+ * descriptor that epoll(7) does not accept is polled by poll(2) every WATCH_LOOK_MS until epoll(7)
+ * accepts it: slower, but not preventable by a command.
  */
 
 #include "supervisor/base/loop_turn.h"
@@ -23,51 +23,58 @@ struct event_base;
 
 enum watch_direction { WATCH_READ, WATCH_WRITE, WATCH_DIRECTIONS };
 
-/* What is waited for: a set. */
+/* The events to wait for: a set. */
 #define WATCH_NOTHING  0U
 #define WATCH_READABLE (1U << WATCH_READ)
 #define WATCH_WRITABLE (1U << WATCH_WRITE)
 
-/* What is called when a descriptor can be read from or has hung up, and when it can be written to.
- * NULL: this is never waited for. */
+/*
+ * The callbacks: the descriptor is readable or has hung up; it is writable. NULL: that event is
+ * never wanted.
+ */
 struct watch_calls {
 	void (*ready[WATCH_DIRECTIONS])(void *context);
 	enum loop_priority priority;
 };
 
-/* Part of what it belongs to. All zero: it was never made. */
+/* A member of its owner's structure. Zeroed: it was never made. */
 struct watch {
 	int fd;
 	const struct watch_calls *calls;
 	void *context;
 	unsigned wanted;
-	unsigned waiting; /* of wanted, what epoll(7) has no place for */
+	unsigned waiting; /* wanted events that epoll(7) did not accept */
 	struct event *events[WATCH_DIRECTIONS];
-	LIST_ENTRY(watch) entry; /* where anything is waiting */
+	LIST_ENTRY(watch) entry; /* in the list of watches with waiting events */
 };
 
-/** Watches @fd, which is borrowed as @calls is, in @base, for nothing yet. 0 or -ENOMEM. */
+/**
+ * Makes a watch of @fd (borrowed, as is @calls) in @base that waits for nothing yet. Returns 0 or
+ * -ENOMEM.
+ */
 int watch_init(struct watch *watch, struct event_base *base, int fd,
 	const struct watch_calls *calls, void *context);
 
-/** From now on the calls are for @wanted, each time that the loop comes round as long as it holds.
- * Nothing happens for a watch that was not made. */
+/**
+ * Sets the wanted events. Their callbacks are called in each iteration of the loop while the
+ * condition holds. Does nothing to a watch that was not made.
+ */
 void watch_want(struct watch *watch, unsigned wanted);
 
-/** watch_want() of @more besides what is wanted. */
+/** Adds @more to the wanted events. */
 static inline void watch_also(struct watch *watch, unsigned more)
 {
 	watch_want(watch, watch->wanted | more);
 }
 
-/** watch_want() of what is wanted but @less. */
+/** Removes @less from the wanted events. */
 static inline void watch_not(struct watch *watch, unsigned less)
 {
 	watch_want(watch, watch->wanted & ~less);
 }
 
-/** Nothing is called any more. Before the descriptor is closed. */
+/** Stops all callbacks. Call it before the descriptor is closed. */
 void watch_done(struct watch *watch);
 
-/** How many descriptors epoll(7) has no place for at the moment. */
+/** Returns the number of descriptors that epoll(7) does not accept now. */
 unsigned watch_overflow(void);

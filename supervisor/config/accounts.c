@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/config/accounts.h"
 
 #include "common/cleanup.h"
@@ -15,7 +15,7 @@
 #include <sys/queue.h>
 
 #define BUFFER_START_BYTES 4096
-#define BUFFER_MAX_BYTES   (4 * MIB) /* a group of very many members is one line */
+#define BUFFER_MAX_BYTES   (4 * MIB) /* a group with very many members is one long line */
 
 struct remembered {
 	LIST_ENTRY(remembered) entry;
@@ -54,7 +54,10 @@ void accounts_lock(struct accounts *accounts)
 	accounts->locked = true;
 }
 
-/* One look-up with @buffer: 0, -ENOENT, -ERANGE when it is too small, or another -errno. */
+/*
+ * Looks the name up with @buffer. Returns 0, -ENOENT, -ERANGE if the buffer is too small, or
+ * another -errno.
+ */
 static int ask_nss(
 	enum account_kind kind, const char *name, char *buffer, size_t size, uint32_t *ret)
 {
@@ -69,13 +72,13 @@ static int ask_nss(
 		*ret = found_group->gr_gid;
 	if (found_user || found_group)
 		return 0;
-	/* getpwnam(3) lists what services say for "no such name". */
+	/* getpwnam(3) lists the errors by which services report an unknown name. */
 	if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM)
 		return -ENOENT;
 	return -error;
 }
 
-/* The same with an open database file, from its beginning. */
+/* Searches an open database file from its beginning. */
 static int search_file(FILE *file, enum account_kind kind, const char *name, char *buffer,
 	size_t size, uint32_t *ret)
 {
@@ -147,7 +150,10 @@ static const struct remembered *recall(
 	return NULL;
 }
 
-/* What the file has is looked up there again, so that who is deleted from it is gone. */
+/*
+ * Remembers names that the file lacks. Others are looked up in the file again, so that a deleted
+ * name is gone.
+ */
 static int remember(
 	struct accounts *accounts, enum account_kind kind, const char *name, uint32_t id)
 {
@@ -175,7 +181,7 @@ static int read_number(const char *name, uint32_t *ret)
 
 	errno = 0;
 	number = strtoull(name, NULL, 10);
-	/* (uid_t)-1 means "no change" or "none" everywhere. */
+	/* (uid_t)-1 is never an id: it means "no change" or "none". */
 	if (errno != 0 || number >= UINT32_MAX)
 		return -ERANGE;
 	*ret = (uint32_t)number;

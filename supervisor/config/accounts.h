@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Names of users and groups to ids. Before lock-down NSS is asked; after it /etc/passwd and
- * /etc/group are read, and a name that only NSS had known keeps the id it had then.
+ * Finds the ids of users and groups by name: before lock-down through NSS, after it in /etc/passwd
+ * and /etc/group. A name that only NSS knew keeps the id that it had before lock-down.
  */
 
 #include <stdint.h>
@@ -12,19 +12,19 @@ struct accounts;
 
 enum account_kind { ACCOUNT_USER, ACCOUNT_GROUP };
 
-/** Opens the directory @etc, "/etc" outside of tests. 0 or -errno. */
+/** Opens the directory @etc, "/etc" outside of tests. Returns 0 or -errno. */
 int accounts_open(const char *etc, struct accounts **ret);
 
-/** NSS is asked no more. */
+/** Stops using NSS. */
 void accounts_lock(struct accounts *accounts);
 
 /**
- * The id of @name, which may be a number. 0; -ENOENT when there is none of this name (a number is
- * taken as it is); -ERANGE for a number that is no id; another -errno when it cannot be found out.
- * getpwnam(3), fgetpwent(3).
+ * Finds the id of @name, which may be a number; a number need not exist. Returns 0, -ENOENT if
+ * there is no such name, -ERANGE for a number that is no id, or another -errno if it cannot be
+ * found out. getpwnam(3), fgetpwent(3).
  */
 int accounts_find(
 	struct accounts *accounts, enum account_kind kind, const char *name, uint32_t *ret);
 
-/** NULL is fine. */
+/** NULL is allowed. */
 void accounts_free(struct accounts *accounts);

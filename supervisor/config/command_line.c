@@ -6,10 +6,10 @@
 
 #include <errno.h>
 
-/* POSIX XBD 3, "metacharacter": what ends a word where it is not quoted. */
+/* POSIX XBD 3, "metacharacter": ends a word unless it is quoted. */
 #define METACHARACTERS " \t\n;&|()<>"
 
-/* Where a list of commands ends. */
+/* The end of a list of commands. */
 enum end {
 	END_OF_LINE,
 	END_PARENTHESIS,
@@ -24,24 +24,24 @@ struct heredoc {
 struct reader {
 	struct text line;
 	size_t at;
-	char *words; /* of the commands being read, outermost first; see words_size() */
+	char *words; /* words of the commands being read, outermost first; see words_size() */
 	size_t len;
 	int depth;
-	/* Those whose bodies begin at the next newline. */
+	/* The here-documents whose bodies begin at the next newline. */
 	struct heredoc heredocs[LIMIT_COMMAND_HEREDOCS];
 	size_t heredoc_count;
 	command_line_fn *fn;
 	void *userdata;
 };
 
-/* The simple command being read, and the list that it is part of. */
+/* The simple command being read, and the list that contains it. */
 struct list {
 	enum end end;
 	size_t start; /* of the command's words in reader->words */
-	size_t word;  /* start of the word being read */
+	size_t word;  /* start of the current word */
 	bool in_word;
-	bool operand; /* the word is, or the next one will be, a redirection's */
-	int groups;   /* parentheses open */
+	bool operand; /* the current word, or the next one, belongs to a redirection */
+	int groups;   /* number of open parentheses */
 };
 
 static int read_line(struct text line, int depth, command_line_fn *fn, void *userdata);
@@ -58,15 +58,15 @@ const char *command_line_word(struct text *words)
 }
 
 /*
- * Every step of the reader consumes a byte and puts at most one byte and one NUL; at the line's end
- * each open list puts one more NUL. So nothing has to be checked while putting.
+ * Every step of the reader consumes a byte and adds at most one byte and one NUL; at the end of the
+ * line each open list adds one more NUL. The buffer is therefore always large enough.
  */
 static size_t words_size(struct text line)
 {
 	return 2 * line.len + LIMIT_COMMAND_NESTING + 2;
 }
 
-/* The byte at @offset from where the reader is; NUL past the end. */
+/* Returns the byte at @offset from the reader's position; NUL past the end. */
 static char peek(const struct reader *reader, size_t offset)
 {
 	return offset < reader->line.len - reader->at ? reader->line.data[reader->at + offset]
@@ -83,7 +83,7 @@ static void begin_word(struct reader *reader, struct list *list)
 static void put(struct reader *reader, struct list *list, char c)
 {
 	begin_word(reader, list);
-	if (c != '\0') /* a shell could not be given one */
+	if (c != '\0') /* a shell cannot get a NUL in its argument */
 		reader->words[reader->len++] = c;
 }
 
@@ -99,7 +99,7 @@ static void end_word(struct reader *reader, struct list *list)
 	list->operand = false;
 }
 
-/* Keywords that a command may follow; and "time" is among the wrappers. */
+/* Keywords after which a command may follow; "time" is treated as a wrapper. */
 static bool is_keyword(const char *word)
 {
 	static const char *const keywords[] = {
@@ -122,8 +122,8 @@ static bool is_assignment(const char *word)
 }
 
 /*
- * Length of the directory in front of a program of the system, "/usr/bin/sudo". Other paths stay:
- * ./format.sh is a script of the workspace, whatever its name.
+ * Returns the length of the directory before a system program's name, as in "/usr/bin/sudo". Other
+ * paths are kept: ./format.sh is a script of the workspace.
  */
 static size_t bin_directory_len(const char *word)
 {
@@ -148,12 +148,12 @@ static size_t bin_directory_len(const char *word)
 struct wrapper {
 	const char *name;
 	const char *valued; /* short options that take a value */
-	const char *marks;  /* short options that matter here */
-	int operands;       /* before the command */
+	const char *marks;  /* short options that change its meaning */
+	int operands;       /* number of operands before the command */
 	enum {
-		RUNS_WORDS, /* the rest of its words, unless it has an option of marks */
-		RUNS_LINE,  /* the next word as a shell line, if it has an option of marks */
-		RUNS_ALL,   /* all of its words as a shell line */
+		RUNS_WORDS, /* runs the rest of its words, unless it has one of these options */
+		RUNS_LINE,  /* runs the next word as a shell line, if it has one of these options */
+		RUNS_ALL,   /* runs all of its words as a shell line */
 	} kind;
 };
 
@@ -161,7 +161,7 @@ static const struct wrapper *wrapper_by_name(const char *name)
 {
 	static const struct wrapper wrappers[] = {
 		{"env", "uCS", "", 0, RUNS_WORDS},
-		{"command", "", "vV", 0, RUNS_WORDS}, /* -v: only looks it up */
+		{"command", "", "vV", 0, RUNS_WORDS}, /* with -v it only looks the command up */
 		{"builtin", "", "", 0, RUNS_WORDS},
 		{"exec", "a", "", 0, RUNS_WORDS},
 		{"nohup", "", "", 0, RUNS_WORDS},
@@ -187,7 +187,10 @@ static const struct wrapper *wrapper_by_name(const char *name)
 	return NULL;
 }
 
-/* Takes @wrapper's options and operands off @words. Tells whether one of its marks was there. */
+/*
+ * Removes @wrapper's options and operands from @words. Returns whether one of its special options
+ * was there.
+ */
 static bool take_options(const struct wrapper *wrapper, struct text *words)
 {
 	bool marked = false;
@@ -197,7 +200,7 @@ static bool take_options(const struct wrapper *wrapper, struct text *words)
 
 		if (strcmp(option, "--") == 0)
 			break;
-		if (option[1] == '-') /* a long option; its value, if any, is behind "=" */
+		if (option[1] == '-') /* a long option; its value, if any, follows "=" */
 			continue;
 		for (const char *c = option + 1; *c; c++) {
 			marked |= strchr(wrapper->marks, *c) != NULL;
@@ -213,7 +216,7 @@ static bool take_options(const struct wrapper *wrapper, struct text *words)
 	return marked;
 }
 
-/* @words as one line: what eval does with its arguments. */
+/* Reads @words joined to one line, as eval does. */
 static int read_words(struct text words, int depth, command_line_fn *fn, void *userdata)
 {
 	char *line;
@@ -243,7 +246,7 @@ static void skip_prefix(struct text *words)
 	}
 }
 
-/* Reports the simple command @words, and those that it would start. */
+/* Reports the simple command @words, and the commands that it would start. */
 static int report(struct reader *reader, struct text words)
 {
 	for (int depth = reader->depth;; depth++) {
@@ -285,7 +288,10 @@ static int end_command(struct reader *reader, struct list *list)
 	return report(reader, words);
 }
 
-/* The part of a word that the shell replaces by the output of the commands in it. */
+/*
+ * Reads a command substitution, the part of a word that the shell replaces by the output of
+ * commands.
+ */
 static int read_substitution(struct reader *reader, struct list *list, enum end end)
 {
 	int r;
@@ -299,7 +305,7 @@ static int read_substitution(struct reader *reader, struct list *list, enum end 
 	return r;
 }
 
-/* $((…)), after its first three characters: text, but for the substitutions in it. */
+/* Reads $((…)) after its first three characters: plain text, except for substitutions in it. */
 static int read_arithmetic(struct reader *reader, struct list *list)
 {
 	int r = 0;
@@ -322,7 +328,7 @@ static int read_arithmetic(struct reader *reader, struct list *list)
 	return r;
 }
 
-/* What begins with a dollar sign, which has been read. */
+/* Reads an expansion after its dollar sign. */
 static int read_dollar(struct reader *reader, struct list *list)
 {
 	if (peek(reader, 0) != '(') {
@@ -389,8 +395,7 @@ static void read_comment(struct reader *reader)
 		reader->at++;
 }
 
-/* The operator << and its delimiter, after the two characters. The body comes behind the next
- * newline. */
+/* Reads the delimiter after the operator <<. The body follows the next newline. */
 static void read_heredoc(struct reader *reader)
 {
 	struct heredoc heredoc = {.strip_tabs = peek(reader, 0) == '-'};
@@ -419,7 +424,7 @@ static void read_heredoc(struct reader *reader)
 		reader->heredocs[reader->heredoc_count++] = heredoc;
 }
 
-/* Whether @line is @delimiter without its quotes. */
+/* Whether @line equals @delimiter without its quotes. */
 static bool is_delimiter(struct text delimiter, struct text line)
 {
 	size_t at = 0;
@@ -433,7 +438,7 @@ static bool is_delimiter(struct text delimiter, struct text line)
 	return at == line.len;
 }
 
-/* After a newline: passes over the here-documents that begin there. */
+/* Skips the here-documents that begin after this newline. */
 static void skip_heredocs(struct reader *reader)
 {
 	for (size_t i = 0; i < reader->heredoc_count && reader->at < reader->line.len;) {
@@ -452,7 +457,7 @@ static void skip_heredocs(struct reader *reader)
 	reader->heredoc_count = 0;
 }
 
-/* A redirection, or a process substitution, whose first character @c has been read. */
+/* Reads a redirection, or a process substitution, after its first character @c. */
 static int read_redirection(struct reader *reader, struct list *list, char c)
 {
 	size_t digits = 0;
@@ -482,7 +487,7 @@ static int read_redirection(struct reader *reader, struct list *list, char c)
 	return 0;
 }
 
-/* One of METACHARACTERS, each of which ends the word before it. */
+/* Reads one of METACHARACTERS, each of which ends the word before it. */
 static int read_operator(struct reader *reader, struct list *list, char c, bool *ret_done)
 {
 	int r;
@@ -494,7 +499,7 @@ static int read_operator(struct reader *reader, struct list *list, char c, bool 
 	if (c == '<' || c == '>')
 		return read_redirection(reader, list, c);
 	if (c == ')' && list->groups == 0 && list->end != END_PARENTHESIS) {
-		/* Nothing is open that it could close: before it stands a pattern of "case". */
+		/* No parenthesis is open: it ends a pattern of "case". */
 		end_word(reader, list);
 		reader->len = list->start;
 		return 0;
@@ -511,7 +516,7 @@ static int read_operator(struct reader *reader, struct list *list, char c, bool 
 	return r;
 }
 
-/* Goes on from the character @c, which has been read. @ret_done is set if it ends the list. */
+/* Continues with the character @c. Sets @ret_done if it ends the list. */
 static int read_character(struct reader *reader, struct list *list, char c, bool *ret_done)
 {
 	if (c != '\0' && strchr(METACHARACTERS, c))
@@ -544,7 +549,7 @@ static int read_character(struct reader *reader, struct list *list, char c, bool
 	return 0;
 }
 
-/* Reads commands up to and with what ends the list. */
+/* Reads commands up to and including the end of the list. */
 static int read_list(struct reader *reader, enum end end)
 {
 	struct list list = {.end = end, .start = reader->len};

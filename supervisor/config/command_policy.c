@@ -110,7 +110,7 @@ int command_policy_new(const char *const *patterns, size_t count,
 	return 0;
 }
 
-/* Takes the next component, empty at the end, off @path; passes over "/" and ".". */
+/* Takes the next component from @path, empty at the end. Skips "/" and ".". */
 static struct text take_component(struct text *path)
 {
 	struct text component;
@@ -130,16 +130,18 @@ static struct text take_component(struct text *path)
 	return component;
 }
 
-/* Whether the shell could make of this name, which may be empty, its directory or all that is in
- * it. */
+/*
+ * Whether the shell might expand this name, which may be empty, to its directory or to everything
+ * in it.
+ */
 static bool could_mean_all(const char *name, size_t len)
 {
 	return strspn(name, "*?.") >= len || strcspn(name, "[{$") < len;
 }
 
 /*
- * Where in the absolute path @operand the part below @root begins, or NULL if the path is not, or
- * perhaps not, strictly below it.
+ * Returns the part of the absolute path @operand below @root, or NULL if the path is not, or might
+ * not be, strictly below it.
  */
 static const char *below_root(const char *operand, struct text root)
 {
@@ -157,7 +159,7 @@ static const char *below_root(const char *operand, struct text root)
 	return component.data;
 }
 
-/* The text that patterns are matched with. It has room for what is put. */
+/* The text that the patterns are matched with. It has room for everything that is added. */
 struct shown {
 	char *data;
 	size_t len;
@@ -176,7 +178,7 @@ static void show_word(struct shown *shown, const char *word)
 	show(shown, word);
 }
 
-/* Takes the next operand off the words of an rm, passing over options. NULL at the end. */
+/* Takes the next operand from the words of an rm, skipping options. Returns NULL at the end. */
 static const char *take_operand(struct text *words, bool *options_end)
 {
 	while (words->len > 0) {
@@ -209,7 +211,7 @@ static bool is_recursive_forced_rm(struct text words)
 	return recursive && force;
 }
 
-/* The operands that lie outside come first, where a pattern that looks at one operand sees them. */
+/* Puts operands outside the workspace first, where a pattern that checks one operand finds them. */
 static void show_rm(struct shown *shown, struct text words, struct text visible_root)
 {
 	show_word(shown, command_line_word(&words));
@@ -239,7 +241,7 @@ struct match {
 	const char *pattern;
 };
 
-/* A command_line_fn: ends the reading with 1 at the first match. */
+/* A command_line_fn that ends the reading with 1 at the first match. */
 static int match_command(struct text words, void *userdata)
 {
 	struct match *match = userdata;
@@ -255,7 +257,7 @@ static int match_command(struct text words, void *userdata)
 		int r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
 			match->policy->match_data, match->policy->match_context);
 
-		if (r != PCRE2_ERROR_NOMATCH) { /* matched, or could not be decided */
+		if (r != PCRE2_ERROR_NOMATCH) { /* it matched, or could not be decided */
 			match->pattern = pattern->source;
 			return 1;
 		}
@@ -266,7 +268,7 @@ static int match_command(struct text words, void *userdata)
 const char *command_policy_match(
 	const struct command_policy *policy, struct text command, struct text visible_root)
 {
-	/* One byte more for each word than it has in the line: "/x" can become "./x". */
+	/* One byte more for each word than the line has: "/x" can become "./x". */
 	_cleanup_free_ char *shown = malloc(2 * command.len + sizeof("rm -rf "));
 	struct match match = {policy, visible_root, shown, NULL};
 	int r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/config/config.h"
 
 #include "common/cleanup.h"
@@ -43,11 +43,11 @@ struct config *config_user_mode(const char *name, uid_t uid)
 
 	if (!config || !tenant)
 		goto fail;
-	/* One user, who seldom opens a workspace. */
+	/* A single user opens a workspace too seldom for spare cells. */
 	config->host.spare_cells = 0;
 	tenant->managed = true;
 	tenant->any_root = true;
-	/* Nobody else is there to share with. */
+	/* There are no other users to share the connections with. */
 	config->host.connections_per_user = config->host.connections;
 	tenant->limits.connections = config->host.connections;
 	tenant->limits.commands = config->host.commands;

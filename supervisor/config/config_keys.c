@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, and whatever makes the manual. Const data and what follows from it. */
+/* Used by cloisterd and by the generator of the manual: constant data and functions of it. */
 #include "supervisor/config/config_keys.h"
 
 #include "common/cleanup.h"
@@ -141,7 +141,7 @@ const size_t config_keys_count = ARRAY_SIZE(config_keys);
 
 _Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX");
 
-/* What is done with the fields of each type. */
+/* How the fields of each type are stored. */
 enum storage {
 	STORED_STRING,
 	STORED_NUMBER,
@@ -278,7 +278,7 @@ struct unit {
 	const char *name;
 };
 
-/* The largest unit that leaves a whole number. */
+/* Chooses the largest unit that gives a whole number. */
 static const char *show_units(
 	const struct unit *units, uint64_t value, char *buffer, size_t buffer_size)
 {

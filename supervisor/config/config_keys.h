@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The one table of what may be configured: from it come the parsing, the messages of --check, the
- * defaults, the releasing and the manual.
+ * The table of all configuration keys. The parser, the messages of --check, the defaults, the
+ * release functions and the manual come from it.
  */
 
 #include "common/config/config_type.h"
@@ -18,10 +18,10 @@ enum config_section { CONFIG_SECTION_HOST, CONFIG_SECTION_TENANT, CONFIG_SECTION
 
 struct config_key {
 	const char *name;
-	uint64_t min, max, fallback; /* of numbers */
+	uint64_t min, max, fallback; /* for numbers */
 	const char *choices[CONFIG_CHOICES_MAX];
 	const char *doc; /* one sentence for the manual */
-	size_t offset;   /* in struct config_host or struct tenant */
+	size_t offset;   /* offset in struct config_host or struct tenant */
 	uint8_t section; /* enum config_section */
 	uint8_t type;    /* enum config_type */
 	bool at_start;   /* a reload cannot change it */
@@ -32,32 +32,35 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_keys_count;
 
-/** The key called @name in @section, or NULL. */
+/** Returns the key called @name in @section, or NULL. */
 const struct config_key *config_key_find(enum config_section section, const char *name);
 
 bool config_type_is_list(enum config_type type);
 
-/** What a value of @type looks like, for messages and the manual: "a size such as 512M or 4G". */
+/** Describes the values of @type, for messages and the manual: "a size such as 512M or 4G". */
 const char *config_type_form(enum config_type type);
 
-/** Where @key lies in @object, a struct config_host or a struct tenant. */
+/** Returns the field of @key in @object, a struct config_host or a struct tenant. */
 static inline void *config_field(const struct config_key *key, void *object)
 {
 	return (char *)object + key->offset;
 }
 
-/** Fills @object with the defaults of its section. */
+/** Sets all fields of @object to the defaults of its section. */
 void config_keys_defaults(enum config_section section, void *object);
 
-/** Makes one field what it is without a configuration, releasing what it held. */
+/** Releases one field and sets it to its default. */
 void config_key_reset(const struct config_key *key, void *object);
 
-/** Releases what the fields of @object hold. */
+/** Releases the fields of @object. */
 void config_keys_release(enum config_section section, void *object);
 
-/** Whether the two objects have the same value. For keys that are at_start: strings and numbers. */
+/**
+ * Whether the two objects have the same value. For keys with at_start, which are strings and
+ * numbers.
+ */
 bool config_key_equal(const struct config_key *key, void *a, void *b);
 
-/** @value of @key as it would be written: "4G", "30s". Returns @buffer. */
+/** Writes @value in the form of @key's type: "4G", "30s". Returns @buffer. */
 const char *config_key_show(
 	const struct config_key *key, uint64_t value, char *buffer, size_t size);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, at start and on reload: from the files to a configuration, or to their mistakes. */
+/*
+ * Runs in cloisterd at start and on reload: turns the files into a configuration or a list of
+ * mistakes.
+ */
 #include "common/cleanup.h"
 #include "common/config/config_files.h"
 #include "supervisor/config/accounts.h"
@@ -74,7 +77,7 @@ int config_load(const struct config_source *source, const struct config_complain
 		config_wrong_at(&reader, &(struct config_place){names.paths[0], 0},
 			"in system mode this file, its drop-ins and the directories that they are "
 			"in must belong to root: chown root");
-	/* More often what is left of a file than what somebody wrote. */
+	/* A configuration without tenants is more often a truncated file than intended. */
 	if (r == 0 && reader.mistakes == 0 && config->n_tenants == 0 &&
 		config->host.tenants != CONFIG_TENANTS_NONE)
 		config_wrong_at(&reader, &(struct config_place){names.paths[0], 0},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, at start and on reload: sections and settings of all files together, and what must
- * hold between them. */
+/*
+ * Runs in cloisterd at start and on reload: combines the sections and settings of all files and
+ * checks them against each other.
+ */
 #include "supervisor/config/config_parts.h"
 
 #include "common/cleanup.h"
@@ -105,7 +107,7 @@ static void begin_section(struct config_reader *reader, const char *name)
 		part->header = (struct config_place){reader->file, reader->line};
 }
 
-/* What a later file says of a key replaces what earlier ones said. */
+/* A key in a later file replaces the values from earlier files. */
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
 	const struct config_parts *parts = reader->context;
@@ -147,7 +149,7 @@ const struct config_handler config_parts_handler = {
 	.setting = take_setting,
 };
 
-/* Of each pair the first must not be more than the second. */
+/* In each pair the first value must not exceed the second. */
 static const struct {
 	const char *lower, *upper;
 } pairs[] = {
@@ -157,7 +159,7 @@ static const struct {
 	{"command_processes", "workspace_processes"},
 };
 
-/* Where only the upper one is given, the lower one's default is what fits. */
+/* If only the upper value is set, the default of the lower one is reduced to fit. */
 static void check_pair(struct config_reader *reader, struct config_part *part,
 	const struct config_key *lower, const struct config_key *upper)
 {
@@ -208,8 +210,10 @@ static int finish_tenant(struct config_reader *reader, struct config_part *part)
 		part->settings[patterns - config_keys].file == NULL, tenant);
 }
 
-/* What cloister keeps of its own, as far as the configuration names it, must stay out of sight; the
- * rest of it is refused when a workspace is opened. */
+/*
+ * Directories of cloister's own that the configuration names must not be shown to workspaces. The
+ * others are checked when a workspace is opened.
+ */
 static void check_own(struct config_reader *reader, const struct config_place *place,
 	const char *path, const struct config_host *host)
 {
@@ -223,8 +227,7 @@ static void check_own(struct config_reader *reader, const struct config_place *p
 				config_shown(path), path, own[i]);
 }
 
-/* Nobody is shown a workspace by way of a read-only path, and no workspace changes what is in one.
- */
+/* A read-only path must not show a workspace to others, nor lie where a workspace can change it. */
 static void check_roots(struct config_reader *reader, const struct config_place *place,
 	const char *path, const struct root_list *roots)
 {

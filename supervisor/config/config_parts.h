@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* cloisterd's handler of a configuration's lines: config_parts.c (sections and what must hold
- * between settings) and config_value.c (a setting to its field). */
+/*
+ * cloisterd's handler for the lines of a configuration: config_parts.c (sections and checks between
+ * settings) and config_value.c (one setting).
+ */
 
 #include "common/config/config_reader.h"
 #include "supervisor/config/config.h"
@@ -10,19 +12,20 @@
 
 struct accounts;
 
-/* One section of all files together. */
+/* One section, combined from all files. */
 struct config_part {
 	void *object; /* struct config_host or struct tenant */
 	enum config_section section;
 	struct config_place header;
-	struct config_place settings[CONFIG_KEYS_MAX]; /* by the key's index in config_keys */
+	struct config_place settings[CONFIG_KEYS_MAX]; /* indexed like config_keys */
 };
 
 /* All sections: the reader's context. */
 struct config_parts {
 	struct accounts *accounts;
-	struct config_part *part; /* that the line belongs to; NULL: of none, or of a wrong one */
-	bool in_wrong_section;    /* already complained about, and so not what is in it */
+	/* the section of the current line; NULL: none, or an invalid one */
+	struct config_part *part;
+	bool in_wrong_section; /* the section was complained about, so its lines are ignored */
 	struct config_part host;
 	struct config_part **tenants; /* in the order of the files */
 	size_t n_tenants;
@@ -30,15 +33,18 @@ struct config_parts {
 
 extern const struct config_handler config_parts_handler;
 
-/** All files are read: checks what must hold between settings, and fills @config. 0 or -errno. */
+/**
+ * Call it when all files are read: checks the settings against each other and fills in @config.
+ * Returns 0 or -errno.
+ */
 int config_parts_finish(struct config_reader *reader, struct config *config);
 
-/** Releases the tenants' parts. */
+/** Releases the tenants' sections. */
 void config_parts_done(struct config_parts *parts);
 
-/** Stores @value in @key's field of the part at hand, or complains. */
+/** Stores @value in @key's field of the current section, or complains. */
 void config_value_set(
 	struct config_reader *reader, const struct config_key *key, const char *value);
 
-/** As much of @value as a message shows, in whole characters: a precision for "%.*s". */
+/** Returns how much of @value a message shows, in whole characters: a precision for "%.*s". */
 int config_shown(const char *value);

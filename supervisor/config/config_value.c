@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, at start and on reload: one setting's text to its field. */
+/* Runs in cloisterd at start and on reload: parses one setting into its field. */
 #include "common/cleanup.h"
 #include "common/config/config_number.h"
 #include "common/directory_parents.h"
@@ -48,7 +48,7 @@ static void out_of_memory(struct config_reader *reader, const struct config_key 
 	config_wrong(reader, "%s: out of memory", key->name);
 }
 
-/* Room for one more in a list of @size bytes each, or NULL and a complaint. */
+/* Makes room for one more item of @size bytes. Returns NULL after a complaint. */
 static void *grow(struct config_reader *reader, const struct config_key *key, void **items,
 	size_t *count, size_t size)
 {
@@ -151,7 +151,7 @@ bool config_paths_overlap(const char *a, const char *b)
 	return lies_in(a, b) || lies_in(b, a);
 }
 
-/* Absolute, and with one way of writing it. */
+/* Whether the path is absolute and in its only plain form. */
 static bool is_plain_path(const char *path)
 {
 	if (path[0] != '/' || strlen(path) > LIMIT_PATH_BYTES)
@@ -243,7 +243,7 @@ static void add_feature(struct config_reader *reader, const struct config_key *k
 			config_shown(name), name, feature_names());
 }
 
-/* Any number of values on a line. */
+/* Adds any number of values of a line. */
 static void set_words(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
@@ -289,9 +289,9 @@ static void add_root(struct config_reader *reader, const struct config_key *key,
 }
 
 /*
- * A directory is known by its canonical name, so that nobody who owns a link on the way can have a
- * later reading find another one. Its own file system, which a tenant may have mounted there, is
- * asked nothing: it might not answer. Returns it open, O_PATH, or -1 and has complained.
+ * The directory must be given by its canonical name, so that the owner of a link on the way cannot
+ * make a later reading find another one. Its own file system, which a tenant may have mounted and
+ * which may hang, is not asked. Returns a descriptor with O_PATH, or -1 after a complaint.
  */
 static int open_directory(struct config_reader *reader, const struct config_key *key,
 	const char *value, struct directory_id *ret)
@@ -335,7 +335,10 @@ static void set_root(
 	close_fd(&root.fd);
 }
 
-/* The worker opens it by this name, and mounts it where nothing else is that a workspace has. */
+/*
+ * The worker opens the path and mounts it at the same place, where a workspace must have nothing
+ * else.
+ */
 static void set_readonly_path(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {

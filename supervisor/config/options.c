@@ -52,8 +52,10 @@ static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
 	exit(status);
 }
 
-/* @suffix below the directory that the environment @variable names, or below @fallback and
- * @fallback_suffix; NULL: neither is set. */
+/*
+ * Returns @suffix below the directory in the environment variable @variable, otherwise below
+ * @fallback and @fallback_suffix; NULL if neither is set.
+ */
 static char *default_path(
 	const char *variable, const char *fallback, const char *fallback_suffix, const char *suffix)
 {
@@ -81,7 +83,10 @@ int options_complete(
 	take_from(&options->agent_socket, host->agent_socket);
 	take_from(&options->control_socket, host->control_socket);
 	take_from(&options->state_dir, host->state_dir);
-	/* A second instance that has its own agent socket must not take the first one's other. */
+	/*
+	 * A second instance with an agent socket of its own must not take the first one's default
+	 * control socket.
+	 */
 	if (!options->agent_socket && !options->control_socket && options->agent_fd < 0)
 		options->control_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/control.sock");
@@ -141,7 +146,7 @@ static void read_option(struct options *options, int option)
 		options->check = true;
 		break;
 	case OPTION_CONNECTION_FD:
-		/* One number, fixed like those of every program: 3. */
+		/* The number is fixed at 3, as for every program of cloister. */
 		if (strcmp(optarg, "3") != 0)
 			print_and_exit(stderr, "cloisterd: --connection-fd must be 3\n", 2);
 		options->connection_fd = FD_PRIVATE_CONNECTION;

@@ -10,15 +10,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define NO_ID    UINT32_MAX /* no user or group has it, and no configuration can name it */
-#define EVERY_ID UINT32_MAX /* as many ids as there are */
+#define NO_ID    UINT32_MAX /* no user or group has this id, and no configuration can name it */
+#define EVERY_ID UINT32_MAX /* the number of all ids */
 
-/* What the kernel says instead of an id that our user namespace has no name for; NO_ID: there is
- * none of that kind. */
+/*
+ * The overflow ids, which the kernel reports in place of ids that our user namespace does not map;
+ * NO_ID: all ids are mapped.
+ */
 static uint32_t unmapped_uid = NO_ID, unmapped_gid = NO_ID;
 
-/* The first number in the file at @path whose line has @skipped numbers before it; @otherwise if
- * there is none. */
+/*
+ * Returns the first number in the file at @path whose line has @skipped numbers before it;
+ * @otherwise if there is none.
+ */
 static uint32_t read_number(const char *path, unsigned skipped, uint32_t otherwise)
 {
 	FILE *file = fopen(path, "re");
@@ -44,7 +48,7 @@ void peer_auth_init(void)
 	unmapped_gid = stands_for_unmapped("/proc/self/gid_map", "/proc/sys/kernel/overflowgid");
 }
 
-/* Whoever has no id here has none that a configuration can mean. */
+/* A peer with an unmapped id must not match an id in the configuration. */
 static void forget_unmapped(struct peer_credentials *peer)
 {
 	size_t kept = 0;
@@ -59,7 +63,7 @@ static void forget_unmapped(struct peer_credentials *peer)
 	peer->n_groups = kept;
 }
 
-/* The kernel says how many there are when they do not fit. */
+/* With ERANGE the kernel reports the size that it needs. */
 static int read_groups(int fd, struct peer_credentials *peer)
 {
 	_cleanup_free_ gid_t *groups = NULL;

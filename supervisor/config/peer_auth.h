@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Who a client is, as the kernel says, and which tenants it may act for. All of authentication is
- * in here. */
+/*
+ * Authentication: who a client is, by the kernel's word, and which tenants it may act for. All of
+ * it is in this file.
+ */
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -10,39 +12,47 @@
 struct config;
 struct tenant;
 
-/* What a client of the control socket may do; each includes what is before it. */
+/* The roles on the control socket; each includes the ones before it. */
 enum control_role {
 	CONTROL_ROLE_NONE,
-	CONTROL_ROLE_OBSERVER, /* looks */
-	CONTROL_ROLE_ADMIN,    /* acts */
+	CONTROL_ROLE_OBSERVER, /* may look */
+	CONTROL_ROLE_ADMIN,    /* may act */
 };
 
-/* As they were when the client connected. */
+/* Credentials at the time of the connection. */
 struct peer_credentials {
-	uid_t uid; /* -1, and so the gid: of no name in our user namespace */
+	uid_t uid; /* uid and gid are -1 if our user namespace does not map them */
 	gid_t gid;
-	pid_t pid;     /* in our pid namespace, or 0; may be another process's by now */
-	gid_t *groups; /* supplementary */
+	pid_t pid;     /* in our pid namespace, or 0; the pid may have been reused since */
+	gid_t *groups; /* supplementary groups */
 	size_t n_groups;
 };
 
 /**
- * Finds out what the kernel says of peers who are outside of our user namespace, as those of other
- * containers are: an id that may be a real user's here ("nobody", 65534). From now on they have the
- * id -1, which is nobody's. Before lock-down. user_namespaces(7), "/proc/sys/kernel/overflowuid".
+ * Finds out the overflow ids, which the kernel reports for peers outside of our user namespace, as
+ * in other containers. Such an id may belong to a real user here ("nobody", 65534); those peers get
+ * the id -1 instead, which matches no user. Call it before lock-down. user_namespaces(7),
+ * "/proc/sys/kernel/overflowuid".
  */
 void peer_auth_init(void);
 
-/** The credentials of the peer of the connected socket @fd: SO_PEERCRED and SO_PEERGROUPS, unix(7).
- * 0 and *ret to be released with peer_credentials_done, or -errno. */
+/**
+ * Reads the credentials of the peer of the connected socket @fd: SO_PEERCRED and SO_PEERGROUPS,
+ * unix(7). Returns 0 and *ret, to be released with peer_credentials_done(), or -errno.
+ */
 int peer_auth_read(int fd, struct peer_credentials *ret);
 
-/** The first tenant of @config that @peer may act for; NULL: the peer is unauthorized. Borrowed. */
+/**
+ * Returns the first tenant of @config that @peer may act for, borrowed; NULL if the peer is
+ * unauthorized.
+ */
 const struct tenant *peer_auth_first(
 	const struct config *config, const struct peer_credentials *peer);
 
-/** What @peer is to the control socket: by the groups that @config names; without a configuration
- * file the user that cloisterd runs as is the administrator. */
+/**
+ * Returns the role of @peer on the control socket, by the groups in @config. Without a
+ * configuration file the user that cloisterd runs as is the administrator.
+ */
 enum control_role peer_auth_role(const struct config *config, const struct peer_credentials *peer);
 
 void peer_credentials_done(struct peer_credentials *peer);

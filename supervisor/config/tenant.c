@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The configuration is trusted; the directories that are asked for are not. */
+/* Runs in cloisterd. The configuration is trusted; the requested directories are not. */
 #include "supervisor/config/tenant.h"
 
 #include "common/cleanup.h"
@@ -84,7 +84,7 @@ const struct tenant_root *tenant_root_of(
 {
 	const struct tenant_root *found = NULL;
 
-	/* All are compared, whichever it is. A root that was renamed has its new name. */
+	/* Compare all ids of all roots. A root that was renamed counts under its new name. */
 	for (size_t i = 0; i < tenant->roots.count; i++) {
 		_cleanup_free_ char *root = fd_path(tenant->roots.roots[i].fd);
 		size_t len = root && strcmp(root, "/") != 0 ? strlen(root) : 0;

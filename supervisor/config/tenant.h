@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A tenant: who may act for it, what they may open and how much of the host they may use. Made from
- * one section of the configuration (config_load.c) and never changed afterwards: a reload makes new
- * ones, and what began under an old one keeps it by a reference. Absent policy means deny: a tenant
- * without users and groups may be used by nobody, one without roots opens no directory.
+ * A tenant: who may act for it, which directories they may open, and how much of the host they may
+ * use. It is made from one section of the configuration (config_load.c) and never changed: a reload
+ * makes new ones, and calls that began under an old one keep a reference to it. Without policy
+ * everything is denied: a tenant without users and groups admits no client, one without roots opens
+ * no directory.
  */
 
 #include "common/config/lists.h"
@@ -20,33 +21,33 @@ struct directory_id;
 struct peer_credentials;
 struct tenant_usage;
 
-/* Each with its default and its hard maximum in common/limits.h, config_keys.c says which. */
+/* config_keys.c gives the default and the maximum of each. */
 struct tenant_limits {
-	uint64_t command_timeout_ms; /* where neither model nor program names one */
+	uint64_t command_timeout_ms; /* where the call does not give one */
 	uint64_t command_timeout_max_ms;
 	uint64_t file_timeout_ms;
 	uint64_t output_kept_bytes;  /* of each stream */
 	uint64_t output_total_bytes; /* likewise */
 	uint64_t connections;
-	uint64_t calls; /* in flight, of all connections */
+	uint64_t calls; /* in flight, on all connections */
 	uint64_t calls_per_connection;
 	uint64_t workspaces;          /* in use at once */
-	uint64_t workspaces_existing; /* managed ones, in use or not */
-	uint64_t commands;            /* at once, in all workspaces */
+	uint64_t workspaces_existing; /* managed workspaces that exist, in use or not */
+	uint64_t commands;            /* running at once, in all workspaces */
 	uint64_t commands_per_workspace;
-	uint64_t queue_length; /* calls that wait for their turn */
-	uint64_t queue_ms;     /* and how long each does */
-	/* Of one command, and of a workspace with all that runs in it. */
+	uint64_t queue_length; /* calls that may wait in the queue */
+	uint64_t queue_ms;     /* the longest time that a call may wait */
+	/* Of one command; of a workspace with all its processes. */
 	uint64_t command_memory_bytes;
 	uint64_t workspace_memory_bytes;
 	uint64_t command_processes;
 	uint64_t workspace_processes;
 	uint64_t cpu_weight;
-	uint64_t cpu_max_percent; /* of one CPU; 0: as much as there is */
+	uint64_t cpu_max_percent; /* of one CPU; 0: unlimited */
 	uint64_t io_weight;
 	uint64_t tmp_bytes;
 	uint64_t file_size_bytes;
-	uint64_t process_data_bytes; /* 0: no limit */
+	uint64_t process_data_bytes; /* 0: unlimited */
 	uint64_t open_files;
 };
 
@@ -57,43 +58,48 @@ struct tenant {
 	char *name;
 	struct id_list users, groups;
 	struct root_list roots;
-	bool managed;       /* has managed workspaces */
-	bool network_roots; /* the spawner's: what servers say of owners is believed */
-	bool any_root;      /* user mode without a configuration: whatever the user may open */
+	bool managed; /* may have managed workspaces */
+	/* used by the spawner: trust the owners that network and FUSE file systems report */
+	bool network_roots;
+	/* user mode without a configuration: any directory that the user may open */
+	bool any_root;
 	uint64_t weight;
-	uint64_t network;    /* 0: none; there is no other */
-	uint64_t durability; /* enum tenant_durability, where a call does not say */
+	uint64_t network;    /* 0: none; the only choice */
+	uint64_t durability; /* enum tenant_durability, where the call does not say */
 	struct string_list readonly_paths;
 	struct string_list environment;      /* NAME=VALUE */
-	struct string_list blocked_patterns; /* as given; the policy is made of them */
+	struct string_list blocked_patterns; /* as written; the policy is compiled from them */
 	struct tenant_limits limits;
 	struct command_policy *policy;
-	/* What it uses now (schedule/usage.h); NULL until it is served. */
+	/* Its present use (schedule/usage.h); NULL until the tenant is served. */
 	struct tenant_usage *usage;
 	void (*usage_release)(struct tenant_usage *usage);
 };
 
-/** A tenant that may be used by nobody, with every setting's default and no policy yet. NULL: out
- * of memory. */
+/**
+ * Makes a tenant that admits no client, with the defaults of all settings and without a policy.
+ * Returns NULL if memory is out.
+ */
 struct tenant *tenant_new(const char *name);
 
 struct tenant *tenant_hold(struct tenant *tenant);
-/** NULL is fine. */
+/** NULL is allowed. */
 void tenant_release(struct tenant *tenant);
 
 /** Whether @peer is one of its users or in one of its groups. */
 bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer);
 
 /**
- * Whether a directory is one of the tenant's roots or lies below one, by the @n ids of it and of
- * what it lies in (directory_parents_list): neither a symbolic link nor another name matters, and
- * nothing is looked up.
+ * Whether a directory is one of the tenant's roots or lies below one. @ids are the directory and
+ * its @n - 1 parents (directory_parents_list). Only ids are compared, so symbolic links and second
+ * names do not matter, and no path is looked up.
  */
 bool tenant_allows_root(const struct tenant *tenant, const struct directory_id *parents, size_t n);
 
 /**
- * Below which of the tenant's roots @path (absolute) lies by its letters, whole components of it,
- * and where in @path what follows the root begins; "": it is the root itself. NULL: below none.
+ * Finds the root that @path (absolute) lies below, by comparing whole components of the text.
+ * Stores where in @path the part below the root begins; "" for the root itself. Returns NULL if
+ * there is none.
  */
 const struct tenant_root *tenant_root_of(
 	const struct tenant *tenant, const char *path, const char **ret_rest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, before lock-down. syscalls(2), which has the versions, and seccomp(2). */
+/* Runs in cloisterd before lock-down. syscalls(2) lists the kernel versions; seccomp(2). */
 #include "supervisor/host/calls_probe.h"
 
 #include "common/cleanup.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What one of the calls answered to arguments that none takes. */
+/* The answer of a system call to arguments that are never valid. */
 enum answer {
 	ANSWER_THERE,
 	ANSWER_MISSING, /* ENOSYS */
@@ -22,10 +22,13 @@ enum answer {
 
 #define NONE (-1L)
 
-/* No descriptor is -1, no flags are all bits, nothing lies at 0, and 1 comes before 2. */
+/*
+ * Arguments that are always invalid: descriptor -1, all flag bits, address 0, and a range that ends
+ * before it begins.
+ */
 static const struct call {
 	const char *name;
-	const char *version; /* of Linux; NULL: we can do without it */
+	const char *version; /* of Linux; NULL: cloister can do without the call */
 	long number, arguments[5];
 } calls[] = {
 	{"open_tree", "5.2", SYS_open_tree, {NONE, 0, NONE, 0, 0}},
@@ -60,11 +63,14 @@ static enum answer answer_of(const struct call *call, bool may_mount)
 		return ANSWER_THERE;
 	if (errno == ENOSYS)
 		return call->version ? ANSWER_MISSING : ANSWER_THERE;
-	/* Without the namespaces the kernel itself refuses some, and another feature says why. */
+	/*
+	 * Outside such namespaces the kernel itself refuses some calls, and another feature reports
+	 * that.
+	 */
 	return may_mount && (errno == EPERM || errno == EACCES) ? ANSWER_REFUSED : ANSWER_THERE;
 }
 
-/* Each into @answers, which the parent sees. */
+/* Stores the answer of each call in @answers, which the parent shares. */
 static void ask(unsigned char *answers)
 {
 	bool may_mount = unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
@@ -80,7 +86,7 @@ static void add(const char *text)
 	snprintf(remedy + len, sizeof(remedy) - len, "%s", text);
 }
 
-/* The calls whose answer is @answer, after @title. */
+/* Appends the names of the calls with @answer, after @title. */
 static bool name_them(const unsigned char *answers, enum answer answer, const char *title)
 {
 	bool any = false;
@@ -129,13 +135,13 @@ bool calls_probe(void)
 	int status;
 
 	if (answers == MAP_FAILED)
-		return true; /* it could not be tried */
+		return true; /* the test itself failed */
 	pid = fork();
 	if (pid == 0) {
 		ask(answers);
 		_exit(0);
 	}
-	/* A filter that kills has done so. */
+	/* A filter has killed the child. */
 	if (pid > 0 && waitpid(pid, &status, 0) == pid && !WIFEXITED(status))
 		for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 			answers[i] = ANSWER_REFUSED;

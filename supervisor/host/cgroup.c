@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Trusts what the kernel says of cgroups, and nothing that a workspace can write. */
+/*
+ * Runs in cloisterd. It trusts the kernel's files about cgroups, and nothing that a workspace can
+ * write.
+ */
 #include "supervisor/host/cgroup.h"
 
 #include "common/cgroup_file.h"
@@ -42,7 +45,10 @@ int cgroup_own_path(struct text proc_cgroup, struct text *ret)
 	return -ENOENT;
 }
 
-/* What of @own lies below @root, beginning with a slash or empty; data is NULL if it does not. */
+/*
+ * Returns the part of @own below @root, empty or beginning with a slash; data is NULL if it lies
+ * elsewhere.
+ */
 static struct text below(struct text own, const char *root)
 {
 	struct text prefix = text_from(root);
@@ -58,7 +64,7 @@ int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, siz
 {
 	struct mountinfo_entry mount;
 
-	/* Outside the cgroup namespace: no mount in here shows it. */
+	/* The cgroup is outside of our cgroup namespace, so no mount here shows it. */
 	if (begins_with(own, TEXT_LITERAL("/../")) || text_equal(own, TEXT_LITERAL("/..")))
 		return -ENOENT;
 	while (mountinfo_next(&mountinfo, &mount)) {
@@ -75,7 +81,7 @@ int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, siz
 	return -ENOENT;
 }
 
-/* The directory of the cgroup that this process is in. 0 or -errno. */
+/* Opens the directory of the cgroup that this process is in. Returns 0 or -errno. */
 static int open_own(int *ret_fd)
 {
 	struct text group = {NULL, 0}, mounts = {NULL, 0}, own;
@@ -99,7 +105,10 @@ static int open_own(int *ret_fd)
 	return 0;
 }
 
-/* Ownership is what delegation is: systemd.resource-control(5) gives these to the unit's user. */
+/*
+ * A delegated group belongs to the delegate: systemd.resource-control(5) gives these files to the
+ * unit's user.
+ */
 static bool is_ours(int group)
 {
 	static const char *const names[] = {".", "cgroup.procs", "cgroup.subtree_control"};
@@ -112,7 +121,7 @@ static bool is_ours(int group)
 	return true;
 }
 
-/* Whether @group has no processes of its own but those that are @only; 0: none. */
+/* Whether @group has no processes of its own, or only the process @only if that is not 0. */
 static bool holds_only(int group, pid_t only)
 {
 	char buffer[CGROUP_FILE_BYTES], expected[32];
@@ -132,8 +141,8 @@ static bool is_at(int group, int parent, const char *name)
 }
 
 /*
- * Started in the supervisor/ of a delegated group (as a service manager does that knows the name,
- * or whoever starts it again after a crash), that group is the one to use.
+ * If cloisterd was started in the supervisor/ of a delegated group (by a service manager with
+ * DelegateSubgroup=, or again after a crash), that group is the root.
  */
 static int find_root(int *ret_root, const char **ret_missing)
 {
@@ -171,7 +180,7 @@ static int move_to_supervisor(int root)
 	return cgroup_write(group, "cgroup.procs", "0");
 }
 
-/* cloisterd's own share, and whether the kernel has what io.weight needs: it shows here. */
+/* Sets cloisterd's own weights, and finds out whether the kernel has io.weight. */
 static void set_supervisor_weight(struct cgroup *cgroup)
 {
 	_cleanup_close_ int group =
@@ -216,7 +225,7 @@ const char *cgroup_keeper_of_memory(const struct cgroup *cgroup)
 
 const char *cgroup_keeper_of_processes(const struct cgroup *cgroup)
 {
-	/* RLIMIT_NPROC, of a workspace's commands together. */
+	/* Otherwise RLIMIT_NPROC limits all commands of a workspace together. */
 	return cgroup->controllers & CGROUP_PIDS ? "cgroup" : "rlimit";
 }
 

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * cloisterd, before lock-down: the part of the cgroup tree that was delegated to it, if any, and
- * what is enforced by it. Below that directory
+ * The part of the cgroup tree that was delegated to cloisterd, if any, and the limits that it
+ * enforces. cloisterd uses it before lock-down only. Below that directory
  *
  *   supervisor/       cloisterd and the spawner
  *   ws-N/cell/        worker, files process and command inits of one workspace
  *   ws-N/cmd-K/       one command
  *
- * where the spawner makes ws-N and the worker cmd-K. Afterwards cloisterd touches none of it.
+ * the spawner makes ws-N and the worker cmd-K.
  */
 
 #include "common/cell_limits.h"
@@ -20,31 +20,35 @@
 
 struct cgroup {
 	int root;             /* the delegated directory, for the spawner; -1: none */
-	unsigned controllers; /* CGROUP_*: what workspaces are held to */
+	unsigned controllers; /* CGROUP_*: controllers that limit workspaces */
 	bool io_weight;       /* the kernel has io.weight for them */
-	const char *missing;  /* static: why there is none; NULL: there is */
+	const char *missing;  /* static: why nothing is delegated; NULL if something is */
 };
 
 /**
- * Looks whether the cgroup that cloisterd is in belongs to it and holds nothing else. If so moves
- * into its supervisor/, passes on the controllers that there are, and removes what a predecessor
- * left. Never fails: @ret says what there is.
+ * Checks whether the cgroup that cloisterd is in belongs to it and holds no other process. If so,
+ * moves into its supervisor/, enables the available controllers and removes the groups that a
+ * predecessor left. Never fails: @ret says what is available.
  */
 void cgroup_take(struct cgroup *ret);
 
-/** Closes the directory: the spawner has it. */
+/** Closes the directory, after the spawner has got it. */
 void cgroup_done(struct cgroup *cgroup);
 
-/** What enforces each bound on workspaces and commands: "cgroup", "rlimit" or "none". */
+/** Returns what enforces each limit of workspaces and commands: "cgroup", "rlimit" or "none". */
 const char *cgroup_keeper_of_memory(const struct cgroup *cgroup);
 const char *cgroup_keeper_of_processes(const struct cgroup *cgroup);
 const char *cgroup_keeper_of_cpu(const struct cgroup *cgroup);
 const char *cgroup_keeper_of_io(const struct cgroup *cgroup);
 
-/** The path of cgroup v2 in a /proc/PID/cgroup. 0 and the borrowed path; -ENOENT: there is none;
- * -EBADMSG. */
+/**
+ * Finds the path of cgroup v2 in the content of /proc/PID/cgroup. Returns 0 with the borrowed path,
+ * -ENOENT if there is none, or -EBADMSG.
+ */
 int cgroup_own_path(struct text proc_cgroup, struct text *ret);
 
-/** Where the cgroup @own is seen, by a /proc/PID/mountinfo: 0 and a string in @ret_path, -ENOENT:
- * nowhere, -ENAMETOOLONG. proc_pid_mountinfo(5). */
+/**
+ * Finds where the cgroup @own is mounted, by the content of /proc/PID/mountinfo. Returns 0 with a
+ * string in @ret_path, -ENOENT if it is not mounted, or -ENAMETOOLONG. proc_pid_mountinfo(5).
+ */
 int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, size_t size);

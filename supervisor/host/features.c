@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, before lock-down. */
+/* Runs in cloisterd before lock-down. */
 #include "supervisor/host/features.h"
 
 #include "common/cgroup_file.h"
@@ -49,14 +49,14 @@ static bool has_io(const struct cgroup *cgroup)
 	return strcmp(cgroup_keeper_of_io(cgroup), "cgroup") == 0;
 }
 
-/* For everybody, commands too. */
+/* For all processes, commands too. */
 static bool has_landlock(const struct cgroup *cgroup)
 {
 	(void)cgroup;
 	return landlock_abi() >= RULESET_ABI_RENAMES;
 }
 
-/* openat2(2): what it answers for a path that leads out tells that it resolved it. */
+/* openat2(2): its error for a path that leads out shows that it resolved the path. */
 static bool resolves_beneath(const struct cgroup *cgroup)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
@@ -94,7 +94,9 @@ static bool mounts_proc(const struct cgroup *cgroup)
 	return namespaces.fresh_proc;
 }
 
-/* Commands have a limit of 1, which keeps away a core_pattern that is a pipe; 0 would not. core(5)
+/*
+ * Commands have a core limit of 1, which prevents a core_pattern that is a pipe; 0 would not.
+ * core(5)
  */
 static bool may_limit_cores(const struct cgroup *cgroup)
 {
@@ -104,7 +106,7 @@ static bool may_limit_cores(const struct cgroup *cgroup)
 	return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1;
 }
 
-/* The nice value of our session's share of the CPUs, or 0; @own where sessions have none. */
+/* Returns the nice value of our session's CPU share, or 0; @own if sessions have no shares. */
 static int session_nice(int own)
 {
 	FILE *enabled = fopen("/proc/sys/kernel/sched_autogroup_enabled", "re");
@@ -122,8 +124,10 @@ static int session_nice(int own)
 	return nice;
 }
 
-/* By a share of a cgroup's, or by what startup_come_first() did: where sessions have shares of the
- * CPUs, a process's own nice value counts among those of its session alone. */
+/*
+ * Whether cloisterd has priority over commands, by a cgroup weight or by startup_come_first().
+ * Where sessions have CPU shares, the nice value of a process counts only within its session.
+ */
 static bool comes_first(const struct cgroup *cgroup)
 {
 	int own = getpriority(PRIO_PROCESS, 0);
@@ -164,7 +168,7 @@ static const char *remedy_of_proc(void)
 static const struct feature {
 	const char *name;
 	bool (*is_there)(const struct cgroup *cgroup);
-	const char *remedy; /* NULL: that_says() does */
+	const char *remedy; /* NULL: call that_says() */
 	const char *cost;
 	const char *(*that_says)(void);
 } features[] = {
@@ -228,7 +232,7 @@ static const struct feature {
 };
 
 static bool present[ARRAY_SIZE(features)];
-static const char *remedies[ARRAY_SIZE(features)]; /* found out while files can be read */
+static const char *remedies[ARRAY_SIZE(features)]; /* determined while files can still be read */
 
 void features_probe(const struct cgroup *cgroup)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a configuration may require of the host: one table, by name. */
+/* The table of host features that a configuration may require, by name. */
 
 #include <stdbool.h>
 
@@ -10,32 +10,34 @@ struct string_list;
 
 struct feature_report {
 	const char *name;
-	const char *cost;   /* what it is to be without it */
-	const char *remedy; /* what to do about that */
+	const char *cost;   /* the consequence of its absence */
+	const char *remedy; /* how to get it */
 	bool present;
 };
 
-/** Tries out every feature once, for features_each() and features_check(). Before lock-down. */
+/** Tests every feature once, for features_each() and features_check(). Call it before lock-down. */
 void features_probe(const struct cgroup *cgroup);
 
-/** What features_probe() found, each given to @each. */
+/** Gives the result for each feature to @each. */
 void features_each(void (*each)(void *context, const struct feature_report *report), void *context);
 
-/** Whether there is a feature of this name, whether or not this host has it. */
+/** Whether there is a feature of this name, on this host or not. */
 bool feature_is_known(const char *name);
 
 /** Whether features_probe() found it. */
 bool feature_is_present(const char *name);
 
-/** What to do where features_probe() did not find it; NULL: there is no such feature. Static
- * storage. */
+/**
+ * Returns how to get a feature that features_probe() did not find; NULL if there is no such
+ * feature. Static storage.
+ */
 const char *feature_remedy(const char *name);
 
-/** The known names, for a message. Static storage. */
+/** Returns the known names, for a message. Static storage. */
 const char *feature_names(void);
 
 /**
- * Whether features_probe() found each of @required. 0, or -ENOTSUP with the first one that is
- * missing and the remedy in @ret_message (malloc'ed; NULL when out of memory).
+ * Checks that features_probe() found each of @required. Returns 0, or -ENOTSUP with the first
+ * missing feature and its remedy in @ret_message (malloc'ed; NULL if memory is out).
  */
 int features_check(const struct string_list *required, char **ret_message);

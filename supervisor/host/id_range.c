@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Trusts /etc/subuid and /etc/subgid, which are root's; nothing of a client. */
+/*
+ * Runs in cloisterd. Trusts /etc/subuid and /etc/subgid, which belong to root, and nothing from
+ * clients.
+ */
 #include "supervisor/host/id_range.h"
 
 #include "common/cleanup.h"
@@ -34,7 +37,7 @@ static void close_file(FILE **file)
 		fclose(*file);
 }
 
-/* A decimal number that is the whole of @text. */
+/* Parses @text, which must be one decimal number. */
 static bool read_id(const char *text, uint64_t *ret)
 {
 	char *end;
@@ -44,7 +47,7 @@ static bool read_id(const char *text, uint64_t *ret)
 	return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *ret <= UINT32_MAX;
 }
 
-/* One line, NAME:FIRST:COUNT: whether it is of the user, and then its range. */
+/* Parses a line NAME:FIRST:COUNT. Returns whether it belongs to the user, with its range. */
 static bool read_line(char *line, const char *user, uid_t uid, uint64_t *first, uint64_t *count)
 {
 	const char *name, *first_text, *count_text;
@@ -60,14 +63,14 @@ static bool read_line(char *line, const char *user, uid_t uid, uint64_t *first, 
 	return (user && strcmp(name, user) == 0) || (read_id(name, &number) && number == uid);
 }
 
-/* Root and the supervisor are nobody's workspace, and -1 is no id. */
+/* A range must not hold root's id, the supervisor's, or -1. */
 static bool is_usable(uint64_t first, uint64_t count, uint32_t own)
 {
 	return first > 0 && count > 0 && first + count <= UINT32_MAX &&
 	       (own < first || own >= first + count);
 }
 
-/* The largest range in the file; @own: that no range may hold. */
+/* Finds the largest range in the file that does not hold @own. */
 static int find_in(
 	const char *etc, const char *name, const char *user, uint32_t own, uint64_t ret[2])
 {
@@ -169,7 +172,7 @@ static int map_by_ourselves(const struct id_range *range, pid_t pid)
 	return r < 0 ? r : write_map(pid, "gid_map", getegid(), range->gid_first, range->count);
 }
 
-/* The helper at @path says on stderr, which is the log, what it does not like. */
+/* Runs the helper at @path. It prints its errors to stderr, which is the log. */
 static int run_helper(const char *path, pid_t process, unsigned own, unsigned first, unsigned count)
 {
 	static char *const environment[] = {NULL};

@@ -3,8 +3,8 @@
 
 /*
  * System mode: the subordinate ids of the user that cloisterd runs as. The spawner's user namespace
- * maps that user to 0 and the range from 1, and each workspace is one id of the range. What is used
- * here before lock-down is start-up's alone. subuid(5), user_namespaces(7), newuidmap(1).
+ * maps that user to 0 and the range from 1; each workspace runs as one id of the range. Only
+ * id_range() may be called after lock-down. subuid(5), user_namespaces(7), newuidmap(1).
  */
 
 #include <stdbool.h>
@@ -14,29 +14,29 @@
 struct id_range {
 	uid_t uid_first;
 	gid_t gid_first;
-	uint32_t count; /* of both */
+	uint32_t count; /* size of both ranges */
 };
 
 /**
- * The largest range of the user that we are in @etc/subuid and the largest in @etc/subgid ("/etc"
- * outside of tests), as far as both reach. 0; -ENOENT: it has none; -EINVAL: what is there cannot
- * be used; or another -errno.
+ * Takes our user's largest range in @etc/subuid and its largest in @etc/subgid ("/etc" outside of
+ * tests), cut to the smaller size. Returns 0, -ENOENT if there is none, -EINVAL if they cannot be
+ * used, or another -errno.
  */
 int id_range_find(const char *etc, struct id_range *ret);
 
-/** Whether we can write any map ourselves (CAP_SETUID and CAP_SETGID). capabilities(7) */
+/** Whether this process may write any id map (CAP_SETUID and CAP_SETGID). capabilities(7) */
 bool id_range_can_map(void);
 
 /** Whether newuidmap(1) and newgidmap(1) are installed. */
 bool id_range_has_helpers(void);
 
 /**
- * Writes the maps of the process @pid, which waits in a user namespace that it has made: `0 US 1`
- * and `1 FIRST COUNT`. With the capabilities by ourselves, after which they are given up for good;
- * else by the helpers. 0 and @range is what id_range() says from now on; or -errno with a sentence
- * in @ret_message (malloc'ed, may be NULL).
+ * Writes the maps of the process @pid, which waits in a user namespace that it has created: `0 US
+ * 1` and `1 FIRST COUNT`. With the capabilities cloisterd writes them itself and drops the
+ * capabilities for good; otherwise the helpers do. Returns 0, and id_range() returns @range from
+ * then on; or -errno with a sentence in @ret_message (malloc'ed, may be NULL).
  */
 int id_range_map(const struct id_range *range, pid_t pid, char **ret_message);
 
-/** The range in use; NULL: user mode. */
+/** Returns the range in use, or NULL in user mode. */
 const struct id_range *id_range(void);

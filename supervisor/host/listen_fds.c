@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, first of all. */
+/* Runs in cloisterd as the first step of its start. */
 #include "supervisor/host/listen_fds.h"
 
 #include "common/text.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LISTEN_FDS_START 3 /* sd_listen_fds(3) */
-#define LISTEN_FDS_MAX   2 /* ours */
+#define LISTEN_FDS_MAX   2 /* agent and control socket */
 
 static int option_of(int fd, int name)
 {
@@ -71,7 +71,7 @@ int listen_fds_take(struct listen_fds *ret, const char **ret_message)
 	struct listen_fds fds = {.agent = -1, .control = -1};
 	int r = 0;
 
-	/* Those of another process, whose environment this was, are not ours. */
+	/* The variables may be inherited from another process: check the pid. */
 	if (pid && count && strtol(pid, NULL, 10) == (long)getpid()) {
 		long number = strtol(count, NULL, 10);
 

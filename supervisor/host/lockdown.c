@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd, once, before it talks to anybody. The list at the end is the order. What the filter
- * kills on is what no part of cloisterd does: an attacker in it finds no exec, no fork, no ptrace,
- * no mount, and no socket but Unix ones.
+ * Runs in cloisterd, once, before it serves the first client. The step list at the end gives the
+ * order. cloisterd never makes the calls on which the filter kills: an attacker who has taken it
+ * over has no exec, no fork, no ptrace, no mount, and only Unix sockets.
  */
 #include "supervisor/host/lockdown.h"
 
@@ -20,7 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-/* What the loop, its libraries and the C library use. Others are EPERM. */
+/* Calls of the loop, its libraries and the C library. All others get EPERM. */
 static const int allowed[] = {
 	/* descriptors */
 	SCMP_SYS(read),
@@ -44,7 +44,7 @@ static const int allowed[] = {
 	SCMP_SYS(unlinkat),
 	SCMP_SYS(unlink),
 	SCMP_SYS(umask),
-	/* sockets: socket(2) itself is not among them, what it listens on exists */
+	/* sockets; not socket(2), because the listening sockets exist already */
 	SCMP_SYS(accept4),
 	SCMP_SYS(recvmsg),
 	SCMP_SYS(sendmsg),
@@ -73,7 +73,7 @@ static const int allowed[] = {
 	SCMP_SYS(waitid),
 	SCMP_SYS(kill),
 	SCMP_SYS(tgkill),
-	/* memory, signals, threads, ends */
+	/* memory, signals, threads, exit */
 	SCMP_SYS(brk),
 	SCMP_SYS(munmap),
 	SCMP_SYS(mremap),
@@ -104,7 +104,7 @@ static const int allowed[] = {
 	SCMP_SYS(exit_group),
 };
 
-/* Nobody calls these by accident. */
+/* Only an attacker makes these calls. */
 static const int killing[] = {
 	SCMP_SYS(execve),
 	SCMP_SYS(execveat),
@@ -144,11 +144,13 @@ static const int killing[] = {
 	SCMP_SYS(listen),
 };
 
-/* The tests have a build in which nothing may be refused: it kills. */
+/* One build of the tests kills on every refused call, to show that cloisterd makes none. */
 #define REFUSE (CLOISTER_FILTER_KILL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(EPERM))
 
-/* What kills in any build: where that is what becomes of all others, it needs no rule, and
- * libseccomp takes none. */
+/*
+ * Adds calls that kill in every build. In the build where all refused calls kill they need no rule,
+ * and libseccomp accepts none.
+ */
 #define ADD_KILL(filter, ...) \
 	(CLOISTER_FILTER_KILL ? 0 : seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, __VA_ARGS__))
 
@@ -158,8 +160,7 @@ static void release_filter(scmp_filter_ctx *filter)
 		seccomp_release(*filter);
 }
 
-/* A thread (fd_closer.c) and a socketpair are clone(2) and a Unix socket, and nothing else may be.
- */
+/* clone(2) is allowed only for threads (fd_closer.c), and socketpair(2) only for Unix sockets. */
 static int add_conditional_rules(scmp_filter_ctx filter)
 {
 	static const int mapping[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
@@ -169,18 +170,20 @@ static int add_conditional_rules(scmp_filter_ctx filter)
 	if (r == 0)
 		r = ADD_KILL(
 			filter, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
-	/* Its flags are in memory, out of the filter's sight; the C library falls back to clone(2).
+	/*
+	 * clone3's flags are in memory, where a filter cannot look. With ENOSYS the C library falls
+	 * back to clone(2).
 	 */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-	/* Whether a worker has read what it was told (process_link.c). */
+	/* SIOCOUTQ: whether a worker has read its requests (process_link.c). */
 	if (r == 0)
 		r = seccomp_rule_add(
 			filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, SIOCOUTQ));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
 			SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
-	/* Memory is never executable, neither at once nor later. */
+	/* Memory is never executable, neither when it is mapped nor later. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mapping); i++) {
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, mapping[i], 1,
 			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -188,7 +191,7 @@ static int add_conditional_rules(scmp_filter_ctx filter)
 			r = ADD_KILL(filter, mapping[i], 1,
 				SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
 	}
-	/* Turning dumpable, or anything else that was given up, back on is no business of its. */
+	/* Restoring a dropped privilege, such as the dumpable attribute, is refused. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
 			SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
@@ -208,7 +211,7 @@ int lockdown_filter(void)
 		r = add_conditional_rules(filter);
 	if (r == 0)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	/* Binary search: the list is long and every call of the loop goes through it. */
+	/* Use a binary search: the list is long, and every call of the loop passes through it. */
 	if (r == 0)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	return r == 0 ? seccomp_load(filter) : r;
@@ -235,9 +238,9 @@ static int non_dumpable(void)
 }
 
 /*
- * No signal scope: it would keep cloisterd from killing by pidfd what is in workspaces, and its
- * death from killing the spawner. Opening a directory as O_PATH, which is what it does with a
- * workspace's root, is nothing that Landlock knows of.
+ * No signal scope: it would stop cloisterd from killing processes in workspaces by pidfd, and the
+ * spawner from dying with it. Landlock does not restrict opening a directory with O_PATH, as
+ * cloisterd does with a workspace's root.
  */
 int lockdown_ruleset(const struct lockdown_place *places, size_t n)
 {

@@ -4,22 +4,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is left of the host's files for cloisterd to use by name. */
+/* A directory that cloisterd may still use by name after lock-down. */
 struct lockdown_place {
-	const char *path; /* a directory; NULL, or one that is not there: nothing */
+	const char *path; /* a directory; NULL or a missing one: nothing */
 	uint64_t access;  /* common/landlock.h */
 };
 
 /**
- * Gives up for good what cloisterd does not need any more once it is started: capabilities, new
- * privileges, being traced, and every system call that is not on its list, execve, fork, ptrace and
- * mount among them; and, where there is Landlock, all files but those beneath the @n @places. 0, or
- * -errno with the failed step's name in @ret_step. capabilities(7), prctl(2), seccomp(2).
+ * Irrevocably drops everything that cloisterd does not need after its start: capabilities, gaining
+ * privileges by exec, being traced, every system call that is not on its list (such as execve,
+ * fork, ptrace and mount), and, where Landlock exists, all files except those beneath the @n
+ * @places. Returns 0, or -errno with the failed step's name in @ret_step. capabilities(7),
+ * prctl(2), seccomp(2).
  */
 int lockdown(const struct lockdown_place *places, size_t n, const char **ret_step);
 
-/** The step before the last alone, for tests. 0 or -errno. */
+/** For tests: only the step before the last. Returns 0 or -errno. */
 int lockdown_ruleset(const struct lockdown_place *places, size_t n);
 
-/** The last step alone, for tests. 0 or -errno. */
+/** For tests: only the last step. Returns 0 or -errno. */
 int lockdown_filter(void);

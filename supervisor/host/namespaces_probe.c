@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, before lock-down. namespaces(7), user_namespaces(7). */
+/* Runs in cloisterd before lock-down. namespaces(7), user_namespaces(7). */
 #include "supervisor/host/namespaces_probe.h"
 
 #include "common/cleanup.h"
@@ -17,13 +17,15 @@
 
 #define STATUS_MASKED 255 /* no errno is that large */
 
-/* In a child: the exit status of the whole. */
+/* Runs in a child; its result is the exit status of the test. */
 static int try_fresh_proc(void)
 {
 	int status;
 	pid_t pid = fork();
 
-	/* The first in the pid namespace: whose processes that procfs would show. */
+	/*
+	 * pid 1 of the new namespace: a procfs shows the namespace of the process that mounts it.
+	 */
 	if (pid == 0)
 		_exit(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0
 				? STATUS_MASKED
@@ -33,7 +35,7 @@ static int try_fresh_proc(void)
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 }
 
-/* In a child. Where AppArmor restricts user namespaces, they can be made and not used. */
+/* Runs in a child. Where AppArmor restricts user namespaces, they can be created but not used. */
 static int try_namespaces(void)
 {
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, before lock-down; what it found is then told as long as it runs. */
+/* Runs in cloisterd: reads the budgets before lock-down and reports them later. */
 #include "supervisor/host/shared_budgets.h"
 
 #include "common/cleanup.h"
@@ -10,15 +10,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* A budget is a resource limit of cloisterd's or the number in a file. */
+/* A budget is one of cloisterd's resource limits or the number in a file. */
 static const struct budget {
 	const char *name;
 	uint64_t of_each;
 	const char *file;  /* below /proc/sys */
-	const char *less;  /* another: its number is kept for others */
-	int resource;      /* where there is no file */
-	bool zero_is_none; /* 0 in the file: no limit */
-	bool of_own_id; /* in user mode a workspace may have it all, and has it for others' loss */
+	const char *less;  /* another file, whose number is reserved for other users */
+	int resource;      /* used if there is no file */
+	bool zero_is_none; /* 0 in the file means no limit */
+	/* in user mode one workspace may take all of it, at the cost of the others */
+	bool of_own_id;
 	const char *setting;
 } budgets[] = {
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
@@ -31,8 +32,10 @@ static const struct budget {
 		.setting = "LimitMSGQUEUE="},
 	{"terminals", LIMIT_TERMINALS, .file = "kernel/pty/max", .less = "kernel/pty/reserve",
 		.setting = "sysctl -w kernel.pty.max="},
-	/* Commands may enlarge their pipes, which are cloisterd's. In system mode others that they
-	 * make are their id's. */
+	/*
+	 * Commands may enlarge their stdio pipes, which count for cloisterd. In system mode pipes
+	 * that they make count for their own id.
+	 */
 	{"pipe_pages", LIMIT_PIPE_PAGES, .file = "fs/pipe-user-pages-hard", .zero_is_none = true,
 		.of_own_id = true, .setting = "sysctl -w fs.pipe-user-pages-hard="},
 };
@@ -42,7 +45,7 @@ static uint64_t workspaces;
 static bool user_mode;
 static char remedy[768];
 
-/* A kernel without the file does not count that. */
+/* A kernel without the file does not have this limit. */
 static uint64_t read_number(const char *name, uint64_t fallback)
 {
 	char path[64];
@@ -77,7 +80,7 @@ static uint64_t enough_for(size_t i)
 	return found[i] == SHARED_BUDGET_UNLIMITED ? found[i] : found[i] / of_each(i);
 }
 
-/* What would be enough; 0 where only no limit is. */
+/* Returns the value that would suffice; 0 if only no limit does. */
 static uint64_t wanted(size_t i)
 {
 	return of_each(i) == SHARED_BUDGET_UNLIMITED ? 0 : workspaces * of_each(i) + kept[i];

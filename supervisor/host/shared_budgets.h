@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What the kernel counts for the user that cloisterd runs as, and so for all workspaces together.
- * Each workspace has a bound of its own (worker/commands/worker_setup.c); whether there is as much
- * for all that the tenants may have in use is the host's matter: resource limits, and sysctl
- * settings. namespaces(7), getrlimit(2).
+ * Resources that the kernel counts for the user that cloisterd runs as, and so for all workspaces
+ * together. Each workspace has a bound of its own (worker/commands/worker_setup.c). Whether the
+ * total suffices for all workspaces that tenants may have in use depends on the host: on resource
+ * limits and sysctl settings. namespaces(7), getrlimit(2).
  */
 
 #include <stdbool.h>
@@ -15,21 +15,24 @@
 
 struct shared_budget_view {
 	const char *name;
-	uint64_t of_each;    /* what one workspace may have, or SHARED_BUDGET_UNLIMITED */
-	uint64_t of_all;     /* what the user may have, or SHARED_BUDGET_UNLIMITED */
-	uint64_t enough_for; /* workspaces, or SHARED_BUDGET_UNLIMITED */
+	uint64_t of_each; /* the bound of one workspace, or SHARED_BUDGET_UNLIMITED */
+	uint64_t of_all;  /* the bound of the user, or SHARED_BUDGET_UNLIMITED */
+	/* number of workspaces that it suffices for, or SHARED_BUDGET_UNLIMITED */
+	uint64_t enough_for;
 };
 
-/** Reads what the user may have, for @in_use workspaces at once, which have cloisterd's own id if
- * @one_id (user mode). Before lock-down. */
+/**
+ * Reads the user's bounds, for @in_use workspaces at once; with @one_id they run as cloisterd's own
+ * id (user mode). Call it before lock-down.
+ */
 void shared_budgets_read(uint64_t in_use, bool one_id);
 
-/** Whether each budget is enough for all those workspaces. */
+/** Whether each budget suffices for all those workspaces. */
 bool shared_budgets_suffice(void);
 
-/** What to raise where they do not, and to what. Static storage. */
+/** Returns which limits to raise, and to what. Static storage. */
 const char *shared_budgets_remedy(void);
 
-/** Each budget given to @each, in a fixed order. */
+/** Gives each budget to @each, in a fixed order. */
 void shared_budgets_each(
 	void (*each)(void *context, const struct shared_budget_view *budget), void *context);

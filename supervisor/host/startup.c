@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. NSS is used here and never after lock-down: it loads libraries and connects sockets.
+/*
+ * Runs in cloisterd at start. NSS is used here and never after lock-down, because it loads
+ * libraries and connects sockets.
  */
 #include "supervisor/host/startup.h"
 
@@ -23,7 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the maps of the spawner are written with; the rest goes with the user's change. */
+/*
+ * Keeps the capabilities that writing the spawner's id maps needs; the others go with the change of
+ * user.
+ */
 static int keep_mapping_capabilities(void)
 {
 	static const cap_value_t keep[] = {CAP_SETUID, CAP_SETGID};
@@ -49,7 +54,7 @@ static int become(const struct passwd *entry, bool keep_mapping)
 		return -errno;
 	if (keep_mapping && keep_mapping_capabilities() < 0)
 		return -EPERM;
-	/* What was root's is not for this user. */
+	/* The user must not get variables of root's. */
 	setenv("HOME", entry->pw_dir, 1);
 	unsetenv("XDG_RUNTIME_DIR");
 	unsetenv("XDG_STATE_HOME");
@@ -61,8 +66,10 @@ int startup_leave_root(const char *user, bool keep_mapping, const char **ret_mes
 	bool host_root = host_root_is_us();
 	const struct passwd *entry;
 
-	/* A container's root is an ordinary user, but the spawner's maps have no place for it in
-	 * system mode. */
+	/*
+	 * Root of a container is an ordinary user, but in system mode the spawner's maps have no
+	 * room for it.
+	 */
 	if (geteuid() != 0 || (!host_root && !user && !keep_mapping))
 		return 0;
 	if (!host_root && !user) {
@@ -91,7 +98,8 @@ void startup_reset_signals(void)
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
-		(void)signal(number, SIG_DFL); /* some cannot be, and need not */
+		/* the kernel does not allow it for some, which need no reset */
+		(void)signal(number, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -137,7 +145,7 @@ int startup_check_file_limit(const char **ret_message)
 
 void startup_come_first(void)
 {
-	/* Without CAP_SYS_ADMIN the kernel takes ten a second, of the whole host. */
+	/* Without CAP_SYS_ADMIN the kernel allows ten a second for the whole host. */
 	const struct timespec pause = {.tv_nsec = 100 * 1000000L};
 	int nice = getpriority(PRIO_PROCESS, 0);
 	_cleanup_close_ int fd = -1;
@@ -157,7 +165,10 @@ void startup_come_first(void)
 void startup_keep_memory(void)
 {
 	(void)mallopt(M_TRIM_THRESHOLD, LIMIT_MEMORY_KEPT_BYTES);
-	/* Setting one ends the other's adjusting itself: the buffers of answers must stay below. */
+	/*
+	 * Setting a threshold disables malloc's own adjustment of it; buffers of answers must stay
+	 * below.
+	 */
 	(void)mallopt(M_MMAP_THRESHOLD, LIMIT_MEMORY_HEAP_BYTES);
 }
 
@@ -171,7 +182,7 @@ char *startup_tenant_name(void)
 	return asprintf(&name, "%u", (unsigned)geteuid()) < 0 ? NULL : name;
 }
 
-/* Makes every directory that @path names before a slash. */
+/* Makes every parent directory of @path. */
 static int make_parents(char *path)
 {
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -207,7 +218,7 @@ int startup_make_directory(const char *path, int *ret_fd)
 	return 0;
 }
 
-/* What the process that has the lock wrote; 0: nothing yet. */
+/* Returns the pid that the holder of the lock wrote; 0: none yet. */
 static long read_holder(int fd)
 {
 	char number[16];

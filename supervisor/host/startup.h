@@ -3,69 +3,80 @@
 
 #include <stdbool.h>
 
-/* What cloisterd does once, before lock-down: who it runs as, and the directories that are its own.
+/*
+ * What cloisterd does once before lock-down: it takes its user, its resource limits and its own
+ * directories.
  */
 
 /**
- * Becomes @user (NULL: none named) if it is root, the host's or a container's. Without a user it
- * refuses to run as the host's root, and as a container's in system mode. 0, or -errno with a
- * sentence in
- * @ret_message (static) that says what to do. With @keep_mapping CAP_SETUID and
- * CAP_SETGID are kept, for id_range_map(). credentials(7).
+ * Becomes @user (NULL: none configured) if cloisterd is root of the host or of a container. Without
+ * @user it refuses to run as root of the host and, in system mode, as root of a container. With
+ * @keep_mapping CAP_SETUID and CAP_SETGID are kept for id_range_map(). Returns 0, or -errno with a
+ * sentence in @ret_message (static) that says what to do. credentials(7).
  */
 int startup_leave_root(const char *user, bool keep_mapping, const char **ret_message);
 
 /**
- * Every signal's disposition becomes the default and none is blocked, whatever the launcher had: an
- * ignored SIGCHLD would reap children unseen, and what is ignored stays so in every program that is
+ * Resets every signal to its default action and unblocks all, whatever the launcher had set: an
+ * ignored SIGCHLD would reap children unseen, and ignored signals stay ignored in programs that are
  * executed. signal(7).
  */
 void startup_reset_signals(void);
 
-/** Closes what the launcher left open but 0, 1, 2 and @keep descriptors from 3 on, and opens
- * /dev/null where one of the three is missing. */
+/**
+ * Closes inherited descriptors except 0, 1, 2 and @keep descriptors from 3 on, and opens /dev/null
+ * for a missing one of the first three.
+ */
 void startup_close_inherited(unsigned keep);
 
 /**
- * Raises to what is allowed RLIMIT_NOFILE, since each workspace takes six descriptors, and what the
- * kernel counts for all workspaces together, RLIMIT_SIGPENDING and RLIMIT_MSGQUEUE: each has its
- * own share of them (worker/commands/worker_setup.c).
+ * Raises soft limits to the hard ones: RLIMIT_NOFILE, because each workspace takes six descriptors,
+ * and RLIMIT_SIGPENDING and RLIMIT_MSGQUEUE, which the kernel counts for all workspaces together;
+ * each workspace has its own share of those (worker/commands/worker_setup.c).
  */
 void startup_raise_limits(void);
 
-/** Once it is raised: 0, or -EMFILE and a sentence in @ret_message, static storage, where
- * RLIMIT_NOFILE is less than LIMIT_DESCRIPTORS_MIN. */
+/**
+ * Call it after raising the limits. Returns 0, or -EMFILE with a sentence in @ret_message (static)
+ * if RLIMIT_NOFILE is less than LIMIT_DESCRIPTORS_MIN.
+ */
 int startup_check_file_limit(const char **ret_message);
 
 /**
- * Before root is left, if it is root: calls pass through cloisterd and files processes, which come
- * before what commands compute where cloisterd has the right to that (CAP_SYS_NICE, RLIMIT_NICE):
- * by its nice value, unless the administrator chose one, and by its session's, where the kernel
- * gives each session a share of the CPUs (sched_autogroup_enabled, sched(7)). Only of a session
- * that it leads: another's is not ours to prefer; and of none where the administrator's choice is
- * to come after others. The spawner and files processes stay in that session; commands and
- * searches, which take long, are none of it.
+ * Gives cloisterd and files processes priority over commands, because calls pass through them. Call
+ * it before root is left. Where cloisterd has the right (CAP_SYS_NICE, RLIMIT_NICE), it lowers its
+ * nice value, unless the administrator chose one, and that of its session, where the kernel gives
+ * each session a CPU share (sched_autogroup_enabled, sched(7)). It changes only a session that it
+ * leads, and none if the administrator chose a lower priority. The spawner and files processes stay
+ * in that session; commands and searches have sessions of their own.
  */
 void startup_come_first(void);
 
 /**
- * Freed memory up to LIMIT_MEMORY_KEPT_BYTES is used again instead of being given back, which would
+ * Makes malloc keep freed memory up to LIMIT_MEMORY_KEPT_BYTES instead of returning it, which would
  * cost a page fault for every page of the next large answer. mallopt(3).
  */
 void startup_keep_memory(void);
 
-/** The name of the user it runs as, or the number; malloc'ed. NULL: out of memory. */
+/**
+ * Returns the name of the user that cloisterd runs as, or the number; malloc'ed, NULL if memory is
+ * out.
+ */
 char *startup_tenant_name(void);
 
-/** Makes @path and its missing parents, mode 0700, and opens it O_PATH. 0 or -errno. */
+/**
+ * Makes @path and its missing parents, mode 0700, and opens it with O_PATH. Returns 0 or -errno.
+ */
 int startup_make_directory(const char *path, int *ret_fd);
 
-/** Makes the directory that the file @path lies in, as startup_make_directory. 0 or -errno. */
+/**
+ * Makes the parent directory of the file @path, like startup_make_directory(). Returns 0 or -errno.
+ */
 int startup_make_parent(const char *path);
 
 /**
- * Takes the lock on the state in @directory for as long as @ret_fd is open, by the file "lock"
- * there, which says the process's number. flock(2). 0; -EBUSY when another has it, with its number
- * in @ret_holder, or 0; or -errno.
+ * Locks the state in @directory for as long as @ret_fd is open, by the file "lock" there, which
+ * holds cloisterd's pid. flock(2). Returns 0; -EBUSY if another process has the lock, with its pid
+ * in @ret_holder, or 0; or another -errno.
  */
 int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder);

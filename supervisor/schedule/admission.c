@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Clients are hostile: what is computed here from what they do is bounded. */
+/* Runs in cloisterd. Clients are hostile: values computed from what they do are bounded. */
 #include "supervisor/schedule/admission.h"
 
 #include "common/limits.h"
@@ -72,7 +72,7 @@ bool admission_refuses_connection(struct admission *admission, const struct conf
 		reason = ADMISSION_USER_CONNECTIONS;
 	if (reason == ADMISSION_REASONS)
 		return false;
-	/* Until one of so many ends. */
+	/* The expected time until one of them ends. */
 	refuse(admission, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
 	return true;
 }
@@ -90,13 +90,15 @@ bool admission_refuses_call(struct admission *admission, const struct tenant *te
 		refuse(admission, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
 		return true;
 	}
-	/* What came in one turn of the loop with this one has had no chance to begin yet. */
+	/* Calls that came in the same turn of the loop have had no chance to begin yet. */
 	if (is_scheduled && usage_waiting(tenant) >= tenant->limits.queue_length)
 		scheduler_run(admission->scheduler);
 	if (!is_scheduled || usage_waiting(tenant) < tenant->limits.queue_length)
 		return false;
-	/* Until half of what waits has begun: later would be late, where all who were refused wait
-	 * for it. */
+	/*
+	 * The time until half of the queue has begun. A later retry would be too late, because all
+	 * refused clients wait for this moment.
+	 */
 	refuse(admission, ADMISSION_QUEUE_LENGTH,
 		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
 	return true;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What is let in: connections and calls against the limits on how many there may be. Who may do
- * what is decided elsewhere (peer_auth.h, tenant.h); here everybody may, and it is only too much at
- * the moment. Whatever is refused is told BUSY, by which limit, and when to try again.
+ * Admission control: limits on the number of connections and calls. It does not decide who may do
+ * what (peer_auth.h, tenant.h does); a refusal means that there are too many at the moment. Every
+ * refusal is answered BUSY, with the limit and the time to try again.
  */
 
 #include <stdbool.h>
@@ -34,41 +34,47 @@ struct admission_refusal {
 	int64_t retry_after_ms;
 };
 
-/* What is refused, and what that is computed from. */
+/* Counters of refusals, and the values that retry times are computed from. */
 struct admission {
 	struct scheduler *scheduler;
-	uint64_t refused[ADMISSION_REASONS]; /* so far */
+	uint64_t refused[ADMISSION_REASONS]; /* refusals so far */
 };
 
-/** The reason's name, as in metrics. */
+/** Returns the reason's name, as in metrics. */
 const char *admission_reason_name(enum admission_reason reason);
 
-/** Whether one more connection is refused, where there are @connections, to a user who has @of_user
- * and whose first tenant is
- * @tenant; counted, with *ret_refusal. */
+/**
+ * Whether a new connection is refused, when there are @connections, @of_user of them of the same
+ * user, whose first tenant is @tenant. Counts a refusal and stores it in *ret_refusal.
+ */
 bool admission_refuses_connection(struct admission *admission, const struct config_host *host,
 	size_t connections, const struct tenant *tenant, size_t of_user,
 	struct admission_refusal *ret_refusal);
 
-/** Whether one more call of @tenant is refused on a connection with @of_connection; @is_scheduled:
- * it is one that may have to wait. Counted, with *ret_refusal. */
+/**
+ * Whether a new call of @tenant is refused on a connection with @of_connection calls;
+ * @is_scheduled: it may have to wait in a queue. Counts a refusal and stores it in *ret_refusal.
+ */
 bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
 	size_t of_connection, bool is_scheduled, struct admission_refusal *ret_refusal);
 
-/** A call of @tenant has waited too long: what it is told. Counted. */
+/** Makes and counts the refusal of a call of @tenant that has waited too long. */
 void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,
 	struct admission_refusal *ret_refusal);
 
-/** A call of @tenant was ended because there is no room for its answer: what it is told. Counted.
+/**
+ * Makes and counts the refusal of a call of @tenant that was ended because there is no room for its
+ * answer.
  */
 void admission_answers_unread(struct admission *admission, const struct tenant *tenant,
 	struct admission_refusal *ret_refusal);
 
-/** Something ran out for a moment, of @tenant or (NULL) of nobody in particular: counted. When to
- * try again, in milliseconds. */
+/**
+ * Counts a temporary shortage of memory or descriptors, of @tenant or (NULL) of the whole service.
+ * Returns when to try again, in milliseconds.
+ */
 int64_t admission_shortage(struct admission *admission, const struct tenant *tenant);
 
-/** A call, or a connection, of @tenant has ended after so long: what others' waits are computed
- * from. */
+/** Records how long a call, or a connection, of @tenant took, to compute later retry times. */
 void admission_call_ended(const struct tenant *tenant, uint64_t took_us);
 void admission_connection_ended(const struct tenant *tenant, uint64_t took_us);

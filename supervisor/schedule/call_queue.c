@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Trusts its callers; what tenants do reaches it as numbers and times only. */
+/*
+ * Runs in cloisterd. Trusts its callers; tenants influence only the numbers and times that it gets.
+ */
 #include "supervisor/schedule/call_queue.h"
 
-/* The unit of used: a microsecond at this weight, the highest there is. */
+/* The unit of used: a microsecond at this weight, the highest one. */
 #define UNIT 10000
 
-/* Far beyond what one call adds, far below where it would overflow. */
+/* Far more than one call adds, and far below an overflow. */
 #define LOWERED_BY (INT64_C(1) << 60)
 
 #define MEAN_OF_ABOUT 8
@@ -15,17 +17,19 @@ static int64_t in_units(uint64_t run_us, uint64_t weight)
 	return (int64_t)(run_us * UNIT / weight);
 }
 
-/* Makes up for what was lowered while the flow was not listed. */
+/* Subtracts what all used values were lowered by while the flow was not listed. */
 static void catch_up(const struct call_queue *queue, struct queue_flow *flow)
 {
-	/* Further back makes no difference: it goes on from where the others are. */
+	/*
+	 * A value further back makes no difference: the flow continues at the level of the others.
+	 */
 	uint64_t behind = queue->epoch - flow->epoch;
 
 	flow->used -= (int64_t)(behind < 2 ? behind : 2) * LOWERED_BY;
 	flow->epoch = queue->epoch;
 }
 
-/* With what runs and has not ended. */
+/* The used value, including calls that are still running. */
 static int64_t used_now(const struct queue_flow *flow, uint64_t now_us)
 {
 	return flow->used + in_units(flow->n_running * now_us - flow->began_sum, flow->weight);
@@ -47,8 +51,10 @@ void call_queue_init(struct call_queue *queue, size_t limit)
 	LIST_INIT(&queue->flows);
 }
 
-/* Where the flows are that could run a call: at least where a turn was given last, and further
- * while that call runs. */
+/*
+ * The level of the flows that could run a call: at least the level at which a turn was given last,
+ * and more while that call runs.
+ */
 static int64_t reached_now(const struct call_queue *queue, uint64_t now_us)
 {
 	const struct queue_flow *flow;
@@ -60,8 +66,10 @@ static int64_t reached_now(const struct call_queue *queue, uint64_t now_us)
 	return least < INT64_MAX && least > queue->reached ? least : queue->reached;
 }
 
-/* What others were given while this flow could use nothing was not its: it goes on from where they
- * are. */
+/*
+ * Lists a flow that can run calls again. Time that others used while this flow had nothing to run
+ * gives it no credit: it continues at their level.
+ */
 static void list_flow(struct call_queue *queue, struct queue_flow *flow, uint64_t now_us)
 {
 	int64_t behind;
@@ -107,7 +115,7 @@ void queue_flow_set(struct call_queue *queue, struct queue_flow *flow, uint64_t 
 	int64_t used;
 
 	catch_up(queue, flow);
-	/* What was used under the old weight stays what it was. */
+	/* Time used under the old weight keeps its value. */
 	used = flow->weight > 0 ? used_now(flow, now_us) : flow->used;
 	flow->weight = weight;
 	flow->used = used - in_units(flow->n_running * now_us - flow->began_sum, weight);
@@ -250,7 +258,7 @@ static void end_running(struct call_queue *queue, const struct queue_entry *entr
 	queue->n_running--;
 	if (flow->used > queue->furthest)
 		queue->furthest = flow->used;
-	/* Whoever comes to an idle queue comes as everybody else. */
+	/* On an idle queue all flows start at the same level. */
 	if (queue->n_running == 0 && LIST_EMPTY(&queue->flows))
 		queue->reached = queue->furthest;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/schedule/loop_share.h"
 
 #include "supervisor/base/loop_turn.h"
@@ -12,9 +12,12 @@
 
 static LIST_HEAD(, loop_share_flow) flows = LIST_HEAD_INITIALIZER(flows);
 static struct loop_share_flow nobody;
-/* Whose slice it is; a slice may be the end of its flow, and then its heir's. NULL: nobody's. */
+/*
+ * The flow whose slice it is. The slice may free the flow; then this is its heir. NULL: no slice
+ * runs.
+ */
 static struct loop_share_flow *running;
-/* Whose client asked last, and when; and when another's did. */
+/* The flow whose client asked last, and when; and when a client of another flow did. */
 static const struct loop_share_flow *asked;
 static uint64_t asked_ns, asked_before_ns;
 static uint64_t reached_ns; /* the highest used_ns at which a slice was given */
@@ -29,7 +32,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Who had nothing to do has saved nothing up. */
+/* A flow that had nothing to do gets no credit for that time. */
 static void catch_up(struct loop_share_flow *flow)
 {
 	if (flow->used_ns < reached_ns)
@@ -67,7 +70,7 @@ void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
 
 bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow)
 {
-	/* What is active besides may be others', who would wait behind it. */
+	/* Other active events may belong to other tenants, who would wait behind this slice. */
 	if (task->waiting || !LIST_EMPTY(&flows) ||
 		event_base_get_num_events(loop, EVENT_BASE_COUNT_ACTIVE) > 0) {
 		loop_share_wait(task, flow);
@@ -102,7 +105,7 @@ void loop_share_leave(struct loop_share_flow *flow, struct loop_share_flow *heir
 	}
 	if (running == flow)
 		running = heir;
-	/* Memory that becomes another flow's is not this one any more. */
+	/* The memory may be reused for another flow. */
 	if (asked == flow)
 		asked = NULL;
 }
@@ -138,7 +141,7 @@ static struct loop_share_flow *least_used(void)
 	return least;
 }
 
-/* One slice, then whatever else has come. */
+/* Gives one slice, and returns to the loop for other events. */
 static void on_give(evutil_socket_t fd, short what, void *context)
 {
 	struct loop_share_flow *flow = least_used();

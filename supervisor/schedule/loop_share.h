@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Whose turn it is for cloisterd's own time: acting on what clients send and reading what commands
- * write take turns by tenant, in short slices whose real time is measured. The tenant that has used
- * least is next (start-time fair queueing, as in call_queue.h), so a tenant that floods is waited
- * for one slice long, however many connections it floods with.
+ * Shares the time of cloisterd's event loop among tenants: acting on clients' requests and reading
+ * commands' output happen in short slices, whose real time is measured. The tenant that has used
+ * the least time is next (start-time fair queueing, as in call_queue.h). A flood from one tenant
+ * therefore delays the others by one slice, however many connections it uses.
  */
 
 #include <stdbool.h>
@@ -14,9 +14,9 @@
 
 struct event_base;
 
-/* One tenant's. Zeroed memory is a flow. */
+/* The share of one tenant. Zeroed memory is a valid flow. */
 struct loop_share_flow {
-	LIST_ENTRY(loop_share_flow) entry; /* while something of it waits */
+	LIST_ENTRY(loop_share_flow) entry; /* while one of its tasks waits */
 	TAILQ_HEAD(, loop_share_task) tasks;
 	uint64_t used_ns;
 	bool listed;
@@ -25,34 +25,34 @@ struct loop_share_flow {
 struct loop_share_task {
 	TAILQ_ENTRY(loop_share_task) entry;
 	struct loop_share_flow *flow;
-	void (*act)(void *context); /* one slice; may ask for another, and frees no task */
+	void (*act)(void *context); /* one slice; may ask for another, and must not free a task */
 	void *context;
 	bool waiting;
 };
 
-/** Before anything takes turns. 0 or -ENOMEM. */
+/** Call it before any task waits. Returns 0 or -ENOMEM. */
 int loop_share_start(struct event_base *base);
 
-/** When nothing is left that could. */
+/** Call it when no task can wait any more. */
 void loop_share_stop(void);
 
-/** @task gets a slice when it is the turn of @flow. */
+/** Gives @task a slice when it is the turn of @flow. */
 void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow);
 
-/** Gives @task its slice now if nobody else could want one. False: it waits. */
+/** Gives @task its slice now if no other flow can want one. Returns false if it waits. */
 bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow);
 
-/** A client of @flow asks for something. */
+/** Notes that a client of @flow asks for something. */
 void loop_share_asked(const struct loop_share_flow *flow);
 
-/** Whether a client of another flow than @flow has asked for something lately. */
+/** Whether a client of another flow than @flow has asked for something recently. */
 bool loop_share_others_ask(const struct loop_share_flow *flow);
 
-/** @task may be freed. */
+/** Cancels @task, which may then be freed. */
 void loop_share_cancel(struct loop_share_task *task);
 
-/** @flow may be freed: what waits in it goes on in @heir. */
+/** Moves the tasks that wait in @flow to @heir. @flow may then be freed. */
 void loop_share_leave(struct loop_share_flow *flow, struct loop_share_flow *heir);
 
-/** The flow of what is no tenant's. */
+/** Returns the flow for work that belongs to no tenant. */
 struct loop_share_flow *loop_share_of_nobody(void);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The scheduler of calls that need what the host has few of: running commands, and the jobs of
+ * The scheduler of calls that need scarce resources of the host: running commands, and jobs of
  * files processes (searches, deep listings, reads deep in large files). Each scheduling class has a
- * call_queue.h of its own; small file calls are in no class and so never wait behind these. The
- * queues decide which call is next; this file has their clock and runs them from the loop.
+ * queue of its own (call_queue.h). Small file calls are in no class and so never wait behind the
+ * others. The queues choose the next call; this file provides their clock and runs them from the
+ * event loop.
  */
 
 #include "supervisor/schedule/call_queue.h"
@@ -19,57 +20,66 @@ enum sched_class {
 	SCHED_JOB,
 	SCHED_COMMAND,
 	SCHED_CLASSES,
-	SCHED_NONE = SCHED_CLASSES, /* begins whenever it can */
+	SCHED_NONE = SCHED_CLASSES, /* not scheduled: may begin at once */
 };
 
-/* Of one workspace. */
+/* The queues of one workspace. */
 struct sched_queues {
 	struct workspace_queue of[SCHED_CLASSES];
 };
 
-/* A call's, part of whoever waits. */
+/* A call's entry, a member of the structure that waits. */
 struct sched_entry {
 	struct queue_entry queued;
 	uint8_t class; /* enum sched_class */
-	/* The call may begin, and counts as running until scheduler_remove() or scheduler_return().
-	 * Never from inside scheduler_add(). */
+	/*
+	 * The call may begin, and counts as running until scheduler_remove() or scheduler_return().
+	 * Never called from scheduler_add().
+	 */
 	void (*begin)(struct sched_entry *entry);
 	void *context;
 };
 
-/** NULL: out of memory. */
+/** Returns NULL if memory is out. */
 struct scheduler *scheduler_new(struct event_base *base, const struct config_host *host);
-/** NULL is fine. */
+/** NULL is allowed. */
 void scheduler_free(struct scheduler *scheduler);
 
-/** After a reload. What runs beyond a lowered limit goes on. */
+/** Sets the limits after a reload. Calls that run beyond a lowered limit go on. */
 void scheduler_set_host(struct scheduler *scheduler, const struct config_host *host);
 
-/** New queues, in which nothing can begin, of @tenant, which must last until they are another's. */
+/**
+ * Initialises queues of @tenant in which no call can begin yet. @tenant must live until they are
+ * moved or freed.
+ */
 void scheduler_queues_init(
 	struct scheduler *scheduler, struct sched_queues *queues, struct tenant *tenant);
 
-/** After a reload: the queues and what waits in them are @tenant's. */
+/** After a reload: moves the queues and their entries to @tenant. */
 void scheduler_queues_move(
 	struct scheduler *scheduler, struct sched_queues *queues, struct tenant *tenant);
 
-/** How many calls of each class may run there at once; 0: none can begin at the moment. */
+/**
+ * Sets how many calls of each class may run in the workspace at once; 0: none can begin for now.
+ */
 void scheduler_queues_set(struct scheduler *scheduler, struct sched_queues *queues,
 	const size_t limits[SCHED_CLASSES]);
 
-/** @entry, of which class, begin and context are set, waits; with SCHED_NONE nothing is done. */
+/** Adds @entry, whose class, begin and context are set. Does nothing for SCHED_NONE. */
 void scheduler_add(
 	struct scheduler *scheduler, struct sched_entry *entry, struct sched_queues *queues);
 
-/** For begin alone: the call cannot begin, nor can others there, which scheduler_queues_set() has
- * been told. It waits on, as the first of them. */
+/**
+ * Called only by begin: the call cannot begin, nor can others in this workspace, as
+ * scheduler_queues_set() has been told. It becomes the first to wait there.
+ */
 void scheduler_return(struct scheduler *scheduler, struct sched_entry *entry);
 
-/** The call is over, or waits no more. */
+/** Removes the entry of a call that has ended or waits no more. */
 void scheduler_remove(struct scheduler *scheduler, struct sched_entry *entry);
 
-/** Begins at once what can begin, instead of when the loop comes round. */
+/** Begins calls at once, instead of in the next iteration of the loop. */
 void scheduler_run(struct scheduler *scheduler);
 
-/** How long what waits of @tenant will take to begin, as far as is known. */
+/** Estimates how long the waiting calls of @tenant will take to begin. */
 uint64_t scheduler_wait_us(const struct scheduler *scheduler, const struct tenant *tenant);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Clients decide how much is unread, and are hostile. */
+/* Runs in cloisterd. Clients decide how much they leave unread, and are hostile. */
 #include "supervisor/schedule/unread.h"
 
 #include "common/limits.h"
@@ -15,7 +15,7 @@ static void wake_all(void *context)
 	struct unread *unread = context;
 	struct unread_waiter *waiter, *next;
 
-	/* One that acts stops no other than itself from waiting. */
+	/* The callback removes only its own waiter from the list. */
 	for (waiter = TAILQ_FIRST(&unread->waiters); waiter; waiter = next) {
 		next = TAILQ_NEXT(waiter, entry);
 		if (!unread_may_act(waiter))
@@ -59,7 +59,7 @@ void unread_count(struct unread_account *account, int64_t bytes)
 		account->all->peak = account->all->bytes;
 	if (bytes < 0)
 		wake(account->all);
-	/* After a wave of large answers their memory goes back to the system. */
+	/* After a wave of large answers, return their memory to the kernel. */
 	if (account->all->bytes == 0 && account->all->peak > WORTH_RETURNING) {
 		account->all->peak = 0;
 		malloc_trim(0);
@@ -78,7 +78,7 @@ void unread_close(struct unread_account *account)
 	unread_count(account, -(int64_t)account->bytes);
 }
 
-/* Half of what is left of @limit, so that as much stays free. */
+/* Returns half of the rest of @limit, so that the same amount stays free. */
 static uint64_t half_left(uint64_t limit, uint64_t taken)
 {
 	return taken < limit ? (limit - taken) / 2 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a tenant uses, beside what it may have (config/tenant.h). */
+/* A tenant's present use, as opposed to its limits (config/tenant.h). */
 
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/loop_share.h"
@@ -9,28 +9,31 @@
 
 struct config;
 
-/* What is in use now. Shared by the tenants of one name that follow each other through reloads. */
+/* Present use. Successive tenants of one name share it through reloads. */
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
-	uint64_t pending_bytes; /* its part of the service's */
-	size_t existing;        /* managed workspaces: managed_quota.h */
+	uint64_t pending_bytes; /* its part of the service's pending bytes */
+	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	uint64_t unread_bytes;  /* see unread.h */
 	struct queue_flow flows[SCHED_CLASSES];
 	struct loop_share_flow share;
-	/* What the last ones took, about; 0: there were none. */
+	/* Mean duration of recent calls and connections; 0: none yet. */
 	uint64_t call_us, connection_us;
-	/* And what has been, since cloisterd started. */
+	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 };
 
-/** @tenant is served from now on and uses nothing yet. 0 or -ENOMEM. */
+/** Begins to serve @tenant, which uses nothing yet. Returns 0 or -ENOMEM. */
 int usage_begin(struct tenant *tenant);
 
-/** All tenants of @config are served: each goes on counting where the one of its name in @former
- * (NULL: there was no configuration before) stands. 0, or -ENOMEM: @config is to be released. */
+/**
+ * Begins to serve all tenants of @config. Each continues the counts of the tenant with its name in
+ * @former (NULL: there was no configuration before). Returns 0, or -ENOMEM: the caller releases
+ * @config.
+ */
 int usage_begin_all(struct config *config, const struct config *former);
 
-/** Calls of the tenant that wait for their turn, of all kinds. */
+/** Returns how many of the tenant's calls wait in queues, of all classes. */
 size_t usage_waiting(const struct tenant *tenant);
