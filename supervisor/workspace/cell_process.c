@@ -67,8 +67,10 @@ void cell_process_check_lost(struct process *process)
 {
 	struct cell *cell = process->cell;
 
-	/* While its answer is under way, the spawner knows better why. */
-	if (!process->lost || cell->asked)
+	/* While its answer is under way, the spawner knows better why. And of what is killed the
+	 * reason is known. */
+	if (!process->lost || cell->asked || cell->state == STATE_ENDING ||
+		cell->state == STATE_QUARANTINED)
 		return;
 	if (cell->state == STATE_OPENING && cell->was_ahead && !cell_why(cell))
 		cell->died_ahead = true;
