@@ -12,22 +12,11 @@
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 
 #define MAX_CONSECUTIVE_CRASHES 3
-
-enum cell_event {
-	EVENT_FAILED,       /* the worker is lost, or something that both need */
-	EVENT_FILES_FAILED, /* the files process is lost */
-	EVENT_UNUSED,
-	EVENT_IDLE,
-	EVENT_READY,   /* each process there is has said so */
-	EVENT_GONE,    /* each that was killed is gone */
-	EVENT_OVERDUE, /* the state's time is over */
-	EVENT_CALLED,
-	EVENTS,
-};
 
 void cell_settle(struct cell *cell)
 {
@@ -297,26 +286,71 @@ static void open_files(struct cell *cell)
 			strerror(-r));
 }
 
-typedef void (*act)(struct cell *cell);
+void cell_stay(struct cell *cell)
+{
+	(void)cell;
+}
+
+void cell_impossible(struct cell *cell)
+{
+	(void)cell;
+	assert(!"an event that cannot hold in this state of a cell");
+}
 
 /* clang-format off */
-static const act acts[STATES][EVENTS] = {
-	[STATE_CLOSED] = {[EVENT_CALLED] = open_both},
-	[STATE_RESTING] = {[EVENT_UNUSED] = have_rested, [EVENT_OVERDUE] = have_rested},
-	[STATE_OPENING] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_both,
-		[EVENT_UNUSED] = end_both, [EVENT_READY] = be_open},
-	[STATE_OPEN] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
-		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = end_both},
-	[STATE_FILES_ENDING] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
-		[EVENT_GONE] = rest_files, [EVENT_OVERDUE] = hold_files},
-	[STATE_FILES_HELD] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
-		[EVENT_GONE] = rest_files, [EVENT_CALLED] = refuse},
-	[STATE_FILES_RESTING] = {[EVENT_FAILED] = end_both, [EVENT_UNUSED] = end_both,
-		[EVENT_OVERDUE] = open_files},
-	[STATE_FILES_OPENING] = {[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
-		[EVENT_UNUSED] = end_both, [EVENT_READY] = be_open},
-	[STATE_ENDING] = {[EVENT_GONE] = close_both, [EVENT_OVERDUE] = quarantine},
-	[STATE_QUARANTINED] = {[EVENT_GONE] = close_both, [EVENT_CALLED] = refuse},
+const cell_act cell_acts[STATES][EVENTS] = {
+	[STATE_CLOSED] = {
+		[EVENT_FAILED] = cell_impossible, [EVENT_FILES_FAILED] = cell_impossible,
+		[EVENT_UNUSED] = cell_stay, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_impossible, [EVENT_GONE] = cell_stay,
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = open_both},
+	[STATE_RESTING] = {
+		[EVENT_FAILED] = cell_impossible, [EVENT_FILES_FAILED] = cell_impossible,
+		[EVENT_UNUSED] = have_rested, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_impossible, [EVENT_GONE] = cell_stay,
+		[EVENT_OVERDUE] = have_rested, [EVENT_CALLED] = cell_stay},
+	[STATE_OPENING] = {
+		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_both,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = be_open, [EVENT_GONE] = cell_stay,
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = cell_stay},
+	/* Both processes of a spare cell may be ready before the spawner has answered. Then a death
+	 * counts as a failure, and the time to open begins, only with the answer. */
+	[STATE_OPEN] = {
+		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = end_both,
+		[EVENT_READY] = cell_stay, [EVENT_GONE] = cell_stay,
+		[EVENT_OVERDUE] = cell_stay, [EVENT_CALLED] = cell_stay},
+	[STATE_FILES_ENDING] = {
+		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = cell_stay,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_stay, [EVENT_GONE] = rest_files,
+		[EVENT_OVERDUE] = hold_files, [EVENT_CALLED] = cell_stay},
+	[STATE_FILES_HELD] = {
+		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = cell_stay,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_stay, [EVENT_GONE] = rest_files,
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = refuse},
+	[STATE_FILES_RESTING] = {
+		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = cell_impossible,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_impossible, [EVENT_GONE] = cell_stay,
+		[EVENT_OVERDUE] = open_files, [EVENT_CALLED] = cell_stay},
+	[STATE_FILES_OPENING] = {
+		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
+		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = be_open, [EVENT_GONE] = cell_stay,
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = cell_stay},
+	[STATE_ENDING] = {
+		[EVENT_FAILED] = cell_stay, [EVENT_FILES_FAILED] = cell_stay,
+		[EVENT_UNUSED] = cell_stay, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_stay, [EVENT_GONE] = close_both,
+		[EVENT_OVERDUE] = quarantine, [EVENT_CALLED] = cell_stay},
+	[STATE_QUARANTINED] = {
+		[EVENT_FAILED] = cell_stay, [EVENT_FILES_FAILED] = cell_stay,
+		[EVENT_UNUSED] = cell_stay, [EVENT_IDLE] = cell_stay,
+		[EVENT_READY] = cell_stay, [EVENT_GONE] = close_both,
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = refuse},
 };
 /* clang-format on */
 
@@ -352,10 +386,10 @@ static void on_settle(void *context)
 	struct cell *cell = context;
 
 	for (enum cell_event event = 0; event < EVENTS; event++) {
-		act next = acts[cell->state][event];
+		cell_act act = cell_acts[cell->state][event];
 
-		if (next && holds(cell, event))
-			next(cell);
+		if (act != cell_stay && holds(cell, event))
+			act(cell);
 	}
 	cell->owner->settled(cell->context);
 }

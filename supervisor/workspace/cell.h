@@ -5,13 +5,17 @@
  * The processes of one workspace as cloisterd knows them, worker and files process, and their life:
  * made when a call needs them, ended when nobody does, made anew after a death. cell.c has the
  * table of it.
- *
- *   CLOSED ──a call──► OPENING ──both ready──► OPEN ◄──────── files process ready ───────┐
- *     ▲                   │ failed              │ files process lost                     │
- *     │                   │                     ├──► FILES_ENDING ──gone──► FILES_RESTING ──►
- * FILES_OPENING │ rested            ▼                     │ worker lost, or nobody uses it RESTING
- * ◄──gone── ENDING ◄──────────────────┘          (or from any FILES_ state)
- *
+ */
+/* clang-format off */
+/*
+ *   CLOSED ──a call──► OPENING ──both ready──► OPEN ◄──────────────── files process ready ──────────────┐
+ *     ▲                   │ failed              │ files process lost                                    │
+ *     │ rested            ▼                     ├──► FILES_ENDING ──gone──► FILES_RESTING ──rested──► FILES_OPENING
+ *   RESTING ◄──gone──── ENDING ◄────────────────┘
+ *                             worker lost, or no longer used: also from any FILES_ state
+ */
+/* clang-format on */
+/*
  * What was killed and the kernel still holds after a bound: QUARANTINED, or FILES_HELD, in which
  * commands go on.
  */

@@ -25,6 +25,30 @@ enum state {
 	STATES,
 };
 
+/* What may hold when a cell is looked at, in the order in which it is. */
+enum cell_event {
+	EVENT_FAILED,       /* the worker is lost, or something that both need */
+	EVENT_FILES_FAILED, /* the files process is lost */
+	EVENT_UNUSED,
+	EVENT_IDLE,
+	EVENT_READY,   /* each process there is has said so */
+	EVENT_GONE,    /* each that was killed is gone */
+	EVENT_OVERDUE, /* the state's time is over */
+	EVENT_CALLED,
+	EVENTS,
+};
+
+typedef void (*cell_act)(struct cell *cell);
+
+/* What every event does in every state. */
+extern const cell_act cell_acts[STATES][EVENTS];
+
+/** For events that may hold, and of which nothing comes in this state. */
+void cell_stay(struct cell *cell);
+
+/** For events that cannot hold in a state. */
+void cell_impossible(struct cell *cell);
+
 struct process {
 	struct cell *cell;
 	enum cell_process which;

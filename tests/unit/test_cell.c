@@ -1,0 +1,823 @@
+/* links: cloister-supervisor */
+/* fakes: spawner_link process clock */
+// SPDX-License-Identifier: Apache-2.0
+/* The life of a cell: every event in every state, with a spawner and processes that the test plays
+ * and in time that it lets pass. */
+#include "supervisor/workspace/cell_state.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/schedule/loop_share.h"
+#include "supervisor/workspace/spare_cells.h"
+#include "tests/unit/fakes/clock.h"
+#include "tests/unit/fakes/spawner_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define PASSES 8 /* of the loop */
+
+struct fixture {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	struct spare_cells *spares;
+	struct cell_counts counts;
+	struct cell *cell;
+	enum cell_need need;
+	int root;
+	struct fake_process *worker, *files; /* NULL: the spawner has made none */
+	char log[256];                       /* what the owner was told */
+	char why[256];
+	unsigned frames;
+};
+
+static const char *const loss_names[CELL_LOSSES] = {
+	[CELL_LOST] = " LOST",
+	[CELL_GIVEN_UP] = " GIVEN_UP",
+	[CELL_NOT_MADE] = " NOT_MADE",
+	[CELL_REFUSED] = " REFUSED",
+	[CELL_SILENT] = " SILENT",
+	[CELL_HELD] = " HELD",
+	[CELL_FILES_LOST] = " FILES_LOST",
+	[CELL_FILES_HELD] = " FILES_HELD",
+};
+
+static enum cell_need need(void *context)
+{
+	return ((struct fixture *)context)->need;
+}
+
+static void describe(void *context, struct spawner_open *ret, int *ret_root)
+{
+	*ret = (struct spawner_open){0};
+	*ret_root = ((struct fixture *)context)->root;
+}
+
+static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
+{
+	(void)from;
+	(void)frame;
+	((struct fixture *)context)->frames++;
+	return 0;
+}
+
+static void on_lost(void *context, enum cell_loss loss, const char *why)
+{
+	struct fixture *f = context;
+
+	/* Of the calls that the workspace has, these end also those that wait. */
+	if (loss != CELL_LOST && loss != CELL_FILES_LOST && f->need == CELL_CALLED)
+		f->need = CELL_KEPT;
+	assert_true(strlen(f->log) + strlen(loss_names[loss]) < sizeof(f->log));
+	strcat(f->log, loss_names[loss]);
+	snprintf(f->why, sizeof(f->why), "%s", why ? why : "");
+}
+
+static void on_settled(void *context)
+{
+	(void)context;
+}
+
+static struct loop_share_flow *share(void *context)
+{
+	(void)context;
+	return loop_share_of_nobody();
+}
+
+static void run(struct fixture *f)
+{
+	for (int i = 0; i < PASSES; i++)
+		event_base_loop(f->base, EVLOOP_NONBLOCK);
+}
+
+static void pass(struct fixture *f, int64_t ms)
+{
+	fake_clock_pass(ms);
+	run(f);
+}
+
+static void settle(struct fixture *f)
+{
+	cell_settle(f->cell);
+	run(f);
+}
+
+static void make_cell(struct fixture *f)
+{
+	static const struct cell_owner owner = {
+		need, describe, on_frame, on_lost, on_settled, share};
+
+	f->counts = (struct cell_counts){0};
+	f->need = CELL_KEPT;
+	f->worker = f->files = NULL;
+	f->spawner = fake_spawner_new();
+	f->spares = spare_cells_new(f->base, f->spawner);
+	f->cell = cell_new(f->base, f->spawner, f->spares, &owner, f, &f->counts);
+	assert_non_null(f->cell);
+	assert_string_equal(cell_state(f->cell), "closed");
+}
+
+static void drop_cell(struct fixture *f)
+{
+	cell_free(f->cell);
+	spare_cells_free(f->spares);
+	fake_spawner_free(f->spawner);
+	assert_int_equal(timers_next(), INT64_MAX);
+	f->log[0] = f->why[0] = '\0';
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	fake_clock_start();
+	f->base = event_base_new();
+	assert_int_equal(event_base_priority_init(f->base, LOOP_PRIORITIES), 0);
+	assert_int_equal(loop_turn_start(f->base), 0);
+	assert_int_equal(loop_share_start(f->base), 0);
+	f->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->root >= 0);
+	make_cell(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	drop_cell(f);
+	close(f->root);
+	loop_share_stop();
+	loop_turn_stop();
+	event_base_free(f->base);
+	fake_clock_stop();
+	free(f);
+	return 0;
+}
+
+/* The spawner makes what it was asked for last. */
+static void answer(struct fixture *f)
+{
+	struct fake_asked *asked = fake_spawner_asked(f->spawner);
+	uint8_t type;
+	struct fake_cell *made;
+
+	assert_non_null(asked);
+	type = asked->type;
+	made = fake_spawner_answer(f->spawner, asked);
+	if (type == SPAWNER_OPEN)
+		f->worker = &made->worker;
+	if (type != SPAWNER_ASSIGN)
+		f->files = &made->files;
+	run(f);
+}
+
+static void say_ready(struct fixture *f, struct fake_process *process)
+{
+	fake_process_say(process, process == f->worker ? COMMAND_READY : FILES_READY, 0,
+		(struct text){NULL, 0});
+	run(f);
+}
+
+static void open_cell(struct fixture *f)
+{
+	f->need = CELL_CALLED;
+	settle(f);
+	answer(f);
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	assert_int_equal(f->cell->state, STATE_OPEN);
+}
+
+/* The kernel holds what is killed from now on. */
+static void hold(struct fixture *f)
+{
+	if (f->worker)
+		f->worker->held = true;
+	if (f->files)
+		f->files->held = true;
+}
+
+/* The worker dies, and is gone. */
+static void crash(struct fixture *f)
+{
+	cell_abandon(f->cell, CELL_WORKER);
+	run(f);
+}
+
+static void reach_files(struct fixture *f, enum state state)
+{
+	open_cell(f);
+	hold(f);
+	cell_abandon(f->cell, CELL_FILES);
+	run(f);
+	if (state == STATE_FILES_HELD)
+		pass(f, LIMIT_KILL_REPORT_MS);
+	if (state >= STATE_FILES_RESTING) {
+		fake_process_end(f->files);
+		run(f);
+		f->files = NULL;
+	}
+	if (state == STATE_FILES_OPENING)
+		pass(f, 0);
+}
+
+/* A new cell comes to @state, in which its workspace is open and has no calls. */
+static void reach(struct fixture *f, enum state state)
+{
+	drop_cell(f);
+	make_cell(f);
+	switch (state) {
+	case STATE_CLOSED:
+		break;
+	case STATE_RESTING: /* after its second crash */
+		open_cell(f);
+		crash(f);
+		open_cell(f);
+		f->need = CELL_KEPT;
+		crash(f);
+		f->worker = f->files = NULL;
+		break;
+	case STATE_OPENING:
+		f->need = CELL_CALLED;
+		settle(f);
+		break;
+	case STATE_OPEN:
+		open_cell(f);
+		break;
+	case STATE_ENDING:
+	case STATE_QUARANTINED:
+		open_cell(f);
+		hold(f);
+		crash(f);
+		if (state == STATE_QUARANTINED)
+			pass(f, LIMIT_KILL_REPORT_MS);
+		break;
+	default:
+		reach_files(f, state);
+	}
+	f->need = CELL_KEPT;
+	settle(f);
+	assert_int_equal(f->cell->state, state);
+	hold(f);
+	if (f->worker)
+		f->worker->killed = 0;
+	if (f->files)
+		f->files->killed = 0;
+	f->log[0] = '\0';
+}
+
+static void cause_ready(struct fixture *f)
+{
+	if (f->cell->state != STATE_OPENING && f->cell->state != STATE_FILES_OPENING)
+		return;
+	answer(f);
+	if (f->cell->state == STATE_OPENING)
+		say_ready(f, f->worker);
+	say_ready(f, f->files);
+}
+
+static void cause_gone(struct fixture *f)
+{
+	if (f->files)
+		fake_process_end(f->files);
+	if (f->cell->state == STATE_ENDING || f->cell->state == STATE_QUARANTINED)
+		fake_process_end(f->worker);
+}
+
+static void cause(struct fixture *f, enum cell_event event)
+{
+	switch (event) {
+	case EVENT_FAILED:
+		cell_abandon(f->cell, CELL_WORKER);
+		break;
+	case EVENT_FILES_FAILED:
+		cell_abandon(f->cell, CELL_FILES);
+		break;
+	case EVENT_UNUSED:
+		f->need = CELL_UNUSED;
+		break;
+	case EVENT_IDLE:
+		cell_rest(f->cell);
+		break;
+	case EVENT_READY:
+		cause_ready(f);
+		break;
+	case EVENT_GONE:
+		cause_gone(f);
+		break;
+	case EVENT_OVERDUE:
+		fake_clock_pass_until(&f->cell->deadline);
+		break;
+	default:
+		assert_int_equal(event, EVENT_CALLED);
+		f->need = CELL_CALLED;
+	}
+	settle(f);
+}
+
+/* What was asked of the spawner, what was killed, what the owner was told, and the state. */
+static const char *outcome(struct fixture *f)
+{
+	static const char *const names[STATES] = {"closed", "resting", "opening", "open",
+		"files ending", "files held", "files resting", "files opening", "ending",
+		"quarantined"};
+	static const char *const asked_names[] = {
+		[SPAWNER_OPEN] = " open",
+		[SPAWNER_OPEN_FILES] = " open-files",
+		[SPAWNER_PREPARE] = " prepare",
+		[SPAWNER_ASSIGN] = " assign",
+	};
+	static char text[512];
+	const struct fake_asked *asked = fake_spawner_asked(f->spawner);
+
+	snprintf(text, sizeof(text), "%s%s%s%s = %s", !asked ? "" : asked_names[asked->type],
+		f->worker && f->worker->killed > 0 ? " kill-worker" : "",
+		f->files && f->files->killed > 0 ? " kill-files" : "", f->log,
+		names[f->cell->state]);
+	f->log[0] = '\0';
+	return text;
+}
+
+#define IMPOSSIBLE "impossible"
+
+/* clang-format off */
+static const char *const expected[STATES][EVENTS] = {
+	[STATE_CLOSED] = {
+		[EVENT_FAILED] = IMPOSSIBLE,
+		[EVENT_FILES_FAILED] = IMPOSSIBLE,
+		[EVENT_UNUSED] = " = closed",
+		[EVENT_IDLE] = " = closed",
+		[EVENT_READY] = IMPOSSIBLE,
+		[EVENT_GONE] = " = closed",
+		[EVENT_OVERDUE] = IMPOSSIBLE,
+		[EVENT_CALLED] = " open = opening",
+	},
+	[STATE_RESTING] = {
+		[EVENT_FAILED] = IMPOSSIBLE,
+		[EVENT_FILES_FAILED] = IMPOSSIBLE,
+		[EVENT_UNUSED] = " = closed",
+		[EVENT_IDLE] = " = resting",
+		[EVENT_READY] = IMPOSSIBLE,
+		[EVENT_GONE] = " = resting",
+		[EVENT_OVERDUE] = " = closed",
+		[EVENT_CALLED] = " = resting",
+	},
+	/* What the spawner has not named need not be waited for. */
+	[STATE_OPENING] = {
+		[EVENT_FAILED] = " NOT_MADE = closed",
+		[EVENT_FILES_FAILED] = " NOT_MADE = closed",
+		[EVENT_UNUSED] = " = closed",
+		[EVENT_IDLE] = " open = opening",
+		[EVENT_READY] = " = open",
+		[EVENT_GONE] = " open = opening",
+		[EVENT_OVERDUE] = IMPOSSIBLE,
+		[EVENT_CALLED] = " open = opening",
+	},
+	[STATE_OPEN] = {
+		[EVENT_FAILED] = " kill-worker kill-files = ending",
+		[EVENT_FILES_FAILED] = " kill-files = files ending",
+		[EVENT_UNUSED] = " kill-worker kill-files = ending",
+		[EVENT_IDLE] = " kill-worker kill-files = ending",
+		[EVENT_READY] = " = open",
+		[EVENT_GONE] = " FILES_LOST = files resting",
+		[EVENT_OVERDUE] = IMPOSSIBLE,
+		[EVENT_CALLED] = " = open",
+	},
+	[STATE_FILES_ENDING] = {
+		[EVENT_FAILED] = " kill-worker kill-files = ending",
+		[EVENT_FILES_FAILED] = " kill-files = files ending",
+		[EVENT_UNUSED] = " kill-worker kill-files = ending",
+		[EVENT_IDLE] = " = files ending",
+		[EVENT_READY] = " = files ending",
+		[EVENT_GONE] = " FILES_LOST = files resting",
+		[EVENT_OVERDUE] = " FILES_LOST FILES_HELD = files held",
+		[EVENT_CALLED] = " = files ending",
+	},
+	[STATE_FILES_HELD] = {
+		[EVENT_FAILED] = " kill-worker kill-files = ending",
+		[EVENT_FILES_FAILED] = " kill-files = files held",
+		[EVENT_UNUSED] = " kill-worker kill-files = ending",
+		[EVENT_IDLE] = " = files held",
+		[EVENT_READY] = " = files held",
+		[EVENT_GONE] = " FILES_LOST = files resting",
+		[EVENT_OVERDUE] = IMPOSSIBLE,
+		[EVENT_CALLED] = " FILES_HELD = files held",
+	},
+	[STATE_FILES_RESTING] = {
+		[EVENT_FAILED] = " kill-worker = ending",
+		[EVENT_FILES_FAILED] = IMPOSSIBLE,
+		[EVENT_UNUSED] = " kill-worker = ending",
+		[EVENT_IDLE] = " = files resting",
+		[EVENT_READY] = IMPOSSIBLE,
+		[EVENT_GONE] = " = files resting",
+		[EVENT_OVERDUE] = " open-files = files opening",
+		[EVENT_CALLED] = " = files resting",
+	},
+	[STATE_FILES_OPENING] = {
+		[EVENT_FAILED] = " kill-worker = ending",
+		[EVENT_FILES_FAILED] = " FILES_LOST = files resting",
+		[EVENT_UNUSED] = " kill-worker = ending",
+		[EVENT_IDLE] = " open-files = files opening",
+		[EVENT_READY] = " = open",
+		[EVENT_GONE] = " open-files = files opening",
+		[EVENT_OVERDUE] = IMPOSSIBLE,
+		[EVENT_CALLED] = " open-files = files opening",
+	},
+	[STATE_ENDING] = {
+		[EVENT_FAILED] = " kill-worker = ending",
+		[EVENT_FILES_FAILED] = " kill-files = ending",
+		[EVENT_UNUSED] = " = ending",
+		[EVENT_IDLE] = " = ending",
+		[EVENT_READY] = " = ending",
+		[EVENT_GONE] = " LOST = closed",
+		[EVENT_OVERDUE] = " LOST HELD = quarantined",
+		[EVENT_CALLED] = " = ending",
+	},
+	[STATE_QUARANTINED] = {
+		[EVENT_FAILED] = " kill-worker = quarantined",
+		[EVENT_FILES_FAILED] = " kill-files = quarantined",
+		[EVENT_UNUSED] = " = quarantined",
+		[EVENT_IDLE] = " = quarantined",
+		[EVENT_READY] = " = quarantined",
+		[EVENT_GONE] = " LOST = closed",
+		[EVENT_OVERDUE] = IMPOSSIBLE,
+		[EVENT_CALLED] = " HELD = quarantined",
+	},
+};
+/* clang-format on */
+
+static void test_every_event_in_every_state(void **state)
+{
+	struct fixture *f = *state;
+
+	for (enum state from = 0; from < STATES; from++)
+		for (enum cell_event event = 0; event < EVENTS; event++) {
+			const char *want = expected[from][event];
+
+			assert_non_null(want);
+			assert_non_null(cell_acts[from][event]);
+			reach(f, from);
+			if (strcmp(want, IMPOSSIBLE) != 0) {
+				assert_ptr_not_equal(cell_acts[from][event], cell_impossible);
+				cause(f, event);
+				assert_string_equal(outcome(f), want);
+				continue;
+			}
+			/* But for what test_ready_before_assigned has. */
+			assert_true(cell_acts[from][event] == cell_impossible ||
+				    (from == STATE_OPEN && event == EVENT_OVERDUE));
+			assert_false(event == EVENT_OVERDUE && timer_is_set(&f->cell->deadline));
+		}
+}
+
+/* Commands go on while there is no files process, and nothing begins in what is failing. */
+static void test_serves(void **state)
+{
+	struct fixture *f = *state;
+
+	for (enum state at = 0; at < STATES; at++) {
+		reach(f, at);
+		assert_int_equal(cell_serves(f->cell, CELL_FILES), at == STATE_OPEN);
+		assert_int_equal(cell_serves(f->cell, CELL_WORKER),
+			at >= STATE_OPEN && at <= STATE_FILES_OPENING);
+		cell_process_fail(cell_worker(f->cell), "in the same turn");
+		assert_false(cell_serves(f->cell, CELL_WORKER));
+		assert_false(cell_serves(f->cell, CELL_FILES));
+		/* Not settled: the failure would be impossible where there are no processes. */
+		free(TAKE_PTR(cell_worker(f->cell)->failure));
+	}
+}
+
+/* Processes that the spawner has started have so long to be ready. */
+static void test_ready_in_time(void **state)
+{
+	struct fixture *f = *state;
+
+	reach(f, STATE_OPENING);
+	answer(f);
+	say_ready(f, f->worker);
+	pass(f, LIMIT_WORKSPACE_OPEN_MS - 1);
+	assert_string_equal(outcome(f), " = opening");
+	pass(f, 1);
+	assert_string_equal(outcome(f), " kill-worker kill-files NOT_MADE = closed");
+	assert_string_equal(f->why, "The workspace did not open in time");
+	assert_int_equal(f->counts.lost, 0);
+
+	reach(f, STATE_FILES_OPENING);
+	answer(f);
+	pass(f, LIMIT_WORKSPACE_OPEN_MS - 1);
+	assert_string_equal(outcome(f), " = files opening");
+	pass(f, 1);
+	assert_string_equal(outcome(f), " kill-files FILES_LOST = files resting");
+}
+
+/* What the spawner cannot do, or not even be asked. */
+static void test_spawner_fails(void **state)
+{
+	static const struct {
+		int error;
+		const char *outcome, *why;
+	} answers[] = {
+		{-ENOSPC, " NOT_MADE = closed",
+			"The workspace could not be opened: the step: No space left on device"},
+		{-SPAWNER_REFUSAL, " REFUSED = closed",
+			"The workspace may not be opened: the step"},
+		{-ETIMEDOUT, " SILENT = closed",
+			"The workspace's file system does not answer; try again when it does"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		reach(f, STATE_OPENING);
+		fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), answers[i].error,
+			TEXT_LITERAL("the step"));
+		run(f);
+		assert_string_equal(outcome(f), answers[i].outcome);
+		assert_string_equal(f->why, answers[i].why);
+	}
+	reach(f, STATE_FILES_OPENING);
+	fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -ENOSPC, TEXT_LITERAL("it"));
+	run(f);
+	assert_string_equal(outcome(f), " FILES_LOST = files resting");
+
+	reach(f, STATE_CLOSED);
+	fake_spawner_break(f->spawner, -EPIPE);
+	cause(f, EVENT_CALLED);
+	assert_string_equal(outcome(f), " NOT_MADE = closed");
+	assert_string_equal(f->why, "The workspace could not be opened: Broken pipe");
+	reach(f, STATE_FILES_RESTING);
+	fake_spawner_break(f->spawner, -EPIPE);
+	cause(f, EVENT_OVERDUE);
+	assert_string_equal(outcome(f), " FILES_LOST = files resting");
+}
+
+/* It is made anew at once, then after longer and longer rests, until it has been open for long. */
+static void test_rests(void **state)
+{
+	static const int64_t rests[] = {0, 20, 40, 80, 160, 320, 640, 1000, 1000};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rests); i++) {
+		open_cell(f);
+		cell_reset_crash_count(f->cell);
+		crash(f);
+		if (rests[i] > 0) {
+			assert_string_equal(cell_state(f->cell), "resting");
+			pass(f, rests[i] - 1);
+			assert_string_equal(cell_state(f->cell), "resting");
+			pass(f, 1);
+		}
+		assert_string_equal(cell_state(f->cell), "opening");
+	}
+	open_cell(f);
+	cell_reset_crash_count(f->cell);
+	pass(f, LIMIT_HEALTHY_MS);
+	crash(f);
+	assert_string_equal(cell_state(f->cell), "opening");
+	assert_int_equal(f->counts.lost, ARRAY_SIZE(rests) + 1);
+}
+
+/* Calls that wait are answered too when it dies a third time without a result to anybody. */
+static void test_gives_up(void **state)
+{
+	static const char *const losses[] = {" LOST", " LOST", " GIVEN_UP", " GIVEN_UP"};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++) {
+		open_cell(f);
+		crash(f);
+		assert_string_equal(f->log, losses[i]);
+		f->log[0] = '\0';
+		pass(f, LIMIT_REST_MAX_MS);
+	}
+	open_cell(f);
+	cell_reset_crash_count(f->cell);
+	crash(f);
+	assert_string_equal(f->log, " LOST");
+}
+
+/* So it is with a files process alone: then the worker is not kept for it. */
+static void test_files_process_dies_again_and_again(void **state)
+{
+	struct fixture *f = *state;
+
+	open_cell(f);
+	for (int i = 0; i < 3; i++) {
+		assert_string_equal(cell_state(f->cell), "open");
+		fake_process_end(f->files);
+		run(f);
+		if (i == 2)
+			break;
+		assert_string_equal(f->log, " FILES_LOST");
+		f->log[0] = '\0';
+		pass(f, LIMIT_REST_MAX_MS);
+		answer(f);
+		say_ready(f, f->files);
+	}
+	assert_string_equal(f->log, " FILES_LOST GIVEN_UP");
+	assert_string_equal(f->why, "The workspace's files process died again and again");
+	assert_true(f->worker->killed > 0);
+	assert_int_equal(f->counts.files_lost, 3);
+	assert_int_equal(f->counts.lost, 1);
+}
+
+static void test_idle(void **state)
+{
+	struct fixture *f = *state;
+
+	reach(f, STATE_OPEN);
+	cause(f, EVENT_IDLE);
+	fake_process_end(f->worker);
+	fake_process_end(f->files);
+	run(f);
+	assert_string_equal(outcome(f), " kill-worker kill-files = closed");
+	assert_int_equal(f->counts.idle_ended, 1);
+	assert_int_equal(f->counts.lost, 0);
+	/* And the next call makes another. */
+	open_cell(f);
+}
+
+/* Of the two first words of a process, and what it may say after them. */
+static void test_what_processes_say(void **state)
+{
+	static const struct {
+		enum cell_process from;
+		bool ready;
+		uint8_t type;
+		struct text payload;
+		const char *outcome;
+	} words[] = {
+		{CELL_WORKER, false, COMMAND_ENDED, {NULL, 0}, "NOT_MADE"},
+		{CELL_WORKER, false, COMMAND_READY, TEXT_LITERAL("more"), "NOT_MADE"},
+		{CELL_WORKER, false, COMMAND_FAILED, TEXT_LITERAL("?"), "NOT_MADE"},
+		{CELL_WORKER, false, FILES_END, {NULL, 0}, "NOT_MADE"},
+		{CELL_FILES, false, FILES_DATA, {NULL, 0}, "NOT_MADE"},
+		{CELL_FILES, false, FILES_FAILED, TEXT_LITERAL("?"), "NOT_MADE"},
+		{CELL_WORKER, true, COMMAND_READY, {NULL, 0}, "LOST"},
+		{CELL_WORKER, true, FILES_END, {NULL, 0}, "LOST"},
+		{CELL_WORKER, true, COMMAND_RUN, {NULL, 0}, "LOST"},
+		{CELL_FILES, true, FILES_READY, {NULL, 0}, "FILES_LOST"},
+		{CELL_FILES, true, FILES_FAILED, {NULL, 0}, "FILES_LOST"},
+		{CELL_FILES, true, 255, {NULL, 0}, "FILES_LOST"},
+		{CELL_WORKER, true, COMMAND_ENDED, {NULL, 0}, NULL},
+		{CELL_FILES, true, FILES_DATA, {NULL, 0}, NULL},
+		{CELL_FILES, true, FILES_ENTRY, {NULL, 0}, NULL},
+		{CELL_FILES, true, FILES_MATCH, {NULL, 0}, NULL},
+		{CELL_FILES, true, FILES_END, {NULL, 0}, NULL},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		reach(f, words[i].ready ? STATE_OPEN : STATE_OPENING);
+		if (!words[i].ready)
+			answer(f);
+		f->worker->held = f->files->held = false;
+		f->frames = 0;
+		fake_process_say(words[i].from == CELL_WORKER ? f->worker : f->files, words[i].type,
+			0, words[i].payload);
+		run(f);
+		if (words[i].outcome)
+			assert_non_null(strstr(f->log, words[i].outcome));
+		else
+			assert_string_equal(outcome(f), " = open");
+		assert_int_equal(f->frames, words[i].outcome ? 0 : 1);
+	}
+}
+
+/* Why its set-up failed is what its calls are told, not that it died of it. */
+static void test_set_up_fails(void **state)
+{
+	struct fixture *f = *state;
+	char payload[64];
+
+	for (enum cell_process which = 0; which < CELL_PROCESSES; which++) {
+		struct wire_writer writer = wire_writer((uint8_t *)payload, sizeof(payload));
+		const struct setup_failure failure = {TEXT_LITERAL("mount it"), ENOSPC};
+
+		reach(f, STATE_OPENING);
+		answer(f);
+		setup_failure_put(&writer, &failure);
+		fake_process_say(which == CELL_WORKER ? f->worker : f->files,
+			which == CELL_WORKER ? COMMAND_FAILED : FILES_FAILED, 0,
+			(struct text){payload, writer.len});
+		fake_process_end(which == CELL_WORKER ? f->worker : f->files);
+		run(f);
+		assert_string_equal(f->log, " NOT_MADE");
+		assert_string_equal(f->why,
+			"The workspace could not be opened: mount it: No space left on device");
+	}
+}
+
+/* A spare cell is there, and the workspace's cell is closed. */
+static void make_spare(struct fixture *f)
+{
+	struct spare_cells_view view;
+
+	spare_cells_limit(f->spares, 1);
+	open_cell(f); /* which shows that they are wanted */
+	f->need = CELL_KEPT;
+	cell_rest(f->cell);
+	run(f);
+	assert_string_equal(cell_state(f->cell), "closed");
+	pass(f, 5);
+	answer(f);
+	spare_cells_look(f->spares, &view);
+	assert_int_equal(view.ready, 1);
+	f->worker = &fake_spawner_cells(f->spawner)->worker;
+	f->log[0] = '\0';
+}
+
+/* Its processes may be ready before the spawner has answered. Their time to be ready begins with
+ * the answer all the same, and runs out without a consequence. */
+static void test_ready_before_assigned(void **state)
+{
+	struct fixture *f = *state;
+
+	make_spare(f);
+	f->need = CELL_CALLED;
+	settle(f);
+	assert_string_equal(outcome(f), " assign = opening");
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	assert_string_equal(outcome(f), " assign = open");
+	answer(f);
+	assert_string_equal(outcome(f), " = open");
+	fake_clock_pass_until(&f->cell->deadline);
+	run(f);
+	assert_string_equal(outcome(f), " prepare = open");
+	/* And one that dies before the answer is known to be dead with it. */
+	drop_cell(f);
+	make_cell(f);
+	make_spare(f);
+	f->need = CELL_CALLED;
+	settle(f);
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	hold(f);
+	fake_process_end(f->files);
+	run(f);
+	assert_string_equal(outcome(f), " assign = open");
+	answer(f);
+	assert_string_equal(outcome(f), " FILES_LOST = files resting");
+}
+
+/* Instead of one that died ahead another is taken, or made, and nobody is told. */
+static void test_spare_dies(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		drop_cell(f);
+		make_cell(f);
+		make_spare(f);
+		f->need = CELL_CALLED;
+		settle(f);
+		fake_process_end(f->worker);
+		run(f);
+		if (i == 0) {
+			answer(f);
+		} else { /* the spawner finds it dead */
+			fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -ESRCH,
+				TEXT_LITERAL("assign it"));
+			run(f);
+		}
+		assert_string_equal(outcome(f), " open kill-files = opening");
+		answer(f);
+		say_ready(f, f->worker);
+		say_ready(f, f->files);
+		assert_string_equal(outcome(f), " = open");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_every_event_in_every_state, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_serves, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ready_in_time, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_spawner_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rests, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_gives_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_files_process_dies_again_and_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_idle, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_processes_say, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ready_before_assigned, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_spare_dies, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
