@@ -82,24 +82,59 @@ static _Noreturn void die_with(const char *message)
 	exit(1);
 }
 
-/*
- * In user mode commands have the id that cloisterd runs as, and the kernel counts what is watched
- * by epoll(7) for that id: one command can take all there is (fs.epoll.max_user_watches), and
- * nothing that cloisterd keeps in reserve would outlast it. poll(2) needs none of it.
- */
-static struct event_base *make_loop(bool system)
+/* A warning is about an epoll_ctl(2) that failed; watch.h sees that by event_add(3) and logs it.
+ * libevent itself would wait for the reader of stderr. */
+static void on_libevent_log(int severity, const char *message)
+{
+	if (severity == EVENT_LOG_ERR)
+		log_error("libevent: %s", message);
+}
+
+static struct event_base *make_base(bool epoll)
 {
 	struct event_config *config = event_config_new();
 	struct event_base *base = NULL;
 
 	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0 &&
-		(system || event_config_avoid_method(config, "epoll") == 0) &&
+		(epoll || event_config_avoid_method(config, "epoll") == 0) &&
 		event_config_set_max_dispatch_interval(config, NULL, 1, LOOP_PRIORITY_BULK) == 0)
 		base = event_base_new_with_config(config);
 	if (!base || event_base_priority_init(base, LOOP_PRIORITIES) < 0)
 		die_with("cannot make the event loop");
 	event_config_free(config);
 	return base;
+}
+
+/* Makes the loop, with the timer and the signals that it has from start to end. */
+static bool start_loop(struct daemon *daemon, bool epoll)
+{
+	struct service *service = &daemon->service;
+
+	service->base = make_base(epoll);
+	if (timers_start(service->base) == 0)
+		daemon->shutdown = shutdown_new(service);
+	if (daemon->shutdown)
+		return true;
+	timers_stop();
+	event_base_free(service->base);
+	return false;
+}
+
+/*
+ * watch.h goes on without a place in epoll(7), but needs a timer, and signals need a pipe. In user
+ * mode the commands of another instance may hold all places of the id already
+ * (fs.epoll.max_user_watches): this cloisterd then waits by poll(2), of which the kernel counts
+ * nothing.
+ */
+static void start_some_loop(struct daemon *daemon)
+{
+	event_set_log_callback(on_libevent_log);
+	if (start_loop(daemon, true))
+		return;
+	log_warning("the limit fs.epoll.max_user_watches is used up for this user: waiting by "
+		    "poll(2) instead of epoll(7), which takes longer the more workspaces are open");
+	if (!start_loop(daemon, false))
+		die_with("cannot start the event loop");
 }
 
 static void on_spawner_lost(void *context)
@@ -458,10 +493,8 @@ static void start(struct daemon *daemon)
 	start_spawner(daemon);
 	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
-	daemon->service.base = make_loop(is_system_mode(daemon));
-	if (loop_turn_start(daemon->service.base) < 0 ||
-		loop_share_start(daemon->service.base) < 0 ||
-		timers_start(daemon->service.base) < 0)
+	start_some_loop(daemon);
+	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.admission.scheduler =
 		scheduler_new(daemon->service.base, &daemon->service.config->host);
@@ -469,7 +502,6 @@ static void start(struct daemon *daemon)
 		daemon->service.admission.scheduler, daemon->own_paths, daemon->managed_fd);
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
-	daemon->shutdown = shutdown_new(&daemon->service);
 	if (daemon->config_source)
 		daemon->config_reload = daemon->service.config_reload =
 			config_reload_new(&daemon->service, daemon->config_source, daemon->spawner);
@@ -477,8 +509,7 @@ static void start(struct daemon *daemon)
 		daemon->service.selftest = selftest_new(&daemon->service, control_selftest_ended);
 	daemon->service.selftest_refuses = daemon->service.selftest ? selftest_refuses : NULL;
 	if (!daemon->service.pipes || !daemon->service.admission.scheduler ||
-		!daemon->service.workspaces || !daemon->shutdown ||
-		(daemon->config_source && !daemon->config_reload) ||
+		!daemon->service.workspaces || (daemon->config_source && !daemon->config_reload) ||
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
 		die_with("out of memory");
 	if (workspaces_own_shown(daemon->service.workspaces, daemon->service.config))

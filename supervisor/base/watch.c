@@ -3,13 +3,16 @@
 #include "supervisor/base/watch.h"
 
 #include "common/cleanup.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <poll.h>
 
-#define LOOK_AT 64 /* descriptors per poll(2) */
+#define LOOK_AT     64 /* descriptors per poll(2) */
+#define LOG_EVERY_S 60
 
 static const struct {
 	short event, poll;
@@ -20,6 +23,7 @@ static const struct {
 
 static LIST_HEAD(, watch) overflow = LIST_HEAD_INITIALIZER(overflow);
 static unsigned n_overflow;
+static int64_t logged; /* when the log last said that there is any; 0: never */
 static struct timer next_look;
 
 static void on_readable(evutil_socket_t fd, short what, void *context)
@@ -49,6 +53,19 @@ static void leave_overflow(struct watch *watch)
 	n_overflow--;
 }
 
+/* An attacker who takes and gives back watches makes this happen as often as it likes. */
+static void log_overflow(void)
+{
+	int64_t now = clock_now();
+
+	if (logged > 0 && now - logged < LOG_EVERY_S * CLOCK_NS_PER_S)
+		return;
+	logged = now;
+	log_warning("the limit fs.epoll.max_user_watches is used up for this user: descriptors for "
+		    "which epoll(7) has no place are looked at every %d ms",
+		WATCH_LOOK_MS);
+}
+
 /* Registers the wanted events with epoll(7). If the kernel's limit is reached, the watch waits. */
 static void ask(struct watch *watch)
 {
@@ -64,6 +81,7 @@ static void ask(struct watch *watch)
 	watch->waiting = waiting;
 	LIST_INSERT_HEAD(&overflow, watch, entry);
 	n_overflow++;
+	log_overflow();
 	if (!timer_is_set(&next_look))
 		timer_set(&next_look, WATCH_LOOK_MS);
 }
