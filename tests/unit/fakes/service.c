@@ -94,6 +94,7 @@ static void make_directories(struct fake_service *fake)
 	assert_int_equal(mkdirat(fake->scratch.fd, "root", 0755), 0);
 	assert_int_equal(mkdirat(fake->scratch.fd, "state", 0755), 0);
 	fake->own[0] = expand(fake, "@/state");
+	fake->own[1] = FAKE_OWN_PATH;
 	fake->managed_fd = openat(fake->scratch.fd, "state", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fake->managed_fd >= 0);
 }
@@ -207,7 +208,10 @@ void fake_service_run(struct fake_service *fake)
 	for (int i = 0; i < PASSES; i++) {
 		clock_begin_turn();
 		timers_run();
+		/* Which the next turn would forget. */
+		fake->stopped |= event_base_got_break(fake->service.base);
 		event_base_loop(fake->service.base, EVLOOP_NONBLOCK);
+		fake->stopped |= event_base_got_break(fake->service.base);
 		play(fake);
 	}
 }

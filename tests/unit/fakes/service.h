@@ -17,17 +17,19 @@
 #include "tests/unit/fakes/spawner_link.h"
 
 #define FAKE_CLIENT_BYTES (1 << 20)
+#define FAKE_OWN_PATH     "/opt" /* what is cloister's own, besides "@/state" */
 
 struct fake_service {
 	struct service service; /* first: what the code under test has */
 	struct scratch scratch;
-	const char *own[2];
+	const char *own[3]; /* "@/state" and FAKE_OWN_PATH */
 	int managed_fd;
 	struct config_source *source;
 	struct spawner_link *spawner;
 	struct call_observer observers[2];
 	bool spawner_waits; /* the test answers for the spawner */
 	bool workers_wait;  /* and for the cells' processes, which say nothing */
+	bool stopped;       /* the loop was told to end */
 	unsigned idle;      /* how often service->idle was called */
 };
 

@@ -31,6 +31,8 @@ struct work {
 
 static struct work works[CALLS];
 
+struct fake_answers fake_workers_answers;
+
 static struct work *find(struct fake_process *process, uint64_t call)
 {
 	for (size_t i = 0; i < CALLS; i++)
@@ -131,7 +133,10 @@ static void begin_command(struct work *work)
 
 	work->begun = true;
 	work->body[work->run.command_len] = '\0';
-	if ((text = argument(work, "echo"))) {
+	text = fake_workers_answers.command ? fake_workers_answers.command(work->body) : "";
+	if (*text) {
+		say(work, COMMAND_FD_STDOUT, text);
+	} else if ((text = argument(work, "echo"))) {
 		say(work, COMMAND_FD_STDOUT, text);
 		say(work, COMMAND_FD_STDOUT, "\n");
 	} else if ((text = argument(work, "fail"))) {
@@ -204,8 +209,16 @@ static void end_files(struct fake_process *process, uint64_t call, const struct 
 }
 
 /* What the file's name says becomes of the call. False: nothing, it is an ordinary one. */
-static bool is_special(struct fake_process *process, uint64_t call, struct text path)
+static bool is_special(struct fake_process *process, uint64_t call, const char *tool,
+	struct text path, struct text pattern)
 {
+	struct files_end end = {0};
+
+	if (fake_workers_answers.file) {
+		end.error = (uint32_t)fake_workers_answers.file(tool, path, pattern, &end.count);
+		end_files(process, call, &end);
+		return true;
+	}
 	if (text_equal(path, TEXT_LITERAL("missing"))) {
 		end_files(process, call, &(struct files_end){.error = TOOL_NOT_FOUND});
 		return true;
@@ -230,7 +243,7 @@ static void read_file(struct fake_process *process, const struct channel_frame *
 	struct files_read read;
 
 	assert_int_equal(files_read_get(frame->payload, &read), 0);
-	if (is_special(process, frame->call, read.path))
+	if (is_special(process, frame->call, "read_file", read.path, (struct text){NULL, 0}))
 		return;
 	fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("one\n"));
 	fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("two\n"));
@@ -244,7 +257,7 @@ static void write_file(struct fake_process *process, const struct channel_frame 
 	struct work *work;
 
 	assert_int_equal(files_write_get(frame->payload, &write), 0);
-	if (is_special(process, frame->call, write.path))
+	if (is_special(process, frame->call, "write_file", write.path, (struct text){NULL, 0}))
 		return;
 	if (write.size == 0) {
 		end_files(process, frame->call, &(struct files_end){.path = write.path});
@@ -279,7 +292,7 @@ static void list(struct fake_process *process, const struct channel_frame *frame
 	struct files_list list;
 
 	assert_int_equal(files_list_get(frame->payload, &list), 0);
-	if (is_special(process, frame->call, list.path))
+	if (is_special(process, frame->call, "list_directory", list.path, list.pattern))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
 		uint8_t payload[256];
@@ -302,7 +315,7 @@ static void search(struct fake_process *process, const struct channel_frame *fra
 	struct files_search search;
 
 	assert_int_equal(files_search_get(frame->payload, &search), 0);
-	if (is_special(process, frame->call, search.path))
+	if (is_special(process, frame->call, "search_files", search.path, search.pattern))
 		return;
 	files_match_put(&writer, &match);
 	fake_process_say(

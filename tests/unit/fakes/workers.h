@@ -23,6 +23,17 @@
 
 #include "tests/unit/fakes/spawner_link.h"
 
+/* Answers of the test's own, which come first. */
+struct fake_answers {
+	/* What @command writes before it exits with 0; "": one that is not known, as above. */
+	const char *(*command)(const char *command);
+	/* The code that the file call of @tool on @path ends with, and how much it found. @pattern
+	 * is what it looks for; empty: nothing. */
+	int (*file)(const char *tool, struct text path, struct text pattern, uint64_t *ret_count);
+};
+
+extern struct fake_answers fake_workers_answers;
+
 /** Both processes of @cell say that they are ready. */
 void fake_workers_ready(struct fake_cell *cell);
 

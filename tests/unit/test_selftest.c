@@ -1,0 +1,447 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process audit_writer */
+// SPDX-License-Identifier: Apache-2.0
+/* The self-test's runs: what the answers of the suite's probes come to, and what stands against a
+ * run. The workspace's processes answer each probe as the suite wants it, but for one. */
+#include "supervisor/selftest/selftest.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/config/config.h"
+#include "supervisor/control/control_endpoint.h"
+#include "supervisor/control/control_selftest.h"
+#include "tests/unit/fakes/audit_writer.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* The one probe that does not get what it wants, and what it gets. */
+static const char *wrong_probe, *wrong_answer;
+
+/* The first of the answers that @probe wants, or the wrong one. */
+static const char *answer_to(const struct selftest_probe *probe)
+{
+	static char answer[64];
+
+	if (wrong_probe && strcmp(probe->name, wrong_probe) == 0)
+		return wrong_answer;
+	snprintf(answer, sizeof(answer), "%.*s", (int)strcspn(probe->wanted, "|"), probe->wanted);
+	return answer;
+}
+
+static const struct selftest_probe *find_probe(const char *name)
+{
+	for (size_t i = 0; i < selftest_suite_count; i++)
+		if (strcmp(selftest_suite[i].name, name) == 0)
+			return &selftest_suite[i];
+	fail_msg("no probe is called %s", name);
+	return NULL;
+}
+
+static const char *run_probes(const char *names)
+{
+	static char output[16384];
+	_cleanup_free_ char *copy = strdup(names);
+	size_t len = 0;
+
+	output[0] = '\0';
+	for (char *name = strtok(copy, " "); name; name = strtok(NULL, " "))
+		len += (size_t)snprintf(output + len, sizeof(output) - len, "%s %s\n", name,
+			answer_to(find_probe(name)));
+	return output;
+}
+
+static const char *on_command(const char *command)
+{
+	static char output[128];
+
+	if (strncmp(command, "./probe ", 8) == 0)
+		return run_probes(command + 8);
+	for (size_t i = 0; i < selftest_suite_count; i++)
+		if (selftest_suite[i].kind == PROBE_SHELL &&
+			strcmp(selftest_suite[i].how, command) == 0) {
+			snprintf(output, sizeof(output), "%s  \nmore\n",
+				answer_to(&selftest_suite[i]));
+			return output;
+		}
+	return "";
+}
+
+static int error_by_name(const char *name)
+{
+	if (strncmp(name, "OK", 2) == 0)
+		return TOOL_OK;
+	for (int error = 0; error < TOOL_ERROR_COUNT; error++)
+		if (strcmp(tool_error_name((enum tool_error)error), name) == 0)
+			return error;
+	fail_msg("no code is called %s", name);
+	return 0;
+}
+
+static bool has_member(const char *json, const char *name, const char *value, size_t len)
+{
+	char member[4200];
+
+	snprintf(member, sizeof(member), "\"%s\":\"%.*s\"", name, (int)len, value);
+	return strstr(json, member) != NULL;
+}
+
+/* Others may stand there escaped. */
+static bool is_ascii(struct text text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.data[i] >= 0x80)
+			return false;
+	return true;
+}
+
+/* The probe that asks @tool for @path or @pattern there. */
+static int on_file(const char *tool, struct text path, struct text pattern, uint64_t *ret_count)
+{
+	for (size_t i = 0; i < selftest_suite_count; i++) {
+		const struct selftest_probe *probe = &selftest_suite[i];
+		const char *answer;
+
+		if (!probe->how || !has_member(probe->how, "tool", tool, strlen(tool)) ||
+			!has_member(probe->how, "path", path.data, path.len) ||
+			(pattern.len > 0 && is_ascii(pattern) &&
+				!has_member(probe->how, "pattern", pattern.data, pattern.len)))
+			continue;
+		answer = answer_to(probe);
+		if (strncmp(answer, "OK ", 3) == 0)
+			*ret_count = (uint64_t)atoi(answer + 3);
+		return error_by_name(answer);
+	}
+	return TOOL_OK;
+}
+
+static struct fake_service *fake;
+static struct audit *audit;
+static unsigned ended;
+
+static void on_ended(const struct selftest *selftest)
+{
+	ended++;
+	control_selftest_ended(selftest);
+}
+
+static void begin(const char *config)
+{
+	fake = fake_service_new(config);
+	fake->service.selftest = selftest_new(&fake->service, on_ended);
+	assert_non_null(fake->service.selftest);
+	fake->service.selftest_refuses = selftest_refuses;
+	ended = 0;
+	wrong_probe = NULL;
+	fake_workers_answers = (struct fake_answers){on_command, on_file};
+}
+
+#define CONFIG "[cloister]\nadmin_group = 50\n"
+#define TENANT "[tenant one]\nusers = 1001\nroots = @/root\nmanaged = yes\n"
+
+static int set_up(void **state)
+{
+	(void)state;
+	begin(CONFIG "selftest = off\n" TENANT);
+	return 0;
+}
+
+static int set_up_required(void **state)
+{
+	(void)state;
+	begin(CONFIG "selftest = required\nselftest_interval = 1h\n" TENANT);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fake_workers_answers = (struct fake_answers){0};
+	selftest_free(fake->service.selftest);
+	fake->service.selftest = NULL;
+	fake_service_free(fake);
+	audit_free(TAKE_PTR(audit));
+	return 0;
+}
+
+/* Time passes until the run has ended. */
+static struct selftest_summary end_run(void)
+{
+	struct selftest_summary summary;
+
+	for (int i = 0; i < 200 && ended == 0; i++)
+		fake_service_pass(fake, 1000);
+	assert_int_equal(ended, 1);
+	ended = 0;
+	selftest_look(fake->service.selftest, &summary);
+	assert_false(summary.running);
+	assert_int_equal(summary.passed + summary.failed + summary.skipped, selftest_suite_count);
+	return summary;
+}
+
+/* What is the result of the probe @name. */
+struct look {
+	const char *name, *outcome;
+	char answer[64];
+};
+
+static void look_at(void *context, const struct selftest_result *result)
+{
+	struct look *look = context;
+
+	if (strcmp(result->probe->name, look->name) != 0)
+		return;
+	look->outcome = result->outcome;
+	snprintf(look->answer, sizeof(look->answer), "%s", result->answer);
+}
+
+static struct look result_of(const char *name)
+{
+	struct look look = {.name = name};
+
+	selftest_each(fake->service.selftest, look_at, &look);
+	return look;
+}
+
+static void test_a_host_where_all_holds(void **state)
+{
+	struct selftest_summary summary;
+
+	(void)state;
+	selftest_look(fake->service.selftest, &summary);
+	assert_int_equal(summary.state, SELFTEST_NEVER);
+	assert_null(result_of("read-etc").outcome);
+	selftest_start(fake->service.selftest);
+	fake_service_pass(fake, 1000);
+	selftest_look(fake->service.selftest, &summary);
+	assert_false(summary.running);
+	selftest_run(fake->service.selftest);
+	selftest_look(fake->service.selftest, &summary);
+	assert_true(summary.running);
+	selftest_run(fake->service.selftest); /* the one that runs goes on */
+	summary = end_run();
+	for (size_t i = 0; i < selftest_suite_count; i++) {
+		struct look look = result_of(selftest_suite[i].name);
+
+		if (strcmp(look.outcome, "passed") != 0)
+			fail_msg("%s: %s, %s", look.name, look.outcome, look.answer);
+	}
+	assert_int_equal(summary.state, SELFTEST_PASSED);
+	assert_int_equal(summary.passed, selftest_suite_count);
+}
+
+/* One probe of each kind, and what comes where something else does. */
+static void test_one_that_fails(void **state)
+{
+	static const struct {
+		const char *probe, *answer, *outcome, *noted;
+	} rows[] = {
+		{"read-link", "OK", "failed", "OK"},                         /* PROBE_CALL */
+		{"search-follows-none", "NOT_FOUND", "failed", "NOT_FOUND"}, /* PROBE_COUNT */
+		{"cwd-returns", "/", "failed", "/"},                         /* PROBE_SHELL */
+		{"mknod", "OK", "failed", "OK"},                             /* PROBE_PROGRAM */
+		{"mknod", "EACCES", "passed", "EACCES"}, /* the second of those wanted */
+		{"mknod", "skipped", "skipped", "skipped"},
+		{"mknod", "EPERM|EACCES", "failed", "EPERM|EACCES"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct selftest_summary summary;
+		struct look look;
+		bool failed;
+
+		wrong_probe = rows[i].probe;
+		wrong_answer = rows[i].answer;
+		selftest_run(fake->service.selftest);
+		summary = end_run();
+		look = result_of(rows[i].probe);
+		if (strcmp(look.outcome, rows[i].outcome) != 0 ||
+			strcmp(look.answer, rows[i].noted) != 0)
+			fail_msg("%s: %s, %s", rows[i].probe, look.outcome, look.answer);
+		failed = strcmp(rows[i].outcome, "failed") == 0;
+		assert_int_equal(summary.failed, failed);
+		assert_int_equal(summary.skipped, strcmp(rows[i].outcome, "skipped") == 0);
+		assert_int_equal(summary.state, failed ? SELFTEST_FAILED : SELFTEST_PASSED);
+	}
+}
+
+static const char *say_nothing(const char *command)
+{
+	return strncmp(command, "./probe ", 8) == 0 ? "" : on_command(command);
+}
+
+/* A program that says nothing has let none of its probes pass. */
+static void test_a_program_that_says_nothing(void **state)
+{
+	struct look look;
+
+	(void)state;
+	fake_workers_answers.command = say_nothing;
+	selftest_run(fake->service.selftest);
+	assert_int_equal(end_run().state, SELFTEST_FAILED);
+	look = result_of("mknod");
+	assert_string_equal(look.outcome, "failed");
+	assert_string_equal(look.answer, "no answer");
+	assert_string_equal(result_of("read-link").outcome, "passed");
+}
+
+static void test_no_canary(void **state)
+{
+	(void)state;
+	fake_spawner_refuse(fake->spawner, -EIO);
+	selftest_run(fake->service.selftest);
+	assert_int_equal(end_run().failed, selftest_suite_count);
+	assert_string_equal(result_of("mknod").answer, "set-up: EXECUTION_ERROR");
+	fake_spawner_refuse(fake->spawner, 0);
+	close_fd(&fake->managed_fd);
+	fake->managed_fd = open("/dev/null", O_PATH | O_CLOEXEC);
+	selftest_run(fake->service.selftest);
+	assert_int_equal(end_run().failed, selftest_suite_count);
+	assert_non_null(strstr(result_of("mknod").answer, "no canary: "));
+}
+
+/* Nothing is served before the first run, and after one that failed. */
+static void test_one_that_is_required(void **state)
+{
+	static const char open[] = REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}");
+	static const struct fake_exchange busy = {open, ERROR("1", "-32000", NAMED("BUSY"))},
+					  served = {open, RESULT("1", "{*}")},
+					  forbidden = {
+						  open, ERROR("1", "-32000", NAMED("FORBIDDEN"))};
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
+	struct selftest_summary summary;
+
+	(void)state;
+	fake_client_talk(&client, &busy, 1);
+	wrong_probe = "mknod";
+	wrong_answer = "OK";
+	selftest_start(fake->service.selftest);
+	assert_int_equal(end_run().state, SELFTEST_FAILED);
+	fake_client_talk(&client, &forbidden, 1);
+	/* It is run again when its time has come. */
+	wrong_probe = NULL;
+	fake_service_pass(fake, 3599999);
+	selftest_look(fake->service.selftest, &summary);
+	assert_false(summary.running);
+	fake_service_pass(fake, 1);
+	assert_int_equal(end_run().state, SELFTEST_PASSED);
+	fake_client_talk(&client, &served, 1);
+	fake_client_close(&client);
+}
+
+/* Where the audit log must have each call, none of the self-test's goes without. */
+static void test_a_log_that_cannot_be_written(void **state)
+{
+	static const struct fake_exchange busy = {
+		REQUEST("1", "selftest", "{}"), ERROR("1", "-32000", NAMED("BUSY"))};
+	struct fake_client admin = fake_client_connect(fake, &control_endpoint, 1, 50);
+	struct selftest_summary summary;
+	char path[512];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/log/audit.log", fake->scratch.path);
+	assert_int_equal(audit_new(path, true, &audit), 0);
+	fake->service.audit = fake->observers[0].context = audit;
+	fake_audit_state.error = ENOSPC;
+	selftest_start(fake->service.selftest);
+	assert_non_null(selftest_obstacle(fake->service.selftest));
+	fake_client_talk(&admin, &busy, 1);
+	fake_service_pass(fake, LIMIT_SELFTEST_RETRY_MS);
+	selftest_look(fake->service.selftest, &summary);
+	assert_false(summary.running);
+	/* In the middle of a run it ends that as failed, and it is run again soon. */
+	fake_audit_state.error = 0;
+	fake->spawner_waits = true;
+	fake_service_pass(fake, LIMIT_SELFTEST_RETRY_MS);
+	selftest_look(fake->service.selftest, &summary);
+	assert_true(summary.running);
+	fake_audit_state.error = ENOSPC;
+	fake->spawner_waits = false;
+	assert_int_equal(end_run().state, SELFTEST_FAILED);
+	assert_string_equal(result_of("net-world").answer, "audit log: BUSY");
+	fake_audit_state.error = 0;
+	fake_service_pass(fake, LIMIT_SELFTEST_RETRY_MS);
+	for (int i = 0; i < 100 && ended == 0; i++) {
+		fake_audit_take();
+		fake_service_pass(fake, 1);
+	}
+	selftest_look(fake->service.selftest, &summary);
+	assert_int_equal(summary.state, SELFTEST_PASSED);
+	fake_client_close(&admin);
+}
+
+/* Who asks for a run is answered when it has ended; who watches hears of it. */
+static void test_who_asks_for_it(void **state)
+{
+	struct fake_client admin = fake_client_connect(fake, &control_endpoint, 1, 50);
+	struct fake_client watcher = fake_client_connect(fake, &control_endpoint, 1, 50);
+	struct fake_client leaver = fake_client_connect(fake, &control_endpoint, 1, 50);
+	const char *answer;
+
+	(void)state;
+	wrong_probe = "mknod";
+	wrong_answer = "OK";
+	fake_client_talk(&watcher,
+		&(struct fake_exchange){REQUEST("1", "events", "{}"), RESULT("1", "{}")}, 1);
+	fake->spawner_waits = true;
+	fake_client_send(&admin, REQUEST("1", "selftest", "{}") "\n");
+	fake_client_send(&leaver, REQUEST("1", "selftest", "{}") "\n");
+	fake_client_send(&admin, NOTIFICATION("selftest", "{}") "\n");
+	fake_client_talk(&admin,
+		&(struct fake_exchange){REQUEST("2", "status", "{}"),
+			RESULT("2", "{*\"selftest\":{\"result\":\"never\",\"running\":true,"
+				    "\"required\":false,*}}")},
+		1);
+	fake_client_close(&leaver);
+	fake->spawner_waits = false;
+	end_run();
+	answer = fake_client_take(&admin);
+	fake_service_match(fake, answer,
+		RESULT("1", "{\"result\":\"failed\",\"passed\":*,\"failed\":1,\"skipped\":0,"
+			    "\"duration_ms\":*,\"probes\":[{\"row\":\"path-prefix\",\"probe\":"
+			    "\"read-etc\",\"how\":\"*\",\"wanted\":\"PATH_OUTSIDE_WORKSPACE\","
+			    "\"answer\":\"PATH_OUTSIDE_WORKSPACE\",\"result\":\"passed\"},*"
+			    "{\"row\":\"special-file\",\"probe\":\"mknod\",\"how\":\"the probe "
+			    "program\","
+			    "\"wanted\":\"EPERM|EACCES\",\"answer\":\"OK\",\"result\":\"failed\"},*"
+			    "]}"));
+	fake_service_match(fake, fake_client_take(&watcher),
+		"*" NOTIFICATION("event",
+			"{\"event\":\"selftest\",\"time_ms\":*,\"result\":\"failed\","
+			"\"passed\":*,\"failed\":1,\"skipped\":0,\"duration_ms\":*}") "*");
+	fake_client_send(&admin, REQUEST("3", "metrics", "{}") "\n");
+	answer = fake_client_take(&admin);
+	assert_non_null(strstr(answer, "cloister_selftest_probes{result=\\\"failed\\\"} 1\\n"));
+	assert_non_null(strstr(answer, "cloister_selftest_last_run_timestamp_seconds "));
+	fake_client_close(&admin);
+	fake_client_close(&watcher);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_host_where_all_holds, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_that_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_program_that_says_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_canary, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_one_that_is_required, set_up_required, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_log_that_cannot_be_written, set_up_required, tear_down),
+		cmocka_unit_test_setup_teardown(test_who_asks_for_it, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

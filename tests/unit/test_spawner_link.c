@@ -1,0 +1,675 @@
+/* links: cloister-supervisor */
+/* fakes: process id_range */
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd's end of cloister-spawner: frames that are torn, wrong or late, a spawner that is
+ * silent and one that dies. The test is the spawner; the process that is forked only waits to end.
+ */
+#include "supervisor/workspace/spawner_link.h"
+
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/program.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/log.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
+#include "tests/unit/fakes/id_range.h"
+#include "tests/unit/fakes/process.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+/* The spawner, and what cloisterd was told. */
+static struct spawner {
+	int pair[2]; /* cloisterd's end, and the spawner's */
+	pid_t pid;
+	struct channel channel;
+	const char *first_words; /* frames, written when it is started */
+	size_t first_len;
+	bool dies; /* right after them */
+} spawner;
+
+static struct event_base *base;
+static struct spawner_link *link_;
+static int64_t now;
+static unsigned losses;
+
+static struct told {
+	unsigned answers;
+	int error, fd;
+	int pidfds[SPAWNER_OPENED_FDS];
+	char step[64];
+	size_t n_parents;
+} told;
+
+/* What starts a process. */
+
+int program_open(const char *name, int *ret_fd)
+{
+	assert_string_equal(name, "cloister-spawner");
+	*ret_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+int program_execute(int program_fd, char *const argv[], const int *fds, int n_fds)
+{
+	(void)program_fd;
+	(void)argv;
+	(void)fds;
+	(void)n_fds;
+	_exit(127);
+}
+
+int socketpair(int domain, int type, int protocol, int pair[2])
+{
+	int r = (int)syscall(SYS_socketpair, domain, type, protocol, pair);
+
+	memcpy(spawner.pair, pair, sizeof(spawner.pair));
+	return r;
+}
+
+/* The child waits until cloisterd hangs up or kills it; this side keeps its end. */
+pid_t fork(void)
+{
+	struct pollfd poll_fd = {.fd = spawner.pair[1]};
+	int end = fcntl(spawner.pair[1], F_DUPFD_CLOEXEC, 0);
+
+	spawner.pid = _Fork();
+	if (spawner.pid == 0) {
+		close(spawner.pair[0]);
+		close(end);
+		while (poll(&poll_fd, 1, -1) < 0 || !(poll_fd.revents & POLLHUP))
+			;
+		_exit(0);
+	}
+	fcntl(end, F_SETFL, O_NONBLOCK);
+	channel_init(&spawner.channel, end, end, CHANNEL_TAKES_FDS);
+	if (spawner.first_len > 0)
+		assert_int_equal(
+			write(end, spawner.first_words, spawner.first_len), spawner.first_len);
+	if (spawner.dies) {
+		kill(spawner.pid, SIGKILL);
+		waitpid(spawner.pid, NULL, 0);
+		channel_done(&spawner.channel);
+	}
+	return spawner.pid;
+}
+
+/* Waits for a spawner's first words come to their end at once where there are none. */
+static bool time_flies;
+
+int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	struct timespec time = {timeout / 1000, timeout % 1000 * 1000000L};
+
+	if (time_flies)
+		time = (struct timespec){0};
+	return (int)syscall(SYS_ppoll, fds, n, timeout < 0 && !time_flies ? NULL : &time, NULL, 0);
+}
+
+static int64_t read_clock(void)
+{
+	return now;
+}
+
+/* What happens at this moment. */
+static void run(void)
+{
+	for (int i = 0; i < 4; i++) {
+		clock_begin_turn();
+		timers_run();
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	}
+}
+
+static void pass(int64_t ms)
+{
+	now += ms * CLOCK_NS_PER_MS;
+	run();
+}
+
+/* Frames. */
+
+static size_t put_frame(char *out, uint8_t type, uint64_t call, struct text payload)
+{
+	struct wire_header header = {.version = WIRE_VERSION,
+		.type = type,
+		.length = (uint32_t)payload.len,
+		.call = call};
+
+	memcpy(out, &header, sizeof(header));
+	if (payload.len > 0)
+		memcpy(out + sizeof(header), payload.data, payload.len);
+	return sizeof(header) + payload.len;
+}
+
+static struct text failure(const char *step, int error)
+{
+	static uint8_t payload[256];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	setup_failure_put(&writer, &(struct setup_failure){text_from(step), (uint32_t)error});
+	return (struct text){(char *)payload, writer.len};
+}
+
+static struct text looked_up(void)
+{
+	static const struct spawner_looked_up where = {
+		.may_enter = true, .n_parents = 2, .parents = {{1, 2}, {3, 4}}};
+	static uint8_t payload[8192];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_looked_up_put(&writer, &where);
+	return (struct text){(char *)payload, writer.len};
+}
+
+static const struct text nothing = {NULL, 0};
+
+static int start(const struct id_range *range, char **message)
+{
+	const struct spawner_start how = {.cgroup_fd = -1, .managed_fd = -1, .range = range};
+
+	return spawner_link_start(&how, &link_, message);
+}
+
+static void test_starting(void **state)
+{
+	static const struct id_range range = {100000, 100000, 1000};
+	static const struct {
+		const char *name;
+		uint8_t type; /* 0: it says nothing */
+		bool fails;   /* with the payload of a failure */
+		int error;
+		bool system, dies;
+		uint8_t second; /* type of a second frame; 0: none */
+		int mapped, result;
+		const char *message;
+	} rows[] = {
+		{"ready", SPAWNER_READY, false, 0, false, false, 0, 0, 0, NULL},
+		{"could not", SPAWNER_FAILED, true, EINVAL, false, false, 0, 0, -EINVAL,
+			"cloister-spawner could not make namespaces: Invalid argument"},
+		{"could not by policy", SPAWNER_FAILED, true, EPERM, false, false, 0, 0, -EPERM,
+			"cloister-spawner could not make namespaces: Operation not permitted: "},
+		{"failure without why", SPAWNER_FAILED, false, 0, false, false, 0, 0, -EBADMSG,
+			NULL},
+		{"another word", SPAWNER_OPENED, false, 0, false, false, 0, 0, -EBADMSG, NULL},
+		{"silent", 0, false, 0, false, false, 0, 0, -ETIMEDOUT, NULL},
+		{"dead", 0, false, 0, false, true, 0, 0, -EPIPE, NULL},
+		{"wants ids in user mode", SPAWNER_UNSHARED, false, 0, false, false, 0, 0, -EBADMSG,
+			NULL},
+		{"wants no ids in system mode", SPAWNER_READY, false, 0, true, false, 0, 0,
+			-EBADMSG, NULL},
+		{"mapped", SPAWNER_UNSHARED, false, 0, true, false, SPAWNER_READY, 0, 0, NULL},
+		{"mapped, then silent", SPAWNER_UNSHARED, false, 0, true, false, 0, 0, -ETIMEDOUT,
+			NULL},
+		{"mapped, then fails", SPAWNER_UNSHARED, false, 0, true, false, SPAWNER_OPENED, 0,
+			-EBADMSG, NULL},
+		{"cannot be mapped", SPAWNER_UNSHARED, false, 0, true, false, SPAWNER_READY, -EPERM,
+			-EPERM, "the ids cannot be mapped"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_free_ char *message = NULL;
+		char words[512];
+		size_t len = 0;
+		int r;
+
+		if (rows[i].type)
+			len += put_frame(words, rows[i].type, 0,
+				rows[i].fails ? failure("make namespaces", rows[i].error)
+					      : nothing);
+		if (rows[i].second)
+			len += put_frame(words + len, rows[i].second, 0, nothing);
+		spawner = (struct spawner){
+			.first_words = words, .first_len = len, .dies = rows[i].dies};
+		fake_id_range_mapped = rows[i].mapped;
+		time_flies = true;
+		r = start(rows[i].system ? &range : NULL, &message);
+		time_flies = false;
+		if (r != rows[i].result)
+			fail_msg("%s: %d", rows[i].name, r);
+		assert_int_equal(message != NULL, rows[i].message != NULL);
+		if (message && strncmp(message, rows[i].message, strlen(rows[i].message)) != 0)
+			fail_msg("%s: %s", rows[i].name, message);
+		/* By policy there is more to say: what to do. */
+		assert_int_equal(message && strlen(message) > strlen(rows[i].message),
+			rows[i].error == EPERM);
+		channel_done(&spawner.channel);
+		if (r == 0)
+			spawner_link_free(link_);
+		assert_int_equal(waitpid(spawner.pid, NULL, WNOHANG), -1);
+	}
+}
+
+/* A link that is watched. */
+
+static void on_lost(void *context)
+{
+	assert_ptr_equal(context, &losses);
+	losses++;
+}
+
+static int set_up(void **state)
+{
+	static char words[64];
+	char *message;
+
+	(void)state;
+	log_init(true);
+	now = CLOCK_NS_PER_S;
+	clock_replace(read_clock);
+	losses = 0;
+	told = (struct told){.fd = -1, .pidfds = {-1, -1}};
+	spawner = (struct spawner){
+		.first_words = words, .first_len = put_frame(words, SPAWNER_READY, 0, nothing)};
+	base = event_base_new();
+	assert_int_equal(event_base_priority_init(base, LOOP_PRIORITIES), 0);
+	assert_int_equal(loop_turn_start(base), 0);
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(start(NULL, &message), 0);
+	assert_int_equal(spawner_link_watch(link_, base, on_lost, &losses), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	channel_done(&spawner.channel);
+	spawner_link_free(link_);
+	close_fd(&told.fd);
+	close_fd(&told.pidfds[0]);
+	close_fd(&told.pidfds[1]);
+	loop_turn_stop();
+	event_base_free(base);
+	clock_replace(NULL);
+	return 0;
+}
+
+static void on_answer(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+{
+	assert_ptr_equal(context, &told);
+	told.answers++;
+	told.error = error;
+	memcpy(told.pidfds, pidfds, sizeof(told.pidfds));
+	snprintf(told.step, sizeof(told.step), "%.*s", (int)step.len, step.data ? step.data : "");
+}
+
+static void on_looked(void *context, int error, int fd, const struct spawner_looked_up *where)
+{
+	assert_ptr_equal(context, &told);
+	told.answers++;
+	told.error = error;
+	told.fd = fd;
+	told.n_parents = error == 0 ? where->n_parents : 0;
+}
+
+/* Asks for @type. 0 or -errno. */
+static int ask(uint8_t type, uint64_t *ret_number)
+{
+	static const struct spawner_open request = {.kind = WORKSPACE_MANAGED,
+		.limits = {.processes = 1, .cpu_weight = 1, .io_weight = 1},
+		.tenant = "one"};
+	static const struct spawner_look_up look = {
+		.below = true, .tenant = {"one", 3}, .path = {"a", 1}};
+	static const unsigned n_fds[] = {
+		[SPAWNER_OPEN] = SPAWNER_OPEN_FDS,
+		[SPAWNER_OPEN_FILES] = SPAWNER_OPEN_FILES_FDS,
+		[SPAWNER_PREPARE] = SPAWNER_PREPARE_FDS,
+		[SPAWNER_ASSIGN] = SPAWNER_ASSIGN_FDS,
+	};
+	int fds[SPAWNER_OPEN_FDS], from, r;
+
+	if (type == SPAWNER_LOOK_UP) {
+		from = open("/", O_PATH | O_CLOEXEC);
+		r = spawner_link_look_up(link_, &look, from, on_looked, &told, ret_number);
+		close(from);
+		return r;
+	}
+	for (unsigned i = 0; i < n_fds[type]; i++)
+		fds[i] = eventfd(0, EFD_CLOEXEC);
+	return spawner_link_open(link_, type, &request, fds, on_answer, &told, ret_number);
+}
+
+/* The spawner's next frame from cloisterd is of @type, with so many descriptors. */
+static void hears(uint8_t type, uint64_t call, unsigned n_fds)
+{
+	struct channel_frame frame;
+
+	while (channel_next(&spawner.channel, &frame) == 0)
+		assert_int_equal(channel_fill(&spawner.channel, WIRE_FRAME_MAX), 1);
+	assert_int_equal(frame.type, type);
+	assert_int_equal(frame.call, call);
+	assert_int_equal(frame.n_fds, n_fds);
+	channel_frame_done(&frame);
+}
+
+/* The spawner says @type of @call, with @n_fds descriptors that can be told from others. */
+static void says(uint8_t type, uint64_t call, struct text payload, unsigned n_fds)
+{
+	int fds[CHANNEL_FDS_MAX];
+
+	for (unsigned i = 0; i < n_fds; i++)
+		fds[i] = eventfd(0, EFD_CLOEXEC);
+	assert_int_equal(channel_send(&spawner.channel, type, call, payload, fds, n_fds), 0);
+	assert_int_equal(channel_flush(&spawner.channel), 0);
+	run();
+}
+
+enum outcome {
+	ANSWERED, /* with an error where the frame says one */
+	LOST,     /* the spawner broke the protocol: that is the end of it */
+};
+
+/* Each answer to each request. */
+static void test_answers(void **state)
+{
+	enum payload { NONE, FAILURE, WHERE, GARBAGE };
+	static const struct {
+		uint8_t asked, said;
+		enum payload payload;
+		unsigned n_fds;
+		enum outcome outcome;
+		int error;
+		bool pidfds[SPAWNER_OPENED_FDS]; /* which come */
+	} rows[] = {
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}},
+		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 1, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_ASSIGNED, NONE, 0, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_FILES_OPENED, NONE, 1, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_LOOKED_UP, WHERE, 1, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, GARBAGE, 0, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 1, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, SPAWNER_READY, NONE, 0, LOST, 0, {false, false}},
+		{SPAWNER_OPEN, 255, NONE, 0, LOST, 0, {false, false}},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 1, ANSWERED, 0, {false, true}},
+		{SPAWNER_OPEN_FILES, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO,
+			{false, false}},
+		{SPAWNER_OPEN_FILES, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 0, LOST, 0, {false, false}},
+		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}},
+		{SPAWNER_PREPARE, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 0, ANSWERED, 0, {false, false}},
+		{SPAWNER_ASSIGN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, LOST, 0, {false, false}},
+		{SPAWNER_ASSIGN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}},
+		{SPAWNER_LOOK_UP, SPAWNER_LOOKED_UP, WHERE, 1, ANSWERED, 0, {false, false}},
+		{SPAWNER_LOOK_UP, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
+		{SPAWNER_LOOK_UP, SPAWNER_LOOKED_UP, WHERE, 0, LOST, 0, {false, false}},
+		{SPAWNER_LOOK_UP, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct text payloads[] = {[NONE] = nothing,
+			[FAILURE] = failure("mount", EIO),
+			[WHERE] = looked_up(),
+			[GARBAGE] = TEXT_LITERAL("x")};
+		unsigned n_fds[] = {[SPAWNER_OPEN] = SPAWNER_OPEN_FDS,
+			[SPAWNER_OPEN_FILES] = SPAWNER_OPEN_FILES_FDS,
+			[SPAWNER_PREPARE] = SPAWNER_PREPARE_FDS,
+			[SPAWNER_ASSIGN] = SPAWNER_ASSIGN_FDS,
+			[SPAWNER_LOOK_UP] = 1};
+		uint64_t number;
+
+		set_up(state);
+		assert_int_equal(ask(rows[i].asked, &number), 0);
+		run();
+		hears(rows[i].asked, number, n_fds[rows[i].asked]);
+		assert_int_equal(told.answers, 0);
+		says(rows[i].said, number, payloads[rows[i].payload], rows[i].n_fds);
+		if (losses != (rows[i].outcome == LOST) || told.answers != 1)
+			fail_msg("row %zu: lost %u, answers %u", i, losses, told.answers);
+		if (rows[i].outcome == LOST) {
+			assert_int_equal(told.error, -ECONNRESET);
+		} else {
+			assert_int_equal(told.error, rows[i].error);
+			assert_string_equal(told.step,
+				rows[i].error && rows[i].asked != SPAWNER_LOOK_UP ? "mount" : "");
+		}
+		for (size_t j = 0; j < SPAWNER_OPENED_FDS; j++)
+			assert_int_equal(told.pidfds[j] >= 0, rows[i].pidfds[j]);
+		assert_int_equal(told.fd >= 0,
+			rows[i].outcome == ANSWERED && rows[i].said == SPAWNER_LOOKED_UP);
+		assert_int_equal(told.n_parents, told.fd >= 0 ? 2 : 0);
+		tear_down(state);
+	}
+}
+
+/* What is known to be the answer of a directory is looked at as one: its payload too. */
+static void test_a_directory_that_is_garbage(void **state)
+{
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_LOOK_UP, &number), 0);
+	run();
+	says(SPAWNER_LOOKED_UP, number, TEXT_LITERAL("x"), 1);
+	assert_int_equal(losses, 1);
+}
+
+/* Answers go to who asked, in whatever order they come. */
+static void test_answers_out_of_order(void **state)
+{
+	uint64_t first, second, third;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &first), 0);
+	assert_int_equal(ask(SPAWNER_OPEN, &second), 0);
+	assert_int_equal(ask(SPAWNER_LOOK_UP, &third), 0);
+	assert_true(first != second && second != third);
+	run();
+	says(SPAWNER_OPEN_FAILED, second, failure("two", EIO), 0);
+	assert_string_equal(told.step, "two");
+	says(SPAWNER_OPEN_FAILED, third, failure("three", ENOENT), 0);
+	assert_int_equal(told.error, -ENOENT);
+	says(SPAWNER_OPEN_FAILED, first, failure("one", EIO), 0);
+	assert_string_equal(told.step, "one");
+	assert_int_equal(told.answers, 3);
+	/* A second answer is nobody's, and no fault. */
+	says(SPAWNER_OPEN_FAILED, first, failure("again", EIO), 0);
+	assert_int_equal(told.answers, 3);
+	assert_int_equal(losses, 0);
+}
+
+/* What comes for a cell that is forgotten is killed; a directory is only closed. */
+static void test_forgotten_answers(void **state)
+{
+	struct fake_process worker, files;
+	int pipes[2], fds[SPAWNER_OPENED_FDS];
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	run();
+	spawner_link_forget(link_, number);
+	spawner_link_forget(link_, number);
+	fds[0] = fake_process_start(&worker, -1, -1);
+	fds[1] = fake_process_start(&files, -1, -1);
+	assert_int_equal(
+		channel_send(&spawner.channel, SPAWNER_OPENED, number, nothing, fds, 2), 0);
+	assert_int_equal(channel_flush(&spawner.channel), 0);
+	run();
+	assert_int_equal(worker.killed, 1);
+	assert_int_equal(files.killed, 1);
+	fake_process_done(&worker);
+	fake_process_done(&files);
+	assert_int_equal(ask(SPAWNER_LOOK_UP, &number), 0);
+	run();
+	spawner_link_forget(link_, number);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_int_equal(channel_send(&spawner.channel, SPAWNER_LOOKED_UP, number, looked_up(),
+				 &pipes[1], 1),
+		0);
+	assert_int_equal(channel_flush(&spawner.channel), 0);
+	run();
+	assert_int_equal(read(pipes[0], &(char){0}, 1), 0);
+	close(pipes[0]);
+	assert_int_equal(told.answers, 0);
+	assert_int_equal(losses, 0);
+}
+
+static void test_torn_frames(void **state)
+{
+	char bytes[256];
+	uint64_t number;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	run();
+	len = put_frame(bytes, SPAWNER_OPEN_FAILED, number, failure("mount", EIO));
+	for (size_t i = 0; i < len; i++) {
+		assert_int_equal(told.answers, 0);
+		assert_int_equal(write(spawner.channel.out, bytes + i, 1), 1);
+		run();
+	}
+	assert_int_equal(told.answers, 1);
+	assert_int_equal(losses, 0);
+}
+
+static void test_bytes_that_are_no_frame(void **state)
+{
+	static const char bytes[WIRE_HEADER_SIZE] = "GET / HTTP/1.1\r\n";
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	run();
+	assert_int_equal(write(spawner.channel.out, bytes, sizeof(bytes)), sizeof(bytes));
+	run();
+	assert_int_equal(losses, 1);
+	assert_int_equal(told.error, -ECONNRESET);
+}
+
+/* Its death is told once, whoever waits is answered, and nothing more is asked. */
+static void test_the_spawners_death(void **state)
+{
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	assert_int_equal(ask(SPAWNER_LOOK_UP, &number), 0);
+	run();
+	channel_done(&spawner.channel);
+	kill(spawner.pid, SIGKILL);
+	waitpid(spawner.pid, NULL, 0);
+	run();
+	assert_int_equal(losses, 1);
+	assert_int_equal(told.answers, 2);
+	assert_int_equal(ask(SPAWNER_OPEN, &number), -ECONNRESET);
+	assert_int_equal(ask(SPAWNER_LOOK_UP, &number), -ECONNRESET);
+	spawner_link_reload(link_);
+	pass(2 * LIMIT_SPAWNER_SILENT_MS);
+	assert_int_equal(losses, 1);
+	assert_int_equal(told.answers, 2);
+}
+
+/* One that was asked something and says nothing for so long hangs: it is killed. */
+static void test_a_silent_spawner(void **state)
+{
+	uint64_t number;
+	int status;
+
+	(void)state;
+	/* With nothing asked it may be silent. */
+	pass(2 * LIMIT_SPAWNER_SILENT_MS);
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	/* An answer is an end of silence, */
+	for (int ms = 0; ms < LIMIT_SPAWNER_SILENT_MS - 1000; ms += 1000)
+		pass(1000);
+	says(SPAWNER_OPEN_FAILED, number, failure("mount", EIO), 0);
+	/* and a cloisterd that stood still itself counts that once. */
+	pass(10 * LIMIT_SPAWNER_SILENT_MS);
+	for (int ms = 1000; ms < LIMIT_SPAWNER_SILENT_MS - 1000; ms += 1000)
+		pass(1000);
+	assert_int_equal(losses, 0);
+	pass(1000);
+	assert_int_equal(losses, 1);
+	assert_int_equal(told.answers, 2);
+	assert_int_equal(waitpid(spawner.pid, &status, 0), spawner.pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* What is forgotten is waited for all the same: a spawner that hangs does so in what nobody wants.
+ */
+static void test_silence_about_what_is_forgotten(void **state)
+{
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	spawner_link_forget(link_, number);
+	for (int ms = 0; ms < LIMIT_SPAWNER_SILENT_MS; ms += 1000)
+		pass(1000);
+	assert_int_equal(losses, 1);
+	assert_int_equal(told.answers, 0);
+}
+
+/* It goes by the new configuration before it is asked for anything more. */
+static void test_a_reload(void **state)
+{
+	uint64_t number;
+
+	(void)state;
+	spawner_link_reload(link_);
+	assert_int_equal(ask(SPAWNER_ASSIGN, &number), 0);
+	run();
+	hears(SPAWNER_RELOAD, 0, 0);
+	hears(SPAWNER_ASSIGN, number, SPAWNER_ASSIGN_FDS);
+}
+
+/* A spawner that does not read: what is asked waits, and is sent in order when it does. */
+static void test_a_spawner_that_does_not_read(void **state)
+{
+	uint64_t numbers[200];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		assert_int_equal(ask(SPAWNER_OPEN_FILES, &numbers[i]), 0);
+		run();
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		hears(SPAWNER_OPEN_FILES, numbers[i], SPAWNER_OPEN_FILES_FDS);
+		run();
+	}
+	assert_int_equal(losses, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_starting),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test_setup_teardown(
+			test_a_directory_that_is_garbage, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_answers_out_of_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_forgotten_answers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_torn_frames, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_bytes_that_are_no_frame, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_spawners_death, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_silent_spawner, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_silence_about_what_is_forgotten, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_reload, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_spawner_that_does_not_read, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
