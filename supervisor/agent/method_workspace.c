@@ -103,7 +103,8 @@ static void pending_free(struct session_pending *pending)
 	free(pending);
 }
 
-void session_pending_leave(struct session_pending *pending)
+/* The client is gone: it is answered no more. */
+static void leave(struct session_pending *pending)
 {
 	LIST_REMOVE(pending, link);
 	pending->session->n_pending--;
@@ -117,6 +118,7 @@ static void pending_begin(
 	struct session_pending *pending, struct session *session, struct jsonrpc_request *request)
 {
 	pending->session = session;
+	pending->leave = leave;
 	pending->id_text = TAKE_PTR(request->id_text);
 	pending->audit = session->service->audit;
 	LIST_INSERT_HEAD(&session->pending, pending, link);

@@ -195,7 +195,7 @@ void session_free(struct session *session)
 		call_cancel(call, ENDED_BY_CANCEL);
 	}
 	while ((pending = LIST_FIRST(&session->pending)))
-		session_pending_leave(pending);
+		pending->leave(pending);
 	while (!LIST_EMPTY(&session->workspaces))
 		session_drop_workspace(session, LIST_FIRST(&session->workspaces)->workspace);
 	session_count_input(session, 0);

@@ -30,6 +30,8 @@ struct session_workspace {
 struct session_pending {
 	LIST_ENTRY(session_pending) link;
 	struct session *session; /* NULL: the client is gone */
+	/* The client is gone: takes it out of the session, and may free it. */
+	void (*leave)(struct session_pending *pending);
 	struct audit *audit;
 	char *id_text;
 	struct workspace_entry entry;
@@ -157,9 +159,6 @@ static inline bool session_string_param(
 {
 	return jsonrpc_string_param(params, name, ret);
 }
-
-/** The client is gone: nobody is answered. */
-void session_pending_leave(struct session_pending *pending);
 
 /** Counts @call, whose session is @session and whose request takes @bytes of memory, in; and out
  * and frees it. */
