@@ -19,6 +19,7 @@
 #include "supervisor/rpc/session.h"
 #include "supervisor/schedule/loop_share.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -30,6 +31,18 @@
 #define LINES_A_TURN     16  /* of a connection, then others have theirs */
 #define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
 
+/*
+ * The life of a connection, by its end_of_input, ended and closing:
+ *
+ *             a line comes   end of input   the session ends it     all is answered  hang-up
+ *   OPEN      is acted on    DRAINING       ENDED                   OPEN             CLOSING
+ *   DRAINING  is acted on    DRAINING       ENDED                   CLOSING          CLOSING
+ *   ENDED     is dropped     ENDED          ENDED                   CLOSING          CLOSING
+ *   CLOSING   is dropped     CLOSING        CLOSING                 CLOSING          CLOSING
+ *
+ * DRAINING: the client has said all that it will, and lines that had come before wait for their
+ * turn. CLOSING: the loop frees it when it comes round.
+ */
 enum skip {
 	SKIP_NOTHING,
 	SKIP_TOO_LONG,
@@ -272,6 +285,7 @@ static void keep_part(struct agent_conn *conn)
 /* One whole line of @len bytes. */
 static void act_on_line(struct agent_conn *conn, size_t len)
 {
+	assert(!conn->ended && !conn->closing);
 	session_count_input(conn->session, byte_queue_memory(&conn->input));
 	/* An empty line is nobody's message. */
 	if (len > 0)

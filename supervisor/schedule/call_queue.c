@@ -4,6 +4,18 @@
  */
 #include "supervisor/schedule/call_queue.h"
 
+#include <assert.h>
+
+/*
+ * An entry, and what becomes of it:
+ *
+ *            add       next               return                 remove    its workspace
+ *                                                                          closes or moves
+ *   NOWHERE  WAITING   (is not there)     never                  NOWHERE   (is not there)
+ *   WAITING  never     RUNNING, in turn   never                  NOWHERE   WAITING
+ *   RUNNING  never     RUNNING            WAITING, as the first  NOWHERE   RUNNING
+ */
+
 /* The unit of used: a microsecond at this weight, the highest one. */
 #define UNIT 10000
 
@@ -164,6 +176,7 @@ void workspace_queue_move(struct call_queue *queue, struct workspace_queue *work
 void call_queue_add(struct call_queue *queue, struct queue_entry *entry,
 	struct workspace_queue *workspace, uint64_t now_us)
 {
+	assert(!entry->workspace);
 	*entry = (struct queue_entry){
 		.workspace = workspace, .number = ++queue->entries, .since_us = now_us};
 	TAILQ_INSERT_TAIL(&workspace->waiting, entry, entry);
@@ -247,6 +260,7 @@ static void end_running(struct call_queue *queue, const struct queue_entry *entr
 	struct queue_flow *flow = workspace->flow;
 	uint64_t took_us = now_us - entry->since_us;
 
+	assert(workspace->n_running > 0 && flow->n_running > 0 && queue->n_running > 0);
 	catch_up(queue, flow);
 	flow->used += in_units(took_us, flow->weight);
 	queue_mean_add(&flow->mean_us, took_us);
@@ -267,6 +281,7 @@ void call_queue_return(struct call_queue *queue, struct queue_entry *entry, uint
 {
 	struct workspace_queue *workspace = entry->workspace;
 
+	assert(workspace && entry->running && !workspace->open);
 	workspace->began_sum -= entry->since_us;
 	workspace->flow->began_sum -= entry->since_us;
 	workspace->n_running--;

@@ -31,6 +31,17 @@
 #define END_WAIT_MS      1000
 #define LOOK_MS          1000 /* how often it is looked whether an answer is overdue */
 
+/*
+ * A request, from when it is sent until it is answered:
+ *
+ *              its good answer      OPEN_FAILED   any other answer     forgotten   spawner lost
+ *   PENDING    is passed on         is passed on  the spawner is lost  FORGOTTEN   -ECONNRESET
+ *   FORGOTTEN  its processes are    nothing       the spawner is lost  FORGOTTEN   nothing
+ *              killed
+ *
+ * A second answer to one request is as to a forgotten one. Of those any good answer will do: which
+ * was asked for is forgotten, too.
+ */
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
 	uint64_t cell;  /* or the number of what is asked about it */

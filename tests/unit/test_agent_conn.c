@@ -262,6 +262,79 @@ static void test_descriptors_that_come_along(void **state)
 	fake_client_close(&client);
 }
 
+/* Each state of a connection (agent_conn.c has the table), and what happens in it. */
+static void test_each_state_of_a_connection(void **state)
+{
+	enum state { OPEN_, DRAINING, ENDED }; /* CLOSING lasts until the loop comes round */
+	enum event { LINE, END_OF_INPUT, SESSION_ENDS, ALL_ANSWERED, HANG_UP };
+	static const struct {
+		enum state from;
+		enum event event;
+		bool acted;   /* on a line that had come */
+		bool closing; /* afterwards */
+	} rows[] = {
+		{OPEN_, LINE, true, false},
+		{OPEN_, END_OF_INPUT, false, false},
+		{OPEN_, SESSION_ENDS, false, false},
+		{OPEN_, ALL_ANSWERED, false, false},
+		{OPEN_, HANG_UP, false, true},
+		{DRAINING, LINE, true, false},
+		{DRAINING, ALL_ANSWERED, false, true},
+		{DRAINING, HANG_UP, false, true},
+		{ENDED, LINE, false, false},
+		{ENDED, END_OF_INPUT, false, false},
+		{ENDED, ALL_ANSWERED, false, true},
+		{ENDED, HANG_UP, false, true},
+	};
+	static const char slow[] = REQUEST("1", "tool.call",
+		"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}") "\n";
+	static const char gone[] = "[tenant other]\n";
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fake_service *fake = fake_service_new("[tenant one]\nusers = 1000\n"
+							     "roots = @/root\n");
+		struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1000, 1000);
+		const char *answer;
+
+		(void)state;
+		/* A call holds it open. */
+		answers(&client, OPEN, OPENED);
+		answers(&client, slow, "");
+		if (rows[i].from == DRAINING) {
+			/* What came before its end may wait: nothing of it is read now. */
+			if (rows[i].event == LINE)
+				assert_int_equal(
+					send(client.fd, PING("9") "\n", strlen(PING("9")) + 1, 0),
+					strlen(PING("9")) + 1);
+			assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+		}
+		if (rows[i].from == ENDED) {
+			fake_service_reconfigure(fake, gone);
+			answers(&client, PING("2") "\n", "*FORBIDDEN*");
+		}
+		if (rows[i].event == LINE && rows[i].from != DRAINING)
+			fake_client_send(&client, PING("9") "\n");
+		if (rows[i].event == END_OF_INPUT)
+			assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+		if (rows[i].event == SESSION_ENDS && rows[i].from == OPEN_) {
+			fake_service_reconfigure(fake, gone);
+			answers(&client, PING("2") "\n", "*FORBIDDEN*");
+		}
+		if (rows[i].event == ALL_ANSWERED)
+			agent_conns_shut_down();
+		if (rows[i].event == HANG_UP)
+			fake_client_close(&client);
+		fake_service_pass(fake, 200);
+		if ((fake->service.connections == 0) != rows[i].closing)
+			fail_msg("row %zu: %zu connections", i, fake->service.connections);
+		answer = client.got ? fake_client_take(&client) : "";
+		if ((strstr(answer, PONG("9")) != NULL) != rows[i].acted)
+			fail_msg("row %zu: %s", i, answer);
+		fake_client_close(&client);
+		fake_service_free(fake);
+	}
+}
+
 static void test_connections_are_counted_by_user(void **state)
 {
 	struct fake_client one = connect_client(state), two = connect_client(state);
@@ -316,6 +389,7 @@ int main(void)
 			test_a_client_that_does_not_read, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_descriptors_that_come_along, set_up, tear_down),
+		cmocka_unit_test(test_each_state_of_a_connection),
 		cmocka_unit_test_setup_teardown(
 			test_connections_are_counted_by_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_wait_for_room, set_up, tear_down),

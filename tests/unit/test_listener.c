@@ -1,0 +1,325 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* A listening socket: who is let in, who is told why not, and clients without a tenant. */
+#include "supervisor/rpc/listener.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/unauthorized_client.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cmocka.h>
+
+#define FORBIDDEN(id)                                        \
+	ERROR(id, "-32000",                                  \
+		"\"message\":\"" UNAUTHORIZED_CLIENT_MESSAGE \
+		"\",\"data\":{\"code\":\"FORBIDDEN\"}")
+
+static struct fake_service *fake;
+static struct listener *listener;
+static struct sockaddr_un address;
+
+/* The address of @name in the scratch directory. */
+static struct sockaddr_un address_of(const char *name)
+{
+	struct sockaddr_un named = {.sun_family = AF_UNIX};
+	size_t len = strlen(fake->scratch.path);
+
+	assert_true(len + strlen(name) + 2 <= sizeof(named.sun_path));
+	memcpy(named.sun_path, fake->scratch.path, len);
+	named.sun_path[len] = '/';
+	strcpy(named.sun_path + len + 1, name);
+	return named;
+}
+
+/* Of the tenant "one" is the user that runs the test, or not. */
+static void configure(bool admitted, const char *more)
+{
+	char config[256];
+
+	snprintf(config, sizeof(config), "[cloister]\n%s[tenant one]\nusers = %u\nroots = @/root\n",
+		more, admitted ? (unsigned)geteuid() : 4242);
+	if (fake)
+		fake_service_reconfigure(fake, config);
+	else
+		fake = fake_service_new(config);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake = NULL;
+	configure(true, "");
+	address = address_of("socket");
+	assert_int_equal(listener_bind(address.sun_path, 0600, &listener), 0);
+	assert_int_equal(listener_start(listener, &fake->service, &agent_endpoint), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	agent_conns_close();
+	unauthorized_clients_close();
+	assert_int_equal(fake->service.connections, 0);
+	assert_int_equal(fake->service.unauthorized_clients, 0);
+	listener_free(listener);
+	/* Its name has gone with it. */
+	assert_int_equal(access(address.sun_path, F_OK), -1);
+	fake_service_free(fake);
+	return 0;
+}
+
+static struct fake_client connect_client(void)
+{
+	struct fake_client client = {.service = fake, .got = malloc(FAKE_CLIENT_BYTES + 1)};
+
+	client.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(connect(client.fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return client;
+}
+
+static void test_a_client_of_a_tenant(void **state)
+{
+	struct fake_client client = connect_client();
+	struct stat stat_buf;
+
+	(void)state;
+	assert_int_equal(stat(address.sun_path, &stat_buf), 0);
+	assert_int_equal(stat_buf.st_mode & 07777, 0600);
+	fake_client_talk(
+		&client, &(struct fake_exchange){REQUEST("1", "ping", "{}"), RESULT("1", "{}")}, 1);
+	assert_int_equal(fake->service.connections, 1);
+	fake_client_close(&client);
+}
+
+/* One that no tenant admits: one request, one answer, the end. */
+static void test_a_client_of_no_tenant(void **state)
+{
+	static const struct {
+		const char *says, *answer;
+	} rows[] = {
+		{REQUEST("1", "ping", "{}") "\n", FORBIDDEN("1")},
+		{REQUEST("\"x\"", "ping", "{}") "\n" REQUEST("2", "ping", "{}") "\n",
+			FORBIDDEN("\"x\"")},
+		{"no JSON\n", FORBIDDEN("null")},
+		{NOTIFICATION("ping", "{}") "\n", ""},
+		{"\n", FORBIDDEN("null")},
+	};
+
+	(void)state;
+	configure(false, "");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fake_client client = connect_client();
+
+		fake_service_run(fake);
+		assert_int_equal(fake->service.unauthorized_clients, 1);
+		assert_int_equal(fake->service.connections, 0);
+		fake_client_send(&client, rows[i].says);
+		fake_service_match(fake, fake_client_take(&client), rows[i].answer);
+		fake_client_take(&client);
+		assert_true(client.ended);
+		assert_int_equal(fake->service.unauthorized_clients, 0);
+		fake_client_close(&client);
+	}
+}
+
+/* A line as long as it may be, and one in pieces. */
+static void test_long_and_slow_words(void **state)
+{
+	static char line[LIMIT_UNAUTHORIZED_LINE_BYTES + 1];
+	struct fake_client client;
+
+	(void)state;
+	configure(false, "");
+	memset(line, 'x', sizeof(line) - 1);
+	client = connect_client();
+	fake_client_send(&client, line);
+	fake_service_match(fake, fake_client_take(&client), FORBIDDEN("null"));
+	fake_client_close(&client);
+	client = connect_client();
+	fake_client_send(&client, "{\"jsonrpc\":\"2.0\",\"id\":3,");
+	assert_string_equal(fake_client_take(&client), "");
+	fake_client_send(&client, "\"method\":\"x\"}\n");
+	fake_service_match(fake, fake_client_take(&client), FORBIDDEN("3"));
+	fake_client_close(&client);
+	/* Bytes that trickle win no time. */
+	client = connect_client();
+	for (int ms = 0; ms < LIMIT_UNAUTHORIZED_MS; ms += 1000) {
+		assert_int_equal(client.ended, false);
+		fake_client_send(&client, "x");
+		fake_service_pass(fake, 1000);
+	}
+	fake_client_take(&client);
+	assert_true(client.ended);
+	fake_client_close(&client);
+	/* Nor does one that hangs up keep anything. */
+	client = connect_client();
+	fake_service_run(fake);
+	fake_client_close(&client);
+	assert_int_equal(fake->service.unauthorized_clients, 0);
+}
+
+static void test_too_many_without_a_tenant(void **state)
+{
+	struct fake_client clients[LIMIT_UNAUTHORIZED_CLIENTS + 1];
+
+	(void)state;
+	configure(false, "");
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+		clients[i] = connect_client();
+		fake_service_run(fake);
+	}
+	assert_int_equal(fake->service.unauthorized_clients, LIMIT_UNAUTHORIZED_CLIENTS);
+	/* The last is told at once. */
+	fake_service_match(
+		fake, fake_client_take(&clients[LIMIT_UNAUTHORIZED_CLIENTS]), FORBIDDEN("null"));
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		fake_client_close(&clients[i]);
+}
+
+static void test_who_is_refused(void **state)
+{
+	struct fake_client one, two;
+
+	(void)state;
+	configure(true, "connections = 1\n");
+	one = connect_client();
+	fake_service_run(fake);
+	two = connect_client();
+	fake_service_match(fake, fake_client_take(&two),
+		ERROR("null", "-32000",
+			"\"message\":\"The service has as many connections*\","
+			"\"data\":{\"code\":\"BUSY\",\"retry_after_ms\":*}"));
+	fake_client_take(&two);
+	assert_true(two.ended);
+	fake_client_close(&two);
+	fake_client_close(&one);
+	fake->service.shutting_down = true;
+	one = connect_client();
+	fake_service_match(
+		fake, fake_client_take(&one), ERROR("null", "-32000", NAMED("SHUTTING_DOWN")));
+	fake_client_close(&one);
+}
+
+/* Without descriptors accepting pauses, and goes on when there are some. */
+static void test_without_descriptors(void **state)
+{
+	struct rlimit limit, low;
+	struct fake_client client = connect_client(), later;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	low = limit;
+	low.rlim_cur = (rlim_t)client.fd + 1; /* no place for another */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	fake_service_run(fake);
+	assert_int_equal(fake->service.connections, 0);
+	/* One of the last: it is told so. */
+	low.rlim_cur = (rlim_t)client.fd + LIMIT_DESCRIPTORS_KEPT;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	fake_service_run(fake);
+	assert_string_equal(fake_client_take(&client), "");
+	fake_service_pass(fake, 200);
+	fake_service_match(fake, fake_client_take(&client),
+		ERROR("null", "-32000",
+			"\"message\":\"The service is short of descriptors\","
+			"\"data\":{\"code\":\"BUSY\",\"retry_after_ms\":50}"));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	later = connect_client();
+	fake_service_run(fake);
+	assert_int_equal(fake->service.connections, 0);
+	fake_service_pass(fake, 200);
+	assert_int_equal(fake->service.connections, 1);
+	fake_client_close(&later);
+	fake_client_close(&client);
+}
+
+/* More than are accepted in one turn of the loop. */
+static void test_many_at_once(void **state)
+{
+	struct fake_client clients[40];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		clients[i] = connect_client();
+	fake_service_run(fake);
+	assert_int_equal(fake->service.connections, ARRAY_SIZE(clients));
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		fake_client_close(&clients[i]);
+}
+
+/* What stands at the path: something that is served, a stale socket, a file, a long name. */
+static void test_binding(void **state)
+{
+	struct sockaddr_un stale = address_of("stale");
+	struct listener *other;
+	char path[sizeof(address.sun_path) + 2];
+	int fd;
+
+	(void)state;
+	assert_int_equal(listener_bind(address.sun_path, 0600, &other), -EADDRINUSE);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&stale, sizeof(stale)), 0);
+	close(fd);
+	assert_int_equal(listener_bind(stale.sun_path, 0666, &other), 0);
+	listener_free(other);
+	scratch_text(&fake->scratch, "stale", "a file");
+	assert_int_equal(listener_bind(stale.sun_path, 0666, &other), -EADDRINUSE);
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(listener_bind(path, 0666, &other), -ENAMETOOLONG);
+	listener_free(NULL);
+}
+
+/* One that the service manager listens on: its name is known and stays. */
+static void test_a_socket_that_was_passed(void **state)
+{
+	struct sockaddr_un passed = address_of("passed");
+	struct listener *other;
+	char *path;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&passed, sizeof(passed)), 0);
+	assert_int_equal(listener_adopt(fd, &other, &path), 0);
+	assert_string_equal(path, passed.sun_path);
+	free(path);
+	listener_free(other);
+	assert_int_equal(access(passed.sun_path, F_OK), 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(listener_adopt(fd, &other, &path), 0);
+	assert_null(path);
+	listener_free(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_client_of_a_tenant, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_client_of_no_tenant, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_long_and_slow_words, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_too_many_without_a_tenant, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_who_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_without_descriptors, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_binding, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_socket_that_was_passed, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
