@@ -32,14 +32,14 @@ static void print_help(void)
 {
 	puts("usage: cloister [--workspace NAME|DIR] [--socket PATH | --private] [--rootfs] "
 	     "[--json] COMMAND ...");
-	puts("Runs LLM agents' tool calls in a workspace and nowhere else.\n\ncommands:");
+	puts("Runs tool calls of LLM agents in a workspace, and only there.\n\ncommands:");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  cloister %s\n", commands[i]->usage);
-	puts("\nWithout a service, or with --private, a cloisterd of its own is started for DIR\n"
-	     "(default: the current directory) and ended afterwards. Durations: 500ms, 30s, 5m, "
-	     "1h; a bare number is seconds.\n"
-	     "--rootfs: DIR is a whole system, and commands see it as theirs. --json: standard "
-	     "output is JSON and nothing else.");
+	puts("\nIf no service runs, or with --private, cloister starts a cloisterd for DIR "
+	     "alone\n(default: the current directory) and ends it afterwards.\n--rootfs: DIR is a "
+	     "whole root file system, which commands see as /.\n--json: print only JSON on "
+	     "standard output.\nDurations: 500ms, 30s, 5m, 1h; a number without a unit is in "
+	     "seconds.");
 }
 
 static const struct command *command_by_name(const char *name)

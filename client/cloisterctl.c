@@ -33,27 +33,24 @@ static const struct subcommand {
 	void (*print)(struct json_object *result); /* NULL: prints events, one a line */
 	enum operand operand;
 } subcommands[] = {
-	{"status", "what the service does, and what is enforced by what", print_status,
+	{"status", "show the state of the service and what is enforced", print_status,
 		OPERAND_NONE},
-	{"doctor", "what the host lacks, what that costs and what to do", print_doctor,
+	{"doctor", "list what the host lacks, what that costs and how to get it", print_doctor,
 		OPERAND_NONE},
-	{"tenants", "who has how much in use", print_tenants, OPERAND_NONE},
-	{"workspaces", "the workspaces in use", print_workspaces, OPERAND_NONE},
-	{"commands", "the calls in flight", print_calls, OPERAND_NONE},
-	{"show", "WORKSPACE|CALL: one of them, and more of its command", print_shown,
+	{"tenants", "show what each tenant has in use", print_tenants, OPERAND_NONE},
+	{"workspaces", "show the workspaces in use", print_workspaces, OPERAND_NONE},
+	{"commands", "show the calls in flight", print_calls, OPERAND_NONE},
+	{"show", "WORKSPACE|CALL: show one, with more of its command", print_shown, OPERAND_TARGET},
+	{"kill", "WORKSPACE|CALL: end a call, or all calls of a workspace", print_killed,
 		OPERAND_TARGET},
-	{"kill", "WORKSPACE|CALL: ends a call, or all of a workspace", print_killed,
-		OPERAND_TARGET},
-	{"drain", "takes no new calls; those in flight go on", print_draining, OPERAND_NONE},
-	{"resume", "takes calls again", print_draining, OPERAND_NONE},
-	{"selftest",
-		"tries the service's own walls in a canary workspace; exits with 1 if one fails",
+	{"drain", "refuse new calls; calls in flight continue", print_draining, OPERAND_NONE},
+	{"resume", "accept new calls again", print_draining, OPERAND_NONE},
+	{"selftest", "attack the confinement from a test workspace; exit with 1 if a probe fails",
 		print_selftest, OPERAND_NONE},
-	{"reload", "reads the configuration again, all of it or nothing", print_reloaded,
-		OPERAND_NONE},
-	{"metrics", "OpenMetrics text", print_metrics, OPERAND_NONE},
-	{"events", "each call's beginning and end as it happens, JSON lines", NULL, OPERAND_NONE},
-	{"top", "what runs, live: sort it, filter it, end it", NULL, OPERAND_SCREEN},
+	{"reload", "reload the configuration", print_reloaded, OPERAND_NONE},
+	{"metrics", "print the metrics as OpenMetrics text", print_metrics, OPERAND_NONE},
+	{"events", "print a line of JSON for each beginning and end of a call", NULL, OPERAND_NONE},
+	{"top", "show the calls in flight live; sort, filter and end them", NULL, OPERAND_SCREEN},
 };
 
 struct wish {
@@ -65,18 +62,17 @@ struct wish {
 static void print_usage(FILE *stream)
 {
 	fputs("usage: cloisterctl [--socket PATH] [--json] [--tenant NAME] COMMAND\n\n"
-	      "Looks at a running cloisterd and steers it, as far as the caller's groups allow.\n",
+	      "Inspects and controls a running cloisterd, as far as the caller's groups allow.\n",
 		stream);
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		fprintf(stream, "  %-11s %s\n", subcommands[i].name, subcommands[i].doc);
 	fprintf(stream, "  %-11s %s\n", "audit",
-		"verify [--contains HASH] FILE...: whether the audit log is whole");
-	fputs("\nA CALL is its 16 digits, as `commands` lists them; anything else is a WORKSPACE, "
-	      "as is\neverything with --tenant, which tells workspaces of one name apart.\n"
-	      "audit verify needs no service; it takes the files in the order in which they were\n"
-	      "written. It ends with 0: whole; 1: not; 3: a file cannot be read; 4: whole, but "
-	      "the\n"
-	      "last line was not finished.\n"
+		"verify [--contains HASH] FILE...: check that the audit log is unchanged");
+	fputs("\nCALL is the 16 digits that `commands` shows. Any other operand is a WORKSPACE, "
+	      "and so is\nevery operand with --tenant, which chooses among workspaces of the same "
+	      "name.\naudit verify needs no service. Give the files in the order in which they "
+	      "were written.\nIt exits with 0: unchanged; 1: changed; 3: a file cannot be read; 4: "
+	      "unchanged, but the\nlast line is unfinished.\n"
 	      "PATH: default $CLOISTER_CONTROL_SOCKET, $XDG_RUNTIME_DIR/cloister/control.sock,\n"
 	      "/run/cloister/control.sock.\n",
 		stream);
@@ -134,7 +130,7 @@ static int connect_to_control(const char *named, struct cloister **ret_cloister)
 			"socket with --socket PATH%s",
 			runtime && *runtime == '/' ? path : "",
 			runtime && *runtime == '/' ? ", " : "", strerror(-r),
-			stranger || r == -EPERM ? ". Another user's socket was passed over" : "");
+			stranger || r == -EPERM ? ". A socket of another user was skipped" : "");
 	return r;
 }
 
@@ -313,7 +309,7 @@ static int read_words(int argc, char **argv, struct wish *wish)
 		return -EINVAL;
 	}
 	if (wish->contains) {
-		complain("--contains goes with audit verify");
+		complain("--contains needs audit verify");
 		return -EINVAL;
 	}
 	if (wish->subcommand->operand == OPERAND_TARGET && argc > 1)

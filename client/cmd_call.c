@@ -23,7 +23,7 @@ static int arguments_from_json(const char *word, struct json_object **ret_argume
 	/* An operand that begins with '{' must be a JSON object. */
 	if (json_read(text, &bounds, ret_arguments, &report) == 0)
 		return STATUS_OK;
-	complain("the arguments are no JSON object: %s, at byte %zu",
+	complain("the arguments are not a JSON object: %s, at byte %zu",
 		report.fault ? report.fault : "out of memory", report.at);
 	return STATUS_USAGE;
 }

@@ -132,12 +132,12 @@ static int take_kind(struct get *get, struct text record)
 
 	get->kind = record.len == 1 ? record.data[0] : '\0';
 	if (get->kind != 'd' && get->kind != 'f') {
-		complain("the workspace sent what is no list of files");
+		complain("the workspace did not send a list of files");
 		return -EBADMSG;
 	}
 	if (get->kind == 'd' && could_mean_a_file(get, last)) {
-		complain("'%s' is a directory in the workspace, and %s holds other things; to copy "
-			 "what is in the one into the other, say '%s/'",
+		complain("'%s' is a directory in the workspace, and %s already contains other "
+			 "files; to copy the directory's content there, write '%s/'",
 			get->path, to, get->path);
 		return -EISDIR;
 	}
@@ -146,7 +146,7 @@ static int take_kind(struct get *get, struct text record)
 	if (!to)
 		to = get->kind == 'd' ? last : ".";
 	if (!to || (get->kind == 'f' && !last)) {
-		complain("say where '%s' is to go: cloister get PATH DIR", get->path);
+		complain("name the directory to copy '%s' to: cloister get PATH DIR", get->path);
 		return -EINVAL;
 	}
 	return tree_extract_new(to, &limits, &get->tree);
@@ -175,12 +175,12 @@ static int take_listed(struct text record, void *context)
 		return 0;
 	}
 	if (transfer_read_record(record, true, &entry) < 0) {
-		complain("the workspace sent what is no list of files");
+		complain("the workspace did not send a list of files");
 		return -EBADMSG;
 	}
 	get->listed_bytes += strlen(entry.path) + 1;
 	if (++get->listed > max_files || get->listed_bytes > LIMIT_GET_NAMES_BYTES) {
-		complain("there are more than %" PRIu64 " files; --max-files allows more",
+		complain("there are more than %" PRIu64 " files; raise the limit with --max-files",
 			get->listed - 1);
 		return -EFBIG;
 	}
@@ -215,7 +215,7 @@ static int begin_entry(void *context, const struct tar_entry *entry)
 	if (!is_asked_for(get, entry)) {
 		_cleanup_free_ char *shown = terminal_text(entry->path);
 
-		complain("the workspace sent '%s', which was not asked for", shown ? shown : "?");
+		complain("the workspace sent '%s', which get did not ask for", shown ? shown : "?");
 		return -EBADMSG;
 	}
 	return tree_extract_begin(get->tree, entry);
@@ -241,7 +241,7 @@ static int take_archive(struct text data, void *context)
 	int r = tar_reader_feed(get->reader, data);
 
 	if (r == -EBADMSG)
-		complain("what the workspace sent is no archive, or one that was not asked for");
+		complain("the workspace did not send the archive that get asked for");
 	else if (r == -E2BIG)
 		complain("the workspace sent a name that is too long");
 	return r;
@@ -264,7 +264,7 @@ static int fetch(struct get *get, struct session *session)
 	status = transfer_run(&get->transfer, session, get->unlisted ? get_all_script : get_script,
 		"p", get->path, get->unlisted ? NULL : read_wanted, -1);
 	if (status == STATUS_OK && !tar_reader_at_end(get->reader)) {
-		complain("the archive ended before its end; run it again for the rest");
+		complain("the archive ended early; run the same command again to copy the rest");
 		status = STATUS_TOOL_FAILED;
 	}
 	return status;
@@ -304,13 +304,14 @@ static int run_get(const struct invocation *invocation)
 	struct get get = {.invocation = invocation};
 
 	if (invocation->argc < 1 || invocation->argc > 2 || invocation->argv[0][0] == '\0') {
-		complain("get needs what to get, and maybe where to: cloister get PATH [DIR|-]");
+		complain("get takes a path and an optional destination: cloister get PATH [DIR|-]");
 		return STATUS_USAGE;
 	}
 	if (invocation->argc == 2)
 		get.to = invocation->argv[1];
 	if (get.to && strcmp(get.to, "-") == 0 && isatty(STDOUT_FILENO)) {
-		complain("get PATH - writes a tar archive to stdout, which is a terminal");
+		complain("get PATH - writes a tar archive to stdout; redirect stdout, which is a "
+			 "terminal");
 		return STATUS_USAGE;
 	}
 	/* A leading '-' must not look like an option. */

@@ -155,7 +155,7 @@ static int run_mcp(const struct invocation *invocation)
 	int pair[2];
 
 	if (invocation->argc > 0) {
-		complain("mcp takes no operand such as '%s'", invocation->argv[0]);
+		complain("mcp takes no operands; got '%s'", invocation->argv[0]);
 		return STATUS_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -135,11 +135,13 @@ static int run_put(const struct invocation *invocation)
 	int status;
 
 	if (invocation->argc < 1 || invocation->argc > 2) {
-		complain("put needs what to put, and maybe where: cloister put DIR|FILE|- [DEST]");
+		complain("put takes a file or directory and an optional destination: cloister put "
+			 "DIR|FILE|- [DEST]");
 		return STATUS_USAGE;
 	}
 	if (strcmp(invocation->argv[0], "-") == 0 && isatty(STDIN_FILENO)) {
-		complain("put - reads a tar archive from stdin, which is a terminal");
+		complain("put - reads a tar archive from stdin; redirect stdin, which is a "
+			 "terminal");
 		return STATUS_USAGE;
 	}
 	if (session_open(invocation, true, &session) < 0)

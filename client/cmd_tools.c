@@ -29,7 +29,7 @@ static int run_tools(const struct invocation *invocation)
 	int r;
 
 	if (invocation->argc > 0) {
-		complain("tools takes no operand such as '%s'", invocation->argv[0]);
+		complain("tools takes no operands; got '%s'", invocation->argv[0]);
 		return STATUS_USAGE;
 	}
 	r = session_open(invocation, invocation->limits, &session);

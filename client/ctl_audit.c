@@ -101,16 +101,14 @@ static void torn_is_over(struct verification *run, uint64_t told)
 	if (told > 0 && run->torn == told) {
 		run->torn_told++;
 		snprintf(what, sizeof(what),
-			"%" PRIu64
-			" bytes of a line that was not finished, as the line after it says",
+			"%" PRIu64 " bytes of an unfinished line; the next line accounts for it",
 			told);
 		say(run, run->torn_file, run->torn_line, false, what);
 	} else if (run->fragments > 0) {
 		wrong(run, run->torn_file, run->torn_line,
-			"no line of an audit log: changed, or added");
+			"not a line of an audit log: it was changed or added");
 	} else {
-		wrong(run, run->file, run->line,
-			"tells of a line that was not finished, which is not there");
+		wrong(run, run->file, run->line, "mentions an unfinished line, which is missing");
 	}
 	run->torn = 0;
 	run->fragments = 0;
@@ -127,8 +125,8 @@ static void check_place(struct verification *run, const struct audit_link *link,
 		return;
 	if (new_chain)
 		snprintf(what, sizeof(what),
-			"a new chain begins: nothing shows what was between it and line %" PRIu64
-			" of the one before",
+			"a new chain begins: the log cannot show what came between it and line "
+			"%" PRIu64 " of the chain before",
 			run->last.seq);
 	else if (link->self.seq > run->last.seq + 1)
 		snprintf(what, sizeof(what),
@@ -136,7 +134,7 @@ static void check_place(struct verification *run, const struct audit_link *link,
 			")",
 			link->self.seq - run->last.seq - 1, run->last.seq + 1, link->self.seq - 1);
 	else if (link->self.seq == run->last.seq && strcmp(link->self.hash, run->last.hash) == 0)
-		snprintf(what, sizeof(what), "the line before it once more (%" PRIu64 ")",
+		snprintf(what, sizeof(what), "a copy of the line before it (%" PRIu64 ")",
 			link->self.seq);
 	else if (link->self.seq <= run->last.seq)
 		snprintf(what, sizeof(what),
@@ -144,7 +142,7 @@ static void check_place(struct verification *run, const struct audit_link *link,
 			link->self.seq, run->last.seq);
 	else
 		snprintf(what, sizeof(what),
-			"does not go on from the line before it: one of the two was written anew");
+			"does not continue the line before it: one of the two was rewritten");
 	wrong(run, run->file, run->line, what);
 }
 
@@ -159,7 +157,7 @@ static void whole_line(struct verification *run, const struct audit_link *link, 
 	(void)json_read(text_from(line), &bounds, &object, &report);
 	opened = says(object, "event", "audit.opened");
 	if (!json_object_is_type(object, json_type_object))
-		wrong(run, run->file, run->line, "is no JSON");
+		wrong(run, run->file, run->line, "is not JSON");
 	torn_is_over(run, opened ? number_in(object, "torn_bytes") : 0);
 	check_place(run, link, opened && says(object, "chain", "new"));
 	if (says(object, "event", "audit.lost")) {
@@ -188,7 +186,7 @@ static void check_line(struct verification *run, const char *line, size_t len, b
 	}
 	if (r == -EILSEQ && ended) {
 		torn_is_over(run, 0);
-		wrong(run, run->file, run->line, "changed: its hash is not that of what it says");
+		wrong(run, run->file, run->line, "changed: its hash does not match its content");
 		/*
 		 * Go on from the position that the line claims, so that one change is reported
 		 * once.
@@ -267,7 +265,7 @@ static int conclude(struct verification *run)
 
 	if (torn) {
 		snprintf(what, sizeof(what),
-			"the last line is torn: %" PRIu64 " bytes of it are there", run->torn);
+			"the last line is unfinished: %" PRIu64 " bytes of it exist", run->torn);
 		say(run, run->torn_file, run->torn_line, false, what);
 	}
 	if (run->contains && !run->found) {

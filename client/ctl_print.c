@@ -116,8 +116,8 @@ void print_status(struct json_object *result)
 	printf("calls        %lld, of them %lld waiting and %lld commands running\n",
 		number(result, "calls"), number(result, "calls_waiting"),
 		number(result, "commands_running"));
-	printf("refused      %lld as too many\n", number(result, "refused"));
-	printf("memory       at most %lld MiB, of which answers that nobody has read take %lld\n",
+	printf("refused      %lld because of a limit\n", number(result, "refused"));
+	printf("memory       at most %lld MiB, of which unread answers take %lld\n",
 		number(result, "memory_bound") >> 20, number(result, "unread_bytes") >> 20);
 	print_states(member(result, "workspaces"));
 	printf("             %lld managed ones exist, in use or not\n",
@@ -211,7 +211,7 @@ void print_doctor(struct json_object *result)
 		if (present)
 			continue;
 		print_text("         without it: ", feature, "cost");
-		print_text("         to have it: ", feature, "fix");
+		print_text("         to get it: ", feature, "fix");
 	}
 }
 
@@ -228,16 +228,16 @@ void print_metrics(struct json_object *result)
 
 void print_killed(struct json_object *result)
 {
-	printf("%lld calls told to end, %lld were ending already\n", number(result, "told"),
+	printf("%lld calls are being ended, %lld were ending already\n", number(result, "told"),
 		number(result, "already_ending"));
 }
 
 void print_draining(struct json_object *result)
 {
 	if (json_object_get_boolean(member(result, "draining")))
-		printf("no new calls are taken; %lld are in flight\n", number(result, "calls"));
+		printf("new calls are refused; %lld are in flight\n", number(result, "calls"));
 	else
-		printf("calls are taken; %lld are in flight\n", number(result, "calls"));
+		printf("new calls are accepted; %lld are in flight\n", number(result, "calls"));
 }
 
 void print_reloaded(struct json_object *result)

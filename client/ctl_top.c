@@ -129,7 +129,7 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 	} while (key == KEY_RESIZE);
 	timeout(EVERY_MS);
 	if (key != 'y' && key != 'Y') {
-		say(top, "nothing was ended");
+		say(top, "no call was ended");
 		return 0;
 	}
 	params = json_object_new_object();
@@ -137,8 +137,8 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 	say(top, NULL);
 	result = ask(cloister, "kill", params, top, &r);
 	if (result)
-		say(top, top_number(result, "told") > 0 ? "it was told to end"
-							: "it was ending already");
+		say(top, top_number(result, "told") > 0 ? "the call is being ended"
+							: "the call was ending already");
 	json_object_put(result);
 	return r;
 }

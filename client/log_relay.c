@@ -85,7 +85,7 @@ static void *run(void *context)
 	if (relay->len > 0)
 		print_line(relay);
 	if (relay->total >= LIMIT_RELAYED_LOG_BYTES)
-		fprintf(stderr, "cloister: cloisterd says more, which is not shown\n");
+		fprintf(stderr, "cloister: further messages of cloisterd are not shown\n");
 	close_fd(&relay->fd); /* further writes of that process fail with EPIPE */
 	return NULL;
 }

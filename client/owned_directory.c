@@ -46,8 +46,8 @@ static int judge(struct walk *walk, int fd, const struct stat *status)
 	if (fstatfs(fd, &system) < 0)
 		return fail(walk, errno);
 	if (system.f_type == FUSE_SUPER_MAGIC) {
-		complain("%s is reached by way of FUSE, where a server says who owns a file, and "
-			 "root does not become whom it names: run cloister as the user instead "
+		complain("the path to %s crosses a FUSE file system, whose server can lie about "
+			 "who owns a file: run cloister as the directory's owner "
 			 "(runuser -u USER -- cloister ...)",
 			walk->path);
 		return -EPERM;
@@ -55,8 +55,8 @@ static int judge(struct walk *walk, int fd, const struct stat *status)
 	if (status->st_uid == 0 || status->st_uid == walk->uid)
 		return 0;
 	if (walk->uid != 0) {
-		complain("the way to %s belongs to uid %u and to uid %u, and either could exchange "
-			 "what the other gets: run cloister as the directory's owner instead "
+		complain("directories on the path to %s belong to uid %u and to uid %u, and each "
+			 "of them could replace the other's: run cloister as the directory's owner "
 			 "(runuser -u USER -- cloister ...)",
 			walk->path, (unsigned)walk->uid, (unsigned)status->st_uid);
 		return -EPERM;
@@ -84,11 +84,10 @@ static int judge_names(const struct walk *walk)
 		return 0;
 	path = fd_path(walk->fd);
 	shown = path ? terminal_text(path) : NULL;
-	complain(
-		"%s: %s belongs to root, but other users may rename what lies in it, so that the "
-		"name is one user's directory now and another's then: chmod +t it, or run cloister "
-		"as the directory's owner (runuser -u USER -- cloister ...)",
-		walk->path, shown ? shown : "a directory on the way");
+	complain("%s: %s belongs to root, but other users can rename entries in it and so exchange "
+		 "the workspace: chmod +t it, or run cloister "
+		 "as the directory's owner (runuser -u USER -- cloister ...)",
+		walk->path, shown ? shown : "a directory on the path");
 	return -EPERM;
 }
 
@@ -185,8 +184,8 @@ static int start(struct walk *walk)
 static int finish(const struct walk *walk)
 {
 	if (walk->status.st_uid == 0) {
-		complain("root owns %s, and cloister runs nothing as root: give it to an "
-			 "ordinary user (chown -R USER %s) or run cloister as one",
+		complain("root owns %s, and cloister runs nothing as root: give it to an ordinary "
+			 "user (chown -R USER %s), or run cloister as an ordinary user",
 			walk->path, walk->path);
 		return -EPERM;
 	}

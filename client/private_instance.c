@@ -217,9 +217,8 @@ static int find_cloisterd(char path[static PATH_MAX])
 		if (access(path, X_OK) == 0)
 			return 0;
 	}
-	complain("uid %u finds no cloisterd that it may execute, neither beside this program nor "
-		 "in %s "
-		 "(is a directory above it closed to that user?)",
+	complain("uid %u cannot execute cloisterd, neither in this program's directory nor in %s "
+		 "(may that user search the directories above it?)",
 		(unsigned)geteuid(), CLOISTER_SBINDIR);
 	return -ENOENT;
 }

@@ -42,7 +42,7 @@ int reply_complain(const struct cloister_message *reply)
 	const char *message = cloister_error_message(reply), *name = cloister_error_name(reply);
 	int number = cloister_json_error(reply);
 	_cleanup_free_ char *escaped =
-		terminal_text(message ? message : "the service's answer makes no sense");
+		terminal_text(message ? message : "the service sent an invalid answer");
 	_cleanup_free_ char *escaped_name = name ? terminal_text(name) : NULL;
 
 	message = escaped ? escaped : "out of memory";
@@ -63,9 +63,9 @@ void connection_complain(int error)
 	if (error == -ECONNRESET)
 		complain_code("NO_SERVICE", "cloisterd closed the connection before it answered");
 	else if (error == -EBADMSG)
-		complain("cloisterd sent a line that is no JSON message");
+		complain("cloisterd sent a line that is not a JSON message");
 	else if (error == -EPROTO)
-		complain("cloisterd sent a message that makes no sense");
+		complain("cloisterd sent an invalid message");
 	else
 		complain("the connection to cloisterd failed: %s", strerror(-error));
 }

@@ -27,8 +27,8 @@ static int connect_to_service(struct cloister **ret_cloister)
 		r = cloister_open(named, ret_cloister);
 		if (r == 0)
 			return 0;
-		complain_code("NO_SERVICE", "no service at $CLOISTER_SOCKET (%s: %s)", named,
-			strerror(-r));
+		complain_code("NO_SERVICE", "no service answers at $CLOISTER_SOCKET (%s: %s)",
+			named, strerror(-r));
 	}
 	return cloister_open(NULL, ret_cloister);
 }
@@ -66,9 +66,9 @@ static int connect_session(const struct invocation *invocation, const char *name
 		r = cloister_open(invocation->socket_path, &session->cloister);
 		if (r < 0)
 			complain_code("NO_SERVICE",
-				"no service at %s: %s; start one with `cloisterd --agent-socket "
-				"%s`, or "
-				"leave --socket out: a directory gets a private one",
+				"no service answers at %s: %s; start one with `cloisterd "
+				"--agent-socket %s`, or omit --socket to use a private instance "
+				"for a directory",
 				invocation->socket_path, strerror(-r), invocation->socket_path);
 		return r;
 	}
@@ -77,12 +77,12 @@ static int connect_session(const struct invocation *invocation, const char *name
 		complain_code("NO_SERVICE",
 			"no service answers at %s/run/user/%u/cloister/agent.sock or "
 			"/run/cloister/agent.sock, and the managed workspace '%s' needs one: start "
-			"`systemctl start cloister`, or `cloisterd` as yourself. A directory "
-			"needs none: "
-			"--workspace ./%s starts a private one%s",
+			"it with `systemctl start cloister`, or as yourself with `cloisterd`. For "
+			"a directory of this name, --workspace ./%s starts a private instance%s",
 			runtime && *runtime == '/' ? "$XDG_RUNTIME_DIR/cloister/agent.sock, " : "",
 			(unsigned)geteuid(), name, name,
-			r == -EPERM ? ". Another user's socket was passed over: --socket takes it"
+			r == -EPERM ? ". A socket of another user was skipped: name it with "
+				      "--socket to use it"
 				    : "");
 	else if (r < 0)
 		r = start_private(directory, session);

@@ -60,7 +60,7 @@ static int take_records(struct transfer *transfer, struct text data)
 		int r;
 
 		if (transfer->record_len + len >= sizeof(transfer->record)) {
-			complain("the workspace sent what is no list of files");
+			complain("the workspace did not send a list of files");
 			return -EBADMSG;
 		}
 		memcpy(transfer->record + transfer->record_len, data.data, len);

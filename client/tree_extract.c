@@ -104,7 +104,7 @@ static void leave_out(struct tree_extract *tree, const char *path, const char *w
 	if (tree->result.left_out < NAMED_MAX)
 		complain("%s: %s", shown ? shown : "?", why);
 	else if (tree->result.left_out == NAMED_MAX)
-		complain("and others, which are only counted");
+		complain("further files are left out and only counted");
 	tree->result.left_out++;
 	tree->skipping = true;
 }
@@ -121,7 +121,7 @@ static int fail(struct tree_extract *tree, const char *path, int error)
 {
 	leave_out(tree, path,
 		error == -ELOOP || error == -ENOTDIR
-			? "a link or a file stands where this needs a directory; left out"
+			? "a file or a symbolic link is in the place of its directory; left out"
 			: strerror(-error));
 	return is_fatal(error) ? error : 0;
 }
@@ -140,7 +140,7 @@ static int count_one(struct tree_extract *tree)
 		tree->entries++;
 		return 0;
 	}
-	complain("there are more than %" PRIu64 " files; --max-files allows more",
+	complain("there are more than %" PRIu64 " files; raise the limit with --max-files",
 		tree->limits.files);
 	return -EFBIG;
 }
@@ -331,7 +331,8 @@ static int make_link(struct tree_extract *tree, const struct tar_entry *entry)
 
 	if (!tree->limits.any_links && !stays_below(tree->depth, entry->link)) {
 		leave_out(tree, entry->path,
-			"a link that leads out of the directory; left out (--any-links makes it)");
+			"a symbolic link that leads out of the directory; left out (--any-links "
+			"creates it)");
 		return 0;
 	}
 	name_temporary(tree);
@@ -349,7 +350,8 @@ static int count(struct tree_extract *tree, const struct tar_entry *entry)
 	if (r < 0)
 		return r;
 	if (entry->size > tree->limits.bytes - tree->bytes) {
-		complain("the files have more than %" PRIu64 " bytes; --max-size allows more",
+		complain("the files have more than %" PRIu64
+			 " bytes; raise the limit with --max-size",
 			tree->limits.bytes);
 		return -EFBIG;
 	}
@@ -370,7 +372,8 @@ static int make(struct tree_extract *tree, const struct tar_entry *entry)
 		leave_out(tree, entry->path, "a hard link; left out");
 		return 0;
 	default:
-		leave_out(tree, entry->path, "a device, a pipe or something unknown; left out");
+		leave_out(
+			tree, entry->path, "a device, a FIFO or a file of unknown type; left out");
 		return 0;
 	}
 }

@@ -318,8 +318,8 @@ def damaged(lines, kind):
 
 @pytest.mark.parametrize("kind, where, what", [
     ("changed", 7, "changed"), ("missing", 7, "3 lines are missing"), ("swapped", 7, "1 lines are missing"),
-    ("twice", 8, "once more"), ("added", 7, "no line of an audit log"), ("written anew", 8, "written anew"),
-    ("blank", 7, "no line of an audit log"), ("NUL", 7, "no line of an audit log")])
+    ("twice", 8, "a copy of the line"), ("added", 7, "not a line of an audit log"), ("written anew", 8, "rewritten"),
+    ("blank", 7, "not a line of an audit log"), ("NUL", 7, "not a line of an audit log")])
 def test_what_was_done_to_a_line_is_named(long_log, area, kind, where, what):
     path = area.new_directory("audit") / "log"
     path.write_bytes(b"".join(damaged(long_log, kind)))
@@ -391,12 +391,12 @@ def test_a_torn_last_line_is_kept_and_told(audited, start_daemon, area, cut):
     torn = whole.splitlines(keepends=True)[-1][:-cut]
     audited.log.write_bytes(whole[:-cut])
     status, said = verify(area, audited.log)
-    assert status == 4 and "the last line is torn" in said[0]
+    assert status == 4 and "the last line is unfinished" in said[0]
     again = restart(audited, start_daemon)
     again.client.run("true")
     status, said = again.verify()
     assert status == 0, said
-    assert f"{len(torn)} bytes of a line that was not finished" in said[0]
+    assert f"{len(torn)} bytes of an unfinished line" in said[0]
     assert torn + b"\n" in audited.log.read_bytes()
     # A torn line that nobody told of is a change.
     lines = audited.log.read_bytes().splitlines(keepends=True)
@@ -731,7 +731,7 @@ def test_rotating_away_from_a_file_that_takes_no_more(start_daemon, area):
     audited.daemon.process.send_signal(signal.SIGHUP)
     assert procfs.eventually(lambda: not audited.status()["error"])
     status, said = audited.verify(former, audited.log)
-    assert status == 0 and f"{len(torn)} bytes of a line that was not finished" in said[0], said
+    assert status == 0 and f"{len(torn)} bytes of an unfinished line" in said[0], said
     assert audited.events("audit.opened")[0]["torn_bytes"] == len(torn)
     assert not losses(audited.written())
 

@@ -517,7 +517,7 @@ def test_cloisterctl_prints_tables_and_json(daemon, client, workspace, control):
         json.loads(daemon.ctl(*words, "--json").stdout)
     assert str(workspace) in daemon.ctl("workspaces").stdout.decode()
     killed = daemon.ctl("kill", number)
-    assert (killed.returncode, killed.stdout) == (0, b"1 calls told to end, 0 were ending already\n")
+    assert (killed.returncode, killed.stdout) == (0, b"1 calls are being ended, 0 were ending already\n")
     assert client.result(call)["output"]["ended_by"] == "admin"
 
 

@@ -96,7 +96,7 @@ def test_kill(top, calls):
     screen.type("k")
     screen.until(lambda text: re.search(r"end [0-9a-f]{16} of \S+, alpha\? y/n", text))
     screen.type("n")
-    text = screen.until(lambda text: "nothing was ended" in text)
+    text = screen.until(lambda text: "no call was ended" in text)
     assert all_there(text)
     screen.type("ky")
     screen.until(lambda text: order(text) == ["zeta", "mid"])

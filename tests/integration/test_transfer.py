@@ -190,9 +190,9 @@ def test_a_directory_goes_to_its_own_name(place):
     place.json("get", "dir/sub/")
     assert (place.path / "sub/f").read_text() == "x"
     done = place.run("get", ".")
-    assert done.returncode == 1 and b"say where" in done.stderr
+    assert done.returncode == 1 and b"name the directory" in done.stderr
     done = place.run("get", "dir/..")
-    assert done.returncode == 1 and b"say where" in done.stderr
+    assert done.returncode == 1 and b"name the directory" in done.stderr
 
 
 def test_archives_pass_as_they_are(place):

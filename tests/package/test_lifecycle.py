@@ -102,7 +102,7 @@ def test_who_finds_no_service_is_told_how_to_start_one(root, debs):
         assert done.returncode == 3, done.stdout
         return done.stdout
 
-    assert "neither beside this program nor in /usr/sbin " in said(
+    assert "neither in this program's directory nor in /usr/sbin " in said(
         "cloister", "--private", "--workspace", "/home/alice", "call", "list_directory", "path=.")
     root.install(debs["cloister"])
     for words in ("cloister", "--workspace", "w", "call", "list_directory", "path=."), ("cloisterctl", "status"):

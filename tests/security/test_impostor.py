@@ -83,7 +83,7 @@ def test_a_strangers_socket_is_told_nothing(area, stranger, who, words):
     assert "impostor" not in done.stdout
     if words != ("cloister", "tools"):  # which starts a private instance then
         assert done.returncode == 3
-        assert "Another user's socket was passed over" in done.stdout + done.stderr
+        assert "A socket of another user was skipped" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("words", CLIENTS, ids=" ".join)
