@@ -127,7 +127,7 @@ const struct config_key config_keys[] = {
 	{"io_weight", LIMIT(io_weight), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WEIGHT_MAX, .fallback = LIMIT_TENANT_WEIGHT,
 	 .doc = "A workspace's share of the disks against others'."},
 	{"tmp_size", LIMIT(tmp_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_TMP_MAX_BYTES, .fallback = LIMIT_TMP_BYTES,
-	 .doc = "What commands of a workspace may write outside it, to /tmp, /run, /dev/shm and HOME."},
+	 .doc = "What commands of a workspace may write outside it, to /tmp, /var/tmp, /run, /dev/shm and HOME."},
 	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = LIMIT_FILE_SIZE_BYTES,
 	 .doc = "The largest file that a command may write."},
 	{"process_data", LIMIT(process_data_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = LIMIT_PROCESS_DATA_BYTES,

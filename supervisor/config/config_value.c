@@ -342,8 +342,8 @@ static void set_root(
 static void set_readonly_path(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
-	static const char *const taken[] = {"/proc", "/sys", "/dev", "/tmp", "/run", "/workspace",
-		"/home/agent", "/etc/passwd"};
+	static const char *const taken[] = {"/proc", "/sys", "/dev", "/tmp", "/run", "/var/tmp",
+		"/workspace", "/home/agent", "/etc/passwd"};
 	_cleanup_close_ int fd = -1;
 	struct string_list *list = field;
 	size_t bytes = strlen(value) + 1;

@@ -4,10 +4,12 @@
 import collections
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import shutil
 import subprocess
+import tempfile
 import termios
 import time
 
@@ -139,7 +141,8 @@ def test_descriptors_of_the_worker(cell):
     held = kinds(cell.worker)
     assert {fd: held.pop(fd) for fd in range(5)} == {**standard(), 3: "socket", 4: "pipe"}
     opened = cell.client.call("workspace.open", {"root": str(cell.path)})
-    rules = ["/", str(cell.path), "/tmp", "/run", "/home/agent", "/dev/shm", "/dev", "/", "anon_inode:[landlock-ruleset]"]
+    rules = ["/", str(cell.path), "/tmp", "/run", "/var/tmp",
+             "/home/agent", "/dev/shm", "/dev", "/", "anon_inode:[landlock-ruleset]"]
     # The root of the message queues' file system, by which what is left in them is found.
     assert sorted(held.values()) == sorted(["anon_inode:[signalfd]", "/dev/null", "pipe", "pipe", "/"] +
                                            (rules if opened["isolation"]["landlock"] else []))
@@ -364,14 +367,43 @@ def test_the_root_of_a_command(client, workspace):
     system = {name for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
               if os.path.lexists("/" + name)}
     assert listing(client, "/") == {
-        "dev", "etc", "home", "proc", "run", "tmp", "usr", workspace.parts[1]} | system
+        "dev", "etc", "home", "proc", "run", "tmp", "usr", "var", workspace.parts[1]} | system
+    assert listing(client, "/var") == {"tmp"} | ({"lib"} if os.path.isdir("/var/lib/dpkg") else set())
     assert listing(client, "/home") == {"agent"}
     assert listing(client, "/usr") == set(os.listdir("/usr"))
 
 
+@pytest.mark.skipif(not os.path.isdir("/var/lib/dpkg"), reason="the host has no dpkg")
+def test_the_installed_packages_are_seen_and_cannot_be_changed(client, workspace):
+    assert listing(client, "/var/lib") == {"dpkg"}
+    assert client.run("dpkg-query -W -f '${Status}' libc6 2>&1 || dpkg-query -W")["stdout"]
+    touched = client.run("touch /var/lib/dpkg/x /var/lib/x; ls /var/lib /var/lib/dpkg/x")
+    assert "Read-only file system" in touched["stderr"] and touched["exit_code"] == 2
+
+
+def test_what_var_tmp_is(client, workspace):
+    """Part of the tmpfs that is the workspace's own, with /tmp's mode."""
+    assert client.run("stat -c %a /var/tmp && echo x >/var/tmp/x && cat /var/tmp/x")["stdout"] == "1777\nx\n"
+    assert client.run("cat /var/tmp/x; stat -f -c %T /var/tmp")["stdout"] == "x\ntmpfs\n"
+    assert not os.path.exists("/var/tmp/x")
+
+
+def test_a_workspace_below_var_tmp(area):
+    """It is where the host has it, and a command cannot rename what is above it."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="cloister-test.") as top:
+        workspace = pathlib.Path(top) / "a" / "b"
+        workspace.mkdir(parents=True)
+        for path in (top, workspace.parent, workspace):
+            os.chown(path, area.account.uid, area.account.gid)
+        done = area.private(workspace, "exec", "--", "pwd; touch f; mv /var/tmp/cloister-test.* /var/tmp/away")
+        assert done.stdout.decode() == f"{workspace}\n" and (workspace / "f").exists()
+        assert done.returncode != 0, done.stderr
+
+
 def test_etc_is_small(client, workspace):
     shown = {name for name in ("ld.so.cache", "alternatives", "ssl", "localtime", "java-17-openjdk",
-                              "java-21-openjdk", "java-25-openjdk")
+                              "java-21-openjdk", "java-25-openjdk", "services", "protocols", "mime.types",
+                              "os-release", "maven", "php", "chromium.d")
              if os.path.lexists("/etc/" + name)}
     for name in ("pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted"):
         shown |= {name.split("/")[0]} if os.path.lexists("/etc/" + name) else set()
@@ -457,7 +489,7 @@ def test_the_system_is_read_only(client, workspace):
         assert output["exit_code"] == 1, directory
         assert "Read-only" in output["stderr"], directory
     assert client.run("mv /etc/passwd /tmp/x; ln -sf x /dev/null; rm -f /usr/bin/ls")["exit_code"] != 0
-    for directory in ("/tmp", "/run", "/dev/shm", "/home/agent", "$HOME", str(workspace)):
+    for directory in ("/tmp", "/run", "/var/tmp", "/dev/shm", "/home/agent", "$HOME", str(workspace)):
         assert client.run(f"touch {directory}/made && rm {directory}/made")["exit_code"] == 0, directory
 
 
@@ -480,12 +512,12 @@ def test_home(client, workspace):
 
 
 def test_private_directories_are_not_the_hosts(daemon, client, workspace):
-    client.run("touch /tmp/cloister-made /run/cloister-made /dev/shm/cloister-made")
-    for directory in ("/tmp", "/run", "/dev/shm"):
+    client.run("touch /tmp/cloister-made /run/cloister-made /var/tmp/cloister-made /dev/shm/cloister-made")
+    for directory in ("/tmp", "/run", "/var/tmp", "/dev/shm"):
         assert not os.path.exists(f"{directory}/cloister-made")
     with daemon.connect() as other:
         daemon.new_workspace(other)
-        assert "cloister-made" not in other.run("ls /tmp /run /dev/shm")["stdout"]
+        assert "cloister-made" not in other.run("ls /tmp /run /var/tmp /dev/shm")["stdout"]
     assert listing(client, "/tmp") == {"cloister-made", workspace.parts[2]}
     assert listing(client, workspace.parent) == {workspace.name}
 

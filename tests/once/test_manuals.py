@@ -328,3 +328,13 @@ def test_rows_of_the_self_test(tables):
 def test_states_of_workspaces(tables):
     agree(manual.words(manual.part(PROTOCOL, "CONTROL METHODS", "status"), "Cm"), tables["cell_states"],
           f"man/{PROTOCOL}, status,", "states")
+
+
+def test_what_is_shown_of_the_host():
+    root = source("worker/commands/worker_root.c")
+    page = manual.words(manual.part(SECURITY, "GUARANTEES", "What a command sees of the host"), "Pa")
+    (names,) = re.findall(r"int root_write_etc.*?names\[\] = \{(.*?)\};", root, re.S)
+    etc = set(re.findall(r'"([^"]+)"', names))
+    assert len(etc) > 10 and etc <= page, etc - page
+    assert set(re.findall(r'\{"[a-z-]+", 0\d+, "(/[^"]+)"\}', root)) <= page
+    assert set(re.findall(r'\{"(/etc/[a-z-]+)', root)) <= page

@@ -11,7 +11,7 @@
 
 #include "common/landlock.h"
 
-#define COMMAND_RULESET_RULES 8
+#define COMMAND_RULESET_RULES 9
 
 struct command_ruleset {
 	struct landlock_attr attr;

@@ -195,8 +195,11 @@ static int show_certificates(const struct worker_setup *setup)
 int root_write_etc(void *context)
 {
 	static const char *const names[] = {"ld.so.cache", "alternatives", "localtime",
-		/* Debian's Java does not start without these directories. */
-		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk"};
+		/* what programs look up: getservbyname(3), getprotobyname(3), os-release(5) */
+		"services", "protocols", "mime.types", "os-release",
+		/* Debian's Java, Maven, PHP and Chromium do not start without these directories. */
+		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk", "maven", "php",
+		"chromium.d"};
 	struct worker_setup *setup = context;
 	_cleanup_close_ int etc = -1;
 	int r;
@@ -209,6 +212,18 @@ int root_write_etc(void *context)
 	if (r == 0)
 		r = show_host_paths(etc, "/etc", names, ARRAY_SIZE(names));
 	return r < 0 ? r : show_certificates(setup);
+}
+
+int root_show_packages(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int host = open("/var/lib", O_PATH | O_DIRECTORY | O_CLOEXEC), lib = -1;
+	int r;
+
+	if (is_rootfs(setup) || host < 0 || faccessat(host, "dpkg", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	r = open_directory(setup, "/var/lib", &lib);
+	return r < 0 ? r : show_host_path(lib, host, "dpkg");
 }
 
 /*
@@ -283,6 +298,7 @@ int root_make_private(void *context)
 	} parts[] = {
 		{"tmp", 01777, "/tmp"},
 		{"run", 0755, "/run"},
+		{"var-tmp", 01777, "/var/tmp"},
 	};
 	struct worker_setup *setup = context;
 	_cleanup_close_ int private = -1, dev = -1;
@@ -293,7 +309,8 @@ int root_make_private(void *context)
 		r = open_directory(setup, "/dev", &dev);
 	if (r == 0)
 		r = mount_attach_over(private, dev);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+	/* A rootfs keeps its own /var/tmp. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts) - is_rootfs(setup); i++)
 		r = attach_private(setup, private, parts[i].name, parts[i].mode, parts[i].path);
 	if (r == 0)
 		r = attach_private(setup, private, "home", 0755, setup->home);
@@ -422,7 +439,7 @@ static bool lies_below(const char *path, const char *directory, size_t *ret_firs
  */
 static int pin_first_component(const struct worker_setup *setup, int *ret_pin)
 {
-	const char *const writable[] = {"/tmp", "/run", "/dev/shm", setup->home};
+	const char *const writable[] = {"/tmp", "/run", "/var/tmp", "/dev/shm", setup->home};
 	_cleanup_close_ int parent = -1, directory = -1, pin = -1;
 	char name[NAME_MAX + 1];
 	size_t first;

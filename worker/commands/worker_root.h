@@ -9,11 +9,12 @@
 
 struct worker_setup;
 
-int root_make(void *context);         /* the tmpfs, or the workspace's tree, mounted over "/" */
-int root_bind_system(void *context);  /* /usr, and /bin, /lib*, /sbin as the host has them */
-int root_write_etc(void *context);    /* passwd, group, hosts, hostname, nsswitch.conf; a few of the
-					 host's files */
-int root_make_private(void *context); /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
+int root_make(void *context);        /* the tmpfs, or the workspace's tree, mounted over "/" */
+int root_bind_system(void *context); /* /usr, and /bin, /lib*, /sbin as the host has them */
+int root_write_etc(void *context);   /* passwd, group, hosts, hostname, nsswitch.conf; a few of the
+					host's files */
+int root_show_packages(void *context); /* dpkg(1)'s database, where the host has one */
+int root_make_private(void *context);  /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
 /* sets the real size of a tmpfs that was made before it was known */
 int root_bound_private(void *context);
 int root_make_dev(void *context);      /* /dev with null zero full random urandom tty, pts */
