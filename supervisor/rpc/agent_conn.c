@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 
 #define LINES_A_TURN     16  /* of a connection, then others have theirs */
-#define HANG_UP_CHECK_MS 100 /* how often a client that has said all is checked for being gone */
+#define HANG_UP_CHECK_MS 100 /* how often a client that is not read is checked for being gone */
 
 /*
  * The life of a connection, by its end_of_input, ended and closing:
@@ -75,7 +75,7 @@ struct agent_conn {
 	struct watch readable, writable;
 	struct loop_share_task share; /* acts on what came */
 	bool ready;                   /* to be read when its turn comes */
-	struct timer check;           /* after the end of input: is the client still there? */
+	struct timer check;           /* while it is not read: is the client still there? */
 	struct event *end; /* frees the connection from the loop, not from inside a callback */
 };
 
@@ -153,12 +153,17 @@ static void act_soon(struct agent_conn *conn)
 }
 
 /* The connection is read when what came has been acted on: lines of a few bytes come faster than
- * they are. */
+ * they are. While it is not read for want of room, its client's hang-up has to be looked for. */
 static void watch(struct agent_conn *conn)
 {
-	bool read = may_act(conn) && !conn->more && !conn->ready && !conn->end_of_input;
+	bool may_read = may_act(conn) && !conn->end_of_input;
+	bool read = may_read && !conn->more && !conn->ready;
 
 	watch_want(&conn->readable, read ? WATCH_READABLE : WATCH_NOTHING);
+	if (may_read)
+		timer_cancel(&conn->check);
+	else if (!timer_is_set(&conn->check))
+		timer_set(&conn->check, HANG_UP_CHECK_MS);
 }
 
 /* What the client has not read is counted, and the connection goes on or does not. */

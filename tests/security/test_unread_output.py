@@ -131,6 +131,37 @@ def test_errors_that_nobody_reads(served):
     settle(served, clients)
 
 
+def is_stalled(client):
+    """Its next request is left unread, because its tenant has all the room that there is."""
+    try:
+        client.call("workspace.list", timeout=1)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_who_hangs_up_while_it_is_not_read(served):
+    """Its calls are cancelled then, not when the tenant's other clients leave room."""
+    victim = attack(served)
+    victim.begin("run_command", {"command": "echo yes >begun; sleep 1000", "timeout_ms": 600000})
+    watcher = attack(served)
+    assert procfs.eventually(lambda: watcher.observe("read_file", {"path": "begun"})["success"])
+    make_listing(watcher)
+    hogs = []
+    while not is_stalled(victim):
+        hogs.append(attack(served, "b"))
+        hogs[-1].socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                hogs[-1].socket.send(b'{"jsonrpc":"2.0","id":1,"method":"tools.list"}\n' * 1000)
+    with served.control(groups=[ADMIN]) as control:
+        assert len(control.call("commands")["calls"]) == 1
+        victim.close()
+        assert procfs.eventually(lambda: not control.call("commands")["calls"], 20)
+    for client in hogs:
+        client.close()
+
+
 def test_large_commands_that_nobody_reads(served):
     """An answer repeats its command."""
     clients = [attack(served, f"a{i}") for i in range(8)]
