@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A workspace for the tests of worker/files: BASE/ws is the workspace, BASE/outside/secret what
- * nobody may reach. Runs unprivileged also for root, since permissions are part of what is tested.
- * Include after <cmocka.h>.
+ * A workspace for the tests of worker/files: BASE/ws is the workspace, and no call may reach
+ * BASE/outside/secret. Runs unprivileged even if started by root, because permissions are part of
+ * what is tested. Include after <cmocka.h>.
  */
 
 #include "common/cleanup.h"
@@ -42,7 +42,7 @@ static UNUSED void leave_root(void)
 	if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
 		setresuid(NOBODY, NOBODY, NOBODY) < 0)
 		abort();
-	prctl(PR_SET_DUMPABLE, 1); /* /proc/self and the leak checker need it */
+	prctl(PR_SET_DUMPABLE, 1); /* needed by /proc/self and the leak checker */
 }
 
 static UNUSED void put_file(int dir, const char *name, const char *content)
@@ -53,7 +53,7 @@ static UNUSED void put_file(int dir, const char *name, const char *content)
 	assert_int_equal(write(fd, content, strlen(content)), strlen(content));
 }
 
-/* The content of a small file; "" if it does not exist. Valid until the next call. */
+/* Returns the content of a small file, "" if it does not exist. Valid until the next call. */
 static UNUSED const char *get_file(int dir, const char *name)
 {
 	static char content[4096];
@@ -135,7 +135,7 @@ static UNUSED int fixture_teardown(void **state)
 	return 0;
 }
 
-/* Nothing was written, created or removed beside the workspace. */
+/* Fails if anything outside the workspace was written, created or removed. */
 static UNUSED void assert_outside_untouched(const struct fixture *fixture)
 {
 	_cleanup_close_ int outside =
@@ -146,12 +146,12 @@ static UNUSED void assert_outside_untouched(const struct fixture *fixture)
 	assert_string_equal(get_file(outside, "secret"), SECRET);
 }
 
-/* What an operation answered, taken apart. */
+/* The decoded answer of an operation. */
 struct answer {
 	int fd; /* a memfd that the reply is written to */
 	struct reply *reply;
 	uint8_t *frames;
-	char *data; /* of all FILES_DATA frames */
+	char *data; /* content of all FILES_DATA frames */
 	size_t data_len;
 	size_t data_frames, other_frames;
 	struct files_end end;
@@ -165,7 +165,10 @@ static UNUSED void answer_begin(struct answer *answer, uint64_t call)
 	assert_non_null(answer->reply);
 }
 
-/* Every frame is well-formed and of @call, and the one FILES_END is the last. */
+/*
+ * Checks that every frame is well-formed and belongs to @call, and that the only FILES_END is the
+ * last.
+ */
 static UNUSED void answer_parse(struct answer *answer, uint64_t call)
 {
 	struct stat st;
@@ -228,7 +231,7 @@ static UNUSED void assert_text(struct text text, const char *expected)
 	assert_string_equal(copy, expected);
 }
 
-/* A tenant who exchanges two names as fast as it can. */
+/* A hostile tenant that swaps two names as fast as it can. */
 struct swapper {
 	int dir;
 	const char *a, *b;

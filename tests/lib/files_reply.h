@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Tests: what an operation of cloister-files answered, as cloisterd would decode it. Include
- * cmocka.h first.
+ * Decodes the answer of an operation of the files process, as cloisterd would. Include cmocka.h
+ * first.
  */
 
 #include "common/wire_files.h"
@@ -16,7 +16,7 @@
 
 #define ANSWER_CALL 42
 
-/* Each frame's text, a line each, and the end. Texts in end are borrowed from bytes. */
+/* The text of each frame, one a line, and the end. Texts in end are borrowed from bytes. */
 struct answer {
 	char *lines;
 	struct files_end end;
@@ -61,7 +61,7 @@ static inline void answer_match(FILE *out, struct text payload)
 	fputs(match.cut ? " (cut)\n" : "\n", out);
 }
 
-/* Reads the frames that were sent. There must be one end, the last. */
+/* Reads the frames that were sent. The last one, and only that, must be an end. */
 static inline void answer_decode(struct answer *answer)
 {
 	off_t size = lseek(answer->fd, 0, SEEK_END);

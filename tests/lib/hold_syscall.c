@@ -2,8 +2,8 @@
 /*
  * usage: hold_syscall TID NUMBER
  *
- * Says "ready", lets the thread go on until it enters the system call of that number, says "held",
- * and keeps it there, as a disk that does not answer would, until standard input ends. ptrace(2).
+ * Prints "ready", lets the thread run until it enters the system call NUMBER, prints "held", and
+ * keeps it there until standard input ends, as a disk that does not answer would. ptrace(2).
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 		long signal_number = 0;
 
 		if (status >> 16 == PTRACE_EVENT_STOP) {
-			/* Later ones are of its process, which somebody stopped. */
+			/* Later stops come from signals to its process. */
 			if (!ready)
 				puts("ready");
 			fflush(stdout);

@@ -2,8 +2,8 @@
 /*
  * usage: kill_at_syscall PID N
  *
- * Says "ready", lets the process go on until it has entered or left system calls N times, and kills
- * it there: "killed NUMBER LEFT" says at which call, and whether it had been made. ptrace(2).
+ * Prints "ready", lets the process run until it has entered or left system calls N times, and kills
+ * it there. "killed NUMBER LEFT" names the call and says whether it had returned. ptrace(2).
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 		long signal_number = 0;
 
 		if (status >> 16 == PTRACE_EVENT_STOP) {
-			/* Not again for a stop and its end by signals. */
+			/* Stops by signals come again when they end. */
 			if (!ready)
 				puts("ready");
 			fflush(stdout);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 			signal_number = WSTOPSIG(status);
 		} else if (--left <= 0) {
 			ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info);
-			(void)signal(SIGTERM, SIG_IGN); /* what is said is done */
+			(void)signal(SIGTERM, SIG_IGN); /* finish printing the result */
 			printf("killed %lld %d\n",
 				info.op == PTRACE_SYSCALL_INFO_ENTRY ? (long long)info.entry.nr
 								     : -1LL,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests: linked into cloister-worker in the place of its own, so that the wall is not there. */
+/*
+ * Linked into a cloister-worker for tests in place of the real one: commands then have no system
+ * call filter.
+ */
 #include "worker/commands/command_filter.h"
 
 int command_filter_install(uint64_t *ret_pass)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For tests of the manual: the tables that cloisterd works by, as one JSON object. */
+/* For tests of the manual: prints cloisterd's tables as one JSON object. */
 #include "common/cleanup.h"
 #include "common/errors.h"
 #include "common/tools.h"
@@ -28,7 +28,7 @@ static void add_string(struct json_object *array, const char *text)
 	json_object_array_add(array, string(text));
 }
 
-/* What holds where nothing is said, as it would be written; NULL: nothing. */
+/* Returns the default value as it would be written; NULL if there is none. */
 static struct json_object *fallback(const struct config_key *key)
 {
 	char shown[32];

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Tests: a directory of files that is made for one test and removed after it. Any failure here ends
- * the test program.
+ * A directory of files that exists for one test. Any failure in these functions ends the test
+ * program.
  */
 
 #include <err.h>
@@ -51,7 +51,7 @@ static inline void scratch_done(struct scratch *scratch)
 		warn("%s", scratch->path);
 }
 
-/* Makes the directories that @path, relative, names before its last slash. */
+/* Makes the parent directories of the relative @path. */
 static inline void scratch_parents(const struct scratch *scratch, const char *path)
 {
 	char *copy = strdup(path);
@@ -76,7 +76,7 @@ static inline void scratch_write(
 	close(fd);
 }
 
-/* A file that holds @text. */
+/* Makes a file that holds @text. */
 static inline void scratch_text(const struct scratch *scratch, const char *path, const char *text)
 {
 	scratch_write(scratch, path, text, strlen(text));

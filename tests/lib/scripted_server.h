@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The other end of a libcloister connection, in the same thread: it says what a test has it say. */
+/*
+ * The other end of a libcloister connection, in the same thread: it sends what the test tells it
+ * to.
+ */
 
 #include "libcloister/cloister.h"
 
@@ -18,7 +21,7 @@
 struct scripted {
 	struct cloister *cloister;
 	int fd;
-	char line[1 << 16]; /* the last that was heard */
+	char line[1 << 16]; /* the last line received */
 };
 
 static inline struct scripted scripted_new(void)
@@ -44,7 +47,7 @@ static inline void say_bytes(struct scripted *scripted, const void *data, size_t
 	assert_int_equal(send(scripted->fd, data, len, MSG_NOSIGNAL), len);
 }
 
-/* Says one line, without its newline in @text. */
+/* Sends one line; @text has no newline. */
 static inline void say(struct scripted *scripted, const char *text)
 {
 	say_bytes(scripted, text, strlen(text));
@@ -57,7 +60,7 @@ static inline void hang_up(struct scripted *scripted)
 	scripted->fd = -1;
 }
 
-/* The next line that the library has sent, or "" if there is none. */
+/* Returns the next line from the library, or "" if there is none. */
 static inline const char *hear(struct scripted *scripted)
 {
 	size_t used = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stands in for a program of cloister's in the tests: becomes Python with the script that lies
- * beside it, with ".py" at the end of its name. A script itself cannot be started as cloister
- * starts its programs, by a descriptor that the exec closes. fexecve(3), "BUGS".
+ * Takes the place of one of cloister's programs in tests: executes Python with the script beside
+ * it, whose name ends in ".py". A script itself cannot be started by a descriptor that the exec
+ * closes, as cloister starts its programs. fexecve(3), "BUGS".
  */
 #include <linux/limits.h>
 #include <string.h>

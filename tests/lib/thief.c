@@ -2,10 +2,10 @@
 /*
  * usage: thief SECRET DEV INO
  *
- * Says "ready", and tries until standard input ends to take from every process that starts what its
- * user would not have: a terminal, the file of that device and inode, an environment with SECRET in
- * it, the memory of a process called cloister. A line for each success, and at the end how many
- * descriptors it could take at all. pidfd_getfd(2), proc(5).
+ * Prints "ready", then tries until standard input ends to take things from every new process that
+ * its user must not have: a terminal, the file with that device and inode, an environment with
+ * SECRET in it, the memory of a process called cloister. Prints a line for each success, and at the
+ * end how many descriptors it could take at all. pidfd_getfd(2), proc(5).
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -77,7 +77,7 @@ static void read_environment(int pid, const char *secret)
 		close(fd);
 }
 
-/* Takes the same right as ptrace(2), and leaves no trace. */
+/* Needs the same permission as ptrace(2), without stopping the process. */
 static void open_memory(int pid)
 {
 	char name[32] = "";

@@ -2,10 +2,9 @@
 /*
  * usage: without FEATURE PROGRAM [ARGUMENT...]
  *
- * Runs a program, and all that it starts, where the kernel has not got FEATURE: "landlock",
- * "landlock-disabled" (built in and turned off when the machine was booted), "openat2", a call that
- * an old kernel has not got or a container's filter refuses, or "nothing", which refuses a call
- * that nobody makes, for measuring against.
+ * Runs a program and its children as if the kernel lacked FEATURE: "landlock", "landlock-disabled"
+ * (built in and disabled at boot), "openat2" (missing in an old kernel or refused by a container's
+ * filter), or "nothing", which refuses an unused call, for measurements.
  */
 #include <errno.h>
 #include <seccomp.h>

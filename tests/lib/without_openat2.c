@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stands in for a program of cloister's in the tests: forbids openat2(2), as an old kernel or a
- * container's filter would, and becomes the program that lies beside it with ".real" at the end of
- * its name.
+ * Takes the place of one of cloister's programs in tests: refuses openat2(2), as an old kernel or a
+ * container's filter would, and executes the program beside it whose name ends in ".real".
  */
 #include <errno.h>
 #include <linux/limits.h>

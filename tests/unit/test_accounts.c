@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* Names to ids: by NSS before lock-down, by the files of a directory after it. */
+/* Finds ids by name: through NSS before lock-down, in the files of a directory after it. */
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/config/accounts.h"
@@ -16,7 +16,7 @@
 static struct scratch scratch;
 static struct accounts *accounts;
 
-/* The directory in the place of /etc has other names than the host; NSS looks at the host. */
+/* The directory that replaces /etc has other names than the host; NSS uses the host's. */
 static int set_up(void **state)
 {
 	(void)state;
@@ -79,7 +79,7 @@ static void test_the_files_are_read_after_locking(void **state)
 	assert_int_equal(find(ACCOUNT_USER, "wordy"), -ENOENT);
 	assert_int_equal(find(ACCOUNT_USER, "broken line"), -ENOENT);
 	assert_int_equal(find(ACCOUNT_USER, "ANN"), -ENOENT);
-	/* A replaced file, as useradd makes one, is the one that is read. */
+	/* A file that was replaced, as useradd(8) does, is read again. */
 	scratch_text(&scratch, "new", "eve:x:1003:1003::/:/bin/sh\n");
 	assert_int_equal(renameat(scratch.fd, "new", scratch.fd, "passwd"), 0);
 	assert_int_equal(find(ACCOUNT_USER, "eve"), 1003);
@@ -88,7 +88,7 @@ static void test_the_files_are_read_after_locking(void **state)
 	assert_int_equal(find(ACCOUNT_USER, "ann"), -ENOENT);
 }
 
-/* "nobody" is the host's and not in the file; "root" is in both, until it is taken out. */
+/* "nobody" exists on the host and not in the file; "root" is in both, until the file loses it. */
 static void test_only_what_nss_alone_knew_is_remembered(void **state)
 {
 	int64_t nobody = find(ACCOUNT_USER, "nobody");
@@ -99,7 +99,8 @@ static void test_only_what_nss_alone_knew_is_remembered(void **state)
 	accounts_lock(accounts);
 	assert_int_equal(find(ACCOUNT_USER, "nobody"), nobody);
 	assert_int_equal(find(ACCOUNT_GROUP, "nobody"), -ENOENT);
-	assert_int_equal(find(ACCOUNT_USER, "daemon"), -ENOENT); /* was not asked for before */
+	/* not looked up before lock-down */
+	assert_int_equal(find(ACCOUNT_USER, "daemon"), -ENOENT);
 	assert_int_equal(find(ACCOUNT_USER, "root"), 0);
 	scratch_text(&scratch, "passwd", "nobody:x:5:5::/:/bin/sh\n");
 	assert_int_equal(find(ACCOUNT_USER, "root"), -ENOENT);

@@ -24,7 +24,7 @@ static void assert_digest(const char *text, size_t times, const char *expected)
 	assert_string_equal(hex, expected);
 }
 
-/* The examples that NIST gives for FIPS 180-4. */
+/* The examples of NIST for FIPS 180-4. */
 static void test_the_digest_is_sha256(void **state)
 {
 	(void)state;
@@ -93,7 +93,9 @@ static void test_parts_of_lines_are_none(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < len; i++) {
-		/* In memory of its own, so that a sanitizer sees reading past it. */
+		/*
+		 * In a block of exactly its size, so that a sanitizer notices a read past its end.
+		 */
 		char *copy = malloc(i + 1);
 
 		assert_non_null(copy);

@@ -63,7 +63,7 @@ static void test_round_trip(void **state)
 	}
 }
 
-/* Of every two characters, exactly those that the encoder writes before "==" decode. */
+/* Of all pairs of characters, only those that the encoder writes before "==" are decoded. */
 static void test_only_canonical_decodes(void **state)
 {
 	unsigned int accepted = 0;

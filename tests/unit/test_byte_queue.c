@@ -59,7 +59,7 @@ static void test_memory_is_given_back(void **state)
 	assert_null(queue.data);
 	assert_true(queue.size == 0 && queue.start == 0 && queue.len == 0);
 
-	/* A small one is kept, from its start. */
+	/* A small block is kept, and used from its start. */
 	assert_int_equal(byte_queue_append(&queue, "x", 1), 0);
 	byte_queue_consume(&queue, 1);
 	assert_true(queue.size <= 512 && queue.start == 0);
@@ -81,7 +81,7 @@ static void test_too_large(void **state)
 	byte_queue_free(&queue);
 }
 
-/* A queue that is never empty must not grow with what passes through it. */
+/* A queue that is never empty must not grow with the bytes that pass through it. */
 static void test_steady_state_is_bounded(void **state)
 {
 	struct byte_queue queue = {0};
@@ -107,7 +107,7 @@ static void test_steady_state_is_bounded(void **state)
 	byte_queue_free(&queue);
 }
 
-/* Any sequence of operations against a plain array. */
+/* Random operations, compared with a plain array. */
 static void test_random_operations(void **state)
 {
 	static char model[1 << 20];

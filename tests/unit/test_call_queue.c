@@ -1,8 +1,10 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* Whose turn it is: shares within the bound that call_queue.h promises, for random weights, limits,
- * lengths and arrivals; nobody starves, nothing idles that could run, and entries leave from
- * anywhere. */
+/*
+ * Scheduling: shares stay within the bound that call_queue.h promises for random weights, limits,
+ * lengths and arrivals; no flow starves, no slot idles while a call could run, and entries can be
+ * removed at any place.
+ */
 #include "supervisor/schedule/call_queue.h"
 
 #include <setjmp.h>
@@ -13,7 +15,7 @@
 #include <cmocka.h>
 
 #define FLOWS      6
-#define WORKSPACES 3 /* of a flow */
+#define WORKSPACES 3 /* of each flow */
 #define PLACES     4000
 
 struct world {
@@ -28,13 +30,13 @@ struct world {
 		bool runs;
 	} jobs[PLACES];
 	size_t n_jobs;
-	double got[FLOWS]; /* run time of what ended */
+	double got[FLOWS]; /* running time of calls that have ended */
 	size_t ended[FLOWS];
 };
 
 static uint32_t seed;
 
-/* Marsaglia's xorshift: the same numbers everywhere. */
+/* Marsaglia's xorshift: the same numbers on every machine. */
 static uint32_t any(uint32_t below)
 {
 	seed ^= seed << 13;
@@ -89,7 +91,7 @@ static void end(struct world *world, struct job *job)
 	world->ended[job->flow]++;
 }
 
-/* The one that ends first, and time goes on to there. NULL: nothing runs. */
+/* Advances time to the end of the first running call. Returns NULL if none runs. */
 static struct job *run_on(struct world *world)
 {
 	struct job *first = NULL;
@@ -144,7 +146,9 @@ static double with_running(const struct world *world, int flow)
 	return got;
 }
 
-/* All always want more: at every moment any two are within the bound of each other. */
+/*
+ * All flows always have calls waiting: at every moment any two are within the bound of each other.
+ */
 static void check_shares(size_t limit, uint64_t longest, const uint64_t weights[FLOWS])
 {
 	struct world *world = new_world(limit, any(1000000));
@@ -193,7 +197,7 @@ static void test_shares_are_within_the_bound(void **state)
 	}
 }
 
-/* With calls of one length the numbers that ran are as the weights, to one call. */
+/* With calls of one length, the numbers of calls match the weights to within one call. */
 static void test_equal_calls_are_counted_by_weight(void **state)
 {
 	static const uint64_t weights[FLOWS] = {100, 300, 0, 0, 0, 0};
@@ -213,8 +217,10 @@ static void test_equal_calls_are_counted_by_weight(void **state)
 	free(world);
 }
 
-/* Half the time each, however long one's calls are: three short ones of the one for each
- * long one of the other. */
+/*
+ * Each flow gets half of the time, however long its calls are: three short calls of one for each
+ * long call of the other.
+ */
 static void test_long_calls_cost_more_turns(void **state)
 {
 	struct world *world = new_world(2, 5);
@@ -233,8 +239,10 @@ static void test_long_calls_cost_more_turns(void **state)
 	free(world);
 }
 
-/* Whoever comes to a host that another has filled has the next call that begins, and no debts are
- * collected from the time before. */
+/*
+ * A tenant that comes to a host filled by another gets the next call, and the other's earlier use
+ * is not held against it.
+ */
 static void test_who_was_away_gets_its_share_and_no_more(void **state)
 {
 	struct world *world = new_world(4, 5);
@@ -325,7 +333,8 @@ static void test_entries_leave_from_anywhere(void **state)
 		jobs[i] = add(world, 0, 0, 1000);
 	assert_ptr_equal(next(world), jobs[0]);
 	call_queue_remove(&world->queue, &jobs[2]->entry, world->now);
-	call_queue_remove(&world->queue, &jobs[2]->entry, world->now); /* is out already */
+	/* has been removed already */
+	call_queue_remove(&world->queue, &jobs[2]->entry, world->now);
 	call_queue_remove(&world->queue, &jobs[1]->entry, world->now);
 	assert_null(next(world));
 	end(world, jobs[0]);
@@ -338,7 +347,10 @@ static void test_entries_leave_from_anywhere(void **state)
 	free(world);
 }
 
-/* A tenant is removed and made anew while its calls wait and run: they go on, as the new one's. */
+/*
+ * A tenant is removed and configured again while its calls wait and run: they go on as the new
+ * one's.
+ */
 static void test_a_workspace_moves_with_all_that_is_in_it(void **state)
 {
 	struct world *world = new_world(2, 5);
@@ -354,7 +366,7 @@ static void test_a_workspace_moves_with_all_that_is_in_it(void **state)
 	assert_int_equal(world->flows[1].n_running, 1);
 	assert_int_equal(world->flows[1].n_waiting, 2);
 	queue_flow_set(&world->queue, &world->flows[1], 100, 1, world->now);
-	memset(&world->flows[0], 0x5a, sizeof(world->flows[0])); /* gone with its tenant */
+	memset(&world->flows[0], 0x5a, sizeof(world->flows[0])); /* freed with its tenant */
 	assert_null(next(world));
 	end(world, first);
 	assert_ptr_equal(next(world), second);
@@ -363,8 +375,10 @@ static void test_a_workspace_moves_with_all_that_is_in_it(void **state)
 	free(world);
 }
 
-/* Arrivals, ends, limits, weights, closings and moves in any order: whatever could run, runs, and
- * the counts are right. */
+/*
+ * Random arrivals, ends, limits, weights, closings and moves: every call that can run runs, and the
+ * counts are right.
+ */
 static void random_step(struct world *world)
 {
 	int flow = (int)any(FLOWS), workspace = (int)any(WORKSPACES);
@@ -435,7 +449,9 @@ static void test_nothing_idles_that_could_run(void **state)
 	free(world);
 }
 
-/* Years of use do not overflow: all is lowered together, also of who is away at that time. */
+/*
+ * Years of use cause no overflow: all used values are lowered together, also those of absent flows.
+ */
 static void test_what_is_used_is_lowered_together(void **state)
 {
 	struct world *world = new_world(1, 5);
@@ -455,7 +471,7 @@ static void test_what_is_used_is_lowered_together(void **state)
 		assert_true(world->flows[0].used >= 0);
 	}
 	assert_true(world->queue.epoch > 5);
-	/* The one that was away all the time takes its turns with the other from now on. */
+	/* The absent flow shares turns with the other from now on. */
 	for (int i = 0; i < 200; i++) {
 		add(world, 0, 0, 1000000);
 		add(world, 1, 0, 1000000);
@@ -484,9 +500,9 @@ static void test_the_wait_is_computed_from_what_ran(void **state)
 		add(world, 0, 0, 400000);
 	next(world);
 	next(world);
-	/* Eight wait, two run at once, 0.4 s each. */
+	/* Eight calls wait, two run at once, for 0.4 s each. */
 	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[0]), 1600000);
-	/* Of a tenant that has run nothing yet, what others' took is the guess. */
+	/* For a tenant without calls so far, the estimate comes from the calls of others. */
 	add(world, 1, 0, 1);
 	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[1]), 400000);
 	free(world);

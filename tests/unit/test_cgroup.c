@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-supervisor */
-/* cloisterd's side of cgroups: where it is, what limits come out, and why a command ended. */
+/*
+ * cloisterd's part of cgroups: finding its group, computing limits, and the cause of a command's
+ * end.
+ */
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -117,7 +120,7 @@ static void test_limits(void **state)
 	(void)state;
 	assert_int_equal(sysinfo(&info), 0);
 	memory = (uint64_t)info.totalram * info.mem_unit;
-	/* A bound that the machine's memory does not reach would bound nothing. */
+	/* A limit beyond the machine's memory would have no effect. */
 	assert_true(command.memory_bytes <= memory / 2);
 	assert_true(workspace.memory_bytes < memory);
 	assert_true(command.memory_bytes <= LIMIT_COMMAND_MEMORY_BYTES);
@@ -151,7 +154,7 @@ static void test_causes(void **state)
 	assert_int_equal(cause(exit_1, 0, 1), ENDED_BY_PIDS);
 	assert_int_equal(cause(killed, 0, 1), ENDED_BY_PIDS);
 	assert_int_equal(cause(killed, 1, 1), ENDED_BY_MEMORY);
-	/* It got over it. */
+	/* The command succeeded in spite of the limit. */
 	assert_int_equal(cause(exit_0, 1, 1), ENDED_BY_EXIT);
 	assert_string_equal(tool_error_name(ended_by_error(ENDED_BY_MEMORY)), "MEMORY_LIMIT");
 	assert_string_equal(tool_error_name(ended_by_error(ENDED_BY_PIDS)), "PROCESS_LIMIT");

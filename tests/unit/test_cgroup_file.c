@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading a cgroup's files: as the kernel writes them, and as it would not. */
+/* Reads a cgroup's files: as the kernel writes them, and malformed. */
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 
@@ -56,7 +56,7 @@ static void test_io(void **state)
 		0);
 	assert_int_equal(bytes_read, 4097);
 	assert_int_equal(bytes_written, 10);
-	/* A device without figures, as some kernels list it; and none at all. */
+	/* A device without figures, as some kernels list it; and no device. */
 	assert_int_equal(
 		cgroup_io_total(TEXT_LITERAL("7:0\n254:0 rbytes=5\n"), &bytes_read, &bytes_written),
 		0);
@@ -127,7 +127,7 @@ static void test_files(void **state)
 	assert_int_equal(cgroup_write_number(directory, "file", 8589934592), 0);
 	assert_int_equal(cgroup_read_number(directory, "file", &value), 0);
 	assert_int_equal(value, 8589934592);
-	/* A link is not followed: nothing but a cgroup's own file is meant. */
+	/* A link is not followed. */
 	assert_int_equal(symlinkat("file", directory, "link"), 0);
 	assert_int_equal(cgroup_write(directory, "link", "1"), -ELOOP);
 	assert_int_equal(unlinkat(directory, "link", 0), 0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frames and descriptors between two processes, and what becomes of a peer that breaks the rules.
- */
+/* Frames and descriptors between two processes, and peers that break the protocol. */
 #include "common/channel.h"
 #include "common/cleanup.h"
 
@@ -169,7 +168,7 @@ static void send_raw(int fd, const struct wire_header *header, const char *paylo
 	assert_true(sendmsg(fd, &message, 0) > 0);
 }
 
-/* Sends @header with @n descriptors raw and returns what the receiver makes of it. */
+/* Sends @header with @n descriptors as raw bytes, and returns the receiver's result. */
 static int receive_raw(struct ends *ends, struct wire_header header, const char *payload, int n)
 {
 	struct channel_frame frame;
@@ -202,7 +201,7 @@ static void test_faults_of_the_peer(void **state)
 		{{.version = WIRE_VERSION, .length = UINT32_MAX}, "", 0},
 		{{.version = WIRE_VERSION, .fds = CHANNEL_FDS_MAX + 1}, "", 0},
 		{{.version = WIRE_VERSION, .fds = 1}, "", 0}, /* a descriptor is missing */
-		{{.version = WIRE_VERSION, .fds = 0}, "", 1}, /* one too many */
+		{{.version = WIRE_VERSION, .fds = 0}, "", 1}, /* a descriptor too many */
 		{{.version = WIRE_VERSION, .fds = 1}, "", 2},
 		{{.version = WIRE_VERSION, .fds = 8}, "", 9}, /* more than a message may have */
 	};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
 /*
- * A command's shell begins in the command's cgroup, its init does not; also where a system call
- * filter leaves no clone3(2). Needs root and a writable cgroup v2, and skips without.
+ * A command's shell starts in the command's cgroup and its init does not, also where a system call
+ * filter refuses clone3(2). Needs root and a writable cgroup v2, and skips without.
  */
 #include "common/cleanup.h"
 #include "common/mountinfo.h"
@@ -32,7 +32,7 @@
 
 #include <cmocka.h>
 
-/* A new group below the root of cgroup v2; -1 if there can be none. */
+/* Makes a group below the root of cgroup v2; -1 if that fails. */
 static int make_group(char *path, size_t size)
 {
 	struct mountinfo_entry mount;
@@ -92,7 +92,7 @@ static _Noreturn void run(int group, int output, bool filtered)
 
 	init.ruleset = &none;
 	sigfillset(&blocked);
-	/* The init mounts a proc: in sight of nobody else. */
+	/* The init mounts a proc: other processes must not see it. */
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ||
 		sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
 		_exit(11);
@@ -128,7 +128,7 @@ static void check(void **state, bool filtered)
 	close(ends[0]);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	/* Nothing is left in it. */
+	/* The group is empty. */
 	assert_int_equal(rmdir(path), 0);
 	buffer[len] = '\0';
 	snprintf(expected, sizeof(expected), "0::/%s\n", strrchr(path, '/') + 1);

@@ -1,9 +1,9 @@
 /* links: cloister-worker-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What somebody who has taken over a worker finds, who knows the number that its own calls carry:
- * read-only mounts stay so. Each attempt is made in a child with mounts of its own and all
- * capabilities over them. Needs root, and skips without.
+ * What an attacker can do who has taken over a worker and knows the filter cookie: read-only mounts
+ * stay read-only. Each attempt is made in a child with mounts of its own and all capabilities over
+ * them. Needs root, and skips without.
  */
 #include "common/cleanup.h"
 #include "worker/commands/command_filter.h"
@@ -28,7 +28,7 @@
 
 #define NOT_PREPARED 250
 
-/* A read-only bind of what is writable otherwise, as the worker makes them. */
+/* Makes a read-only bind mount of a writable directory, as the worker does. */
 static int prepare(void)
 {
 	_cleanup_close_ int host = -1, bind = -1;
@@ -62,7 +62,7 @@ static const struct attempt {
 	{"a writable tmpfs with set-user-id", "tmpfs", "/mnt/other", "tmpfs", 0},
 };
 
-/* In a child: 0, or the errno of the attempt. */
+/* Runs in a child. Returns 0, or the errno of the attempt. */
 static int try_mount(const struct attempt *attempt, bool *ret_read_only)
 {
 	uint64_t cookie;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
 /*
- * What an init says of a report that it could not write, and of a start it never got. Needs root,
- * and skips without.
+ * An init whose report cannot be written, and one that is never given a command. Needs root, and
+ * skips without.
  */
 #include "common/cleanup.h"
 #include "worker/commands/command_init.h"
@@ -85,11 +85,11 @@ static void test_what_could_not_be_reported_is_not_reported(void **state)
 	finish(&f);
 	assert_int_equal(atomic_load(&f.report->over), 1);
 	assert_int_equal(f.report->ended.end, COMMAND_END_EXIT);
-	/* The worker is to say it. */
+	/* The worker must report it. */
 	assert_int_equal(atomic_load(&f.report->reported), 0);
 }
 
-/* A place is used again; what it was used for last is still in it. */
+/* An entry is reused and still holds its last report. */
 static void test_an_init_without_a_command_reports_nothing(void **state)
 {
 	char bytes[256];

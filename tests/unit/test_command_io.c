@@ -1,8 +1,10 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is left in a command's pipes is read when it has ended, and no more than that: a worker that
- * was taken over may have kept their write ends, and writes on. */
+/*
+ * Output left in a command's pipes is read when it has ended, but not more: a worker that was taken
+ * over may have kept the write ends and go on writing.
+ */
 #include "supervisor/call/command_io.h"
 
 #include "common/cleanup.h"
@@ -31,7 +33,7 @@ struct fixture {
 	size_t reads;
 };
 
-/* A byte goes where a byte was read. */
+/* Writes a byte for each byte that was read. */
 static void on_output(void *context, enum command_stream stream, struct text data)
 {
 	struct fixture *f = context;
@@ -89,7 +91,9 @@ static void write_in_packets(struct fixture *f)
 	assert_int_equal(fcntl(f->fds[COMMAND_FD_STDOUT], F_SETFL, O_DIRECT | O_NONBLOCK), 0);
 }
 
-/* Packet by packet, and always one more: it is read as often as for as much in larger pieces. */
+/*
+ * In packets, and always one more: as many reads are made as for the same amount in larger pieces.
+ */
 static void test_a_writer_that_goes_on(void **state)
 {
 	struct fixture *f = *state;

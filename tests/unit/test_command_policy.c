@@ -342,7 +342,7 @@ static void test_nesting(void **state)
 	assert_string_equal(match_in(ROOT, line), "(nested too deeply)");
 }
 
-/* Lines of the greatest length, made of what could take more than linear time or space. */
+/* Lines of the maximal length, made of text that could take more than linear time or space. */
 static void test_long_lines(void **state)
 {
 	static const char *const pieces[] = {"a ", "a;", "''", "\"\" ", "$(a)", "`a`", "rm -rf /x ",
@@ -360,11 +360,11 @@ static void test_long_lines(void **state)
 			len += (size_t)sprintf(line + len, "%s", pieces[i]);
 		command_policy_match(policy, (struct text){line, len}, text_from(ROOT));
 	}
-	/* About a second under the sanitizers; what is quadratic takes minutes. */
+	/* About a second under the sanitizers; a quadratic algorithm takes minutes. */
 	assert_true((clock() - start) / CLOCKS_PER_SEC < 30);
 }
 
-/* The steps that a pattern may take are enough for the default ones on any line. */
+/* The step limit of a pattern is enough for the default patterns on any line. */
 static void test_long_script(void **state)
 {
 	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
@@ -393,7 +393,7 @@ static void test_own_patterns(void **state)
 		command_policy_match(own, TEXT_LITERAL("git push 'a b'"), TEXT_LITERAL(ROOT)),
 		NULL);
 	assert_null(command_policy_match(own, TEXT_LITERAL("git push a b"), TEXT_LITERAL(ROOT)));
-	/* What cannot be decided counts as a match. */
+	/* A line that cannot be decided counts as a match. */
 	memset(line, 'a', 40);
 	line[40] = '!';
 	assert_string_equal(

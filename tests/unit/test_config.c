@@ -1,7 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* The configuration: what each key takes, what is said of each mistake and where, and files that
- * are no configuration at all. */
+/*
+ * The configuration: the values of each key, the message and place of each mistake, and files that
+ * are no configuration at all.
+ */
 #include "common/cleanup.h"
 #include "common/directory_parents.h"
 #include "common/limits.h"
@@ -25,7 +27,7 @@ static void on_complaint(void *context, const char *file, unsigned line, const c
 {
 	(void)context;
 	n_said++;
-	/* Where the scratch directory is does not matter. */
+	/* Remove the scratch directory's path. */
 	if (strncmp(file, scratch.path, strlen(scratch.path)) == 0)
 		file += strlen(scratch.path);
 	if (said_len < sizeof(said))
@@ -70,7 +72,7 @@ static struct config *load_good(const char *text)
 	return config;
 }
 
-/* The complaints about @text are exactly @expected. */
+/* Checks that the complaints about @text are exactly @expected. */
 static void refuses(const char *text, const char *expected)
 {
 	config_release(load_text(text));
@@ -91,7 +93,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A value of each key that is not its default, how it is then shown (numbers), and one it refuses.
+/*
+ * For each key a value other than the default, how it is shown (numbers), and a value that is
+ * refused.
  */
 static const struct sample {
 	uint8_t section;
@@ -224,7 +228,7 @@ static void test_every_key(void **state)
 	}
 }
 
-/* What the samples store where it is no number. */
+/* Checks the sample values that are not numbers. */
 static void test_lists(void **state)
 {
 	struct config *config = load_good("[cloister]\n"
@@ -346,7 +350,7 @@ static void test_every_mistake_is_named(void **state)
 		"/c.conf:21: output_kept (2M) is more than output_total (1M)\n");
 }
 
-/* A default gives way to what is set; two that are set do not. */
+/* A default yields to a value that is set; two set values do not. */
 static void test_pairs(void **state)
 {
 	struct config *config = load_good("[tenant t]\ncommand_timeout_max = 10s\n");
@@ -409,7 +413,7 @@ static void test_who_may_write(void **state)
 		":0: others than the owner of this directory can write it: chmod go-w\n"
 		"/c.conf.d:0: others than the owner of this directory can write it: chmod go-w\n"
 		"/c.conf.d/1.conf:0: others than its owner can write it: chmod go-w\n");
-	/* As /tmp is: there, nobody puts another file in the place of this one. */
+	/* Mode 1777 as /tmp has: other users cannot replace the file there. */
 	assert_int_equal(chmod(scratch.path, 01777), 0);
 	assert_null(load());
 	assert_int_equal(n_said, 3);
@@ -423,7 +427,7 @@ static void test_files_that_cannot_be_read(void **state)
 	assert_null(load());
 	assert_string_equal(said, "/c.conf:0: No such file or directory\n");
 	assert_int_equal(mkfifoat(scratch.fd, "c.conf", 0600), 0);
-	assert_null(load()); /* and does not wait for a writer */
+	assert_null(load()); /* must not wait for a writer */
 	assert_string_equal(said, "/c.conf:0: not a regular file\n");
 	assert_int_equal(unlinkat(scratch.fd, "c.conf", 0), 0);
 	memset(large, '\n', LIMIT_CONFIG_FILE_BYTES + 1);
@@ -432,7 +436,7 @@ static void test_files_that_cannot_be_read(void **state)
 	assert_string_equal(said, "/c.conf:0: larger than 1048576 bytes\n");
 	scratch_write(&scratch, "c.conf", large, LIMIT_CONFIG_FILE_BYTES);
 	assert_null(load());
-	assert_int_equal(n_said, 1); /* all of it was read: there is no tenant in it */
+	assert_int_equal(n_said, 1); /* the file was read: it has no tenant */
 }
 
 static void test_lines_that_are_no_text(void **state)
@@ -477,7 +481,7 @@ static void test_long_lines(void **state)
 	memcpy(text + strlen(start) + line, "x\nnope\n", 8);
 	refuses(text, "/c.conf:2: the line is longer than 4096 bytes\n"
 		      "/c.conf:3: not a setting: write name = value\n");
-	/* Names that are longer than what inih holds of one; and no name within it. */
+	/* A name longer than inih's buffer; and a line without a name. */
 	memset(text, 'n', 400);
 	memcpy(text, "[tenant t]\n", 11);
 	strcpy(text + 300, "= 1\n");
@@ -501,7 +505,7 @@ static void test_ten_thousand_mistakes(void **state)
 	for (int i = 0; i < 10000; i++)
 		len += (size_t)sprintf(text + len, i % 2 ? "weight = x\n" : "nothing here\n");
 	assert_null(load_text(text));
-	/* The first weight is no number, the others are given again. */
+	/* The first weight is not a number; the others are duplicates. */
 	assert_int_equal(n_said, 10000);
 }
 
@@ -524,7 +528,7 @@ static void test_too_many(void **state)
 	refuses(text, "/c.conf:66: environment: more than 64 variables or 8192 bytes\n");
 }
 
-/* Whatever a broken editor or disk makes of a configuration: refused or read, and nothing else. */
+/* Files damaged by an editor or a disk: each is refused or read, and nothing worse happens. */
 static void test_damaged_files(void **state)
 {
 	static const char good[] = "[cloister]\nagent_socket_mode = 0666\nrequire = passrights\n"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every errno that a file system can give a file tool: its code, and a sentence that says what to
- * do next. */
+/*
+ * Every errno that a file system can return for a file tool: its code, and a sentence that says
+ * what to do next.
+ */
 #include "common/errors.h"
 
 #include "common/cleanup.h"
@@ -66,7 +68,7 @@ static void test_errno_table(void **state)
 	}
 }
 
-/* A sentence and a code for each, also for what a lying peer says. */
+/* Each code has a name and a sentence, also an invalid code from a hostile peer. */
 static void test_every_code(void **state)
 {
 	(void)state;

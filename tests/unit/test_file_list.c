@@ -143,7 +143,7 @@ static void test_end(void **state)
 	answer_done(&answer);
 }
 
-/* The cap is exact, and "truncated" means that there was one more. */
+/* The limit is exact, and "truncated" means that there was at least one entry more. */
 static void test_cap(void **state)
 {
 	struct files_list request = {.path = TEXT_LITERAL("src"), .recursive = true};

@@ -137,7 +137,7 @@ static void test_binary(void **state)
 	}
 }
 
-/* A NUL behind the probe does not make a file binary. */
+/* A NUL behind the probed part does not make a file binary. */
 static void test_late_nul(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -156,7 +156,7 @@ static void test_late_nul(void **state)
 	}
 }
 
-/* @count lines "0000001\n" and so on: eight bytes each. */
+/* Writes @count lines "0000001\n" and so on, eight bytes each. */
 static void put_lines(const struct fixture *fixture, const char *name, uint64_t count)
 {
 	FILE *file;
@@ -184,7 +184,7 @@ static void test_largest(void **state)
 	assert_int_equal(answer.end.total_lines, fits);
 	answer_done(&answer);
 
-	request.numbered = true; /* the numbers do not count */
+	request.numbered = true; /* line numbers do not count as content */
 	run(fixture, &request, &answer);
 	assert_error(&answer, TOOL_OK);
 	assert_int_equal(answer.data_len, LIMIT_READ_BYTES + fits * 7);
@@ -201,7 +201,7 @@ static void test_largest(void **state)
 	answer_done(&answer);
 }
 
-/* What cannot be read as a range of lines is not to be tried with a smaller one. */
+/* For a line that is too long by itself, the message does not advise a smaller range. */
 static void test_a_line_that_is_too_long(void **state)
 {
 	static const uint64_t ranges[][2] = {{2, 2}, {2, 3}, {2, 0}};
@@ -230,7 +230,7 @@ static void test_a_line_that_is_too_long(void **state)
 	}
 }
 
-/* Every range of a file of many chunks, whose lines lie across the chunks' borders. */
+/* Every range of a file that is larger than the buffer, with lines across the buffer's borders. */
 static void test_large_ranges(void **state)
 {
 	static const uint64_t ranges[][2] = {{1, 1}, {8192, 8193}, {8193, 8193}, {65536, 131072},
@@ -267,7 +267,7 @@ static void test_large_ranges(void **state)
 	answer_done(&answer);
 }
 
-/* The number outgrows its six columns. */
+/* A number wider than its six columns. */
 static void test_wide_numbers(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -298,8 +298,7 @@ static void test_long_line(void **state)
 	answer_done(&answer);
 }
 
-/* One line that never ends, in a file larger than the memory spent on it, is not counted to its
- * end. */
+/* One endless line, in a file larger than the memory used for it: it is not counted to its end. */
 static void test_sparse(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -323,7 +322,7 @@ static void test_sparse(void **state)
 	answer_done(&answer);
 }
 
-/* Writes @count lines at @offset of both, of which the second gets its zeros written. */
+/* Writes @count lines at @offset to both files; the second also gets zeros in place of holes. */
 static void put_pieces(int sparse, int full, off_t offset, size_t count)
 {
 	static char lines[8 * 3000];
@@ -343,7 +342,7 @@ static void assert_reads_alike(const struct fixture *fixture, uint64_t from, uin
 	request.path = TEXT_LITERAL("full");
 	run(fixture, &request, &full);
 	assert_error(&sparse, full.end.error);
-	/* Of what is too large after all, a part may come before that is found. */
+	/* A part of the content may come before it is found to be too large. */
 	if (full.end.error == TOOL_OK) {
 		assert_true(sparse.data_len == full.data_len);
 		assert_memory_equal(sparse.data, full.data, full.data_len);
@@ -355,7 +354,7 @@ static void assert_reads_alike(const struct fixture *fixture, uint64_t from, uin
 	answer_done(&full);
 }
 
-/* Holes, which are not read, count like the zeros that they are. */
+/* Holes are not read, and count like zeros. */
 static void test_holes(void **state)
 {
 	static const off_t places[] = {0, 65536, 200000, 524288 + 4096, 700000, 1500000};
@@ -416,7 +415,7 @@ static void test_failures(void **state)
 	answer_done(&answer);
 }
 
-/* A file of procfs has content and the size 0. */
+/* A procfs file has content and the size 0. */
 static void test_sizeless(void **state)
 {
 	struct fixture fixture = **(struct fixture **)state;

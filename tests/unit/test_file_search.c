@@ -58,7 +58,7 @@ static void assert_finds(struct files_search request, const char *expected)
 	answer_done(&answer);
 }
 
-/* What @pattern finds in a file "f" that holds @text. */
+/* Checks what @pattern finds in a file "f" that holds @text. */
 static void assert_scan(const char *pattern, const char *text, const char *expected)
 {
 	scratch_text(&scratch, "f", text);
@@ -91,7 +91,7 @@ static void test_carriage_returns(void **state)
 	assert_scan("[^e]$", "one\r\ntwo\r\n\r\n", "f:2:two\n");
 }
 
-/* A line matches as if there were no other: what a pattern looks at ends where the line does. */
+/* A line matches as if it were alone: lookaround ends at the line's ends. */
 static void test_looks_around(void **state)
 {
 	(void)state;
@@ -102,16 +102,16 @@ static void test_looks_around(void **state)
 	assert_scan("(?=(?s:.*)b)a", "a\nab\nb\n", "f:2:ab\n");
 	assert_scan("x\\s*+$", "x\ny\nx \n", "f:1:x\nf:3:x \n");
 	assert_scan("(?>\\s*)$", "a\nb\n", "f:1:a\nf:2:b\n");
-	/* One that names a newline, or the file's ends, sees the file. */
+	/* A pattern that names a newline, or the file's ends, sees the whole file. */
 	assert_scan("foo(?=\\nbar)", "foo\nfoo\nbar\n", "f:2:foo\n");
 	assert_scan("foo(?!\\nbar)", "foo\nfoo\nbar\n", "f:1:foo\n");
 	assert_scan("\\Afoo", "foo\nfoo\n", "f:1:foo\n");
 	assert_scan("foo\\z", "foo\nfoo", "f:2:foo\n");
-	/* Looking around does not keep a match from several lines. */
+	/* Lookaround does not prevent a match over several lines. */
 	assert_scan("a\\s+b(?!c)", "a\nbc\na\nbd\na bd\n", "f:3:a\nf:5:a bd\n");
 }
 
-/* A carriage return within a line ends nothing. */
+/* A carriage return within a line does not end it. */
 static void test_lone_carriage_returns(void **state)
 {
 	(void)state;
@@ -124,7 +124,7 @@ static void test_lone_carriage_returns(void **state)
 	assert_scan("a(?=\\s)", "a\rb\na\r\n", "f:1:a\rb\n");
 }
 
-/* A match over several lines is at its first one, unless one of its lines matches alone. */
+/* A match over several lines counts for its first line, unless one of its lines matches alone. */
 static void test_several_lines(void **state)
 {
 	(void)state;
@@ -137,7 +137,7 @@ static void test_several_lines(void **state)
 	assert_scan("(?s)a.*c", "a\nb\nc\nac\n", "f:4:ac\n");
 	assert_scan("a\n\n", "a\n\nb\n\n\n", "f:1:a\n");
 	assert_scan("\n\nb", "a\n\nb\n\n\n", "f:3:b\n");
-	/* A newline is no part of a line's text. */
+	/* The newline does not belong to the line's text. */
 	assert_scan("\\s+$", "a\n\nb \n\n \n", "f:3:b \nf:5: \n");
 	assert_scan("^\\W*$", "a\n*\n\n*\nb\n\n", "f:2:*\nf:3:\nf:4:*\nf:6:\n");
 	assert_scan("[^;]$", "a;\n\n\nb\n", "f:4:b\n");
@@ -149,7 +149,7 @@ static void test_unicode(void **state)
 	(void)state;
 	assert_scan("^.$", "\xc3\xa9\n\xe2\x82\xac\nab\n", "f:1:\xc3\xa9\nf:2:\xe2\x82\xac\n");
 	assert_scan("(?i)\xc3\x89", "\xc3\xa9t\xc3\xa9\n", "f:1:\xc3\xa9t\xc3\xa9\n");
-	/* Bytes that are not UTF-8 do not hide what is around them. */
+	/* Bytes that are not UTF-8 do not hide the text around them. */
 	assert_scan("ab", "\xff\xfe ab\n\xc3\nab \x80\n", "f:1:\xff\xfe ab\nf:3:ab \x80\n");
 	assert_scan("^a",
 		"\xef\xbb\xbf"
@@ -183,7 +183,7 @@ static void test_tree(void **state)
 			     .path = TEXT_LITERAL("src"),
 			     .file_pattern = TEXT_LITERAL("./*.h")},
 		"src/b.h:1:needle\n");
-	/* A file that is named is searched in any case; a link that is named is followed. */
+	/* A path that is a file is always searched, and a path that is a link is followed. */
 	assert_finds((struct files_search){.pattern = TEXT_LITERAL("needle"),
 			     .path = TEXT_LITERAL("a.o"),
 			     .file_pattern = TEXT_LITERAL("*.c"),
@@ -207,7 +207,7 @@ static void test_skipped(void **state)
 	scratch_write(&scratch, "above", large, LIMIT_SEARCH_FILE_BYTES + 1);
 	scratch_write(&scratch, "binary", "end\0", 4);
 	scratch_write(&scratch, "limit", large, LIMIT_SEARCH_FILE_BYTES);
-	/* A NUL behind the part that is looked at makes no binary. */
+	/* A NUL behind the probed part does not make a file binary. */
 	memcpy(large, "end", 3);
 	large[LIMIT_BINARY_PROBE_BYTES - 1] = '\0';
 	scratch_write(&scratch, "nul-in", large, LIMIT_BINARY_PROBE_BYTES + 10);
@@ -271,8 +271,8 @@ static void test_cap(void **state)
 }
 
 /*
- * A line of 3n bytes of "e acute, x", with "needle" at byte @at. What is shown must hold the needle
- * and whole characters.
+ * Searches a line of 3n bytes of "é, x" with "needle" at byte @at. The shown part must hold the
+ * needle and whole characters.
  */
 static void check_cut(size_t at)
 {
@@ -315,7 +315,7 @@ static void test_cut(void **state)
 	whole[LIMIT_SEARCH_LINE_BYTES] = '\0';
 	snprintf(expected, sizeof(expected), "f:1:%s\n", whole);
 	assert_scan("x+", whole, expected);
-	/* A match that is longer than what may be shown: its beginning. */
+	/* Of a match longer than the limit, the beginning is shown. */
 	whole[LIMIT_SEARCH_LINE_BYTES] = 'x';
 	whole[LIMIT_SEARCH_LINE_BYTES + 1] = '\0';
 	scratch_text(&scratch, "f", whole);
@@ -366,8 +366,8 @@ static void test_refused(void **state)
 }
 
 /*
- * A limit that is reached is an error, not "no match"; but where an automaton can look at all lines
- * instead, there is an answer.
+ * Reaching a limit is an error, not "no match"; but if an automaton can scan all lines instead,
+ * there is a result.
  */
 static void test_too_complex(void **state)
 {
@@ -388,8 +388,9 @@ static void test_too_complex(void **state)
 						     "(*LIMIT_HEAP=0)(*NO_JIT)(?:(a)|b)*$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
 	/*
-	 * The automaton's word is enough within a line, and cut around its start. What may match
-	 * over several lines has no such way out, unless there is nothing at all.
+	 * The automaton's result is enough within a line, and the text is cut around the line's
+	 * start. A pattern that may match over several lines has no such alternative, unless the
+	 * automaton finds nothing at all.
 	 */
 	memset(text, 'a', 30);
 	memcpy(text + 30, "!a\n", 4);
@@ -400,14 +401,14 @@ static void test_too_complex(void **state)
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(?=a)(a+)+$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
-	/* Nor has a line of which the automaton cannot say that it is one to PCRE2. */
+	/* Nor has a line that means something else to the automaton than to PCRE2. */
 	memcpy(text + 30, "!\ra\n", 5);
 	scratch_text(&scratch, "f", text);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
 }
 
-/* The same lines without JIT, as where executable memory is denied. */
+/* The same results without JIT, as where executable memory is denied. */
 static void test_interpreted(void **state)
 {
 	(void)state;

@@ -111,7 +111,7 @@ static void test_written(void **state)
 	assert_outside_untouched(fixture);
 }
 
-/* As on a file system that has no O_TMPFILE. */
+/* As on a file system without O_TMPFILE. */
 static void test_written_by_name(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -186,7 +186,7 @@ static void test_refused(void **state)
 	answer_done(&answer);
 }
 
-/* Content that breaks off or overflows, and a write that is given up, change nothing. */
+/* Content that is too short or too long, and a write that is given up, change nothing. */
 static void give_up(const struct fixture *fixture, const struct root *root)
 {
 	const struct files_write request = {TEXT_LITERAL("file"), 5, true, true};
@@ -240,7 +240,8 @@ static void test_kept(void **state)
 	fd = openat(fixture->ws, "script", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(
-		st.st_mode, S_IFREG | 0751); /* but for the set-uid bit, as write(2) does */
+		/* without the set-user-ID bit, as write(2) clears it */
+		st.st_mode, S_IFREG | 0751);
 	assert_int_equal(st.st_nlink, 1);
 	if (has_attributes) {
 		assert_int_equal(fgetxattr(fd, "user.test", value, sizeof(value)), 4);
@@ -248,8 +249,10 @@ static void test_kept(void **state)
 	}
 }
 
-/* Whatever bits the old file had: what replaces it is never set-uid or set-gid, nor is what is made
- * in a directory that hands its group down. */
+/*
+ * Whatever mode the old file had, its replacement is never set-user-ID or set-group-ID; nor is a
+ * file made in a directory whose group is inherited.
+ */
 static void test_no_set_id_bits(void **state)
 {
 	static const mode_t modes[] = {04755, 02755, 06755, 06777, 07777, 04000, 02644};
@@ -299,7 +302,7 @@ static enum tool_error commit(struct file_write *staged, uint64_t call)
 	return error;
 }
 
-/* Longer than directories may be deep, and what each fails with. */
+/* Paths deeper than the limit, and the errors of each. */
 static void fail_in_new_directories(const struct fixture *fixture, const struct root *root)
 {
 	char deep[2 * LIMIT_PATH_DEPTH + 64] = "kept/";
@@ -319,7 +322,7 @@ static void fail_in_new_directories(const struct fixture *fixture, const struct 
 	assert_int_equal(count_entries(fixture->ws), 2);
 }
 
-/* A write that fails takes the directories with it that it made. */
+/* A failing write removes the directories that it has made. */
 static void test_directories_taken_back(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -337,7 +340,9 @@ static void test_directories_taken_back(void **state)
 	assert_written(fixture, &root, "kept/a/file", "kept/a/file", true);
 }
 
-/* And no others: what somebody has put something in, renamed or replaced stays. */
+/*
+ * It removes no other directory: one that is not empty any more, or was renamed or replaced, stays.
+ */
 static void test_directories_of_others_stay(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -366,7 +371,7 @@ static void test_directories_of_others_stay(void **state)
 	assert_outside_untouched(fixture);
 }
 
-/* Of two writes into one new directory the first fails: the second makes the directory anew. */
+/* Two writes use one new directory and the first fails: the second makes the directory again. */
 static void test_directory_of_two_writes(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -385,7 +390,7 @@ static void test_directory_of_two_writes(void **state)
 	}
 }
 
-/* The workspace's directory is gone from the host: the sentence says so. */
+/* The workspace's directory was removed on the host: the sentence says so. */
 static void test_root_removed(void **state)
 {
 	static const char *const paths[] = {"file", "a/b/file"};
@@ -406,7 +411,7 @@ static void test_root_removed(void **state)
 	assert_int_equal(mkdirat(fixture->base_fd, "ws", 0755), 0);
 }
 
-/* What a tenant puts under the temporary's name is neither written to nor in the way. */
+/* A file that a tenant creates under the temporary name is neither written to nor in the way. */
 static void test_temporary_taken(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -423,7 +428,7 @@ static void test_temporary_taken(void **state)
 	assert_outside_untouched(fixture);
 }
 
-/* A file appears between begin and commit: it is replaced, not an error. */
+/* A file appears between begin and commit: it is replaced without an error. */
 static void test_appears_meanwhile(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -455,7 +460,10 @@ static void test_appears_meanwhile(void **state)
 	assert_outside_untouched(fixture);
 }
 
-/* Directory against link, file against link and directory against directory, all at once. */
+/*
+ * Attacks by swapping directories with links, files with links and directories with directories,
+ * all at once.
+ */
 static void test_attacked(void **state)
 {
 	static const char *const paths[] = {"swap/new", "swap/secret", "evil/new", "target",
@@ -502,7 +510,10 @@ static void write_line(const char *path, const char *line)
 
 #define NO_TMPFS 77
 
-/* A tmpfs with @options over "small", in namespaces of our own. False: not here. */
+/*
+ * Mounts a tmpfs with @options over "small", in namespaces of our own. Returns false if that is not
+ * possible.
+ */
 static bool mount_small(const char *path, const char *options)
 {
 	char map[64];
@@ -517,7 +528,7 @@ static bool mount_small(const char *path, const char *options)
 	return mount("tmpfs", path, "tmpfs", 0, options) == 0;
 }
 
-/* In a child: a full disk leaves the old content, and no more. */
+/* Runs in a child: a full disk keeps the old content and gets nothing new. */
 static int fill_disk(const struct fixture *fixture)
 {
 	static char large[MIB];
@@ -546,7 +557,7 @@ static int fill_disk(const struct fixture *fixture)
 	return wrong;
 }
 
-/* In a child: where room is left and no inode, the sentence says which, and no directory stays. */
+/* Runs in a child: if there is space but no inode, the sentence says so, and no directory stays. */
 static int use_up_inodes(const struct fixture *fixture)
 {
 	static const char *const paths[] = {"small/f", "small/a/b/c/f", "small/a/b/f"};
@@ -554,7 +565,7 @@ static int use_up_inodes(const struct fixture *fixture)
 	int wrong = 0;
 
 	snprintf(path, sizeof(path), "%s/small", fixture->visible);
-	/* Its root is one of them, and "file" another. */
+	/* Its root takes one inode, and "file" another. */
 	if (!mount_small(path, "size=1m,nr_inodes=4"))
 		return NO_TMPFS;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -612,7 +623,7 @@ static void test_no_inodes(void **state)
 	in_small_tmpfs(*state, use_up_inodes);
 }
 
-/* The codes of a write and a making of "file" where @syscall fails with @error_number. */
+/* The results of replacing and of creating "file" if @syscall fails with @error_number. */
 struct broken_case {
 	int syscall, error_number;
 	bool durable;
@@ -627,7 +638,7 @@ static int write_broken(const struct fixture *fixture, const struct broken_case 
 	struct root root = fixture->root;
 	struct answer answer;
 
-	/* The parent's names its own descriptors. */
+	/* The parent's descriptor would refer to the parent. */
 	root.proc_self_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	answer_begin(&answer, CALL);
 	if (file_write_begin(&root, &request, CALL, &staged) < 0)
@@ -640,11 +651,12 @@ static int write_broken(const struct fixture *fixture, const struct broken_case 
 	file_write_commit(staged, answer.reply);
 	file_write_free(staged);
 	if (broken->syscall == SCMP_SYS(write))
-		return 0; /* nor can the answer be written: its caller looks at the file alone */
+		/* the answer cannot be written either: the caller checks the file alone */
+		return 0;
 	answer_parse(&answer, CALL);
 	if (answer.end.error != broken->error)
 		fprintf(stderr, "%s\n", tool_error_name(answer.end.error));
-	/* The sentence is what the errno means, as tool_errno_sentence has it. */
+	/* The sentence must be the errno's, as in tool_errno_sentence(). */
 	if (answer.end.error != TOOL_OK &&
 		!text_equal(
 			answer.end.message, text_from(tool_errno_sentence(broken->error_number))))
@@ -652,8 +664,10 @@ static int write_broken(const struct fixture *fixture, const struct broken_case 
 	return answer.end.error == broken->error ? 0 : 3;
 }
 
-/* What the disk says has a code of its own, the old content stays, and only durable writes wait for
- * the disk. */
+/*
+ * Disk errors have codes of their own, the old content stays, and only durable writes wait for the
+ * disk.
+ */
 static void test_disk_errors(void **state)
 {
 	static const struct broken_case cases[] = {

@@ -1,6 +1,8 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/* What somebody who has taken over a files process finds: each call is made in a child of its own.
+/*
+ * What an attacker can do who has taken over a files process: each call is made in a child of its
+ * own.
  */
 #include "common/cleanup.h"
 #include "worker/confine.h"
@@ -27,7 +29,7 @@
 
 static const struct attempt {
 	const char *name;
-	long arguments[7]; /* the call's number first */
+	long arguments[7]; /* the call's number, then its arguments */
 } fatal[] = {
 	{"execve", {SYS_execve, 0, 0, 0}},
 	{"execveat", {SYS_execveat, -1, 0, 0, 0, 0}},
@@ -77,8 +79,10 @@ static const struct attempt {
 #endif
 };
 
-/* The wait status of a child that makes the call under the filter, after it has done what a job
- * does: forked once more. */
+/*
+ * Returns the wait status of a child that makes the call under the filter, after a fork as in a
+ * job.
+ */
 static int status_of(const struct attempt *attempt)
 {
 	const long *a = attempt->arguments;
@@ -116,7 +120,7 @@ static void test_what_does_not(void **state)
 {
 	static const struct attempt harmless[] = {
 		{"openat2", {SYS_openat2, -1, 0, 0, 0}},
-		{"clone3", {SYS_clone3, 0, 0}}, /* which is not there */
+		{"clone3", {SYS_clone3, 0, 0}}, /* answered ENOSYS */
 		{"a mode", {SYS_fchmod, -1, S_ISVTX | 0777}},
 		{"opening what is there", {SYS_openat, -1, 0, O_RDONLY | O_DIRECTORY, ~0L}},
 		{"executable memory", {SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC,

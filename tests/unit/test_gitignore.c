@@ -1,9 +1,9 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Against git itself: random trees with random ignore files are walked by tree_walk, listed by `git
- * ls-files` and asked about with `git check-ignore`, and must give the same files.
- * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many and which; the seed is printed.
+ * Compares with git itself: random trees with random ignore files are walked by tree_walk, listed
+ * by `git ls-files` and checked by `git check-ignore`; all must give the same files.
+ * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many cases and which; the seed is printed.
  */
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -24,10 +24,10 @@
 
 #define CASES 300
 
-/* Trees that one repository holds side by side, since asking git is what takes the time. */
+/* Trees side by side in one repository, because running git takes most of the time. */
 #define TREES_PER_REPOSITORY 10
 
-/* A set of paths, each ended by a NUL. */
+/* A set of paths, each with a NUL at its end. */
 struct paths {
 	char *data;
 	size_t len;
@@ -50,7 +50,7 @@ static int compare_strings(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* One path a line, in byte order. */
+/* Returns one path a line, in byte order. */
 static char *paths_sorted(struct paths *paths)
 {
 	struct paths sorted;
@@ -72,9 +72,9 @@ static char *paths_sorted(struct paths *paths)
 }
 
 struct collection {
-	struct paths kept;   /* what the walk visits and is no directory */
-	struct paths all;    /* everything that a walk without rules visits, but .git */
-	struct paths visits; /* everything that a walk with rules visits */
+	struct paths kept;   /* visited by the walk, without directories */
+	struct paths all;    /* visited by a walk without rules, except .git */
+	struct paths visits; /* visited by a walk with rules */
 };
 
 static int collect(const struct walk_entry *entry, void *context)
@@ -127,7 +127,7 @@ static char *visited(const struct scratch *scratch, const char *path)
 	return paths_sorted(&collection.visits);
 }
 
-/* Runs git in @scratch with nobody's configuration. @input goes to its standard input. */
+/* Runs git in @scratch without any user's configuration. @input is its standard input. */
 static struct paths run_git(
 	const struct scratch *scratch, const char *const arguments[], const struct paths *input)
 {
@@ -252,7 +252,7 @@ static void random_tree(const struct scratch *scratch, const char *directory, si
 	}
 }
 
-/* What is in @all and not in @some, as paths_sorted gives it. */
+/* Returns the paths in @all that are not in @some, like paths_sorted(). */
 static char *difference(struct paths *all, char *some)
 {
 	struct paths rest = {0};
@@ -311,8 +311,8 @@ static size_t setting(const char *name, size_t otherwise)
 }
 
 /*
- * Trees with ignore files of their own; now and then there are rules for all of them above. In one
- * repository of three there is but one tree, at its root. Returns how many there are.
+ * Makes trees with their own ignore files, sometimes with rules for all of them above. One
+ * repository in three has only one tree, at its root. Returns the number of trees.
  */
 static size_t random_trees(const struct scratch *scratch)
 {
@@ -364,7 +364,7 @@ static void test_against_git(void **state)
 	}
 }
 
-/* Has git track some of what is in @scratch, whatever its rules say. */
+/* Makes git track some of the files in @scratch, even ignored ones. */
 static void track_some(const struct scratch *scratch)
 {
 	static const char *const versions[] = {"2", "4"};
@@ -394,7 +394,7 @@ static void track_some(const struct scratch *scratch)
 	free(collection.visits.data);
 }
 
-/* Whether the walk keeps what git lists: what it tracks and what its rules do not name. */
+/* Whether the walk keeps the files that git lists: tracked ones and ones that are not ignored. */
 static bool keeps_as_git_lists(const struct scratch *scratch)
 {
 	static const char *const list[] = {
@@ -418,7 +418,7 @@ static bool keeps_as_git_lists(const struct scratch *scratch)
 	return same;
 }
 
-/* What is tracked is there though a rule names it, or a directory that it is in. */
+/* A tracked file is visited although a rule matches it or its directory. */
 static void test_tracked_against_git(void **state)
 {
 	static const char *const sha1[] = {"init", "-q", ".", NULL};
@@ -457,7 +457,7 @@ static void assert_visits(const struct scratch *scratch, const char *path, const
 	assert_string_equal(visits, expected);
 }
 
-/* The rules above a directory that is listed apply in it. */
+/* The rules above the listed directory apply in it. */
 static void test_below_root(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -473,7 +473,7 @@ static void test_below_root(void **state)
 	scratch_done(&scratch);
 }
 
-/* To name a directory that is left out is to ask for it. */
+/* An ignored directory is listed if it is named itself. */
 static void test_named_directory(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -487,7 +487,8 @@ static void test_named_directory(void **state)
 	scratch_done(&scratch);
 }
 
-/* "**" and a slash may stand for nothing, and then the slash is no part of the name: as git has it.
+/*
+ * Two stars and a slash may match nothing, and then the slash is not part of the name, as in git.
  */
 static void test_slash_that_is_nothing(void **state)
 {
@@ -501,7 +502,7 @@ static void test_slash_that_is_nothing(void **state)
 	scratch_done(&scratch);
 }
 
-/* A repository in the workspace goes by its own rules, as git has it when it is run there. */
+/* A repository inside the workspace follows its own rules, as git does when it runs there. */
 static void test_nested_repository(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -519,7 +520,7 @@ static void test_nested_repository(void **state)
 	scratch_done(&scratch);
 }
 
-/* Ignore files that are links, FIFOs, directories or too large hold no rules; nothing blocks. */
+/* Ignore files that are links, FIFOs, directories or too large count as empty; none blocks. */
 static void test_hostile_files(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -544,14 +545,16 @@ static void test_hostile_files(void **state)
 		"info\n"
 		"elsewhere/info/exclude\nfifo\nfifo/.gitignore\nfifo/x\ngit\ngit/x\nlarge\n"
 		"large/.gitignore\nlarge/x\nlink\nlink/.gitignore\nlink/x\nrules\n");
-	/* Exactly at the limit it is read. */
+	/* A file of exactly the limit is read. */
 	scratch_write(&scratch, "large/.gitignore", large, LIMIT_GITIGNORE_BYTES);
 	assert_visits(&scratch, "large", "");
 	scratch_done(&scratch);
 }
 
-/* However many directories have large ones, the rules of one walk take a bounded room, which is
- * free again when it leaves them. */
+/*
+ * However many directories have large ignore files, the rules of a walk take bounded memory, which
+ * is freed when the walk leaves them.
+ */
 static void test_many_large_files(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -572,7 +575,7 @@ static void test_many_large_files(void **state)
 	scratch_text(&scratch, "d/d/d/d/d/d/a", "");
 	scratch_text(&scratch, "e/.gitignore", "x\n");
 	scratch_text(&scratch, "e/x", "");
-	/* The innermost alone would leave this out, and is not read any more. */
+	/* Only the innermost file ignores this, and it is not read any more. */
 	snprintf(path, sizeof(path), "d/d/d/d/d/d/.gitignore");
 	memset(rules, '\n', LIMIT_GITIGNORE_BYTES);
 	memcpy(rules, "a", 1);
@@ -600,7 +603,7 @@ static void put_index(const struct scratch *scratch, const char *directory, stru
 	scratch_write(scratch, path, bytes.data, bytes.len);
 }
 
-/* An index that is not as git writes it counts for nothing, and one that is shows no .git. */
+/* An index that is not as git writes it is ignored, and one that is used never shows a .git. */
 static void test_hostile_index(void **state)
 {
 	static const struct {
@@ -650,7 +653,7 @@ static void test_hostile_index(void **state)
 	scratch_done(&scratch);
 }
 
-/* Names in a .git are nothing that git tracks, and an index that is no regular file is none. */
+/* Names inside a .git are never tracked, and an index that is not a regular file is ignored. */
 static void test_index_names_git(void **state)
 {
 	struct scratch scratch = scratch_new();

@@ -21,7 +21,7 @@ struct sample {
 	bool matches;
 };
 
-/* What git 2.39's wildmatch says of each, with WM_PATHNAME. */
+/* The results of git 2.39's wildmatch with WM_PATHNAME. */
 static const struct sample samples[] = {
 	{"", "", true},
 	{"", "a", false},
@@ -102,8 +102,8 @@ static void test_match(void **state)
 }
 
 /*
- * Everything that git's own test of wildmatch expects with WM_PATHNAME (t/t3070-wildmatch.sh in
- * git's source, the first column of its cases), by pattern: what matches it and what does not.
+ * All cases of git's own test of wildmatch with WM_PATHNAME (t/t3070-wildmatch.sh in git's source,
+ * first column), by pattern: what matches it and what does not.
  */
 static const struct {
 	const char *pattern;
@@ -345,7 +345,7 @@ static void test_set_refused(void **state)
 		TOOL_PATTERN_TOO_COMPLEX);
 }
 
-/* Patterns that take a backtracking matcher longer than the universe lasts. */
+/* Patterns on which a backtracking matcher would never finish. */
 static void test_time(void **state)
 {
 	char path[LIMIT_PATH_BYTES], stars[2 * 200], trees[4 * 200];
@@ -369,8 +369,8 @@ static void test_time(void **state)
 }
 
 /*
- * A second matcher, too slow for anything else: exponential, but each line of it is plainly the
- * meaning.
+ * A second matcher for comparison. It takes exponential time, but each of its lines plainly states
+ * the meaning.
  */
 static bool slow_match(const char *p, const char *t, bool at_start)
 {
@@ -413,7 +413,7 @@ static void test_against_slow(void **state)
 
 		random_string(pattern, sizeof(pattern), "ab/***?");
 		random_string(path, sizeof(path), "aab/");
-		/* Runs of stars other than ** at a boundary are a single star to it. */
+		/* It treats a run of stars, other than ** at a boundary, as one star. */
 		if (strstr(pattern, "***"))
 			continue;
 		if (glob_match(text_from(pattern), text_from(path)) !=

@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* Which subordinate ids are ours, as subuid(5) and subgid(5) say. */
+/* Finding our subordinate ids, as subuid(5) and subgid(5) describe. */
 #include "common/limits.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/workspace/workspace_owner.h"
@@ -77,7 +77,7 @@ static void test_none(void **state)
 	assert_int_equal(find("@:2000000:10\n", ""), -ENOENT);
 	assert_int_equal(find("@2:2000000:10\nx@:1000000:5\n", "@:2000000:10\n"), -ENOENT);
 	assert_int_equal(id_range_find("/no/such/directory", &range), -ENOENT);
-	/* No lines of the file at all. */
+	/* The file has no lines. */
 	assert_int_equal(
 		find("@:-5:10\n@:2000000\n@:2000000:\n@::10\n@\n\n", "@:2000000:10\n"), -ENOENT);
 	assert_int_equal(find("@:2000000:ten\n@:0x20:10\n@: 20:10\n", "@:1:10\n"), -ENOENT);
@@ -91,7 +91,7 @@ static void test_neither_root_nor_us_nor_what_is_no_id(void **state)
 	assert_int_equal(find("@:4294967290:10\n", "@:2000000:10\n"), -EINVAL);
 	assert_int_equal(find("@:2000000:18446744073709551615\n", "@:2000000:10\n"), -ENOENT);
 	assert_int_equal(find("@:#:10\n", "@:2000000:10\n"), -EINVAL);
-	/* One that can be used is. */
+	/* A usable range is found among unusable ones. */
 	assert_int_equal(find("@:0:1000\n@:2000000:10\n", "@:2000000:10\n"), 0);
 	check(2000000, 2000000, 10);
 }

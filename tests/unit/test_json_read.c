@@ -1,8 +1,10 @@
 /* links: cloister-json */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What RFC 8259 says is JSON is read, what it says is none is not, and where it leaves a choice the
- * reader has one. In the manner of JSONTestSuite, whose three classes these are. */
+/*
+ * Texts that are JSON by RFC 8259 are read, others are not, and where the RFC leaves a choice the
+ * result is fixed here. The three classes are those of JSONTestSuite.
+ */
 
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -22,7 +24,7 @@
 
 static const struct json_bounds all = {LIMIT_JSON_VALUES, 64 * MIB};
 
-/* In memory of its exact size, so that the sanitizers see a byte read behind it. */
+/* Reads a copy in a block of exactly its size, so that a sanitizer notices a read past its end. */
 static int read_exactly(struct text text, const struct json_bounds *bounds,
 	struct json_object **ret_value, struct json_report *ret_report)
 {
@@ -37,7 +39,7 @@ static int read_exactly(struct text text, const struct json_bounds *bounds,
 	return r;
 }
 
-/* Texts that are JSON, and what json-c writes of the value. */
+/* Texts that are JSON, and how json-c writes the value. */
 static const struct {
 	struct text text;
 	const char *written; /* NULL: the text itself */
@@ -184,7 +186,7 @@ static const struct {
 	{T("0.4e00669999999999999999999999"), NULL},
 };
 
-/* Texts that are not. */
+/* Texts that are not JSON. */
 static const struct text bad[] = {
 	/* Structure. */
 	T(""),
@@ -465,7 +467,7 @@ static const struct text bad[] = {
 	T("\"\xe2\x28\xa1\""),
 	T("{\"a\xff\":1}"),
 	T("\"\"\"\""),
-	/* Names: only strings, without NUL, and each once. */
+	/* Names: only strings, without NUL, and none twice. */
 	T("{'a':1}"),
 	T("{'':1}"),
 	T("{'\"':1}"),
@@ -489,7 +491,7 @@ static const struct text bad[] = {
 	T("{\"\x01\":1}"),
 	T("{\"a\n\":1}"),
 	T("{\"a\\x\":1}"),
-	/* What once turned a walk's idea of "in a string" round. */
+	/* Text that once confused the tracking of strings. */
 	T("{'\"':1,\"a\":[[],[]]}"),
 	T("{'\"':\"\x01\"}"),
 	T("{'\"':01}"),
@@ -534,7 +536,7 @@ static void test_bad(void **state)
 	}
 }
 
-/* No beginning of a text that needs its end is a text. */
+/* A proper prefix of a text that needs its end is refused. */
 static void test_every_beginning(void **state)
 {
 	static const struct text whole =
@@ -551,7 +553,7 @@ static void test_every_beginning(void **state)
 	json_object_put(value);
 }
 
-/* Each of the 65,536 escapes alone, against what RFC 3629 says. */
+/* Each of the 65,536 escapes alone, compared with RFC 3629. */
 static void test_every_escape(void **state)
 {
 	(void)state;
@@ -591,7 +593,7 @@ static void assert_type(const char *text, enum json_type type)
 	json_object_put(value);
 }
 
-/* Nothing is rounded in silence: what is no integer of 64 bits is not one. */
+/* Nothing is rounded silently: a number beyond 64 bits is not an integer. */
 static void test_integers_are_exact(void **state)
 {
 	struct json_object *value;
@@ -613,7 +615,7 @@ static void test_integers_are_exact(void **state)
 	json_object_put(value);
 }
 
-/* A text of @n times @part between @head and @tail, to be freed. */
+/* Returns @n times @part between @head and @tail, to be freed. */
 static struct text repeat(const char *head, const char *part, size_t n, const char *tail)
 {
 	size_t size = strlen(head) + n * strlen(part) + strlen(tail) + 1, len;
@@ -677,7 +679,7 @@ static void test_bounds(void **state)
 	}
 }
 
-/* What of the heap is in use. */
+/* Returns the bytes of the heap in use. */
 static size_t in_use(void)
 {
 	struct mallinfo2 info = mallinfo2();
@@ -685,8 +687,10 @@ static size_t in_use(void)
 	return info.uordblks + info.hblkhd;
 }
 
-/* What is counted is at least what is taken, whatever the text is of; and a text that is refused
- * has taken no more than it was given. */
+/*
+ * At least the memory that a value takes is counted, for any text; and a refused text has taken no
+ * more than its bound.
+ */
 static void test_memory_is_counted(void **state)
 {
 	static const struct {
@@ -720,7 +724,7 @@ static void test_memory_is_counted(void **state)
 
 		assert_int_equal(json_read(text, &all, &value, &report), 0);
 		assert_in_range(in_use() - before, 0, report.memory);
-		/* And not very much more than that; malloc counts what it keeps for the next. */
+		/* Not much more is counted either; malloc(3) also counts blocks kept for later. */
 		if (in_use() > before)
 			assert_in_range(report.memory, 0, 4 * (in_use() - before) + 256 * KIB);
 		json_object_put(value);
@@ -734,7 +738,7 @@ static void test_memory_is_counted(void **state)
 	}
 }
 
-/* A fault is named, and its place. */
+/* A fault and its position are reported. */
 static void test_reports(void **state)
 {
 	static const struct {

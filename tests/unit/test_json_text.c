@@ -28,7 +28,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* All that @out holds, borrowed. */
+/* Returns the content of @out, borrowed. */
 static struct text contents(struct evbuffer *out)
 {
 	return (struct text){(const char *)evbuffer_pullup(out, -1), evbuffer_get_length(out)};
@@ -114,7 +114,7 @@ static void test_every_byte(void **state)
 	}
 }
 
-/* As json_escape_ascii must, a byte at a time. Returns how much it wrote. */
+/* Does what json_escape_ascii() must do, one byte at a time. Returns how much it wrote. */
 static size_t escape_simply(char *to, struct text *text)
 {
 	char *at = to;
@@ -134,7 +134,7 @@ static size_t escape_simply(char *to, struct text *text)
 	return (size_t)(at - to);
 }
 
-/* Both ways of escaping do the same with @bytes as the simple one. */
+/* Checks that both implementations escape @bytes like the simple one. */
 static void check_escape(const char *bytes, size_t len)
 {
 	size_t (*const ways[])(char *, size_t, struct text *) = {
@@ -156,8 +156,9 @@ static void check_escape(const char *bytes, size_t len)
 	}
 }
 
-/* Every byte at every offset of every length: the fast path must not jump over one that needs
- * work. */
+/*
+ * Every byte at every offset and length: the fast path must not skip a byte that needs an escape.
+ */
 static void test_escape_every_byte(void **state)
 {
 	char bytes[50];
@@ -203,7 +204,7 @@ static void test_escape_random(void **state)
 	}
 }
 
-/* Nothing is written behind the room, and what did not fit is still to be written. */
+/* Nothing is written beyond the room, and the rest of the text is still there. */
 static void test_escape_room(void **state)
 {
 	size_t (*const ways[])(char *, size_t, struct text *) = {
@@ -241,7 +242,7 @@ static void test_replacement(void **state)
 			     "b\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80\xef\xbf\xbd\"");
 }
 
-/* Random text of the kinds that meet different paths. Valid when @valid. */
+/* Makes random text that takes different paths. It is valid UTF-8 if @valid. */
 static size_t random_text(char *out, size_t size, bool valid)
 {
 	static const char *const pieces[] = {"plain words of some length, ", "\n", "\"", "\\",
@@ -293,7 +294,7 @@ static void test_parses_back(void **state)
 	}
 }
 
-/* However a text is cut into parts, and flushed between them, the string is the same. */
+/* However a text is split into parts and flushed between them, the string is the same. */
 static void test_parts(void **state)
 {
 	struct evbuffer *out = *state, *whole = evbuffer_new();
@@ -355,7 +356,7 @@ static void test_base64_parts(void **state)
 	}
 }
 
-/* Text larger than any reservation, and an evbuffer that is full of something else already. */
+/* Text larger than any reservation, and an evbuffer that already holds other data. */
 static void test_large(void **state)
 {
 	struct evbuffer *out = *state;
@@ -376,7 +377,7 @@ static void test_large(void **state)
 	free(text);
 }
 
-/* An evbuffer whose end is frozen refuses space as one does that has no memory for it. */
+/* An evbuffer whose end is frozen refuses space, as if memory were out. */
 static void test_no_memory(void **state)
 {
 	struct evbuffer *out = *state;

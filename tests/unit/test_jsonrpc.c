@@ -77,7 +77,7 @@ static void test_requests(void **state)
 		"{\"s\":\"N \\\\\\u0000 01 ,\"}");
 }
 
-/* A method is any string; what is no method is found later. */
+/* A method may be any string; an unknown one is found later. */
 static void test_method_may_hold_a_nul(void **state)
 {
 	struct jsonrpc_request request;
@@ -179,7 +179,7 @@ static void test_parse_errors(void **state)
 	assert_fault_of(TEXT_LITERAL("{" CALL ",\"id\":\"\0\"}"), JSONRPC_PARSE_ERROR, NULL);
 }
 
-/* Every beginning of a request, each in memory of its exact size. */
+/* Every prefix of a request, each in a block of exactly its size. */
 static void test_truncated_at_every_byte(void **state)
 {
 	const struct text whole =
@@ -215,7 +215,9 @@ static void test_limits(void **state)
 		else
 			assert_request(line, quoted, "{}");
 	}
-	/* The envelope, the params and then arrays: json-c counts the innermost value's level too.
+	/*
+	 * The envelope, the params and then arrays: json-c also counts the level of the innermost
+	 * value.
 	 */
 	for (size_t depth = LIMIT_JSON_DEPTH - 4; depth <= LIMIT_JSON_DEPTH; depth++) {
 		struct jsonrpc_request request;

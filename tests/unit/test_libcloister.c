@@ -1,6 +1,6 @@
 /* links: libcloister */
 // SPDX-License-Identifier: Apache-2.0
-/* The client library against a service that speaks as it should. */
+/* The client library with a service that follows the protocol. */
 #include "common/errors.h"
 #include "common/limits.h"
 #include "libcloister/cloister.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-/* What handlers were told. */
+/* Records the calls of handlers. */
 struct told {
 	int replies, outputs, notifications;
 	int64_t id;
@@ -25,7 +25,7 @@ struct told {
 	char text[256];
 	size_t len;
 	enum cloister_stream stream;
-	int inner; /* what a function gave that was called in the handler */
+	int inner; /* result of a function called inside the handler */
 };
 
 static void on_reply(struct cloister *cloister, int64_t id, int error,
@@ -84,7 +84,7 @@ static void test_a_request_and_its_reply(void **state)
 	assert_string_equal(hear(&s),
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":[1,\"/\"]}}");
 	assert_int_equal(told.replies, 0);
-	/* In as many parts as it has bytes. */
+	/* Sends it one byte at a time. */
 	for (const char *c = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"b\":2}}\n"; *c; c++) {
 		assert_int_equal(told.replies, 0);
 		say_bytes(&s, c, 1);
@@ -156,7 +156,7 @@ static void test_calls_say_what_they_are_told(void **state)
 		strstr(hear(&s), "\"params\":{\"tool_call\":{\"function\":{\"name\":\"t\"}}"));
 	assert_non_null(strstr(hear(&s), "\"params\":{\"root\":\"/d\",\"kind\":\"directory\"}"));
 	assert_non_null(strstr(hear(&s), "\"params\":{\"workspace\":\"n\"}"));
-	/* Neither, both, and what a later version may mean. */
+	/* Neither member, both, and what a later version may add. */
 	assert_int_equal(
 		cloister_start_call(s.cloister, &(struct cloister_tool_call){0}, &id), -EINVAL);
 	call.tool = "t";
@@ -209,7 +209,7 @@ static void test_output_is_the_bytes(void **state)
 	say(&s, "{\"method\":\"tool.output\",\"params\":{\"id\":1,\"stream\":\"stderr\",\"data\":"
 		"\"eA==\"}}");
 	say(&s, "{\"id\":1,\"result\":{\"success\":true,\"output\":{\"stdout\":\"AP8K\"}}}");
-	/* Late, and of nobody: neither harms. */
+	/* Late output, and output of an unknown call: both are ignored. */
 	say(&s, "{\"method\":\"tool.output\",\"params\":{\"id\":1,\"stream\":\"stdout\",\"data\":"
 		"\"eA==\"}}");
 	assert_int_equal(cloister_wait(s.cloister, 1, -1, &reply), 0);
@@ -300,7 +300,7 @@ static void test_errors_have_types(void **state)
 	assert_int_equal(cloister_json_error(reply), 0);
 	cloister_message_free(reply);
 
-	/* Every code that a service has, as a tool's failure and as the request's. */
+	/* Every code of the service, as a tool's failure and as a request's error. */
 	for (enum tool_error error = TOOL_OK + 1; error < TOOL_ERROR_COUNT; error++) {
 		snprintf(rest, sizeof(rest),
 			"\"result\":{\"success\":false,\"error\":{\"code\":\"%s\",\"message\":"
@@ -426,7 +426,7 @@ static void test_pause(void **state)
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_int_equal(told.notifications, 1);
 	assert_string_equal(told.text, "event {\"n\":1}");
-	/* Who waits reads nevertheless. */
+	/* Waiting reads even while paused. */
 	cloister_pause(s.cloister, true);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
 	assert_int_equal(cloister_events(s.cloister), POLLOUT);
@@ -563,7 +563,7 @@ static int listen_at(const char *path)
 	return fd;
 }
 
-/* Whether somebody has connected to @fd, who is then let go. */
+/* Whether a client has connected to @fd; its connection is closed then. */
 static bool was_reached(int fd)
 {
 	int got;

@@ -1,6 +1,6 @@
 /* links: libcloister */
 // SPDX-License-Identifier: Apache-2.0
-/* The client library against a service that lies, floods, hangs up and does not listen. */
+/* The client library with a service that lies, floods, closes the connection and does not read. */
 #include "common/limits.h"
 #include "libcloister/cloister.h"
 
@@ -32,7 +32,7 @@ static void on_reply(struct cloister *cloister, int64_t id, int error,
 	told->error = error;
 	snprintf(told->text, sizeof(told->text), "%s",
 		reply ? cloister_get_json(reply, "", false) : "none");
-	/* Who is told of the end cannot make the library go on for ever. */
+	/* A handler that starts requests at the end must not keep the library going for ever. */
 	if (error < 0)
 		assert_int_equal(
 			cloister_start(cloister, "again", NULL, on_reply, userdata, &id), error);
@@ -58,7 +58,9 @@ static void count_notification(struct cloister *cloister, const char *method,
 	((struct told *)userdata)->notifications++;
 }
 
-/* Three requests: 1 has a handler, 2 is waited for, 3 is a call with output. 4 is answered. */
+/*
+ * Makes three requests: 1 has a handler, 2 is waited for, 3 is a call with output. 4 is answered.
+ */
 static struct scripted with_requests(struct told *told)
 {
 	struct scripted s = scripted_new();
@@ -77,7 +79,7 @@ static struct scripted with_requests(struct told *told)
 	return s;
 }
 
-/* The connection is over with @error, for everybody and for good. */
+/* Checks that the connection has ended with @error for all requests. */
 static void assert_ended(struct scripted *s, const struct told *told, int error)
 {
 	struct cloister_message *reply;
@@ -191,7 +193,7 @@ static void test_the_same_answer_twice_before_it_is_waited_for(void **state)
 	scripted_free(&s);
 }
 
-/* Sends @text over and over until the library has had enough or @total bytes are sent. */
+/* Sends @text repeatedly until the library fails or @total bytes are sent. */
 static int flood(struct scripted *s, const char *text, size_t total)
 {
 	size_t len = strlen(text), sent = 0;
@@ -240,7 +242,7 @@ static void test_a_line_at_the_limit(void **state)
 	say_bytes(&s, after, sizeof(after) - 1);
 	assert_int_equal(flood(&s, "", 0), 0);
 	assert_int_equal(told.notifications, 1);
-	/* One byte more, and the newline comes with it. */
+	/* One byte more, together with the newline. */
 	say_bytes(&s, before, sizeof(before) - 1);
 	assert_int_equal(flood(&s, much, inner - 100), 0);
 	say_bytes(&s, much, 101);
@@ -271,7 +273,7 @@ static void test_too_many_values(void **state)
 	}
 }
 
-/* The most memory that this process ever had, in KiB. */
+/* Returns the peak memory of this process in KiB. */
 static size_t peak(void)
 {
 	struct rusage usage;
@@ -280,7 +282,7 @@ static size_t peak(void)
 	return (size_t)usage.ru_maxrss;
 }
 
-/* A quotation mark in a name of the other quotation marks turns nobody's idea of a string round. */
+/* A quotation mark in a single-quoted name does not confuse the tracking of strings. */
 static void test_values_behind_a_quoted_name(void **state)
 {
 	static const char opening[] = "{\"id\":1,\"result\":{'\"':[{}",
@@ -333,7 +335,7 @@ static void test_closed_in_the_middle(void **state)
 	}
 }
 
-/* Sending to who is gone is no signal, and what it said before is heard. */
+/* Sending to a closed peer raises no signal, and what the peer sent before is read. */
 static void test_last_words(void **state)
 {
 	struct scripted s = scripted_new();
@@ -358,14 +360,20 @@ static void test_a_refusal_of_no_request(void **state)
 	struct scripted s = scripted_new();
 
 	(void)state;
-	/* Of none: the next one's. Said again, it takes no more room. */
+	/*
+	 * With no request in flight the next one gets the refusal. A repeated refusal takes no more
+	 * memory.
+	 */
 	for (int i = 0; i < 3; i++)
 		say(&s, refusal);
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_int_equal(told.replies, 1);
-	/* Of two: both; and then their own answers are not held against it, but others are. */
+	/*
+	 * With two in flight both get it. Their own answers may still come; unexpected others may
+	 * not.
+	 */
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &other, NULL), 0);
 	say(&s, refusal);
@@ -405,15 +413,18 @@ static void test_descriptors_are_not_taken(void **state)
 	memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
 	assert_int_equal(sendmsg(s.fd, &message, 0), sizeof(line) - 1);
 	close(ends[1]);
-	assert_int_equal(read(ends[0], &byte, 1), -1); /* in flight, it has a writer */
+	assert_int_equal(read(ends[0], &byte, 1), -1); /* while it is in flight it has a writer */
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_int_equal(told.notifications, 1);
-	assert_int_equal(read(ends[0], &byte, 1), 0); /* and then none */
+	assert_int_equal(read(ends[0], &byte, 1), 0); /* and afterwards none */
 	close(ends[0]);
 	scripted_free(&s);
 }
 
-/* Both send more than sockets hold, and the service reads only when it has said all. */
+/*
+ * Both sides send more than a socket holds, and the service reads only after it has sent
+ * everything.
+ */
 static void test_neither_full_buffer_stops_the_other(void **state)
 {
 	static const char line[] =
@@ -475,7 +486,7 @@ static void test_what_waits_to_be_sent_is_bounded(void **state)
 	free(text);
 }
 
-/* One that never stops talking: the loop gets its turn, and a deadline holds. */
+/* A service that never stops sending: the event loop gets its turn, and a deadline holds. */
 static void test_flood(void **state)
 {
 	static const char line[] = "{\"method\":\"m\",\"params\":{\"n\":1}}\n";
@@ -492,14 +503,14 @@ static void test_flood(void **state)
 	cloister_on_notification(s.cloister, count_notification, &told);
 	child = fork();
 	if (child == 0) {
-		close(cloister_fd(s.cloister)); /* so that it ends with the connection */
+		close(cloister_fd(s.cloister)); /* end it together with the connection */
 		while (send(s.fd, lines, sizeof(lines), MSG_NOSIGNAL) == (ssize_t)sizeof(lines))
 			;
 		_exit(0);
 	}
 	assert_true(child > 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
-	/* More than one turn's worth, in turns none of which is longer than that. */
+	/* More than one turn's data, in turns of bounded length. */
 	for (int before = 0; told.notifications < 200000; before = told.notifications) {
 		(void)poll(
 			&(struct pollfd){.fd = cloister_fd(s.cloister), .events = POLLIN}, 1, 1000);

@@ -1,6 +1,8 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* What an attacker in cloisterd would try: each attempt is made in a child behind the real filter.
+/*
+ * What an attacker who has taken over cloisterd would try: each attempt is made in a child under
+ * the real filter.
  */
 #include "common/cleanup.h"
 #include "supervisor/host/lockdown.h"
@@ -106,7 +108,7 @@ static void try_making_memory_executable(void)
 	mprotect(memory, 4096, PROT_READ | PROT_EXEC);
 }
 
-/* Runs @attempt behind the filter in a child and returns how the child ended. */
+/* Runs @attempt under the filter in a child. Returns how the child ended. */
 static int run(void (*attempt)(void))
 {
 	pid_t pid = fork();

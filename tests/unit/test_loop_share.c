@@ -16,21 +16,23 @@
 #include <cmocka.h>
 
 static struct event_base *base;
-static int slices; /* of all */
+static int slices; /* of all tasks */
 
-/* Something that takes so long in each slice, so often. */
+/* A task that takes some time in each of a number of slices. */
 struct work {
 	struct loop_share_task task;
 	struct loop_share_flow *flow;
 	unsigned long slice_ns;
 	int left, done;
-	int seen; /* slices of all when it ended */
+	int seen; /* slices of all tasks when it ended */
 };
 
 static long long passed_ns;
 
-/* In place of the C library's: time passes with the work that is done, and a busy machine changes
- * nothing. */
+/*
+ * Replaces the C library's: time passes only with simulated work, so a busy machine changes
+ * nothing.
+ */
 int clock_gettime(clockid_t clock, struct timespec *ret_now)
 {
 	(void)clock;
@@ -71,8 +73,10 @@ static void test_many_connections_are_one_tenant(void **state)
 	begin(&one);
 	slices = 0;
 	event_base_dispatch(base);
-	/* About half a slice of the flood's for each of its own; in turns by connection there were
-	 * 200 before its last. */
+	/*
+	 * About half a slice of the flood for each of its own; with turns by connection there were
+	 * 200 before its last.
+	 */
 	assert_true(one.seen <= 50);
 	for (size_t i = 0; i < ARRAY_SIZE(floods); i++)
 		assert_int_equal(floods[i].left, 0);
@@ -142,7 +146,7 @@ static void leave_own(void *context)
 	memset(&own, 0x5a, sizeof(own));
 }
 
-/* A tenant that a reload has taken away goes with the last request that was for it. */
+/* A tenant that a reload has removed is freed with its last request. */
 static void test_a_slice_may_end_its_flow(void **state)
 {
 	struct loop_share_task now = {.act = leave_own}, later = {.act = leave_own};
@@ -159,7 +163,7 @@ static void test_a_slice_may_end_its_flow(void **state)
 	assert_memory_equal(&own, &wiped, sizeof(own));
 }
 
-/* What is made where it was is another's. */
+/* Its memory is reused for another flow. */
 static void test_a_flow_that_is_gone_asks_for_nothing(void **state)
 {
 	struct loop_share_flow flow = {0};

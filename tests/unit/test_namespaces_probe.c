@@ -30,7 +30,7 @@ static void set(const char *name, const char *value)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* The switches of kernels that this one is not are files in a directory. */
+/* Files in a directory simulate the settings of other kernels. */
 static void test_each_cause_has_its_command(void **state)
 {
 	static const struct {

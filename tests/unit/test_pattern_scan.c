@@ -1,7 +1,7 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The two engines against each other: whatever the pattern and the bytes are, the same lines.
+ * Compares the two engines: for any pattern and any bytes they must find the same lines.
  * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many generated cases and which; the seed
  * is printed.
  */
@@ -27,7 +27,7 @@
 
 #define CASES 2000
 
-/* Lines that were found, as "3 17 ", and how the scan ended. */
+/* Lines that were found, as "3 17 ", and the result of the scan. */
 struct found {
 	char *lines;
 	size_t len;
@@ -44,7 +44,7 @@ static int note_line(const struct scan_line *line, void *context)
 	return 0;
 }
 
-/* False: there is no such engine for @pattern, or it is not valid. */
+/* Returns false if there is no such engine for @pattern, or @pattern is not valid. */
 static bool scan_by(
 	enum scan_engine engine, struct text pattern, struct text bytes, struct found *ret_found)
 {
@@ -85,7 +85,10 @@ static _Noreturn void fail_on(
 	abort();
 }
 
-/* Whether both engines could be asked. The lines must be the same; at a limit of PCRE2's, more. */
+/*
+ * Returns whether both engines could be used. The lines must be the same; if PCRE2 reached a limit,
+ * there may be more.
+ */
 static bool check_same(struct text pattern, struct text bytes)
 {
 	struct found by_pcre2, by_automaton;
@@ -135,7 +138,7 @@ static void put_atoms(FILE *out, size_t depth)
 	}
 }
 
-/* What a model writes most: words, and what may stand between them. */
+/* Writes what models mostly search for: words with something between them. */
 static void put_words(FILE *out)
 {
 	static const char *const letters[] = {"a", "b", "k", "s", "7", "_", "\xc3\xa9"};
@@ -178,7 +181,7 @@ static const char *const carriage_returns[] = {"\r\n", "\r\n", "\r"};
 static const char *const invalid[] = {"\xff", "\x80", "\xc3", "\xe2\x82", "\xed\xa0\x80",
 	"\xc0\xaf", "\xf4\x90\x80\x80", "\xc2\n", "\xf0\x9f"};
 
-/* Text; now and then with carriage returns, invalid UTF-8, or just any bytes. */
+/* Makes text, sometimes with carriage returns, invalid UTF-8 or random bytes. */
 static char *random_bytes(size_t *ret_len)
 {
 	size_t kind = pick(6), count = pick(pick(5) ? 200 : 4000);
@@ -257,7 +260,7 @@ static size_t put_utf8(char *out, unsigned c)
 	return 4;
 }
 
-/* Characters of Unicode, up to U+2FFF all, each on a line of its own between two letters. */
+/* All characters up to U+2FFF and some others, each on a line of its own between two letters. */
 static void test_every_character(void **state)
 {
 	static const char *const patterns[] = {"x\\wy", "x\\Wy", "x\\dy", "x\\Dy", "x\\sy", "x\\Sy",
@@ -284,8 +287,7 @@ static void test_every_character(void **state)
 	free(bytes);
 }
 
-/* More lines than the automaton names at a time, in a text that is larger than any of its blocks.
- */
+/* More lines than the automaton reports at a time, in a text larger than its blocks. */
 static void test_many_lines(void **state)
 {
 	static const char *const patterns[] = {
@@ -303,7 +305,7 @@ static void test_many_lines(void **state)
 	free(bytes);
 }
 
-/* What PCRE2 gives up on. */
+/* Patterns on which PCRE2 gives up. */
 static void test_limits(void **state)
 {
 	char bytes[4100] = "";
@@ -325,7 +327,7 @@ static void test_limits(void **state)
 	free(found.lines);
 }
 
-/* Few letters, so that a part of the literal is everywhere; characters in halves; ends of lines. */
+/* Few letters, so that parts of the literal are everywhere; incomplete characters; line ends. */
 static size_t make_bytes(char *bytes, size_t max)
 {
 	static const char *const parts[] = {
@@ -361,7 +363,7 @@ static void test_literal_find(void **state)
 	}
 }
 
-/* A pattern may hold any byte, and its copies do not end at NUL. */
+/* A pattern may hold any byte, and its copies do not end at a NUL. */
 static void test_nul_in_a_pattern(void **state)
 {
 	struct text bytes = {"a\0\0\0b\nab\n\0\0\0b\n", 14};
@@ -380,7 +382,7 @@ static void test_nul_in_a_pattern(void **state)
 	}
 }
 
-/* Looking for the literal that a pattern begins with finds what PCRE2 finds without. */
+/* The search for the literal that a pattern begins with finds the same as PCRE2 alone. */
 static void test_literal_start(void **state)
 {
 	static const char *const letters[] = {"a", "b", "Q", "\xc3\xa9"};
@@ -500,7 +502,7 @@ static void test_views(void **state)
 	}
 }
 
-/* What matches within a line, and looks around while it does. */
+/* Makes a pattern that matches within a line and uses lookaround. */
 static char *random_line_pattern(void)
 {
 	static const char *const looks[] = {"(?!\\W)", "(?=\\s)", "(?<!\\w)", "(?<=a)", "(?>a*)",
@@ -525,7 +527,7 @@ static char *random_line_pattern(void)
 	return pattern;
 }
 
-/* The lines of @bytes that PCRE2 finds @pattern in when it is shown one after the other. */
+/* Returns the lines of @bytes in which PCRE2 finds @pattern when it gets them one by one. */
 static char *lines_alone(struct text pattern, struct text bytes)
 {
 	int error;
@@ -559,7 +561,7 @@ static char *lines_alone(struct text pattern, struct text bytes)
 	return lines;
 }
 
-/* A pattern that takes no newline finds the lines that match alone, whatever is around them. */
+/* A pattern that consumes no newline finds the lines that match alone, whatever surrounds them. */
 static void test_lines_alone(void **state)
 {
 	size_t cases = setting("CLOISTER_ORACLE_CASES", CASES), compared = 0;

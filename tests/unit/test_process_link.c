@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* What a workspace's process wrote before it ended is heard, whichever way its end is noticed. */
+/* Output that a workspace's process wrote before it ended is read, however its end is noticed. */
 #include "supervisor/workspace/process_link.h"
 
 #include "common/channel.h"
@@ -28,7 +28,7 @@
 #define LARGE_FRAMES 64 /* more than a socket holds */
 #define FLOOD        (65536 / sizeof(struct wire_header))
 
-/* What the owner was told, in order: 'f' for a frame, 'l' for the loss, 'g' for the end. */
+/* The callbacks in order: 'f' for a frame, 'l' for the loss, 'g' for the end. */
 struct fixture {
 	struct event_base *base;
 	struct process_link *link;
@@ -69,14 +69,14 @@ static struct loop_share_flow *share(void *context)
 	return &tenant;
 }
 
-/* A process that does nothing, for whom the test speaks. */
+/* Starts a process that does nothing; the test writes to its pipe. */
 static int set_up(void **state)
 {
 	static struct fixture f;
 	struct process_link_owner owner = {on_frame, on_lost, on_gone, share, &f};
 	int fds[2];
 
-	/* First, so that it has none of the descriptors. */
+	/* First, so that it inherits none of the descriptors. */
 	f = (struct fixture){.process = fork()};
 	if (f.process == 0)
 		for (;;)
@@ -111,7 +111,7 @@ static void write_frames(struct fixture *f)
 	assert_int_equal(channel_flush(&f->theirs), 0);
 }
 
-/* It hears nothing any more, and something is sent to it before what it wrote is read. */
+/* It no longer reads, and a request is sent before its output is read. */
 static void test_write_fails_first(void **state)
 {
 	struct fixture *f = *state;
@@ -125,7 +125,7 @@ static void test_write_fails_first(void **state)
 	assert_string_equal(f->told, "ffflg");
 }
 
-/* Its death is seen first. */
+/* Its death is noticed first. */
 static void test_death_first(void **state)
 {
 	struct fixture *f = *state;
@@ -138,7 +138,9 @@ static void test_death_first(void **state)
 	assert_string_equal(f->told, "ffflg");
 }
 
-/* What the socket has no room for is sent as the process reads, and the link is not lost. */
+/*
+ * Frames for which the socket has no room are sent as the process reads, and the link is not lost.
+ */
 static void test_what_does_not_fit_is_sent_later(void **state)
 {
 	static char payload[32 * KIB];
@@ -171,7 +173,7 @@ struct crowd {
 	struct process_link *link;
 	int fds[2];
 	unsigned frames;
-	unsigned before; /* frames of all, when its own first came */
+	unsigned before; /* frames of all links before its own first one */
 };
 
 static unsigned frames;
@@ -213,7 +215,7 @@ static void say(struct crowd *crowd)
 	assert_int_equal(write(crowd->fds[1], &header, sizeof(header)), sizeof(header));
 }
 
-/* Frames without content, as many as the pipe takes and one turn of the loop. */
+/* Writes as many empty frames as the pipe and one turn of the loop take. */
 static void flood(struct crowd *crowd)
 {
 	for (size_t i = 0; i < FLOOD; i++)
@@ -227,7 +229,7 @@ static void leave(struct crowd *crowd)
 	close(crowd->fds[1]);
 }
 
-/* Many workers or files processes of one tenant that flood are one tenant's. */
+/* Several flooding processes of one tenant share that tenant's slices. */
 static void test_floods_take_turns_by_tenant(void **state)
 {
 	static struct loop_share_flow flooding, other;
@@ -247,7 +249,7 @@ static void test_floods_take_turns_by_tenant(void **state)
 	for (size_t i = 0; i < FLOODS; i++)
 		while (floods[i].frames < FLOOD)
 			event_base_loop(f->base, EVLOOP_ONCE);
-	/* Nothing of a link waits when it is gone. */
+	/* A link that is freed has no task waiting. */
 	say(&floods[0]);
 	say(&floods[1]);
 	event_base_loop(f->base, EVLOOP_NONBLOCK);

@@ -90,7 +90,7 @@ static void test_frames_keep_order(void **state)
 	answer_done(&answer);
 }
 
-/* Frames that leave every number of bytes at the buffer's end. */
+/* Frames that leave every possible number of bytes at the buffer's end. */
 static void test_borders(void **state)
 {
 	static char path[WIRE_FRAME_MAX];
@@ -181,7 +181,7 @@ static void test_full_pipe(void **state)
 	close(ends[0]);
 }
 
-/* The ends in what @fd has, in order: their calls are to count up from @first. */
+/* Counts the ends in @fd, whose calls must count up from @first. */
 static uint64_t count_ends(int fd, uint64_t first)
 {
 	static uint8_t buffer[4 * WIRE_FRAME_MAX];
@@ -199,7 +199,7 @@ static uint64_t count_ends(int fd, uint64_t first)
 	return ends;
 }
 
-/* Answers of several calls wait for each other, not for ever. */
+/* Answers of several calls are collected, but not for ever. */
 static void test_kept_back(void **state)
 {
 	struct reply *reply;

@@ -17,7 +17,7 @@
 struct open_case {
 	const char *path; /* "@" stands for the visible root */
 	enum tool_error error;
-	const char *content;  /* of a regular file; NULL: a directory */
+	const char *content;  /* of a regular file; NULL: it is a directory */
 	const char *reported; /* path */
 };
 
@@ -45,7 +45,8 @@ static const struct open_case cases[] = {
 	{"link", TOOL_OK, "inside\n", "link"},
 	{"dirlink/sub/deep", TOOL_OK, "deep\n", "dirlink/sub/deep"},
 	{"dir/uplink", TOOL_OK, "inside\n", "dir/uplink"},
-	{"deepup/../file", TOOL_OK, "in dir\n", "dir/file"}, /* not what the string says */
+	/* the result differs from what the string suggests */
+	{"deepup/../file", TOOL_OK, "in dir\n", "dir/file"},
 	{"deepup/../../file", TOOL_OK, "inside\n", "file"},
 	{"abs", TOOL_OK, "in dir\n", "abs"},
 	{"dir/back", TOOL_OK, "inside\n", "dir/back"},
@@ -73,7 +74,7 @@ static const struct open_case cases[] = {
 	{"deepup/../../../outside/secret", OUTSIDE, NULL, NULL},
 	{"absroot/../outside/secret", OUTSIDE, NULL, NULL},
 	{"@/../outside/secret", OUTSIDE, NULL, NULL},
-	{"dir/../../ws/file", OUTSIDE, NULL, NULL}, /* also when it comes back */
+	{"dir/../../ws/file", OUTSIDE, NULL, NULL}, /* also if the path comes back inside */
 
 	{"", TOOL_INVALID_ARGUMENTS, NULL, NULL},
 	{"missing", TOOL_NOT_FOUND, NULL, NULL},
@@ -175,7 +176,7 @@ static void expand(const struct fixture *fixture, const char *path, char *ret, s
 		snprintf(ret, size, "%s", path);
 }
 
-/* The code that the caller of root_open ends with, who looks at the type. */
+/* Returns the code that a caller of root_open() gets, which also checks the type. */
 static enum tool_error open_as_caller(
 	const struct root *root, struct text path, int *ret_fd, char **ret_path)
 {
@@ -206,7 +207,7 @@ static bool matches(
 	       strcmp(content, expected->content) == 0;
 }
 
-/* Works without cmocka's jumps, for it runs in children too. Returns how many cases went wrong. */
+/* Does not use cmocka's jumps, because it runs in children too. Returns how many cases failed. */
 static int check_cases(const struct fixture *fixture, const struct root *root)
 {
 	int wrong = 0;
@@ -260,7 +261,7 @@ static int deny_openat2(int error_number)
 static int check_hidden_openat2(
 	const struct fixture *fixture, int error_number, bool with_proc, bool under_attack);
 
-/* Runs the table in a child that has no openat2, with and without a procfs. */
+/* Runs the table in a child without openat2, with and without a procfs. */
 static void run_without_openat2(
 	const struct fixture *fixture, int error_number, bool with_proc, bool under_attack)
 {
@@ -282,7 +283,7 @@ static void test_no_openat2(void **state)
 	run_without_openat2(*state, EPERM, false, false);
 }
 
-/* A workspace whose visible root is /: every absolute path and link means something inside. */
+/* A workspace whose visible root is "/": every absolute path and link is inside. */
 static void test_visible_slash(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -331,7 +332,7 @@ static void test_flags(void **state)
 		TOOL_OK);
 }
 
-/* A tenant's lease on its file must not hold an open up for lease-break-time. */
+/* A tenant's lease on its file must not delay an open for lease-break-time. */
 static void test_lease(void **state)
 {
 	const struct fixture *fixture = *state;
@@ -367,8 +368,8 @@ static void test_device(void **state)
 }
 
 /*
- * The directory "swap" and the link "evil" to what lies outside change names all the time, "moved"
- * goes up and down in the tree. Whatever is opened has to be of the workspace.
+ * The directory "swap" and the link "evil", which leads outside, are swapped all the time, and
+ * "moved" moves up and down in the tree. Every descriptor must lie in the workspace.
  */
 static int check_under_attack(const struct fixture *fixture, const struct root *root)
 {
@@ -402,7 +403,10 @@ static int check_under_attack(const struct fixture *fixture, const struct root *
 	return wrong + (opened == 0);
 }
 
-/* Where "a/b/c/../../../.." leads if c is moved up while the kernel or the walk stands in it. */
+/*
+ * Makes a tree in which "a/b/c/../../../.." leads outside if c is moved up while the kernel or the
+ * walk is in it.
+ */
 static void make_battlefield(const struct fixture *fixture)
 {
 	int ws = fixture->ws;
@@ -463,7 +467,7 @@ struct place_case {
 	bool create_dirs;
 	enum tool_error error;
 	const char *name;   /* in parent */
-	const char *parent; /* of it, from the workspace; NULL: the path is the root */
+	const char *parent; /* its path from the workspace; NULL: the path is the root */
 	const char *reported;
 };
 

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor cloister-worker-core cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Landlock alone: each attempt is made under one process's ruleset and no other, in a child that is
- * whoever runs the test, root too. On a kernel without Landlock they are skipped.
+ * Landlock alone: each attempt is made under one process's ruleset and no other confinement, in a
+ * child that runs as the user of the test, perhaps root. Skips on a kernel without Landlock.
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
@@ -27,7 +27,7 @@
 
 #define NAMES_BYTES 64
 
-/* A directory with "in", where there may be more, and "out"; both hold "file" and "dir". */
+/* A directory with "in", where more is allowed, and "out"; both hold "file" and "dir". */
 static char top[] = "/tmp/test_rulesets.XXXXXX";
 
 static int set_up(void **state)
@@ -152,13 +152,13 @@ static int make_fifo_in(void)
 	return mkfifo("in/fifo", 0644) < 0 ? -errno : result(unlink("in/fifo"));
 }
 
-/* A whiteout, the one that needs no privilege. */
+/* Makes a whiteout, the only device that needs no privilege. */
 static int make_device_in(void)
 {
 	return mknod("in/node", S_IFCHR | 0644, 0) < 0 ? -errno : result(unlink("in/node"));
 }
 
-/* That it is not a program is said when it may be executed. */
+/* ENOEXEC shows that it may be executed. */
 static int execute_in(void)
 {
 	static char *const none[] = {NULL};
@@ -202,9 +202,9 @@ enum who {
 static const struct attempt {
 	const char *name;
 	int (*act)(void);
-	unsigned may; /* who */
-	int abi;      /* from which on the others may not; 0: any */
-	int error;    /* that they get; 0: EACCES */
+	unsigned may; /* bit mask of processes */
+	int abi;      /* the ABI from which on the others may not; 0: any */
+	int error;    /* the errno that they get; 0: EACCES */
 } attempts[] = {
 	{"read in it", read_in, COMMAND | FILES, 0, 0},
 	{"read beside it", read_out, COMMAND | FILES, 0, 0},
@@ -244,7 +244,7 @@ static int stand(enum who who)
 	if (who == FILES)
 		return files_ruleset_enforce(open("in", O_PATH | O_DIRECTORY | O_CLOEXEC));
 	r = command_ruleset_prepare("in", "in", -1, &ruleset);
-	/* /tmp is a place of commands', and here "out" lies in it. */
+	/* Commands may write in /tmp, and here "out" lies in it. */
 	for (unsigned i = 0; i < ruleset.n_rules; i++) {
 		struct stat rule, tmp;
 
@@ -257,7 +257,7 @@ static int stand(enum who who)
 	return r < 0 ? (int)r : landlock_ruleset_enforce(fd);
 }
 
-/* What an attempt gives under the ruleset of @who, as a positive errno. */
+/* Returns the result of an attempt under the ruleset of @who, as a positive errno. */
 static int outcome(const struct attempt *attempt, enum who who)
 {
 	pid_t child = fork();
@@ -300,7 +300,7 @@ static void test_commands(void **state)
 	try_all(COMMAND);
 }
 
-/* While it is prepared, ".." at the top leads to the host's root. */
+/* While the rules are prepared, ".." at the top leads to the host's root. */
 static void test_commands_places_are_no_links(void **state)
 {
 	struct command_ruleset ruleset;
@@ -324,7 +324,7 @@ static void test_cloisterd(void **state)
 	try_all(CLOISTERD);
 }
 
-/* What is asked of a kernel of each ABI is what it knows; a newer one takes it as it stands. */
+/* Each kernel is asked only for rights that its ABI knows; a newer kernel accepts the same. */
 static void test_every_abi(void **state)
 {
 	const struct landlock_attr all = {

@@ -147,7 +147,7 @@ static void test_up_to_the_cap_all_is_kept(void **state)
 	struct stream_capture capture;
 
 	(void)state;
-	stream_capture_init(&capture, 7); /* that is 8 */
+	stream_capture_init(&capture, 7); /* becomes 8 */
 	append(&capture, "abc");
 	append(&capture, "defgh");
 	assert_false(stream_capture_truncated(&capture));
@@ -170,13 +170,15 @@ static void test_smallest_cap(void **state)
 	struct stream_capture capture;
 
 	(void)state;
-	stream_capture_init(&capture, 0); /* that is 2 */
+	stream_capture_init(&capture, 0); /* becomes 2 */
 	append(&capture, "abc");
 	assert_text(&capture, "\"a\\n[... 1 bytes left out ...]\\nc\"");
 	stream_capture_free(&capture);
 }
 
-/* A character cut by the seam is left out whole, on either side and through the ring's end. */
+/*
+ * A character that the cut splits is left out completely, on both sides and across the ring's end.
+ */
 static void test_characters_at_the_seam(void **state)
 {
 	static const struct {
@@ -202,7 +204,7 @@ static void test_characters_at_the_seam(void **state)
 		{"abc\xe2\x82\xac----\xe2\x82\xacxyz",
 			"\"abc\xe2\x82\xac\\n[... 4 bytes left out ...]"
 			"\\n\xe2\x82\xacxyz\""},
-		/* one character that the seam cuts in two with nothing else lost */
+		/* one character that the cut splits, with nothing else lost */
 		{"abcde\xe2\x82\xacvwxyz", "\"abcde\\n[... 3 bytes left out ...]\\nvwxyz\""},
 	};
 
@@ -223,7 +225,7 @@ static void test_characters_at_the_seam(void **state)
 	}
 }
 
-/* A flood of continuation bytes is not a cut character: only three of them are forgiven. */
+/* A flood of continuation bytes is not a split character: only three of them are removed. */
 static void test_invalid_bytes_stay_visible(void **state)
 {
 	struct evbuffer *out = evbuffer_new();
@@ -240,7 +242,7 @@ static void test_invalid_bytes_stay_visible(void **state)
 	stream_capture_free(&capture);
 }
 
-/* Any sizes of parts, any cap: base64 gives the kept bytes, first half and last half. */
+/* Parts and caps of any size: base64 gives the kept bytes, first half and last half. */
 static void test_random_parts(void **state)
 {
 	static char stream[6000], expected[8200];

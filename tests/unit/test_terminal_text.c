@@ -29,9 +29,15 @@ static void test_table(void **state)
 		{"\xe2\x80\xae", "\\u{202e}"},
 		{"\xe2\x81\xa6", "\\u{2066}"},
 		{"\xf3\xa0\x80\xa1", "\\u{e0021}"},
-		/* What was escaped cannot be told from what was written so, unless this is, too. */
+		/*
+		 * A backslash must be escaped too, to distinguish escapes from the same text in the
+		 * input.
+		 */
 		{"\\x1b", "\\\\x1b"},
-		/* Bytes that are no UTF-8: a lone C1 byte among them is one to some terminals. */
+		/*
+		 * Invalid UTF-8: some terminals interpret a lone byte in the C1 range as a control
+		 * character.
+		 */
 		{"a\x9b", "a\\x9b"},
 		{"\xc3", "\\xc3"},
 		{"\xe2\x82", "\\xe2\\x82"},
@@ -47,7 +53,7 @@ static void test_table(void **state)
 	}
 }
 
-/* What @print writes of @text; malloc'ed. */
+/* Returns what @print writes for @text, malloc'ed. */
 static char *printed(void (*print)(FILE *stream, struct text text), struct text text)
 {
 	char *result;
@@ -90,7 +96,7 @@ static void test_print(void **state)
 	}
 }
 
-/* No byte and no pair of bytes becomes a control character. */
+/* No byte and no pair of bytes gives a control character. */
 static void test_all_pairs(void **state)
 {
 	(void)state;

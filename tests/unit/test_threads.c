@@ -2,8 +2,8 @@
 /* threads */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd's threads, as the loop uses them: the writers of the log and of the audit log, and the
- * closer of descriptors. ThreadSanitizer looks at what each shares with the loop (preset tsan).
+ * cloisterd's threads as the event loop uses them: the writers of the log and of the audit log, and
+ * the closer of descriptors. The preset tsan runs this under ThreadSanitizer.
  */
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -29,7 +29,7 @@
 #define LOG_LINES (LIMIT_LOG_QUEUE_BYTES / 4) /* more than a pipe and the queue hold */
 #define HANG_MS   60000
 
-/* The descriptors that come with bytes are closed, and so is the one that is given. */
+/* The descriptors that come with bytes are closed, and so is the one given to it. */
 static void test_descriptors_are_closed(void **state)
 {
 	int sockets[2], ends[2];
@@ -71,8 +71,10 @@ static void test_descriptors_are_closed(void **state)
 	close(sockets[0]);
 }
 
-/* Nobody reads the log until more was said than there is room for: lines come in order, with the
- * number of those that are missing in their place. */
+/*
+ * The log is not read until there are more lines than fit: they come in order, with the number of
+ * missing ones in their place.
+ */
 static void test_the_log_has_every_line_or_its_loss(void **state)
 {
 	_cleanup_close_ int stderr_before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -112,7 +114,7 @@ static void test_the_log_has_every_line_or_its_loss(void **state)
 	fclose(log);
 }
 
-/* Checks the chain of the file @name from @last on; returns how many lines of ours it has. */
+/* Checks the chain of the file @name after @last. Returns how many of our lines it holds. */
 static size_t check_chain(int directory, const char *name, struct audit_chain *last)
 {
 	FILE *file = fdopen(openat(directory, name, O_RDONLY | O_CLOEXEC), "re");
@@ -133,8 +135,10 @@ static size_t check_chain(int directory, const char *name, struct audit_chain *l
 	return count;
 }
 
-/* The file is renamed meanwhile, and the writer follows: one chain through both, and no line is
- * lost. */
+/*
+ * The file is renamed meanwhile and the writer follows: the chain goes through both files, and no
+ * line is lost.
+ */
 static void test_the_audit_log_has_every_line_in_order(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -157,7 +161,7 @@ static void test_the_audit_log_has_every_line_in_order(void **state)
 		assert_int_equal(seen.lost, 0);
 		if (i != LINES / 2)
 			continue;
-		/* There is something in it by then. */
+		/* Wait until there are lines in it. */
 		while (seen.last.seq < 2)
 			audit_writer_look(writer, &seen);
 		assert_int_equal(renameat(scratch.fd, "audit.log", scratch.fd, "audit.log.1"), 0);

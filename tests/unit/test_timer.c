@@ -1,7 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* Timers under a clock that the test sets, held to a model that is a list; and once in a real loop.
- */
+/* Timers with a clock that the test sets, compared with a simple list; and once in a real loop. */
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 
@@ -45,7 +44,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What expired, in its order. */
+/* The timers that expired, in order. */
 static int expired[1024];
 static size_t n_expired;
 
@@ -114,8 +113,10 @@ static void set_again(void *context)
 	timer_cancel(&other);
 }
 
-/* One that is due at once waits for the next turn, so that no turn is without end; and one that is
- * due in this turn can still be cancelled by another. */
+/*
+ * A timer set to expire at once waits for the next turn, so that a turn always ends; one that is
+ * due in this turn can still be cancelled by another.
+ */
 static void test_setting_and_cancelling_while_they_run(void **state)
 {
 	static int name = 7;

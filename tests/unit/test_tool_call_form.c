@@ -34,7 +34,7 @@ static void assert_form(const char *call, const char *expected_name, const char 
 	json_object_put(tool_call);
 }
 
-/* Takes @tool_call over. */
+/* Takes @tool_call. */
 static void assert_refused(struct json_object *tool_call, const char *expected_words)
 {
 	struct json_object *arguments = NULL;
@@ -53,7 +53,7 @@ static void assert_refused(struct json_object *tool_call, const char *expected_w
 	json_object_put(tool_call);
 }
 
-/* A call whose "arguments" are the string @json. */
+/* Makes a call whose "arguments" are the string @json. */
 static struct json_object *with_string(const char *json, size_t len)
 {
 	struct json_object *tool_call = json_tokener_parse("{'function':{'name':'read_file'}}");
@@ -149,7 +149,7 @@ static void test_bounds(void **state)
 	}
 	assert_refused(with_string(json, len), "too much");
 
-	/* Commas in a text are no values. */
+	/* Commas inside a string do not separate values. */
 	len = (size_t)sprintf(json, "{\"a\":\"\\\"");
 	memset(json + len, ',', LIMIT_JSON_VALUES + 1);
 	len += LIMIT_JSON_VALUES + 1;

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Plan 40-01, task 1, read by hand: names, descriptions, types, defaults, required. */
+/* Copied by hand from the tools' specification: names, descriptions, types, defaults, required. */
 static const struct {
 	const char *name;
 	const char *description;
@@ -68,7 +68,7 @@ static const char *string(struct json_object *object, const char *name)
 	return json_object_get_string(member(object, name));
 }
 
-/* @expected with ' for " */
+/* @expected has ' for " */
 static void assert_json_equal(struct json_object *value, const char *expected)
 {
 	struct json_object *parsed = json_tokener_parse(expected);
@@ -79,7 +79,7 @@ static void assert_json_equal(struct json_object *value, const char *expected)
 	json_object_put(parsed);
 }
 
-/* Compares with the seed and takes the parameters' descriptions out on the way. */
+/* Compares with the specification and removes the parameters' descriptions. */
 static void check_schema(struct json_object *schema, size_t i)
 {
 	struct json_object *properties = member(schema, "properties");

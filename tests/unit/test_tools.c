@@ -31,7 +31,7 @@ static void test_names(void **state)
 	assert_null(tool_by_name((struct text){NULL, 0}));
 }
 
-/* What every row must have for the decoder and the definitions to be right. */
+/* What every row needs for the decoder and the definitions to work. */
 static void test_rows_are_whole(void **state)
 {
 	(void)state;
@@ -54,8 +54,10 @@ static void test_rows_are_whole(void **state)
 	}
 }
 
-/* What a model reads of a failure: what is wrong and what to do, in one sentence. The sentence for
- * paths outside is the seed's. */
+/*
+ * Messages for a model say in one sentence what is wrong and what to do. The sentence for paths
+ * outside is specified.
+ */
 static void test_errors_say_what_to_do(void **state)
 {
 	(void)state;

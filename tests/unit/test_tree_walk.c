@@ -16,7 +16,7 @@
 
 #define STOP 7
 
-/* What a visit saw, and what it does at a certain path. */
+/* Records the visits, and acts at a certain path. */
 struct log {
 	FILE *stream;
 	size_t visits;
@@ -32,7 +32,7 @@ static int log_visit(const struct walk_entry *entry, void *context)
 	struct stat st;
 
 	log->visits++;
-	/* The name is looked up where the walk says it is. */
+	/* The name is looked up in the directory that the walk gives. */
 	if (fstatat(entry->dirfd, entry->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		assert_int_equal(IFTODT(st.st_mode), entry->type);
 	if (log->stream)
@@ -114,7 +114,7 @@ static void test_temporary_names(void **state)
 	(void)state;
 	scratch_text(&scratch, ".cloister-0123456789abcdef", "");
 	scratch_text(&scratch, ".cloister-0123456789abcdee/x", "");
-	/* Theirs: one digit less, one more, one that is none. */
+	/* The tenant's own files: one digit less, one more, one that is not a digit. */
 	scratch_text(&scratch, ".cloister-", "");
 	scratch_text(&scratch, ".cloister-0123456789abcde", "");
 	scratch_text(&scratch, ".cloister-0123456789abcdef0", "");
@@ -161,8 +161,8 @@ static void test_many_entries(void **state)
 }
 
 /*
- * Makes @depth directories called @name in one another. Unless @bare, each directory above one of
- * them also holds a file before it, and a directory and a file behind it.
+ * Makes @depth nested directories called @name. Unless @bare, each of them also holds a file sorted
+ * before the next one, and a directory and a file sorted behind it.
  */
 static void make_deep(const struct scratch *scratch, const char *name, size_t depth, bool bare)
 {
@@ -185,7 +185,10 @@ static void make_deep(const struct scratch *scratch, const char *name, size_t de
 	close(dir);
 }
 
-/* nftw(3) cannot: the paths are too long for it. Moves each second directory to the top. */
+/*
+ * nftw(3) cannot remove it, because the paths are too long. Moves every second directory to the
+ * top.
+ */
 static void remove_deep(const struct scratch *scratch, const char *name)
 {
 	assert_int_equal(renameat(scratch->fd, name, scratch->fd, "top"), 0);
@@ -203,7 +206,7 @@ static void remove_deep(const struct scratch *scratch, const char *name)
 	}
 }
 
-/* Deeper than descriptors are held, and everything is visited on the way back, too. */
+/* Deeper than the number of descriptors held: everything is also visited on the way back. */
 static void test_deep(void **state)
 {
 	const size_t depth = 5 * LIMIT_WALK_OPEN_LEVELS + 3;
@@ -228,7 +231,7 @@ static void test_deep(void **state)
 	scratch_done(&scratch);
 }
 
-/* Much longer than PATH_MAX. What no reply could name is not walked, and that is told. */
+/* Much longer than PATH_MAX. Paths too long for a reply are not walked, and the result says so. */
 static void test_long_path(void **state)
 {
 	const size_t deepest = (LIMIT_WALK_PATH_BYTES + 1) / 101;
@@ -251,7 +254,7 @@ static void test_long_path(void **state)
 
 #define MOVED_DEPTH (2 * LIMIT_WALK_OPEN_LEVELS)
 
-/* Puts a tree of the same names where a level that was closed used to be. */
+/* Puts a tree of the same names in the place of a level that was closed. */
 static void swap_upper_level(const struct scratch *scratch)
 {
 	struct scratch upper = {.fd = openat(scratch->fd, "d", O_PATH | O_DIRECTORY)};
@@ -275,7 +278,7 @@ static void test_moved(void **state)
 		memcpy(deepest + 2 * i, "d/", 2);
 	deepest[sizeof(deepest) - 1] = '\0';
 	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), 0);
-	/* Each level that was closed and has moved lost what was left of it: its "y" and "z". */
+	/* Each level that was closed and has moved lost its remaining entries, "y" and "z". */
 	assert_int_equal(end.unreadable, MOVED_DEPTH - LIMIT_WALK_OPEN_LEVELS - 1);
 	assert_int_equal(log.visits, 4 * MOVED_DEPTH - 2 * end.unreadable);
 	assert_int_equal(open_descriptors(), before);
@@ -291,7 +294,7 @@ static void link_to_outside(const struct scratch *scratch)
 	assert_int_equal(symlinkat("../outside", scratch->fd, "in/trap"), 0);
 }
 
-/* A directory becomes a link between its visit and the descent. */
+/* A directory becomes a link between the visit and the descent. */
 static void test_swapped_for_link(void **state)
 {
 	struct scratch scratch = scratch_new();

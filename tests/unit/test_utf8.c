@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* The plain way, from the definition: decode, then check. */
+/* A simple encoder, by the definition. */
 static size_t encode(uint32_t code_point, unsigned char *out)
 {
 	if (code_point < 0x80) {
@@ -61,13 +61,14 @@ static void test_all_code_points(void **state)
 	}
 }
 
-/* Replaced as the Unicode Standard's table 3-8 and the cases around it have it: lengths of the
- * subparts. */
+/*
+ * Replacement as in table 3-8 of the Unicode Standard and related cases: lengths of the subparts.
+ */
 static void test_maximal_subparts(void **state)
 {
 	static const struct {
 		const char *bytes;
-		const char *lengths; /* of what each U+FFFD stands for; v: a valid character */
+		const char *lengths; /* bytes that each U+FFFD replaces; v: a valid character */
 	} cases[] = {
 		{"\xc0\xaf", "11"}, /* overlong '/' */
 		{"\xc1\xbf", "11"},
@@ -85,7 +86,7 @@ static void test_maximal_subparts(void **state)
 		{"\xbf\xbf", "11"},
 		{"\xe2\x82"
 		 "A",
-			"2v"}, /* truncated by another character */
+			"2v"}, /* cut short by another character */
 		{"\xf0\x9f\x98"
 		 "A",
 			"3v"},
@@ -119,7 +120,7 @@ static void test_maximal_subparts(void **state)
 	}
 }
 
-/* An invalid byte at every offset of a long text: the fast path must not jump over it. */
+/* An invalid byte at every offset of a long text: the fast path must not skip it. */
 static void test_valid_prefix_at_every_offset(void **state)
 {
 	char bytes[64];
@@ -159,7 +160,7 @@ static void test_incomplete_tail(void **state)
 		{"\xf0\x9f", 2},
 		{"\xf0\x9f\x98", 3},
 		{"\xf0\x9f\x98\x80", 0},
-		{"abc\x80", 0}, /* invalid, so no more bytes can help */
+		{"abc\x80", 0}, /* invalid, so more bytes cannot complete it */
 		{"abc\xc0", 0},
 		{"abc\xe0\x80", 0},
 		{"abc\xed\xa0", 0},

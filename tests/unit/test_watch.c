@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* Watches in a real loop: with epoll(7), and where that has no place left. */
+/* Watches in a real loop: with epoll(7), and when that accepts no more descriptors. */
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 
@@ -20,9 +20,9 @@
 static struct event_base *base;
 static int pair[2];
 static unsigned readable, writable;
-static bool no_space; /* epoll_ctl(2) says that the user has no watch left */
+static bool no_space; /* epoll_ctl(2) fails because the user's limit is reached */
 
-/* In place of the C library's, also for libevent. */
+/* Replaces the C library's, also for libevent. */
 int epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)
 {
 	if (no_space && operation == EPOLL_CTL_ADD) {
@@ -70,7 +70,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* One look at what is ready, and all that comes of it. */
+/* Runs one iteration of the loop and everything that follows from it. */
 static void turn(void)
 {
 	struct timeval soon = {.tv_usec = 5 * WATCH_LOOK_MS * 1000};
@@ -134,7 +134,7 @@ static void test_directions_without_a_place(void **state)
 	check_directions();
 }
 
-/* As soon as there are places again, all of those that had none have one. */
+/* As soon as epoll(7) accepts descriptors again, all waiting ones are added. */
 static void test_places_come_back(void **state)
 {
 	struct watch watch, others[3];
@@ -162,7 +162,7 @@ static void test_places_come_back(void **state)
 	}
 }
 
-/* More than one poll(2) looks at. */
+/* More descriptors than one poll(2) takes. */
 static void test_many_without_a_place(void **state)
 {
 	static struct watch many[200];
@@ -195,7 +195,10 @@ static void give_up_the_other(void *context)
 	watch_done(&other);
 }
 
-/* Of two that are ready in one look, the first gives up the second, which is not called. */
+/*
+ * Of two that are ready in one iteration, the first cancels the second, whose callback is not
+ * called.
+ */
 static void test_one_gives_up_another(void **state)
 {
 	static const struct watch_calls first = {{give_up_the_other, NULL}, LOOP_PRIORITY_FIRST};

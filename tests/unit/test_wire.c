@@ -34,7 +34,7 @@ static void test_round_trip(void **state)
 	assert_true(wire_get_bool(&reader));
 	assert_true(text_equal(wire_get_text(&reader, 3), TEXT_LITERAL("a\0b")));
 	assert_int_equal(wire_get_text(&reader, 0).len, 0);
-	assert_int_equal(wire_reader_end(&reader), -EBADMSG); /* a byte is left over */
+	assert_int_equal(wire_reader_end(&reader), -EBADMSG); /* a byte is left */
 	assert_true(text_equal(wire_get_rest(&reader), TEXT_LITERAL("r")));
 	assert_int_equal(wire_reader_end(&reader), 0);
 }
@@ -47,7 +47,7 @@ static void test_writer_poisoned(void **state)
 	(void)state;
 	wire_put_u32(&writer, 7);
 	wire_put_u64(&writer, UINT64_MAX); /* does not fit */
-	wire_put_u8(&writer, 1);           /* would, but the writer has failed */
+	wire_put_u8(&writer, 1);           /* would fit, but the writer has failed */
 	assert_false(wire_writer_ok(&writer));
 	assert_int_equal(writer.len, 4);
 	assert_int_equal(buffer[4], 0);

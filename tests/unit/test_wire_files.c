@@ -15,8 +15,8 @@
 static uint8_t buffer[WIRE_PAYLOAD_MAX];
 
 /*
- * Encodes @message_, decodes it into @got_, and checks that no shorter and no longer payload is
- * taken and that a refused one leaves the output alone.
+ * Encodes @message_, decodes it into @got_, and checks that shorter and longer payloads are refused
+ * without changing the output.
  */
 #define ROUND_TRIP(type_, message_, got_)                                                          \
 	do {                                                                                       \
@@ -75,7 +75,7 @@ static void test_write(void **state)
 	assert_false(got.create_dirs);
 	assert_true(got.durable);
 
-	sent.size++; /* more than any tool call may hold */
+	sent.size++; /* more than any call may hold */
 	files_write_put(&writer, &sent);
 	assert_int_equal(
 		files_write_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
@@ -179,7 +179,7 @@ static void test_end(void **state)
 	assert_int_equal(got.files_searched, 5);
 	assert_int_equal(got.files_skipped, 6);
 	assert_text(got.type, "image/png");
-	sent.error = TOOL_ERROR_COUNT; /* a code there is none of */
+	sent.error = TOOL_ERROR_COUNT; /* no such code */
 	files_end_put(&writer, &sent);
 	assert_int_equal(files_end_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The messages with spawner and worker: what goes in comes out, cut or extended payloads do not
- * pass. */
+/*
+ * The messages of the spawner and the worker: decoding gives what was encoded, and cut or extended
+ * payloads are refused.
+ */
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_commands.h"
@@ -49,7 +51,7 @@ static int get_failure(struct text payload)
 	return setup_failure_get(payload, &message);
 }
 
-/* Only exactly @payload passes @get: no shorter one, and none with a byte behind. */
+/* Checks that @get accepts exactly @payload: none shorter, and none with one more byte. */
 static void check_exact(struct text payload, int (*get)(struct text payload))
 {
 	bytes[payload.len] = 0;
@@ -100,7 +102,10 @@ static void test_command_run(void **state)
 
 static void test_command_ended(void **state)
 {
-	/* Stopped, stopped by a tracer at an event, continued, and what wait(2) never says. */
+	/*
+	 * Stopped, stopped by a tracer at an event, continued, and values that wait(2) never
+	 * returns.
+	 */
 	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_ended in = {COMMAND_END_TERMINATED, 1, 2, 3, 4, 5,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A program as somebody else would write it: cloister.h and the C library, nothing of this tree.
- * usage: blocking SOCKET|private:CLOISTERD DIRECTORY [OTHER]. What it prints, test_libcloister.py
- * expects.
+ * A program of an outside user of the library: it uses cloister.h and the C library, nothing of
+ * this tree. usage: blocking SOCKET|private:CLOISTERD DIRECTORY [OTHER]. test_libcloister.py
+ * expects its output.
  */
 #include <cloister.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static void check(int r, const char *what)
 	exit(1);
 }
 
-/* A service of our own, for as long as the connection is open. */
+/* Starts a private service, which ends with the connection. */
 static int start_private(const char *cloisterd, pid_t *ret_pid)
 {
 	int pair[2];
@@ -29,7 +29,7 @@ static int start_private(const char *cloisterd, pid_t *ret_pid)
 	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "socketpair");
 	*ret_pid = fork();
 	if (*ret_pid == 0) {
-		/* Onto itself it would keep close-on-exec. */
+		/* dup2(2) onto itself would leave close-on-exec set. */
 		if (pair[1] == 3 ? fcntl(3, F_SETFD, 0) == 0 : dup2(pair[1], 3) == 3)
 			execl(cloisterd, "cloisterd", "--connection-fd=3", (char *)NULL);
 		_exit(127);
@@ -88,7 +88,7 @@ static void use_files(struct cloister *cloister, struct cloister *other)
 		strcmp(cloister_get_string(reply, "/output/content", NULL), content) == 0);
 	cloister_message_free(reply);
 
-	/* Another connection, another workspace: it is not there. */
+	/* Another connection does not see this workspace. */
 	arguments = cloister_object_new();
 	cloister_object_string(arguments, "path", "a.txt", 5);
 	reply = call(other, "read_file", arguments, NULL);
@@ -107,7 +107,7 @@ static void use_files(struct cloister *cloister, struct cloister *other)
 	cloister_message_free(reply);
 }
 
-/* With the command's "heard" as userdata: it goes on when it is. */
+/* The userdata is the path of a file; the command goes on when that exists. */
 static void print_output(struct cloister *cloister, int64_t id, enum cloister_stream stream,
 	const void *data, size_t len, void *userdata)
 {
@@ -159,7 +159,7 @@ static void stream_and_cancel(struct cloister *cloister)
 	cloister_message_free(reply);
 }
 
-/* The first cannot end before the last has begun. */
+/* The first call cannot end before the last one has begun. */
 static void concurrently(struct cloister *cloister)
 {
 	struct cloister_tool_call tool_call = {.tool = "run_command"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * As blocking.c, in an event loop of libevent with two connections.
- * usage: event_loop SOCKET DIRECTORY OTHER_DIRECTORY.
+ * Like blocking.c, in libevent's event loop with two connections. usage: event_loop SOCKET
+ * DIRECTORY OTHER_DIRECTORY.
  */
 #include <cloister.h>
 #include <event2/event.h>
@@ -93,7 +93,10 @@ static void on_ended(struct cloister *cloister, int64_t id, int error,
 		name ? name : cloister_get_json(reply, "/output/exit_code", false));
 	if (--peer->unanswered > 0)
 		return;
-	/* All is answered. In a handler, so cloister_dispatch() says that it is closed. */
+	/*
+	 * All requests are answered. cloister_dispatch() must report that a handler has closed the
+	 * connection.
+	 */
 	cloister_close(cloister);
 }
 
@@ -115,7 +118,9 @@ static void cancel_it(struct cloister *cloister, int64_t id, enum cloister_strea
 	check(cloister_cancel(cloister, id), "cancel");
 }
 
-/* The first command of a workspace ends when the second runs, the third when it is cancelled. */
+/*
+ * The first command of a workspace ends when the second one runs, the third when it is cancelled.
+ */
 static void on_opened(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata)
 {
