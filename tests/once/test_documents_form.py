@@ -117,7 +117,7 @@ def life_in(source):
     body = re.search(r"acts\[\w+\]\[\w+\] = \{\n(.*?)\n\};", source, re.DOTALL)[1]
     rows = re.findall(r"\[[A-Z]+_(\w+)\] = \{(.*?)\}", body, re.DOTALL)
     acts = {state: {event: act for event, act in re.findall(r"\[[A-Z]+_(\w+)\] = (\w+)", row)
-                    if act not in ("NULL", "stay") and not act.endswith("impossible")} for state, row in rows}
+                    if act != "NULL" and not act.endswith(("stay", "impossible"))} for state, row in rows}
     return {state: row for state, row in acts.items() if row}
 
 
