@@ -801,6 +801,47 @@ static void test_spare_dies(void **state)
 	}
 }
 
+/* Where spare cells die as they are taken, a workspace's own is made after some tries. */
+static void test_spares_are_not_tried_for_ever(void **state)
+{
+	struct fixture *f = *state;
+	struct spare_cells_view view;
+	size_t made = LIMIT_SPARE_TRIES + 1;
+
+	spare_cells_limit(f->spares, made);
+	open_cell(f);
+	f->need = CELL_KEPT;
+	cell_rest(f->cell);
+	run(f);
+	for (size_t i = 0; i < made; i++) {
+		pass(f, 5);
+		answer(f);
+	}
+	f->log[0] = '\0';
+	f->need = CELL_CALLED;
+	settle(f);
+	for (size_t i = 0; i < LIMIT_SPARE_TRIES; i++) {
+		struct fake_asked *asked = fake_spawner_asked(f->spawner);
+
+		assert_int_equal(asked->type, SPAWNER_ASSIGN);
+		fake_spawner_fail(f->spawner, asked, -ESRCH, TEXT_LITERAL("assign it"));
+		run(f);
+	}
+	spare_cells_look(f->spares, &view);
+	assert_int_equal(view.ready, 1);
+	assert_int_equal(view.used, LIMIT_SPARE_TRIES);
+	assert_int_equal(view.lost, LIMIT_SPARE_TRIES);
+	assert_int_equal(fake_spawner_asked(f->spawner)->type, SPAWNER_OPEN);
+	answer(f);
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	/* Nobody was told, and the next time it is tried again. */
+	assert_string_equal(f->log, "");
+	assert_int_equal(f->counts.lost, 0);
+	assert_string_equal(cell_state(f->cell), "open");
+	assert_int_equal(f->cell->wasted, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -817,6 +858,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_ready_before_assigned, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_spare_dies, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_spares_are_not_tried_for_ever, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,45 @@ static void test_what_does_not_fit_is_sent_later(void **state)
 	assert_string_equal(f->told, "");
 }
 
+/* The process reads all that is there for it. */
+static void read_all(struct fixture *f)
+{
+	struct channel_frame frame;
+
+	fcntl(f->theirs.in, F_SETFL, O_NONBLOCK);
+	while (channel_fill(&f->theirs, WIRE_FRAME_MAX) > 0)
+		while (channel_next(&f->theirs, &frame) > 0)
+			;
+}
+
+static uint64_t say_and_flush(struct fixture *f)
+{
+	process_link_send(f->link, 1, 1, TEXT_LITERAL("end"), NULL, 0);
+	loop_turn_end();
+	return process_link_said(f->link);
+}
+
+/* A process that has read what was said to it by then is not taken for one that reads nothing,
+ * though more is said to it all the time. */
+static void test_what_a_process_has_heard(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = say_and_flush(f), second;
+
+	assert_false(process_link_has_heard(f->link, first));
+	second = say_and_flush(f);
+	assert_true(second > first);
+	assert_false(process_link_has_heard(f->link, first));
+	read_all(f);
+	/* With this there is something again that it has not read. */
+	(void)say_and_flush(f);
+	assert_true(process_link_has_heard(f->link, first));
+	assert_true(process_link_has_heard(f->link, second));
+	assert_false(process_link_has_heard(f->link, process_link_said(f->link)));
+	read_all(f);
+	assert_true(process_link_has_heard(f->link, process_link_said(f->link)));
+}
+
 /* One of many links. */
 struct crowd {
 	struct loop_share_flow *flow;
@@ -264,6 +303,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_write_fails_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_death_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_a_process_has_heard, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_does_not_fit_is_sent_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
