@@ -19,7 +19,7 @@ import time
 import procfs
 import pytest
 from cloister_client import Client, RpcError, acting_as
-from daemon import AM_ROOT, Area, Daemon, is_sanitized
+from daemon import AM_ROOT, Daemon, is_sanitized
 
 MIB = 1 << 20
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
@@ -387,6 +387,24 @@ def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
     assert (status["files_processes_lost"], status["cells_lost"]) == (1, 0)
 
 
+def test_a_command_that_uses_its_grace_costs_no_other(own_daemon):
+    """A worker that listens is not taken for one that is stopped, though more is told to it all the time."""
+    client = own_daemon.connect()
+    path = own_daemon.new_workspace(client)
+    worker, _ = own_daemon.cell_of(path)
+    other = client.begin("run_command", {"command": "while [ ! -e end ]; do sleep 0.05; done; echo whole",
+                                         "timeout_ms": 300000})
+    number = client.begin("run_command", {"command": "trap '' TERM; while :; do sleep 1; done", "timeout_ms": 1000})
+    answered = []
+    while not answered:
+        assert client.run("true")["exit_code"] == 0
+        answered = [answer for answer in client.answers if answer["id"] == number]
+    assert answered[0]["result"]["error"]["code"] == "TIMEOUT"
+    (path / "end").touch()
+    assert client.result(other)["output"]["stdout"] == "whole\n"
+    assert procfs.is_alive(worker)
+
+
 # A workspace's rest
 
 
@@ -563,44 +581,6 @@ def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, 
         assert "result" in answer, answer
         assert client.observe("run_command", {"command": "echo well"}, workspace=name)["success"]
     assert spares_lost(daemon) == 3
-
-
-# In place of cloister-worker: waits as what is made ahead does, and dies of what it is for.
-DIES_AS_IT_IS_TAKEN = """
-import os, socket, sys
-program, *words = sys.argv[1:]
-if not words[0].startswith("spare"):
-    os.execv(program + ".real", ["cloister-worker", *words])
-with open("/proc/self/comm", "w") as file:
-    file.write("cloister-spare")
-socket.socket(fileno=5).recv(1)
-os._exit(1)
-"""
-
-
-@pytest.fixture
-def short_lived_spares(account):
-    place = Area(account)
-    place.put_in_place_of("cloister-worker", "stand_in")
-    (place.bin / "cloister-worker.py").write_text(DIES_AS_IT_IS_TAKEN)
-    (place.bin / "cloister-worker.py").chmod(0o755)
-    daemon = Daemon(place, config=spare_config(account, 8))
-    yield daemon
-    daemon.stop()
-    place.remove()
-
-
-def test_what_is_made_ahead_is_not_tried_for_ever(short_lived_spares):
-    daemon = short_lived_spares
-    client = daemon.connect()
-    for i in range(3):
-        client.call("workspace.open", {"workspace": f"w{i}"})
-        assert client.observe("run_command", {"command": "echo well"}, workspace=f"w{i}")["success"]
-        # The first finds none. In metrics, what dies costs the workspace nothing but time.
-        assert spares_lost(daemon) == 3 * i
-        has_ahead(daemon, 8, 120)
-    status = json.loads(daemon.ctl("--json", "status").stdout)
-    assert status["spare_cells_used"] == 6 and status["cells_lost"] == 0
 
 
 # A spawner that hangs
