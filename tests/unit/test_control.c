@@ -396,6 +396,35 @@ static void test_events(void **state)
 	says(&house->observer, ASK("status", "{}"), ERROR("1", "-32000", NAMED("FORBIDDEN")));
 }
 
+/* Nobody waits for an observer: to one that does not read events are not sent, but counted. */
+static void test_an_observer_that_does_not_read(void **state)
+{
+	static const char call[] =
+		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}");
+	struct house *house = *state;
+	struct unread_account hog;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
+	unread_open(&hog, &house->fake->service.unread);
+	unread_count(&hog, LIMIT_UNREAD_BYTES);
+	/* What is on its way is not taken back; then it is stalled. */
+	says(&house->agent, call, ANSWER("{*}"));
+	(void)fake_client_take(&house->observer);
+	says(&house->agent, call, ANSWER("{*}"));
+	says(&house->agent, call, ANSWER("{*}"));
+	assert_string_equal(fake_client_take(&house->observer), "");
+	unread_close(&hog);
+	fake_service_run(house->fake);
+	says(&house->agent, call, ANSWER("{*}"));
+	fake_service_match(house->fake, fake_client_take(&house->observer),
+		NOTIFICATION("event",
+			"{\"event\":\"missed\",\"time_ms\":*,\"count\":*}") "\n" NOTIFICATION("even"
+											      "t",
+			"{\"event\":\"call_begin\",*}") "\n" NOTIFICATION("event",
+			"{\"event\":\"call_end\",*}"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +442,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_names_that_two_have, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_metrics, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_an_observer_that_does_not_read, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

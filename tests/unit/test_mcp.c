@@ -196,6 +196,68 @@ static void test_cancelling(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
+#define PROGRESS(ms, message)                  \
+	NOTIFICATION("notifications/progress", \
+		"{\"progressToken\":\"t\",\"progress\":" ms ",\"message\":\"" message "\"}")
+
+/* What a client that asked for progress is told, and when. */
+static void test_progress(void **state)
+{
+	static const struct fake_exchange begin[] = {
+		{OPEN, OPENED},
+		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
+	};
+	static const struct {
+		const char *command, *line; /* the last line, as it is told */
+	} rows[] = {
+		{"say one", "one"},
+		{"say one|two", "two"},
+		{"say one|two|", "two"},
+		{"say one|two|||", "two"},
+		{"say ||", "running"},
+		{"say \303\274ber", "\303\274ber"},
+		{"hang", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fake_client client =
+			fake_client_connect(*state, &agent_endpoint, 1000, 1000);
+		char line[512], expected[512];
+		struct fake_exchange call = {line, NULL};
+
+		fake_client_talk(&client, begin, ARRAY_SIZE(begin));
+		snprintf(line, sizeof(line),
+			REQUEST("1", "tools/call",
+				"{\"name\":\"run_command\",\"arguments\":{\"command\":\"%s\"},"
+				"\"_meta\":{\"progressToken\":\"t\"}}"),
+			rows[i].command);
+		fake_client_talk(&client, &call, 1);
+		/* Not at once. */
+		fake_service_pass(*state, 2);
+		assert_string_equal(fake_client_take(&client), "");
+		fake_service_pass(*state, LIMIT_PROGRESS_OUTPUT_MS);
+		if (rows[i].line) {
+			snprintf(expected, sizeof(expected), PROGRESS("*", "%s"), rows[i].line);
+			fake_service_match(*state, fake_client_take(&client), expected);
+		} else {
+			assert_string_equal(fake_client_take(&client), "");
+		}
+		/* And without any every second. */
+		fake_service_pass(*state, LIMIT_PROGRESS_MS);
+		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
+		fake_service_pass(*state, LIMIT_PROGRESS_MS - 1);
+		assert_string_equal(fake_client_take(&client), "");
+		fake_service_pass(*state, 1);
+		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
+		/* Nothing after it was cancelled. */
+		fake_client_send(
+			&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":1}") "\n");
+		fake_service_pass(*state, 3 * LIMIT_PROGRESS_MS);
+		assert_string_equal(fake_client_take(&client), "");
+		fake_client_close(&client);
+	}
+}
+
 /* A connection that only passes MCP on has nothing else, and errors without an id where none could
  * be read. */
 static void test_a_connection_of_its_own(void **state)
@@ -220,6 +282,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_request_of_each_revision, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calling_a_tool, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cancelling, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_progress, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_connection_of_its_own, set_up, tear_down),
 	};
 

@@ -103,6 +103,16 @@ static void say(struct work *work, int fd, const char *text)
 	assert_int_equal(write(work->fds[fd], text, strlen(text)), strlen(text));
 }
 
+static void say_lines(struct work *work, const char *text)
+{
+	_cleanup_free_ char *lines = strdup(text);
+
+	for (char *c = lines; *c; c++)
+		if (*c == '|')
+			*c = '\n';
+	say(work, COMMAND_FD_STDOUT, lines);
+}
+
 /* The argument of the command at hand; NULL: it is not called @name. */
 static const char *argument(const struct work *work, const char *name)
 {
@@ -155,6 +165,9 @@ static void begin_command(struct work *work)
 			.io_read_bytes = 7,
 			.io_write_bytes = 9,
 			.oom_kills = 1};
+	} else if ((text = argument(work, "say"))) {
+		say_lines(work, text);
+		return;
 	} else if (argument(work, "hang") || argument(work, "stubborn") || argument(work, "deaf") ||
 		   argument(work, "cat")) {
 		return;

@@ -11,6 +11,7 @@
  *   signal N    is ended by the signal N
  *   cat         copies its input and exits with 0 at the end of it
  *   hang        ends when it is terminated
+ *   say TEXT    writes TEXT, in which '|' is a newline, and then hangs
  *   stubborn    ends when it is killed
  *   deaf        does not end
  *   cannot N    cannot be started: the errno N

@@ -1,0 +1,199 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd's command line: what each is, and what holds where it says nothing. */
+#include "supervisor/config/options.h"
+
+#include "common/cleanup.h"
+#include "supervisor/config/config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ARGS 8
+
+static jmp_buf after_exit;
+static int exit_status;
+
+/* In place of glibc's. */
+void exit(int status)
+{
+	exit_status = status;
+	longjmp(after_exit, 1);
+}
+
+/* -1: @args are options, in *ret; otherwise the status that it exited with. */
+static int read_options(const char *const args[ARGS], struct options *ret)
+{
+	char *argv[ARGS + 2] = {(char *)"cloisterd"};
+	int argc = 1;
+
+	for (int i = 0; i < ARGS && args[i]; i++)
+		argv[argc++] = (char *)args[i];
+	optind = 0;
+	exit_status = -1;
+	if (setjmp(after_exit) == 0)
+		options_read(argc, argv, ret);
+	return exit_status;
+}
+
+static void test_what_ends_it(void **state)
+{
+	static const struct {
+		const char *args[ARGS];
+		int status;
+	} rows[] = {
+		{{"--help"}, 0},
+		{{"--version"}, 0},
+		{{"word"}, 2},
+		{{"--wings"}, 2},
+		{{"--check"}, 2}, /* of what */
+		{{"--connection-fd=4"}, 2},
+		{{"--connection-fd=3", "--config", "x"}, 2},
+		{{"--connection-fd=3", "--agent-socket", "x"}, 2},
+		{{"--connection-fd=3", "--control-socket", "x"}, 2},
+		{{"--only-root", "1:2:3"}, 2}, /* of a private instance alone */
+		{{"--connection-fd=3", "--only-root", "1:2"}, 2},
+		{{"--connection-fd=3", "--only-root", "1:2:3:4"}, 2},
+		{{"--connection-fd=3", "--only-root", "1:2:x"}, 2},
+		{{NULL}, -1},
+		{{"--config", "x", "--check"}, -1},
+		{{"--connection-fd=3", "--only-root", "1:2:3"}, -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct options options = {0};
+		int status = read_options(rows[i].args, &options);
+
+		if (status != rows[i].status)
+			fail_msg("row %zu: %d", i, status);
+		if (status < 0)
+			options_done(&options);
+	}
+}
+
+static void test_what_is_read(void **state)
+{
+	static const char *const all[ARGS] = {"--config=c", "--agent-socket=first",
+		"--agent-socket=a", "--control-socket=s", "--state-dir=d", "--user=u"};
+	static const char *const private[ARGS] = {
+		"--connection-fd=3", "--only-root=11:22:33", "--state-dir=first", "--state-dir=d"};
+	static const char *const none[ARGS] = {NULL};
+	struct options options;
+
+	(void)state;
+	assert_int_equal(read_options(all, &options), -1);
+	assert_string_equal(options.config, "c");
+	assert_string_equal(options.agent_socket, "a"); /* the last one counts */
+	assert_string_equal(options.control_socket, "s");
+	assert_string_equal(options.state_dir, "d");
+	assert_string_equal(options.user, "u");
+	assert_int_equal(options.connection_fd, -1);
+	assert_false(options.check);
+	assert_false(options.only_root.set);
+	options_done(&options);
+	assert_int_equal(read_options(private, &options), -1);
+	assert_int_equal(options.connection_fd, 3);
+	assert_true(options.only_root.set);
+	assert_int_equal(options.only_root.dev, 11);
+	assert_int_equal(options.only_root.ino, 22);
+	assert_int_equal(options.only_root.uid, 33);
+	assert_string_equal(options.state_dir, "d");
+	options_done(&options);
+	assert_int_equal(read_options(none, &options), -1);
+	assert_null(options.config);
+	assert_null(options.agent_socket);
+	assert_int_equal(options.agent_fd, -1);
+	assert_int_equal(options.control_fd, -1);
+}
+
+/* From the command line, the configuration and the environment, in that order. */
+static void test_what_holds_otherwise(void **state)
+{
+	static const struct {
+		const char *args[ARGS];
+		const char *agent, *control, *state; /* of the configuration */
+		const char *runtime, *state_home, *home;
+		bool passed; /* an agents' socket */
+		int result;
+		const char *agent_is, *control_is, *state_is;
+	} rows[] = {
+		{{NULL}, NULL, NULL, NULL, "/run/u", "/s", "/h", false, 0,
+			"/run/u/cloister/agent.sock", "/run/u/cloister/control.sock",
+			"/s/cloister"},
+		{{NULL}, NULL, NULL, NULL, "/run/u", NULL, "/h", false, 0,
+			"/run/u/cloister/agent.sock", "/run/u/cloister/control.sock",
+			"/h/.local/state/cloister"},
+		{{NULL}, NULL, NULL, NULL, "/run/u", "relative", "/h", false, 0,
+			"/run/u/cloister/agent.sock", "/run/u/cloister/control.sock",
+			"/h/.local/state/cloister"},
+		{{NULL}, NULL, NULL, NULL, "/run/u", NULL, "relative", false, -EINVAL, NULL, NULL,
+			NULL},
+		{{NULL}, NULL, NULL, NULL, NULL, "/s", NULL, false, -EINVAL, NULL, NULL, NULL},
+		{{NULL}, NULL, NULL, NULL, "/run/u", NULL, NULL, false, -EINVAL, NULL, NULL, NULL},
+		{{NULL}, "/ca", "/cc", "/cs", "/run/u", "/s", NULL, false, 0, "/ca", "/cc", "/cs"},
+		{{"--agent-socket=/a"}, "/ca", "/cc", "/cs", NULL, NULL, NULL, false, 0, "/a",
+			"/cc", "/cs"},
+		/* One with a socket of its own takes no other's beside it. */
+		{{"--agent-socket=/a"}, NULL, NULL, NULL, "/run/u", "/s", NULL, false, 0, "/a",
+			NULL, "/s/cloister"},
+		{{"--control-socket=/c"}, NULL, NULL, NULL, "/run/u", "/s", NULL, false, 0,
+			"/run/u/cloister/agent.sock", "/c", "/s/cloister"},
+		{{"--state-dir=/d"}, NULL, NULL, NULL, NULL, NULL, NULL, true, 0, NULL, NULL, "/d"},
+		{{"--connection-fd=3"}, "/ca", "/cc", "/cs", "/run/u", "/s", NULL, false, 0, NULL,
+			NULL, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *const names[] = {"XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"};
+		const char *const values[] = {rows[i].runtime, rows[i].state_home, rows[i].home};
+		struct config_host host = {.agent_socket = (char *)rows[i].agent,
+			.control_socket = (char *)rows[i].control,
+			.state_dir = (char *)rows[i].state};
+		const char *message = NULL;
+		struct options options;
+		int r;
+
+		for (size_t j = 0; j < ARRAY_SIZE(names); j++)
+			if (values[j])
+				setenv(names[j], values[j], 1);
+			else
+				unsetenv(names[j]);
+		assert_int_equal(read_options(rows[i].args, &options), -1);
+		options.agent_fd = rows[i].passed ? 3 : -1;
+		r = options_complete(&options, &host, &message);
+		if (r != rows[i].result)
+			fail_msg("row %zu: %d", i, r);
+		assert_int_equal(message != NULL, r < 0);
+		if (r == 0) {
+			const char *const is[] = {
+				options.agent_socket, options.control_socket, options.state_dir};
+			const char *const expected[] = {
+				rows[i].agent_is, rows[i].control_is, rows[i].state_is};
+
+			for (size_t j = 0; j < ARRAY_SIZE(is); j++)
+				if (!is[j] != !expected[j] ||
+					(is[j] && strcmp(is[j], expected[j]) != 0))
+					fail_msg("row %zu: %s", i, is[j] ? is[j] : "(none)");
+		}
+		options_done(&options);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_ends_it),
+		cmocka_unit_test(test_what_is_read),
+		cmocka_unit_test(test_what_holds_otherwise),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,274 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process id_range */
+// SPDX-License-Identifier: Apache-2.0
+/* Managed workspaces: removals that a former cloisterd began, and in system mode whose ids and how
+ * many there may be. */
+#include "supervisor/workspace/removal.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/managed_quota.h"
+#include "supervisor/workspace/workspace_owner.h"
+#include "tests/unit/fakes/id_range.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct fake_service *fake;
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake = fake_service_new("[tenant one]\nusers = 1001\nmanaged = yes\n"
+				"workspaces_existing = 3\n"
+				"[tenant two]\nusers = 1002\nmanaged = yes\n"
+				"[tenant none]\nusers = 1003\n");
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fake_workers_answers = (struct fake_answers){0};
+	fake_service_free(fake);
+	fake_id_range = NULL;
+	return 0;
+}
+
+static void make(const char *path)
+{
+	char below[256];
+
+	snprintf(below, sizeof(below), "state/%s/", path);
+	scratch_parents(&fake->scratch, below);
+}
+
+static bool is_there(const char *path)
+{
+	char below[256];
+
+	snprintf(below, sizeof(below), "state/%s", path);
+	return faccessat(fake->scratch.fd, below, F_OK, 0) == 0;
+}
+
+static void test_removals_are_finished(void **state)
+{
+	struct removal *removal;
+
+	(void)state;
+	make("one/a");
+	make("one/.removing-a");
+	make("one/b");
+	make("one/kept");
+	make("one/.removing-b");
+	make("one/.removing-gone"); /* only the mark had been left */
+	make("two/c");
+	make("two/.removing-c");
+	make("none/d");
+	make("none/.removing-d"); /* of a tenant without managed workspaces */
+	scratch_text(&fake->scratch, "state/one/b/file", "which is not removed");
+	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	assert_non_null(removal);
+	fake_service_run(fake);
+	fake_service_run(fake);
+	assert_false(is_there("one/a"));
+	assert_false(is_there("one/.removing-a"));
+	assert_false(is_there("one/.removing-gone"));
+	assert_false(is_there("two/c"));
+	assert_false(is_there("two/.removing-c"));
+	assert_true(is_there("one/kept"));
+	/* What is not empty stays marked, and the next cloisterd tries again. */
+	assert_true(is_there("one/b"));
+	assert_true(is_there("one/.removing-b"));
+	assert_true(is_there("none/.removing-d"));
+	assert_int_equal(fake->service.config->tenants[0]->usage->workspaces, 0);
+	removal_free(removal);
+}
+
+/* Nobody gets such a workspace before. */
+static void test_what_is_being_removed(void **state)
+{
+	static const struct fake_exchange busy = {REQUEST("1", "workspace.open",
+							  "{\"workspace\":\"a\"}"),
+						  ERROR("1", "-32000", NAMED("BUSY"))},
+					  made = {REQUEST("1", "workspace.open",
+							  "{\"workspace\":\"a\"}"),
+						  RESULT("1", "{*}")};
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
+	struct removal *removal;
+
+	(void)state;
+	make("one/a");
+	make("one/.removing-a");
+	fake->spawner_waits = true;
+	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	fake_client_talk(&client, &busy, 1);
+	fake->spawner_waits = false;
+	fake_service_run(fake);
+	fake_client_talk(&client, &made, 1);
+	assert_false(is_there("one/.removing-a"));
+	fake_client_close(&client);
+	removal_free(removal);
+	removal_free(NULL);
+}
+
+static void test_a_removal_that_cannot_be(void **state)
+{
+	struct removal *removal;
+
+	(void)state;
+	make("one/a");
+	make("one/.removing-a");
+	make("two/c");
+	make("two/.removing-c");
+	fake_spawner_refuse(fake->spawner, -EIO);
+	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	fake_service_run(fake);
+	assert_true(is_there("one/.removing-a"));
+	assert_true(is_there("two/.removing-c"));
+	removal_free(removal);
+}
+
+/* So many managed workspaces of @tenant and no other. */
+static void make_many(const char *tenant, size_t n)
+{
+	char path[64];
+
+	for (size_t i = 0; i < 16; i++) {
+		snprintf(path, sizeof(path), "%s/%zu", tenant, i);
+		if (i < n)
+			make(path);
+		snprintf(path, sizeof(path), "state/%s/%zu", tenant, i);
+		if (i >= n)
+			(void)unlinkat(fake->scratch.fd, path, AT_REMOVEDIR);
+	}
+}
+
+/* How many of them a tenant may have: its own limit, and in system mode its share of the ids. */
+static void test_how_many_may_exist(void **state)
+{
+	static const struct id_range range = {100000, 100000, 42}; /* 20 ids for managed ones */
+	static const struct {
+		bool system;
+		size_t of_one, of_two; /* that exist */
+		bool one_may, two_may;
+	} rows[] = {
+		{false, 0, 0, true, true},
+		{false, 2, 0, true, true},
+		{false, 3, 0, false, true},
+		{false, 3, 12, false, true},
+		{true, 0, 9, true, true},
+		{true, 0, 10, true, false}, /* half is in use: 5 for each of the two */
+		{true, 2, 8, true, false},
+		{true, 3, 0, false, true},
+	};
+	const struct config *config = fake->service.config;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const bool may[] = {rows[i].one_may, rows[i].two_may};
+
+		fake_id_range = rows[i].system ? &range : NULL;
+		make_many("one", rows[i].of_one);
+		make_many("two", rows[i].of_two);
+		for (size_t j = 0; j < ARRAY_SIZE(may); j++)
+			config->tenants[j]->usage->existing_ms = 0; /* count them now */
+		managed_quota_follow(fake->managed_fd, config);
+		for (size_t j = 0; j < ARRAY_SIZE(may); j++) {
+			_cleanup_free_ char *message = NULL;
+			enum tool_error error;
+
+			error = managed_quota_check(fake->managed_fd, config->tenants[j], &message);
+			if ((error == TOOL_OK) != may[j])
+				fail_msg("row %zu, tenant %zu: %s", i, j, tool_error_name(error));
+			if (!may[j])
+				assert_int_equal(error, TOOL_QUOTA_EXCEEDED);
+			assert_int_equal(message != NULL, !may[j]);
+		}
+	}
+}
+
+/* System mode: whose a directory must be. */
+
+static uid_t used_id;
+
+static bool is_used(const void *context, uid_t id)
+{
+	(void)context;
+	return id == used_id;
+}
+
+static void test_whose_a_directory_must_be(void **state)
+{
+	static const struct id_range range = {100000, 200000, 1000};
+	static const struct {
+		uid_t uid;
+		gid_t gid;
+		uid_t used;
+		const char *why_not; /* NULL: it may be a workspace */
+	} rows[] = {
+		{100000, 200000, 0, NULL},
+		{100999, 200999, 0, NULL},
+		{100007, 5, 0, NULL}, /* a group that is no workspace's */
+		{101000, 200000, 0, "must belong to an id of cloister's range"},
+		{99999, 200000, 0, "must belong to an id of cloister's range"},
+		{0, 0, 0, "must belong to an id of cloister's range"},
+		{100007, 200007, 100007, "belongs to the id of another workspace"},
+		{100007, 200008, 0, "belongs to the group of another workspace"},
+	};
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(mkdirat(fake->scratch.fd, "it's", 0755), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_free_ char *message = NULL;
+		struct workspace_root root = {.path = (char *)"/it's", .ino = 5};
+		enum tool_error error;
+
+		assert_int_equal(
+			fchownat(fake->scratch.fd, "it's", rows[i].uid, rows[i].gid, 0), 0);
+		root.fd = openat(fake->scratch.fd, "it's", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fake_id_range = &range;
+		used_id = rows[i].used;
+		error = workspace_owner_check(&root, is_used, NULL, &message);
+		close(root.fd);
+		assert_int_equal(error, rows[i].why_not ? TOOL_FORBIDDEN : TOOL_OK);
+		assert_int_equal(message != NULL, rows[i].why_not != NULL);
+		if (!message)
+			continue;
+		if (!strstr(message, rows[i].why_not))
+			fail_msg("row %zu: %s", i, message);
+		/* And what to do, for a shell, with an id that is free. */
+		assert_non_null(strstr(message, ": chown -R 100"));
+		assert_non_null(strstr(message, " '/it'\\''s'"));
+	}
+	/* In user mode ids do not matter. */
+	fake_id_range = NULL;
+	assert_int_equal(workspace_owner_check(&(struct workspace_root){.fd = -1}, is_used, NULL,
+				 &(char *){NULL}),
+		TOOL_OK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_removals_are_finished, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_being_removed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_removal_that_cannot_be, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_how_many_may_exist, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_whose_a_directory_must_be, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
