@@ -8,6 +8,7 @@
 #include "supervisor/config/config.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -264,6 +265,46 @@ static void test_input_of_a_running_command(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
+#define OUTPUT(data, seq)           \
+	NOTIFICATION("tool.output", \
+		"{\"id\":1,\"stream\":\"stdout\",\"data\":\"" data "\",\"seq\":" seq "}")
+
+/* Output as it comes, whole characters at a time. */
+static void test_output_of_a_running_command(void **state)
+{
+	static const struct {
+		const char *written, *told; /* NULL: nothing yet */
+	} rows[] = {
+		{"a\n", OUTPUT("a\\n", "0")},
+		{"b\303", OUTPUT("b", "1")},
+		{"\274", OUTPUT("\303\274", "2")},
+		{"\360\235", NULL},
+		{"\250\200c", OUTPUT("\360\235\250\200c", "3")},
+		{"\377d", OUTPUT("\357\277\275"
+				 "d",
+				  "4")},
+		{"\303", NULL},
+	};
+	static const struct fake_exchange begin[] = {
+		{OPEN, OPENED},
+		{CALL_WITH("run_command", "{\"command\":\"hang\"}", "{\"stream\":true}"), NULL},
+	};
+	struct fake_client client = fake_client_connect(*state, &agent_endpoint, 1000, 1000);
+
+	fake_client_talk(&client, begin, ARRAY_SIZE(begin));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake_workers_write(rows[i].written);
+		fake_service_pass(*state, 10);
+		fake_service_match(
+			*state, fake_client_take(&client), rows[i].told ? rows[i].told : "");
+	}
+	/* What is left of a character is told at the end, before the answer. */
+	fake_client_send(&client, NOTIFICATION("tool.cancel", "{\"id\":1}") "\n");
+	fake_service_match(*state, fake_client_take(&client),
+		OUTPUT("\357\277\275", "5") "\n" RESULT("1", "{*}"));
+	fake_client_close(&client);
+}
+
 static void test_answers_for_a_model(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -356,6 +397,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_commands, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_that_are_cancelled, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_input_of_a_running_command, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_output_of_a_running_command, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_answers_for_a_model, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tools_are_listed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_that_are_refused, set_up, tear_down),

@@ -267,8 +267,9 @@ static void test_kill(void **state)
 	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
 		ANSWER("{\"told\":2,\"already_ending\":0}"));
 	fake_service_match(house->fake, fake_client_take(&house->agent),
-		RESULT("1",
-			"{\"success\":false,*\"ended_by\":\"admin\",*\"code\":\"CANCELLED\",*}"));
+		RESULT("1", "{\"success\":false,*\"ended_by\":\"admin\",*\"code\":\"CANCELLED\","
+			    "\"message\":"
+			    "\"An administrator ended the command; *\"},*}"));
 	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
 		ANSWER("{\"told\":0,\"already_ending\":1}"));
 	says(&house->admin, NOTIFICATION("kill", "{\"workspace\":\"@/root\"}"), NULL);

@@ -8,6 +8,7 @@
 #include "supervisor/agent/agent_endpoint.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -242,7 +243,12 @@ static void test_progress(void **state)
 		} else {
 			assert_string_equal(fake_client_take(&client), "");
 		}
-		/* And without any every second. */
+		/* Of more a moment later; */
+		fake_workers_write("\nmore\n");
+		fake_service_run(*state);
+		fake_service_pass(*state, LIMIT_PROGRESS_OUTPUT_MS);
+		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "more"));
+		/* and without any every second. */
 		fake_service_pass(*state, LIMIT_PROGRESS_MS);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
 		fake_service_pass(*state, LIMIT_PROGRESS_MS - 1);

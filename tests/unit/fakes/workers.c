@@ -103,6 +103,13 @@ static void say(struct work *work, int fd, const char *text)
 	assert_int_equal(write(work->fds[fd], text, strlen(text)), strlen(text));
 }
 
+void fake_workers_write(const char *text)
+{
+	for (size_t i = 0; i < CALLS; i++)
+		if (works[i].begun)
+			say(&works[i], COMMAND_FD_STDOUT, text);
+}
+
 static void say_lines(struct work *work, const char *text)
 {
 	_cleanup_free_ char *lines = strdup(text);

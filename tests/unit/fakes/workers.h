@@ -41,5 +41,8 @@ void fake_workers_ready(struct fake_cell *cell);
 /** They act on all that has come. Whether something had. */
 bool fake_workers_act(struct fake_cell *cell);
 
+/** Each command that runs writes @text. */
+void fake_workers_write(const char *text);
+
 /** Ends of commands' pipes that they still hold are closed. */
 void fake_workers_done(void);
