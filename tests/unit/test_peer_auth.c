@@ -43,7 +43,8 @@ int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *res
 		errno = ERANGE;
 		return -1;
 	}
-	memcpy(value, groups, n_groups * sizeof(gid_t));
+	if (n_groups > 0)
+		memcpy(value, groups, n_groups * sizeof(gid_t));
 	return 0;
 }
 
