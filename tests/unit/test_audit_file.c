@@ -183,19 +183,18 @@ static void test_what_is_no_former_file(void **state)
 static void test_opening_again(void **state)
 {
 	static const struct {
-		const char *name;
-		bool moved, gone; /* the file was renamed; and nothing took its place */
-		const char *in_place;
+		const char *name, *in_place;
 		int result;
+		bool moved, gone; /* the file was renamed; and nothing took its place */
 		bool another, in_line;
 	} rows[] = {
-		{"nothing happened", false, false, NULL, 0, false, false},
-		{"rotated", true, true, NULL, 0, true, false},
-		{"rotated, and a new one made", true, false, "", 0, true, false},
-		{"another chain in its place", true, false, "12", 0, true, false},
-		{"torn words in its place", true, false, "words", 0, true, true},
-		{"a line without its newline", true, false, "1b", 0, true, true},
-		{"a directory in its place", true, false, NULL, -EISDIR, false, false},
+		{"nothing happened", NULL, 0, false, false, false, false},
+		{"rotated", NULL, 0, true, true, true, false},
+		{"rotated, and a new one made", "", 0, true, false, true, false},
+		{"another chain in its place", "12", 0, true, false, true, false},
+		{"torn words in its place", "words", 0, true, false, true, true},
+		{"a line without its newline", "1b", 0, true, false, true, true},
+		{"a directory in its place", NULL, -EISDIR, true, false, false, false},
 	};
 
 	(void)state;

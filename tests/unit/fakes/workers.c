@@ -21,11 +21,11 @@
 struct work {
 	struct fake_process *process; /* NULL: the place is free */
 	uint64_t call;
-	int fds[COMMAND_FDS];
-	struct command_run run;
 	size_t wanted; /* bytes of a write */
 	char *body;
 	size_t len;
+	struct command_run run;
+	int fds[COMMAND_FDS];
 	bool begun;
 };
 
