@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import socket
+import subprocess
 
 import pytest
 
@@ -612,3 +613,42 @@ def test_an_instance_starts_without_epoll_watches(area, no_watches):
     (directory / "there").write_text("still here")
     done = area.private(directory, "call", "read_file", "path=there")
     assert done.returncode == 0 and b"still here" in done.stdout, done
+
+
+# Connections of a user of no tenant, as fast as they can be made; the argument says what each of them sends.
+CONNECT = """
+import collections, socket, sys
+path, sent = sys.argv[1:]
+data = {"nothing": b"", "request": b'{"jsonrpc":"2.0","id":1,"method":"workspace.list"}\\n', "endless": b"[" * 65000}[sent]
+kept = collections.deque(maxlen=500)
+while True:
+    client = socket.socket(socket.AF_UNIX)
+    client.setblocking(False)
+    try:
+        client.connect(path)
+        client.send(data)
+        kept.append(client)
+    except OSError:
+        client.close()
+"""
+
+
+@pytest.mark.parametrize("sent", ["nothing", "request", "endless"])
+@pytest.mark.parametrize("kind", ["agent", "control"])
+def test_unauthorized_clients_do_not_hold_up_administrators(host, neighbour, tenants, kind, sent):
+    daemon = host[0]
+    flooded = daemon.socket if kind == "agent" else daemon.control_socket
+    floods = [subprocess.Popen([PYTHON.split()[0], "-c", CONNECT, flooded, sent], **tenants[2].as_user())
+              for _ in range(4)]
+    try:
+        for _ in range(5):
+            done = subprocess.run([daemon.area.bin / "cloisterctl", "--socket", daemon.control_socket, "status"],
+                                  capture_output=True, timeout=PATIENCE, user=daemon.account.uid,
+                                  group=daemon.account.gid, extra_groups=[ADMIN])
+            assert done.returncode == 0 and b"serving" in done.stdout, done
+            assert neighbour.run("echo served")["stdout"] == "served\n"
+        assert all(flood.poll() is None for flood in floods)
+    finally:
+        for flood in floods:
+            flood.kill()
+            flood.wait()
