@@ -31,10 +31,10 @@ static void put_limits(struct json_text *json, const struct cgroup *cgroup)
 		put(json, "cgroup_missing", cgroup->missing);
 	json_text_key(json, "limits");
 	json_text_object_begin(json);
-	put(json, "memory", cgroup_keeper_of_memory(cgroup));
-	put(json, "processes", cgroup_keeper_of_processes(cgroup));
-	put(json, "cpu", cgroup_keeper_of_cpu(cgroup));
-	put(json, "io", cgroup_keeper_of_io(cgroup));
+	put(json, "memory", cgroup_keeper_name(cgroup_keeper_of_memory(cgroup)));
+	put(json, "processes", cgroup_keeper_name(cgroup_keeper_of_processes(cgroup)));
+	put(json, "cpu", cgroup_keeper_name(cgroup_keeper_of_cpu(cgroup)));
+	put(json, "io", cgroup_keeper_name(cgroup_keeper_of_io(cgroup)));
 	json_text_object_end(json);
 }
 

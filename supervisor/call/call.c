@@ -505,9 +505,9 @@ static struct text subject_of(const struct call_request *request)
 	}
 }
 
-void call_get_info(const struct call *call, struct call_info *ret)
+const char *call_state_name(enum call_state state)
 {
-	static const char *const states[CALL_STATES] = {
+	static const char *const names[CALL_STATES] = {
 		[CALL_WAITING] = "waiting",
 		[CALL_RUNNING] = "running",
 		[CALL_ENDING] = "ending",
@@ -515,10 +515,15 @@ void call_get_info(const struct call *call, struct call_info *ret)
 		[CALL_OVER] = "over",
 	};
 
+	return names[state];
+}
+
+void call_get_info(const struct call *call, struct call_info *ret)
+{
 	*ret = (struct call_info){
 		.id = call->entry.call,
 		.tool = call->request.tool->name,
-		.state = states[call->state],
+		.state = call->state,
 		.subject = subject_of(&call->request),
 		.workspace = call->workspace,
 		.tenant = call->request.tenant,

@@ -28,11 +28,20 @@ struct service;
 struct unread_account;
 struct workspace;
 
+enum call_state {
+	CALL_WAITING, /* for its workspace to open, and to be scheduled there */
+	CALL_RUNNING,
+	CALL_ENDING, /* asked to end: SIGTERM for a command, a cancel for a file call */
+	CALL_KILLED, /* a command: SIGKILL */
+	CALL_OVER,
+	CALL_STATES,
+};
+
 /* What of a call may be looked at from outside, at one moment. */
 struct call_info {
 	uint64_t id;
 	const char *tool;
-	const char *state;   /* "waiting", "running", "ending" or "killed" */
+	enum call_state state;
 	struct text subject; /* borrowed: its command, or the path or pattern that it is about */
 	const struct workspace *workspace;  /* borrowed */
 	const struct tenant *tenant;        /* borrowed: as it was when the call came */
@@ -89,3 +98,6 @@ void call_resume_output(struct call *call);
 void call_foreach(void (*each)(void *context, struct call *call), void *context);
 
 void call_get_info(const struct call *call, struct call_info *ret);
+
+/** The state as the protocol writes it. Static. */
+const char *call_state_name(enum call_state state);

@@ -16,15 +16,6 @@ struct admission_refusal;
 struct command_ended;
 struct command_input;
 
-enum call_state {
-	CALL_WAITING, /* for its workspace to open, and to be scheduled there */
-	CALL_RUNNING,
-	CALL_ENDING, /* asked to end: SIGTERM for a command, a cancel for a file call */
-	CALL_KILLED, /* a command: SIGKILL */
-	CALL_OVER,
-	CALL_STATES,
-};
-
 enum call_event {
 	CALL_BEGIN, /* it has been scheduled */
 	CALL_CANCEL,

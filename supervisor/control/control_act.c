@@ -22,7 +22,7 @@ static void kill_call(void *context, struct call *call)
 	if (!control_is_call(killing->target, &info))
 		return;
 	/* Why it ends is what it was told first. */
-	if (strcmp(info.state, "waiting") == 0 || strcmp(info.state, "running") == 0)
+	if (info.state == CALL_WAITING || info.state == CALL_RUNNING)
 		killing->told++;
 	else
 		killing->ending++;

@@ -26,7 +26,7 @@ struct look {
 	int64_t calls, waiting, commands;
 	size_t listed;   /* bytes of the list at hand, about */
 	int64_t omitted; /* entries that found no room there */
-	int64_t workspaces[CELL_STATE_NAMES];
+	int64_t workspaces[CELL_STATUSES];
 };
 
 /* False: nobody waits for an answer. */
@@ -52,7 +52,7 @@ static void count_call(void *context, struct call *call)
 
 	call_get_info(call, &info);
 	look->calls++;
-	if (strcmp(info.state, "waiting") == 0)
+	if (info.state == CALL_WAITING)
 		look->waiting++;
 	else if (info.is_command)
 		look->commands++;
@@ -64,28 +64,28 @@ static void count_workspace(void *context, struct workspace *workspace)
 	struct workspace_info info;
 
 	workspace_get_info(workspace, &info);
-	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
-		look->workspaces[i] += info.state == cell_state_names[i];
+	look->workspaces[info.cell]++;
 }
 
-/* One line of what is enforced: by what, or by nothing; and where that is less than it might be,
- * why. */
+/* One line of what is enforced: by what, or (NULL) by nothing; and where that is less than it might
+ * be, why. */
 static void put_keeper(struct json_text *json, const char *what, const char *by, const char *why)
 {
 	json_text_object_begin(json);
 	json_text_put(json, "what", what);
-	json_text_put_bool(json, "enforced", strcmp(by, "none") != 0);
-	json_text_put(json, "by", by);
+	json_text_put_bool(json, "enforced", by != NULL);
+	json_text_put(json, "by", by ? by : cgroup_keeper_name(CGROUP_KEEPER_NONE));
 	json_text_put(json, "why", why);
 	json_text_object_end(json);
 }
 
 static void put_limit(struct json_text *json, const struct cgroup *cgroup, const char *what,
-	const char *by, const char *controller)
+	enum cgroup_keeper keeper, const char *controller)
 {
+	const char *by = keeper == CGROUP_KEEPER_NONE ? NULL : cgroup_keeper_name(keeper);
 	char why[256];
 
-	if (strcmp(by, "cgroup") == 0) {
+	if (keeper == CGROUP_KEEPER_CGROUP) {
 		put_keeper(json, what, by, NULL);
 		return;
 	}
@@ -102,7 +102,7 @@ static void put_landlock(struct json_text *json)
 	if (feature_is_present("landlock"))
 		put_keeper(json, "landlock", "Landlock", NULL);
 	else
-		put_keeper(json, "landlock", "none",
+		put_keeper(json, "landlock", NULL,
 			"the kernel has no Landlock with renames (Linux 5.19), or it is turned "
 			"off");
 }
@@ -114,7 +114,7 @@ static void put_host_ids(struct json_text *json)
 	if (id_range())
 		put_keeper(json, what, "subordinate ids", NULL);
 	else
-		put_keeper(json, what, "none",
+		put_keeper(json, what, NULL,
 			"user mode: on the host, everything in a workspace is of the user that "
 			"cloisterd runs as");
 }
@@ -254,8 +254,8 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_put_number(&look.json, "spare_cells_used", (int64_t)spares.used);
 	json_text_key(&look.json, "workspaces");
 	json_text_object_begin(&look.json);
-	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
-		json_text_put_number(&look.json, cell_state_names[i], look.workspaces[i]);
+	for (enum cell_status i = 0; i < CELL_STATUSES; i++)
+		json_text_put_number(&look.json, cell_status_name(i), look.workspaces[i]);
 	json_text_object_end(&look.json);
 	json_text_put_number(&look.json, "workspaces_existing", existing(service->config));
 	put_audit(&look.json, service->audit);
@@ -307,7 +307,7 @@ static void put_workspace(void *context, struct workspace *workspace)
 	json_text_put(json, "workspace", workspace_name(workspace));
 	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
 	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
-	json_text_put(json, "state", info.state);
+	json_text_put(json, "state", cell_status_name(info.cell));
 	json_text_put_number(json, "users", (int64_t)info.users);
 	json_text_put_number(json, "running", (int64_t)info.running);
 	json_text_put_number(json, "commands", (int64_t)info.commands);
@@ -346,7 +346,7 @@ static void put_call(void *context, struct call *call)
 		return;
 	json_text_object_begin(json);
 	control_put_call(json, &info, max);
-	json_text_put(json, "state", info.state);
+	json_text_put(json, "state", call_state_name(info.state));
 	json_text_put_number(json, "age_ms", info.age_ms);
 	json_text_put_number(json, "deadline_ms", info.timeout_ms);
 	json_text_object_end(json);

@@ -15,7 +15,7 @@
 
 struct gauges {
 	unsigned long long waiting, running, commands;
-	unsigned long long workspaces[CELL_STATE_NAMES];
+	unsigned long long workspaces[CELL_STATUSES];
 };
 
 static void count_call(void *context, struct call *call)
@@ -25,7 +25,7 @@ static void count_call(void *context, struct call *call)
 	bool waits;
 
 	call_get_info(call, &info);
-	waits = strcmp(info.state, "waiting") == 0;
+	waits = info.state == CALL_WAITING;
 	gauges->waiting += waits;
 	gauges->running += !waits;
 	gauges->commands += !waits && info.is_command;
@@ -37,8 +37,7 @@ static void count_workspace(void *context, struct workspace *workspace)
 	struct workspace_info info;
 
 	workspace_get_info(workspace, &info);
-	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
-		gauges->workspaces[i] += info.state == cell_state_names[i];
+	gauges->workspaces[info.cell]++;
 }
 
 static void family(struct evbuffer *out, const char *name, const char *type, const char *help)
@@ -122,9 +121,9 @@ static void put_gauges(struct evbuffer *out, const struct service *service)
 	evbuffer_add_printf(out, "cloister_connections{socket=\"control\"} %zu\n",
 		service->control_connections);
 	family(out, "workspaces", "gauge", "Workspaces in use, by state.");
-	for (size_t i = 0; i < CELL_STATE_NAMES; i++)
+	for (enum cell_status i = 0; i < CELL_STATUSES; i++)
 		evbuffer_add_printf(out, "cloister_workspaces{state=\"%s\"} %llu\n",
-			cell_state_names[i], gauges.workspaces[i]);
+			cell_status_name(i), gauges.workspaces[i]);
 }
 
 static void put_cells(struct evbuffer *out, const struct cell_counts *counts,

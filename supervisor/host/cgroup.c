@@ -208,9 +208,11 @@ void cgroup_take(struct cgroup *ret)
 	}
 	ret->controllers = cgroup_enable_below(ret->root, wanted);
 	set_supervisor_weight(ret);
-	log_info("cgroups: memory %s, processes %s, cpu %s, io %s", cgroup_keeper_of_memory(ret),
-		cgroup_keeper_of_processes(ret), cgroup_keeper_of_cpu(ret),
-		cgroup_keeper_of_io(ret));
+	log_info("cgroups: memory %s, processes %s, cpu %s, io %s",
+		cgroup_keeper_name(cgroup_keeper_of_memory(ret)),
+		cgroup_keeper_name(cgroup_keeper_of_processes(ret)),
+		cgroup_keeper_name(cgroup_keeper_of_cpu(ret)),
+		cgroup_keeper_name(cgroup_keeper_of_io(ret)));
 }
 
 void cgroup_done(struct cgroup *cgroup)
@@ -218,23 +220,35 @@ void cgroup_done(struct cgroup *cgroup)
 	close_fd(&cgroup->root);
 }
 
-const char *cgroup_keeper_of_memory(const struct cgroup *cgroup)
+const char *cgroup_keeper_name(enum cgroup_keeper keeper)
 {
-	return cgroup->controllers & CGROUP_MEMORY ? "cgroup" : "none";
+	static const char *const names[CGROUP_KEEPERS] = {
+		[CGROUP_KEEPER_NONE] = "none",
+		[CGROUP_KEEPER_RLIMIT] = "rlimit",
+		[CGROUP_KEEPER_CGROUP] = "cgroup",
+	};
+
+	return names[keeper];
 }
 
-const char *cgroup_keeper_of_processes(const struct cgroup *cgroup)
+enum cgroup_keeper cgroup_keeper_of_memory(const struct cgroup *cgroup)
+{
+	return cgroup->controllers & CGROUP_MEMORY ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_NONE;
+}
+
+enum cgroup_keeper cgroup_keeper_of_processes(const struct cgroup *cgroup)
 {
 	/* Otherwise RLIMIT_NPROC limits all commands of a workspace together. */
-	return cgroup->controllers & CGROUP_PIDS ? "cgroup" : "rlimit";
+	return cgroup->controllers & CGROUP_PIDS ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_RLIMIT;
 }
 
-const char *cgroup_keeper_of_cpu(const struct cgroup *cgroup)
+enum cgroup_keeper cgroup_keeper_of_cpu(const struct cgroup *cgroup)
 {
-	return cgroup->controllers & CGROUP_CPU ? "cgroup" : "none";
+	return cgroup->controllers & CGROUP_CPU ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_NONE;
 }
 
-const char *cgroup_keeper_of_io(const struct cgroup *cgroup)
+enum cgroup_keeper cgroup_keeper_of_io(const struct cgroup *cgroup)
 {
-	return cgroup->controllers & CGROUP_IO && cgroup->io_weight ? "cgroup" : "none";
+	return cgroup->controllers & CGROUP_IO && cgroup->io_weight ? CGROUP_KEEPER_CGROUP
+								    : CGROUP_KEEPER_NONE;
 }

@@ -35,11 +35,22 @@ void cgroup_take(struct cgroup *ret);
 /** Closes the directory, after the spawner has got it. */
 void cgroup_done(struct cgroup *cgroup);
 
-/** Returns what enforces each limit of workspaces and commands: "cgroup", "rlimit" or "none". */
-const char *cgroup_keeper_of_memory(const struct cgroup *cgroup);
-const char *cgroup_keeper_of_processes(const struct cgroup *cgroup);
-const char *cgroup_keeper_of_cpu(const struct cgroup *cgroup);
-const char *cgroup_keeper_of_io(const struct cgroup *cgroup);
+/* What enforces a bound on workspaces and commands. */
+enum cgroup_keeper {
+	CGROUP_KEEPER_NONE,
+	CGROUP_KEEPER_RLIMIT, /* setrlimit(2) */
+	CGROUP_KEEPER_CGROUP,
+	CGROUP_KEEPERS,
+};
+
+/** The keeper as the protocol writes it. Static. */
+const char *cgroup_keeper_name(enum cgroup_keeper keeper);
+
+/** What enforces each bound. */
+enum cgroup_keeper cgroup_keeper_of_memory(const struct cgroup *cgroup);
+enum cgroup_keeper cgroup_keeper_of_processes(const struct cgroup *cgroup);
+enum cgroup_keeper cgroup_keeper_of_cpu(const struct cgroup *cgroup);
+enum cgroup_keeper cgroup_keeper_of_io(const struct cgroup *cgroup);
 
 /**
  * Finds the path of cgroup v2 in the content of /proc/PID/cgroup. Returns 0 with the borrowed path,

@@ -41,12 +41,12 @@ static bool has_cgroup(const struct cgroup *cgroup)
 
 static bool has_cpu(const struct cgroup *cgroup)
 {
-	return strcmp(cgroup_keeper_of_cpu(cgroup), "cgroup") == 0;
+	return cgroup_keeper_of_cpu(cgroup) == CGROUP_KEEPER_CGROUP;
 }
 
 static bool has_io(const struct cgroup *cgroup)
 {
-	return strcmp(cgroup_keeper_of_io(cgroup), "cgroup") == 0;
+	return cgroup_keeper_of_io(cgroup) == CGROUP_KEEPER_CGROUP;
 }
 
 /* For all processes, commands too. */

@@ -496,25 +496,37 @@ void cell_rest(struct cell *cell)
 	cell_settle(cell);
 }
 
-const char *const cell_state_names[CELL_STATE_NAMES] = {
-	"closed", "resting", "opening", "open", "mending", "ending", "quarantined"};
-
-const char *cell_state(const struct cell *cell)
+enum cell_status cell_status(const struct cell *cell)
 {
-	static const unsigned char names[STATES] = {
-		[STATE_CLOSED] = 0,
-		[STATE_RESTING] = 1,
-		[STATE_OPENING] = 2,
-		[STATE_OPEN] = 3,
-		[STATE_FILES_ENDING] = 4,
-		[STATE_FILES_HELD] = 4,
-		[STATE_FILES_RESTING] = 4,
-		[STATE_FILES_OPENING] = 4,
-		[STATE_ENDING] = 5,
-		[STATE_QUARANTINED] = 6,
+	static const enum cell_status status[STATES] = {
+		[STATE_CLOSED] = CELL_STATUS_CLOSED,
+		[STATE_RESTING] = CELL_STATUS_RESTING,
+		[STATE_OPENING] = CELL_STATUS_OPENING,
+		[STATE_OPEN] = CELL_STATUS_OPEN,
+		[STATE_FILES_ENDING] = CELL_STATUS_MENDING,
+		[STATE_FILES_HELD] = CELL_STATUS_MENDING,
+		[STATE_FILES_RESTING] = CELL_STATUS_MENDING,
+		[STATE_FILES_OPENING] = CELL_STATUS_MENDING,
+		[STATE_ENDING] = CELL_STATUS_ENDING,
+		[STATE_QUARANTINED] = CELL_STATUS_QUARANTINED,
 	};
 
-	return cell_state_names[names[cell->state]];
+	return status[cell->state];
+}
+
+const char *cell_status_name(enum cell_status status)
+{
+	static const char *const names[CELL_STATUSES] = {
+		[CELL_STATUS_CLOSED] = "closed",
+		[CELL_STATUS_RESTING] = "resting",
+		[CELL_STATUS_OPENING] = "opening",
+		[CELL_STATUS_OPEN] = "open",
+		[CELL_STATUS_MENDING] = "mending",
+		[CELL_STATUS_ENDING] = "ending",
+		[CELL_STATUS_QUARANTINED] = "quarantined",
+	};
+
+	return names[status];
 }
 
 void cell_kill(struct cell *cell)

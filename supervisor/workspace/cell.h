@@ -43,6 +43,18 @@ enum cell_need {
 	CELL_CALLED, /* calls are there */
 };
 
+/* How a cell is, for those who look: cell.c has more states. */
+enum cell_status {
+	CELL_STATUS_CLOSED,
+	CELL_STATUS_RESTING,
+	CELL_STATUS_OPENING,
+	CELL_STATUS_OPEN,
+	CELL_STATUS_MENDING, /* its files process is replaced; commands go on */
+	CELL_STATUS_ENDING,
+	CELL_STATUS_QUARANTINED,
+	CELL_STATUSES,
+};
+
 /* What became of it, for the calls. */
 enum cell_loss {
 	CELL_LOST,       /* what had begun is lost; what waits may wait for the next */
@@ -108,11 +120,10 @@ void cell_abandon(struct cell *cell, enum cell_process process);
 /** Nobody has called for a long time: an open cell ends, and the next call makes another. */
 void cell_rest(struct cell *cell);
 
-#define CELL_STATE_NAMES 7
-extern const char *const cell_state_names[CELL_STATE_NAMES];
-
-/** One of cell_state_names. */
-const char *cell_state(const struct cell *cell);
+/** How it is, as others are told. */
+enum cell_status cell_status(const struct cell *cell);
+/** The status as the protocol and the metrics write it. Static. */
+const char *cell_status_name(enum cell_status status);
 
 /** For the end of everything: kills, without waiting; then waits. No callbacks. */
 void cell_kill(struct cell *cell);

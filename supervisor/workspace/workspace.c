@@ -241,7 +241,7 @@ static void on_settled(void *context)
 
 	update_limits(workspace);
 	workspace_entries_begin(&workspace->entries, may_begin, workspace);
-	if (need(workspace) == CELL_UNUSED && strcmp(cell_state(workspace->cell), "closed") == 0)
+	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
 		workspace_free(workspace);
 }
 
@@ -595,7 +595,7 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 {
 	const struct workspace_entry *entry;
 	struct workspace_info info = {
-		.state = cell_state(workspace->cell),
+		.cell = cell_status(workspace->cell),
 		.users = workspace->users,
 		.commands = workspace->entries.running[CALL_CLASS_COMMAND],
 	};

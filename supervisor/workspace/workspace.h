@@ -95,9 +95,9 @@ bool workspace_is_open(const struct workspace *workspace);
 
 /* What of a workspace may be looked at from outside, at one moment. */
 struct workspace_info {
-	const char *state; /* of cell_state_names */
-	size_t users;      /* connections that have it open, and calls */
-	size_t waiting;    /* entries that have not begun */
+	enum cell_status cell;
+	size_t users;   /* connections that have it open, and calls */
+	size_t waiting; /* entries that have not begun */
 	size_t running;
 	size_t commands; /* of those that are running */
 };

@@ -134,7 +134,7 @@ static const char *limit_name(unsigned number)
 
 static const char *state_name(unsigned number)
 {
-	return cell_state_names[number];
+	return cell_status_name((enum cell_status)number);
 }
 
 static const char *row_name(unsigned number)
@@ -156,7 +156,7 @@ int main(void)
 	json_object_object_add(object, "errors", names(error_name, TOOL_OK + 1, TOOL_ERROR_COUNT));
 	json_object_object_add(object, "ended_by", names(cause_name, 0, ENDED_BY_COUNT));
 	json_object_object_add(object, "limits", names(limit_name, 0, ADMISSION_REASONS));
-	json_object_object_add(object, "cell_states", names(state_name, 0, CELL_STATE_NAMES));
+	json_object_object_add(object, "cell_states", names(state_name, 0, CELL_STATUSES));
 	json_object_object_add(
 		object, "selftest_rows", names(row_name, 0, (unsigned)selftest_suite_count));
 	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));

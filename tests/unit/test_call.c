@@ -678,7 +678,8 @@ static void test_info(void **state)
 		call_foreach(note_call, &found);
 		assert_ptr_equal(found, f->call);
 		call_get_info(f->call, &info);
-		assert_string_equal(info.state, names[from]);
+		assert_int_equal(info.state, from);
+		assert_string_equal(call_state_name(info.state), names[from]);
 		assert_string_equal(info.tool, "run_command");
 		assert_true(text_equal(info.subject, TEXT_LITERAL("true")));
 		assert_int_equal(info.timeout_ms, TIMEOUT_MS);

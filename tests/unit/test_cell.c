@@ -123,7 +123,7 @@ static void make_cell(struct fixture *f)
 	f->spares = spare_cells_new(f->base, f->spawner);
 	f->cell = cell_new(f->base, f->spawner, f->spares, &owner, f, &f->counts);
 	assert_non_null(f->cell);
-	assert_string_equal(cell_state(f->cell), "closed");
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_CLOSED);
 }
 
 static void drop_cell(struct fixture *f)
@@ -574,18 +574,18 @@ static void test_rests(void **state)
 		cell_reset_crash_count(f->cell);
 		crash(f);
 		if (rests[i] > 0) {
-			assert_string_equal(cell_state(f->cell), "resting");
+			assert_int_equal(cell_status(f->cell), CELL_STATUS_RESTING);
 			pass(f, rests[i] - 1);
-			assert_string_equal(cell_state(f->cell), "resting");
+			assert_int_equal(cell_status(f->cell), CELL_STATUS_RESTING);
 			pass(f, 1);
 		}
-		assert_string_equal(cell_state(f->cell), "opening");
+		assert_int_equal(cell_status(f->cell), CELL_STATUS_OPENING);
 	}
 	open_cell(f);
 	cell_reset_crash_count(f->cell);
 	pass(f, LIMIT_HEALTHY_MS);
 	crash(f);
-	assert_string_equal(cell_state(f->cell), "opening");
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_OPENING);
 	assert_int_equal(f->counts.lost, ARRAY_SIZE(rests) + 1);
 }
 
@@ -615,7 +615,7 @@ static void test_files_process_dies_again_and_again(void **state)
 
 	open_cell(f);
 	for (int i = 0; i < 3; i++) {
-		assert_string_equal(cell_state(f->cell), "open");
+		assert_int_equal(cell_status(f->cell), CELL_STATUS_OPEN);
 		fake_process_end(f->files);
 		run(f);
 		if (i == 2)
@@ -730,7 +730,7 @@ static void make_spare(struct fixture *f)
 	f->need = CELL_KEPT;
 	cell_rest(f->cell);
 	run(f);
-	assert_string_equal(cell_state(f->cell), "closed");
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_CLOSED);
 	pass(f, 5);
 	answer(f);
 	spare_cells_look(f->spares, &view);
@@ -838,7 +838,7 @@ static void test_spares_are_not_tried_for_ever(void **state)
 	/* Nobody was told, and the next time it is tried again. */
 	assert_string_equal(f->log, "");
 	assert_int_equal(f->counts.lost, 0);
-	assert_string_equal(cell_state(f->cell), "open");
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_OPEN);
 	assert_int_equal(f->cell->wasted, 0);
 }
 

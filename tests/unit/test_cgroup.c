@@ -184,15 +184,15 @@ static void test_keepers(void **state)
 	const struct cgroup no_io = {.controllers = CGROUP_IO};
 
 	(void)state;
-	assert_string_equal(cgroup_keeper_of_memory(&none), "none");
-	assert_string_equal(cgroup_keeper_of_processes(&none), "rlimit");
-	assert_string_equal(cgroup_keeper_of_cpu(&none), "none");
-	assert_string_equal(cgroup_keeper_of_io(&none), "none");
-	assert_string_equal(cgroup_keeper_of_memory(&all), "cgroup");
-	assert_string_equal(cgroup_keeper_of_processes(&all), "cgroup");
-	assert_string_equal(cgroup_keeper_of_cpu(&all), "cgroup");
-	assert_string_equal(cgroup_keeper_of_io(&all), "cgroup");
-	assert_string_equal(cgroup_keeper_of_io(&no_io), "none");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_memory(&none)), "none");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_processes(&none)), "rlimit");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_cpu(&none)), "none");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&none)), "none");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_memory(&all)), "cgroup");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_processes(&all)), "cgroup");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_cpu(&all)), "cgroup");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&all)), "cgroup");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&no_io)), "none");
 }
 
 int main(void)

@@ -204,7 +204,7 @@ static void test_a_cgroup_that_is_delegated(void **state)
 	holds("unit/supervisor/cpu.weight", "1000");
 	/* The kernel that has no io.weight has no such file. */
 	assert_false(cgroup.io_weight);
-	assert_string_equal(cgroup_keeper_of_io(&cgroup), "none");
+	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&cgroup)), "none");
 	cgroup_done(&cgroup);
 	assert_int_equal(cgroup.root, -1);
 }
