@@ -42,8 +42,8 @@
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
-#include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_root.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -12,6 +12,7 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>
 #include <json-c/json_object.h>

@@ -11,6 +11,7 @@
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <json-c/json_object.h>

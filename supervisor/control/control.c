@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/config/config.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>
 

@@ -13,7 +13,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <event2/event.h>

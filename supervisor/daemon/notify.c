@@ -11,7 +11,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <stdarg.h>

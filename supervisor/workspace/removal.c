@@ -7,7 +7,7 @@
 #include "common/wire_files.h"
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -6,50 +6,13 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
-#include "supervisor/base/timer.h"
-#include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/managed.h"
-#include "supervisor/workspace/managed_quota.h"
-#include "supervisor/workspace/spare_cells.h"
-#include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/workspace_state.h"
 
 #include <errno.h>
-
-#define END_WAIT_MS 1000 /* for one process, when everything ends */
-
-struct workspace {
-	LIST_ENTRY(workspace) entry;
-	struct workspaces *all;
-	struct workspace_root root;
-	enum workspace_kind kind;
-	struct tenant *tenant; /* held */
-	char *name;
-	size_t users;
-	struct cell *cell;
-	struct workspace_entries entries;
-	struct timer idle;
-	int64_t last_used;            /* as clock_now() */
-	unsigned unknown_call_frames; /* in a row: since a frame of a call that has begun */
-	bool removing;
-};
-
-struct workspaces {
-	struct event_base *base;
-	struct spawner_link *spawner;
-	struct spare_cells *spares;
-	struct scheduler *scheduler;
-	const char *const *own_directories;
-	int managed_fd;
-	size_t count;
-	uint64_t idle_ms; /* 0: a cell stays while its workspace is used */
-	struct cell_counts counts;
-	LIST_HEAD(, workspace) list;
-};
 
 static const struct {
 	unsigned limit;
@@ -63,12 +26,10 @@ static const struct {
 	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
 };
 
-static bool may_begin(void *context, enum call_class class)
+static bool may_begin(const struct workspace *workspace, enum call_class class)
 {
-	const struct workspace *workspace = context;
-
 	return cell_serves(workspace->cell, classes[class].process) &&
-	       workspace->entries.running[class] < classes[class].limit;
+	       workspace->running[class] < classes[class].limit;
 }
 
 /* After anything that decides whether jobs and commands can begin here. */
@@ -81,7 +42,14 @@ static void update_limits(struct workspace *workspace)
 		[SCHED_COMMAND] = cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
 	};
 
-	scheduler_queues_set(workspace->all->scheduler, &workspace->entries.queues, limits);
+	scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
+}
+
+static void begin(struct workspace *workspace, struct workspace_entry *entry)
+{
+	entry->begun = true;
+	workspace->running[entry->class]++;
+	entry->owner->begin(entry->context);
 }
 
 static void on_scheduled(struct sched_entry *sched)
@@ -91,7 +59,7 @@ static void on_scheduled(struct sched_entry *sched)
 	struct workspace *workspace = sched->context;
 
 	if (cell_serves(workspace->cell, classes[entry->class].process)) {
-		workspace_entries_begin_one(&workspace->entries, entry);
+		begin(workspace, entry);
 		return;
 	}
 	/* The cell has failed, and has not come to say so yet. */
@@ -99,28 +67,7 @@ static void on_scheduled(struct sched_entry *sched)
 	scheduler_return(workspace->all->scheduler, sched);
 }
 
-struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
-	struct scheduler *scheduler, const char *const *own_directories, int managed_fd)
-{
-	struct workspaces *workspaces = calloc(1, sizeof(*workspaces));
-
-	if (!workspaces)
-		return NULL;
-	workspaces->base = base;
-	workspaces->spawner = spawner;
-	workspaces->scheduler = scheduler;
-	workspaces->spares = spare_cells_new(base, spawner);
-	if (!workspaces->spares) {
-		free(workspaces);
-		return NULL;
-	}
-	workspaces->own_directories = own_directories;
-	workspaces->managed_fd = managed_fd;
-	LIST_INIT(&workspaces->list);
-	return workspaces;
-}
-
-static void workspace_free(struct workspace *workspace)
+void workspace_free(struct workspace *workspace)
 {
 	cell_free(workspace->cell);
 	LIST_REMOVE(workspace, entry);
@@ -133,53 +80,13 @@ static void workspace_free(struct workspace *workspace)
 	free(workspace);
 }
 
-static const char *own_shown(const struct string_list *paths, const char *const *own_directories)
-{
-	for (; *own_directories; own_directories++)
-		for (size_t i = 0; i < paths->count; i++)
-			if (config_paths_overlap(paths->strings[i], *own_directories))
-				return paths->strings[i];
-	return NULL;
-}
-
-const char *workspaces_own_shown(const struct workspaces *workspaces, const struct config *config)
-{
-	const char *path = NULL;
-
-	for (size_t i = 0; !path && i < config->n_tenants; i++)
-		path = own_shown(&config->tenants[i]->readonly_paths, workspaces->own_directories);
-	return path;
-}
-
-void workspaces_free(struct workspaces *workspaces)
-{
-	struct workspace *workspace;
-
-	if (!workspaces)
-		return;
-	/* First all are killed, then each is waited for: together they need no longer than one. */
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		cell_kill(workspace->cell);
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		cell_wait(workspace->cell, END_WAIT_MS);
-	while (!LIST_EMPTY(&workspaces->list))
-		workspace_free(LIST_FIRST(&workspaces->list));
-	spare_cells_free(workspaces->spares);
-	free(workspaces);
-}
-
-size_t workspaces_count(const struct workspaces *workspaces)
-{
-	return workspaces->count;
-}
-
 /* What its cell asks and tells. */
 
 static enum cell_need need(void *context)
 {
 	const struct workspace *workspace = context;
 
-	if (!workspace_entries_empty(&workspace->entries))
+	if (!TAILQ_EMPTY(&workspace->entries))
 		return CELL_CALLED;
 	return workspace->users > 0 ? CELL_KEPT : CELL_UNUSED;
 }
@@ -199,10 +106,21 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	*ret_root = workspace->root.fd;
 }
 
+/* The entry of @call if that has begun; NULL. */
+static struct workspace_entry *find_begun(const struct workspace *workspace, uint64_t call)
+{
+	struct workspace_entry *entry;
+
+	TAILQ_FOREACH (entry, &workspace->entries, link)
+		if (entry->call == call)
+			return entry->begun ? entry : NULL;
+	return NULL;
+}
+
 static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
 {
 	struct workspace *workspace = context;
-	struct workspace_entry *entry = workspace_entries_begun(&workspace->entries, frame->call);
+	struct workspace_entry *entry = find_begun(workspace, frame->call);
 
 	if (!entry) /* answered in the meantime; but so many frames are no late answers */
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
@@ -214,10 +132,40 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 	return entry->owner->frame(entry->context, frame);
 }
 
+static void remove_entry(struct workspace *workspace, struct workspace_entry *entry)
+{
+	TAILQ_REMOVE(&workspace->entries, entry, link);
+	if (entry->begun)
+		workspace->running[entry->class]--;
+	scheduler_remove(workspace->all->scheduler, &entry->sched);
+}
+
+/* Those of the classes from @from to @to that have begun, with @waiting the others too, leave and
+ * are lost with @error. */
+struct loss {
+	enum call_class from, to;
+	bool waiting;
+	enum tool_error error;
+};
+
+static void lose_entries(struct workspace *workspace, const struct loss *loss, const char *why)
+{
+	struct workspace_entry *entry, *next;
+
+	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (entry->class < loss->from || entry->class > loss->to ||
+			!(loss->waiting || entry->begun))
+			continue;
+		remove_entry(workspace, entry);
+		entry->owner->lost(entry->context, loss->error, why);
+	}
+}
+
 static void on_lost(void *context, enum cell_loss loss, const char *why)
 {
 	/* clang-format off */
-	static const struct workspace_entry_loss losses[CELL_LOSSES] = {
+	static const struct loss losses[CELL_LOSSES] = {
 		[CELL_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, false, TOOL_WORKER_LOST},
 		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_EXECUTION_ERROR},
@@ -231,7 +179,21 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 	struct workspace *workspace = context;
 
 	workspace->unknown_call_frames = 0;
-	workspace_entries_lose(&workspace->entries, &losses[loss], why);
+	lose_entries(workspace, &losses[loss], why);
+}
+
+/* Begins, in their order, those that wait, have no scheduling class and for whose class there is
+ * room. */
+static void begin_waiting(struct workspace *workspace)
+{
+	struct workspace_entry *entry, *next;
+
+	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (!entry->begun && entry->sched.class == SCHED_NONE &&
+			may_begin(workspace, entry->class))
+			begin(workspace, entry);
+	}
 }
 
 /* Waiting calls begin, and a workspace that nobody uses goes. */
@@ -240,7 +202,7 @@ static void on_settled(void *context)
 	struct workspace *workspace = context;
 
 	update_limits(workspace);
-	workspace_entries_begin(&workspace->entries, may_begin, workspace);
+	begin_waiting(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
 		workspace_free(workspace);
 }
@@ -277,41 +239,14 @@ static void on_idle(void *context)
 	await_idleness(workspace, left > 0 ? left : idle_bound_ns(workspace->all));
 }
 
-static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
-	const struct workspace_root *root, enum workspace_kind kind)
+struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *tenant,
+	struct workspace_root *root, enum workspace_kind kind, const char *name)
 {
-	struct workspace *workspace;
+	struct workspace *workspace = calloc(1, sizeof(*workspace));
 
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		if (workspace->root.dev == root->dev && workspace->root.ino == root->ino &&
-			workspace->kind == kind && strcmp(workspace->root.path, root->path) == 0 &&
-			strcmp(workspace->tenant->name, tenant->name) == 0)
-			return workspace;
-	return NULL;
-}
-
-/* The workspace of @root, which is taken in any case. */
-static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
-	struct workspace_root *root, enum workspace_kind kind, const char *name,
-	struct workspace **ret)
-{
-	struct workspace *workspace = find(workspaces, tenant, root, kind);
-
-	if (workspace && workspace->removing) {
+	if (!workspace) {
 		workspace_root_done(root);
-		return TOOL_BUSY;
-	}
-	if (workspace) {
-		workspace_root_done(root);
-		*ret = workspace_hold(workspace);
-		return TOOL_OK;
-	}
-	workspace = calloc(1, sizeof(*workspace));
-	if (!workspace || workspaces->count >= LIMIT_WORKSPACES ||
-		tenant->usage->workspaces >= tenant->limits.workspaces) {
-		free(workspace);
-		workspace_root_done(root);
-		return TOOL_BUSY;
+		return NULL;
 	}
 	workspace->all = workspaces;
 	workspace->root = *root;
@@ -319,7 +254,8 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
 	workspace->name = strdup(name);
-	workspace_entries_init(&workspace->entries, workspaces->scheduler, tenant);
+	TAILQ_INIT(&workspace->entries);
+	scheduler_queues_init(workspaces->scheduler, &workspace->queues, tenant);
 	timer_init(&workspace->idle, on_idle, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
@@ -327,126 +263,24 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspaces->count++;
 	if (!workspace->name || !workspace->cell) {
 		workspace_free(workspace);
-		return TOOL_BUSY;
+		return NULL;
 	}
 	workspace->last_used = clock_now();
 	await_idleness(workspace, idle_bound_ns(workspaces));
-	*ret = workspace_hold(workspace);
-	return TOOL_OK;
+	return workspace;
 }
 
-struct id_search {
-	const struct workspaces *workspaces;
-	const struct workspace_root *root;
-};
-
-/* Whether a workspace at another directory than the one at hand has the id. */
-static bool is_id_used(const void *context, uid_t id)
+void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 {
-	const struct id_search *search = context;
-	const struct workspace *workspace;
-	struct directory_known known;
-
-	LIST_FOREACH (workspace, &search->workspaces->list, entry)
-		if ((workspace->root.dev != search->root->dev ||
-			    workspace->root.ino != search->root->ino) &&
-			directory_known(workspace->root.fd, &known) == 0 && known.uid == id)
-			return true;
-	return false;
-}
-
-enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
-	struct text path, root_looked_up looked, void *context, struct root_look **ret,
-	char **ret_message)
-{
-	return root_look_begin(
-		workspaces->spawner, tenant, path, looked, context, ret, ret_message);
-}
-
-enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
-	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
-	char **ret_message)
-{
-	enum tool_error error =
-		workspace_root_check(root, kind, workspaces->own_directories, ret_message);
-
-	if (error == TOOL_OK && !tenant_allows_root(tenant, root->parents, root->n_parents))
-		error = TOOL_FORBIDDEN;
-	/* Nor is it told what there is that is not its own. */
-	if (error != TOOL_OK && !tenant->any_root) {
-		error = TOOL_FORBIDDEN;
-		free(*ret_message);
-		*ret_message = strdup(workspace_root_not_among);
-	}
-	if (error == TOOL_OK)
-		error = workspace_owner_check(
-			root, is_id_used, &(struct id_search){workspaces, root}, ret_message);
-	if (error == TOOL_OK)
-		error = workspace_root_check_entry(root, id_range() != NULL, ret_message);
-	if (error != TOOL_OK) {
-		workspace_root_done(root);
-		return error;
-	}
-	/* The same thing by another name: a directory workspace at / is a whole root. */
-	if (strcmp(root->path, "/") == 0)
-		kind = WORKSPACE_ROOTFS;
-	return get(workspaces, tenant, root, kind, root->path, ret);
-}
-
-enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
-	struct text name, bool create, struct workspace **ret, char **ret_message)
-{
-	_cleanup_free_ char *name_string = strndup(name.data, name.len);
-	struct workspace_root root;
-	enum tool_error error =
-		managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_message);
-
-	if (error != TOOL_OK)
-		return error;
-	if (name_string && !managed_is_marked(workspaces->managed_fd, tenant, name_string))
-		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret);
-	if (name_string)
-		*ret_message = strdup("The workspace is being removed");
-	workspace_root_done(&root);
-	return TOOL_BUSY;
-}
-
-enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
-	const char *name, struct workspace **ret)
-{
-	_cleanup_free_ char *message = NULL;
-	struct workspace_root root;
-	enum tool_error error = managed_open(
-		workspaces->managed_fd, tenant, text_from(name), false, &root, &message);
-
-	if (error == TOOL_OK)
-		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret);
-	/* Its directory had gone, and only the mark had not. */
-	if (error == TOOL_WORKSPACE_NOT_FOUND)
-		managed_unmark(workspaces->managed_fd, tenant, name);
-	return error;
-}
-
-int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, const char *name), void *context)
-{
-	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
-}
-
-int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, const char *name), void *context)
-{
-	return managed_each(workspaces->managed_fd, tenant, each, context);
-}
-
-void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, struct workspace *workspace), void *context)
-{
-	struct workspace *workspace;
-
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		if (workspace->users > 0 && strcmp(workspace->tenant->name, tenant->name) == 0)
-			each(context, workspace);
+	await_idleness(workspace, idle_bound_ns(workspace->all));
+	if (!tenant)
+		return;
+	scheduler_queues_move(workspace->all->scheduler, &workspace->queues, tenant);
+	workspace->tenant->usage->workspaces--;
+	tenant_release(workspace->tenant);
+	workspace->tenant = tenant_hold(tenant);
+	tenant->usage->workspaces++;
+	cell_settle(workspace->cell);
 }
 
 void workspace_set_removing(struct workspace *workspace, bool removing)
@@ -463,28 +297,6 @@ void workspace_set_removing(struct workspace *workspace, bool removing)
 int workspace_remove_directory(const struct workspace *workspace)
 {
 	return managed_remove(workspace->all->managed_fd, workspace->tenant, workspace->name);
-}
-
-void workspaces_reload(struct workspaces *workspaces, const struct config *config)
-{
-	struct workspace *workspace;
-
-	workspaces->idle_ms = config->host.workspace_idle_ms;
-	managed_quota_follow(workspaces->managed_fd, config);
-	spare_cells_limit(workspaces->spares, config->host.spare_cells);
-	LIST_FOREACH (workspace, &workspaces->list, entry) {
-		struct tenant *tenant = config_find_tenant(config, workspace->tenant->name);
-
-		await_idleness(workspace, idle_bound_ns(workspaces));
-		if (!tenant)
-			continue;
-		scheduler_queues_move(workspaces->scheduler, &workspace->entries.queues, tenant);
-		workspace->tenant->usage->workspaces--;
-		tenant_release(workspace->tenant);
-		workspace->tenant = tenant_hold(tenant);
-		tenant->usage->workspaces++;
-		cell_settle(workspace->cell);
-	}
 }
 
 struct tenant *workspace_tenant(const struct workspace *workspace)
@@ -543,13 +355,15 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 {
 	entry->sched = (struct sched_entry){
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
-	workspace_entries_enter(&workspace->entries, entry);
+	entry->begun = false;
+	TAILQ_INSERT_TAIL(&workspace->entries, entry, link);
+	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
 	cell_settle(workspace->cell);
 }
 
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 {
-	workspace_entries_leave(&workspace->entries, entry);
+	remove_entry(workspace, entry);
 	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);
 }
@@ -582,38 +396,18 @@ void workspace_abandon(struct workspace *workspace, const struct workspace_entry
 	cell_abandon(workspace->cell, classes[entry->class].process);
 }
 
-void workspaces_foreach(struct workspaces *workspaces,
-	void (*each)(void *context, struct workspace *workspace), void *context)
-{
-	struct workspace *workspace;
-
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		each(context, workspace);
-}
-
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret)
 {
 	const struct workspace_entry *entry;
 	struct workspace_info info = {
 		.cell = cell_status(workspace->cell),
 		.users = workspace->users,
-		.commands = workspace->entries.running[CALL_CLASS_COMMAND],
+		.commands = workspace->running[CALL_CLASS_COMMAND],
 	};
 
-	TAILQ_FOREACH(entry, &workspace->entries.list, link)
-	{
+	TAILQ_FOREACH (entry, &workspace->entries, link) {
 		info.running += entry->begun;
 		info.waiting += !entry->begun;
 	}
 	*ret = info;
-}
-
-const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
-{
-	return &workspaces->counts;
-}
-
-const struct spare_cells *workspaces_spares(const struct workspaces *workspaces)
-{
-	return workspaces->spares;
 }

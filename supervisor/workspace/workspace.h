@@ -2,79 +2,68 @@
 #pragma once
 
 /*
- * A workspace as cloisterd knows it: a root, who uses it, its cell (cell.h: the processes and their
- * life) and its entries (workspace_entries.h: the calls, waiting or begun). It is there while
- * somebody has it open or calls; what a call is, it does not know.
+ * A workspace in cloisterd: a root, who uses it, its cell (cell.h: the processes and their life)
+ * and its entries: the calls, in the order in which they came, that wait for the cell or to be
+ * scheduled, or have begun. It is there while a connection has it open or a call is in it; what a
+ * call is, it does not know. workspaces.h has all of them.
  */
 
+#include "common/channel.h"
+#include "common/errors.h"
+#include "supervisor/schedule/scheduler.h"
 #include "supervisor/workspace/cell.h"
-#include "supervisor/workspace/workspace_entries.h"
 #include "supervisor/workspace/workspace_root.h"
 
-struct config;
-struct spare_cells;
+#include <stdbool.h>
+#include <sys/queue.h>
+
 struct tenant;
 struct workspace;
 struct workspaces;
 
-/** @scheduler is borrowed. @own_directories as in workspace_root.h (borrowed). @managed_fd: where
- * managed workspaces lie, or -1. NULL: out of memory. */
-struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
-	struct scheduler *scheduler, const char *const *own_directories, int managed_fd);
+/* How many of each kind may run at once in a workspace; the others wait in the order they came,
+ * jobs and commands also for their tenant's turn. */
+enum call_class {
+	CALL_CLASS_SHORT,   /* answered at once: reads and flat listings */
+	CALL_CLASS_WRITE,   /* LIMIT_FILE_WRITES; removals, which have no deadline: not scheduled */
+	CALL_CLASS_JOB,     /* LIMIT_FILE_JOBS */
+	CALL_CLASS_COMMAND, /* what the tenant allows */
+	CALL_CLASSES,
+};
 
-/** The first read-only path of a tenant of @config that would show what cloister keeps of its own,
- * wherever it has been told to keep it; NULL: there is none. */
-const char *workspaces_own_shown(const struct workspaces *workspaces, const struct config *config);
+/* A call's place in a workspace, part of whoever waits there. Callbacks never come from inside
+ * workspace_enter. */
+struct workspace_entry {
+	TAILQ_ENTRY(workspace_entry) link;
+	struct sched_entry sched; /* the workspace's concern */
+	uint64_t call;            /* its number on the wire, unique in this process */
+	enum call_class class;
+	bool begun;
+	const struct workspace_entry_owner *owner;
+	void *context;
+};
 
-/** Ends every cell; no callbacks. */
-void workspaces_free(struct workspaces *workspaces);
-
-/** With the first configuration, and after a reload: each workspace goes on under the tenant of its
- * own name; one whose tenant is no more keeps what it had, and nobody can open it again. */
-void workspaces_reload(struct workspaces *workspaces, const struct config *config);
-
-/** How many workspaces there are with a cell or on their way to or from one. */
-size_t workspaces_count(const struct workspaces *workspaces);
-
-/** As root_look_begin: the first half of opening a directory, workspaces_get_directory being the
- * second. */
-enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
-	struct text path, root_looked_up looked, void *context, struct root_look **ret,
-	char **ret_message);
+struct workspace_entry_owner {
+	void (*begin)(void *context); /* its turn has come: send the request */
+	/* A frame for this call, from the worker or the files process. -EBADMSG: the process is
+	 * dropped. */
+	int (*frame)(void *context, const struct channel_frame *frame);
+	/* The cell is gone, or could not be made: no frame will come. @message is borrowed and may
+	 * be NULL. The entry has left. */
+	void (*lost)(void *context, enum tool_error error, const char *message);
+};
 
 /**
- * The workspace of @tenant at the directory @root, which was looked up and is taken, and which is
- * made a workspace if it is none; the caller becomes a user of it and calls workspace_release. A
- * directory that is not below the tenant's roots is FORBIDDEN. Tenants share no workspace, also
- * where they name the same. TOOL_OK, or a code with a sentence in @ret_message (malloc'ed, may be
- * NULL).
+ * For workspaces.c: one more of @workspaces, for @tenant at @root, which is taken in any case.
+ * NULL: out of memory.
  */
-enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
-	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
-	char **ret_message);
-
-/** The managed workspace @name; with @create it is made if there is none. As
- * workspaces_get_directory. */
-enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
-	struct text name, bool create, struct workspace **ret, char **ret_message);
-
-/** The tenant's managed workspaces whose removal an earlier cloisterd began: the names, each given
- * to
- * @each, and one of them, for whoever goes on with it. As workspaces_get_managed. */
-int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, const char *name), void *context);
-enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
-	const char *name, struct workspace **ret);
-
-/** The names of the tenant's managed workspaces that exist, each given to @each. 0 or -errno. */
-int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, const char *name), void *context);
-
-/** Every workspace of the tenant that somebody uses, each given to @each, which must not change
- * which there are.
- */
-void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, struct workspace *workspace), void *context);
+struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *tenant,
+	struct workspace_root *root, enum workspace_kind kind, const char *name);
+/** For workspaces.c: ends the cell, without callbacks, and leaves the list. */
+void workspace_free(struct workspace *workspace);
+/** For workspaces.c, after a reload: @tenant is its tenant as configured now; NULL: there is none,
+ * and it keeps the one that it had. */
+void workspace_reload(struct workspace *workspace, struct tenant *tenant);
 
 struct workspace *workspace_hold(struct workspace *workspace);
 /** One user less; the last one's leaving closes the cell. NULL is fine. */
@@ -102,18 +91,7 @@ struct workspace_info {
 	size_t commands; /* of those that are running */
 };
 
-/** Every workspace there is, of all tenants, each given to @each, which must not change which there
- * are. */
-void workspaces_foreach(struct workspaces *workspaces,
-	void (*each)(void *context, struct workspace *workspace), void *context);
-
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
-
-/** What became of cells since the start. */
-const struct cell_counts *workspaces_counts(const struct workspaces *workspaces);
-
-/** What is made ahead. */
-const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);
 
 /** Queues @entry, of which the caller has set call, class, owner and context; begins it when there
  * is a cell and its class has room. */

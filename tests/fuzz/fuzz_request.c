@@ -17,7 +17,7 @@
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspaces.h"
 #include "tests/fuzz/fuzz.h"
 #include "json/json_read.h"
 

@@ -7,6 +7,7 @@
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 

@@ -397,8 +397,8 @@ static size_t waiting_of(const struct lookers *lookers, const char *tenant)
 	const struct look *look;
 	size_t n = 0;
 
-	TAILQ_FOREACH(look, &lookers->waiting, entry)
-	n += strcmp(look->tenant, tenant) == 0;
+	TAILQ_FOREACH (look, &lookers->waiting, entry)
+		n += strcmp(look->tenant, tenant) == 0;
 	return n;
 }
 

@@ -16,7 +16,7 @@
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/workers.h"
 
 #include <errno.h>

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of a workspace, for workspace.c (its calls and its cell) and workspaces.c (which there
+ * are). */
+
+#include "supervisor/base/timer.h"
+#include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/workspace.h"
+
+struct workspace {
+	LIST_ENTRY(workspace) entry;
+	struct workspaces *all;
+	struct workspace_root root;
+	enum workspace_kind kind;
+	struct tenant *tenant; /* held */
+	char *name;
+	size_t users;
+	struct cell *cell;
+	TAILQ_HEAD(, workspace_entry) entries; /* in the order in which they came */
+	unsigned running[CALL_CLASSES];
+	struct sched_queues queues;
+	struct timer idle;
+	int64_t last_used;            /* as clock_now() */
+	unsigned unknown_call_frames; /* in a row: since a frame of a call that has begun */
+	bool removing;
+};
+
+struct workspaces {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	struct spare_cells *spares;
+	struct scheduler *scheduler;
+	const char *const *own_directories;
+	int managed_fd;
+	size_t count;
+	uint64_t idle_ms; /* 0: a cell stays while its workspace is used */
+	struct cell_counts counts;
+	LIST_HEAD(, workspace) list;
+};

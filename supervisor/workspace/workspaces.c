@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cloisterd. Which workspace a client names and whether it gets it is decided here; the roots have
+ * been looked up by the spawner. */
+#include "supervisor/workspace/workspaces.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/managed.h"
+#include "supervisor/workspace/managed_quota.h"
+#include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#define END_WAIT_MS 1000 /* for one process, when everything ends */
+
+struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
+	struct scheduler *scheduler, const char *const *own_directories, int managed_fd)
+{
+	struct workspaces *workspaces = calloc(1, sizeof(*workspaces));
+
+	if (!workspaces)
+		return NULL;
+	workspaces->base = base;
+	workspaces->spawner = spawner;
+	workspaces->scheduler = scheduler;
+	workspaces->spares = spare_cells_new(base, spawner);
+	if (!workspaces->spares) {
+		free(workspaces);
+		return NULL;
+	}
+	workspaces->own_directories = own_directories;
+	workspaces->managed_fd = managed_fd;
+	LIST_INIT(&workspaces->list);
+	return workspaces;
+}
+
+static const char *own_shown(const struct string_list *paths, const char *const *own_directories)
+{
+	for (; *own_directories; own_directories++)
+		for (size_t i = 0; i < paths->count; i++)
+			if (config_paths_overlap(paths->strings[i], *own_directories))
+				return paths->strings[i];
+	return NULL;
+}
+
+const char *workspaces_own_shown(const struct workspaces *workspaces, const struct config *config)
+{
+	const char *path = NULL;
+
+	for (size_t i = 0; !path && i < config->n_tenants; i++)
+		path = own_shown(&config->tenants[i]->readonly_paths, workspaces->own_directories);
+	return path;
+}
+
+void workspaces_free(struct workspaces *workspaces)
+{
+	struct workspace *workspace;
+
+	if (!workspaces)
+		return;
+	/* First all are killed, then each is waited for: together they need no longer than one. */
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		cell_kill(workspace->cell);
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		cell_wait(workspace->cell, END_WAIT_MS);
+	while (!LIST_EMPTY(&workspaces->list))
+		workspace_free(LIST_FIRST(&workspaces->list));
+	spare_cells_free(workspaces->spares);
+	free(workspaces);
+}
+
+size_t workspaces_count(const struct workspaces *workspaces)
+{
+	return workspaces->count;
+}
+
+static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
+	const struct workspace_root *root, enum workspace_kind kind)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		if (workspace->root.dev == root->dev && workspace->root.ino == root->ino &&
+			workspace->kind == kind && strcmp(workspace->root.path, root->path) == 0 &&
+			strcmp(workspace->tenant->name, tenant->name) == 0)
+			return workspace;
+	return NULL;
+}
+
+/* The workspace of @root, which is taken in any case. */
+static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
+	struct workspace_root *root, enum workspace_kind kind, const char *name,
+	struct workspace **ret)
+{
+	struct workspace *workspace = find(workspaces, tenant, root, kind);
+
+	if (workspace && workspace->removing) {
+		workspace_root_done(root);
+		return TOOL_BUSY;
+	}
+	if (workspace) {
+		workspace_root_done(root);
+		*ret = workspace_hold(workspace);
+		return TOOL_OK;
+	}
+	if (workspaces->count >= LIMIT_WORKSPACES ||
+		tenant->usage->workspaces >= tenant->limits.workspaces) {
+		workspace_root_done(root);
+		return TOOL_BUSY;
+	}
+	workspace = workspace_new(workspaces, tenant, root, kind, name);
+	if (!workspace)
+		return TOOL_BUSY;
+	*ret = workspace_hold(workspace);
+	return TOOL_OK;
+}
+
+struct id_search {
+	const struct workspaces *workspaces;
+	const struct workspace_root *root;
+};
+
+/* Whether a workspace at another directory than the one at hand has the id. */
+static bool is_id_used(const void *context, uid_t id)
+{
+	const struct id_search *search = context;
+	const struct workspace *workspace;
+	struct directory_known known;
+
+	LIST_FOREACH (workspace, &search->workspaces->list, entry)
+		if ((workspace->root.dev != search->root->dev ||
+			    workspace->root.ino != search->root->ino) &&
+			directory_known(workspace->root.fd, &known) == 0 && known.uid == id)
+			return true;
+	return false;
+}
+
+enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
+	struct text path, root_looked_up looked, void *context, struct root_look **ret,
+	char **ret_message)
+{
+	return root_look_begin(
+		workspaces->spawner, tenant, path, looked, context, ret, ret_message);
+}
+
+enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
+	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
+	char **ret_message)
+{
+	enum tool_error error =
+		workspace_root_check(root, kind, workspaces->own_directories, ret_message);
+
+	if (error == TOOL_OK && !tenant_allows_root(tenant, root->parents, root->n_parents))
+		error = TOOL_FORBIDDEN;
+	/* Nor is it told what there is that is not its own. */
+	if (error != TOOL_OK && !tenant->any_root) {
+		error = TOOL_FORBIDDEN;
+		free(*ret_message);
+		*ret_message = strdup(workspace_root_not_among);
+	}
+	if (error == TOOL_OK)
+		error = workspace_owner_check(
+			root, is_id_used, &(struct id_search){workspaces, root}, ret_message);
+	if (error == TOOL_OK)
+		error = workspace_root_check_entry(root, id_range() != NULL, ret_message);
+	if (error != TOOL_OK) {
+		workspace_root_done(root);
+		return error;
+	}
+	/* The same thing by another name: a directory workspace at / is a whole root. */
+	if (strcmp(root->path, "/") == 0)
+		kind = WORKSPACE_ROOTFS;
+	return get(workspaces, tenant, root, kind, root->path, ret);
+}
+
+enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
+	struct text name, bool create, struct workspace **ret, char **ret_message)
+{
+	_cleanup_free_ char *name_string = strndup(name.data, name.len);
+	struct workspace_root root;
+	enum tool_error error =
+		managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_message);
+
+	if (error != TOOL_OK)
+		return error;
+	if (name_string && !managed_is_marked(workspaces->managed_fd, tenant, name_string))
+		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret);
+	if (name_string)
+		*ret_message = strdup("The workspace is being removed");
+	workspace_root_done(&root);
+	return TOOL_BUSY;
+}
+
+enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
+	const char *name, struct workspace **ret)
+{
+	_cleanup_free_ char *message = NULL;
+	struct workspace_root root;
+	enum tool_error error = managed_open(
+		workspaces->managed_fd, tenant, text_from(name), false, &root, &message);
+
+	if (error == TOOL_OK)
+		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret);
+	/* Its directory had gone, and only the mark had not. */
+	if (error == TOOL_WORKSPACE_NOT_FOUND)
+		managed_unmark(workspaces->managed_fd, tenant, name);
+	return error;
+}
+
+int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
+}
+
+int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return managed_each(workspaces->managed_fd, tenant, each, context);
+}
+
+void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
+	void (*each)(void *context, struct workspace *workspace), void *context)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		if (workspace->users > 0 && strcmp(workspace->tenant->name, tenant->name) == 0)
+			each(context, workspace);
+}
+
+void workspaces_reload(struct workspaces *workspaces, const struct config *config)
+{
+	struct workspace *workspace;
+
+	workspaces->idle_ms = config->host.workspace_idle_ms;
+	managed_quota_follow(workspaces->managed_fd, config);
+	spare_cells_limit(workspaces->spares, config->host.spare_cells);
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		workspace_reload(workspace, config_find_tenant(config, workspace->tenant->name));
+}
+
+void workspaces_foreach(struct workspaces *workspaces,
+	void (*each)(void *context, struct workspace *workspace), void *context)
+{
+	struct workspace *workspace;
+
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		each(context, workspace);
+}
+
+const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
+{
+	return &workspaces->counts;
+}
+
+const struct spare_cells *workspaces_spares(const struct workspaces *workspaces)
+{
+	return workspaces->spares;
+}
