@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AGENT_ID 1000 /* as in worker/spawner/cell_process.c */
+#define AGENT_ID 1000 /* as in worker/spawner/cell_children.c */
 
 union control {
 	struct cmsghdr header;

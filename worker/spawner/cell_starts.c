@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
-#include "worker/spawner/cell_process.h"
+#include "worker/spawner/cell_children.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
 #include "common/monotonic.h"
 #include "common/program.h"
 #include "worker/setup.h"
-#include "worker/spawner/cell.h"
+#include "worker/spawner/cell_make.h"
 #include "worker/spawner/looker.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"

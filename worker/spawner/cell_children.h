@@ -4,7 +4,7 @@
 /* cloister-spawner: a cell while it is made, and the processes that it is made of. */
 
 #include "worker/spare.h"
-#include "worker/spawner/cell.h"
+#include "worker/spawner/cell_make.h"
 
 #include <limits.h>
 

@@ -5,7 +5,7 @@
  * and trust what the spawner has checked. user_namespaces(7), pid_namespaces(7), clone(2),
  * setns(2).
  */
-#include "worker/spawner/cell_process.h"
+#include "worker/spawner/cell_children.h"
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"

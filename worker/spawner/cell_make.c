@@ -5,13 +5,13 @@
  * Trusts cloisterd for which directory; what a looker has opened is that one. Asks no file system
  * of a tenant's anything: the looker has.
  */
-#include "worker/spawner/cell.h"
+#include "worker/spawner/cell_make.h"
 
 #include "common/cleanup.h"
 #include "common/directory_parents.h"
 #include "worker/mounts.h"
 #include "worker/spare.h"
-#include "worker/spawner/cell_process.h"
+#include "worker/spawner/cell_children.h"
 
 #include <errno.h>
 #include <fcntl.h>
