@@ -18,6 +18,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
+#include "supervisor/config/config_load.h"
 #include "supervisor/config/options.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/control/control_endpoint.h"

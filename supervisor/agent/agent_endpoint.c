@@ -6,6 +6,10 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent/mcp.h"
+#include "supervisor/agent/mcp_call.h"
+#include "supervisor/agent/method_input.h"
+#include "supervisor/agent/method_tool.h"
+#include "supervisor/agent/method_workspace.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/session_state.h"
@@ -30,6 +34,18 @@ static bool refuses(struct service *service, const struct peer_credentials *peer
  * servers.
  */
 static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL_ERROR};
+
+/* The rows of an endpoint's table. */
+/* clang-format off */
+#define MCP_METHODS                                                                                \
+	{"initialize", mcp_initialize, .own_params = true, .errors = &error_form_mcp},             \
+	{"ping", mcp_ping, .own_params = true, .errors = &error_form_mcp},                         \
+	{"server/discover", mcp_discover, .own_params = true, .errors = &error_form_mcp},          \
+	{"tools/list", mcp_tools_list, .own_params = true, .errors = &error_form_mcp},             \
+	{"tools/call", mcp_tools_call, .own_params = true, .errors = &error_form_mcp},             \
+	{"notifications/cancelled", mcp_cancelled, .own_params = true, .errors = &error_form_mcp}, \
+	{"notifications/initialized", mcp_initialized, .own_params = true, .errors = &error_form_mcp}
+/* clang-format on */
 
 static const struct endpoint_method methods[] = {
 	{"tool.call", method_tool_call, .own_params = true},

@@ -32,21 +32,7 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request);
 void mcp_ping(struct session *session, struct jsonrpc_request *request);
 void mcp_discover(struct session *session, struct jsonrpc_request *request);
 void mcp_tools_list(struct session *session, struct jsonrpc_request *request);
-void mcp_tools_call(struct session *session, struct jsonrpc_request *request);
-void mcp_cancelled(struct session *session, struct jsonrpc_request *request);
 void mcp_initialized(struct session *session, struct jsonrpc_request *request);
-
-/* The rows of an endpoint's table. */
-/* clang-format off */
-#define MCP_METHODS                                                                                \
-	{"initialize", mcp_initialize, .own_params = true, .errors = &error_form_mcp},             \
-	{"ping", mcp_ping, .own_params = true, .errors = &error_form_mcp},                         \
-	{"server/discover", mcp_discover, .own_params = true, .errors = &error_form_mcp},          \
-	{"tools/list", mcp_tools_list, .own_params = true, .errors = &error_form_mcp},             \
-	{"tools/call", mcp_tools_call, .own_params = true, .errors = &error_form_mcp},             \
-	{"notifications/cancelled", mcp_cancelled, .own_params = true, .errors = &error_form_mcp}, \
-	{"notifications/initialized", mcp_initialized, .own_params = true, .errors = &error_form_mcp}
-/* clang-format on */
 
 /**
  * The revision that @request is to be served by: the one that its _meta names, or the one that

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: MCP's tools/call, its result, and its cancellation. */
+#include "supervisor/agent/mcp_call.h"
+
 #include "common/cleanup.h"
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_progress.h"
+#include "supervisor/agent/method_tool.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"

@@ -5,9 +5,12 @@
  * chose; what is sent without waiting is refused at a bound, and stalls neither the client's other
  * calls nor anybody else's.
  */
+#include "supervisor/agent/method_input.h"
+
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/agent/method_tool.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/rpc/session_state.h"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: tools.list, tool.call and tool.cancel. */
+#include "supervisor/agent/method_tool.h"
+
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent/mcp_progress.h"
+#include "supervisor/agent/method_input.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/agent/tool_output.h"
 #include "supervisor/audit/audit.h"

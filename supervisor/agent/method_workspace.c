@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: workspace.open, .close, .list and .remove. */
+#include "supervisor/agent/method_workspace.h"
+
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"

@@ -142,16 +142,29 @@ void log_about(int priority, const struct log_field *fields, const char *format,
 	va_end(arguments);
 }
 
-#define DEFINE_LOG(name, priority)                                                \
-	void name(const char *format, ...)                                        \
-	{                                                                         \
-		va_list arguments;                                                \
-                                                                                  \
-		va_start(arguments, format);                                      \
-		write_entry(priority, &(struct log_field){0}, format, arguments); \
-		va_end(arguments);                                                \
-	}
+void log_error(const char *format, ...)
+{
+	va_list arguments;
 
-DEFINE_LOG(log_error, LOG_ERR)
-DEFINE_LOG(log_warning, LOG_WARNING)
-DEFINE_LOG(log_info, LOG_INFO)
+	va_start(arguments, format);
+	write_entry(LOG_ERR, &(struct log_field){0}, format, arguments);
+	va_end(arguments);
+}
+
+void log_warning(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	write_entry(LOG_WARNING, &(struct log_field){0}, format, arguments);
+	va_end(arguments);
+}
+
+void log_info(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	write_entry(LOG_INFO, &(struct log_field){0}, format, arguments);
+	va_end(arguments);
+}

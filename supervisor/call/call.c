@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+#include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_send.h"
 #include "supervisor/call/command_input.h"

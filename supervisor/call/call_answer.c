@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd. How a call ends: what its process reports becomes the one observation that answers it.
  * What comes from the process is hostile: it can end its own call, and nothing else. */
-#include "supervisor/call/call_state.h"
+
+#include "supervisor/call/call_answer.h"
 
 #include "common/cleanup.h"
 #include "supervisor/call/call_cause.h"

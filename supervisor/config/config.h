@@ -7,10 +7,7 @@
  * hold a reference.
  */
 
-#include "common/config/config_complaints.h"
 #include "supervisor/config/tenant.h"
-
-struct config_source;
 
 /* The ids of workspaces: all cloisterd's own, or for each a subordinate id of cloisterd's user. */
 enum config_mode { CONFIG_MODE_USER, CONFIG_MODE_SYSTEM };
@@ -50,32 +47,6 @@ struct config {
 };
 
 /**
- * Opens the directory of the configuration file @path, and everything that reading it again after
- * lock-down needs. Returns 0 or -errno.
- */
-int config_source_open(const char *path, struct config_source **ret);
-
-/**
- * From now on, finds users and groups in /etc/passwd and /etc/group; names that only NSS knew keep
- * their ids. NSS loads libraries and connects sockets, which lock-down forbids.
- */
-void config_source_lock(struct config_source *source);
-
-/** Returns the path of the drop-in directory, malloc'ed, or NULL if memory is out. */
-char *config_source_drop_ins(const struct config_source *source);
-
-/** NULL is allowed. */
-void config_source_free(struct config_source *source);
-
-/**
- * Reads the file of @source and its drop-ins. Reports every mistake to @complaints; with any
- * mistake it returns -EINVAL and no configuration. Returns 0 and a reference in *ret, or another
- * -errno.
- */
-int config_load(const struct config_source *source, const struct config_complaints *complaints,
-	struct config **ret);
-
-/**
  * Makes the configuration of user mode without a file: one tenant called @name with the user @uid,
  * which may open any directory that this user can. Returns NULL if memory is out.
  */
@@ -95,6 +66,3 @@ void config_release(struct config *config);
 uint64_t config_workspaces(const struct config *config);
 
 struct tenant *config_find_tenant(const struct config *config, const char *name);
-
-/** Whether two plain absolute paths are equal, or one contains the other. */
-bool config_paths_overlap(const char *a, const char *b);

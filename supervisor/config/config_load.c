@@ -3,6 +3,8 @@
  * Runs in cloisterd at start and on reload: turns the files into a configuration or a list of
  * mistakes.
  */
+#include "supervisor/config/config_load.h"
+
 #include "common/cleanup.h"
 #include "common/config/config_files.h"
 #include "supervisor/config/accounts.h"

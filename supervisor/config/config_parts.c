@@ -9,6 +9,7 @@
 #include "common/fd_path.h"
 #include "common/limits.h"
 #include "supervisor/config/command_policy.h"
+#include "supervisor/config/config_value.h"
 
 #include <errno.h>
 #include <stdio.h>

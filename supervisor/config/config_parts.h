@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * cloisterd's handler for the lines of a configuration: config_parts.c (sections and checks between
- * settings) and config_value.c (one setting).
- */
+/* cloisterd's handler for the lines of a configuration: sections and checks between settings. */
 
 #include "common/config/config_reader.h"
 #include "supervisor/config/config.h"
@@ -41,10 +38,3 @@ int config_parts_finish(struct config_reader *reader, struct config *config);
 
 /** Releases the tenants' sections. */
 void config_parts_done(struct config_parts *parts);
-
-/** Stores @value in @key's field of the current section, or complains. */
-void config_value_set(
-	struct config_reader *reader, const struct config_key *key, const char *value);
-
-/** Returns how much of @value a message shows, in whole characters: a precision for "%.*s". */
-int config_shown(const char *value);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloisterd at start and on reload: parses one setting into its field. */
+#include "supervisor/config/config_value.h"
+
 #include "common/cleanup.h"
 #include "common/config/config_number.h"
 #include "common/directory_parents.h"
@@ -7,7 +9,6 @@
 #include "common/limits.h"
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/command_policy.h"
-#include "supervisor/config/config_parts.h"
 #include "supervisor/host/features.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of the control socket, for its methods: control_look.c, control_act.c,
- * control_doctor.c, control_metrics.c and control_events.c. */
+/* What the methods of the control socket share. */
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
@@ -33,17 +32,3 @@ bool control_is_workspace(const struct control_target *target, const struct work
 
 /** Whether a call is what @target names, or in it. */
 bool control_is_call(const struct control_target *target, const struct call_info *info);
-
-void control_status(struct session *session, struct jsonrpc_request *request);
-void control_workspaces(struct session *session, struct jsonrpc_request *request);
-void control_commands(struct session *session, struct jsonrpc_request *request);
-void control_tenants(struct session *session, struct jsonrpc_request *request);
-void control_show(struct session *session, struct jsonrpc_request *request);
-void control_kill(struct session *session, struct jsonrpc_request *request);
-void control_drain(struct session *session, struct jsonrpc_request *request);
-void control_resume(struct session *session, struct jsonrpc_request *request);
-void control_reload(struct session *session, struct jsonrpc_request *request);
-void control_doctor(struct session *session, struct jsonrpc_request *request);
-void control_metrics(struct session *session, struct jsonrpc_request *request);
-void control_events(struct session *session, struct jsonrpc_request *request);
-void control_selftest(struct session *session, struct jsonrpc_request *request);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: kill, drain, resume and reload, for administrators. */
+#include "supervisor/control/control_act.h"
+
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"

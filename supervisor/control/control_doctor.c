@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: doctor, for observers and administrators. What it says was tried out at start, before
  * lock-down took away the means. */
+#include "supervisor/control/control_doctor.h"
+
 #include "supervisor/control/control.h"
 #include "supervisor/host/features.h"
 

@@ -10,7 +10,11 @@
 #include "common/limits.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/control_act.h"
+#include "supervisor/control/control_doctor.h"
 #include "supervisor/control/control_events.h"
+#include "supervisor/control/control_look.h"
+#include "supervisor/control/control_metrics.h"
 #include "supervisor/control/control_selftest.h"
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)

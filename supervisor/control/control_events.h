@@ -5,8 +5,12 @@
 
 struct call;
 struct json_text;
+struct jsonrpc_request;
 struct observation;
 struct session;
+
+/** The method: from now on the client is told. */
+void control_events(struct session *session, struct jsonrpc_request *request);
 
 /* A struct call_observer; its context is not used. */
 void control_events_begun(void *context, const struct call *call);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: status, workspaces, commands, tenants and show, for observers and administrators. */
+#include "supervisor/control/control_look.h"
+
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: metrics, for observers and administrators: OpenMetrics 1.0 text. */
+#include "supervisor/control/control_metrics.h"
+
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log_writer.h"

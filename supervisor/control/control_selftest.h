@@ -5,8 +5,12 @@
 
 struct evbuffer;
 struct json_text;
+struct jsonrpc_request;
 struct selftest;
 struct session;
+
+/** The method: begins a run, and answers at its end. */
+void control_selftest(struct session *session, struct jsonrpc_request *request);
 
 /** A run has ended: tells who waits for it and who watches. */
 void control_selftest_ended(const struct selftest *selftest);

@@ -9,6 +9,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config_keys.h"
+#include "supervisor/config/config_load.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"

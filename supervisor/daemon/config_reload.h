@@ -10,6 +10,7 @@
 #include "supervisor/config/config.h"
 
 struct config_reload;
+struct config_source;
 struct service;
 struct spawner_link;
 

@@ -13,7 +13,6 @@ struct audit;
 struct config;
 struct control_watcher;
 struct json_text;
-struct call_refusal;
 struct call_request;
 struct json_object;
 struct observation;
@@ -168,35 +167,5 @@ void session_free_call(struct session_call *call);
 /** The call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);
 
-/** The call in flight that the parameter "id" of @request names, NULL where there is none. False:
- * that is nobody's id, and the request has been answered. */
-bool session_call_param(struct session *session, const struct jsonrpc_request *request,
-	struct session_call **ret_call);
-
-/**
- * Begins the call that @params, as of tool.call, describe, for @request. It is answered in the form
- * of @reply, which is taken.
- */
-void tool_call_begin(struct session *session, struct jsonrpc_request *request,
-	struct json_object *params, struct session_reply *reply);
-
-/** Answers @request, which becomes no call, in the form of @reply. Takes what @refusal holds. */
-void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,
-	const struct workspace *workspace, const struct session_reply *reply,
-	struct call_refusal *refusal);
-
 /** Frees what @reply holds. */
 void session_reply_done(struct session_reply *reply);
-
-/* Methods: each answers @request, now or later. */
-void method_workspace_open(struct session *session, struct jsonrpc_request *request);
-void method_workspace_close(struct session *session, struct jsonrpc_request *request);
-void method_workspace_list(struct session *session, struct jsonrpc_request *request);
-void method_workspace_remove(struct session *session, struct jsonrpc_request *request);
-void method_tools_list(struct session *session, struct jsonrpc_request *request);
-void method_tool_call(struct session *session, struct jsonrpc_request *request);
-void method_tool_cancel(struct session *session, struct jsonrpc_request *request);
-void method_tool_input(struct session *session, struct jsonrpc_request *request);
-
-/** As call_owner.input_taken, for a session_call. */
-void tool_input_taken(void *context, const char *label, size_t taken, bool closed);

@@ -18,6 +18,7 @@
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/selftest/selftest_program.h"
 #include "supervisor/workspace/workspaces.h"
 #include "json/json_read.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd: the probe program, which is data here and is never executed by cloister. */
+#include "supervisor/selftest/selftest_program.h"
+
 #include "common/base64.h"
-#include "supervisor/selftest/selftest_suite.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -37,6 +37,3 @@ extern const size_t selftest_suite_count;
 extern const char selftest_set_up[];
 /* And emptied with afterwards. */
 extern const char selftest_tear_down[];
-
-/** The probe program as base64, malloc'ed; NULL: out of memory. */
-char *selftest_program(void);

@@ -8,6 +8,7 @@
 #include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/workspace/cell_process.h"
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"

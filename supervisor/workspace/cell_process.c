@@ -2,7 +2,8 @@
 /* cloisterd. What a cell's processes say and what becomes of them. They are hostile: a word out of
  * turn ends the one that said it. What happens here, inside a process link's callback, only leaves
  * a mark; cell.c acts on it. */
-#include "supervisor/workspace/cell_state.h"
+
+#include "supervisor/workspace/cell_process.h"
 
 #include "common/cleanup.h"
 #include "common/wire_commands.h"

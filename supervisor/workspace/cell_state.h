@@ -95,19 +95,3 @@ static inline const char *cell_why(struct cell *cell)
 {
 	return cell_worker(cell)->failure ? cell_worker(cell)->failure : cell_files(cell)->failure;
 }
-
-/** @process must go, because of @format. The first reason counts. */
-void __attribute__((format(printf, 2, 3)))
-cell_process_fail(struct process *process, const char *format, ...);
-
-/** Fails one that is lost, unless the spawner has yet to say why. */
-void cell_process_check_lost(struct process *process);
-
-/** Its channels, of which the spawner gets @child_fds. 0 or -errno. */
-int cell_process_make(struct process *process, int child_fds[2]);
-
-/** @link, which was made ahead, is it from now on. */
-void cell_process_adopt(struct process *process, struct process_link *link);
-
-/** Kills and forgets it. Not from inside a process link's callback. */
-void cell_process_drop(struct process *process);

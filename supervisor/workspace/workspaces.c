@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/config/config.h"
+#include "supervisor/config/config_value.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"

@@ -10,6 +10,7 @@
 #include "common/limits.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
+#include "supervisor/config/config_load.h"
 #include "supervisor/config/peer_auth.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/scratch.h"

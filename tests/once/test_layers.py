@@ -100,6 +100,54 @@ def test_a_cycle_is_found():
     assert cycle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c"]
 
 
+def functions(source, end):
+    """The names of the functions that C text declares (end ";") or defines (end "{") for others."""
+    source = re.sub(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", "", source, flags=re.S)
+    source = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", source, flags=re.M)
+    source = re.sub(r"__attribute__\(\(.*?\)\)\)?(?=[\s;{])", "", source, flags=re.S)
+    level, outside = 0, []
+    for part in re.split(r"([{}])", source):
+        if part == "{":
+            level += 1
+            outside.append("{" if level == 1 else "")
+        elif part == "}":
+            level -= 1
+            outside.append(";" if level == 0 else "")
+        elif level == 0:
+            outside.append(part)
+    found = set()
+    for statement, closed in re.findall(r"([^;{]*)([;{])", "".join(outside)):
+        name = re.match(r"\s*(?!static\b|typedef\b|extern\b|_Static_assert\b)[A-Za-z_][\w\s*]*?\b(\w+)\s*\(", statement)
+        if name and closed == end:
+            found.add(name[1])
+    return found
+
+
+def homeless(root):
+    """Functions that a header X.h, or X_state.h, of cloisterd's declares and X.c does not define."""
+    found = []
+    for header in sorted((root / "supervisor").rglob("*.h")):
+        source = header.with_name(header.stem.removesuffix("_state") + ".c")
+        defined = functions(source.read_text(), "{") if source.exists() else set()
+        found += [f"{header.relative_to(root)}: {name}"
+                  for name in sorted(functions(header.read_text(), ";") - defined)]
+    return found
+
+
+def test_a_header_declares_its_own_files_functions():
+    assert homeless(ROOT) == []
+
+
+def test_a_function_of_another_file_is_a_fault(tmp_path):
+    """The test itself: the tree as it is, and one function that has moved."""
+    shutil.copytree(ROOT / "supervisor", tmp_path / "supervisor")
+    assert homeless(tmp_path) == []
+    header = tmp_path / "supervisor" / "call" / "call_name.h"
+    assert functions(header.read_text(), ";")
+    header.write_text(header.read_text() + "struct text *call_elsewhere(\n\tint fd, struct text *text);\n")
+    assert homeless(tmp_path) == ["supervisor/call/call_name.h: call_elsewhere"]
+
+
 @pytest.mark.parametrize("folder", ["libcloister", "client", "supervisor", "worker", "common"])
 def test_no_headers_include_each_other(folder):
     headers = {str(path.relative_to(ROOT)): includes(path) for path in sources(ROOT / folder) if path.suffix == ".h"}
@@ -114,3 +162,12 @@ def test_no_parts_of_libcloister_include_each_other():
                   if (ROOT / target).exists() and (ROOT / target).parent.name == "libcloister"}
         graph.setdefault(path.stem, set()).update(others - {path.stem})
     assert cycle({part: sorted(others) for part, others in graph.items()}) is None
+
+
+def test_nothing_else_is_linked_with_the_supervisor():
+    """Its libraries are supervisor-NAME and cloister-supervisor (supervisor/CMakeLists.txt)."""
+    lists = [path for path in ROOT.glob("*/**/CMakeLists.txt")
+             if path.relative_to(ROOT).parts[0] in ("common", "worker", "probe", "client", "libcloister", "json")]
+    assert len(lists) >= 6
+    links = re.compile(r"^[^#\n]*\b(?:cloister-supervisor|supervisor-[a-z]+|supervisor/)", re.M)
+    assert [str(path.relative_to(ROOT)) for path in lists if links.search(path.read_text())] == []

@@ -10,6 +10,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/schedule/loop_share.h"
+#include "supervisor/workspace/cell_process.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/spawner_link.h"

@@ -10,6 +10,7 @@
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
+#include "supervisor/config/config_load.h"
 #include "tests/lib/scratch.h"
 
 #include <errno.h>

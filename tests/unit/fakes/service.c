@@ -10,6 +10,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/config/config.h"
+#include "supervisor/config/config_load.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/rpc/agent_conn.h"

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Methods about tools and calls, and how calls begin, for MCP too. */
+
+#include <stdbool.h>
+
+struct call_refusal;
+struct json_object;
+struct jsonrpc_request;
+struct session;
+struct session_call;
+struct session_reply;
+struct workspace;
+
+/* Methods: each answers @request, now or later. */
+void method_tools_list(struct session *session, struct jsonrpc_request *request);
+void method_tool_call(struct session *session, struct jsonrpc_request *request);
+void method_tool_cancel(struct session *session, struct jsonrpc_request *request);
+
+/** The call in flight that the parameter "id" of @request names, NULL where there is none. False:
+ * that is nobody's id, and the request has been answered. */
+bool session_call_param(struct session *session, const struct jsonrpc_request *request,
+	struct session_call **ret_call);
+
+/**
+ * Begins the call that @params, as of tool.call, describe, for @request. It is answered in the form
+ * of @reply, which is taken.
+ */
+void tool_call_begin(struct session *session, struct jsonrpc_request *request,
+	struct json_object *params, struct session_reply *reply);
+
+/** Answers @request, which becomes no call, in the form of @reply. Takes what @refusal holds. */
+void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, const struct session_reply *reply,
+	struct call_refusal *refusal);
