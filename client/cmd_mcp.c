@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define MCP_LEFT_MS 1000 /* for answers after the end of `cloister mcp`'s input */
+
 #define PASS_BYTES (64 * KIB)
 
 struct input {
@@ -121,7 +123,7 @@ static int pass_output(int socket, int end)
 			return STATUS_OK;
 		if (fds[1].fd >= 0 && fds[1].revents) {
 			fds[1].fd = -1;
-			left_ms = LIMIT_MCP_LEFT_MS;
+			left_ms = MCP_LEFT_MS;
 		}
 		if (!fds[0].revents)
 			continue;

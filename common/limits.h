@@ -3,7 +3,9 @@
 
 /*
  * Every bound that a client, a model or a workspace can drive cloister against, by name. Reaching
- * one is answered with a typed error, never with a crash or a silent cut.
+ * one is answered with a typed error, never with a crash or a silent cut. What the configuration
+ * may set has its default in supervisor/config/config_keys.c or config_defaults.h; what only tunes
+ * one file stands in that file.
  */
 
 #define KIB (1024ULL)
@@ -18,7 +20,6 @@
 #define LIMIT_JSON_NUMBER_BYTES         256   /* of one number */
 #define LIMIT_JSON_MEMORY_BYTES         (4 * MIB) /* that one message's values take beyond its length */
 #define LIMIT_REQUEST_ID_BYTES          256       /* an id that is a string */
-#define LIMIT_CONNECTIONS               512
 #define LIMIT_CALLS_PER_CONNECTION      256
 #define LIMIT_WORKSPACES_PER_CONNECTION 256
 /*
@@ -33,8 +34,7 @@
 #define LIMIT_PENDING_OWN_BYTES    (12 * KIB)
 /* For a process that does not read: what a tenant's requests may leave there, and one more. */
 #define LIMIT_PROCESS_LINK_WAITING_BYTES (56 * MIB)
-#define LIMIT_READ_TURN_BYTES            (64 * KIB) /* read of a connection in a turn of the loop */
-#define LIMIT_READ_LEAST_BYTES           (4 * KIB)  /* likewise, beyond the limits above */
+#define LIMIT_READ_LEAST_BYTES           (4 * KIB) /* likewise, beyond the limits above */
 /* Results of a workspace's processes that have begun and not ended, of all: whose began first is
  * killed. */
 #define LIMIT_FRAMES_HELD_BYTES    (8 * MIB)
@@ -59,37 +59,18 @@
 #define LIMIT_CONTROL_ENTRY_BYTES      512         /* what an entry takes there beside its text */
 #define LIMIT_MEMORY_KEPT_BYTES        (8 * MIB)   /* freed, and not given back to the kernel */
 #define LIMIT_MEMORY_HEAP_BYTES        (1 * MIB)   /* what is larger, the kernel has back at once */
-/* Parts of what cloisterd may come to need (supervisor/daemon/memory_bound.c). */
-#define LIMIT_MEMORY_BASE_BYTES       (8 * MIB)
-#define LIMIT_MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */
-#define LIMIT_MEMORY_COMMAND_BYTES \
-	(8 * KIB) /* one that runs, with the least that is kept of its output */
-#define LIMIT_MEMORY_WORKSPACE_BYTES (4 * KIB)
-#define LIMIT_CONNECTIONS_PER_USER   128
-#define LIMIT_DESCRIPTORS_KEPT       64  /* of RLIMIT_NOFILE, for what is not a connection */
-#define LIMIT_OOM_SCORE_COMMANDS     500 /* added to oom_score_adj: workers and commands */
-#define LIMIT_OOM_SCORE_FILES        250 /* files processes, which come after those */
-#define LIMIT_DESCRIPTORS_MIN        256 /* of RLIMIT_NOFILE; commands have a quarter of it */
-#define LIMIT_RETRY_MIN_MS           50  /* retry_after_ms, whatever was measured */
-#define LIMIT_RETRY_MAX_MS           60000
-#define LIMIT_COMMANDS               256 /* running at once, of all tenants */
-#define LIMIT_COMMANDS_MAX           4096
-#define LIMIT_JOBS                   64 /* of files processes at once, of all tenants */
-#define LIMIT_JOBS_MAX               4096
-#define LIMIT_COMMANDS_PER_WORKSPACE 64
-#define LIMIT_SPARE_CELLS            2 /* made before a workspace needs them */
-#define LIMIT_SPARE_CELLS_MAX        64
-#define LIMIT_SPARE_TRIES            3 /* that a workspace takes one which dies, before its own is made */
-#define LIMIT_INITS_AHEAD            2 /* commands' inits made before they are needed */
-#define LIMIT_PIPES_AHEAD            8 /* of commands' output, made before they are needed */
-#define LIMIT_FILE_JOBS              8 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_WRITES            64   /* writes whose content is still coming */
-#define LIMIT_UNKNOWN_CALL_FRAMES    4096 /* of a cell in a row, with no call of theirs begun */
-#define LIMIT_LONG_READ_BYTES        (4 * MIB) /* a range of a larger file is read by a job */
-#define LIMIT_LONG_LIST_BYTES        (1 * MIB) /* of a directory itself: some 40,000 names */
-#define LIMIT_SMALL_CALL_NS          200000 /* of CPU for a call that a files process answers at once */
-#define LIMIT_SMALL_CALL_DEBT_NS \
-	100000000 /* beyond that, before it does so in a session of its own */
+#define LIMIT_DESCRIPTORS_KEPT         64  /* of RLIMIT_NOFILE, for what is not a connection */
+#define LIMIT_DESCRIPTORS_MIN          256 /* of RLIMIT_NOFILE; commands have a quarter of it */
+#define LIMIT_RETRY_MIN_MS             50  /* retry_after_ms, whatever was measured */
+#define LIMIT_RETRY_MAX_MS             60000
+#define LIMIT_COMMANDS_MAX             4096
+#define LIMIT_JOBS_MAX                 4096
+#define LIMIT_COMMANDS_PER_WORKSPACE   64
+#define LIMIT_SPARE_CELLS_MAX          64
+#define LIMIT_INITS_AHEAD              2 /* commands' inits made before they are needed */
+#define LIMIT_FILE_JOBS                8 /* searches, deep listings and long reads at once in a workspace */
+#define LIMIT_FILE_WRITES              64   /* writes whose content is still coming */
+#define LIMIT_UNKNOWN_CALL_FRAMES      4096 /* of a cell in a row, with no call of theirs begun */
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */
 #define LIMIT_PATH_BYTES    4096 /* PATH_MAX, path_resolution(7) */
@@ -108,17 +89,13 @@
 #define LIMIT_SEARCH_RESULTS     50
 #define LIMIT_SEARCH_LINE_BYTES  2000 /* text of one match, longer lines are cut around it */
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
-#define LIMIT_STREAM_KEPT_BYTES  (256 * KIB) /* of stdout, and of stderr: head and tail */
-#define LIMIT_STREAM_TOTAL_BYTES (64 * MIB)  /* past it the command ends as output_limit */
-#define LIMIT_RESULT_BYTES       (16 * MIB)  /* JSON of one listing; more entries are cut off */
+#define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; more entries are cut off */
 #define LIMIT_STDIN_BYTES        (16 * MIB)
 #define LIMIT_INPUT_BYTES        (1 * MIB)  /* sent to a running call and not yet taken by it */
 #define LIMIT_INPUTS             64         /* likewise: messages */
 #define LIMIT_INPUTS_BYTES       (16 * MIB) /* likewise, of a connection's calls together */
 
 /* Time, in milliseconds. */
-#define LIMIT_FILE_CALL_MS      30000
-#define LIMIT_COMMAND_MS        30000   /* default of run_command's timeout_ms */
 #define LIMIT_COMMAND_MAX_MS    3600000 /* the longest that may be asked for */
 #define LIMIT_TERM_GRACE_MS     5000    /* from SIGTERM to SIGKILL */
 #define LIMIT_KILL_REPORT_MS    5000    /* from SIGKILL to the report of the end */
@@ -129,22 +106,11 @@
 #define LIMIT_SPAWNER_SILENT_MS 20000   /* with something asked: it hangs, and everything ends */
 #define LIMIT_LOOK_UP_MS        5000    /* of a directory that becomes a workspace */
 #define LIMIT_LOOK_UP_SILENT_MS 100     /* after so long its file system may be one that hangs */
-/* Before a cell or files process that died again is made again; it doubles from death to death. */
-#define LIMIT_REST_MIN_MS       20
-#define LIMIT_REST_MAX_MS       1000
-#define LIMIT_HEALTHY_MS        10000  /* after so long its next death counts as the first */
 #define LIMIT_SPARE_CELLS_MS    600000 /* without an opening, cells that are made ahead are ended */
-#define LIMIT_INITS_AHEAD_MS    10000  /* after so long without anything to do they are ended */
-#define LIMIT_SELFTEST_RETRY_MS 1000   /* after a self-test that the audit log forbade */
-#define LIMIT_EXISTING_COUNT_MS 1000   /* before a tenant's managed workspaces are counted anew */
 #define LIMIT_UNAUTHORIZED_MS   5000   /* for the request of a peer of no tenant */
 
 /* MCP (supervisor/agent/mcp_progress.c, client/cmd_mcp.c). */
-#define LIMIT_PROGRESS_MS         1000 /* how often progress is told */
-#define LIMIT_PROGRESS_OUTPUT_MS  200  /* and at most, when a command writes much */
-#define LIMIT_PROGRESS_DELAY_MS   50   /* from output to the progress that tells of it */
-#define LIMIT_PROGRESS_LINE_BYTES 160  /* of the command's last line in it */
-#define LIMIT_MCP_LEFT_MS         1000 /* for answers after the end of `cloister mcp`'s input */
+#define LIMIT_PROGRESS_LINE_BYTES 160 /* of the command's last line in it */
 
 /* cloister put and get (client/tar_read.c, client/tree_extract.c, client/cmd_put.c). */
 #define LIMIT_TAR_EXTENDED_BYTES (64 * KIB) /* of one extended header */
@@ -157,21 +123,11 @@
 #define LIMIT_TRANSFER_IDLE_MS   60000       /* without a byte in either direction */
 #define LIMIT_INPUT_WINDOW       (512 * KIB) /* sent by a client and not yet taken */
 
-#define LIMIT_TIMESLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
-
-/* Where cloisterd may come before what commands compute, setpriority(2) and sched(7). */
-#define LIMIT_SUPERVISOR_NICE (-10)
-#define LIMIT_AUTOGROUP_NICE  (-20) /* 87 times a command's session */
-
 /* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
-#define LIMIT_TMP_BYTES          (1 * GIB)
-#define LIMIT_TMP_INODES         200000
-#define LIMIT_PROCESSES          1024
-#define LIMIT_OPEN_FILES         4096
-#define LIMIT_OPEN_FILES_MIN     64
-#define LIMIT_OPEN_FILES_MAX     1048576
-#define LIMIT_FILE_SIZE_BYTES    (16 * GIB)
-#define LIMIT_PROCESS_DATA_BYTES 0 /* none */
+#define LIMIT_TMP_INODES     200000
+#define LIMIT_PROCESSES      1024
+#define LIMIT_OPEN_FILES_MIN 64
+#define LIMIT_OPEN_FILES_MAX 1048576
 /*
  * What the kernel counts for the user that cloister runs as, and so for all workspaces together:
  * what each may take of it. supervisor/host/shared_budgets.h has them beside what the host gives
@@ -188,14 +144,11 @@
 #define LIMIT_COMMAND_NAMESPACES 1024
 
 /* And where cgroups are delegated (supervisor/host/cgroup.c), cgroups(7). */
-#define LIMIT_WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */
-#define LIMIT_COMMAND_MEMORY_PERCENT   50
-#define LIMIT_MEMORY_MIN_BYTES         (16 * MIB) /* less would kill a shell before it is one */
-#define LIMIT_SUPERVISOR_WEIGHT        1000       /* cloisterd answers, whatever workspaces do */
-#define LIMIT_WEIGHT_MAX               10000      /* cpu.weight and io.weight, cgroups(7) */
-#define LIMIT_MOUNTINFO_BYTES          (4 * MIB)
-#define LIMIT_CGROUPS_PER_WORKSPACE    128 /* twice what 64 commands and the cell need */
-#define LIMIT_CGROUP_DEPTH             1   /* below a workspace's: a worker makes none in others */
+#define LIMIT_MEMORY_MIN_BYTES      (16 * MIB) /* less would kill a shell before it is one */
+#define LIMIT_WEIGHT_MAX            10000      /* cpu.weight and io.weight, cgroups(7) */
+#define LIMIT_MOUNTINFO_BYTES       (4 * MIB)
+#define LIMIT_CGROUPS_PER_WORKSPACE 128 /* twice what 64 commands and the cell need */
+#define LIMIT_CGROUP_DEPTH          1   /* below a workspace's: a worker makes none in others */
 
 /* A tool call's options (supervisor/call/args_decode.c). */
 #define LIMIT_ENV_COUNT 256
@@ -235,11 +188,8 @@
 #define LIMIT_SEARCH_JIT_STACK_BYTES (1 * MIB)  /* pcre2_jit_stack_create(3) */
 
 /* Threads and engines of a search (worker/files/search_pool.c, search_batch.c, pattern_scan.c). */
-#define LIMIT_SEARCH_THREADS          4           /* of one search */
-#define LIMIT_SEARCH_BUFFERS_BYTES    (128 * MIB) /* large files that they hold together */
-#define LIMIT_AUTOMATON_AFTER_BYTES   (1 * MIB)   /* scanned without a literal before one is made */
-#define LIMIT_AUTOMATON_PATTERN_BYTES 2048        /* longer patterns are PCRE2's alone */
-#define LIMIT_AUTOMATON_REPEATS       1000        /* as are those whose {n,m} multiply to more */
+#define LIMIT_SEARCH_THREADS       4           /* of one search */
+#define LIMIT_SEARCH_BUFFERS_BYTES (128 * MIB) /* large files that they hold together */
 
 /* The audit log (supervisor/audit/audit.c, supervisor/audit/audit_writer.c). */
 #define LIMIT_AUDIT_QUEUE_BYTES                                          \
@@ -250,7 +200,6 @@
 #define LIMIT_AUDIT_RESERVE_BYTES (4 * KIB)   /* what a call's end takes of the queue, at most */
 #define LIMIT_AUDIT_TAIL_BYTES    (256 * KIB) /* looked at for the last whole line */
 #define LIMIT_AUDIT_UNAUTHORIZED  16          /* lines a second; further ones are counted in one */
-#define LIMIT_AUDIT_RETRY_MS      100         /* after a write that failed */
 #define LIMIT_AUDIT_END_MS        3000        /* for what is queued when cloisterd ends */
 
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
@@ -287,34 +236,20 @@
 #define LIMIT_REFUSALS_LOGGED 1000  /* of a cloisterd that asks for what must not be */
 
 /*
- * What a tenant's configuration may set (supervisor/config/config_keys.c): what holds where it says
- * nothing, and the hard maximum where that is not a limit above.
+ * What the configuration may set at most (supervisor/config/config_keys.c), where that is not a
+ * limit above.
  */
 #define LIMIT_CONNECTIONS_MAX        4096
-#define LIMIT_TENANT_CONNECTIONS     128
-#define LIMIT_TENANT_CALLS           1024
 #define LIMIT_TENANT_CALLS_MAX       65536
-#define LIMIT_TENANT_COMMANDS        64
 #define LIMIT_TENANT_COMMANDS_MAX    4096
-#define LIMIT_TENANT_QUEUE           256
 #define LIMIT_TENANT_QUEUE_MAX       65536
-#define LIMIT_TENANT_QUEUE_MS        60000
-#define LIMIT_TENANT_WORKSPACES      1024
-#define LIMIT_TENANT_EXISTING        1000 /* managed workspaces, in use or not */
 #define LIMIT_TENANT_EXISTING_MAX    1000000
-#define LIMIT_TENANT_WEIGHT          100
-#define LIMIT_WORKSPACE_IDLE_MS      (3600000ULL)
 #define LIMIT_WORKSPACE_IDLE_MAX_MS  (24 * 3600000ULL)
 #define LIMIT_DRAIN_MAX_MS           (3600000ULL)
 #define LIMIT_STREAM_KEPT_MAX_BYTES  (8 * MIB)
 #define LIMIT_STREAM_TOTAL_MAX_BYTES (16 * GIB)
-#define LIMIT_COMMAND_MEMORY_BYTES   (4 * GIB)
-#define LIMIT_COMMAND_PROCESSES      512
-#define LIMIT_WORKSPACE_MEMORY_BYTES (8 * GIB)
-#define LIMIT_WORKSPACE_PROCESSES    LIMIT_PROCESSES
 #define LIMIT_MEMORY_MAX_BYTES       (16384 * GIB)
 #define LIMIT_PROCESSES_MAX          1048576
-#define LIMIT_CPU_MAX_PERCENT        0 /* of one CPU; 0: as much as there is */
 #define LIMIT_CPU_QUOTA_MAX_PERCENT  1000000
 #define LIMIT_TMP_MIN_BYTES          (1 * MIB) /* of tmp_size and file_size */
 #define LIMIT_TMP_MAX_BYTES          (1024 * GIB)

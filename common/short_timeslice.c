@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define TIMESLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
+
 /* The first version of the kernel's struct sched_attr, which some C libraries lack. */
 struct attributes {
 	uint32_t size;
@@ -32,7 +34,7 @@ int short_timeslice(void)
 		.policy = SCHED_OTHER,
 		.flags = FLAG_RESET_ON_FORK,
 		.nice = getpriority(PRIO_PROCESS, 0),
-		.runtime_ns = LIMIT_TIMESLICE_NS,
+		.runtime_ns = TIMESLICE_NS,
 	};
 
 	return syscall(SYS_sched_setattr, 0, &attributes, 0) < 0 ? -errno : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/tools.h"
 
+#include "common/config_defaults.h"
 #include "common/limits.h"
 
 /*
@@ -154,7 +155,7 @@ const struct tool tools[TOOL_COUNT] = {
 							       "(default 30000)",
 						.type = PARAM_INTEGER,
 						.has_default = true,
-						.number = LIMIT_COMMAND_MS,
+						.number = DEFAULT_COMMAND_MS,
 						.min = 1,
 						.max = LIMIT_COMMAND_MAX_MS,
 						FIELD(timeout_ms),

@@ -15,6 +15,9 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#define OOM_SCORE_COMMANDS 500 /* added to oom_score_adj: workers and commands */
+#define OOM_SCORE_FILES    250 /* files processes, which come after those */
+
 int setup_run(const struct setup_step *steps, size_t n_steps, void *context, const char **ret_step)
 {
 	for (size_t i = 0; i < n_steps; i++) {
@@ -74,13 +77,13 @@ static int raise_oom_score(int by)
 int setup_die_first(void *context)
 {
 	(void)context;
-	return raise_oom_score(LIMIT_OOM_SCORE_COMMANDS);
+	return raise_oom_score(OOM_SCORE_COMMANDS);
 }
 
 int setup_die_early(void *context)
 {
 	(void)context;
-	return raise_oom_score(LIMIT_OOM_SCORE_FILES);
+	return raise_oom_score(OOM_SCORE_FILES);
 }
 
 int setup_private_mounts(void *context)

@@ -90,7 +90,7 @@ static void on_timer(void *context)
 
 	tell(progress);
 	progress->soon = false;
-	timer_set(&progress->timer, LIMIT_PROGRESS_MS);
+	timer_set(&progress->timer, PROGRESS_MS);
 }
 
 void mcp_progress_start(struct mcp_progress *progress, struct session_call *call)
@@ -98,7 +98,7 @@ void mcp_progress_start(struct mcp_progress *progress, struct session_call *call
 	progress->call = call;
 	progress->started = clock_now();
 	timer_init(&progress->timer, on_timer, progress);
-	timer_set(&progress->timer, LIMIT_PROGRESS_MS);
+	timer_set(&progress->timer, PROGRESS_MS);
 }
 
 static bool ends_line(char c)
@@ -138,12 +138,12 @@ static void keep_line(struct mcp_progress *progress, struct text data)
  * comes with the answer for what comes after it. */
 void mcp_progress_output(struct mcp_progress *progress, struct text data)
 {
-	uint64_t now = elapsed_ms(progress), next = progress->told_ms + LIMIT_PROGRESS_OUTPUT_MS;
+	uint64_t now = elapsed_ms(progress), next = progress->told_ms + PROGRESS_OUTPUT_MS;
 
 	keep_line(progress, data);
 	if (progress->soon)
 		return;
 	progress->soon = true;
-	timer_set(&progress->timer, next > now + LIMIT_PROGRESS_DELAY_MS ? (int64_t)(next - now)
-									 : LIMIT_PROGRESS_DELAY_MS);
+	timer_set(&progress->timer,
+		next > now + PROGRESS_DELAY_MS ? (int64_t)(next - now) : PROGRESS_DELAY_MS);
 }

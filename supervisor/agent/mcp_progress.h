@@ -9,6 +9,10 @@
 
 #include "common/text.h"
 
+#define PROGRESS_MS        1000 /* how often progress is told */
+#define PROGRESS_OUTPUT_MS 200  /* and at most, when a command writes much */
+#define PROGRESS_DELAY_MS  50   /* from output to the progress that tells of it */
+
 struct mcp_progress;
 struct session_call;
 

@@ -21,6 +21,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#define AUDIT_RETRY_MS 100 /* after a write that failed */
+
 #define STACK_BYTES (256UL * 1024)
 
 /* The header of each line in the queue. */
@@ -264,7 +266,7 @@ static void wait_a_while(struct audit_writer *writer)
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += LIMIT_AUDIT_RETRY_MS * 1000000L;
+	until.tv_nsec += AUDIT_RETRY_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
 	pthread_cond_timedwait(&writer->work, &writer->mutex, &until);

@@ -9,11 +9,13 @@
 #include <event2/event.h>
 #include <fcntl.h>
 
+#define PIPES_AHEAD 8 /* of commands' output, made before they are needed */
+
 #define CLOSE_MAX 64 /* that wait for the turn's end; more are closed at once */
 
 struct pipe_stock {
 	struct event *tidy;
-	int ready[LIMIT_PIPES_AHEAD][2];
+	int ready[PIPES_AHEAD][2];
 	size_t n_ready;
 	int closing[CLOSE_MAX];
 	size_t n_closing;
@@ -35,7 +37,7 @@ static void close_used(struct pipe_stock *stock)
 
 static void make_ahead(struct pipe_stock *stock)
 {
-	while (stock->n_ready < LIMIT_PIPES_AHEAD && make(stock->ready[stock->n_ready]) == 0)
+	while (stock->n_ready < PIPES_AHEAD && make(stock->ready[stock->n_ready]) == 0)
 		stock->n_ready++;
 }
 

@@ -7,6 +7,12 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 
+#define MEMORY_BASE_BYTES       (8 * MIB)
+#define MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */
+#define MEMORY_COMMAND_BYTES \
+	(8 * KIB) /* one that runs, with the least that is kept of its output */
+#define MEMORY_WORKSPACE_BYTES (4 * KIB)
+
 /* Of all that is in use at once, whatever the tenants' own limits add up to. */
 static uint64_t workspaces(const struct config *config)
 {
@@ -24,7 +30,7 @@ uint64_t memory_bound(const struct config *config)
 		uint64_t count, bytes;
 	} parts[] = {
 		/* programs, libraries and configuration; what malloc(3) keeps of what was freed */
-		{1, LIMIT_MEMORY_BASE_BYTES},
+		{1, MEMORY_BASE_BYTES},
 		{1, LIMIT_MEMORY_KEPT_BYTES},
 		/* requests, and what of them waits for workspaces' processes */
 		{1, service_request_bound(host->connections)},
@@ -35,11 +41,11 @@ uint64_t memory_bound(const struct config *config)
 		{1, LIMIT_UNREAD_BYTES},
 		{config->n_tenants + 1, LIMIT_UNREAD_TENANT_BYTES},
 		/* what stands for each */
-		{host->connections + LIMIT_CONTROL_CONNECTIONS, LIMIT_MEMORY_CONNECTION_BYTES},
+		{host->connections + LIMIT_CONTROL_CONNECTIONS, MEMORY_CONNECTION_BYTES},
 		{LIMIT_CONTROL_CONNECTIONS, LIMIT_CONTROL_LINE_BYTES},
 		{LIMIT_UNAUTHORIZED_CLIENTS, LIMIT_UNAUTHORIZED_LINE_BYTES},
-		{host->commands, LIMIT_MEMORY_COMMAND_BYTES},
-		{workspaces(config), LIMIT_MEMORY_WORKSPACE_BYTES},
+		{host->commands, MEMORY_COMMAND_BYTES},
+		{workspaces(config), MEMORY_WORKSPACE_BYTES},
 		{1, LIMIT_LOG_QUEUE_BYTES},
 		{host->audit != AUDIT_OFF, LIMIT_AUDIT_QUEUE_BYTES},
 	};

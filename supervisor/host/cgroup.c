@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#define SUPERVISOR_WEIGHT 1000 /* cloisterd answers, whatever workspaces do */
+
 #define SUPERVISOR        "supervisor"
 #define LEFT_OVER_WAIT_MS 1000
 
@@ -186,8 +188,8 @@ static void set_supervisor_weight(struct cgroup *cgroup)
 	_cleanup_close_ int group =
 		openat(cgroup->root, SUPERVISOR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	(void)cgroup_write_number(group, "cpu.weight", LIMIT_SUPERVISOR_WEIGHT);
-	cgroup->io_weight = cgroup_write_number(group, "io.weight", LIMIT_SUPERVISOR_WEIGHT) == 0;
+	(void)cgroup_write_number(group, "cpu.weight", SUPERVISOR_WEIGHT);
+	cgroup->io_weight = cgroup_write_number(group, "io.weight", SUPERVISOR_WEIGHT) == 0;
 }
 
 void cgroup_take(struct cgroup *ret)

@@ -25,6 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SUPERVISOR_NICE (-10)
+#define AUTOGROUP_NICE  (-20) /* 87 times a command's session */
+
 /*
  * Keeps the capabilities that writing the spawner's id maps needs; the others go with the change of
  * user.
@@ -153,11 +156,11 @@ void startup_come_first(void)
 	if (nice > 0)
 		return;
 	if (nice == 0)
-		(void)setpriority(PRIO_PROCESS, 0, LIMIT_SUPERVISOR_NICE);
+		(void)setpriority(PRIO_PROCESS, 0, SUPERVISOR_NICE);
 	if (getsid(0) == getpid())
 		fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
 	for (int i = 0; fd >= 0 && i < 5; i++)
-		if (dprintf(fd, "%d", LIMIT_AUTOGROUP_NICE) >= 0 || errno != EAGAIN ||
+		if (dprintf(fd, "%d", AUTOGROUP_NICE) >= 0 || errno != EAGAIN ||
 			nanosleep(&pause, NULL) < 0)
 			break;
 }

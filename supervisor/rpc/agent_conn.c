@@ -28,6 +28,8 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#define READ_TURN_BYTES (64 * KIB) /* read of a connection in a turn of the loop */
+
 #define LINES_A_TURN     16  /* of a connection, then others have theirs */
 #define HANG_UP_CHECK_MS 100 /* how often a client that is not read is checked for being gone */
 
@@ -333,8 +335,7 @@ static void act_on_input(struct agent_conn *conn)
 
 	conn->more = false;
 	while (may_act(conn) && !conn->more && take_line(conn))
-		conn->more =
-			++lines == LINES_A_TURN || begin - conn->input.len >= LIMIT_READ_TURN_BYTES;
+		conn->more = ++lines == LINES_A_TURN || begin - conn->input.len >= READ_TURN_BYTES;
 	if (conn->more)
 		act_soon(conn);
 	session_count_input(conn->session, byte_queue_memory(&conn->input));
@@ -351,13 +352,13 @@ static size_t room_to_read(const struct agent_conn *conn)
 
 	if (left < LIMIT_READ_LEAST_BYTES)
 		return LIMIT_READ_LEAST_BYTES;
-	return left < LIMIT_READ_TURN_BYTES ? left : LIMIT_READ_TURN_BYTES;
+	return left < READ_TURN_BYTES ? left : READ_TURN_BYTES;
 }
 
 /* Reads once into the input. As read(2). */
 static ssize_t receive(struct agent_conn *conn)
 {
-	static char buffer[LIMIT_READ_TURN_BYTES];
+	static char buffer[READ_TURN_BYTES];
 	struct iovec iov = {buffer, room_to_read(conn)};
 	ssize_t n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
 				    : read(conn->fd, buffer, iov.iov_len);

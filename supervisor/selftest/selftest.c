@@ -406,7 +406,7 @@ static void set_interval(struct selftest *selftest)
 	const struct config_host *host = &selftest->service->config->host;
 
 	if (selftest->unheard && (host->selftest != SELFTEST_OFF || host->selftest_interval_ms > 0))
-		timer_set(&selftest->interval, LIMIT_SELFTEST_RETRY_MS);
+		timer_set(&selftest->interval, SELFTEST_RETRY_MS);
 	else if (host->selftest_interval_ms > 0)
 		timer_set(&selftest->interval, (int64_t)host->selftest_interval_ms);
 }
@@ -491,7 +491,7 @@ void selftest_run(struct selftest *selftest)
 static void run_when_it_may(struct selftest *selftest)
 {
 	if (selftest_obstacle(selftest))
-		timer_set(&selftest->interval, LIMIT_SELFTEST_RETRY_MS);
+		timer_set(&selftest->interval, SELFTEST_RETRY_MS);
 	else
 		selftest_run(selftest);
 }

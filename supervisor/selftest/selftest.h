@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SELFTEST_RETRY_MS 1000 /* after a self-test that the audit log forbade */
+
 struct selftest;
 struct service;
 

@@ -131,7 +131,7 @@ static void open_both(struct cell *cell)
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	cell->was_ahead =
-		cell->wasted < LIMIT_SPARE_TRIES && spare_cells_take(cell->spares, &request, links);
+		cell->wasted < CELL_SPARE_TRIES && spare_cells_take(cell->spares, &request, links);
 	if (cell->was_ahead)
 		r = assign(cell, &request, root, links);
 	else
@@ -170,15 +170,15 @@ static void end_both(struct cell *cell)
 /* How long it is not made again: not at all after the first death, then longer and longer. */
 static unsigned rest_after_loss(struct cell *cell)
 {
-	unsigned rest = LIMIT_REST_MIN_MS;
+	unsigned rest = CELL_REST_MIN_MS;
 
-	if (clock_now() - cell->opened >= LIMIT_HEALTHY_MS * CLOCK_NS_PER_MS)
+	if (clock_now() - cell->opened >= CELL_HEALTHY_MS * CLOCK_NS_PER_MS)
 		cell->losses = 0;
 	if (cell->losses++ == 0)
 		return 0;
-	for (unsigned i = 2; i < cell->losses && rest < LIMIT_REST_MAX_MS; i++)
+	for (unsigned i = 2; i < cell->losses && rest < CELL_REST_MAX_MS; i++)
 		rest *= 2;
-	return rest < LIMIT_REST_MAX_MS ? rest : LIMIT_REST_MAX_MS;
+	return rest < CELL_REST_MAX_MS ? rest : CELL_REST_MAX_MS;
 }
 
 static void close_both(struct cell *cell)

@@ -11,6 +11,12 @@ struct process_link;
 
 #define CELL_PROCESSES 2
 
+#define CELL_SPARE_TRIES 3 /* that a workspace takes one which dies, before its own is made */
+/* Before a cell or files process that died again is made again; it doubles from death to death. */
+#define CELL_REST_MIN_MS 20
+#define CELL_REST_MAX_MS 1000
+#define CELL_HEALTHY_MS  10000 /* after so long its next death counts as the first */
+
 enum state {
 	STATE_CLOSED,
 	STATE_RESTING, /* it died, and is not made again at once */

@@ -7,6 +7,9 @@
 
 #include <sys/sysinfo.h>
 
+#define WORKSPACE_MEMORY_PERCENT 75 /* of the machine's memory, if that is less */
+#define COMMAND_MEMORY_PERCENT   50
+
 static uint64_t machine_memory(void)
 {
 	static uint64_t bytes;
@@ -30,8 +33,7 @@ static uint64_t fitted(uint64_t bytes, unsigned percent)
 struct workspace_limits limits_of_workspace(const struct tenant_limits *limits)
 {
 	return (struct workspace_limits){
-		.memory_bytes =
-			fitted(limits->workspace_memory_bytes, LIMIT_WORKSPACE_MEMORY_PERCENT),
+		.memory_bytes = fitted(limits->workspace_memory_bytes, WORKSPACE_MEMORY_PERCENT),
 		.processes = (uint32_t)limits->workspace_processes,
 		.cpu_weight = (uint32_t)limits->cpu_weight,
 		.cpu_percent = (uint32_t)limits->cpu_max_percent,
@@ -46,7 +48,7 @@ struct workspace_limits limits_of_workspace(const struct tenant_limits *limits)
 struct command_limits limits_of_command(const struct tenant_limits *limits)
 {
 	return (struct command_limits){
-		.memory_bytes = fitted(limits->command_memory_bytes, LIMIT_COMMAND_MEMORY_PERCENT),
+		.memory_bytes = fitted(limits->command_memory_bytes, COMMAND_MEMORY_PERCENT),
 		.processes = (uint32_t)limits->command_processes,
 	};
 }

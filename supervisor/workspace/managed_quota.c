@@ -13,6 +13,8 @@
 
 #include <stdio.h>
 
+#define EXISTING_COUNT_MS 1000 /* before a tenant's managed workspaces are counted anew */
+
 static const struct config *current;
 
 static void count_one(void *context, const char *name)
@@ -86,7 +88,7 @@ enum tool_error managed_quota_check(int managed_fd, const struct tenant *tenant,
 	const char *why = counted ? excess(tenant) : NULL;
 
 	/* An administrator may have removed some by hand; but looking is not free either. */
-	if (!counted || (why && monotonic_ms() - usage->existing_ms >= LIMIT_EXISTING_COUNT_MS)) {
+	if (!counted || (why && monotonic_ms() - usage->existing_ms >= EXISTING_COUNT_MS)) {
 		if (count(managed_fd, tenant) < 0)
 			return TOOL_BUSY;
 		why = excess(tenant);

@@ -15,7 +15,7 @@ from daemon import INSTALLED
 pytestmark = pytest.mark.usefixtures("as_user")
 
 KIB, MIB = 1 << 10, 1 << 20
-KEPT = 256 * KIB  # LIMIT_STREAM_KEPT_BYTES
+KEPT = 256 * KIB  # output_kept
 
 
 def ended(client, by, command, options=None, **arguments):

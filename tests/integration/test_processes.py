@@ -19,7 +19,7 @@ from cloister_client import acting_as
 from daemon import AM_ROOT, is_sanitized
 
 CAP_SYS_ADMIN = 1 << 21
-PIPES_AHEAD = 8  # common/limits.h
+PIPES_AHEAD = 8  # supervisor/call/pipe_stock.c
 INITS_AHEAD = 2
 NONE = {"CapEff": 0, "CapPrm": 0, "CapInh": 0, "CapBnd": 0, "CapAmb": 0}
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 SECONDS = 180 if os.environ.get("CLOISTER_SOAK") == "full" else 15
 RECOVERY = 120.0  # on a machine that is busy with other things too; what it took is printed
-SPARES = 2  # LIMIT_SPARE_CELLS
+SPARES = 2  # spare_cells
 QUEUED = 100  # lines of the audit log at most that cloisterd's death may take along, of calls answered just before
 # What may be said of a call in this weather. Each is typed; none of them is an answer.
 EXCUSES = {"WORKER_LOST", "BUSY", "SHUTTING_DOWN", "EXECUTION_ERROR", "PROCESS_LIMIT"}

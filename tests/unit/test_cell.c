@@ -584,7 +584,7 @@ static void test_rests(void **state)
 	}
 	open_cell(f);
 	cell_reset_crash_count(f->cell);
-	pass(f, LIMIT_HEALTHY_MS);
+	pass(f, CELL_HEALTHY_MS);
 	crash(f);
 	assert_int_equal(cell_status(f->cell), CELL_STATUS_OPENING);
 	assert_int_equal(f->counts.lost, ARRAY_SIZE(rests) + 1);
@@ -601,7 +601,7 @@ static void test_gives_up(void **state)
 		crash(f);
 		assert_string_equal(f->log, losses[i]);
 		f->log[0] = '\0';
-		pass(f, LIMIT_REST_MAX_MS);
+		pass(f, CELL_REST_MAX_MS);
 	}
 	open_cell(f);
 	cell_reset_crash_count(f->cell);
@@ -623,7 +623,7 @@ static void test_files_process_dies_again_and_again(void **state)
 			break;
 		assert_string_equal(f->log, " FILES_LOST");
 		f->log[0] = '\0';
-		pass(f, LIMIT_REST_MAX_MS);
+		pass(f, CELL_REST_MAX_MS);
 		answer(f);
 		say_ready(f, f->files);
 	}
@@ -807,7 +807,7 @@ static void test_spares_are_not_tried_for_ever(void **state)
 {
 	struct fixture *f = *state;
 	struct spare_cells_view view;
-	size_t made = LIMIT_SPARE_TRIES + 1;
+	size_t made = CELL_SPARE_TRIES + 1;
 
 	spare_cells_limit(f->spares, made);
 	open_cell(f);
@@ -821,7 +821,7 @@ static void test_spares_are_not_tried_for_ever(void **state)
 	f->log[0] = '\0';
 	f->need = CELL_CALLED;
 	settle(f);
-	for (size_t i = 0; i < LIMIT_SPARE_TRIES; i++) {
+	for (size_t i = 0; i < CELL_SPARE_TRIES; i++) {
 		struct fake_asked *asked = fake_spawner_asked(f->spawner);
 
 		assert_int_equal(asked->type, SPAWNER_ASSIGN);
@@ -830,8 +830,8 @@ static void test_spares_are_not_tried_for_ever(void **state)
 	}
 	spare_cells_look(f->spares, &view);
 	assert_int_equal(view.ready, 1);
-	assert_int_equal(view.used, LIMIT_SPARE_TRIES);
-	assert_int_equal(view.lost, LIMIT_SPARE_TRIES);
+	assert_int_equal(view.used, CELL_SPARE_TRIES);
+	assert_int_equal(view.lost, CELL_SPARE_TRIES);
 	assert_int_equal(fake_spawner_asked(f->spawner)->type, SPAWNER_OPEN);
 	answer(f);
 	say_ready(f, f->worker);

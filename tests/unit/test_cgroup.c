@@ -6,6 +6,7 @@
  */
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "common/config_defaults.h"
 #include "common/limits.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/config/tenant.h"
@@ -123,8 +124,8 @@ static void test_limits(void **state)
 	/* A limit beyond the machine's memory would have no effect. */
 	assert_true(command.memory_bytes <= memory / 2);
 	assert_true(workspace.memory_bytes < memory);
-	assert_true(command.memory_bytes <= LIMIT_COMMAND_MEMORY_BYTES);
-	assert_true(workspace.memory_bytes <= LIMIT_WORKSPACE_MEMORY_BYTES);
+	assert_true(command.memory_bytes <= DEFAULT_COMMAND_MEMORY_BYTES);
+	assert_true(workspace.memory_bytes <= DEFAULT_WORKSPACE_MEMORY_BYTES);
 	assert_true(command.memory_bytes >= LIMIT_MEMORY_MIN_BYTES);
 	assert_true(command.memory_bytes < workspace.memory_bytes);
 	assert_true(command.processes < workspace.processes);

@@ -5,6 +5,7 @@
  * are no configuration at all.
  */
 #include "common/cleanup.h"
+#include "common/config_defaults.h"
 #include "common/directory_parents.h"
 #include "common/limits.h"
 #include "supervisor/config/command_policy.h"
@@ -284,7 +285,7 @@ static void test_nothing_said_is_nothing_allowed(void **state)
 	assert_false(tenant->managed);
 	assert_false(tenant->any_root);
 	assert_false(tenant_allows_root(tenant, &(struct directory_id){0}, 1));
-	assert_int_equal(tenant->limits.command_timeout_ms, LIMIT_COMMAND_MS);
+	assert_int_equal(tenant->limits.command_timeout_ms, DEFAULT_COMMAND_MS);
 	assert_int_equal(config->host.agent_socket_mode, 0600);
 	assert_non_null(command_policy_match(
 		tenant->policy, TEXT_LITERAL("sudo x"), TEXT_LITERAL("/workspace")));

@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/agent/mcp_progress.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
@@ -236,7 +237,7 @@ static void test_progress(void **state)
 		/* Not at once. */
 		fake_service_pass(*state, 2);
 		assert_string_equal(fake_client_take(&client), "");
-		fake_service_pass(*state, LIMIT_PROGRESS_OUTPUT_MS);
+		fake_service_pass(*state, PROGRESS_OUTPUT_MS);
 		if (rows[i].line) {
 			snprintf(expected, sizeof(expected), PROGRESS("*", "%s"), rows[i].line);
 			fake_service_match(*state, fake_client_take(&client), expected);
@@ -246,19 +247,19 @@ static void test_progress(void **state)
 		/* Of more a moment later; */
 		fake_workers_write("\nmore\n");
 		fake_service_run(*state);
-		fake_service_pass(*state, LIMIT_PROGRESS_OUTPUT_MS);
+		fake_service_pass(*state, PROGRESS_OUTPUT_MS);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "more"));
 		/* and without any every second. */
-		fake_service_pass(*state, LIMIT_PROGRESS_MS);
+		fake_service_pass(*state, PROGRESS_MS);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
-		fake_service_pass(*state, LIMIT_PROGRESS_MS - 1);
+		fake_service_pass(*state, PROGRESS_MS - 1);
 		assert_string_equal(fake_client_take(&client), "");
 		fake_service_pass(*state, 1);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
 		/* Nothing after it was cancelled. */
 		fake_client_send(
 			&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":1}") "\n");
-		fake_service_pass(*state, 3 * LIMIT_PROGRESS_MS);
+		fake_service_pass(*state, 3 * PROGRESS_MS);
 		assert_string_equal(fake_client_take(&client), "");
 		fake_client_close(&client);
 	}

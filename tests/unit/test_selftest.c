@@ -357,13 +357,13 @@ static void test_a_log_that_cannot_be_written(void **state)
 	selftest_start(fake->service.selftest);
 	assert_non_null(selftest_obstacle(fake->service.selftest));
 	fake_client_talk(&admin, &busy, 1);
-	fake_service_pass(fake, LIMIT_SELFTEST_RETRY_MS);
+	fake_service_pass(fake, SELFTEST_RETRY_MS);
 	selftest_look(fake->service.selftest, &summary);
 	assert_false(summary.running);
 	/* In the middle of a run it ends that as failed, and it is run again soon. */
 	fake_audit_state.error = 0;
 	fake->spawner_waits = true;
-	fake_service_pass(fake, LIMIT_SELFTEST_RETRY_MS);
+	fake_service_pass(fake, SELFTEST_RETRY_MS);
 	selftest_look(fake->service.selftest, &summary);
 	assert_true(summary.running);
 	fake_audit_state.error = ENOSPC;
@@ -371,7 +371,7 @@ static void test_a_log_that_cannot_be_written(void **state)
 	assert_int_equal(end_run().state, SELFTEST_FAILED);
 	assert_string_equal(result_of("net-world").answer, "audit log: BUSY");
 	fake_audit_state.error = 0;
-	fake_service_pass(fake, LIMIT_SELFTEST_RETRY_MS);
+	fake_service_pass(fake, SELFTEST_RETRY_MS);
 	for (int i = 0; i < 100 && ended == 0; i++) {
 		fake_audit_take();
 		fake_service_pass(fake, 1);

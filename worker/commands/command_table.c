@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#define INITS_AHEAD_MS 10000 /* after so long without anything to do they are ended */
+
 enum command_state {
 	COMMAND_UNUSED,
 	COMMAND_RECEIVING, /* its text is not complete yet */
@@ -390,7 +392,7 @@ int command_table_rest(struct command_table *table)
 	if (table->ended)
 		command_pool_make_ahead(table->pool);
 	table->ended = false;
-	return command_pool_has_ahead(table->pool) ? LIMIT_INITS_AHEAD_MS : -1;
+	return command_pool_has_ahead(table->pool) ? INITS_AHEAD_MS : -1;
 }
 
 void command_table_idle(struct command_table *table)

@@ -22,6 +22,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define LONG_READ_BYTES    (4 * MIB) /* a range of a larger file is read by a job */
+#define LONG_LIST_BYTES    (1 * MIB) /* of a directory itself: some 40,000 names */
+#define SMALL_CALL_NS      200000    /* of CPU for a call that a files process answers at once */
+#define SMALL_CALL_DEBT_NS 100000000 /* beyond that, before it does so in a session of its own */
+
 struct open_write {
 	uint64_t call;
 	uint64_t left;            /* bytes of the content still to come */
@@ -64,10 +69,10 @@ static int64_t count_debt(struct server *server, int64_t began)
 {
 	int64_t now = cpu_ns();
 
-	server->debt_ns += now - began - LIMIT_SMALL_CALL_NS;
+	server->debt_ns += now - began - SMALL_CALL_NS;
 	if (server->debt_ns < 0)
 		server->debt_ns = 0;
-	if (server->debt_ns > LIMIT_SMALL_CALL_DEBT_NS)
+	if (server->debt_ns > SMALL_CALL_DEBT_NS)
 		leave_session(server);
 	return now;
 }
@@ -107,7 +112,7 @@ static bool is_long_read(const struct root *root, const struct files_read *reque
 	if (root_open(root, request->path, O_PATH, &fd, NULL) != TOOL_OK ||
 		fstat(fd, &stat_buf) < 0)
 		return false;
-	return stat_buf.st_size > (off_t)LIMIT_LONG_READ_BYTES;
+	return stat_buf.st_size > (off_t)LONG_READ_BYTES;
 }
 
 static void act_read(const struct root *root, const void *request, struct reply *reply)
@@ -162,7 +167,7 @@ static bool is_long_list(const struct root *root, const struct files_list *reque
 	struct stat stat_buf;
 
 	return root_open(root, request->path, O_PATH, &fd, NULL) == TOOL_OK &&
-	       fstat(fd, &stat_buf) == 0 && stat_buf.st_size > (off_t)LIMIT_LONG_LIST_BYTES;
+	       fstat(fd, &stat_buf) == 0 && stat_buf.st_size > (off_t)LONG_LIST_BYTES;
 }
 
 static int handle_list(struct server *server, const struct channel_frame *frame)

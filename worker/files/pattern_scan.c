@@ -13,6 +13,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#define AUTOMATON_AFTER_BYTES (1 * MIB) /* scanned without a literal before one is made */
+
 /* `^` matches on an empty line also where the subject ends there. */
 #define OPTIONS                                                                         \
 	(PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_MULTILINE | PCRE2_ALT_CIRCUMFLEX | \
@@ -223,7 +225,7 @@ static const struct automaton *automaton_for(struct scan_pattern *pattern, size_
 	if (automaton || pattern->impossible || pattern->traits.literal_start)
 		return automaton;
 	if (pattern->engine == SCAN_BY_PCRE2 ||
-		atomic_fetch_add(&pattern->scanned, len) + len < LIMIT_AUTOMATON_AFTER_BYTES)
+		atomic_fetch_add(&pattern->scanned, len) + len < AUTOMATON_AFTER_BYTES)
 		return NULL;
 	return make_automaton(pattern, false);
 }

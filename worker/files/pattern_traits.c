@@ -4,6 +4,9 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 
+#define AUTOMATON_PATTERN_BYTES 2048 /* longer patterns are PCRE2's alone */
+#define AUTOMATON_REPEATS       1000 /* as are those whose {n,m} multiply to more */
+
 /* A shorter literal is found too often to be useful. */
 #define LITERAL_START_MIN 3
 
@@ -187,7 +190,7 @@ static bool read_number(struct reader *reader, size_t *ret_number)
 		return false;
 	while (reader->at < reader->end && is_digit(*reader->at)) {
 		number = number * 10 + (size_t)(*reader->at++ - '0');
-		if (number > LIMIT_AUTOMATON_REPEATS)
+		if (number > AUTOMATON_REPEATS)
 			return false;
 	}
 	*ret_number = number;
@@ -212,7 +215,7 @@ static bool read_count(struct reader *reader)
 	reader->at++;
 	/* An automaton has a state for each repetition, and nested counts multiply. */
 	reader->repeats *= most > 1 ? most : 1;
-	return reader->repeats <= LIMIT_AUTOMATON_REPEATS;
+	return reader->repeats <= AUTOMATON_REPEATS;
 }
 
 /*
@@ -308,7 +311,7 @@ struct pattern_traits pattern_traits(struct text pattern)
 		.traits = {.ascii = true},
 	};
 
-	if (pattern.len == 0 || pattern.len > LIMIT_AUTOMATON_PATTERN_BYTES)
+	if (pattern.len == 0 || pattern.len > AUTOMATON_PATTERN_BYTES)
 		return (struct pattern_traits){0};
 	if (pattern.len >= strlen(prefix) && memcmp(pattern.data, prefix, strlen(prefix)) == 0) {
 		reader.caseless = true;

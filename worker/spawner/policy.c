@@ -11,6 +11,7 @@
 #include "common/config/config_number.h"
 #include "common/config/config_reader.h"
 #include "common/config/lists.h"
+#include "common/config_defaults.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -85,14 +86,14 @@ static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 	draft->tenants = grown;
 	tenant = &grown[draft->n_tenants++];
 	*tenant = (struct policy_tenant){
-		.memory_bytes = LIMIT_WORKSPACE_MEMORY_BYTES,
-		.processes = LIMIT_WORKSPACE_PROCESSES,
-		.cpu_weight = LIMIT_TENANT_WEIGHT,
-		.cpu_percent = LIMIT_CPU_MAX_PERCENT,
-		.io_weight = LIMIT_TENANT_WEIGHT,
-		.tmp_bytes = LIMIT_TMP_BYTES,
-		.file_size_bytes = LIMIT_FILE_SIZE_BYTES,
-		.open_files = LIMIT_OPEN_FILES,
+		.memory_bytes = DEFAULT_WORKSPACE_MEMORY_BYTES,
+		.processes = DEFAULT_WORKSPACE_PROCESSES,
+		.cpu_weight = DEFAULT_TENANT_WEIGHT,
+		.cpu_percent = DEFAULT_CPU_MAX_PERCENT,
+		.io_weight = DEFAULT_TENANT_WEIGHT,
+		.tmp_bytes = DEFAULT_TMP_BYTES,
+		.file_size_bytes = DEFAULT_FILE_SIZE_BYTES,
+		.open_files = DEFAULT_OPEN_FILES,
 	};
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	return tenant;

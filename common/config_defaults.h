@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What holds where the configuration says nothing, of keys that more than one program needs: the
+ * spawner, which holds cloisterd to its tenants' limits, and the client, which knows the tools. The
+ * defaults of all other keys are in supervisor/config/config_keys.c.
+ */
+
+#include "common/limits.h"
+
+#define DEFAULT_WORKSPACE_MEMORY_BYTES (8 * GIB)
+#define DEFAULT_COMMAND_MEMORY_BYTES   (4 * GIB)
+#define DEFAULT_WORKSPACE_PROCESSES    LIMIT_PROCESSES
+#define DEFAULT_TENANT_WEIGHT          100
+#define DEFAULT_CPU_MAX_PERCENT        0 /* of one CPU; 0: as much as there is */
+#define DEFAULT_TMP_BYTES              (1 * GIB)
+#define DEFAULT_FILE_SIZE_BYTES        (16 * GIB)
+#define DEFAULT_OPEN_FILES             4096
+#define DEFAULT_COMMAND_MS             30000 /* default of run_command's timeout_ms */
