@@ -274,6 +274,7 @@ static void serve_requests(struct spawner *spawner)
 
 	if (r == -EPIPE) {
 		cell_cgroups_done(&spawner->cgroups);
+		lookers_end(&spawner->lookers);
 		exit(0);
 	}
 	if (r < 0 && r != -EAGAIN)

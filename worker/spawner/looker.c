@@ -18,9 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 /* A question to a looker; both paths follow it, each with a NUL. */
 struct question {
@@ -562,4 +564,21 @@ void lookers_serve(struct lookers *lookers)
 			be_late(looker);
 	begin_waiting(lookers, now);
 	dismiss_idle(lookers);
+}
+
+void lookers_end(struct lookers *lookers)
+{
+	uint64_t deadline = monotonic_ms() + LOOKERS_END_MS;
+	struct looker *looker;
+
+	LIST_FOREACH (looker, &lookers->list, entry)
+		if (looker->state != LOOKER_LATE)
+			dismiss(looker);
+	LIST_FOREACH (looker, &lookers->list, entry) {
+		_cleanup_close_ int pidfd = pidfd_open(looker->pid, 0);
+		struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+		(void)poll(&end, 1, monotonic_left_ms(deadline));
+		(void)waitpid(looker->pid, NULL, WNOHANG);
+	}
 }

@@ -22,6 +22,8 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#define LOOKERS_END_MS 200
+
 struct look;
 struct looker;
 
@@ -72,3 +74,9 @@ void lookers_serve(struct lookers *lookers);
 
 /** @pid has been reaped. */
 void lookers_reaped(struct lookers *lookers, pid_t pid);
+
+/**
+ * Call it before the spawner ends: kills all lookers and reaps them, so that init does not have to.
+ * One that a file system holds is left after LOOKERS_END_MS, for all of them together.
+ */
+void lookers_end(struct lookers *lookers);
