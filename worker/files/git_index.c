@@ -4,6 +4,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/small_file.h"
 
 #include <endian.h>
 #include <fcntl.h>
@@ -220,29 +221,14 @@ int git_index_parse(struct text bytes, struct git_index **ret_index)
 
 int git_index_read(int git_dir, struct git_index **ret_index)
 {
-	_cleanup_close_ int fd =
-		openat(git_dir, "index", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	_cleanup_free_ char *bytes = NULL;
-	struct stat st;
-	size_t len = 0;
-	int r;
+	size_t len;
+	int r = small_file_read(
+		git_dir, "index", HEADER_BYTES, LIMIT_GIT_INDEX_BYTES, &bytes, &len);
 
 	*ret_index = NULL;
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES ||
-		(uint64_t)st.st_size > LIMIT_GIT_INDEX_BYTES)
-		return 0;
-	bytes = malloc((size_t)st.st_size);
-	if (!bytes)
-		return -ENOMEM;
-	while (len < (size_t)st.st_size) {
-		ssize_t n = read(fd, bytes + len, (size_t)st.st_size - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		len += (size_t)n;
-	}
+	if (r < 0 || !bytes)
+		return r;
 	r = git_index_parse((struct text){bytes, len}, ret_index);
 	return r == -ENOTSUP ? 0 : r;
 }

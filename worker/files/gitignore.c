@@ -10,6 +10,7 @@
 #include "common/limits.h"
 #include "worker/files/git_index.h"
 #include "worker/files/glob.h"
+#include "worker/files/small_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,32 +90,11 @@ void gitignore_free(struct gitignore *ignore)
  */
 static int read_file(int dirfd, const char *name, char **ret_bytes, size_t *ret_len)
 {
-	_cleanup_close_ int fd =
-		openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	_cleanup_free_ char *bytes = NULL;
-	struct stat st;
-	size_t len = 0;
+	int r = small_file_read(dirfd, name, 0, LIMIT_GITIGNORE_BYTES, ret_bytes, ret_len);
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-		(uint64_t)st.st_size > LIMIT_GITIGNORE_BYTES)
-		return 0;
-	bytes = malloc((size_t)st.st_size + 1);
-	if (!bytes)
-		return -ENOMEM;
-	while (len < (size_t)st.st_size) {
-		ssize_t n = read(fd, bytes + len, (size_t)st.st_size - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		len += (size_t)n;
-	}
-	if (len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
-		memmove(bytes, bytes + 3, len -= 3);
-	*ret_bytes = TAKE_PTR(bytes);
-	*ret_len = len;
-	return 0;
+	if (r == 0 && *ret_len >= 3 && memcmp(*ret_bytes, "\xef\xbb\xbf", 3) == 0)
+		memmove(*ret_bytes, *ret_bytes + 3, *ret_len -= 3);
+	return r;
 }
 
 /* Removes trailing spaces from @line unless a backslash escapes them. Tabs stay. */
