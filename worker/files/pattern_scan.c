@@ -3,49 +3,14 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "worker/files/automaton.h"
-#include "worker/files/literal_find.h"
+#include "worker/files/scan_pattern_state.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
-#define AUTOMATON_AFTER_BYTES (1 * MIB) /* scanned without a literal before one is made */
-
-/* `^` matches on an empty line also where the subject ends there. */
-#define OPTIONS                                                                         \
-	(PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_MULTILINE | PCRE2_ALT_CIRCUMFLEX | \
-		PCRE2_NEVER_BACKSLASH_C)
 
 #define JIT_STACK_START_BYTES (32 * KIB)
 
 /* Lines that the automaton names before PCRE2 looks at them. */
 #define CANDIDATES 64
-
-struct scan_pattern {
-	/*
-	 * Lines end at a newline: for one line, and for bytes without carriage returns. The other
-	 * is for many lines where some end with both, so that `$` matches before the two and `.`
-	 * neither; NULL until it is needed.
-	 */
-	pcre2_code *code;
-	_Atomic(pcre2_code *) crlf_code;
-	char *source;
-	size_t source_len;
-	struct pattern_traits traits;
-	enum pattern_view view;
-	bool crosses_lines;   /* may match a newline */
-	struct literal start; /* what every match begins with */
-	char *start_bytes;
-	enum scan_engine engine;
-	pthread_mutex_t mutex; /* held while the automaton or crlf_code is made */
-	_Atomic(struct automaton *) automaton;
-	atomic_bool impossible;
-	atomic_uint_fast64_t scanned; /* bytes, until there is an automaton */
-};
 
 struct scanner {
 	struct scan_pattern *pattern;
@@ -54,181 +19,6 @@ struct scanner {
 	pcre2_jit_stack *stack;            /* NULL without JIT */
 	struct automaton_scratch *scratch; /* NULL until it is needed */
 };
-
-static void free_compile_context(pcre2_compile_context **context)
-{
-	pcre2_compile_context_free(*context);
-}
-
-static void free_pattern(struct scan_pattern **pattern)
-{
-	scan_pattern_free(*pattern);
-}
-
-/* Any byte may be in it, NUL too. */
-static char *copy_of(struct text text)
-{
-	char *copy = malloc(text.len + 1);
-
-	if (copy && text.len > 0)
-		memcpy(copy, text.data, text.len);
-	return copy;
-}
-
-static int remember_start(struct scan_pattern *compiled, struct text pattern)
-{
-	struct text start = pattern_literal_start(pattern);
-
-	if (start.len == 0)
-		return 0;
-	compiled->start_bytes = copy_of(start);
-	if (!compiled->start_bytes)
-		return -ENOMEM;
-	compiled->start = literal_of((struct text){compiled->start_bytes, start.len});
-	return 0;
-}
-
-/* Keeps @pattern for what is compiled later, and what can be said of it. */
-static int remember_source(struct scan_pattern *compiled, struct text pattern)
-{
-	uint32_t matches_empty = 1;
-
-	compiled->source = copy_of(pattern);
-	compiled->source_len = pattern.len;
-	if (!compiled->source)
-		return -ENOMEM;
-	compiled->traits = pattern_traits(pattern);
-	compiled->view = compiled->traits.known ? PATTERN_SEES_MATCH : pattern_view(pattern);
-	compiled->crosses_lines = compiled->traits.known ? compiled->traits.crosses_lines
-							 : pattern_may_cross_lines(pattern);
-	(void)pcre2_pattern_info(compiled->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
-	if (!compiled->traits.known || matches_empty)
-		compiled->impossible = true;
-	return 0;
-}
-
-/* *@ret_code is @pattern, to which lines end as @newline says. As scan_pattern_new. */
-static int compile(
-	struct text pattern, uint32_t newline, pcre2_code **ret_code, struct scan_error *ret_error)
-{
-	_cleanup_(free_compile_context) pcre2_compile_context *context =
-		pcre2_compile_context_create(NULL);
-	pcre2_code *code;
-	size_t offset = 0;
-	int error = 0;
-
-	if (!context)
-		return -ENOMEM;
-	pcre2_set_newline(context, newline);
-	pcre2_set_max_pattern_length(context, LIMIT_PATTERN_BYTES);
-	code = pcre2_compile((PCRE2_SPTR)(pattern.len > 0 ? pattern.data : ""), pattern.len,
-		OPTIONS, &error, &offset, context);
-	if (!code) {
-		if (error == PCRE2_ERROR_HEAP_FAILED)
-			return -ENOMEM;
-		ret_error->offset = offset;
-		pcre2_get_error_message(
-			error, (PCRE2_UCHAR *)ret_error->message, sizeof(ret_error->message));
-		return -EINVAL;
-	}
-	/* Without executable memory this fails, and pcre2_match interprets. */
-	(void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-	*ret_code = code;
-	return 0;
-}
-
-int scan_pattern_new(
-	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error)
-{
-	_cleanup_(free_pattern) struct scan_pattern *compiled = calloc(1, sizeof(*compiled));
-	int r;
-
-	if (!compiled)
-		return -ENOMEM;
-	pthread_mutex_init(&compiled->mutex, NULL);
-	r = compile(pattern, PCRE2_NEWLINE_LF, &compiled->code, ret_error);
-	if (r < 0)
-		return r;
-	if (remember_start(compiled, pattern) < 0 || remember_source(compiled, pattern) < 0)
-		return -ENOMEM;
-	*ret_pattern = TAKE_PTR(compiled);
-	return 0;
-}
-
-void scan_pattern_free(struct scan_pattern *pattern)
-{
-	if (!pattern)
-		return;
-	automaton_free(pattern->automaton);
-	pcre2_code_free(pattern->code);
-	pcre2_code_free(pattern->crlf_code);
-	pthread_mutex_destroy(&pattern->mutex);
-	free(pattern->source);
-	free(pattern->start_bytes);
-	free(pattern);
-}
-
-/*
- * Makes the automaton, or waits for the thread that does; with @wait false it does not wait. NULL:
- * there is none, or not yet.
- */
-static const struct automaton *make_automaton(struct scan_pattern *pattern, bool wait)
-{
-	struct automaton *automaton = NULL;
-	int r;
-
-	if (wait)
-		pthread_mutex_lock(&pattern->mutex);
-	else if (pthread_mutex_trylock(&pattern->mutex) != 0)
-		return NULL;
-	if (!pattern->automaton && !pattern->impossible) {
-		r = automaton_new((struct text){pattern->source, pattern->source_len},
-			pattern->traits, &automaton);
-		if (r == 0)
-			pattern->automaton = automaton;
-		else
-			pattern->impossible = true;
-	}
-	pthread_mutex_unlock(&pattern->mutex);
-	return pattern->automaton;
-}
-
-/* What bytes with carriage returns are searched with; NULL: out of memory. */
-static const pcre2_code *crlf_code(struct scan_pattern *pattern)
-{
-	struct scan_error error;
-	pcre2_code *code;
-
-	if (pattern->crlf_code)
-		return pattern->crlf_code;
-	pthread_mutex_lock(&pattern->mutex);
-	if (!pattern->crlf_code && compile((struct text){pattern->source, pattern->source_len},
-					   PCRE2_NEWLINE_ANYCRLF, &code, &error) == 0)
-		pattern->crlf_code = code;
-	pthread_mutex_unlock(&pattern->mutex);
-	return pattern->crlf_code;
-}
-
-bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine)
-{
-	pattern->engine = engine;
-	if (engine != SCAN_BY_CHOICE)
-		pattern->start = (struct literal){0};
-	return engine != SCAN_BY_AUTOMATON || make_automaton(pattern, true);
-}
-
-/* The automaton, if there is one now or it is time to make it for a scan of @len bytes. */
-static const struct automaton *automaton_for(struct scan_pattern *pattern, size_t len)
-{
-	const struct automaton *automaton = pattern->automaton;
-
-	if (automaton || pattern->impossible || pattern->traits.literal_start)
-		return automaton;
-	if (pattern->engine == SCAN_BY_PCRE2 ||
-		atomic_fetch_add(&pattern->scanned, len) + len < AUTOMATON_AFTER_BYTES)
-		return NULL;
-	return make_automaton(pattern, false);
-}
 
 static void free_scanner(struct scanner **scanner)
 {
@@ -550,7 +340,7 @@ static int scan_by_pcre2(struct scan *scan)
 	if (scan->at >= bytes.len)
 		return 0;
 	carriage_return = memchr(bytes.data, '\r', bytes.len);
-	scan->code = carriage_return ? crlf_code(pattern) : pattern->code;
+	scan->code = carriage_return ? scan_pattern_crlf_code(pattern) : pattern->code;
 	if (!scan->code)
 		return -ENOMEM;
 	if (pattern->view == PATTERN_SEES_LINE ||
@@ -657,7 +447,7 @@ static int scan_with(struct scan *scan, const struct automaton *automaton)
 int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context)
 {
 	struct scan_pattern *pattern = scanner->pattern;
-	const struct automaton *automaton = automaton_for(pattern, bytes.len);
+	const struct automaton *automaton = scan_pattern_automaton(pattern, bytes.len);
 	struct scan scan = {
 		.scanner = scanner,
 		.visit = visit,
@@ -674,6 +464,6 @@ int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit,
 	r = scan_by_pcre2(&scan);
 	if (r != -E2BIG || automaton || pattern->engine == SCAN_BY_PCRE2)
 		return r;
-	automaton = make_automaton(pattern, true);
+	automaton = scan_pattern_make_automaton(pattern, true);
 	return automaton && automaton_can_scan(automaton, bytes) ? scan_with(&scan, automaton) : r;
 }

@@ -17,37 +17,11 @@
  * them scans is never seen in what is found.
  */
 
-#include "common/text.h"
+#include "worker/files/scan_pattern.h"
 
 #include <stdint.h>
 
-struct scan_pattern;
 struct scanner;
-
-/* Why a pattern is not valid. */
-struct scan_error {
-	size_t offset; /* in the pattern */
-	char message[128];
-};
-
-/**
- * Compiles @pattern: Perl's syntax, UTF-8, `^` and `$` at lines. Uses the JIT where the kernel lets
- * it, otherwise interprets. Returns 0, -EINVAL with *@ret_error set, or -ENOMEM.
- */
-int scan_pattern_new(
-	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error);
-
-/* Who scans; for tests, which compare them. */
-enum scan_engine {
-	SCAN_BY_CHOICE, /* as is best: this is the one to use */
-	SCAN_BY_PCRE2,
-	SCAN_BY_AUTOMATON, /* wherever one can be made */
-};
-
-/** Before any scanner is made. Returns whether there is that engine for @pattern. */
-bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine);
-
-void scan_pattern_free(struct scan_pattern *pattern);
 
 /** A scanner for @pattern, which must outlive it. NULL: out of memory. */
 struct scanner *scanner_new(struct scan_pattern *pattern);
