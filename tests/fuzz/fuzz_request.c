@@ -9,7 +9,9 @@
  * Input: one byte for the length of the pieces, then what the client writes.
  */
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/endpoint.h"
@@ -46,6 +48,7 @@ static void set_up(void)
 	event_config_free(event_config);
 	event_base_priority_init(service.base, LOOP_PRIORITIES);
 	CHECK(loop_turn_start(service.base) == 0 && loop_share_start(service.base) == 0);
+	CHECK(timers_start(service.base) == 0);
 	service.config = config_new();
 	service.admission.scheduler = scheduler_new(service.base, &service.config->host);
 	service.workspaces =
@@ -82,6 +85,7 @@ static struct evbuffer *talk(struct text input, size_t piece)
 			shutdown(sockets[1], SHUT_WR);
 			sent_all = true;
 		}
+		clock_begin_turn();
 		event_base_loop(service.base, EVLOOP_NONBLOCK);
 		do
 			n = evbuffer_read(answers, sockets[1], 65536);
