@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who includes whom: supervisor/LAYERS is the order of cloisterd's folders, and there is no way round it."""
+"""Who includes whom: supervisor/LAYERS is the order of cloisterd's folders, and there is no way round it. And which
+files may wait by libevent itself."""
 
 import pathlib
 import re
@@ -63,6 +64,42 @@ def test_one_upward_include_is_a_fault(tmp_path):
 
 def test_cloisterd_itself_is_small():
     assert len(list((ROOT / "supervisor").glob("*.c"))) <= MAX_FILES_OF_ITS_OWN
+
+
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+EVENT_ADD = re.compile(r"\b(?:event_add|evsignal_add|evtimer_add)\s*\(")
+CHECKED = re.compile(r"\w+\s*\([^;{}]*?\)\s*<\s*0")
+OF_A_DESCRIPTOR = re.compile(r"\bevent_(?:new|assign)\s*\((?!\s*[^,]+,\s*-1\s*,)")
+
+
+def event_faults(path):
+    """Events of libevent that may be lost: event_add(3) may fail, for want of memory or of watches of epoll(7)."""
+    code = COMMENT.sub("", path.read_text())
+    for match in EVENT_ADD.finditer(code):
+        if not CHECKED.match(code, match.start()):
+            yield f"{path.name} does not look whether event_add() failed"
+    if OF_A_DESCRIPTOR.search(code):
+        yield f"{path.name} waits for a descriptor other than by base/watch.h"
+
+
+def test_no_event_is_lost():
+    """Outside of base/, watch.h and timer.h wait for descriptors and time, and signals are checked."""
+    assert [fault for path in sources(ROOT / "supervisor") if path.parent.name != "base"
+            for fault in event_faults(path)] == []
+
+
+@pytest.mark.parametrize("code,n", [
+    ("if (event_add(a, NULL) < 0 || event_add(b(c), NULL) <\n 0)\n\treturn -1; /* event_add(3) */", 0),
+    ("event_add(conn->readable, NULL);", 1),
+    ("if (x)\n\tevent_add(a, &time);\nelse if (n < 0)\n\tstop();", 1),
+    ("if (evsignal_add(a, NULL))\n\treturn;", 1),
+    ("x->end = event_new(base, -1, 0, on_end, x);", 0),
+    ("x->readable =\n\tevent_new(x->base, fd, EV_READ, on_readable, x);", 1),
+    ("event_assign(&x, base, x->fds[0], EV_READ, on_readable, x);", 1)])
+def test_a_lost_event_is_found(tmp_path, code, n):
+    path = tmp_path / "x.c"
+    path.write_text(code)
+    assert len(list(event_faults(path))) == n
 
 
 @pytest.mark.parametrize("folder", ["common", "worker", "probe", "client", "libcloister"])
