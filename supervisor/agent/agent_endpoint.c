@@ -22,8 +22,8 @@ static bool admits(const struct config *config, const struct peer_credentials *p
 	return peer_auth_first(config, peer) != NULL;
 }
 
-static bool refuses(struct service *service, const struct peer_credentials *peer,
-	struct admission_refusal *ret_refusal)
+static enum tool_error refuses(
+	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {
 	return admission_refuses_connection(&service->admission, &service->config->host,
 		service->connections, peer_auth_first(service->config, peer),

@@ -120,16 +120,16 @@ static void refuse(
 static void no_workspace(struct session *session, const struct jsonrpc_request *request,
 	const struct session_reply *reply, struct json_object *params, bool named)
 {
-	struct call_refusal refusal = {.error = TOOL_WORKSPACE_NOT_FOUND};
+	struct call_refusal refusal = {0};
 	struct text tool;
 
 	if (session_string_param(params, "tool", &tool) && tool.data)
 		refusal.tool = strdup(tool.data);
-	refusal.message =
-		strdup(named ? "There is no workspace of the name in "
-			       "_meta[\"cloister/workspace\"]"
-			     : "No workspace is open: start `cloister mcp --workspace W`, "
-			       "or name one in _meta[\"cloister/workspace\"]");
+	refusal_set(&refusal.why, TOOL_WORKSPACE_NOT_FOUND,
+		named ? "There is no workspace of the name in "
+			"_meta[\"cloister/workspace\"]"
+		      : "No workspace is open: start `cloister mcp --workspace W`, "
+			"or name one in _meta[\"cloister/workspace\"]");
 	tool_call_refuse(session, request, NULL, reply, &refusal);
 }
 

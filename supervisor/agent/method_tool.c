@@ -192,13 +192,13 @@ static void answer_call(struct session_call *call, const struct observation *obs
 	struct session *session = call->session;
 	struct observation busy = {
 		.tool = observation->tool, .error = TOOL_BUSY, .wall_us = observation->wall_us};
-	struct admission_refusal refusal;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 
 	if (observation->io)
 		make_room(call, observation->io);
 	if (!has_room(call, observation)) {
 		admission_answers_unread(&session->service->admission, session->counted, &refusal);
-		busy.message = text_from(refusal.message);
+		busy.message = text_from(refusal_text(&refusal));
 		busy.retry_after_ms = refusal.retry_after_ms;
 		observation = &busy;
 	}
@@ -231,14 +231,14 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 {
 	struct observation observation = {
 		.tool = text_from(refusal->tool ? refusal->tool : ""),
-		.error = refusal->error,
-		.message = text_from(refusal->message),
-		.retry_after_ms = refusal->retry_after_ms,
+		.error = refusal->why.error,
+		.message = text_from(refusal_text(&refusal->why)),
+		.retry_after_ms = refusal->why.retry_after_ms,
 	};
 
-	if (refusal->error == TOOL_BUSY && refusal->retry_after_ms == 0)
+	if (refusal->why.error == TOOL_BUSY && refusal->why.retry_after_ms == 0)
 		observation.retry_after_ms = admission_shortage(&session->service->admission, NULL);
-	call_stats_refused(&session->service->stats, refusal->error);
+	call_stats_refused(&session->service->stats, refusal->why.error);
 	answer_observation(session, request->id_text, reply, &observation);
 }
 
@@ -247,12 +247,13 @@ void tool_call_refuse(struct session *session, const struct jsonrpc_request *req
 	struct call_refusal *refusal)
 {
 	audit_call_refused(session->service->audit, &session->peer, workspace, refusal->tool,
-		refusal->error == TOOL_OK ? "INVALID_PARAMS" : tool_error_name(refusal->error));
+		refusal->why.error == TOOL_OK ? "INVALID_PARAMS"
+					      : tool_error_name(refusal->why.error));
 	if (request->notification)
 		;
-	else if (refusal->error == TOOL_OK)
+	else if (refusal->why.error == TOOL_OK)
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
-			refusal->message ? refusal->message : "Out of memory", NULL);
+			refusal->why.message ? refusal->why.message : "Out of memory", NULL);
 	else
 		answer_refused(session, request, reply, refusal);
 	call_refusal_done(refusal);
@@ -309,7 +310,7 @@ static struct workspace *find_workspace(struct session *session,
 	const struct jsonrpc_request *request, const struct session_reply *reply,
 	struct json_object *params)
 {
-	_cleanup_free_ char *message = NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct tenant *tenant;
 	struct text name;
@@ -329,7 +330,7 @@ static struct workspace *find_workspace(struct session *session,
 	tenant = session_tenant(session, (struct text){NULL, 0});
 	if (name.data && tenant &&
 		workspaces_get_managed(session->service->workspaces, tenant, name, false,
-			&workspace, &message) == TOOL_OK)
+			&workspace, &refusal) == TOOL_OK)
 		return workspace;
 	reply->form->no_workspace(session, request, reply, params, name.data != NULL);
 	return NULL;
@@ -375,28 +376,20 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		call_pause_output(call->call);
 }
 
-/* Why the call, which is fine in itself, is not begun now. False: it is. */
+/* Whether the call, which is fine in itself, is refused now. */
 static bool is_refused(
 	struct session *session, const struct call_request *request, struct call_refusal *refusal)
 {
-	const char *nothing = service_refusal_reason(session->service);
 	const char *unheard = audit_forbids(session->service->audit);
-	struct admission_refusal admission;
+	enum tool_error error = service_refusal(session->service, &refusal->why);
 
-	if (nothing) {
-		refusal->error = service_refusal(session->service);
-		refusal->message = strdup(nothing);
-	} else if (unheard) {
-		refusal->error = TOOL_BUSY;
-		refusal->message = strdup(unheard);
-	} else if (admission_refuses_call(&session->service->admission, request->tenant,
-			   session_calls(session), call_is_scheduled(request), &admission)) {
-		refusal->error = TOOL_BUSY;
-		refusal->message = strdup(admission.message);
-		refusal->retry_after_ms = admission.retry_after_ms;
-	} else {
+	if (error == TOOL_OK && unheard)
+		error = refusal_set(&refusal->why, TOOL_BUSY, unheard);
+	if (error == TOOL_OK)
+		error = admission_refuses_call(&session->service->admission, request->tenant,
+			session_calls(session), call_is_scheduled(request), &refusal->why);
+	if (error == TOOL_OK)
 		return false;
-	}
 	refusal->tool = strdup(request->tool->name);
 	return true;
 }

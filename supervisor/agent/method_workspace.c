@@ -75,21 +75,19 @@ static void put_workspace(struct json_text *json, const struct workspace *worksp
 
 /* A refusal: what the parameters say is -32602, what the host says has a name. */
 static void answer_refusal(
-	struct session *session, const char *id_text, enum tool_error error, const char *message)
+	struct session *session, const char *id_text, const struct refusal *refusal)
 {
-	bool params = error == TOOL_INVALID_ARGUMENTS;
+	bool params = refusal->error == TOOL_INVALID_ARGUMENTS;
 
 	if (!id_text)
 		return;
-	if (error == TOOL_BUSY) {
-		session_answer_busy(
-			session, id_text, message ? message : tool_error_sentence(error));
+	if (refusal->error == TOOL_BUSY) {
+		session_answer_busy(session, id_text, refusal_text(refusal));
 		return;
 	}
 	session_answer_error(session, id_text,
-		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR,
-		message ? message : tool_error_sentence(error),
-		params ? NULL : tool_error_name(error));
+		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, refusal_text(refusal),
+		params ? NULL : tool_error_name(refusal->error));
 }
 
 static void pending_free(struct session_pending *pending)
@@ -148,7 +146,8 @@ static void wait_for(struct session *session, struct jsonrpc_request *request,
 	struct session_pending *pending = calloc(1, sizeof(*pending));
 
 	if (!pending) {
-		answer_refusal(session, request->id_text, TOOL_BUSY, "Out of memory");
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
 		workspace_release(workspace);
 		return;
 	}
@@ -162,7 +161,8 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 
 	workspace_set_removing(pending->workspace, false);
 	if (pending->session)
-		answer_refusal(pending->session, pending->id_text, error, message);
+		answer_refusal(pending->session, pending->id_text,
+			&(struct refusal){.error = error, .sentence = message});
 	pending_free(pending);
 }
 
@@ -193,7 +193,8 @@ static void on_opened(void *context)
 	workspace_leave(pending->workspace, &pending->entry);
 	/* A reload may have come in between. */
 	if (session && !session_may_use(session, pending->workspace))
-		answer_refusal(session, pending->id_text, TOOL_FORBIDDEN, NULL);
+		answer_refusal(session, pending->id_text,
+			&(struct refusal){.error = TOOL_FORBIDDEN, .sentence = NULL});
 	else if (session && open_for(session, pending->workspace) == 0 && pending->id_text) {
 		session_answer_begin(session, &json, pending->id_text);
 		json_text_object_begin(&json);
@@ -211,35 +212,39 @@ static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_
 /* The second half of opening a directory: what it is is known. The configuration may be another
  * than when it was asked for. */
 static void on_looked_up(
-	void *context, enum tool_error error, struct workspace_root *root, const char *why_not)
+	void *context, const struct refusal *not_found, struct workspace_root *root)
 {
 	struct session_pending *pending = context;
 	struct session *session = pending->session;
-	_cleanup_free_ char *message = why_not ? strdup(why_not) : NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct tenant *tenant = config_find_tenant(session->service->config, pending->tenant);
 	struct workspace *workspace = NULL;
+	enum tool_error error = TOOL_OK;
 
 	pending->look = NULL;
-	if (error == TOOL_OK && !tenant) {
-		error = TOOL_FORBIDDEN;
+	if (!not_found && !tenant) {
+		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
 		workspace_root_done(root);
-	}
-	if (error == TOOL_OK)
+	} else if (!not_found) {
 		error = workspaces_get_directory(session->service->workspaces, tenant, root,
-			pending->kind, &workspace, &message);
-	if (error == TOOL_OK) {
+			pending->kind, &workspace, &refusal);
+	}
+	if (!not_found && error == TOOL_OK) {
 		enter(pending, workspace, CALL_CLASS_SHORT, &open_owner);
 		return;
 	}
-	audit_workspace_refused(
-		pending->audit, "workspace.open", &session->peer, text_from(pending->path), error);
-	answer_refusal(session, pending->id_text, error, message);
+	if (!not_found)
+		not_found = &refusal;
+	audit_workspace_refused(pending->audit, "workspace.open", &session->peer,
+		text_from(pending->path), not_found->error);
+	answer_refusal(session, pending->id_text, not_found);
 	pending_free(pending);
 }
 
 /* The first half. TOOL_OK, and it goes on by itself; otherwise nothing of @request is taken. */
 static enum tool_error look_up(struct session *session, struct jsonrpc_request *request,
-	struct tenant *tenant, struct text root, enum workspace_kind kind, char **ret_message)
+	struct tenant *tenant, struct text root, enum workspace_kind kind,
+	struct refusal *ret_refusal)
 {
 	struct root_look *look;
 	struct session_pending *pending;
@@ -247,14 +252,14 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 
 	pending = calloc(1, sizeof(*pending));
 	if (!pending)
-		return TOOL_BUSY;
+		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	pending->kind = kind;
 	pending->tenant = strdup(tenant->name);
 	pending->path = strndup(root.data, root.len);
 	error = pending->tenant && pending->path
 			? workspaces_look_up(session->service->workspaces, tenant, root,
-				  on_looked_up, pending, &look, ret_message)
-			: TOOL_BUSY;
+				  on_looked_up, pending, &look, ret_refusal)
+			: refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	if (error != TOOL_OK) {
 		pending_free(pending);
 		return error;
@@ -271,8 +276,8 @@ struct wanted {
 };
 
 /* Which workspace @params name: by name or by root. */
-static enum tool_error read_wanted(
-	struct session *session, struct json_object *params, struct wanted *ret, char **ret_message)
+static enum tool_error read_wanted(struct session *session, struct json_object *params,
+	struct wanted *ret, struct refusal *ret_refusal)
 {
 	struct text kind_name, tenant_name;
 	bool is_managed;
@@ -281,27 +286,22 @@ static enum tool_error read_wanted(
 	if (!session_string_param(params, "workspace", &ret->name) ||
 		!session_string_param(params, "root", &ret->root) ||
 		!session_string_param(params, "kind", &kind_name) ||
-		!session_string_param(params, "tenant", &tenant_name)) {
-		*ret_message = strdup("workspace, root, kind and tenant must be strings");
-		return TOOL_INVALID_ARGUMENTS;
-	}
+		!session_string_param(params, "tenant", &tenant_name))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"workspace, root, kind and tenant must be strings");
 	ret->tenant = session_tenant(session, tenant_name);
 	if (!ret->tenant)
-		return TOOL_FORBIDDEN;
-	if (!ret->name.data == !ret->root.data) {
-		*ret_message =
-			strdup("give either workspace, a name, or root, an absolute directory");
-		return TOOL_INVALID_ARGUMENTS;
-	}
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
+	if (!ret->name.data == !ret->root.data)
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"give either workspace, a name, or root, an absolute directory");
 	if (kind_name.data)
 		ret->kind = workspace_kind_by_name(kind_name);
 	is_managed = ret->name.data && (!kind_name.data || ret->kind == WORKSPACE_MANAGED);
 	if (!is_managed && (ret->name.data || (ret->kind != WORKSPACE_DIRECTORY &&
-						      ret->kind != WORKSPACE_ROOTFS))) {
-		*ret_message =
-			strdup("kind must be \"directory\" or \"rootfs\", and goes with root");
-		return TOOL_INVALID_ARGUMENTS;
-	}
+						      ret->kind != WORKSPACE_ROOTFS)))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"kind must be \"directory\" or \"rootfs\", and goes with root");
 	return TOOL_OK;
 }
 
@@ -323,24 +323,23 @@ static bool take_protocol(struct session *session, struct json_object *params)
 
 /* TOOL_OK, and it is answered later; otherwise nothing of @request is taken. */
 static enum tool_error begin_open(
-	struct session *session, struct jsonrpc_request *request, char **ret_message)
+	struct session *session, struct jsonrpc_request *request, struct refusal *ret_refusal)
 {
 	struct workspace *workspace = NULL;
 	struct wanted wanted;
 	enum tool_error error;
 
-	if (!take_protocol(session, request->params)) {
-		*ret_message = strdup("protocol must be \"mcp\" or left out");
-		return TOOL_INVALID_ARGUMENTS;
-	}
-	error = read_wanted(session, request->params, &wanted, ret_message);
+	if (!take_protocol(session, request->params))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"protocol must be \"mcp\" or left out");
+	error = read_wanted(session, request->params, &wanted, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
 	if (wanted.root.data)
 		return look_up(
-			session, request, wanted.tenant, wanted.root, wanted.kind, ret_message);
+			session, request, wanted.tenant, wanted.root, wanted.kind, ret_refusal);
 	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
-		true, &workspace, ret_message);
+		true, &workspace, ret_refusal);
 	if (error == TOOL_OK)
 		wait_for(session, request, workspace, CALL_CLASS_SHORT, &open_owner);
 	return error;
@@ -348,62 +347,47 @@ static enum tool_error begin_open(
 
 /* A refusal of what the audit log tells of. */
 static void refuse(struct session *session, const struct jsonrpc_request *request,
-	const char *event, enum tool_error error, const char *message)
+	const char *event, const struct refusal *refusal)
 {
 	struct text name = {NULL, 0};
 
 	if (session_string_param(request->params, "workspace", &name) && !name.data)
 		(void)session_string_param(request->params, "root", &name);
-	audit_workspace_refused(session->service->audit, event, &session->peer, name, error);
-	answer_refusal(session, request->id_text, error, message);
-}
-
-/* To be freed; NULL: out of memory. */
-static char *too_many_workspaces(void)
-{
-	char *message;
-
-	return asprintf(&message,
-		       "This connection has %d workspaces open, as many as it may; close one with "
-		       "workspace.close, or use another connection",
-		       LIMIT_WORKSPACES_PER_CONNECTION) < 0
-		       ? NULL
-		       : message;
+	audit_workspace_refused(
+		session->service->audit, event, &session->peer, name, refusal->error);
+	answer_refusal(session, request->id_text, refusal);
 }
 
 /* For one opening more. */
-static enum tool_error has_room(const struct session *session, char **ret_message)
+static enum tool_error has_room(const struct session *session, struct refusal *ret_refusal)
 {
 	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
-		return TOOL_BUSY;
-	if (session->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION) {
-		*ret_message = too_many_workspaces();
-		return TOOL_QUOTA_EXCEEDED;
-	}
+		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	if (session->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION)
+		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
+			"This connection has %d workspaces open, as many as it may; close one with "
+			"workspace.close, or use another connection",
+			LIMIT_WORKSPACES_PER_CONNECTION);
 	/* Openings under way may fail, or be of workspaces that are open already. */
 	return session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION
-		       ? TOOL_BUSY
+		       ? refusal_set(ret_refusal, TOOL_BUSY, NULL)
 		       : TOOL_OK;
 }
 
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
-	_cleanup_free_ char *message = NULL;
-	enum tool_error error;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	const char *unheard = audit_forbids(session->service->audit);
+	enum tool_error error = service_refusal(session->service, &refusal);
 
-	if (service_refusal_reason(session->service)) {
-		error = service_refusal(session->service);
-		message = strdup(service_refusal_reason(session->service));
-	} else if (audit_forbids(session->service->audit)) {
-		error = TOOL_BUSY;
-		message = strdup(audit_forbids(session->service->audit));
-	} else {
-		error = has_room(session, &message);
-		if (error == TOOL_OK)
-			error = begin_open(session, request, &message);
-	}
+	if (error == TOOL_OK && unheard)
+		error = refusal_set(&refusal, TOOL_BUSY, unheard);
+	if (error == TOOL_OK)
+		error = has_room(session, &refusal);
+	if (error == TOOL_OK)
+		error = begin_open(session, request, &refusal);
 	if (error != TOOL_OK)
-		refuse(session, request, "workspace.open", error, message);
+		refuse(session, request, "workspace.open", &refusal);
 }
 
 static void answer_empty(struct session *session, const char *id_text)
@@ -425,13 +409,15 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 
 	if (!session_string_param(request->params, "workspace", &name) ||
 		!session_string_param(request->params, "tenant", &tenant)) {
-		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
-			"workspace and tenant must be strings");
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "workspace and tenant must be strings"});
 		return;
 	}
 	workspace = session_find_workspace(session, name, tenant);
 	if (!workspace) {
-		answer_refusal(session, request->id_text, TOOL_WORKSPACE_NOT_FOUND, NULL);
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND, .sentence = NULL});
 		return;
 	}
 	/* Calls in flight hold it until they are over. */
@@ -540,7 +526,8 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	if (pending->session && end.error == TOOL_OK)
 		answer_empty(pending->session, pending->id_text);
 	else if (pending->session)
-		answer_refusal(pending->session, pending->id_text, end.error, NULL);
+		answer_refusal(pending->session, pending->id_text,
+			&(struct refusal){.error = end.error, .sentence = NULL});
 	pending_free(pending);
 	return 0;
 }
@@ -549,7 +536,7 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 {
 	static const struct workspace_entry_owner owner = {
 		on_remove_begin, on_remove_frame, on_lost};
-	_cleanup_free_ char *message = NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct text name, tenant_name;
 	struct tenant *tenant;
@@ -557,24 +544,31 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 
 	if (!session_string_param(request->params, "workspace", &name) || !name.data ||
 		!session_string_param(request->params, "tenant", &tenant_name)) {
-		answer_refusal(session, request->id_text, TOOL_INVALID_ARGUMENTS,
-			"workspace must be the name of a managed workspace, and tenant a string");
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "workspace must be the name of a managed workspace, "
+					    "and tenant a string"});
 		return;
 	}
 	tenant = session_tenant(session, tenant_name);
-	error = audit_forbids(session->service->audit) ? TOOL_BUSY
-		: tenant ? workspaces_get_managed(session->service->workspaces, tenant, name, false,
-				   &workspace, &message)
-			 : TOOL_FORBIDDEN;
+	if (audit_forbids(session->service->audit))
+		error = refusal_set(&refusal, TOOL_BUSY, NULL);
+	else if (!tenant)
+		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
+	else
+		error = workspaces_get_managed(
+			session->service->workspaces, tenant, name, false, &workspace, &refusal);
 	if (error != TOOL_OK) {
-		refuse(session, request, "workspace.remove", error, message);
+		refuse(session, request, "workspace.remove", &refusal);
 		return;
 	}
 	/* Our own use of it ends here; anybody else's, and calls in flight, stand against it. */
 	session_drop_workspace(session, workspace);
 	if (workspace_users(workspace) > 1 ||
 		session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
-		answer_refusal(session, request->id_text, TOOL_BUSY, "The workspace is in use");
+		answer_refusal(session, request->id_text,
+			&(struct refusal){
+				.error = TOOL_BUSY, .sentence = "The workspace is in use"});
 		workspace_release(workspace);
 		return;
 	}

@@ -255,7 +255,7 @@ static int ask_to_end(struct call *call, const struct call_event_data *data)
 /* At its deadline, or at its tenant's bound on how long a turn is waited for. */
 static int stop_waiting(struct call *call, const struct call_event_data *data)
 {
-	struct admission_refusal refusal;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 
 	(void)data;
 	if (wait_ms(&call->request) == call_timeout_ms(&call->request)) {

@@ -76,11 +76,11 @@ void call_answer_error(struct call *call, enum tool_error error, const char *mes
 	answer(call, &observation);
 }
 
-void call_answer_busy(struct call *call, const struct admission_refusal *refusal)
+void call_answer_busy(struct call *call, const struct refusal *refusal)
 {
 	struct observation observation = {
 		.error = TOOL_BUSY,
-		.message = text_from(refusal->message),
+		.message = text_from(refusal_text(refusal)),
 		.retry_after_ms = refusal->retry_after_ms,
 	};
 
@@ -147,7 +147,7 @@ static int add_result(struct call *call, const struct channel_frame *frame)
 static int end_files(struct call *call, const struct channel_frame *frame)
 {
 	struct observation observation = {0};
-	struct admission_refusal refusal;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct files_end end;
 
 	if (frame->type != FILES_END)

@@ -26,10 +26,10 @@ refuse(struct call_refusal *refusal, enum tool_error error, const char *format, 
 {
 	va_list arguments;
 
-	refusal->error = error;
+	refusal->why.error = error;
 	va_start(arguments, format);
-	if (vasprintf(&refusal->message, format, arguments) < 0)
-		refusal->message = NULL;
+	if (vasprintf(&refusal->why.message, format, arguments) < 0)
+		refusal->why.message = NULL;
 	va_end(arguments);
 	return -EINVAL;
 }
@@ -54,7 +54,7 @@ static int read_call(struct json_object *params, size_t memory, struct text *ret
 			return refuse(refusal, TOOL_OK,
 				"give either tool_call or tool and arguments, not both");
 		r = tool_call_form(
-			form, memory, ret_name, ret_arguments, ret_memory, &refusal->message);
+			form, memory, ret_name, ret_arguments, ret_memory, &refusal->why.message);
 		if (r == 0)
 			return 0;
 		if (r == -ENOBUFS)
@@ -62,7 +62,7 @@ static int read_call(struct json_object *params, size_t memory, struct text *ret
 				"The requests in flight take as much memory as they may, and these "
 				"arguments have no room as a string; give them as an object, or "
 				"try again when calls have been answered");
-		refusal->error = TOOL_INVALID_ARGUMENTS;
+		refusal->why.error = TOOL_INVALID_ARGUMENTS;
 		return -EINVAL;
 	}
 	if (!json_object_object_get_ex(params, "tool", &name) ||
@@ -211,11 +211,12 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 			"There is no tool of this name; there are read_file, write_file, "
 			"list_directory, run_command and search_files");
 	json_object_object_get_ex(params, "options", &options);
-	if (options_decode(request.tool, options, &request.options, &refusal->message) < 0 ||
+	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0 ||
 		stand_in_for_path(request.tool, options, &arguments) < 0)
 		return -EINVAL;
-	refusal->error = args_decode(request.tool, arguments, &request.args, &refusal->message);
-	if (refusal->error != TOOL_OK)
+	refusal->why.error =
+		args_decode(request.tool, arguments, &request.args, &refusal->why.message);
+	if (refusal->why.error != TOOL_OK)
 		return -EINVAL;
 	limit_timeout(&request.args, arguments, &tenant->limits);
 	if (!json_object_object_get_ex(options, "durability", NULL))
@@ -284,6 +285,6 @@ void call_request_done(struct call_request *request)
 void call_refusal_done(struct call_refusal *refusal)
 {
 	free(refusal->tool);
-	free(refusal->message);
+	refusal_done(&refusal->why);
 	*refusal = (struct call_refusal){0};
 }

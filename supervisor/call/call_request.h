@@ -8,6 +8,7 @@
  */
 
 #include "common/errors.h"
+#include "supervisor/base/refusal.h"
 #include "supervisor/call/args_decode.h"
 
 #include <sys/types.h>
@@ -32,10 +33,8 @@ struct call_request {
 
 /* What is wrong with a request. */
 struct call_refusal {
-	enum tool_error error;  /* TOOL_OK: the params are wrong, a protocol error */
-	char *tool;             /* as it was named, or NULL */
-	char *message;          /* may be NULL */
-	int64_t retry_after_ms; /* 0: not said */
+	struct refusal why; /* its error TOOL_OK: the params are wrong, a protocol error */
+	char *tool;         /* as it was named, or NULL */
 };
 
 /**

@@ -12,7 +12,7 @@
 
 #include <sys/queue.h>
 
-struct admission_refusal;
+struct refusal;
 struct command_ended;
 struct command_input;
 

@@ -52,28 +52,14 @@ uint64_t service_request_bound(size_t connections)
 }
 
 /* @ret_error is set where the result is. */
-static const char *reason(const struct service *service, enum tool_error *ret_error)
+enum tool_error service_refusal(const struct service *service, struct refusal *ret_refusal)
 {
-	*ret_error = TOOL_SHUTTING_DOWN;
 	if (service->shutting_down)
-		return "The service is shutting down";
+		return refusal_set(ret_refusal, TOOL_SHUTTING_DOWN, "The service is shutting down");
 	if (service->draining)
-		return "An administrator has stopped the service from taking new calls; try again "
-		       "later";
-	return service->selftest_refuses ? service->selftest_refuses(service->selftest, ret_error)
-					 : NULL;
-}
-
-const char *service_refusal_reason(const struct service *service)
-{
-	enum tool_error error;
-
-	return reason(service, &error);
-}
-
-enum tool_error service_refusal(const struct service *service)
-{
-	enum tool_error error;
-
-	return reason(service, &error) ? error : TOOL_OK;
+		return refusal_set(ret_refusal, TOOL_SHUTTING_DOWN,
+			"An administrator has stopped the service from taking new calls; try again "
+			"later");
+	return service->selftest_refuses ? service->selftest_refuses(service->selftest, ret_refusal)
+					 : TOOL_OK;
 }

@@ -4,6 +4,7 @@
 /* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
 
 #include "common/errors.h"
+#include "supervisor/base/refusal.h"
 #include "supervisor/call/call_stats.h"
 #include "supervisor/schedule/admission.h"
 #include "supervisor/schedule/unread.h"
@@ -47,20 +48,17 @@ struct service {
 	struct unread unread; /* answers */
 	bool shutting_down;   /* nothing new is begun */
 	bool draining;        /* likewise, until an administrator says otherwise */
-	/* Why the self-test lets nothing be served: as service_refusal_reason(), with its code.
+	/* Whether the self-test lets nothing be served: as service_refusal().
 	 * NULL: there is no self-test. */
-	const char *(*selftest_refuses)(
-		const struct selftest *selftest, enum tool_error *ret_error);
+	enum tool_error (*selftest_refuses)(
+		const struct selftest *selftest, struct refusal *ret_refusal);
 	/* The last connection or the last workspace has gone: main decides whether that ends the
 	 * process. */
 	void (*idle)(struct service *service);
 };
 
-/** Why nothing new is begun, a sentence with static storage; NULL: it is. */
-const char *service_refusal_reason(const struct service *service);
-
-/** The code to answer with where nothing is. */
-enum tool_error service_refusal(const struct service *service);
+/** Whether nothing new is begun: TOOL_OK, or the code of @ret_refusal. */
+enum tool_error service_refusal(const struct service *service, struct refusal *ret_refusal);
 
 /** The most memory that requests take together, whatever clients send, with @connections that are
  * open: json/json_read.h and common/limits.h say why. */

@@ -23,17 +23,17 @@ static bool admits(const struct config *config, const struct peer_credentials *p
 }
 
 /* However many observers there are, an administrator gets in. */
-static bool refuses(struct service *service, const struct peer_credentials *peer,
-	struct admission_refusal *ret_refusal)
+static enum tool_error refuses(
+	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {
 	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN;
 
-	*ret_refusal = (struct admission_refusal){
-		.message = "Too many connections; try again later",
-		.retry_after_ms = LIMIT_RETRY_MIN_MS,
-	};
-	return service->control_connections >=
-	       (acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2);
+	if (service->control_connections <
+		(acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2))
+		return TOOL_OK;
+	refusal_set(ret_refusal, TOOL_BUSY, "Too many connections; try again later");
+	ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+	return TOOL_BUSY;
 }
 
 static int authorize(struct session *session)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct admission_refusal;
+struct refusal;
 struct service;
 struct session;
 
@@ -44,9 +44,10 @@ struct endpoint {
 	const struct error_form *errors;
 	/* Whether @peer is let in at all; otherwise it is an unauthorized client. */
 	bool (*admits)(const struct config *config, const struct peer_credentials *peer);
-	/* Whether one more connection of @peer, who is admitted, is refused for now. */
-	bool (*refuses)(struct service *service, const struct peer_credentials *peer,
-		struct admission_refusal *ret_refusal);
+	/* Whether one more connection of @peer, who is admitted, is refused for now: TOOL_OK, or a
+	 * code with @ret_refusal. */
+	enum tool_error (*refuses)(struct service *service, const struct peer_credentials *peer,
+		struct refusal *ret_refusal);
 	/* Decides what the client may do as the service is configured now, and whether it is
 	 * admitted: at first, and after every reload. 0 or -ENOMEM. */
 	int (*authorize)(struct session *session);

@@ -144,7 +144,7 @@ static void admit(const struct listener *listener, int fd)
 {
 	struct service *service = listener->service;
 	struct peer_credentials peer = {0};
-	struct admission_refusal refusal;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	int r = peer_auth_read(fd, &peer);
 	bool admitted = r == 0 && listener->endpoint->admits(service->config, &peer);
 
@@ -157,8 +157,8 @@ static void admit(const struct listener *listener, int fd)
 		; /* is told so when it has asked */
 	else if (service->shutting_down)
 		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);
-	else if (listener->endpoint->refuses(service, &peer, &refusal))
-		refuse(listener, fd, refusal.message, NULL, refusal.retry_after_ms);
+	else if (listener->endpoint->refuses(service, &peer, &refusal) != TOOL_OK)
+		refuse(listener, fd, refusal_text(&refusal), NULL, refusal.retry_after_ms);
 	else
 		(void)agent_conn_new(service, listener->endpoint, fd, &peer);
 	peer_credentials_done(&peer);

@@ -46,20 +46,18 @@ static int64_t retry_ms(uint64_t wait_us)
 	return wait_ms < LIMIT_RETRY_MAX_MS ? (int64_t)wait_ms : LIMIT_RETRY_MAX_MS;
 }
 
-static void refuse(struct admission *admission, enum admission_reason reason, uint64_t wait_us,
-	struct admission_refusal *ret_refusal)
+static enum tool_error refuse(struct admission *admission, enum admission_reason reason,
+	uint64_t wait_us, struct refusal *ret_refusal)
 {
 	admission->refused[reason]++;
-	*ret_refusal = (struct admission_refusal){
-		.reason = reason,
-		.message = reasons[reason].message,
-		.retry_after_ms = retry_ms(wait_us),
-	};
+	refusal_set(ret_refusal, TOOL_BUSY, reasons[reason].message);
+	ret_refusal->retry_after_ms = retry_ms(wait_us);
+	return TOOL_BUSY;
 }
 
-bool admission_refuses_connection(struct admission *admission, const struct config_host *host,
-	size_t connections, const struct tenant *tenant, size_t of_user,
-	struct admission_refusal *ret_refusal)
+enum tool_error admission_refuses_connection(struct admission *admission,
+	const struct config_host *host, size_t connections, const struct tenant *tenant,
+	size_t of_user, struct refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
 	enum admission_reason reason = ADMISSION_REASONS;
@@ -71,50 +69,45 @@ bool admission_refuses_connection(struct admission *admission, const struct conf
 	else if (of_user >= host->connections_per_user)
 		reason = ADMISSION_USER_CONNECTIONS;
 	if (reason == ADMISSION_REASONS)
-		return false;
+		return TOOL_OK;
 	/* The expected time until one of them ends. */
-	refuse(admission, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
-	return true;
+	return refuse(
+		admission, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
 }
 
-bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
-	size_t of_connection, bool is_scheduled, struct admission_refusal *ret_refusal)
+enum tool_error admission_refuses_call(struct admission *admission, const struct tenant *tenant,
+	size_t of_connection, bool is_scheduled, struct refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
 
-	if (of_connection >= tenant->limits.calls_per_connection) {
-		refuse(admission, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
-		return true;
-	}
-	if (usage->calls >= tenant->limits.calls) {
-		refuse(admission, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
-		return true;
-	}
+	if (of_connection >= tenant->limits.calls_per_connection)
+		return refuse(admission, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
+	if (usage->calls >= tenant->limits.calls)
+		return refuse(admission, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
 	/* Calls that came in the same turn of the loop have had no chance to begin yet. */
 	if (is_scheduled && usage_waiting(tenant) >= tenant->limits.queue_length)
 		scheduler_run(admission->scheduler);
 	if (!is_scheduled || usage_waiting(tenant) < tenant->limits.queue_length)
-		return false;
+		return TOOL_OK;
 	/*
 	 * The time until half of the queue has begun. A later retry would be too late, because all
 	 * refused clients wait for this moment.
 	 */
-	refuse(admission, ADMISSION_QUEUE_LENGTH,
+	return refuse(admission, ADMISSION_QUEUE_LENGTH,
 		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
-	return true;
 }
 
-void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,
-	struct admission_refusal *ret_refusal)
+void admission_waited_too_long(
+	struct admission *admission, const struct tenant *tenant, struct refusal *ret_refusal)
 {
-	refuse(admission, ADMISSION_QUEUE_TIME, scheduler_wait_us(admission->scheduler, tenant) / 2,
-		ret_refusal);
+	(void)refuse(admission, ADMISSION_QUEUE_TIME,
+		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
 }
 
-void admission_answers_unread(struct admission *admission, const struct tenant *tenant,
-	struct admission_refusal *ret_refusal)
+void admission_answers_unread(
+	struct admission *admission, const struct tenant *tenant, struct refusal *ret_refusal)
 {
-	refuse(admission, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
+	(void)refuse(admission, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
 }
 
 int64_t admission_shortage(struct admission *admission, const struct tenant *tenant)

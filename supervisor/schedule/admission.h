@@ -7,6 +7,8 @@
  * refusal is answered BUSY, with the limit and the time to try again.
  */
 
+#include "supervisor/base/refusal.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,12 +30,6 @@ enum admission_reason {
 	ADMISSION_REASONS,
 };
 
-struct admission_refusal {
-	enum admission_reason reason;
-	const char *message; /* static */
-	int64_t retry_after_ms;
-};
-
 /* Counters of refusals, and the values that retry times are computed from. */
 struct admission {
 	struct scheduler *scheduler;
@@ -45,29 +41,31 @@ const char *admission_reason_name(enum admission_reason reason);
 
 /**
  * Whether a new connection is refused, when there are @connections, @of_user of them of the same
- * user, whose first tenant is @tenant. Counts a refusal and stores it in *ret_refusal.
+ * user, whose first tenant is @tenant. TOOL_OK, or TOOL_BUSY: a refusal is
+ * counted and filled in.
  */
-bool admission_refuses_connection(struct admission *admission, const struct config_host *host,
-	size_t connections, const struct tenant *tenant, size_t of_user,
-	struct admission_refusal *ret_refusal);
+enum tool_error admission_refuses_connection(struct admission *admission,
+	const struct config_host *host, size_t connections, const struct tenant *tenant,
+	size_t of_user, struct refusal *ret_refusal);
 
 /**
  * Whether a new call of @tenant is refused on a connection with @of_connection calls;
- * @is_scheduled: it may have to wait in a queue. Counts a refusal and stores it in *ret_refusal.
+ * @is_scheduled: it may have to wait in a queue. TOOL_OK, or TOOL_BUSY: a refusal is
+ * counted and filled in.
  */
-bool admission_refuses_call(struct admission *admission, const struct tenant *tenant,
-	size_t of_connection, bool is_scheduled, struct admission_refusal *ret_refusal);
+enum tool_error admission_refuses_call(struct admission *admission, const struct tenant *tenant,
+	size_t of_connection, bool is_scheduled, struct refusal *ret_refusal);
 
 /** Makes and counts the refusal of a call of @tenant that has waited too long. */
-void admission_waited_too_long(struct admission *admission, const struct tenant *tenant,
-	struct admission_refusal *ret_refusal);
+void admission_waited_too_long(
+	struct admission *admission, const struct tenant *tenant, struct refusal *ret_refusal);
 
 /**
  * Makes and counts the refusal of a call of @tenant that was ended because there is no room for its
  * answer.
  */
-void admission_answers_unread(struct admission *admission, const struct tenant *tenant,
-	struct admission_refusal *ret_refusal);
+void admission_answers_unread(
+	struct admission *admission, const struct tenant *tenant, struct refusal *ret_refusal);
 
 /**
  * Counts a temporary shortage of memory or descriptors, of @tenant or (NULL) of the whole service.

@@ -218,7 +218,7 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 			done_at_once(selftest, TOOL_BUSY);
 		return;
 	}
-	error = refusal.error;
+	error = refusal.why.error;
 	call_refusal_done(&refusal);
 	/* A protocol error has no code of a tool's. */
 	if (error == TOOL_OK && selftest->set_up == STEPS_SET_UP && !selftest->tearing_down)
@@ -289,12 +289,10 @@ static void run_program(struct selftest *selftest)
 	run_command(selftest, command);
 }
 
-static void on_looked_up(
-	void *context, enum tool_error error, struct workspace_root *root, const char *message)
+static void on_looked_up(void *context, const struct refusal *refusal, struct workspace_root *root)
 {
 	(void)context;
-	(void)error;
-	(void)message;
+	(void)refusal;
 	workspace_root_done(root);
 }
 
@@ -302,10 +300,10 @@ static void on_looked_up(
  * tenant, which has no roots, is refused before anything is looked up. */
 static void try_open(struct selftest *selftest, const char *path)
 {
-	_cleanup_free_ char *message = NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct root_look *look = NULL;
 	enum tool_error error = workspaces_look_up(selftest->service->workspaces, selftest->tenant,
-		text_from(path), on_looked_up, selftest, &look, &message);
+		text_from(path), on_looked_up, selftest, &look, &refusal);
 
 	root_look_forget(look);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
@@ -315,10 +313,10 @@ static void try_open(struct selftest *selftest, const char *path)
 /* The canary's tenant has as many managed workspaces as it may. */
 static void try_make(struct selftest *selftest, const char *name)
 {
-	_cleanup_free_ char *message = NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace = NULL;
 	enum tool_error error = workspaces_get_managed(selftest->service->workspaces,
-		selftest->tenant, text_from(name), true, &workspace, &message);
+		selftest->tenant, text_from(name), true, &workspace, &refusal);
 
 	workspace_release(workspace);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
@@ -464,7 +462,7 @@ const char *selftest_obstacle(const struct selftest *selftest)
 
 void selftest_run(struct selftest *selftest)
 {
-	_cleanup_free_ char *message = NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	enum tool_error error;
 
 	if (selftest->running)
@@ -477,13 +475,13 @@ void selftest_run(struct selftest *selftest)
 	memset(selftest->results, 0, sizeof(selftest->results));
 	selftest->began = clock_now();
 	error = workspaces_get_managed(selftest->service->workspaces, selftest->tenant,
-		TEXT_LITERAL(WORKSPACE), true, &selftest->workspace, &message);
+		TEXT_LITERAL(WORKSPACE), true, &selftest->workspace, &refusal);
 	if (error != TOOL_OK) {
 		selftest->workspace = NULL;
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "no canary: %s",
 			tool_error_name(error));
 		log_error("self-test: the canary workspace cannot be had: %s",
-			message ? message : tool_error_sentence(error));
+			refusal_text(&refusal));
 	}
 	step_soon(selftest);
 }
@@ -585,16 +583,16 @@ void selftest_each(const struct selftest *selftest,
 	}
 }
 
-const char *selftest_refuses(const struct selftest *selftest, enum tool_error *ret_error)
+enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal *ret_refusal)
 {
 	if (selftest->service->config->host.selftest != SELFTEST_REQUIRED ||
 		selftest->last.state == SELFTEST_PASSED)
-		return NULL;
-	if (selftest->last.state == SELFTEST_NEVER) {
-		*ret_error = TOOL_BUSY;
-		return "The service is still testing its own walls; try again later";
-	}
-	*ret_error = TOOL_FORBIDDEN;
-	return "The service's test of its own walls has failed on this host, and its configuration "
-	       "requires that it passes; an administrator sees more with cloisterctl selftest";
+		return TOOL_OK;
+	if (selftest->last.state == SELFTEST_NEVER)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"The service is still testing its own walls; try again later");
+	return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+		"The service's test of its own walls has failed on this host, and its "
+		"configuration "
+		"requires that it passes; an administrator sees more with cloisterctl selftest");
 }

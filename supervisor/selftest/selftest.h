@@ -21,6 +21,7 @@
 #define SELFTEST_RETRY_MS 1000 /* after a self-test that the audit log forbade */
 
 struct selftest;
+struct refusal;
 struct service;
 
 /* The key selftest of the configuration, in its order. */
@@ -76,8 +77,8 @@ void selftest_look(const struct selftest *selftest, struct selftest_summary *ret
 void selftest_each(const struct selftest *selftest,
 	void (*each)(void *context, const struct selftest_result *result), void *context);
 
-/** Why nothing is served: a sentence with static storage, and its code; NULL: it is. */
-const char *selftest_refuses(const struct selftest *selftest, enum tool_error *ret_error);
+/** Whether nothing is served: TOOL_OK, or the code of @ret_refusal. */
+enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal *ret_refusal);
 
 /** "never", "passed" or "failed". */
 const char *selftest_state_name(enum selftest_state state);

@@ -44,19 +44,19 @@ static int open_directory(int managed_fd, const struct tenant *tenant, bool crea
 
 /* The workspace's own directory, if there is none. */
 static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
-	const char *name, char **ret_message)
+	const char *name, struct refusal *ret_refusal)
 {
 	struct stat stat_buf;
 	enum tool_error error;
 
 	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 		return TOOL_OK;
-	error = errno == ENOENT ? managed_quota_check(managed_fd, tenant, ret_message)
-				: tool_error_from_errno(errno);
+	error = errno == ENOENT ? managed_quota_check(managed_fd, tenant, ret_refusal)
+				: refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	if (error != TOOL_OK)
 		return error;
 	if (mkdirat(directory, name, 0700) < 0)
-		return tool_error_from_errno(errno);
+		return refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	managed_quota_add(tenant);
 	return TOOL_OK;
 }
@@ -83,39 +83,35 @@ static int open_root(int directory, const char *name, struct workspace_root *ret
 }
 
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
-	bool create, struct workspace_root *ret, char **ret_message)
+	bool create, struct workspace_root *ret, struct refusal *ret_refusal)
 {
 	_cleanup_close_ int directory = -1;
 	char name_string[NAME_BYTES_MAX + 1];
 	int r;
 
-	if (!is_name(name)) {
-		*ret_message = strdup(
+	if (!is_name(name))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
 			"does not begin with '.'");
-		return TOOL_INVALID_ARGUMENTS;
-	}
-	if (managed_fd < 0 || !tenant->managed) {
-		*ret_message = strdup(
+	if (managed_fd < 0 || !tenant->managed)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
 			managed_fd < 0
 				? "This instance has no state directory, so no managed workspaces"
 				: "This tenant has no managed workspaces");
-		return TOOL_FORBIDDEN;
-	}
 	memcpy(name_string, name.data, name.len);
 	name_string[name.len] = '\0';
 	directory = open_directory(managed_fd, tenant, create);
 	if (directory >= 0 && create) {
 		enum tool_error error =
-			make_root(managed_fd, tenant, directory, name_string, ret_message);
+			make_root(managed_fd, tenant, directory, name_string, ret_refusal);
 
 		if (error != TOOL_OK)
 			return error;
 	}
 	r = directory < 0 ? directory : open_root(directory, name_string, ret);
 	if (r == -ENOENT)
-		return TOOL_WORKSPACE_NOT_FOUND;
-	return r < 0 ? tool_error_from_errno(-r) : TOOL_OK;
+		return refusal_set(ret_refusal, TOOL_WORKSPACE_NOT_FOUND, NULL);
+	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 
 /* Gives the names in the tenant's directory to @each: of workspaces, or of those that are marked.

@@ -8,6 +8,7 @@
  * workspace.
  */
 
+#include "supervisor/base/refusal.h"
 #include "supervisor/workspace/workspace_root.h"
 
 #include <stdbool.h>
@@ -17,10 +18,10 @@ struct tenant;
 /**
  * Opens the tenant's workspace @name below @managed_fd (-1: there is no state directory); with
  * @create it is made if there is none. TOOL_OK and *ret to be released with workspace_root_done;
- * otherwise the code and a sentence in @ret_message (malloc'ed, may be NULL).
+ * otherwise the code and @ret_refusal filled in.
  */
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
-	bool create, struct workspace_root *ret, char **ret_message);
+	bool create, struct workspace_root *ret, struct refusal *ret_refusal);
 
 /** Gives the name of each of the tenant's workspaces to @each. 0 or -errno. */
 int managed_each(int managed_fd, const struct tenant *tenant,

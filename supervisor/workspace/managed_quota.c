@@ -81,7 +81,8 @@ static const char *excess(const struct tenant *tenant)
 	return NULL;
 }
 
-enum tool_error managed_quota_check(int managed_fd, const struct tenant *tenant, char **ret_message)
+enum tool_error managed_quota_check(
+	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
 	bool counted = usage->existing_ms != 0;
@@ -90,17 +91,15 @@ enum tool_error managed_quota_check(int managed_fd, const struct tenant *tenant,
 	/* An administrator may have removed some by hand; but looking is not free either. */
 	if (!counted || (why && monotonic_ms() - usage->existing_ms >= EXISTING_COUNT_MS)) {
 		if (count(managed_fd, tenant) < 0)
-			return TOOL_BUSY;
+			return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 		why = excess(tenant);
 	}
 	if (!why)
 		return TOOL_OK;
-	if (asprintf(ret_message,
-		    "There are %zu, and %s: remove some (workspace.remove), or ask whoever runs "
-		    "the service",
-		    usage->existing, why) < 0)
-		*ret_message = NULL;
-	return TOOL_QUOTA_EXCEEDED;
+	return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
+		"There are %zu, and %s: remove some (workspace.remove), or ask whoever runs the "
+		"service",
+		usage->existing, why);
 }
 
 void managed_quota_add(const struct tenant *tenant)

@@ -8,6 +8,7 @@
  */
 
 #include "common/errors.h"
+#include "supervisor/base/refusal.h"
 
 struct config;
 struct tenant;
@@ -20,11 +21,11 @@ void managed_quota_follow(int managed_fd, const struct config *config);
  * Whether @tenant may have one more: no more than its workspaces_existing; and in system mode,
  * where half of the ids for managed workspaces are in use, no more than its share of the other
  * half, so that tenants leave some to each other whatever they may have. TOOL_OK; or
- * TOOL_QUOTA_EXCEEDED, or TOOL_BUSY when they cannot be counted, with a sentence in @ret_message
- * (malloc'ed, may be NULL).
+ * TOOL_QUOTA_EXCEEDED, or TOOL_BUSY when they cannot be counted, with @ret_refusal filled in
+ *.
  */
 enum tool_error managed_quota_check(
-	int managed_fd, const struct tenant *tenant, char **ret_message);
+	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal);
 
 /** One was made, or is gone. */
 void managed_quota_add(const struct tenant *tenant);

@@ -44,7 +44,8 @@ static char *quote(const char *path)
 }
 
 enum tool_error workspace_owner_check(const struct workspace_root *root,
-	bool (*is_used)(const void *context, uid_t id), const void *context, char **ret_message)
+	bool (*is_used)(const void *context, uid_t id), const void *context,
+	struct refusal *ret_refusal)
 {
 	const struct id_range *range = id_range();
 	const char *reason = NULL;
@@ -55,7 +56,7 @@ enum tool_error workspace_owner_check(const struct workspace_root *root,
 	if (!range)
 		return TOOL_OK;
 	if (directory_known(root->fd, &known) < 0)
-		return TOOL_EXECUTION_ERROR;
+		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR, NULL);
 	n = known.uid - range->uid_first;
 	if (known.uid < range->uid_first || n >= range->count)
 		reason = "must belong to an id of cloister's range, which is then its own";
@@ -68,8 +69,8 @@ enum tool_error workspace_owner_check(const struct workspace_root *root,
 		return TOOL_OK;
 	path = quote(root->path);
 	n = suggest(root, is_used, context);
-	if (!path || asprintf(ret_message, "The directory %s: chown -R %u:%u %s", reason,
-			     range->uid_first + n, range->gid_first + n, path) < 0)
-		*ret_message = NULL;
-	return TOOL_FORBIDDEN;
+	if (!path)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
+	return refusal_format(ret_refusal, TOOL_FORBIDDEN, "The directory %s: chown -R %u:%u %s",
+		reason, range->uid_first + n, range->gid_first + n, path);
 }

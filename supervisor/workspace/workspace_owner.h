@@ -10,7 +10,8 @@
 /**
  * Whether @root, which is no managed workspace's, belongs to an id of the range that no other
  * directory has for which @is_used is true. TOOL_OK, as always in user mode; or TOOL_FORBIDDEN with
- * what to do in @ret_message (malloc'ed, may be NULL).
+ * @ret_refusal saying what to do.
  */
 enum tool_error workspace_owner_check(const struct workspace_root *root,
-	bool (*is_used)(const void *context, uid_t id), const void *context, char **ret_message);
+	bool (*is_used)(const void *context, uid_t id), const void *context,
+	struct refusal *ret_refusal);

@@ -45,12 +45,6 @@ void workspace_root_only(dev_t dev, ino_t ino, uid_t uid)
 	only.set = true;
 }
 
-static enum tool_error refuse(enum tool_error error, char **ret_message, const char *sentence)
-{
-	*ret_message = strdup(sentence);
-	return error;
-}
-
 /* Whether @path is @directory or lies in it. */
 static bool is_at_or_below(const char *path, const char *directory)
 {
@@ -69,15 +63,15 @@ static bool is_kernel_directory(const char *path)
 }
 
 enum tool_error workspace_root_check(const struct workspace_root *root, enum workspace_kind kind,
-	const char *const *own_directories, char **ret_message)
+	const char *const *own_directories, struct refusal *ret_refusal)
 {
 	if (kind == WORKSPACE_DIRECTORY && is_kernel_directory(root->path))
-		return refuse(
-			TOOL_FORBIDDEN, ret_message, "/proc, /sys and /dev cannot be workspaces");
+		return refusal_set(
+			ret_refusal, TOOL_FORBIDDEN, "/proc, /sys and /dev cannot be workspaces");
 	for (; *own_directories; own_directories++)
 		if (is_at_or_below(*own_directories, root->path) ||
 			(kind != WORKSPACE_MANAGED && is_at_or_below(root->path, *own_directories)))
-			return refuse(TOOL_FORBIDDEN, ret_message,
+			return refusal_set(ret_refusal, TOOL_FORBIDDEN,
 				"The directory contains or is part of cloister's own state or "
 				"sockets");
 	return TOOL_OK;
@@ -115,42 +109,35 @@ static int adopt(int fd, const struct spawner_looked_up *where, struct workspace
 }
 
 /* What is not its own, a tenant with roots is not told of. */
-static enum tool_error why_not(const struct root_look *look, int error, const char **ret_message)
+static enum tool_error why_not(const struct root_look *look, int error, struct refusal *ret_refusal)
 {
-	*ret_message = NULL;
-	if (error == -ETIMEDOUT) {
-		*ret_message = "The directory's file system does not answer; try again when it "
-			       "does, or open another directory";
-		return TOOL_TIMEOUT;
-	}
-	if (error == -EXDEV && only.set) {
-		*ret_message = "This is not the directory that root named, or its owner has "
-			       "changed since: run cloister again";
-		return TOOL_FORBIDDEN;
-	}
-	if (error == -EBUSY || error == -ENOMEM) {
-		*ret_message = "Too many directories of this tenant are being looked up";
-		return TOOL_BUSY;
-	}
+	if (error == -ETIMEDOUT)
+		return refusal_set(ret_refusal, TOOL_TIMEOUT,
+			"The directory's file system does not answer; try again when it does, or "
+			"open another directory");
+	if (error == -EXDEV && only.set)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+			"This is not the directory that root named, or its owner has changed "
+			"since: run cloister again");
+	if (error == -EBUSY || error == -ENOMEM)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"Too many directories of this tenant are being looked up");
 	if (look->any_root)
-		return tool_error_from_errno(-error);
-	*ret_message = workspace_root_not_among;
-	return TOOL_FORBIDDEN;
+		return refusal_set(ret_refusal, tool_error_from_errno(-error), NULL);
+	return refusal_set(ret_refusal, TOOL_FORBIDDEN, workspace_root_not_among);
 }
 
 static void on_looked_up(void *context, int error, int fd, const struct spawner_looked_up *where)
 {
 	_cleanup_free_ struct root_look *look = context;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace_root root = {.fd = -1};
-	const char *message = NULL;
-	enum tool_error refusal;
 
 	if (error == 0)
 		error = adopt(fd, where, &root);
-	refusal = error < 0 ? why_not(look, error, &message) : TOOL_OK;
-	if (refusal != TOOL_OK && !message)
-		message = tool_error_sentence(refusal);
-	look->looked(look->context, refusal, &root, message);
+	if (error < 0)
+		(void)why_not(look, error, &refusal);
+	look->looked(look->context, error < 0 ? &refusal : NULL, &root);
 }
 
 static int ask(struct root_look *look, const struct tenant *tenant, int from, const char *path)
@@ -182,7 +169,7 @@ static int find_base(const struct tenant *tenant, const char *path, const char *
 
 enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenant *tenant,
 	struct text path, root_looked_up looked, void *context, struct root_look **ret,
-	char **ret_message)
+	struct refusal *ret_refusal)
 {
 	_cleanup_free_ char *path_string = strndup(path.data, path.len);
 	_cleanup_free_ struct root_look *look = calloc(1, sizeof(*look));
@@ -190,22 +177,22 @@ enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenan
 	int base, r;
 
 	if (!path_string || path.len == 0 || path.data[0] != '/' || text_has_nul(path))
-		return refuse(TOOL_INVALID_ARGUMENTS, ret_message,
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"root must be the absolute path of a directory");
 	if (!look)
-		return refuse(TOOL_BUSY, ret_message, "Out of memory");
+		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	base = find_base(tenant, path_string, &rest);
 	if (base < 0 || strlen(rest) >= LIMIT_PATH_BYTES)
 		return tenant->any_root
-			       ? TOOL_NAME_TOO_LONG
-			       : refuse(TOOL_FORBIDDEN, ret_message, workspace_root_not_among);
+			       ? refusal_set(ret_refusal, TOOL_NAME_TOO_LONG, NULL)
+			       : refusal_set(ret_refusal, TOOL_FORBIDDEN, workspace_root_not_among);
 	*look = (struct root_look){.spawner = spawner,
 		.any_root = tenant->any_root,
 		.looked = looked,
 		.context = context};
 	r = ask(look, tenant, base, rest);
 	if (r < 0)
-		return refuse(TOOL_BUSY, ret_message, strerror(-r));
+		return refusal_format(ret_refusal, TOOL_BUSY, "%s", strerror(-r));
 	*ret = TAKE_PTR(look);
 	return TOOL_OK;
 }
@@ -219,25 +206,23 @@ void root_look_forget(struct root_look *look)
 }
 
 enum tool_error workspace_root_check_entry(
-	const struct workspace_root *root, bool owned, char **ret_message)
+	const struct workspace_root *root, bool owned, struct refusal *ret_refusal)
 {
 	struct directory_known known;
 	uid_t user;
 
 	if (directory_known(root->fd, &known) < 0)
-		return TOOL_EXECUTION_ERROR;
+		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR, NULL);
 	user = owned ? known.uid : geteuid();
 	if (owned ? known.mode & S_IXUSR : root->may_enter)
 		return TOOL_OK;
-	if (asprintf(ret_message,
-		    user == known.uid
-			    ? "The workspace runs as the user %u, who owns the directory and may "
-			      "not enter it; chmod u+rwx it, or open another"
-			    : "The workspace runs as the user %u, who may not enter the directory; "
-			      "ask its owner for permission, or open another",
-		    (unsigned)user) < 0)
-		*ret_message = NULL;
-	return TOOL_PERMISSION_DENIED;
+	return refusal_format(ret_refusal, TOOL_PERMISSION_DENIED,
+		user == known.uid
+			? "The workspace runs as the user %u, who owns the directory and may "
+			  "not enter it; chmod u+rwx it, or open another"
+			: "The workspace runs as the user %u, who may not enter the directory; "
+			  "ask its owner for permission, or open another",
+		(unsigned)user);
 }
 
 void workspace_root_done(struct workspace_root *root)

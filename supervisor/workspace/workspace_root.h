@@ -12,6 +12,7 @@
 #include "common/errors.h"
 #include "common/text.h"
 #include "common/wire_spawner.h"
+#include "supervisor/base/refusal.h"
 
 #include <sys/types.h>
 
@@ -32,35 +33,35 @@ struct workspace_root {
 
 /* TOOL_OK and @root, which the callee takes; or a code and a sentence (may be NULL). */
 typedef void (*root_looked_up)(
-	void *context, enum tool_error error, struct workspace_root *root, const char *message);
+	void *context, const struct refusal *refusal, struct workspace_root *root);
 
 /**
  * Looks @path, absolute, up for @tenant (borrowed for the call). TOOL_OK: @looked is called exactly
  * once, later, unless root_look_forget(@ret) comes before. Otherwise it is refused, without any
- * look-up and whether it exists or not, with a sentence in @ret_message (malloc'ed, may be NULL).
+ * look-up and whether it exists or not, with @ret_refusal filled in.
  */
 enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenant *tenant,
 	struct text path, root_looked_up looked, void *context, struct root_look **ret,
-	char **ret_message);
+	struct refusal *ret_refusal);
 
 void root_look_forget(struct root_look *look);
 
 /**
  * Whether @root may be the root of a workspace of @kind: none of the kernel's own, and none that
  * contains or is part of one of @own_directories (ended by NULL), which are cloister's, canonical.
- * TOOL_OK; otherwise the code and a sentence in @ret_message (malloc'ed, may be NULL).
+ * TOOL_OK; otherwise the code and @ret_refusal filled in.
  */
 enum tool_error workspace_root_check(const struct workspace_root *root, enum workspace_kind kind,
-	const char *const *own_directories, char **ret_message);
+	const char *const *own_directories, struct refusal *ret_refusal);
 
 /**
  * Whether the user that a workspace at @root runs as may enter it: its owner if @owned (system
  * mode), otherwise the user that we are. TOOL_OK, or TOOL_PERMISSION_DENIED with who may not and
- * what to do in @ret_message (malloc'ed, may be NULL). Nothing is looked up by name: access(2) on
+ * @ret_refusal saying what to do. Nothing is looked up by name: access(2) on
  * the descriptor.
  */
 enum tool_error workspace_root_check_entry(
-	const struct workspace_root *root, bool owned, char **ret_message);
+	const struct workspace_root *root, bool owned, struct refusal *ret_refusal);
 
 /** From now on root_look_begin() refuses every directory but the one of this device, inode and
  * owner: a private instance that root started has been given the id of that directory's owner. */

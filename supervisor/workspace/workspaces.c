@@ -95,13 +95,13 @@ static struct workspace *find(struct workspaces *workspaces, const struct tenant
 /* The workspace of @root, which is taken in any case. */
 static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, const char *name,
-	struct workspace **ret)
+	struct workspace **ret, struct refusal *ret_refusal)
 {
 	struct workspace *workspace = find(workspaces, tenant, root, kind);
 
 	if (workspace && workspace->removing) {
 		workspace_root_done(root);
-		return TOOL_BUSY;
+		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	}
 	if (workspace) {
 		workspace_root_done(root);
@@ -111,11 +111,11 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	if (workspaces->count >= LIMIT_WORKSPACES ||
 		tenant->usage->workspaces >= tenant->limits.workspaces) {
 		workspace_root_done(root);
-		return TOOL_BUSY;
+		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	}
 	workspace = workspace_new(workspaces, tenant, root, kind, name);
 	if (!workspace)
-		return TOOL_BUSY;
+		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	*ret = workspace_hold(workspace);
 	return TOOL_OK;
 }
@@ -142,32 +142,29 @@ static bool is_id_used(const void *context, uid_t id)
 
 enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
 	struct text path, root_looked_up looked, void *context, struct root_look **ret,
-	char **ret_message)
+	struct refusal *ret_refusal)
 {
 	return root_look_begin(
-		workspaces->spawner, tenant, path, looked, context, ret, ret_message);
+		workspaces->spawner, tenant, path, looked, context, ret, ret_refusal);
 }
 
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
-	char **ret_message)
+	struct refusal *ret_refusal)
 {
 	enum tool_error error =
-		workspace_root_check(root, kind, workspaces->own_directories, ret_message);
+		workspace_root_check(root, kind, workspaces->own_directories, ret_refusal);
 
 	if (error == TOOL_OK && !tenant_allows_root(tenant, root->parents, root->n_parents))
-		error = TOOL_FORBIDDEN;
+		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
 	/* Nor is it told what there is that is not its own. */
-	if (error != TOOL_OK && !tenant->any_root) {
-		error = TOOL_FORBIDDEN;
-		free(*ret_message);
-		*ret_message = strdup(workspace_root_not_among);
-	}
+	if (error != TOOL_OK && !tenant->any_root)
+		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, workspace_root_not_among);
 	if (error == TOOL_OK)
 		error = workspace_owner_check(
-			root, is_id_used, &(struct id_search){workspaces, root}, ret_message);
+			root, is_id_used, &(struct id_search){workspaces, root}, ret_refusal);
 	if (error == TOOL_OK)
-		error = workspace_root_check_entry(root, id_range() != NULL, ret_message);
+		error = workspace_root_check_entry(root, id_range() != NULL, ret_refusal);
 	if (error != TOOL_OK) {
 		workspace_root_done(root);
 		return error;
@@ -175,37 +172,37 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 	/* The same thing by another name: a directory workspace at / is a whole root. */
 	if (strcmp(root->path, "/") == 0)
 		kind = WORKSPACE_ROOTFS;
-	return get(workspaces, tenant, root, kind, root->path, ret);
+	return get(workspaces, tenant, root, kind, root->path, ret, ret_refusal);
 }
 
 enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
-	struct text name, bool create, struct workspace **ret, char **ret_message)
+	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal)
 {
 	_cleanup_free_ char *name_string = strndup(name.data, name.len);
 	struct workspace_root root;
 	enum tool_error error =
-		managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_message);
+		managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_refusal);
 
 	if (error != TOOL_OK)
 		return error;
 	if (name_string && !managed_is_marked(workspaces->managed_fd, tenant, name_string))
-		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret);
-	if (name_string)
-		*ret_message = strdup("The workspace is being removed");
+		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret,
+			ret_refusal);
 	workspace_root_done(&root);
-	return TOOL_BUSY;
+	return refusal_set(
+		ret_refusal, TOOL_BUSY, name_string ? "The workspace is being removed" : NULL);
 }
 
 enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
 	const char *name, struct workspace **ret)
 {
-	_cleanup_free_ char *message = NULL;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace_root root;
 	enum tool_error error = managed_open(
-		workspaces->managed_fd, tenant, text_from(name), false, &root, &message);
+		workspaces->managed_fd, tenant, text_from(name), false, &root, &refusal);
 
 	if (error == TOOL_OK)
-		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret);
+		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret, &refusal);
 	/* Its directory had gone, and only the mark had not. */
 	if (error == TOOL_WORKSPACE_NOT_FOUND)
 		managed_unmark(workspaces->managed_fd, tenant, name);

@@ -33,23 +33,22 @@ size_t workspaces_count(const struct workspaces *workspaces);
  * second. */
 enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct tenant *tenant,
 	struct text path, root_looked_up looked, void *context, struct root_look **ret,
-	char **ret_message);
+	struct refusal *ret_refusal);
 
 /**
  * The workspace of @tenant at the directory @root, which was looked up and is taken, and which is
  * made a workspace if it is none; the caller becomes a user of it and calls workspace_release. A
  * directory that is not below the tenant's roots is FORBIDDEN. Tenants share no workspace, also
- * where they name the same. TOOL_OK, or a code with a sentence in @ret_message (malloc'ed, may be
- * NULL).
+ * where they name the same. TOOL_OK, or a code with @ret_refusal filled in.
  */
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
-	char **ret_message);
+	struct refusal *ret_refusal);
 
 /** The managed workspace @name; with @create it is made if there is none. As
  * workspaces_get_directory. */
 enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
-	struct text name, bool create, struct workspace **ret, char **ret_message);
+	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal);
 
 /** The tenant's managed workspaces whose removal an earlier cloisterd began: the names, each given
  * to

@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		call_request_done(&request);
 	} else {
 		json_object_put(params);
-		CHECK(refusal.message && refusal.message[0]);
+		CHECK(refusal_text(&refusal.why)[0]);
 		call_refusal_done(&refusal);
 	}
 	CHECK((int)tenant->references == references);

@@ -184,15 +184,15 @@ static void test_how_many_may_exist(void **state)
 			config->tenants[j]->usage->existing_ms = 0; /* count them now */
 		managed_quota_follow(fake->managed_fd, config);
 		for (size_t j = 0; j < ARRAY_SIZE(may); j++) {
-			_cleanup_free_ char *message = NULL;
+			_cleanup_(refusal_done) struct refusal refusal = {0};
 			enum tool_error error;
 
-			error = managed_quota_check(fake->managed_fd, config->tenants[j], &message);
+			error = managed_quota_check(fake->managed_fd, config->tenants[j], &refusal);
 			if ((error == TOOL_OK) != may[j])
 				fail_msg("row %zu, tenant %zu: %s", i, j, tool_error_name(error));
 			if (!may[j])
 				assert_int_equal(error, TOOL_QUOTA_EXCEEDED);
-			assert_int_equal(message != NULL, !may[j]);
+			assert_int_equal(refusal.message != NULL, !may[j]);
 		}
 	}
 }
@@ -231,7 +231,7 @@ static void test_whose_a_directory_must_be(void **state)
 		skip();
 	assert_int_equal(mkdirat(fake->scratch.fd, "it's", 0755), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		_cleanup_free_ char *message = NULL;
+		_cleanup_(refusal_done) struct refusal refusal = {0};
 		struct workspace_root root = {.path = (char *)"/it's", .ino = 5};
 		enum tool_error error;
 
@@ -240,22 +240,22 @@ static void test_whose_a_directory_must_be(void **state)
 		root.fd = openat(fake->scratch.fd, "it's", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		fake_id_range = &range;
 		used_id = rows[i].used;
-		error = workspace_owner_check(&root, is_used, NULL, &message);
+		error = workspace_owner_check(&root, is_used, NULL, &refusal);
 		close(root.fd);
 		assert_int_equal(error, rows[i].why_not ? TOOL_FORBIDDEN : TOOL_OK);
-		assert_int_equal(message != NULL, rows[i].why_not != NULL);
-		if (!message || !rows[i].why_not)
+		assert_int_equal(refusal.message != NULL, rows[i].why_not != NULL);
+		if (!refusal.message || !rows[i].why_not)
 			continue;
-		if (!strstr(message, rows[i].why_not))
-			fail_msg("row %zu: %s", i, message);
+		if (!strstr(refusal.message, rows[i].why_not))
+			fail_msg("row %zu: %s", i, refusal.message);
 		/* And what to do, for a shell, with an id that is free. */
-		assert_non_null(strstr(message, ": chown -R 100"));
-		assert_non_null(strstr(message, " '/it'\\''s'"));
+		assert_non_null(strstr(refusal.message, ": chown -R 100"));
+		assert_non_null(strstr(refusal.message, " '/it'\\''s'"));
 	}
 	/* In user mode ids do not matter. */
 	fake_id_range = NULL;
 	assert_int_equal(workspace_owner_check(&(struct workspace_root){.fd = -1}, is_used, NULL,
-				 &(char *){NULL}),
+				 &(struct refusal){0}),
 		TOOL_OK);
 }
 

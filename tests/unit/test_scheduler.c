@@ -342,22 +342,23 @@ static void test_connections_that_are_refused(void **state)
 	(void)state;
 	tenant->usage->connection_us = 6000000;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct admission_refusal refusal = {0};
+		struct refusal refusal = {0};
 		uint64_t before[ADMISSION_REASONS];
 		bool refused;
 
 		memcpy(before, admission->refused, sizeof(before));
 		tenant->usage->connections = rows[i].of_tenant;
-		refused = admission_refuses_connection(admission, &fake->service.config->host,
-			rows[i].all, tenant, rows[i].of_user, &refusal);
+		refused = TOOL_OK != admission_refuses_connection(admission,
+					     &fake->service.config->host, rows[i].all, tenant,
+					     rows[i].of_user, &refusal);
 		assert_int_equal(refused, rows[i].reason >= 0);
 		for (int reason = 0; reason < ADMISSION_REASONS; reason++)
 			assert_int_equal(admission->refused[reason] - before[reason],
 				reason == rows[i].reason);
 		if (!refused)
 			continue;
-		assert_int_equal(refusal.reason, rows[i].reason);
-		assert_non_null(refusal.message);
+		assert_int_equal(refusal.error, TOOL_BUSY);
+		assert_non_null(refusal.sentence);
 		/* Until one of so many ends. */
 		assert_int_equal(refusal.retry_after_ms, 6000 / (rows[i].of_tenant + 1));
 	}
@@ -383,17 +384,22 @@ static void test_calls_that_are_refused(void **state)
 	(void)state;
 	scheduler_queues_set(scheduler, &queues, closed);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct admission_refusal refusal = {.reason = ADMISSION_REASONS};
-		bool refused;
+		struct refusal refusal = {0};
+		uint64_t before[ADMISSION_REASONS];
+		enum tool_error error;
+
+		memcpy(before, admission->refused, sizeof(before));
 
 		for (size_t j = 0; j < rows[i].waiting; j++)
 			add(j, SCHED_COMMAND);
 		tenant->usage->calls = rows[i].of_tenant;
-		refused = admission_refuses_call(
+		error = admission_refuses_call(
 			admission, tenant, rows[i].of_connection, rows[i].takes_turn, &refusal);
-		if (refused != (rows[i].reason >= 0) ||
-			(refused && (int)refusal.reason != rows[i].reason))
-			fail_msg("row %zu: %d", i, refusal.reason);
+		assert_int_equal(error, rows[i].reason >= 0 ? TOOL_BUSY : TOOL_OK);
+		for (int reason = 0; reason < ADMISSION_REASONS; reason++)
+			if ((admission->refused[reason] != before[reason]) !=
+				(reason == rows[i].reason))
+				fail_msg("row %zu: %d", i, reason);
 		for (size_t j = 0; j < rows[i].waiting; j++)
 			scheduler_remove(scheduler, &entries[j]);
 	}
@@ -403,12 +409,14 @@ static void test_calls_that_are_refused(void **state)
 /* What came in the same turn of the loop and can begin does not count as waiting. */
 static void test_a_queue_that_only_looks_full(void **state)
 {
-	struct admission_refusal refusal;
+	struct refusal refusal = {0};
 
 	(void)state;
 	add(0, SCHED_COMMAND);
 	add(1, SCHED_COMMAND);
-	assert_false(admission_refuses_call(&fake->service.admission, tenant, 0, true, &refusal));
+	assert_int_equal(
+		admission_refuses_call(&fake->service.admission, tenant, 0, true, &refusal),
+		TOOL_OK);
 	assert_int_equal(n_begun, 2);
 }
 
@@ -426,7 +434,7 @@ static void test_when_to_try_again(void **state)
 		{UINT64_MAX / 16, LIMIT_RETRY_MAX_MS},
 	};
 	struct admission *admission = &fake->service.admission;
-	struct admission_refusal refusal;
+	struct refusal refusal = {0};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -435,12 +443,11 @@ static void test_when_to_try_again(void **state)
 		assert_int_equal(admission_shortage(admission, tenant), rows[i].retry_ms);
 		admission_answers_unread(admission, tenant, &refusal);
 		assert_int_equal(refusal.retry_after_ms, rows[i].retry_ms);
-		assert_int_equal(refusal.reason, ADMISSION_UNREAD_ANSWERS);
 	}
 	assert_int_equal(admission_shortage(admission, NULL), LIMIT_RETRY_MIN_MS);
 	assert_int_equal(admission->refused[ADMISSION_SHORTAGE], ARRAY_SIZE(rows) + 1);
+	assert_int_equal(admission->refused[ADMISSION_UNREAD_ANSWERS], ARRAY_SIZE(rows));
 	admission_waited_too_long(admission, tenant, &refusal);
-	assert_int_equal(refusal.reason, ADMISSION_QUEUE_TIME);
 	assert_int_equal(admission->refused[ADMISSION_QUEUE_TIME], 1);
 	admission_connection_ended(tenant, 800);
 	assert_int_equal(tenant->usage->connection_us, 800);
