@@ -15,6 +15,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/rpc/session_state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <json-c/json_object.h>
 
@@ -23,6 +24,7 @@ void tool_input_taken(void *context, const char *label, size_t taken, bool close
 	struct session_call *call = context;
 	struct json_text json;
 
+	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	session_answer_begin(call->session, &json, label);
 	json_text_object_begin(&json);
@@ -108,6 +110,7 @@ static void add(struct session *session, struct jsonrpc_request *request, struct
 		request->id_text = NULL;
 		return;
 	}
+	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	if (r == -EINVAL)
 		refuse(session, request, TOOL_INVALID_ARGUMENTS,

@@ -15,6 +15,7 @@
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspaces.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <json-c/json_object.h>
 #include <stdio.h>
@@ -94,6 +95,7 @@ static void pending_free(struct session_pending *pending)
 {
 	if (pending->session) {
 		LIST_REMOVE(pending, link);
+		assert(pending->session->n_pending > 0);
 		pending->session->n_pending--;
 	}
 	root_look_forget(pending->look);
@@ -108,6 +110,7 @@ static void pending_free(struct session_pending *pending)
 static void leave(struct session_pending *pending)
 {
 	LIST_REMOVE(pending, link);
+	assert(pending->session->n_pending > 0);
 	pending->session->n_pending--;
 	pending->session = NULL;
 	if (!pending->workspace)

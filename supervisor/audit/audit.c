@@ -20,6 +20,7 @@
 #include "supervisor/host/startup.h"
 #include "supervisor/workspace/workspace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <json-c/json.h>
@@ -298,6 +299,7 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 
 	if (!audit)
 		return;
+	assert(audit->in_flight > 0);
 	audit->in_flight--;
 	call_get_info(call, &info);
 	begin_call(audit, &json, "call.ended", &info, LIMIT_AUDIT_RESERVE_BYTES / 16);

@@ -71,6 +71,7 @@ void call_free(struct call *call)
 	command_io_free(call->io);
 	command_input_free(call->input);
 	workspace_release(call->workspace);
+	assert(call->request.tenant->usage->calls > 0);
 	call->request.tenant->usage->calls--;
 	service_account(call->service, NULL, (int64_t)call->sent);
 	service_account(call->service, call->request.tenant->usage, -(int64_t)call->request.memory);

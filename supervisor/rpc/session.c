@@ -17,6 +17,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
@@ -43,8 +44,10 @@ static void count_for(struct session *session, struct tenant *tenant)
 	session_count_input(session, 0);
 	if (tenant)
 		tenant_hold(tenant)->usage->connections++;
-	if (session->counted)
+	if (session->counted) {
+		assert(session->counted->usage->connections > 0);
 		session->counted->usage->connections--;
+	}
 	unread_move(&session->unread, tenant ? tenant->usage : NULL);
 	tenant_release(session->counted);
 	session->counted = tenant;
@@ -164,6 +167,7 @@ void session_free_call(struct session_call *call)
 	struct session *session = call->session;
 
 	LIST_REMOVE(call, entry);
+	assert(session->n_calls > 0);
 	session->n_calls--;
 	session->bytes -= call->bytes;
 	if (call->beyond)
@@ -312,6 +316,7 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 	LIST_FOREACH (opened, &session->workspaces, entry)
 		if (opened->workspace == workspace) {
 			LIST_REMOVE(opened, entry);
+			assert(session->n_workspaces > 0);
 			session->n_workspaces--;
 			free(opened);
 			audit_workspace(session->service->audit, "workspace.closed", &session->peer,

@@ -9,6 +9,7 @@
 #include "supervisor/base/watch.h"
 #include "supervisor/rpc/jsonrpc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <fcntl.h>
@@ -31,6 +32,7 @@ static LIST_HEAD(, unauthorized_client) clients = LIST_HEAD_INITIALIZER(clients)
 static void unauthorized_client_free(struct unauthorized_client *client)
 {
 	LIST_REMOVE(client, entry);
+	assert(client->service->unauthorized_clients > 0);
 	client->service->unauthorized_clients--;
 	watch_done(&client->watch);
 	timer_cancel(&client->timeout);

@@ -242,7 +242,9 @@ struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us)
 	TAILQ_REMOVE(&workspace->waiting, entry, entry);
 	entry->running = true;
 	entry->since_us = now_us;
+	assert(workspace->n_waiting > 0);
 	workspace->n_waiting--;
+	assert(flow->n_waiting > 0);
 	flow->n_waiting--;
 	workspace->n_running++;
 	flow->n_running++;
@@ -267,8 +269,11 @@ static void end_running(struct call_queue *queue, const struct queue_entry *entr
 	queue_mean_add(&queue->mean_us, took_us);
 	workspace->began_sum -= entry->since_us;
 	flow->began_sum -= entry->since_us;
+	assert(workspace->n_running > 0);
 	workspace->n_running--;
+	assert(flow->n_running > 0);
 	flow->n_running--;
+	assert(queue->n_running > 0);
 	queue->n_running--;
 	if (flow->used > queue->furthest)
 		queue->furthest = flow->used;
@@ -281,11 +286,15 @@ void call_queue_return(struct call_queue *queue, struct queue_entry *entry, uint
 {
 	struct workspace_queue *workspace = entry->workspace;
 
+	assert(entry->running);
 	assert(workspace && entry->running && !workspace->open);
 	workspace->began_sum -= entry->since_us;
 	workspace->flow->began_sum -= entry->since_us;
+	assert(workspace->n_running > 0);
 	workspace->n_running--;
+	assert(workspace->flow->n_running > 0);
 	workspace->flow->n_running--;
+	assert(queue->n_running > 0);
 	queue->n_running--;
 	entry->running = false;
 	TAILQ_INSERT_HEAD(&workspace->waiting, entry, entry);
@@ -304,7 +313,9 @@ void call_queue_remove(struct call_queue *queue, struct queue_entry *entry, uint
 		end_running(queue, entry, now_us);
 	} else {
 		TAILQ_REMOVE(&workspace->waiting, entry, entry);
+		assert(workspace->n_waiting > 0);
 		workspace->n_waiting--;
+		assert(workspace->flow->n_waiting > 0);
 		workspace->flow->n_waiting--;
 	}
 	entry->workspace = NULL;

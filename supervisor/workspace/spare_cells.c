@@ -9,6 +9,7 @@
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spawner_link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/queue.h>
 
@@ -70,6 +71,7 @@ static struct loop_share_flow *share(void *context)
 static void drop(struct spare_cells *spares, struct spare *spare)
 {
 	LIST_REMOVE(spare, entry);
+	assert(spares->ready > 0);
 	spares->ready--;
 	spare_free(spare);
 }

@@ -12,6 +12,7 @@
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/workspace_state.h"
 
+#include <assert.h>
 #include <errno.h>
 
 static const struct {
@@ -47,6 +48,7 @@ static void update_limits(struct workspace *workspace)
 
 static void begin(struct workspace *workspace, struct workspace_entry *entry)
 {
+	assert(!entry->begun);
 	entry->begun = true;
 	workspace->running[entry->class]++;
 	entry->owner->begin(entry->context);
@@ -71,9 +73,11 @@ void workspace_free(struct workspace *workspace)
 {
 	cell_free(workspace->cell);
 	LIST_REMOVE(workspace, entry);
+	assert(workspace->all->count > 0);
 	workspace->all->count--;
 	timer_cancel(&workspace->idle);
 	workspace_root_done(&workspace->root);
+	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
 	free(workspace->name);
@@ -135,8 +139,10 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 static void remove_entry(struct workspace *workspace, struct workspace_entry *entry)
 {
 	TAILQ_REMOVE(&workspace->entries, entry, link);
-	if (entry->begun)
+	if (entry->begun) {
+		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
+	}
 	scheduler_remove(workspace->all->scheduler, &entry->sched);
 }
 
@@ -276,6 +282,7 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 	if (!tenant)
 		return;
 	scheduler_queues_move(workspace->all->scheduler, &workspace->queues, tenant);
+	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
 	workspace->tenant = tenant_hold(tenant);
@@ -322,6 +329,7 @@ void workspace_release(struct workspace *workspace)
 {
 	if (!workspace)
 		return;
+	assert(workspace->users > 0);
 	workspace->users--;
 	cell_settle(workspace->cell);
 }
