@@ -105,11 +105,9 @@ static void add(struct session *session, struct jsonrpc_request *request, struct
 
 	/* Its answer may come from in here. */
 	call->n_inputs++;
-	r = call_add_input(call->call, input->data, input->eof, request->id_text);
-	if (r == 0) {
-		request->id_text = NULL;
+	r = call_add_input(call->call, input->data, input->eof, &request->id_text);
+	if (r == 0)
 		return;
-	}
 	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	if (r == -EINVAL)

@@ -458,7 +458,7 @@ void call_disown(struct call *call)
 	call->room.account = NULL;
 }
 
-int call_add_input(struct call *call, struct text text, bool eof, char *label)
+int call_add_input(struct call *call, struct text text, bool eof, char **label)
 {
 	if (!call->input || !call->request.options.stdin_stream)
 		return -EINVAL;

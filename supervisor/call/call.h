@@ -84,7 +84,7 @@ void call_disown(struct call *call);
 
 /** More input for a call with options.stdin_stream: as command_input_add(), or -EINVAL for any
  * other call. */
-int call_add_input(struct call *call, struct text text, bool eof, char *label);
+int call_add_input(struct call *call, struct text text, bool eof, char **label);
 
 /** Bytes of input that the call has not taken. */
 size_t call_pending_input(const struct call *call);

@@ -133,15 +133,17 @@ static struct input_part *make_part(struct text text, bool eof, char *label)
 	return part;
 }
 
-int command_input_add(struct command_input *input, struct text text, bool eof, char *label)
+int command_input_add(struct command_input *input, struct text text, bool eof, char **label)
 {
 	struct input_part *part;
 
 	if (input->eof)
 		return -EPIPE;
-	part = make_part(text, eof, label);
+	part = make_part(text, eof, label ? *label : NULL);
 	if (!part)
 		return -ENOMEM;
+	if (label)
+		*label = NULL;
 	input->eof = eof;
 	input->pending += text.len;
 	service_account(input->service, input->usage, (int64_t)text.len);

@@ -32,11 +32,11 @@ int command_input_new(struct service *service, struct tenant_usage *usage,
 	const struct command_input_owner *owner, struct command_input **ret_input);
 
 /**
- * Adds @text, which is copied, and with @eof the end of the input. @label is
- * malloc'ed and taken on success; the owner may be told of it from in here. 0; -EPIPE after the end
- * has been added; or -ENOMEM.
+ * Adds @text, which is copied, and with @eof the end of the input. *@label (malloc'ed; @label NULL:
+ * none) is taken on success, and then NULL; the owner may be told of it from in here. 0; -EPIPE
+ * after the end has been added; or -ENOMEM.
  */
-int command_input_add(struct command_input *input, struct text text, bool eof, char *label);
+int command_input_add(struct command_input *input, struct text text, bool eof, char **label);
 
 /** Makes the command's pipe: 0 with the read end, which is the caller's, or -errno. @first (data
  * NULL: nothing) is copied and goes before all that was added; @only: and is the input's end. */

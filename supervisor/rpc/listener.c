@@ -100,13 +100,16 @@ int listener_adopt(int fd, struct listener **ret, char **ret_path)
 	socklen_t size = sizeof(address) - 1; /* its NUL is not always there */
 	char *path = NULL;
 
-	if (!listener)
+	if (!listener) {
+		close(fd);
 		return -ENOMEM;
+	}
 	if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
 		address.sun_path[0] == '/') {
 		path = strdup(address.sun_path);
 		if (!path) {
 			free(listener);
+			close(fd);
 			return -ENOMEM;
 		}
 	}
@@ -151,7 +154,7 @@ static void admit(const struct listener *listener, int fd)
 	if (!admitted)
 		audit_unauthorized_client(service->audit, &peer, listener->endpoint->name);
 	if (!admitted && (service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
-				 unauthorized_client_new(service, fd, listener->takes_fds) < 0))
+				 unauthorized_client_new(service, &fd, listener->takes_fds) < 0))
 		refuse(listener, fd, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
 	else if (!admitted)
 		; /* is told so when it has asked */

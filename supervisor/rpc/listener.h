@@ -17,7 +17,7 @@ struct listener;
  */
 int listener_bind(const char *path, mode_t mode, struct listener **ret);
 
-/** A listener on the socket @fd, taken on success, which listens already. Its name, which it stays
+/** A listener on the socket @fd, which is taken and listens already. Its name, which it stays
  * with, is in *ret_path (malloc'ed; NULL: it has none). Before lock-down. 0 or -ENOMEM. */
 int listener_adopt(int fd, struct listener **ret, char **ret_path);
 

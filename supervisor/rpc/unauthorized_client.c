@@ -109,7 +109,7 @@ static void on_timeout(void *context)
 	unauthorized_client_free(context);
 }
 
-int unauthorized_client_new(struct service *service, int fd, bool takes_fds)
+int unauthorized_client_new(struct service *service, int *fd, bool takes_fds)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	struct unauthorized_client *client = malloc(sizeof(*client));
@@ -117,17 +117,17 @@ int unauthorized_client_new(struct service *service, int fd, bool takes_fds)
 	if (!client)
 		return -ENOMEM;
 	client->service = service;
-	client->fd = fd;
+	client->fd = *fd;
 	client->takes_fds = takes_fds;
 	client->len = 0;
-	if (watch_init(&client->watch, service->base, fd, &calls, client) < 0) {
+	if (watch_init(&client->watch, service->base, *fd, &calls, client) < 0) {
 		free(client);
 		return -ENOMEM;
 	}
 	timer_init(&client->timeout, on_timeout, client);
 	timer_set(&client->timeout, LIMIT_UNAUTHORIZED_MS);
 	watch_want(&client->watch, WATCH_READABLE);
-	fcntl(fd, F_SETFL, O_NONBLOCK);
+	fcntl(TAKE_FD(*fd), F_SETFL, O_NONBLOCK);
 	LIST_INSERT_HEAD(&clients, client, entry);
 	service->unauthorized_clients++;
 	return 0;

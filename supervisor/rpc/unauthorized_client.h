@@ -14,12 +14,11 @@
 #define UNAUTHORIZED_CLIENT_MESSAGE "This user may not use this service"
 
 /**
- * Waits for the request of the unauthorized client at the connected socket @fd, which is taken, for
- * at most LIMIT_UNAUTHORIZED_MS. @takes_fds: the kernel does not refuse descriptors there. 0;
- * -ENOMEM with
- * @fd still the caller's.
+ * Waits for the request of the unauthorized client at the connected socket *@fd, for at most
+ * LIMIT_UNAUTHORIZED_MS. @takes_fds: the kernel does not refuse descriptors there. 0, and *@fd is
+ * taken and -1; or -ENOMEM.
  */
-int unauthorized_client_new(struct service *service, int fd, bool takes_fds);
+int unauthorized_client_new(struct service *service, int *fd, bool takes_fds);
 
 /** Closes all of them at once. */
 void unauthorized_clients_close(void);
