@@ -430,18 +430,6 @@ def test_an_idle_workspace_has_no_processes_and_gets_them_back(start_daemon, acc
     assert client.run("sleep 1; echo well")["stdout"] == "well\n"
 
 
-def test_without_an_idle_time_the_processes_stay(start_daemon, account):
-    daemon = start_daemon(config=idle_config(account, "0s"))
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "w"})
-    cells = daemon.cells()
-    time.sleep(1)
-    assert daemon.cells() == cells
-    assert daemon.reload(idle_config(account, "200ms"))
-    assert procfs.eventually(lambda: not procfs.children(daemon.spawner()))
-    assert client.run("echo well")["stdout"] == "well\n"
-
-
 # What is made ahead
 
 

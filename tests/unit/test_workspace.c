@@ -1,0 +1,379 @@
+/* links: cloister-supervisor */
+/* fakes: service workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* What becomes of a workspace's calls, of each class, waiting or begun, with everything that can
+ * become of its cell; and how long the cell of a workspace without calls is kept. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/workspace/workspace.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define CONFIG(idle)                                                               \
+	"[cloister]\nspare_cells = 0\nworkspace_idle_time = " idle "\n"            \
+	"[tenant one]\nusers = 1001\nroots = @/root\ncommands_per_workspace = 1\n" \
+	"file_timeout = 10min\n"
+
+static void begin(void **state, struct fake_client *ret_client, const char *config)
+{
+	static const struct fake_exchange open = {
+		REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}"), RESULT("1", "{*}")};
+	struct fake_service *fake = fake_service_new(config);
+
+	*state = fake;
+	*ret_client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
+	fake_client_talk(ret_client, &open, 1);
+}
+
+static void end(void **state, struct fake_client *client)
+{
+	struct fake_cell *cell = fake_spawner_cells(((struct fake_service *)*state)->spawner);
+
+	for (; cell; cell = cell->next)
+		cell->worker.held = cell->files.held = false;
+	fake_client_close(client);
+	fake_service_free(*state);
+}
+
+/* A call of @class that its process never answers. */
+static void call(struct fake_client *client, int id, enum call_class class)
+{
+	static const char *const calls[CALL_CLASSES] = {
+		[CALL_CLASS_SHORT] = "\"read_file\",\"arguments\":{\"path\":\"deaf\"}",
+		[CALL_CLASS_WRITE] =
+			"\"write_file\",\"arguments\":{\"path\":\"deaf\",\"content\":\"\"}",
+		[CALL_CLASS_JOB] =
+			"\"search_files\",\"arguments\":{\"pattern\":\"x\",\"path\":\"deaf\"}",
+		[CALL_CLASS_COMMAND] = "\"run_command\",\"arguments\":{\"command\":\"deaf\","
+				       "\"timeout_ms\":600000}",
+	};
+	char line[512];
+
+	snprintf(line, sizeof(line),
+		"{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tool.call\",\"params\":{\"tool\":%s}}"
+		"\n",
+		id, calls[class]);
+	fake_client_send(client, line);
+}
+
+/* One of each class, numbered from @first. */
+static void call_all(struct fake_client *client, int first)
+{
+	for (enum call_class class = 0; class < CALL_CLASSES; class ++)
+		call(client, first + (int)class, class);
+}
+
+static struct fake_cell *newest(void **state)
+{
+	return fake_spawner_cells(((struct fake_service *)*state)->spawner);
+}
+
+/* The process breaks the protocol and is killed; @held: which does not end it yet. */
+static void crash(void **state, bool files, bool held)
+{
+	struct fake_cell *cell = newest(state);
+
+	cell->worker.held = cell->files.held = held;
+	fake_process_say(files ? &cell->files : &cell->worker, 255, 0, (struct text){NULL, 0});
+	fake_service_run(*state);
+}
+
+/* The code that the answer to @id in @answers has; "-": there is none. */
+static const char *code_of(const char *answers, int id)
+{
+	static char code[64];
+	char start[32];
+	const char *line, *at;
+
+	snprintf(start, sizeof(start), "\"id\":%d,", id);
+	line = strstr(answers, start);
+	if (!line)
+		return "-";
+	at = strstr(line, "\"code\":\"");
+	if (!at || (strchr(line, '\n') && at > strchr(line, '\n')))
+		return "no code";
+	assert_int_equal(sscanf(at, "\"code\":\"%63[^\"]", code), 1);
+	return code;
+}
+
+#define REST_MS 1000 /* as long as a cell that crashed ever rests */
+
+#define BEGUN   100
+#define WAITING 200
+
+/* A cell that is not made has no calls that have begun. */
+static void lose_unmade(void **state, struct fake_client *client, int error)
+{
+	struct fake_service *fake = *state;
+
+	crash(state, false, false);
+	fake->spawner_waits = true;
+	call_all(client, WAITING);
+	fake_spawner_fail(
+		fake->spawner, fake_spawner_asked(fake->spawner), error, TEXT_LITERAL("try"));
+	fake_service_run(fake);
+}
+
+/* Calls that come while the cell, or its files process, ends wait for the next. */
+static void lose_open(void **state, struct fake_client *client, bool files, int64_t after_ms)
+{
+	struct fake_cell *cell;
+
+	call_all(client, BEGUN);
+	crash(state, files, true);
+	cell = newest(state);
+	call_all(client, WAITING);
+	if (after_ms > 0) {
+		fake_service_pass(*state, after_ms);
+		return;
+	}
+	fake_process_end(&cell->files);
+	if (!files)
+		fake_process_end(&cell->worker);
+	fake_service_run(*state);
+}
+
+static void lose(void **state, struct fake_client *client, enum cell_loss loss)
+{
+	switch (loss) {
+	case CELL_GIVEN_UP: /* the third time */
+		for (int i = 0; i < 2; i++) {
+			call(client, 1, CALL_CLASS_COMMAND);
+			crash(state, false, false);
+			fake_service_pass(*state, REST_MS);
+		}
+		(void)fake_client_take(client);
+		lose_open(state, client, false, 0);
+		break;
+	case CELL_LOST:
+		lose_open(state, client, false, 0);
+		break;
+	case CELL_HELD:
+		lose_open(state, client, false, LIMIT_KILL_REPORT_MS);
+		break;
+	case CELL_FILES_LOST:
+		lose_open(state, client, true, 0);
+		break;
+	case CELL_FILES_HELD:
+		lose_open(state, client, true, LIMIT_KILL_REPORT_MS);
+		break;
+	default:
+		lose_unmade(state, client,
+			loss == CELL_NOT_MADE  ? -ENOSPC
+			: loss == CELL_REFUSED ? -SPAWNER_REFUSAL
+					       : -ETIMEDOUT);
+	}
+}
+
+/* Of the calls of each class, those that had begun and those that waited. */
+struct fate {
+	const char *begun, *waiting; /* the code of the answer; "-": the call goes on */
+};
+
+#define IMPOSSIBLE "-" /* where nothing was begun, nothing is answered */
+
+/* clang-format off */
+static const struct fate expected[CELL_LOSSES][CALL_CLASSES] = {
+	[CELL_LOST] = {
+		[CALL_CLASS_SHORT] = {"WORKER_LOST", "-"},
+		[CALL_CLASS_WRITE] = {"WORKER_LOST", "-"},
+		[CALL_CLASS_JOB] = {"WORKER_LOST", "-"},
+		[CALL_CLASS_COMMAND] = {"WORKER_LOST", "-"},
+	},
+	[CELL_GIVEN_UP] = {
+		[CALL_CLASS_SHORT] = {"WORKER_LOST", "WORKER_LOST"},
+		[CALL_CLASS_WRITE] = {"WORKER_LOST", "WORKER_LOST"},
+		[CALL_CLASS_JOB] = {"WORKER_LOST", "WORKER_LOST"},
+		[CALL_CLASS_COMMAND] = {"WORKER_LOST", "WORKER_LOST"},
+	},
+	[CELL_NOT_MADE] = {
+		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "EXECUTION_ERROR"},
+		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "EXECUTION_ERROR"},
+		[CALL_CLASS_JOB] = {IMPOSSIBLE, "EXECUTION_ERROR"},
+		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "EXECUTION_ERROR"},
+	},
+	[CELL_REFUSED] = {
+		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "FORBIDDEN"},
+		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "FORBIDDEN"},
+		[CALL_CLASS_JOB] = {IMPOSSIBLE, "FORBIDDEN"},
+		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "FORBIDDEN"},
+	},
+	[CELL_SILENT] = {
+		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "TIMEOUT"},
+		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "TIMEOUT"},
+		[CALL_CLASS_JOB] = {IMPOSSIBLE, "TIMEOUT"},
+		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "TIMEOUT"},
+	},
+	[CELL_HELD] = {
+		[CALL_CLASS_SHORT] = {"WORKER_LOST", "BUSY"},
+		[CALL_CLASS_WRITE] = {"WORKER_LOST", "BUSY"},
+		[CALL_CLASS_JOB] = {"WORKER_LOST", "BUSY"},
+		[CALL_CLASS_COMMAND] = {"WORKER_LOST", "BUSY"},
+	},
+	[CELL_FILES_LOST] = {
+		[CALL_CLASS_SHORT] = {"WORKER_LOST", "-"},
+		[CALL_CLASS_WRITE] = {"WORKER_LOST", "-"},
+		[CALL_CLASS_JOB] = {"WORKER_LOST", "-"},
+		[CALL_CLASS_COMMAND] = {"-", "-"},
+	},
+	[CELL_FILES_HELD] = {
+		[CALL_CLASS_SHORT] = {"WORKER_LOST", "BUSY"},
+		[CALL_CLASS_WRITE] = {"WORKER_LOST", "BUSY"},
+		[CALL_CLASS_JOB] = {"WORKER_LOST", "BUSY"},
+		[CALL_CLASS_COMMAND] = {"-", "-"},
+	},
+};
+/* clang-format on */
+
+static void test_every_loss_for_every_class(void **state)
+{
+	for (enum cell_loss loss = 0; loss < CELL_LOSSES; loss++) {
+		_cleanup_free_ char *answers = NULL;
+		struct fake_client client;
+
+		begin(state, &client, CONFIG("1h"));
+		lose(state, &client, loss);
+		answers = strdup(fake_client_take(&client));
+		assert_non_null(answers);
+		for (enum call_class class = 0; class < CALL_CLASSES; class ++) {
+			const struct fate *want = &expected[loss][class];
+
+			assert_non_null(want->begun);
+			assert_non_null(want->waiting);
+			assert_string_equal(code_of(answers, BEGUN + (int)class), want->begun);
+			assert_string_equal(code_of(answers, WAITING + (int)class), want->waiting);
+		}
+		end(state, &client);
+	}
+}
+
+/* What waited for a lost cell begins in the next one. */
+static void test_what_waits_goes_on(void **state)
+{
+	static const struct fake_exchange echo = {
+		REQUEST("5", "tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"echo a\"}}"),
+		NULL};
+	struct fake_client client;
+	struct fake_cell *cell;
+
+	begin(state, &client, CONFIG("1h"));
+	call(&client, BEGUN, CALL_CLASS_COMMAND);
+	crash(state, false, true);
+	cell = newest(state);
+	fake_client_talk(&client, &echo, 1);
+	fake_process_end(&cell->worker);
+	fake_process_end(&cell->files);
+	fake_service_match(*state, fake_client_take(&client),
+		"*\"code\":\"WORKER_LOST\"*\"id\":5,\"result\":{\"success\":true*");
+	end(state, &client);
+}
+
+static void note_id(void *context, struct call *call)
+{
+	struct call_info info;
+
+	call_get_info(call, &info);
+	*(uint64_t *)context = info.id;
+}
+
+/* Frames of calls that have not begun, or are over, are let pass as long as they are few; those of
+ * another process's calls never are. */
+static void test_frames_of_no_call_of_its_own(void **state)
+{
+	struct fake_client client;
+	struct fake_cell *cell;
+	uint64_t id = 0;
+
+	begin(state, &client, CONFIG("1h"));
+	cell = newest(state);
+	for (unsigned i = 0; i < LIMIT_UNKNOWN_CALL_FRAMES; i++) {
+		fake_process_say(&cell->files, FILES_DATA, 7, (struct text){NULL, 0});
+		if (i % 64 == 0)
+			fake_service_run(*state);
+	}
+	fake_service_run(*state);
+	assert_int_equal(cell->files.killed, 0);
+	fake_process_say(&cell->files, FILES_DATA, 7, (struct text){NULL, 0});
+	fake_service_run(*state);
+	assert_true(cell->files.killed > 0);
+	assert_int_equal(cell->worker.killed, 0);
+
+	fake_service_pass(*state, REST_MS);
+	call(&client, BEGUN, CALL_CLASS_SHORT);
+	call_foreach(note_id, &id);
+	fake_process_say(&cell->worker, COMMAND_ENDED, id, (struct text){NULL, 0});
+	fake_service_run(*state);
+	assert_true(cell->worker.killed > 0);
+	end(state, &client);
+}
+
+/* Its processes end when nothing has been called for so long, and the next call has others. */
+static void test_idle(void **state)
+{
+	static const struct fake_exchange echo = {
+		REQUEST("5", "tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"echo a\"}}"),
+		RESULT("5", "{\"success\":true*}")};
+	struct fake_client client;
+	struct fake_cell *cell;
+
+	begin(state, &client, CONFIG("1s"));
+	cell = newest(state);
+	fake_service_pass(*state, 999);
+	fake_client_talk(&client, &echo, 1);
+	fake_service_pass(*state, 999);
+	assert_int_equal(cell->worker.killed, 0);
+	fake_service_pass(*state, 1);
+	assert_true(cell->worker.killed > 0);
+	fake_client_talk(&client, &echo, 1);
+	assert_ptr_not_equal(newest(state), cell);
+	/* What runs is no idleness, however long. */
+	cell = newest(state);
+	call(&client, BEGUN, CALL_CLASS_COMMAND);
+	fake_service_pass(*state, 100000);
+	assert_int_equal(cell->worker.killed, 0);
+	end(state, &client);
+}
+
+static void test_without_an_idle_time_the_processes_stay(void **state)
+{
+	struct fake_client client;
+	struct fake_cell *cell;
+
+	begin(state, &client, CONFIG("0s"));
+	cell = newest(state);
+	fake_service_pass(*state, 10 * 3600 * 1000LL);
+	assert_int_equal(cell->worker.killed, 0);
+	/* A reload changes that for the workspaces that there are. */
+	fake_service_reconfigure(*state, CONFIG("200ms"));
+	fake_service_pass(*state, 199);
+	assert_int_equal(cell->worker.killed, 0);
+	fake_service_pass(*state, 1);
+	assert_true(cell->worker.killed > 0);
+	end(state, &client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_loss_for_every_class),
+		cmocka_unit_test(test_what_waits_goes_on),
+		cmocka_unit_test(test_frames_of_no_call_of_its_own),
+		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_without_an_idle_time_the_processes_stay),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
