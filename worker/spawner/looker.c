@@ -569,16 +569,18 @@ void lookers_serve(struct lookers *lookers)
 void lookers_end(struct lookers *lookers)
 {
 	uint64_t deadline = monotonic_ms() + LOOKERS_END_MS;
-	struct looker *looker;
+	struct looker *looker, *next;
 
 	LIST_FOREACH (looker, &lookers->list, entry)
 		if (looker->state != LOOKER_LATE)
 			dismiss(looker);
-	LIST_FOREACH (looker, &lookers->list, entry) {
+	for (looker = LIST_FIRST(&lookers->list); looker; looker = next) {
 		_cleanup_close_ int pidfd = pidfd_open(looker->pid, 0);
 		struct pollfd end = {.fd = pidfd, .events = POLLIN};
 
 		(void)poll(&end, 1, monotonic_left_ms(deadline));
-		(void)waitpid(looker->pid, NULL, WNOHANG);
+		next = LIST_NEXT(looker, entry);
+		if (waitpid(looker->pid, NULL, WNOHANG) == looker->pid)
+			lookers_reaped(lookers, looker->pid);
 	}
 }
