@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process */
+/* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* A connection of the agent socket: its bytes to lines and its answers to bytes, with what clients
  * do to both; and the life of its session. */

@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process */
+/* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* workspace.open, .close, .list and .remove on the agent socket. */
 #include "common/cleanup.h"

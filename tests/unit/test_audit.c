@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process audit_writer */
+/* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
 /* What the audit log says of what clients do, and what a log that must be written stops. */
 #include "supervisor/audit/audit.h"

@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process */
+/* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* The control socket's methods, from an administrator's or an observer's line to its answer. */
 #include "common/cleanup.h"

@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process audit_writer */
+/* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd as a service: reading its configuration again, what the service manager is told, and
  * ending in order. */

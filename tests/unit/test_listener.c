@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process */
+/* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* A listening socket: who is let in, who is told why not, and clients without a tenant. */
 #include "supervisor/rpc/listener.h"

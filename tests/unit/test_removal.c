@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process id_range */
+/* fakes: service clock workers spawner_link process id_range */
 // SPDX-License-Identifier: Apache-2.0
 /* Managed workspaces: removals that a former cloisterd began, and in system mode whose ids and how
  * many there may be. */

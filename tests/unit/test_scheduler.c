@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process */
+/* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* Calls that wait for their turn: each state of an entry and what happens in it, the scheduler in
  * its loop, and what admission refuses. */

@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process audit_writer */
+/* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
 /* The self-test's runs: what the answers of the suite's probes come to, and what stands against a
  * run. The workspace's processes answer each probe as the suite wants it, but for one. */

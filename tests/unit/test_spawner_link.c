@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: process id_range */
+/* fakes: process id_range clock */
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd's end of cloister-spawner: frames that are torn, wrong or late, a spawner that is
  * silent and one that dies. The test is the spawner; the process that is forked only waits to end.
@@ -9,10 +9,9 @@
 #include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/program.h"
-#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
-#include "supervisor/base/timer.h"
+#include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/process.h"
 
@@ -44,7 +43,6 @@ static struct spawner {
 
 static struct event_base *base;
 static struct spawner_link *link_;
-static int64_t now;
 static unsigned losses;
 
 static struct told {
@@ -120,24 +118,18 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 	return (int)syscall(SYS_ppoll, fds, n, timeout < 0 && !time_flies ? NULL : &time, NULL, 0);
 }
 
-static int64_t read_clock(void)
-{
-	return now;
-}
-
 /* What happens at this moment. */
 static void run(void)
 {
 	for (int i = 0; i < 4; i++) {
-		clock_begin_turn();
-		timers_run();
+		fake_clock_pass(0);
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	}
 }
 
 static void pass(int64_t ms)
 {
-	now += ms * CLOCK_NS_PER_MS;
+	fake_clock_pass(ms);
 	run();
 }
 
@@ -272,8 +264,7 @@ static int set_up(void **state)
 
 	(void)state;
 	log_init(true);
-	now = CLOCK_NS_PER_S;
-	clock_replace(read_clock);
+	fake_clock_start();
 	losses = 0;
 	told = (struct told){.fd = -1, .pidfds = {-1, -1}};
 	spawner = (struct spawner){
@@ -297,7 +288,7 @@ static int tear_down(void **state)
 	close_fd(&told.pidfds[1]);
 	loop_turn_stop();
 	event_base_free(base);
-	clock_replace(NULL);
+	fake_clock_stop();
 	return 0;
 }
 

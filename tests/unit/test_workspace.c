@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service workers spawner_link process */
+/* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* What becomes of a workspace's calls, of each class, waiting or begun, with everything that can
  * become of its cell; and how long the cell of a workspace without calls is kept. */

@@ -3,10 +3,8 @@
 
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
-#include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/config/config.h"
@@ -18,6 +16,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/workers.h"
 
 #include <errno.h>
@@ -31,13 +30,6 @@
 #include <cmocka.h>
 
 #define PASSES 16 /* of the loop: more than one thing ever causes after another */
-
-static int64_t now;
-
-static int64_t read_clock(void)
-{
-	return now;
-}
 
 static void on_idle(struct service *service)
 {
@@ -119,8 +111,7 @@ struct fake_service *fake_service_new(const char *config)
 	service = &fake->service;
 	log_init(true);
 	signal(SIGPIPE, SIG_IGN);
-	now = 1000 * CLOCK_NS_PER_S;
-	clock_replace(read_clock);
+	fake_clock_start();
 	make_directories(fake);
 	service->config = read_config(fake, config);
 	assert_non_null(service->config);
@@ -173,7 +164,7 @@ void fake_service_free(struct fake_service *fake)
 	close(fake->managed_fd);
 	free((char *)fake->own[0]);
 	scratch_done(&fake->scratch);
-	clock_replace(NULL);
+	fake_clock_stop();
 	free(fake);
 }
 
@@ -207,8 +198,7 @@ static void play(struct fake_service *fake)
 void fake_service_run(struct fake_service *fake)
 {
 	for (int i = 0; i < PASSES; i++) {
-		clock_begin_turn();
-		timers_run();
+		fake_clock_pass(0);
 		/* Which the next turn would forget. */
 		fake->stopped |= event_base_got_break(fake->service.base);
 		event_base_loop(fake->service.base, EVLOOP_NONBLOCK);
@@ -219,7 +209,7 @@ void fake_service_run(struct fake_service *fake)
 
 void fake_service_pass(struct fake_service *fake, int64_t ms)
 {
-	now += ms * CLOCK_NS_PER_MS;
+	fake_clock_pass(ms);
 	fake_service_run(fake);
 }
 
