@@ -15,6 +15,7 @@
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/schedule/usage.h"
 #include "tests/unit/fakes/audit_writer.h"
+#include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
@@ -321,11 +322,14 @@ static void test_sockets_that_are_none(void **state)
 
 /* Ending. */
 
-/* Until nothing more changes; @ms pass as the checks of the end count them. */
+/* @ms pass, in the steps in which the end is looked for; all others have a turn of every tenth. */
 static void pass(int64_t ms)
 {
-	for (; ms > 0 && !fake->stopped; ms -= 20)
-		fake_service_pass(fake, 20);
+	for (int64_t step = 1; step <= ms / 20 && !fake->stopped; step++) {
+		fake_clock_pass(20);
+		if (step % 10 == 0)
+			fake_service_run(fake);
+	}
 }
 
 #define BUSY(command)                                                                     \
@@ -342,16 +346,16 @@ static void test_ending(void **state)
 		bool answered;    /* the call, by then */
 		bool over;        /* and the loop */
 	} rows[] = {
-		{"nothing to wait for", NULL, {SIGTERM}, 20, false, true},
-		{"nothing to wait for, interrupted", NULL, {SIGINT}, 20, false, true},
+		{"nothing to wait for", NULL, {SIGTERM}, 200, false, true},
+		{"nothing to wait for, interrupted", NULL, {SIGINT}, 200, false, true},
 		{"a call has its drain time", "hang", {SIGTERM}, 9900, false, false},
-		{"and is ended after it", "hang", {SIGTERM}, 10100, true, true},
-		{"interrupted it is ended at once", "hang", {SIGINT}, 40, true, true},
-		{"a second signal ends it", "hang", {SIGTERM, SIGTERM}, 40, true, true},
-		{"one that resists is killed", "stubborn", {SIGINT}, LIMIT_TERM_GRACE_MS + 100,
+		{"and is ended after it", "hang", {SIGTERM}, 10400, true, true},
+		{"interrupted it is ended at once", "hang", {SIGINT}, 400, true, true},
+		{"a second signal ends it", "hang", {SIGTERM, SIGTERM}, 400, true, true},
+		{"one that resists is killed", "stubborn", {SIGINT}, LIMIT_TERM_GRACE_MS + 600,
 			true, true},
 		{"one that hangs is not waited for", "deaf", {SIGINT},
-			LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS + 100, false, true},
+			LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS + 600, false, true},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
