@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TIMESLICE_NS 100000 /* of the CPU at a time, for what passes calls on */
+#define TIMESLICE_NS 100000 /* time slice of processes that pass calls on */
 
 /* The first version of the kernel's struct sched_attr, which some C libraries lack. */
 struct attributes {

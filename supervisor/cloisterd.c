@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd: the supervisor. Speaks JSON with agents, and frames with the processes it has the
- * spawner start in each workspace; validates, queues, times, kills, answers. An unprivileged user
- * without capabilities; after start-up it can neither exec nor fork, and it never looks up a path
- * inside a workspace.
+ * cloisterd: the supervisor. It speaks JSON with agents and frames with the processes that the
+ * spawner starts for each workspace. It validates, queues, times, ends, answers and records calls.
+ * It runs as an unprivileged user without capabilities; after its start it can neither exec nor
+ * fork, and it never looks up a path inside a workspace.
  */
 #include "common/cleanup.h"
 #include "common/landlock.h"
@@ -54,21 +54,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Everything that lives as long as the process. */
+/* State that lives as long as the process. */
 struct daemon {
 	struct options options;
 	struct config_source *config_source; /* NULL: user mode without a file */
 	struct config_reload *config_reload;
-	struct service service; /* first of all that others see */
+	struct service service; /* the part of the state that other files see */
 	struct call_observer observers[2];
 	struct cgroup cgroup;
 	struct spawner_link *spawner;
 	struct listener *listener, *control;
 	struct shutdown *shutdown;
 	struct removal *removal;
-	const char *own_paths[7]; /* of which no workspace may be a parent; ended by NULL */
+	const char *own_paths[7]; /* paths that no workspace may contain, ended by NULL */
 	int managed_fd;
-	bool failed; /* the exit status: the service manager starts it again */
+	bool failed; /* exit with a failure, so that the service manager starts cloisterd again */
 };
 
 static _Noreturn void die(const char *what, int error)
@@ -157,7 +157,7 @@ static void on_idle(struct service *service)
 		event_base_loopbreak(service->base);
 }
 
-/* Canonical, for comparison with workspaces' roots. */
+/* Returns the canonical path, for comparison with workspaces' roots. */
 static char *canonical_path(const char *path)
 {
 	char *canonical = realpath(path, NULL);
@@ -189,8 +189,10 @@ static void own_config(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(drop_ins));
 }
 
-/* Two would clear up after one another, remove one another's workspaces and, in system mode, give
- * one id to two of them. For as long as we live. */
+/*
+ * Locks the state for as long as cloisterd lives. Two instances would remove each other's
+ * workspaces and, in system mode, give one id to two workspaces.
+ */
 static void lock_state(const char *directory)
 {
 	static int lock;
@@ -230,8 +232,11 @@ static void open_state(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(daemon->options.state_dir));
 }
 
-/* Where the audit log is, malloc'ed; NULL: there is none. By default it has a directory of its own,
- * in which Landlock lets us write, and not in the workspaces beside it. */
+/*
+ * Returns the path of the audit log, malloc'ed, or NULL if there is none. The default is a
+ * directory of its own, because Landlock gives write access to whole directories and cloisterd must
+ * not write in the workspaces beside it.
+ */
 static char *audit_path(const struct daemon *daemon)
 {
 	const struct config_host *host = &daemon->service.config->host;
@@ -267,7 +272,7 @@ static void open_audit(struct daemon *daemon)
 	add_own_path(daemon, canonical_path(path));
 }
 
-/* A socket that the service manager listens on goes before one of our own. */
+/* A socket from the service manager replaces one of our own. */
 static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
 {
 	char *path;
@@ -303,7 +308,10 @@ static void bind_sockets(struct daemon *daemon)
 
 	bind_socket(daemon, daemon->options.agent_fd, daemon->options.agent_socket,
 		(mode_t)config->host.agent_socket_mode, &daemon->listener);
-	/* Credentials decide; in user mode nobody else's can do. */
+	/*
+	 * The peer's credentials decide; in user mode the socket's mode keeps other users out as
+	 * well.
+	 */
 	bind_socket(daemon, daemon->options.control_fd, daemon->options.control_socket,
 		config->from_file ? 0666 : 0600, &daemon->control);
 }
@@ -327,7 +335,9 @@ static void start_spawner(struct daemon *daemon)
 		die_with("system mode needs a range in /etc/subuid and one in /etc/subgid for the "
 			 "user that cloisterd runs as, without root and that user in them: usermod "
 			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
-	/* Commands and files processes inherit it. Without a configuration what the user has. */
+	/*
+	 * Commands and files processes inherit the umask. Without a configuration it is the user's.
+	 */
 	inherited = umask(077);
 	umask(daemon->service.config->from_file ? (mode_t)daemon->service.config->host.umask
 						: inherited & 077);
@@ -342,7 +352,7 @@ static void start_spawner(struct daemon *daemon)
 		die("cannot start cloister-spawner", r);
 }
 
-/* While NSS can be asked, and as whoever started us. */
+/* Runs while NSS can be used, and as the user that started cloisterd. */
 static void read_config(struct daemon *daemon)
 {
 	const char *path = daemon->options.config;
@@ -370,7 +380,7 @@ static void complain(void *context, const char *file, unsigned line, const char 
 		fprintf(stderr, "%s: %s\n", file, message);
 }
 
-/* --check: says every mistake, and nothing when there is none. The exit status. */
+/* --check: prints every mistake, or nothing if there is none. Returns the exit status. */
 static int check_config(const char *path)
 {
 	static const struct config_complaints complaints = {complain, NULL};
@@ -388,7 +398,7 @@ static int check_config(const char *path)
 	return r < 0 ? 1 : 0;
 }
 
-/* Who is served: what the file says, or the user that we are. */
+/* Decides who is served: the tenants of the file, or our own user. */
 static void settle_config(struct daemon *daemon)
 {
 	_cleanup_free_ char *name = NULL;
@@ -412,7 +422,7 @@ static void check_features(struct daemon *daemon)
 		die_with(message ? message : "out of memory");
 }
 
-/* Where the file or socket at @path lies; NULL for none. */
+/* Returns the directory of the file or socket at @path; NULL for none. */
 static char *directory_of(const char *path)
 {
 	char *directory = path ? strdup(path) : NULL, *slash;
@@ -427,9 +437,11 @@ static char *directory_of(const char *path)
 	return directory;
 }
 
-/* All that is used by name from here on: the configuration and the names of users for a reload,
- * which may be there by way of a link, the workspaces that are ours, the sockets, to remove
- * them, and the audit log, to open it again. */
+/*
+ * Lists the directories that cloisterd uses by name from here on: those of the configuration and of
+ * the user database, for a reload (perhaps through links), of its own workspaces, of the sockets,
+ * to remove them, and of the audit log, to open it again.
+ */
 static void lock_down(struct daemon *daemon)
 {
 	const struct options *options = &daemon->options;
@@ -467,13 +479,13 @@ static void observe_calls(struct daemon *daemon)
 	daemon->service.n_observers = ARRAY_SIZE(daemon->observers);
 }
 
-/* Everything that needs what lock-down takes away. */
+/* Does everything that lock-down would prevent. */
 static void start(struct daemon *daemon)
 {
 	const char *message = NULL;
 	int r;
 
-	tzset(); /* reads a file, which the log would do later */
+	tzset(); /* reads a file, which logging would do later */
 	startup_raise_limits();
 	if (startup_check_file_limit(&message) < 0)
 		die_with(message);
@@ -483,7 +495,7 @@ static void start(struct daemon *daemon)
 	daemon->service.idle = on_idle;
 	unread_init(&daemon->service.unread);
 	daemon->service.started = clock_now();
-	cgroup_take(&daemon->cgroup); /* first of all, and the spawner is in the same one */
+	cgroup_take(&daemon->cgroup); /* first, so that the spawner is in the same group */
 	daemon->service.cgroup = &daemon->cgroup;
 	shared_budgets_read(config_workspaces(daemon->service.config), !is_system_mode(daemon));
 	features_probe(&daemon->cgroup);
@@ -534,7 +546,7 @@ static void start(struct daemon *daemon)
 	(void)atexit(log_writer_flush);
 }
 
-/* Between what has come and what comes next the loop returns: that is where time goes by. */
+/* Handles the events that have come, then returns from the loop: clock_now() changes only here. */
 static void run(struct event_base *base)
 {
 	do
@@ -565,15 +577,17 @@ static void serve(struct daemon *daemon)
 						    : daemon->options.agent_socket);
 		selftest_start(daemon->service.selftest);
 	}
-	log_writer_flush(); /* what was said before the service is ready is read before it is */
+	/* the reader of stderr gets these lines before it hears that the service is ready */
+	log_writer_flush();
 	if (r < 0)
 		die("cannot serve", r);
 	notify_start(&daemon->service);
 	run(daemon->service.base);
 }
 
-/* In the order that leaves nobody behind: clients, workspaces, then the spawner with whatever it
- * has. */
+/*
+ * Ends everything in the order of dependence: clients, workspaces, then the spawner with the rest.
+ */
 static void stop(struct daemon *daemon)
 {
 	listener_free(daemon->listener);

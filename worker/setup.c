@@ -15,8 +15,8 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#define OOM_SCORE_COMMANDS 500 /* added to oom_score_adj: workers and commands */
-#define OOM_SCORE_FILES    250 /* files processes, which come after those */
+#define OOM_SCORE_COMMANDS 500 /* added to oom_score_adj of workers and commands */
+#define OOM_SCORE_FILES    250 /* and of files processes, which are killed later */
 
 int setup_run(const struct setup_step *steps, size_t n_steps, void *context, const char **ret_step)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The methods of the agent socket, native and MCP's, in one table each. What is not in a
- * table does not exist there. */
+/*
+ * Runs in cloisterd. The methods of the agent socket, native ones and MCP's, in one table each. A
+ * method that is not in a table does not exist on that socket.
+ */
 #include "supervisor/agent/agent_endpoint.h"
 
 #include "common/cleanup.h"
@@ -30,8 +32,9 @@ static enum tool_error refuses(
 		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
 }
 
-/* MCP answers nobody, and its revision 2026-07-28 takes back the codes that JSON-RPC leaves to
- * servers.
+/*
+ * In MCP an error that belongs to no request has no id, and revision 2026-07-28 reserves the error
+ * codes that JSON-RPC leaves to servers.
  */
 static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL_ERROR};
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The agent socket: what agents may ask for. */
+/* The agent socket: its methods. */
 
 #include "supervisor/rpc/endpoint.h"
 
 extern const struct endpoint agent_endpoint;
 
-/** What a connection that speaks nothing but MCP may ask for. */
+/** The methods of a connection that speaks only MCP. */
 extern const struct endpoint mcp_endpoint;

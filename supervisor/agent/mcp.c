@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: what of MCP is not a call. */
+/* Runs in cloisterd: the methods of MCP other than tools/call. */
 #include "supervisor/agent/mcp.h"
 
 #include "common/cleanup.h"
@@ -15,7 +15,7 @@
 
 #define UNSUPPORTED_PROTOCOL_VERSION (-32022)
 
-#define TTL_MS 3600000 /* what is listed changes with the program and not before */
+#define TTL_MS 3600000 /* the lists change only with the program */
 
 static const char instructions[] =
 	"The five tools act in one confined workspace. Paths are relative to its root, commands "
@@ -42,7 +42,7 @@ static void put(struct json_text *json, const char *key, const char *value)
 	json_text_string(json, text_from(value));
 }
 
-/* The latest first: it is what a client should choose. */
+/* The latest first, because a client should choose that. */
 static void put_supported(struct json_text *json, const char *key)
 {
 	json_text_key(json, key);
@@ -83,7 +83,7 @@ void mcp_put_result_members(struct json_text *json, enum mcp_revision revision)
 	json_text_object_end(json);
 }
 
-/* The same for everybody, so anybody's cache may keep it. */
+/* The answer is the same for every client, so any cache may keep it. */
 static void put_caching(struct json_text *json, enum mcp_revision revision)
 {
 	if (revision != MCP_2026_07_28)
@@ -123,7 +123,7 @@ struct json_object *mcp_meta(const struct jsonrpc_request *request)
 	return json_object_object_get_ex(request->params, "_meta", &meta) ? meta : NULL;
 }
 
-/* The revision that @meta names, which has a version. */
+/* Returns the revision that @meta names, if it names one. */
 static enum mcp_revision revision_in(
 	struct session *session, const struct jsonrpc_request *request, struct json_object *meta)
 {
@@ -169,7 +169,7 @@ enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_
 	return session->mcp_agreed;
 }
 
-/* Whether @request says that it is of the revision that has neither initialize nor ping. */
+/* Whether @request belongs to the revision without initialize and ping. */
 static bool is_of_latest(const struct jsonrpc_request *request)
 {
 	struct json_object *meta = mcp_meta(request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: MCP's tools/call, its result, and its cancellation. */
+/* Runs in cloisterd: MCP's tools/call, its result, and its cancellation. */
 #include "supervisor/agent/mcp_call.h"
 
 #include "common/cleanup.h"
@@ -17,12 +17,12 @@
 #include <json-c/json_object.h>
 #include <stdio.h>
 
-/* Of the program around the model, as tool.call has them. */
+/* Members for the program around the model, like those of tool.call. */
 #define META_WORKSPACE "cloister/workspace"
 #define META_OPTIONS   "cloister/options"
 #define META_PROGRESS  "progressToken"
 
-/* The observation as the result of tools/call. */
+/* Writes the observation as the result of tools/call. */
 static void write_result(struct json_text *json, const struct session_reply *reply,
 	const struct observation *observation)
 {
@@ -37,7 +37,7 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 		json->failed = true;
 		goto out;
 	}
-	/* The text is the one copy that has to be made: what is structured moves. */
+	/* The text needs a copy of the observation; the structured content is moved. */
 	json_text_key(json, "content");
 	json_text_array_begin(json);
 	json_text_object_begin(json);
@@ -57,7 +57,7 @@ out:
 		evbuffer_free(buffer);
 }
 
-/* Moves a reference of @name in @from to @params as @key. False: out of memory. */
+/* Adds a reference to member @name of @from to @params as @key. Returns false if memory is out. */
 static bool pass_on(
 	struct json_object *params, const char *key, struct json_object *from, const char *name)
 {
@@ -68,7 +68,7 @@ static bool pass_on(
 	return json_object_object_add(params, key, json_object_get(value)) == 0;
 }
 
-/* The request as tool.call has it; NULL: out of memory. */
+/* Returns the params in the form of tool.call, or NULL if memory is out. */
 static struct json_object *native_params(const struct jsonrpc_request *request)
 {
 	struct json_object *params = json_object_new_object();
@@ -83,7 +83,10 @@ static struct json_object *native_params(const struct jsonrpc_request *request)
 	return NULL;
 }
 
-/* What is no tool call, as the schema has it: a sentence for the program, in @buffer or static. */
+/*
+ * Checks the request against MCP's schema. Returns NULL or a sentence for the program, in @buffer
+ * or static.
+ */
 static const char *fault(const struct jsonrpc_request *request, char *buffer, size_t size)
 {
 	struct json_object *arguments, *token;
@@ -116,7 +119,7 @@ static void refuse(
 	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
 }
 
-/* The program's mistake, which MCP shows to its model. */
+/* A missing workspace is a mistake of the program, but MCP shows the message to the model. */
 static void no_workspace(struct session *session, const struct jsonrpc_request *request,
 	const struct session_reply *reply, struct json_object *params, bool named)
 {
@@ -133,7 +136,7 @@ static void no_workspace(struct session *session, const struct jsonrpc_request *
 	tool_call_refuse(session, request, NULL, reply, &refusal);
 }
 
-/* Output is looked at for progress, and not streamed. */
+/* Uses output for progress notifications, without streaming it. */
 static void begin(struct session_call *call, struct call_request *request)
 {
 	request->options.stream = call->reply.progress != NULL;
@@ -205,7 +208,7 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 		call = session_find_call(session, jsonrpc_id_text(id));
 	if (!call || call->reply.form != &mcp_reply_form)
 		return;
-	/* Telling may free it. */
+	/* Cancelling may free the call. */
 	call->silent = true;
 	mcp_progress_free(TAKE_PTR(call->reply.progress));
 	call_cancel(call->call, ENDED_BY_CANCEL);

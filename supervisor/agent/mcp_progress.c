@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/agent/mcp_progress.h"
 
 #include "common/cleanup.h"
@@ -15,11 +15,11 @@ struct mcp_progress {
 	char *token;
 	struct timer timer;
 	int64_t started;  /* as clock_now() */
-	uint64_t told_ms; /* the progress that was told last; 0: nothing yet */
+	uint64_t told_ms; /* the progress sent last; 0: none yet */
 	char line[LIMIT_PROGRESS_LINE_BYTES];
 	size_t len;
-	bool line_ended; /* what comes begins another one */
-	bool soon;       /* the timer is set for output */
+	bool line_ended; /* the next output begins a new line */
+	bool soon;       /* the timer is set because of output */
 };
 
 struct mcp_progress *mcp_progress_new(const char *token)
@@ -52,7 +52,7 @@ static void put_message(struct json_text *json, const struct mcp_progress *progr
 {
 	struct text line = {progress->line, progress->len};
 
-	/* A character of which the other half is gone, or is still to come. */
+	/* Part of a character whose other part is lost or has not come yet. */
 	while (line.len > 0 && (line.data[0] & 0xC0) == 0x80) {
 		line.data++;
 		line.len--;
@@ -62,7 +62,7 @@ static void put_message(struct json_text *json, const struct mcp_progress *progr
 	json_text_string(json, line.len > 0 ? line : TEXT_LITERAL("running"));
 }
 
-/* A client that does not read is told later. */
+/* Sends progress, later if the client does not read. */
 static void tell(struct mcp_progress *progress)
 {
 	struct session *session = progress->call->session;
@@ -106,7 +106,7 @@ static bool ends_line(char c)
 	return c == '\n' || c == '\r';
 }
 
-/* Keeps the last line that is not empty, of a long one the end. */
+/* Keeps the last non-empty line, and the end of a long one. */
 static void keep_line(struct mcp_progress *progress, struct text data)
 {
 	size_t end = data.len, begin, keep;
@@ -134,8 +134,10 @@ static void keep_line(struct mcp_progress *progress, struct text data)
 	progress->len += end - begin;
 }
 
-/* Not at once: of a command that is over by then the answer says more, and a client may take what
- * comes with the answer for what comes after it. */
+/*
+ * Wait a little: if the command ends meanwhile, its answer says more, and a client could mistake
+ * progress that arrives with the answer for progress after it.
+ */
 void mcp_progress_output(struct mcp_progress *progress, struct text data)
 {
 	uint64_t now = elapsed_ms(progress), next = progress->told_ms + PROGRESS_OUTPUT_MS;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd: tool.input, the standard input of a command that runs. It is answered when the command
- * has taken what it brought, so that a client that waits for answers is never ahead by more than it
- * chose; what is sent without waiting is refused at a bound, and stalls neither the client's other
- * calls nor anybody else's.
+ * Runs in cloisterd: tool.input, the standard input of a running command. It is answered when the
+ * command has taken the input, so a client that waits for answers bounds its own input. Input that
+ * is sent without waiting is refused at a bound; it holds up neither the client's other calls nor
+ * other clients.
  */
 #include "supervisor/agent/method_input.h"
 
@@ -39,7 +39,7 @@ void tool_input_taken(void *context, const char *label, size_t taken, bool close
 struct input {
 	struct text data;
 	bool eof;
-	char *decoded; /* what data points to, or NULL */
+	char *decoded; /* the buffer of data, or NULL */
 };
 
 static void input_done(struct input *input)
@@ -47,7 +47,7 @@ static void input_done(struct input *input)
 	free(input->decoded);
 }
 
-/* From @params: NULL, or what is wrong with them. */
+/* Reads @params. Returns NULL, or what is wrong with them. */
 static const char *read_input(struct json_object *params, struct input *ret)
 {
 	struct json_object *eof = NULL;
@@ -76,7 +76,7 @@ static const char *read_input(struct json_object *params, struct input *ret)
 	return NULL;
 }
 
-/* Whether @more bytes for @call would be more than may wait. */
+/* Whether @more bytes for @call would exceed the bound of waiting input. */
 static bool is_too_much(const struct session_call *call, size_t more)
 {
 	const struct session *session = call->session;
@@ -103,7 +103,7 @@ static void add(struct session *session, struct jsonrpc_request *request, struct
 {
 	int r;
 
-	/* Its answer may come from in here. */
+	/* The call below may answer at once. */
 	call->n_inputs++;
 	r = call_add_input(call->call, input->data, input->eof, &request->id_text);
 	if (r == 0)
@@ -126,7 +126,7 @@ void method_tool_input(struct session *session, struct jsonrpc_request *request)
 	struct session_call *call;
 	const char *wrong;
 
-	/* What cannot be answered cannot be held back: input comes in requests. */
+	/* Without an answer there is no flow control, so input must come in requests. */
 	if (request->notification)
 		return;
 	wrong = read_input(request->params, &input);

@@ -12,5 +12,5 @@ struct session;
 /** Answers @request, now or later. */
 void method_tool_input(struct session *session, struct jsonrpc_request *request);
 
-/** As call_owner.input_taken, for a session_call. */
+/** call_owner.input_taken of a session_call. */
 void tool_input_taken(void *context, const char *label, size_t taken, bool closed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: tools.list, tool.call and tool.cancel. */
+/* Runs in cloisterd: tools.list, tool.call and tool.cancel. */
 #include "supervisor/agent/method_tool.h"
 
 #include "common/cleanup.h"
@@ -20,7 +20,10 @@
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
 
-/* The limits of the workspace that @params name or that is the default, or of the tenant. */
+/*
+ * Returns the limits of the workspace that @params name or of the default one, otherwise the
+ * tenant's.
+ */
 static const struct tenant_limits *find_limits(struct session *session, struct text name)
 {
 	struct workspace *workspace = session_find_workspace(session, name, (struct text){NULL, 0});
@@ -87,7 +90,9 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 
 static const struct reply_form observation_form, message_form;
 
-/* What the reply is to be, from the options and from the id that the model's API gave its call. */
+/*
+ * Reads the form of the reply from the options and from the id that the model's API gave its call.
+ */
 static struct session_reply read_reply(struct json_object *params)
 {
 	struct session_reply reply = {.form = &observation_form};
@@ -107,7 +112,7 @@ static struct session_reply read_reply(struct json_object *params)
 	return reply;
 }
 
-/* {"role":"tool",…} as Ollama and OpenAI take it, with the observation as its text. */
+/* Writes {"role":"tool",…} as Ollama and OpenAI take it, with the observation as its text. */
 static void write_message(struct json_text *json, const struct session_reply *reply,
 	const struct observation *observation)
 {
@@ -145,7 +150,7 @@ static void answer_observation(struct session *session, const char *id_text,
 	session_answer_end(session, &json);
 }
 
-/* The length of @buffer's JSON as a string. */
+/* Returns the length of @buffer's JSON when it is written as a string. */
 static size_t string_length(struct evbuffer *buffer)
 {
 	size_t len = evbuffer_get_length(buffer);
@@ -166,8 +171,10 @@ static size_t string_length(struct evbuffer *buffer)
 	return len;
 }
 
-/* The JSON of a file call moves into the answer; for a model it is once more there as a string.
- * Whether there is room for that. */
+/*
+ * The JSON of a file call is moved into the answer; in a model's message it is a string and needs
+ * more room. Returns whether there is room.
+ */
 static bool has_room(const struct session_call *call, const struct observation *observation)
 {
 	uint64_t room = unread_tenant_room(session_unread(call->session));
@@ -177,8 +184,10 @@ static bool has_room(const struct session_call *call, const struct observation *
 	       string_length(observation->items) <= room;
 }
 
-/* Of a command's output no more is kept than there is room for: as JSON it may take six times as
- * much, and for a model twice that again. */
+/*
+ * Keeps only as much of a command's output as there is room for: as JSON it may take six times its
+ * size, and in a model's message twice that.
+ */
 static void make_room(const struct session_call *call, struct command_io *io)
 {
 	bool copied = call->reply.form->as_string;
@@ -213,7 +222,7 @@ static void on_done(void *context, const struct observation *observation)
 		call->reply.form->output_over(call);
 	if (call->id_text && !call->silent)
 		answer_call(call, observation);
-	else /* nothing to write, but room for more requests */
+	else /* a notification has no answer, but its end leaves room for more requests */
 		call->session->connection.wrote(call->session->connection.context);
 	session_free_call(call);
 }
@@ -225,7 +234,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 	call->reply.form->output(call, stream, data);
 }
 
-/* An observation of what never became a call. */
+/* Answers a request that never became a call with an observation. */
 static void answer_refused(struct session *session, const struct jsonrpc_request *request,
 	const struct session_reply *reply, const struct call_refusal *refusal)
 {
@@ -259,7 +268,7 @@ void tool_call_refuse(struct session *session, const struct jsonrpc_request *req
 	call_refusal_done(refusal);
 }
 
-/* No workspace: the program's mistake. */
+/* A missing workspace is a mistake of the program. */
 static void no_workspace(struct session *session, const struct jsonrpc_request *request,
 	const struct session_reply *reply, struct json_object *params, bool named)
 {
@@ -304,8 +313,10 @@ static const struct reply_form message_form = {
 	.as_string = true,
 };
 
-/* The workspace that the call names or that is the default; held by its session, or for a managed
- * one by name for now. */
+/*
+ * Finds the workspace that the call names, or the default one. Its session holds it; a managed
+ * workspace that is not open is held for this call.
+ */
 static struct workspace *find_workspace(struct session *session,
 	const struct jsonrpc_request *request, const struct session_reply *reply,
 	struct json_object *params)
@@ -456,7 +467,7 @@ void method_tool_cancel(struct session *session, struct jsonrpc_request *request
 
 	if (!session_call_param(session, request, &call))
 		return;
-	/* The call's own answer comes first if it can be given at once. */
+	/* The call's own answer comes first if it is ready. */
 	if (call)
 		call_cancel(call->call, ENDED_BY_CANCEL);
 	if (request->notification)

@@ -18,19 +18,21 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 void method_tool_call(struct session *session, struct jsonrpc_request *request);
 void method_tool_cancel(struct session *session, struct jsonrpc_request *request);
 
-/** The call in flight that the parameter "id" of @request names, NULL where there is none. False:
- * that is nobody's id, and the request has been answered. */
+/**
+ * Stores the call in flight that the parameter "id" of @request names, or NULL. Returns false if
+ * the parameter is not an id; the request has been answered then.
+ */
 bool session_call_param(struct session *session, const struct jsonrpc_request *request,
 	struct session_call **ret_call);
 
 /**
- * Begins the call that @params, as of tool.call, describe, for @request. It is answered in the form
- * of @reply, which is taken.
+ * Begins the call that @params, in the form of tool.call, describe, for @request. It is answered in
+ * the form @reply, which is taken.
  */
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply);
 
-/** Answers @request, which becomes no call, in the form of @reply. Takes what @refusal holds. */
+/** Answers @request, which becomes no call, in the form @reply. Takes what @refusal holds. */
 void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,
 	const struct workspace *workspace, const struct session_reply *reply,
 	struct call_refusal *refusal);

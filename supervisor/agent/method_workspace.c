@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: workspace.open, .close, .list and .remove. */
+/* Runs in cloisterd: workspace.open, .close, .list and .remove. */
 #include "supervisor/agent/method_workspace.h"
 
 #include "common/cleanup.h"
@@ -26,7 +26,7 @@ static void put(struct json_text *json, const char *key, const char *value)
 	json_text_string(json, text_from(value));
 }
 
-/* What of the kernel's holds commands and workspaces to each limit; "none": nothing does. */
+/* Writes which kernel mechanism enforces each limit; "none": nothing does. */
 static void put_limits(struct json_text *json, const struct cgroup *cgroup)
 {
 	json_text_key(json, "cgroup");
@@ -42,7 +42,7 @@ static void put_limits(struct json_text *json, const struct cgroup *cgroup)
 	json_text_object_end(json);
 }
 
-/* What holds this workspace, as it is and not as it might be. */
+/* Writes the confinement that this workspace really has. */
 static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
 {
 	static const char *const namespaces[] = {
@@ -59,7 +59,7 @@ static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
 	put(json, "network", "none");
 	json_text_key(json, "landlock");
 	json_text_bool(json, feature_is_present("landlock"));
-	/* A worker that could not install it does not come up. */
+	/* Always true: without the filter a worker does not start. */
 	json_text_key(json, "command_filter");
 	json_text_bool(json, true);
 	put_limits(json, cgroup);
@@ -74,7 +74,7 @@ static void put_workspace(struct json_text *json, const struct workspace *worksp
 	json_text_string(json, workspace_visible(workspace));
 }
 
-/* A refusal: what the parameters say is -32602, what the host says has a name. */
+/* Answers a refusal: -32602 for a mistake in the parameters, a named code for any other reason. */
 static void answer_refusal(
 	struct session *session, const char *id_text, const struct refusal *refusal)
 {
@@ -117,7 +117,7 @@ static void leave(struct session_pending *pending)
 		pending_free(pending);
 }
 
-/* From here on @request is answered by it. */
+/* From here on the pending operation answers @request. */
 static void pending_begin(
 	struct session_pending *pending, struct session *session, struct jsonrpc_request *request)
 {
@@ -129,11 +129,11 @@ static void pending_begin(
 	session->n_pending++;
 }
 
-/* Queues @owner's work for @workspace, whose hold is taken. */
+/* Queues the operation for @workspace and takes its hold. */
 static void enter(struct session_pending *pending, struct workspace *workspace,
 	enum call_class class, const struct workspace_entry_owner *owner)
 {
-	/* Not on the wire of any call: their numbers count up from 1. */
+	/* These numbers never appear on the wire; those of calls count up from 1. */
 	static uint64_t last = UINT64_MAX;
 
 	pending->workspace = workspace;
@@ -186,7 +186,7 @@ static int open_for(struct session *session, struct workspace *workspace)
 	return r;
 }
 
-/* Its turn has come: the workspace is open. */
+/* Called when the workspace is open. */
 static void on_opened(void *context)
 {
 	struct session_pending *pending = context;
@@ -194,7 +194,7 @@ static void on_opened(void *context)
 	struct json_text json;
 
 	workspace_leave(pending->workspace, &pending->entry);
-	/* A reload may have come in between. */
+	/* A reload may have withdrawn the permission meanwhile. */
 	if (session && !session_may_use(session, pending->workspace))
 		answer_refusal(session, pending->id_text,
 			&(struct refusal){.error = TOOL_FORBIDDEN, .sentence = NULL});
@@ -212,8 +212,10 @@ static void on_opened(void *context)
 
 static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_lost};
 
-/* The second half of opening a directory: what it is is known. The configuration may be another
- * than when it was asked for. */
+/*
+ * The second half of opening a directory, when the look-up has ended. The configuration may have
+ * changed since the first half.
+ */
 static void on_looked_up(
 	void *context, const struct refusal *not_found, struct workspace_root *root)
 {
@@ -244,7 +246,10 @@ static void on_looked_up(
 	pending_free(pending);
 }
 
-/* The first half. TOOL_OK, and it goes on by itself; otherwise nothing of @request is taken. */
+/*
+ * The first half. Returns TOOL_OK if the look-up goes on; otherwise it has taken nothing of
+ * @request.
+ */
 static enum tool_error look_up(struct session *session, struct jsonrpc_request *request,
 	struct tenant *tenant, struct text root, enum workspace_kind kind,
 	struct refusal *ret_refusal)
@@ -278,7 +283,7 @@ struct wanted {
 	enum workspace_kind kind;
 };
 
-/* Which workspace @params name: by name or by root. */
+/* Reads which workspace @params mean, by name or by root. */
 static enum tool_error read_wanted(struct session *session, struct json_object *params,
 	struct wanted *ret, struct refusal *ret_refusal)
 {
@@ -308,8 +313,10 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 	return TOOL_OK;
 }
 
-/* protocol, for a client that only passes bytes on: what it speaks from this request on, and then
- * nothing else. */
+/*
+ * The parameter "protocol" is for a client that only copies bytes: the connection speaks that
+ * protocol from this request on, and nothing else.
+ */
 static bool take_protocol(struct session *session, struct json_object *params)
 {
 	struct text protocol;
@@ -324,7 +331,10 @@ static bool take_protocol(struct session *session, struct json_object *params)
 	return true;
 }
 
-/* TOOL_OK, and it is answered later; otherwise nothing of @request is taken. */
+/*
+ * Returns TOOL_OK if the request will be answered later; otherwise it has taken nothing of
+ * @request.
+ */
 static enum tool_error begin_open(
 	struct session *session, struct jsonrpc_request *request, struct refusal *ret_refusal)
 {
@@ -348,7 +358,7 @@ static enum tool_error begin_open(
 	return error;
 }
 
-/* A refusal of what the audit log tells of. */
+/* Answers a refusal that the audit log records. */
 static void refuse(struct session *session, const struct jsonrpc_request *request,
 	const char *event, const struct refusal *refusal)
 {
@@ -361,7 +371,7 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 	answer_refusal(session, request->id_text, refusal);
 }
 
-/* For one opening more. */
+/* Checks the limits for one more workspace. */
 static enum tool_error has_room(const struct session *session, struct refusal *ret_refusal)
 {
 	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
@@ -371,7 +381,9 @@ static enum tool_error has_room(const struct session *session, struct refusal *r
 			"This connection has %d workspaces open, as many as it may; close one with "
 			"workspace.close, or use another connection",
 			LIMIT_WORKSPACES_PER_CONNECTION);
-	/* Openings under way may fail, or be of workspaces that are open already. */
+	/*
+	 * Pending openings may fail, or may be of workspaces that are open already, but they count.
+	 */
 	return session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION
 		       ? refusal_set(ret_refusal, TOOL_BUSY, NULL)
 		       : TOOL_OK;
@@ -423,7 +435,7 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND, .sentence = NULL});
 		return;
 	}
-	/* Calls in flight hold it until they are over. */
+	/* Calls in flight hold the workspace until they end. */
 	session_drop_workspace(session, workspace);
 	answer_empty(session, request->id_text);
 }
@@ -459,7 +471,7 @@ static void match_name(void *context, struct workspace *workspace)
 			 strcmp(workspace_name(workspace), search->name) == 0;
 }
 
-/* Managed workspaces that exist and that nobody uses at the moment. */
+/* Adds managed workspaces that exist and that no client uses now. */
 static void list_managed(void *context, const char *name)
 {
 	struct listing *listing = context;
@@ -499,7 +511,10 @@ void method_workspace_list(struct session *session, struct jsonrpc_request *requ
 	session_answer_end(session, &listing.json);
 }
 
-/* Its turn has come: everything in it goes, by the one process that may delete it. */
+/*
+ * Called when it is this operation's turn: the files process, which alone may delete the files,
+ * removes everything.
+ */
 static void on_remove_begin(void *context)
 {
 	struct session_pending *pending = context;
@@ -565,7 +580,10 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		refuse(session, request, "workspace.remove", &refusal);
 		return;
 	}
-	/* Our own use of it ends here; anybody else's, and calls in flight, stand against it. */
+	/*
+	 * This client's use ends here. The use of other clients, and calls in flight, prevent the
+	 * removal.
+	 */
 	session_drop_workspace(session, workspace);
 	if (workspace_users(workspace) > 1 ||
 		session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {

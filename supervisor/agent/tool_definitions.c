@@ -25,13 +25,13 @@ int tool_format_by_name(struct text name, enum tool_format *ret_format)
 	return -EINVAL;
 }
 
-/* The one argument that a tenant has a limit of its own for. */
+/* Whether it is the argument for which a tenant has its own limit. */
 static bool is_timeout(const struct tool_param *param)
 {
 	return param->offset == offsetof(struct tool_args, timeout_ms);
 }
 
-/* @limits: NULL, or those that the tenant's calls are held to. */
+/* @limits: the limits of the tenant's calls, or NULL. */
 static struct json_object *default_value(
 	const struct tool_param *param, const struct tenant_limits *limits)
 {
@@ -51,8 +51,10 @@ static struct json_object *default_value(
 	return NULL;
 }
 
-/* The bounds that args_decode.c checks. JSON Schema counts characters where it counts bytes; no
- * text has more of those than of these. */
+/*
+ * Adds the bounds that args_decode.c checks. JSON Schema counts characters where it counts bytes; a
+ * text never has more characters than bytes.
+ */
 static bool add_bounds(struct json_object *object, const struct tool_param *param,
 	const struct tenant_limits *limits)
 {
@@ -90,8 +92,10 @@ static struct json_object *property(
 	return TAKE_PTR(object);
 }
 
-/* JSON Schema of the arguments. @closed: with additionalProperties false, which the seed's form has
- * not. */
+/*
+ * Makes the JSON Schema of the arguments. @closed adds additionalProperties: false, which the
+ * original form lacks.
+ */
 static struct json_object *schema(
 	const struct tool *tool, bool closed, const struct tenant_limits *limits)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The five tools as a model's harness wants to be told about them, generated from common/tools.c.
- * Runs in cloisterd; takes no input but a format's name.
+ * The definitions of the five tools for a model, generated from common/tools.c. Runs in cloisterd;
+ * the only input is the name of a format.
  */
 
 #include "common/text.h"
@@ -12,15 +12,17 @@ struct json_object;
 struct tenant_limits;
 
 enum tool_format {
-	TOOL_FORMAT_OLLAMA, /* the seed documents' form, field for field */
+	TOOL_FORMAT_OLLAMA, /* the form of the original specification, field for field */
 	TOOL_FORMAT_OPENAI, /* function tools of the chat completions API */
 	TOOL_FORMAT_MCP,    /* Tool objects of the Model Context Protocol */
 };
 
-/** Stores the format called @name ("ollama", "openai", "mcp"). 0, or -EINVAL. */
+/** Stores the format called @name ("ollama", "openai", "mcp"). Returns 0 or -EINVAL. */
 int tool_format_by_name(struct text name, enum tool_format *ret_format);
 
-/** A new JSON array of the tools' definitions, for json_object_put(3). With @limits the parameters'
- * schemas have the bounds that a tenant's calls are held to; NULL: they have none, as the seed's.
- * NULL when out of memory. */
+/**
+ * Returns a new JSON array of the tools' definitions, for json_object_put(3), or NULL if memory is
+ * out. With @limits the schemas contain the bounds of the tenant's calls; with NULL they have none,
+ * like the original form.
+ */
 struct json_object *tool_definitions(enum tool_format format, const struct tenant_limits *limits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/agent/tool_output.h"
 
 #include "common/utf8.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The notification tool.output: what a command writes, as it comes, for calls with options.stream.
- */
+/* The notification tool.output: a command's output while it runs, for calls with options.stream. */
 
 #include "supervisor/call/command_io.h"
 #include "supervisor/rpc/session_state.h"
 
-/** Sends @data, at most COMMAND_IO_CHUNK bytes; as text, a character whose end has not come is kept
- * back until it has. */
+/**
+ * Sends @data, at most COMMAND_IO_CHUNK bytes. In text, an incomplete character at the end is kept
+ * until the rest has come.
+ */
 void tool_output_send(struct session_call *call, enum command_stream stream, struct text data);
 
-/** The command is over: sends what was kept back. */
+/** Sends the kept bytes when the command has ended. */
 void tool_output_flush(struct session_call *call);

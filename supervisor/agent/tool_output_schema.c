@@ -15,12 +15,12 @@ enum field_type {
 	FIELD_MATCHES,
 };
 
-/* Objects stay open: a later cloister may say more. */
+/* Objects are not closed, because a later version may add members. */
 struct field {
 	const char *name; /* NULL ends a table */
 	enum field_type type;
 	bool optional;
-	const char *description; /* NULL: the name says it */
+	const char *description; /* NULL: the name is enough */
 };
 
 #define FIELDS_MAX 14
@@ -122,7 +122,7 @@ static const struct field usage_fields[] = {
 	{0},
 };
 
-/* "type", which may be a list of two. */
+/* Adds "type", which may be a list of two types. */
 static bool add_type(struct json_object *object, const char *type, bool or_null)
 {
 	_cleanup_json_ struct json_object *types = NULL;
@@ -239,7 +239,7 @@ struct json_object *tool_annotations(const struct tool *tool)
 			json_object_new_boolean(hints[tool->id].destructive)) ||
 		!json_build_add(object, "idempotentHint",
 			json_object_new_boolean(hints[tool->id].idempotent)) ||
-		/* A workspace is a closed world: its commands have no network. */
+		/* Commands have no network, so a tool acts in a closed world. */
 		!json_build_add(object, "openWorldHint", json_object_new_boolean(false)))
 		return NULL;
 	return TAKE_PTR(object);

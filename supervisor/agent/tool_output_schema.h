@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What MCP wants to know of a tool beyond its arguments. cloisterd; takes no input. */
+/* What MCP says about a tool besides its arguments. Runs in cloisterd; there is no input. */
 
 #include "common/tools.h"
 
 struct json_object;
 
-/** JSON Schema of the observations of @tool, which observation.c writes. New; NULL: out of memory.
+/**
+ * Returns the JSON Schema of the observations of @tool, which observation.c writes, or NULL if
+ * memory is out.
  */
 struct json_object *tool_output_schema(const struct tool *tool);
 
-/** MCP's ToolAnnotations of @tool. New; NULL: out of memory. */
+/** Returns MCP's ToolAnnotations of @tool, or NULL if memory is out. */
 struct json_object *tool_annotations(const struct tool *tool);

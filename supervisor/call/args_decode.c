@@ -13,9 +13,9 @@
 #include <stdio.h>
 
 #define TWO_TO_63        9223372036854775808.0
-#define NAME_SHOWN_BYTES 64 /* of a name that the client made up, in a message */
+#define NAME_SHOWN_BYTES 64 /* how much of a name that the client invented a message shows */
 
-/* What is being decoded, for messages: `read_file: argument "path" must be a string`. */
+/* The part being decoded, for messages: `read_file: argument "path" must be a string`. */
 struct subject {
 	const char *tool;
 	const char *kind; /* "argument" or "option" */
@@ -73,7 +73,7 @@ static enum tool_error decode_string(const struct subject *subject, const struct
 	return TOOL_OK;
 }
 
-/* Also a number such as 5.0 or 5e0, which some models' samplers make of an integer. */
+/* Accepts also a number such as 5.0 or 5e0, which some models write for an integer. */
 static bool integer_value(struct json_object *value, int64_t *ret_number)
 {
 	double number;
@@ -85,7 +85,7 @@ static bool integer_value(struct json_object *value, int64_t *ret_number)
 	if (!json_object_is_type(value, json_type_double))
 		return false;
 	number = json_object_get_double(value);
-	/* 2^63 itself does not fit. What is compared is written so that NaN fails. */
+	/* 2^63 itself does not fit. The comparisons are written so that NaN fails them. */
 	if (!(number >= -TWO_TO_63) || !(number < TWO_TO_63) || (double)(int64_t)number != number)
 		return false;
 	*ret_number = (int64_t)number;
@@ -191,7 +191,7 @@ enum tool_error args_decode(const struct tool *tool, struct json_object *argumen
 
 #define FIELD(field) .offset = offsetof(struct call_options, field)
 
-/* The options that are one value of one type. */
+/* Options that are one value of one type. */
 static const struct tool_param plain_options[] = {
 	{.name = "timeout_ms",
 		.type = PARAM_INTEGER,
@@ -212,7 +212,7 @@ static const struct tool_param plain_options[] = {
 	{.name = "path_base64",
 		.type = PARAM_STRING,
 		.min = 1,
-		.max = (LIMIT_PATH_BYTES + INT64_C(2)) / 3 * 4, /* the base64 of a longest path */
+		.max = (LIMIT_PATH_BYTES + INT64_C(2)) / 3 * 4, /* the base64 of the longest path */
 		.too_long = TOOL_INVALID_ARGUMENTS,
 		FIELD(path_base64)},
 	{.name = "stream", .type = PARAM_BOOLEAN, FIELD(stream)},
@@ -222,7 +222,7 @@ static const struct tool_param plain_options[] = {
 	{.name = "gitignore", .type = PARAM_BOOLEAN, FIELD(gitignore)},
 };
 
-/* The options that are one of two words. */
+/* Options that are one of two words. */
 static const struct choice {
 	const char *name;
 	const char *no, *yes;
@@ -248,7 +248,7 @@ static enum tool_error decode_choice(const struct subject *subject, const struct
 	return TOOL_OK;
 }
 
-/* A name as POSIX (XBD 8.1) has them, so that a shell can use it. */
+/* A name as POSIX (XBD 8.1) defines it, so that a shell can use it. */
 static bool env_name_is_valid(const char *name)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * From JSON to plain structs: a tool's arguments, which a model wrote, and a call's options, which
- * the program around the model wrote. Runs in cloisterd. Neither is trusted; what is stored has
- * been checked for type, range and length, and texts that must not hold a NUL hold none. What a
- * path or pattern means is checked by who uses it.
+ * Decodes JSON into plain structs: a tool's arguments, written by a model, and a call's options,
+ * written by the program around the model. Runs in cloisterd. Neither is trusted: type, range and
+ * length of each value are checked, and a text that must not hold a NUL holds none. The users of a
+ * path or pattern check its meaning.
  *
  * Texts in the results are borrowed from the JSON objects, which must outlive them. A member that
- * is null counts as not given, since models write that for optional ones.
+ * is null counts as absent, because models write null for optional members.
  */
 
 #include "common/errors.h"
@@ -17,11 +17,11 @@
 struct json_object;
 
 /**
- * Decodes @arguments (NULL: none) of @tool into @ret_args, defaults filled in.
+ * Decodes @arguments (NULL: none) of @tool into @ret_args and fills in defaults.
  *
  * Returns TOOL_OK. Otherwise returns TOOL_INVALID_ARGUMENTS, TOOL_FILE_TOO_LARGE (content) or
- * TOOL_NAME_TOO_LONG (a path), leaves @ret_args alone and stores in @ret_message one sentence that
- * names the argument and says what it must be (malloc'ed; NULL when out of memory).
+ * TOOL_NAME_TOO_LONG (a path), leaves @ret_args unchanged and stores in @ret_message one sentence
+ * that names the argument and its requirement (malloc'ed; NULL if memory is out).
  */
 enum tool_error args_decode(const struct tool *tool, struct json_object *arguments,
 	struct tool_args *ret_args, char **ret_message);
@@ -29,13 +29,14 @@ enum tool_error args_decode(const struct tool *tool, struct json_object *argumen
 struct call_options {
 	int64_t timeout_ms;      /* 0: not given */
 	int64_t idle_timeout_ms; /* 0: not given */
-	struct text input;       /* "stdin"; data is NULL if not given */
-	struct text path_base64; /* as it came, not yet decoded; data is NULL if not given */
-	struct json_object *env; /* borrowed: an object of strings without NUL; NULL if not given */
-	size_t env_count;        /* members of env */
+	struct text input;       /* "stdin"; data is NULL if it was not given */
+	struct text path_base64; /* as given, not yet decoded; data is NULL if it was not given */
+	/* borrowed: an object of strings without NUL; NULL if it was not given */
+	struct json_object *env;
+	size_t env_count; /* members of env */
 	bool stream;
-	bool stdin_stream; /* more input comes while the command runs: tool.input */
-	bool keep_output;  /* in the observation, not only in the stream */
+	bool stdin_stream; /* further input comes while the command runs: tool.input */
+	bool keep_output;  /* keep the output for the observation, not only stream it */
 	bool line_numbers;
 	bool gitignore;
 	bool base64;        /* encoding */
@@ -43,16 +44,16 @@ struct call_options {
 	bool fast_write;    /* durability is "fast", not "durable" */
 };
 
-/** What holds for a call without options. */
+/** Sets the options of a call that gives none. */
 void options_defaults(struct call_options *ret_options);
 
 /**
- * Decodes tool.call's @options (NULL: none). Every known option is accepted for every tool, so that
- * a harness can send one set; those that do not apply have no effect. @tool serves the message
- * only.
+ * Decodes tool.call's @options (NULL: none). Every option is accepted for every tool, so that a
+ * program can always send the same set; an option that does not apply has no effect. @tool appears
+ * only in the message.
  *
- * Returns 0, or -EINVAL with @ret_options left alone and one sentence in @ret_message (malloc'ed;
- * NULL when out of memory) for an unknown option, a wrong type or a value out of range.
+ * Returns 0; or -EINVAL for an unknown option, a wrong type or a value out of range, with
+ * @ret_options unchanged and one sentence in @ret_message (malloc'ed; NULL if memory is out).
  */
 int options_decode(const struct tool *tool, struct json_object *options,
 	struct call_options *ret_options, char **ret_message);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The life of a call: what each event does in each state. call_answer.c ends it. */
+/*
+ * Runs in cloisterd. The life cycle of a call: what each event does in each state. call_answer.c
+ * ends it.
+ */
 #include "supervisor/call/call_state.h"
 
 #include "common/cleanup.h"
@@ -23,8 +26,9 @@
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
 
 /*
- * Numbers count up from a random one: the files process names a temporary after its call, and two
- * instances may write in one directory. The upper quarter of them is others' (method_workspace.c).
+ * Numbers count up from a random one, because a files process names temporary files after the call,
+ * and two instances may write in one directory. The upper quarter of the numbers is used elsewhere
+ * (method_workspace.c).
  */
 static uint64_t next_call(void)
 {
@@ -38,7 +42,7 @@ static uint64_t next_call(void)
 	return ++last;
 }
 
-/* The timer of what waits or runs goes off so long after the call's beginning. */
+/* Sets the timer of a waiting or running call to @ms after the call's beginning. */
 static void set_deadline(struct call *call, int64_t ms)
 {
 	timer_set_ns(&call->timer, call->started + ms * CLOCK_NS_PER_MS - clock_now());
@@ -103,7 +107,7 @@ static void on_input_taken(void *context, const char *label, size_t taken, bool 
 		call->owner.input_taken(call->owner.context, label, taken, closed);
 }
 
-/* Takes what comes, also while the call waits for its turn. 0 or -ENOMEM. */
+/* Keeps the input that comes, also while the call waits in a queue. Returns 0 or -ENOMEM. */
 static int make_input(struct call *call)
 {
 	struct command_input_owner owner = {on_input_taken, on_moved, call};
@@ -129,7 +133,7 @@ static void on_output_limit(void *context)
 	call_cancel(context, ENDED_BY_OUTPUT_LIMIT);
 }
 
-/* The pipes, as the command gets them. 0 or -errno. */
+/* Makes the command's pipes and stores the command's ends. Returns 0 or -errno. */
 static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 {
 	struct command_io_owner owner = {on_output, on_output_limit, call};
@@ -139,7 +143,7 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 		&call->request.tenant->usage->share, options->stream};
 	int r;
 
-	/* Its client takes all of it, at its own pace: the deadline is the bound. */
+	/* The client gets all output at its own pace; only the deadline bounds it. */
 	if (!options->keep_output)
 		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
 			call->room.account, &call->request.tenant->usage->share, options->stream};
@@ -185,7 +189,7 @@ static int begin_files(struct call *call)
 	return 0;
 }
 
-/* How long it may wait for its turn, in milliseconds. */
+/* Returns how long the call may wait in a queue, in milliseconds. */
 static int64_t wait_ms(const struct call_request *request)
 {
 	int64_t timeout = call_timeout_ms(request),
@@ -194,7 +198,7 @@ static int64_t wait_ms(const struct call_request *request)
 	return call_is_scheduled(request) && queue < timeout ? queue : timeout;
 }
 
-/* What events do. */
+/* What the events do. */
 
 int call_impossible(struct call *call, const struct call_event_data *data)
 {
@@ -204,7 +208,7 @@ int call_impossible(struct call *call, const struct call_event_data *data)
 	return -EBADMSG;
 }
 
-/* What has been set going takes its course. */
+/* No action: the call goes on. */
 static int stay(struct call *call, const struct call_event_data *data)
 {
 	(void)call;
@@ -253,7 +257,7 @@ static int ask_to_end(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* At its deadline, or at its tenant's bound on how long a turn is waited for. */
+/* Ends a waiting call at its deadline, or at its tenant's limit of waiting time. */
 static int stop_waiting(struct call *call, const struct call_event_data *data)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -276,7 +280,7 @@ static int reach_deadline(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* A process that does not report the end of what it was told to end is not argued with. */
+/* A process that does not report the end of a cancelled call in time is killed. */
 static int abandon(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
@@ -285,8 +289,10 @@ static int abandon(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* A worker that in all this time has not even read that it should end the command is stopped, or
- * hangs: it is not waited for again. */
+/*
+ * A worker that has not even read the cancel until now is stopped or hangs: it does not get more
+ * time.
+ */
 static int kill_command(struct call *call, const struct call_event_data *data)
 {
 	if (!call_is_command(call) ||
@@ -299,7 +305,10 @@ static int kill_command(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* A command is not silent while its client does not read, nor when there is output to read now. */
+/*
+ * A command does not count as silent while its client does not read, or while there is output to
+ * read.
+ */
 static int end_silent(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
@@ -310,7 +319,7 @@ static int end_silent(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* Its entry has left the workspace. */
+/* Its entry has already left the workspace. */
 static int answer_lost(struct call *call, const struct call_event_data *data)
 {
 	set_entered(call, false);
@@ -318,7 +327,10 @@ static int answer_lost(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* A call is OVER only while it is answered: output that is still read then may reach its limit. */
+/*
+ * A call is OVER only while it is answered. Reading the rest of its output then may reach its
+ * limit.
+ */
 /* clang-format off */
 const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_WAITING] = {
@@ -344,7 +356,7 @@ static int happen(struct call *call, enum call_event event, struct call_event_da
 	return call_acts[call->state][event](call, &data);
 }
 
-/* Where events come from. */
+/* Sources of events. */
 
 static void on_begin(void *context)
 {
@@ -385,7 +397,10 @@ static void enter(void *context)
 	workspace_enter(call->workspace, &call->entry);
 }
 
-/* What of the request its answer repeats, as JSON and as a string of that for a model. */
+/*
+ * Returns how much of the request the answer repeats: as JSON, and for a model once more as a
+ * string.
+ */
 static size_t room_wanted(const struct call_request *request)
 {
 	const struct tool_args *args = &request->args;
@@ -393,7 +408,7 @@ static size_t room_wanted(const struct call_request *request)
 	return LIMIT_UNREAD_RESULT_BYTES + 4 * (args->command.len + args->pattern.len);
 }
 
-/* Calls of a connection that does not read begin when it has. */
+/* A call waits here while its connection does not read its answers. */
 static void enter_when_there_is_room(struct call *call)
 {
 	call->room.wanted = room_wanted(&call->request);
@@ -494,7 +509,7 @@ void call_foreach(void (*each)(void *context, struct call *call), void *context)
 	}
 }
 
-/* What a person would want to know of its arguments. */
+/* Returns the argument that people want to see in a list of calls. */
 static struct text subject_of(const struct call_request *request)
 {
 	switch (request->tool->id) {

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * A tool call in flight: this file alone owns its state, from admission to the one observation that
- * answers it. Deadlines, cancelling, a client that left and shutting down are one path: the call is
- * cancelled with a cause, and the first cause counts.
+ * A tool call in flight, from admission to the one observation that answers it. Only call.c changes
+ * its state. A deadline, a cancel, a client that leaves and a shutdown all take the same path: the
+ * call is cancelled with a cause, and the first cause counts.
  *
- * A call waits where its connection, or its tenant, has no room for more answers (unread.h), and
- * then for its turn.
+ * A call first waits if its connection or its tenant has no room for more answers (unread.h), and
+ * then to be scheduled.
  */
 /* clang-format off */
 /*
@@ -29,40 +29,40 @@ struct unread_account;
 struct workspace;
 
 enum call_state {
-	CALL_WAITING, /* for its workspace to open, and to be scheduled there */
+	CALL_WAITING, /* waits for room, for its workspace to open, or to be scheduled */
 	CALL_RUNNING,
-	CALL_ENDING, /* asked to end: SIGTERM for a command, a cancel for a file call */
+	CALL_ENDING, /* it was asked to end: SIGTERM for a command, a cancel for a file call */
 	CALL_KILLED, /* a command: SIGKILL */
 	CALL_OVER,
 	CALL_STATES,
 };
 
-/* What of a call may be looked at from outside, at one moment. */
+/* A view of a call for readers outside, at one moment. */
 struct call_info {
 	uint64_t id;
 	const char *tool;
 	enum call_state state;
-	struct text subject; /* borrowed: its command, or the path or pattern that it is about */
+	struct text subject; /* borrowed: its command, or the path or pattern that it uses */
 	const struct workspace *workspace;  /* borrowed */
-	const struct tenant *tenant;        /* borrowed: as it was when the call came */
+	const struct tenant *tenant;        /* borrowed: as configured when the call came */
 	const struct call_request *request; /* borrowed */
 	int64_t age_ms;
-	int64_t timeout_ms; /* after its beginning */
+	int64_t timeout_ms; /* counted from its beginning */
 	bool is_command;
 };
 
 struct call_owner {
 	/* The call is over: write its answer. The call is freed afterwards. */
 	void (*done)(void *context, const struct observation *observation);
-	/* A command wrote something, for calls with options.stream. */
+	/* The command of a call with options.stream wrote something. */
 	void (*output)(void *context, enum command_stream stream, struct text data);
-	/* What was given with call_add_input has been taken: see command_input.h. */
+	/* Input given with call_add_input() has been taken: see command_input.h. */
 	void (*input_taken)(void *context, const char *label, size_t taken, bool closed);
 	void *context;
-	struct unread_account *unread; /* that its answer counts for; NULL: for nobody */
+	struct unread_account *unread; /* the account for its answer; NULL: it is not counted */
 };
 
-/* Hears of every call, whoever began it: the audit log, and who watches at the control socket. */
+/* Is told of every call: the audit log, and events on the control socket. */
 struct call_observer {
 	void (*begun)(void *context, const struct call *call);
 	void (*ended)(
@@ -70,31 +70,40 @@ struct call_observer {
 	void *context;
 };
 
-/** Begins a call in @workspace, which it holds until it is over. Takes @request in any case. 0 or
- * -ENOMEM. */
+/**
+ * Begins a call in @workspace, which it holds until it is over. Takes @request, also on failure.
+ * Returns 0 or -ENOMEM.
+ */
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret);
 
-/** Ends @call because of @cause. Its answer comes when it has ended, which may be from in here. */
+/**
+ * Ends @call because of @cause. Its answer comes when it has ended, possibly before this returns.
+ */
 void call_cancel(struct call *call, enum ended_by cause);
 
-/** Nobody waits for the answer any more: owner is not called again, and nothing is kept for it. The
- * call still ends by itself or when it is cancelled. */
+/**
+ * Detaches the owner, which no longer wants an answer: it is not called again, and no result is
+ * kept for it. The call still ends by itself or when it is cancelled.
+ */
 void call_disown(struct call *call);
 
-/** More input for a call with options.stdin_stream: as command_input_add(), or -EINVAL for any
- * other call. */
+/**
+ * Adds input to a call with options.stdin_stream. Returns like command_input_add(), or -EINVAL for
+ * any other call.
+ */
 int call_add_input(struct call *call, struct text text, bool eof, char **label);
 
-/** Bytes of input that the call has not taken. */
+/** Returns the bytes of input that the call has not taken. */
 size_t call_pending_input(const struct call *call);
 
-/** Its client does not read: stop reading what the command writes; or go on. */
+/** Stops or resumes reading the command's output, because the client does not or does read. */
 void call_pause_output(struct call *call);
 void call_resume_output(struct call *call);
 
-/** Every call in flight, the oldest first, each given to @each, which may cancel that call and no
- * other. */
+/**
+ * Gives every call in flight, the oldest first, to @each, which may cancel that call and no other.
+ */
 void call_foreach(void (*each)(void *context, struct call *call), void *context);
 
 void call_get_info(const struct call *call, struct call_info *ret);

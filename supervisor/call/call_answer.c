@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. How a call ends: what its process reports becomes the one observation that answers it.
- * What comes from the process is hostile: it can end its own call, and nothing else. */
+/*
+ * Runs in cloisterd. The end of a call: the report of its process becomes the one observation that
+ * answers it. The process is hostile: its report can end its own call and do nothing else.
+ */
 
 #include "supervisor/call/call_answer.h"
 
@@ -24,10 +26,10 @@ static void tell_ended(const struct call *call, const struct observation *observ
 		service->observers[i].ended(service->observers[i].context, call, observation);
 }
 
-/* Gives the one answer and frees the call, whose entry has left its workspace. */
+/* Answers and frees the call, whose entry has left its workspace. */
 static void answer(struct call *call, struct observation *observation)
 {
-	/* What the command left in its pipes belongs to the output; it may also be streamed now. */
+	/* Reads what the command left in its pipes; this may still stream output. */
 	if (call->io)
 		command_io_drain(call->io);
 	if (call->input)
@@ -111,15 +113,19 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 				strerror((int)ended.launch_error));
 		return 0;
 	}
-	/* Also a command that ended by itself before the cancel reached it: that is why it ended.
+	/*
+	 * A command that ended by itself before the cancel reached it gets the cause of its own
+	 * end.
 	 */
 	call->cause = command_cause(&ended);
 	call_answer_cause(call, &ended);
 	return 0;
 }
 
-/* There is no room for more of its result: the rest goes by, and the call is not answered before
- * its end has come. */
+/*
+ * There is no room for more of the result: it is dropped, and the call is answered when its process
+ * reports the end.
+ */
 static void drop_result(struct call *call)
 {
 	call_result_drop(&call->result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Words for models and people; nothing in them comes from a workspace. */
+/* Runs in cloisterd. Sentences for models and people; no text in them comes from a workspace. */
 #include "supervisor/call/call_cause.h"
 
 #include "common/limits.h"

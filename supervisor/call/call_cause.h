@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What is said to whoever called when a call was ended: what happened, and what to do about it. */
+/* Explains to the client why a call was ended, and what to do about it. */
 
 #include "supervisor/call/ended_by.h"
 
@@ -11,8 +11,10 @@
 
 struct call_request;
 
-/** Why a call like @request ended because of @cause, @after_ms after its admission and, if it was
- * @begun, not while it waited; written to @buffer or of static storage. NULL: the code's own
- * sentence says it. */
+/**
+ * Returns a sentence that says why a call like @request ended with @cause, @after_ms after its
+ * admission; @begun is false if it was still waiting. The sentence is in @buffer or static. NULL:
+ * the error code's own sentence is enough.
+ */
 const char *call_cause_sentence(const struct call_request *request, enum ended_by cause, bool begun,
 	uint64_t after_ms, char *buffer, size_t size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Names come from administrators and observers, who may be hostile. */
+/* Runs in cloisterd. Names come from administrators and observers, who may be hostile. */
 #include "supervisor/call/call_name.h"
 
 #include <errno.h>

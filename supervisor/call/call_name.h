@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The name of a call, for people and files: its number in 16 hexadecimal digits. */
+/* The name of a call for people and files: its number in 16 hexadecimal digits. */
 
 #include "common/text.h"
 
@@ -12,5 +12,8 @@
 /** Writes the name of the call @id. Returns @buffer. */
 const char *call_name(uint64_t id, char buffer[static CALL_NAME_BYTES]);
 
-/** The call that @name is the name of, exactly as call_name() writes it. 0 or -EINVAL. */
+/**
+ * Stores the number of the call called @name, which must be exactly as call_name() writes it.
+ * Returns 0 or -EINVAL.
+ */
 int call_name_parse(struct text name, uint64_t *ret_id);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Of a request whose form has been checked, and which may ask for whatever it likes: the
- * tenant's limits decide. */
+/*
+ * Runs in cloisterd. The form of the request has been checked, but it may ask for any amount: the
+ * tenant's limits decide.
+ */
 #include "supervisor/call/call_needs.h"
 
 #include "supervisor/call/call_request.h"
@@ -30,8 +32,10 @@ enum call_class call_class(const struct call_request *request)
 	case TOOL_LIST_DIRECTORY:
 		return request->args.recursive ? CALL_CLASS_JOB : CALL_CLASS_SHORT;
 	default:
-		/* A range may lie deep in a large file; how large it is, only the files process
-		 * knows. */
+		/*
+		 * A range may lie deep in a large file; only the files process knows the file's
+		 * size.
+		 */
 		return request->args.start_line > 0 || request->args.end_line > 0
 			       ? CALL_CLASS_JOB
 			       : CALL_CLASS_SHORT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a call needs: its time, and its class in its workspace. */
+/* The resources of a call: its time, and its class in its workspace. */
 
 #include "supervisor/workspace/workspace.h"
 
@@ -10,11 +10,11 @@
 
 struct call_request;
 
-/** After how long, from its admission, a call like @request is ended, in milliseconds. */
+/** Returns the time after its admission at which a call like @request is ended, in milliseconds. */
 int64_t call_timeout_ms(const struct call_request *request);
 
-/** Its class, which bounds how many run at once in a workspace. */
+/** Returns its class, which bounds how many run at once in a workspace. */
 enum call_class call_class(const struct call_request *request);
 
-/** Whether it has a scheduling class (scheduler.h): it may have to wait for others. */
+/** Whether the scheduler schedules it (scheduler.h), so that it may have to wait for others. */
 bool call_is_scheduled(const struct call_request *request);

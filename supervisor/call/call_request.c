@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Everything here was written by a model or by a client, and is hostile. */
+/* Runs in cloisterd. A model or a client wrote everything in a request, and it is hostile. */
 #include "supervisor/call/call_request.h"
 
 #include "common/base64.h"
@@ -40,8 +40,10 @@ static struct text json_text_of(struct json_object *json)
 		json_object_get_string(json), (size_t)json_object_get_string_len(json)};
 }
 
-/* Name and arguments, given plainly or as a model's API emitted them. @ret_arguments is a reference
- * or NULL. */
+/*
+ * Reads name and arguments, given plainly or in the form of a model's API. @ret_arguments is a
+ * reference or NULL.
+ */
 static int read_call(struct json_object *params, size_t memory, struct text *ret_name,
 	struct json_object **ret_arguments, size_t *ret_memory, struct call_refusal *refusal)
 {
@@ -96,7 +98,8 @@ static int check_members(struct json_object *params, struct call_refusal *refusa
 	return 0;
 }
 
-/* Content and stdin are base64 when options.encoding says so: bytes that no JSON string can hold.
+/*
+ * With options.encoding base64, content and stdin are decoded: bytes that no JSON string can hold.
  */
 static int decode_base64(struct call_request *request, struct call_refusal *refusal)
 {
@@ -118,7 +121,7 @@ static int decode_base64(struct call_request *request, struct call_refusal *refu
 	return 0;
 }
 
-/* The table's bound leaves room for base64; this one is for what is to be written. */
+/* The table's bound leaves room for base64; this is the bound of the decoded content. */
 static int check_content(const struct call_request *request, struct call_refusal *refusal)
 {
 	if (request->args.content.len <= LIMIT_CONTENT_BYTES)
@@ -161,8 +164,10 @@ static int check_command(struct call_request *request, struct text visible_root,
 		pattern);
 }
 
-/* With options.path_base64 the path argument may be left out; the decoder wants it for tools that
- * need one. */
+/*
+ * With options.path_base64 the argument path may be missing, but the decoder requires it for some
+ * tools.
+ */
 static int stand_in_for_path(
 	const struct tool *tool, struct json_object *options, struct json_object **arguments)
 {
@@ -176,7 +181,7 @@ static int stand_in_for_path(
 			  : -ENOMEM;
 }
 
-/* A deadline that the model does not name is the tenant's, and none is longer than it allows. */
+/* Without a deadline from the model the tenant's default applies, and its limit in any case. */
 static void limit_timeout(
 	struct tool_args *args, struct json_object *arguments, const struct tenant_limits *limits)
 {
@@ -226,7 +231,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 		return refuse(refusal, TOOL_BUSY, "Out of memory");
 	json_object_array_add(request.json, json_object_get(params));
 	json_object_array_add(request.json, json_object_get(arguments));
-	/* Its string has been read. */
+	/* The string has been parsed. */
 	json_object_object_del(params, "tool_call");
 	r = decode_base64(&request, refusal);
 	if (r == 0)
@@ -245,7 +250,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	return 0;
 }
 
-/* The one member that may be large: of the arguments, or of the options in the params. */
+/* Drops the only member that may be large, in the arguments or in the options. */
 static void drop_large(struct call_request *request)
 {
 	struct json_object *params = json_object_array_get_idx(request->json, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/call/call_result.h"
 
 #include "common/limits.h"
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <event2/buffer.h>
 
-/* A file of nothing but newlines, each of them numbered. */
+/* The largest case: a file of newlines only, each of them numbered. */
 #define CONTENT_BYTES_MAX (LIMIT_READ_BYTES * 12)
 
 static void begin_none(struct call_result *result)
@@ -131,7 +131,7 @@ int call_result_add(struct call_result *result, const struct channel_frame *fram
 {
 	int r = kinds[result->tool].add(result, frame);
 
-	/* Failing to keep it shows at the end; in between the buffer is not the writer's. */
+	/* A failure shows at the end. Between writes the buffer must not hold reserved space. */
 	(void)json_text_flush(&result->json);
 	return r;
 }

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * What a file call has brought so far, kept as the JSON it will be answered with. The process it
- * comes from is hostile: amounts are bounded here, and a kind of frame that the tool does not have
- * is a fault of the peer.
+ * The result of a file call so far, kept as the JSON of its answer. The files process is hostile:
+ * amounts are bounded here, and a frame type that the tool does not have is a protocol error.
  */
 
 #include "common/channel.h"
@@ -18,28 +17,28 @@ struct call_result {
 	bool base64;
 	struct evbuffer *items;
 	struct json_text json;
-	uint64_t bytes; /* of content, as they came */
+	uint64_t bytes; /* bytes of content received */
 	uint64_t count; /* entries or matches kept */
 	bool cut;       /* there were more than could be kept */
-	bool dropped;   /* what comes is not kept any more */
+	bool dropped;   /* further results are dropped */
 };
 
-/** 0 or -ENOMEM. */
+/** Returns 0 or -ENOMEM. */
 int call_result_begin(struct call_result *result, enum tool_id tool, bool base64);
 
-/** Takes FILES_DATA, FILES_ENTRY or FILES_MATCH. 0, or -EBADMSG. */
+/** Takes FILES_DATA, FILES_ENTRY or FILES_MATCH. Returns 0 or -EBADMSG. */
 int call_result_add(struct call_result *result, const struct channel_frame *frame);
 
-/** How much of it is kept, in bytes. */
+/** Returns the size of the kept result in bytes. */
 size_t call_result_size(const struct call_result *result);
 
-/** Lets go of what came, and of all that will. */
+/** Drops the result so far and all that follows. */
 void call_result_drop(struct call_result *result);
 
-/** No more comes: items is a whole JSON value. 0 or -ENOMEM. */
+/** Completes the JSON value in items. Returns 0 or -ENOMEM. */
 int call_result_finish(struct call_result *result);
 
-/** "utf-8", "utf-8-replaced" when invalid bytes became U+FFFD, or "base64". */
+/** Returns "utf-8", "utf-8-replaced" if invalid bytes became U+FFFD, or "base64". */
 const char *call_result_encoding(const struct call_result *result);
 
 void call_result_done(struct call_result *result);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The counterparts are worker/files/files_serve.c and worker/commands/command_table.c.
+/*
+ * Runs in cloisterd. The receivers are worker/files/files_serve.c and
+ * worker/commands/command_table.c.
  */
 #include "supervisor/call/call_send.h"
 
@@ -16,7 +18,7 @@
 #include <json-c/json_object.h>
 #include <json-c/linkhash.h>
 
-/* One request is encoded at a time. */
+/* Only one request is encoded at a time. */
 static uint8_t payload[WIRE_PAYLOAD_MAX];
 
 static uint8_t put_read(struct wire_writer *writer, const struct call_request *request)
@@ -74,7 +76,7 @@ static uint8_t put_search(struct wire_writer *writer, const struct call_request 
 	return FILES_SEARCH;
 }
 
-/* The next frame's worth of @body. */
+/* Takes the next frame's part of @body. */
 static struct text take_part(struct text *body)
 {
 	struct text part = {
@@ -106,8 +108,10 @@ int call_send_files(struct workspace *workspace, uint64_t call, const struct cal
 	return 0;
 }
 
-/* NAME=VALUE and a NUL for each of the tenant's environment, then of options.env: of one name the
- * last counts. */
+/*
+ * Writes NAME=VALUE and a NUL for each variable of the tenant's environment, then of options.env;
+ * of two with the same name the last counts.
+ */
 static int put_env(
 	struct byte_queue *body, const struct string_list *configured, struct json_object *env)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A call's request on its way down: arguments into frames for the worker or the files process of an
- * open workspace. */
+/* Sends a call's request as frames to the worker or the files process of an open workspace. */
 
 #include "supervisor/call/call_request.h"
 
@@ -10,10 +9,12 @@
 
 struct workspace;
 
-/** Sends the file call @call. 0, or -EMSGSIZE when it does not fit a frame. */
+/** Sends the file call @call. Returns 0, or -EMSGSIZE if it does not fit into a frame. */
 int call_send_files(struct workspace *workspace, uint64_t call, const struct call_request *request);
 
-/** Sends the command @call with its descriptors, which are taken. 0, or -EMSGSIZE when the
- * environment is too large. */
+/**
+ * Sends the command @call with its descriptors, which it takes. Returns 0, or -EMSGSIZE if the
+ * environment is too large.
+ */
 int call_send_command(struct workspace *workspace, uint64_t call,
 	const struct call_request *request, const int *fds, unsigned n_fds);

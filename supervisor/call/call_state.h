@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a call, for call.c (its life) and call_answer.c (its end). */
+/* The inside of a call, for call.c (its life cycle) and call_answer.c (its end). */
 
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
@@ -21,26 +21,26 @@ enum call_event {
 	CALL_CANCEL,
 	CALL_OVERDUE, /* the time of its state is over */
 	CALL_SILENT,  /* a command has written nothing for its idle_timeout_ms */
-	CALL_FRAME,   /* its process has sent a frame of it */
+	CALL_FRAME,   /* its process has sent a frame for it */
 	CALL_LOST,    /* its process is lost, or could not be made */
 	CALL_EVENTS,
 };
 
-/* What an event comes with. */
+/* The data of an event. */
 struct call_event_data {
-	enum ended_by cause;               /* CALL_CANCEL */
-	const struct channel_frame *frame; /* CALL_FRAME */
-	enum tool_error error;             /* CALL_LOST; */
+	enum ended_by cause;               /* for CALL_CANCEL */
+	const struct channel_frame *frame; /* for CALL_FRAME */
+	enum tool_error error;             /* for CALL_LOST */
 	const char *message;               /* likewise, may be NULL */
 };
 
-/* May free the call. -EBADMSG: CALL_FRAME broke the protocol. */
+/* May free the call. Returns -EBADMSG if CALL_FRAME broke the protocol. */
 typedef int (*call_act)(struct call *call, const struct call_event_data *data);
 
-/* What every event does in every state. */
+/* The action of every event in every state. */
 extern const call_act call_acts[CALL_STATES][CALL_EVENTS];
 
-/** In the place of events that cannot come in a state. */
+/** The action of events that cannot occur in a state. */
 int call_impossible(struct call *call, const struct call_event_data *data);
 
 struct call {
@@ -52,19 +52,20 @@ struct call {
 	struct call_request request;
 	struct call_owner owner;
 	int64_t started;             /* as clock_now() */
-	struct timer timer;          /* the deadline, then how long ENDING and KILLED may last */
-	struct timer idle_timer;     /* of a command with idle_timeout_ms */
-	uint64_t cancelled_at;       /* what process_link_said() was when the call was cancelled */
+	struct timer timer;          /* the deadline; then the time limits of ENDING and KILLED */
+	struct timer idle_timer;     /* for a command with idle_timeout_ms */
+	uint64_t cancelled_at;       /* process_link_said() at the time of the cancel */
 	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
-	struct call_result result;   /* a file call's */
-	struct command_io *io;       /* a command's */
+	struct call_result result;   /* of a file call */
+	struct command_io *io;       /* of a command */
 	struct command_input *input; /* likewise; NULL: it has none */
-	struct unread_waiter room;   /* for its answer; its account is NULL where nobody counts */
-	size_t counted;              /* for the answer in any case, */
-	size_t counted_result;       /* and for what a file call has brought */
-	bool entered;                /* its workspace */
+	struct unread_waiter room;   /* for its answer; the account is NULL if it is not counted */
+	size_t counted;              /* bytes counted for the answer in any case */
+	size_t counted_result;       /* bytes counted for the result of a file call */
+	bool entered;                /* it has an entry in its workspace */
 	bool paused;
-	size_t sent; /* bytes of the request that the peer counts, if they wait there */
+	/* bytes of the request that wait to be sent and are counted with the process link */
+	size_t sent;
 };
 
 static inline bool call_is_command(const struct call *call)
@@ -77,15 +78,15 @@ static inline uint64_t call_elapsed_us(const struct call *call)
 	return (uint64_t)((clock_now() - call->started) / CLOCK_NS_PER_US);
 }
 
-/** Counts what was @counted of the call's memory for its answer as @now bytes. */
+/** Replaces @counted, a part of the memory that the call's answer counts with, by @now bytes. */
 static inline void call_count(struct call *call, size_t *counted, size_t now)
 {
 	if (call->room.account)
 		unread_recount(call->room.account, counted, now);
 }
 
-/** Takes its entry out of its workspace, where it has one. */
+/** Takes its entry out of its workspace, if it has one. */
 void call_leave(struct call *call);
 
-/** Frees a call that has been answered, or was never begun. */
+/** Frees a call that has been answered, or that never began. */
 void call_free(struct call *call);

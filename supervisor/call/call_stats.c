@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/call/call_stats.h"
 
 #include "supervisor/call/observation.h"
@@ -44,7 +44,7 @@ void call_stats_tenant(struct tenant_usage *usage, const struct observation *obs
 	if (!command)
 		return;
 	usage->command_cpu_us += command->user_us + command->system_us;
-	/* Nothing where it was not measured. */
+	/* Nothing is counted if it was not measured. */
 	if (command->cgroup.has_io) {
 		usage->io_read_bytes += command->cgroup.io_read_bytes;
 		usage->io_write_bytes += command->cgroup.io_write_bytes;

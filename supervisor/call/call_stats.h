@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What became of calls, counted since cloisterd started: what metrics are made of. */
+/* Counts the results of calls since cloisterd started, for metrics. */
 
 #include "common/errors.h"
 #include "common/tools.h"
@@ -12,7 +12,7 @@
 struct observation;
 struct tenant_usage;
 
-/* Upper bounds of the histogram, in microseconds; one more bucket has what is above. */
+/* Upper bounds of the histogram in microseconds; one more bucket counts the rest. */
 #define CALL_STATS_BOUNDS 12
 extern const uint64_t call_stats_bounds_us[CALL_STATS_BOUNDS];
 
@@ -20,11 +20,11 @@ struct call_stats {
 	uint64_t calls[TOOL_COUNT][TOOL_ERROR_COUNT];
 	uint64_t buckets[TOOL_COUNT][CALL_STATS_BOUNDS + 1];
 	uint64_t sum_us[TOOL_COUNT];
-	uint64_t commands[ENDED_BY_COUNT];  /* that have run, by why they ended */
-	uint64_t refused[TOOL_ERROR_COUNT]; /* what never became a call */
+	uint64_t commands[ENDED_BY_COUNT];  /* commands that have run, by the cause of their end */
+	uint64_t refused[TOOL_ERROR_COUNT]; /* requests that never became a call */
 };
 
-/** Counts a call of @tool that came to @observation. */
+/** Counts a call of @tool that ended with @observation. */
 void call_stats_ended(
 	struct call_stats *stats, enum tool_id tool, const struct observation *observation);
 

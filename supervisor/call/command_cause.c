@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. A worker can lie here, and about its own commands only. */
+/* Runs in cloisterd. A worker can lie here, but only about its own commands. */
 #include "supervisor/call/command_cause.h"
 
 #include "common/limits.h"

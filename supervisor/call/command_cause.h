@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Why a command ended that nobody had told to: from its shell's status and what its cgroup counted.
+/*
+ * Finds out why a command ended that cloisterd did not cancel, from its shell's status and its
+ * cgroup's counters.
  */
 
 #include "common/wire_commands.h"
@@ -12,12 +14,14 @@
 struct tenant_limits;
 
 /**
- * The cause. A command that came to a good end in spite of a limit it met did not end by it: memory
- * and pids are only causes where the shell was killed or failed.
+ * Returns the cause. A command that succeeded although it met a limit did not end because of it:
+ * memory and pids are causes only if the shell was killed or failed.
  */
 enum ended_by command_cause(const struct command_ended *ended);
 
-/** What to do about @cause, which came of @limits, written to @buffer; NULL for one that needs no
- * advice. */
+/**
+ * Writes to @buffer what to do about @cause, given @limits. Returns NULL for a cause that needs no
+ * advice.
+ */
 const char *command_cause_sentence(
 	enum ended_by cause, const struct tenant_limits *limits, char *buffer, size_t size);

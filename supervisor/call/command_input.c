@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The command, which is hostile, may never read, or close what it reads from. pipe(7).
- */
+/* Runs in cloisterd. The command is hostile: it may never read its input, or close it. pipe(7). */
 #include "supervisor/call/command_input.h"
 
 #include "common/cleanup.h"
@@ -16,7 +15,7 @@
 
 struct input_part {
 	STAILQ_ENTRY(input_part) entry;
-	char *label; /* NULL: it came with the call, and nobody is told */
+	char *label; /* NULL: it came with the call, and its owner is not told */
 	size_t len, written;
 	bool eof;
 	char data[];
@@ -30,8 +29,8 @@ struct command_input {
 	size_t pending;
 	int fd; /* -1 before the beginning and after the end */
 	struct watch watch;
-	bool eof;    /* was added */
-	bool closed; /* by the command, or with it */
+	bool eof;    /* the end of the input was added */
+	bool closed; /* the command has closed it, or has ended */
 };
 
 int command_input_new(struct service *service, struct tenant_usage *usage,
@@ -50,7 +49,7 @@ int command_input_new(struct service *service, struct tenant_usage *usage,
 	return 0;
 }
 
-/* Takes the first part out, and tells of it. */
+/* Removes the first part and tells the owner. */
 static void end_part(struct command_input *input)
 {
 	struct input_part *part = STAILQ_FIRST(&input->parts);
@@ -81,7 +80,7 @@ void command_input_close(struct command_input *input)
 		end_part(input);
 }
 
-/* Writes up to a turn's share. What is left is written when the pipe has room. */
+/* Writes as much as one turn allows. The rest is written when the pipe has room. */
 static void write_parts(struct command_input *input)
 {
 	size_t share = COMMAND_IO_CHUNK;
@@ -95,7 +94,7 @@ static void write_parts(struct command_input *input)
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (n < 0) { /* nobody reads it: no error of the call's */
+		if (n < 0) { /* the command does not read it: not an error of the call */
 			command_input_close(input);
 			return;
 		}
@@ -120,7 +119,7 @@ static void on_writable(void *context)
 		input->owner.moved(input->owner.context);
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if memory is out. */
 static struct input_part *make_part(struct text text, bool eof, char *label)
 {
 	struct input_part *part = malloc(sizeof(*part) + text.len);

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * What a command reads from its standard input: bytes that came with its call, and bytes that its
- * client sends while it runs (tool.input). They are kept here until the command has taken them, and
- * the client is told of each part only then: that is its flow control, and there is no other. How
- * much is kept is bounded by who adds (method_input.c).
+ * A command's standard input: bytes that came with its call, and bytes that its client sends while
+ * it runs (tool.input). Each part is kept here until the command has taken it, and only then is the
+ * client told, which is the only flow control. The caller bounds how much is kept (method_input.c).
  */
 
 #include "common/text.h"
@@ -19,15 +18,17 @@ struct service;
 struct tenant_usage;
 
 struct command_input_owner {
-	/* What was added with @label (borrowed) has been taken, @taken bytes of it: all,
-	 * or fewer and @closed, because the command does not read on. */
+	/*
+	 * The input added with @label (borrowed) has been taken: all of it, or only @taken bytes if
+	 * @closed, because the command reads no further.
+	 */
 	void (*taken)(void *context, const char *label, size_t taken, bool closed);
-	/* The command took something. */
+	/* The command took some input. */
 	void (*moved)(void *context);
 	void *context;
 };
 
-/** Kept before there is a command. 0 or -ENOMEM. */
+/** Makes an input before there is a command. Returns 0 or -ENOMEM. */
 int command_input_new(struct service *service, struct tenant_usage *usage,
 	const struct command_input_owner *owner, struct command_input **ret_input);
 
@@ -38,16 +39,22 @@ int command_input_new(struct service *service, struct tenant_usage *usage,
  */
 int command_input_add(struct command_input *input, struct text text, bool eof, char **label);
 
-/** Makes the command's pipe: 0 with the read end, which is the caller's, or -errno. @first (data
- * NULL: nothing) is copied and goes before all that was added; @only: and is the input's end. */
+/**
+ * Makes the command's pipe. Returns 0 with the read end, which the caller owns, or -errno. A copy
+ * of @first (data NULL: nothing) goes before everything that was added; with @only it is all of the
+ * input.
+ */
 int command_input_begin(
 	struct command_input *input, struct text first, bool only, int *ret_read_end);
 
-/** Bytes that have been added and not been taken, less the first ones. */
+/** Returns the bytes that were added and not taken, without those of @first. */
 size_t command_input_pending(const struct command_input *input);
 
-/** The command is over, or will not be: closes, and tells the owner of all that was not taken. */
+/**
+ * The command has ended, or will not begin: closes the pipe, and tells the owner of all parts that
+ * were not taken.
+ */
 void command_input_close(struct command_input *input);
 
-/** Closes and tells nobody. NULL is fine. */
+/** Frees it without calling the owner. NULL is allowed. */
 void command_input_free(struct command_input *input);

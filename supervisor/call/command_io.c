@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. pipe(7). */
+/* Runs in cloisterd. pipe(7). */
 #include "supervisor/call/command_io.h"
 
 #include "common/cleanup.h"
@@ -22,16 +22,16 @@ struct command_output {
 	enum command_stream stream;
 	int fd;
 	struct watch readable;
-	struct loop_share_task share; /* reads */
-	struct timer again;           /* when it waits for a turn, after a pause */
+	struct loop_share_task share; /* reads the pipe */
+	struct timer again;           /* runs while it waits for its next slice after a pause */
 	struct stream_capture capture;
-	size_t counted; /* of capture, as unread */
+	size_t counted; /* bytes of capture that are counted as unread */
 };
 
 struct command_io {
 	struct pipe_stock *pipes;
 	struct command_io_owner owner;
-	struct timer watch; /* when to begin to watch the outputs */
+	struct timer watch; /* when to start watching the outputs */
 	bool watched;
 	struct command_io_limits limits;
 	struct command_output outputs[COMMAND_STREAMS];
@@ -76,7 +76,9 @@ static void count_kept(struct command_output *output)
 			stream_capture_size(&output->capture));
 }
 
-/* Where there is no room for more, no more is kept than is already: its head, and a tail. */
+/*
+ * Keeps output. If there is no room for more, keeps only the head and a tail of the present size.
+ */
 static int keep(struct command_output *output, struct text data)
 {
 	const struct unread_account *unread = output->io->limits.unread;
@@ -93,7 +95,7 @@ static int keep(struct command_output *output, struct text data)
 	return r;
 }
 
-/* What is passed on may take six times its length as JSON. */
+/* Returns the size of one read: streamed output may take six times its length as JSON. */
 static size_t chunk(const struct command_io *io)
 {
 	uint64_t room;
@@ -106,7 +108,7 @@ static size_t chunk(const struct command_io *io)
 	return room < COMMAND_IO_CHUNK ? (size_t)room : COMMAND_IO_CHUNK;
 }
 
-/* Reads once. Bytes read; 0: nothing now, or never again. */
+/* Reads once. Returns the number of bytes; 0: none now, or the end. */
 static size_t read_output(struct command_output *output)
 {
 	static char buffer[COMMAND_IO_CHUNK];
@@ -123,7 +125,7 @@ static size_t read_output(struct command_output *output)
 	return (size_t)n;
 }
 
-/* Reads a turn's worth. True if more is to be read, and was there already: a flood. */
+/* Reads one slice. Returns true if more output is already there: the command is flooding. */
 static bool take_turn(struct command_output *output)
 {
 	size_t n = read_output(output);
@@ -133,8 +135,10 @@ static bool take_turn(struct command_output *output)
 	return n == COMMAND_IO_CHUNK && !output->io->limit_reached && !output->io->paused;
 }
 
-/* What is more than a slice waits for the next. While other tenants ask for something it pauses
- * before: reading a flood as fast as it comes takes a processor, and their calls want one. */
+/*
+ * Waits for the next slice, after a pause if other tenants have requests: reading a flood as fast
+ * as it comes takes a whole CPU, which their calls need.
+ */
 static void wait_for_turn(struct command_output *output)
 {
 	watch_want(&output->readable, WATCH_NOTHING);
@@ -215,7 +219,7 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 		command_io_free(io);
 		return r;
 	}
-	/* Most commands are over before this, and all they wrote is read at once then. */
+	/* Most commands have ended by then, and their output is read at once. */
 	timer_init(&io->watch, on_watch, io);
 	timer_set(&io->watch, WATCH_AFTER_MS);
 	ret_fds[COMMAND_FD_STDOUT] = TAKE_FD(out);
@@ -250,9 +254,11 @@ bool command_io_poll(struct command_io *io)
 	return n > 0;
 }
 
-/* What a pipe can hold: the command may have made it larger, F_SETPIPE_SZ. So many KiB are also
- * more reads than it takes to read all that is in one: in one that was written in packets
- * (O_DIRECT, pipe(7)) each has a page, and any other read gives a KiB or more. */
+/*
+ * Returns the capacity of the pipe, which the command may have enlarged (F_SETPIPE_SZ). In KiB it
+ * also bounds the number of reads that empty the pipe: a packet of an O_DIRECT pipe takes a whole
+ * page (pipe(7)), and any other read gives at least a KiB.
+ */
 static size_t pipe_size(int fd)
 {
 	int size = fcntl(fd, F_GETPIPE_SZ);
@@ -266,7 +272,7 @@ void command_io_drain(struct command_io *io)
 		struct command_output *output = &io->outputs[i];
 		size_t size = pipe_size(output->fd), most, drained = 0, n;
 
-		/* Whoever still writes is a worker that was taken over. */
+		/* Only a worker that was taken over can still write. */
 		most = size > COMMAND_IO_CHUNK ? size : COMMAND_IO_CHUNK;
 		for (size_t reads = 0; reads < most / KIB && drained < most; reads++) {
 			n = io->limit_reached ? 0 : read_output(output);

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * What a command writes, as cloisterd sees it: it reads stdout and stderr itself, with a budget per
- * turn of the loop. What the command writes is hostile bytes; what is kept of it is bounded
- * (stream_capture.h).
+ * A command's output. cloisterd itself reads stdout and stderr, with a budget per slice of the
+ * event loop. The output is hostile bytes; a bounded part of it is kept (stream_capture.h).
  */
 
 #include "common/text.h"
@@ -18,57 +17,60 @@ struct loop_share_flow;
 struct service;
 struct unread_account;
 
-/* What is read of a stream at once: a pipe's usual size, and its budget in one turn of the loop. */
+/* How much of a stream is read at once and in one slice: the default capacity of a pipe. */
 #define COMMAND_IO_CHUNK 65536
 
 enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STREAMS };
 
 struct command_io_limits {
-	size_t kept;                   /* of each stream, see stream_capture.h; 0: nothing */
-	uint64_t total;                /* likewise: past it nothing more is read */
-	struct unread_account *unread; /* that what is kept counts for; NULL: for nobody */
-	struct loop_share_flow *share; /* whose turns of the loop reading takes */
-	bool streamed;                 /* what comes is passed on to its client */
+	size_t kept;    /* of each stream, see stream_capture.h; 0: nothing */
+	uint64_t total; /* likewise: reading stops past it */
+	/* the account for the kept bytes; NULL: they are not counted */
+	struct unread_account *unread;
+	struct loop_share_flow *share; /* the flow whose share of the loop reading takes */
+	/* output is passed on to the client while the command runs */
+	bool streamed;
 };
 
 struct command_io_owner {
-	/* Bytes came. They are borrowed and already kept. Called from the loop, from
-	 * command_io_poll and from command_io_drain. */
+	/*
+	 * Output came: @data is borrowed and already kept. Called from the loop, from
+	 * command_io_poll() and from command_io_drain().
+	 */
 	void (*output)(void *context, enum command_stream stream, struct text data);
-	/* One stream is over the limit: nothing more is read. Said once. */
+	/* One stream is over the limit, and reading has stopped. Called once. */
 	void (*limit)(void *context);
 	void *context;
 };
 
 /**
- * Makes the pipes. Stores in @ret_fds what the command gets as COMMAND_FD_STDOUT and
- * COMMAND_FD_STDERR, which the caller passes on. 0 or -errno.
+ * Makes the pipes. Stores the command's ends, COMMAND_FD_STDOUT and COMMAND_FD_STDERR, in @ret_fds
+ * for the caller to pass on. Returns 0 or -errno.
  */
 int command_io_new(struct service *service, const struct command_io_owner *owner,
 	const struct command_io_limits *limits, struct command_io **ret, int ret_fds[COMMAND_FDS]);
 
-/** Stops and goes on reading: a client that does not take its output stalls only its own command.
- */
+/** Stops or resumes reading: a client that does not take output holds up only its own command. */
 void command_io_pause(struct command_io *io);
 void command_io_resume(struct command_io *io);
 
-/** Reads once, whether or not the loop has come to it. Whether there was anything. */
+/** Reads once, without waiting for the loop. Returns whether there was anything. */
 bool command_io_poll(struct command_io *io);
 
 /**
- * The command is gone: reads what it left in the pipes, at most what they hold. Who else
- * holds a write end is not waited for.
+ * The command has ended: reads what is left in the pipes, at most their capacity. Does not wait for
+ * other processes that hold a write end.
  */
 void command_io_drain(struct command_io *io);
 
-/** Keeps no more than @bytes of each stream of what came, and nothing of what comes. */
+/** Reduces the kept output to @bytes of each stream, and keeps nothing of later output. */
 void command_io_shrink(struct command_io *io, size_t bytes);
 
-/** Nobody has any use of what comes or came: it is read, and not kept. */
+/** The output is not needed: it is read and not kept. */
 void command_io_disown(struct command_io *io);
 
 const struct stream_capture *command_io_capture(
 	const struct command_io *io, enum command_stream stream);
 
-/** NULL is fine. */
+/** NULL is allowed. */
 void command_io_free(struct command_io *io);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Texts in results are hostile bytes: json_text makes them valid JSON, whatever they
- * are. */
+/*
+ * Runs in cloisterd. Texts in results are hostile bytes; json_text makes valid JSON of any bytes.
+ */
 #include "supervisor/call/observation.h"
 
 #include "common/base64.h"
@@ -34,8 +35,10 @@ static void put_bool(struct json_text *json, const char *key, bool value)
 	json_text_bool(json, value);
 }
 
-/* A path, and where text cannot name it (not UTF-8, or a backslash that would become a slash) its
- * bytes. */
+/*
+ * Writes a path, and also its bytes if text cannot represent it (it is not UTF-8, or has a
+ * backslash that would become a slash).
+ */
 static void put_path(struct json_text *json, struct text path)
 {
 	put_string(json, "path", path);
@@ -53,7 +56,10 @@ static void put_digits(char *end, unsigned digits, unsigned value)
 		*--end = (char)('0' + value % 10);
 }
 
-/* RFC 3339, UTC, milliseconds. The files of a directory are often of one day: its date is kept. */
+/*
+ * Writes a time by RFC 3339, in UTC with milliseconds. The date is cached, because the files of a
+ * directory are often of the same day.
+ */
 static void put_time(struct json_text *json, const char *key, uint64_t nanoseconds)
 {
 	static char date[32]; /* "2006-01-02T" of @day */
@@ -119,7 +125,7 @@ void observation_write_match(struct json_text *json, const struct files_match *m
 	json_text_object_end(json);
 }
 
-/* The value of @key is what has been collected: its memory moves, nothing is copied. */
+/* Writes the collected JSON as the value of @key, by moving it. */
 static void put_items(
 	struct json_text *json, const char *key, const struct observation *observation)
 {
@@ -141,7 +147,7 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 	put_items(json, "content", observation);
 	put_number(json, "lines", end->lines);
 	json_text_key(json, "total_lines");
-	/* A large file is not read to its end to count them. */
+	/* The files process does not read a large file to its end to count its lines. */
 	if (end->total_lines == 0 && end->size > 0 && end->truncated)
 		json_text_null(json);
 	else
@@ -247,8 +253,7 @@ static void write_output(struct json_text *json, const struct observation *obser
 	const struct tool *tool = tool_by_name(observation->tool);
 
 	json_text_key(json, "output");
-	/* What a command wrote before it was ended is kept; a failed file call has nothing to show.
-	 */
+	/* The output of a command that was ended is kept; a failed file call has no output. */
 	if (!tool || (!observation->io && observation->error != TOOL_OK)) {
 		json_text_null(json);
 		return;
@@ -275,7 +280,7 @@ static void write_error(struct json_text *json, const struct observation *observ
 	json_text_object_end(json);
 }
 
-/* Absent where the command had no cgroup to measure it. */
+/* Left out if the command had no cgroup to measure it. */
 static void write_cgroup_usage(struct json_text *json, const struct command_cgroup_usage *usage)
 {
 	if (usage->has_memory_peak)

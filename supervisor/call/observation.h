@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a tool call came to, and its one JSON form: {success, tool, output, error, usage}. Tool
- * failures are observations, not protocol errors.
+ * The result of a tool call and its JSON form: {success, tool, output, error, usage}. A failure of
+ * a tool is an observation, not a protocol error.
  */
 
 #include "common/tools.h"
@@ -15,32 +15,35 @@ struct command_io;
 struct evbuffer;
 struct json_text;
 
-/* Everything is borrowed for the time of observation_write. */
+/* Everything is borrowed while observation_write() runs. */
 struct observation {
 	struct text tool; /* as the caller named it */
 	enum tool_error error;
-	struct text message;          /* of a failure; empty: the code's own sentence */
-	int64_t retry_after_ms;       /* of a failure: when to try again; 0: not said */
-	const struct tool_args *args; /* NULL when they could not be decoded */
+	struct text message;          /* for a failure; empty: the code's own sentence */
+	int64_t retry_after_ms;       /* for a failure: when to try again; 0: not given */
+	const struct tool_args *args; /* NULL if they could not be decoded */
 	uint64_t wall_us;
-	/* A file tool that succeeded. */
+	/* For a file tool that succeeded. */
 	const struct files_end *files;
 	struct evbuffer *
-		items; /* JSON: the content's string, or the array of entries or matches; emptied */
+		/*
+		 * JSON: the content as a string, or the array of entries or matches; it is emptied
+		 */
+		items;
 	const char *encoding; /* of the content */
-	/* A command that has run. */
+	/* For a command that has run. */
 	struct command_io *io;
-	const struct command_ended *command; /* NULL: it was lost */
+	const struct command_ended *command; /* NULL: its report was lost */
 	enum ended_by ended_by;
 	bool base64;
 };
 
-/** Appends @observation as one JSON object. Failures show at the writer's flush. */
+/** Appends @observation as one JSON object. A failure shows when the writer is flushed. */
 void observation_write(struct json_text *json, const struct observation *observation);
 
-/** Its member "usage". */
+/** Writes the member "usage". */
 void observation_write_usage(struct json_text *json, const struct observation *observation);
 
-/* The JSON of one entry or match, for observation.items. */
+/* Write one entry or match as JSON for observation.items. */
 void observation_write_entry(struct json_text *json, const struct files_entry *entry);
 void observation_write_match(struct json_text *json, const struct files_match *match);

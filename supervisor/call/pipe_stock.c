@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/call/pipe_stock.h"
 
 #include "common/cleanup.h"
@@ -9,9 +9,9 @@
 #include <event2/event.h>
 #include <fcntl.h>
 
-#define PIPES_AHEAD 8 /* of commands' output, made before they are needed */
+#define PIPES_AHEAD 8 /* pipes made before there is a command */
 
-#define CLOSE_MAX 64 /* that wait for the turn's end; more are closed at once */
+#define CLOSE_MAX 64 /* descriptors that wait for the end of the turn; more are closed at once */
 
 struct pipe_stock {
 	struct event *tidy;
@@ -41,7 +41,7 @@ static void make_ahead(struct pipe_stock *stock)
 		stock->n_ready++;
 }
 
-/* Comes after everything that was active when it was activated. */
+/* Runs after all events that were active when it was activated. */
 static void on_tidy(evutil_socket_t fd, short what, void *context)
 {
 	struct pipe_stock *stock = context;

@@ -17,7 +17,7 @@ void service_account(struct service *service, struct tenant_usage *usage, int64_
 	service->pending_bytes += (uint64_t)bytes;
 	if (service->pending_bytes > service->pending_peak)
 		service->pending_peak = service->pending_bytes;
-	/* After a wave of large requests their memory goes back to the system. */
+	/* After a wave of large requests, return their memory to the kernel. */
 	if (service->pending_bytes == 0 && service->pending_peak > WORTH_RETURNING) {
 		service->pending_peak = 0;
 		malloc_trim(0);
@@ -43,15 +43,20 @@ uint64_t service_memory_left(
 
 uint64_t service_request_bound(size_t connections)
 {
-	/* What comes is held in a block of up to twice its size, and read before it is judged. */
+	/*
+	 * The input buffer may be twice as large as its content, and input is read before it is
+	 * checked.
+	 */
 	const uint64_t own = 2 * (LIMIT_PENDING_OWN_BYTES + LIMIT_READ_LEAST_BYTES);
 
-	/* Of the request at hand, the line and the values made of it are counted already; what its
-	 * content is decoded to, or copied into on its way to a process, is not. */
+	/*
+	 * The line of the current request and its values are counted already. Its decoded content,
+	 * or the copy on its way to a process, is not.
+	 */
 	return LIMIT_PENDING_TOTAL_BYTES + LIMIT_CONTENT_BYTES + connections * own;
 }
 
-/* @ret_error is set where the result is. */
+/* @ret_error is set if the result is not NULL. */
 enum tool_error service_refusal(const struct service *service, struct refusal *ret_refusal)
 {
 	if (service->shutting_down)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What every connection of this cloisterd shares. Owned by main; borrowed by all others. */
+/* State shared by all connections. main owns it; all others borrow it. */
 
 #include "common/errors.h"
 #include "supervisor/base/refusal.h"
@@ -27,7 +27,7 @@ struct workspaces;
 struct service {
 	struct event_base *base;
 	struct workspaces *workspaces;
-	struct config *config; /* held; a reload puts another in its place (config_reload.h) */
+	struct config *config; /* held; a reload replaces it (config_reload.h) */
 	struct pipe_stock *pipes;
 	struct admission admission;
 	const struct cgroup *cgroup;
@@ -39,36 +39,46 @@ struct service {
 	struct call_stats stats;
 	int64_t started;             /* as clock_now() */
 	size_t connections;          /* of agents */
-	size_t control_connections;  /* and of administrators and observers */
-	size_t unauthorized_clients; /* peers of no tenant, see unauthorized_client.h */
-	/* Memory of all requests: lines that have not ended, calls in flight and their input, but
-	 * not what waits for processes (process_links_waiting()). */
+	size_t control_connections;  /* of administrators and observers */
+	size_t unauthorized_clients; /* see unauthorized_client.h */
+	/*
+	 * Memory of all requests: incomplete lines, calls in flight and their input, without the
+	 * data that waits for processes (process_links_waiting()).
+	 */
 	uint64_t pending_bytes;
 	uint64_t pending_peak;
-	struct unread unread; /* answers */
-	bool shutting_down;   /* nothing new is begun */
-	bool draining;        /* likewise, until an administrator says otherwise */
+	struct unread unread; /* of answers */
+	bool shutting_down;   /* no new calls begin */
+	bool draining;        /* likewise, until an administrator resumes */
 	/* Whether the self-test lets nothing be served: as service_refusal().
 	 * NULL: there is no self-test. */
 	enum tool_error (*selftest_refuses)(
 		const struct selftest *selftest, struct refusal *ret_refusal);
-	/* The last connection or the last workspace has gone: main decides whether that ends the
-	 * process. */
+	/*
+	 * The last connection or the last workspace has gone: main decides whether the process
+	 * ends.
+	 */
 	void (*idle)(struct service *service);
 };
 
 /** Whether nothing new is begun: TOOL_OK, or the code of @ret_refusal. */
 enum tool_error service_refusal(const struct service *service, struct refusal *ret_refusal);
 
-/** The most memory that requests take together, whatever clients send, with @connections that are
- * open: json/json_read.h and common/limits.h say why. */
+/**
+ * Returns the most memory that requests can take together with @connections open connections,
+ * whatever clients send: json/json_read.h and common/limits.h explain it.
+ */
 uint64_t service_request_bound(size_t connections);
 
-/** Counts @bytes of requests' memory in, or out if negative, for the service and for the tenant of
- * @usage, which may be NULL. */
+/**
+ * Adds @bytes, which may be negative, to the memory of requests of the service and of the tenant of
+ * @usage, which may be NULL.
+ */
 void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes);
 
-/** How much memory more requests may take that are counted for @usage, which may be NULL: if
- * @without were not counted. */
+/**
+ * Returns how much more memory requests that count for @usage (may be NULL) may take, if @without
+ * bytes were not counted.
+ */
 uint64_t service_memory_left(
 	const struct service *service, const struct tenant_usage *usage, uint64_t without);

@@ -16,7 +16,7 @@ void stream_capture_init(struct stream_capture *capture, size_t cap)
 	*capture = (struct stream_capture){.half = cap > 2 ? cap / 2 + cap % 2 : 1};
 }
 
-/* What @needed bytes are kept in. */
+/* Returns the size of the block that keeps @needed bytes. */
 static size_t size_for(const struct stream_capture *capture, size_t needed)
 {
 	const size_t cap = 2 * capture->half;
@@ -51,7 +51,7 @@ static void append_to_ring(struct stream_capture *capture, struct text text)
 	size_t to_end;
 
 	if (text.len > capture->half) {
-		/* The rest would be overwritten by these. */
+		/* The bytes before these would be overwritten by them. */
 		text.data += text.len - capture->half;
 		text.len = capture->half;
 	}
@@ -97,7 +97,7 @@ void stream_capture_limit(struct stream_capture *capture, size_t cap)
 {
 	size_t half = (cap > SIZE_MIN ? cap : SIZE_MIN) / 2;
 
-	/* One that is full has its tail in order from here on, too. */
+	/* A full ring begins at its start now. */
 	if (half < capture->size / 2)
 		half = capture->size / 2;
 	if (half < capture->half)
@@ -109,7 +109,7 @@ void stream_capture_skip(struct stream_capture *capture, size_t len)
 	capture->total += len;
 }
 
-/* The kept bytes in order: all in the first piece, or the head and the tail's two pieces. */
+/* The kept bytes in order: all in the first piece, or the head and the two pieces of the tail. */
 struct pieces {
 	struct text head;
 	struct text tail[2];
@@ -130,8 +130,8 @@ static struct pieces pieces(const struct stream_capture *capture)
 }
 
 /*
- * Removes from the tail's start the end of a character that began before it: there is nothing to
- * tell whether it was one, but continuation bytes without their lead could only become U+FFFD.
+ * Removes the rest of a cut character from the beginning of the tail. Continuation bytes without
+ * their lead byte would only become U+FFFD.
  */
 static size_t trim_tail(struct text tail[static 2])
 {
@@ -184,7 +184,7 @@ void stream_capture_write_base64(const struct stream_capture *capture, struct js
 	json_text_base64_end(json);
 }
 
-/* @len bytes of what is kept, from @from on. */
+/* Copies @len of the kept bytes, from offset @from. */
 static void copy_kept(const struct pieces *kept, size_t from, size_t len, char *to)
 {
 	const struct text all[] = {kept->head, kept->tail[0], kept->tail[1]};

@@ -34,7 +34,7 @@ static int parse(struct text json, size_t memory, struct json_object **ret_value
 	return -EINVAL;
 }
 
-/* A reference to the object that @arguments is or, if it is a string, holds. */
+/* Returns a reference to @arguments, an object, or to the object in it if it is a string. */
 static int arguments_object(struct json_object *arguments, size_t memory,
 	struct json_object **ret_object, size_t *ret_memory, char **ret_message)
 {

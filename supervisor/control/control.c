@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. What the methods of the control socket have in common. Clients name calls and
- * workspaces by words that may be anything. */
+/*
+ * Runs in cloisterd: shared by the methods of the control socket. The names of calls and workspaces
+ * in requests may be any text.
+ */
 #include "supervisor/control/control.h"
 
 #include "common/cleanup.h"
@@ -53,7 +55,7 @@ bool control_is_call(const struct control_target *target, const struct call_info
 
 struct search {
 	const struct control_target *target;
-	const struct tenant *tenant; /* of what was found last */
+	const struct tenant *tenant; /* of the workspace or call found last */
 	bool found, several;
 };
 

@@ -8,27 +8,29 @@
 #include "supervisor/call/call_name.h"
 #include "supervisor/rpc/session_state.h"
 
-/** What identifies a call: id, tenant, workspace, tool, and what it is about, cut to @max. */
+/**
+ * Writes what identifies a call: id, tenant, workspace, tool, and its subject, cut to @max bytes.
+ */
 void control_put_call(struct json_text *json, const struct call_info *info, size_t max);
 
-/** Errors of the methods; no answer to a notification. */
+/** Answers with an error. A notification gets no answer. */
 void control_refuse(struct session *session, const struct jsonrpc_request *request,
 	enum tool_error error, const char *message);
 
-/* What a workspace or a call is looked for by. */
+/* The workspace or call that a request names. */
 struct control_target {
 	struct text call, workspace, tenant;
-	uint64_t id; /* of call */
+	uint64_t id; /* id of the call */
 };
 
 /**
- * Reads call, or workspace and tenant, from @request's params, and makes sure that there is exactly
- * one such. 0; or -EINVAL, -ENOENT or -ENOTUNIQ, and the client has been told.
+ * Reads call, or workspace and tenant, from @request's params and checks that exactly one object
+ * matches. Returns 0; or -EINVAL, -ENOENT or -ENOTUNIQ after answering the client.
  */
 int control_find(
 	struct session *session, const struct jsonrpc_request *request, struct control_target *ret);
 
 bool control_is_workspace(const struct control_target *target, const struct workspace *workspace);
 
-/** Whether a call is what @target names, or in it. */
+/** Whether a call is the one that @target names, or is in its workspace. */
 bool control_is_call(const struct control_target *target, const struct call_info *info);

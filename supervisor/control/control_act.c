@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: kill, drain, resume and reload, for administrators. */
+/* Runs in cloisterd: kill, drain, resume and reload, for administrators. */
 #include "supervisor/control/control_act.h"
 
 #include "common/cleanup.h"
@@ -23,7 +23,7 @@ static void kill_call(void *context, struct call *call)
 	call_get_info(call, &info);
 	if (!control_is_call(killing->target, &info))
 		return;
-	/* Why it ends is what it was told first. */
+	/* A call that is already ending keeps its first cause. */
 	if (info.state == CALL_WAITING || info.state == CALL_RUNNING)
 		killing->told++;
 	else
@@ -31,7 +31,7 @@ static void kill_call(void *context, struct call *call)
 	call_cancel(call, ENDED_BY_ADMIN);
 }
 
-/* Valid until it is called again. */
+/* Valid until the next call. */
 static struct log_field uid_field(const struct session *session)
 {
 	static char uid[16];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: doctor, for observers and administrators. What it says was tried out at start, before
- * lock-down took away the means. */
+/*
+ * Runs in cloisterd: doctor, for observers and administrators. It reports tests that were made at
+ * start, before lock-down made them impossible.
+ */
 #include "supervisor/control/control_doctor.h"
 
 #include "supervisor/control/control.h"

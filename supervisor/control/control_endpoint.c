@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. Who connects to the control socket is an administrator, who may do what the table
- * says, or an observer, who only looks and may be hostile; nobody else comes as far as here. No
- * method here reaches into a workspace, and none of the agent socket's exists here.
+ * Runs in cloisterd. A client of the control socket is an administrator, who may do what the table
+ * says, or an observer, who may only look and may be hostile; other clients are not admitted. No
+ * method here reaches into a workspace, and the agent socket's methods do not exist here.
  */
 #include "supervisor/control/control_endpoint.h"
 
@@ -22,7 +22,7 @@ static bool admits(const struct config *config, const struct peer_credentials *p
 	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE;
 }
 
-/* However many observers there are, an administrator gets in. */
+/* Observers cannot take all connections, so an administrator always gets in. */
 static enum tool_error refuses(
 	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {

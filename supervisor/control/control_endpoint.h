@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The control socket: what administrators and observers may ask for. */
+/* The control socket: the methods for administrators and observers. */
 
 #include "supervisor/rpc/endpoint.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. Nobody waits for an observer: to one that does not read, events are not sent but
- * counted, and it is told how many it missed.
+ * Runs in cloisterd, which never waits for an observer: events for one that does not read are
+ * counted instead of sent, and it is told how many it missed.
  */
 #include "supervisor/control/control_events.h"
 
@@ -43,7 +43,7 @@ static void end(struct session *session, struct json_text *json)
 	session_answer_end(session, json);
 }
 
-/* A reload may have taken its role from it, and it has asked for nothing since. */
+/* A reload may have withdrawn its role, and it has sent no request since. */
 static bool may_hear(const struct control_watcher *watcher)
 {
 	const struct session *session = watcher->session;
@@ -51,7 +51,7 @@ static bool may_hear(const struct control_watcher *watcher)
 	return peer_auth_role(session->service->config, &session->peer) > CONTROL_ROLE_NONE;
 }
 
-/* Whether it gets the next event; then it is told first what it missed before. */
+/* Whether the observer gets the next event. First it is told how many it missed. */
 static bool hears(struct control_watcher *watcher)
 {
 	struct session *session = watcher->session;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Tells who asked for it at the control socket when a call begins and when it has ended. */
+/*
+ * Sends an event at the beginning and end of each call to the clients of the control socket that
+ * asked for it.
+ */
 
 struct call;
 struct json_text;
@@ -12,14 +15,14 @@ struct session;
 /** The method: from now on the client is told. */
 void control_events(struct session *session, struct jsonrpc_request *request);
 
-/* A struct call_observer; its context is not used. */
+/* Functions of a struct call_observer; its context is not used. */
 void control_events_begun(void *context, const struct call *call);
 void control_events_ended(
 	void *context, const struct call *call, const struct observation *observation);
 
-/** Tells everybody who watches of @event; @put writes its members. */
+/** Sends @event to all clients that watch; @put writes its members. */
 void control_events_tell(
 	const char *event, void (*put)(void *context, struct json_text *json), void *context);
 
-/** The client is gone. */
+/** Ends watching, because the client is gone. */
 void control_events_leave(struct session *session);

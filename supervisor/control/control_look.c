@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: status, workspaces, commands, tenants and show, for observers and administrators. */
+/*
+ * Runs in cloisterd: status, workspaces, commands, tenants and show, for observers and
+ * administrators.
+ */
 #include "supervisor/control/control_look.h"
 
 #include "common/cgroup_file.h"
@@ -22,17 +25,17 @@
 #include <event2/buffer.h>
 #include <stdio.h>
 
-/* What is looked through: each of the callbacks below writes or counts with one. */
+/* The context of the callbacks below, which write or count objects. */
 struct look {
 	struct json_text json;
 	const struct control_target *target; /* NULL: all */
 	int64_t calls, waiting, commands;
-	size_t listed;   /* bytes of the list at hand, about */
-	int64_t omitted; /* entries that found no room there */
+	size_t listed;   /* approximate size of the current list in bytes */
+	int64_t omitted; /* entries that found no room in it */
 	int64_t workspaces[CELL_STATUSES];
 };
 
-/* False: nobody waits for an answer. */
+/* Returns false for a notification, which gets no answer. */
 static bool begin(struct session *session, const struct jsonrpc_request *request, struct look *look)
 {
 	if (request->notification)
@@ -99,7 +102,10 @@ static void put_limit(struct json_text *json, const struct cgroup *cgroup, const
 	put_keeper(json, what, by, why);
 }
 
-/* Of files and worker beside their namespaces; the former's for what writes alone. */
+/*
+ * Landlock's part in the confinement of files processes and workers; the files process's ruleset
+ * restricts only writing.
+ */
 static void put_landlock(struct json_text *json)
 {
 	if (feature_is_present("landlock"))
@@ -140,7 +146,7 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 	json_text_array_end(json);
 }
 
-/* null: without a limit. */
+/* null means unlimited. */
 static void put_amount(struct json_text *json, const char *name, uint64_t amount)
 {
 	if (amount != SHARED_BUDGET_UNLIMITED) {
@@ -193,7 +199,7 @@ static void put_refused(struct json_text *json, const struct service *service)
 	json_text_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
 }
 
-/* Of all tenants. */
+/* Adds up all tenants. */
 static int64_t existing(const struct config *config)
 {
 	int64_t n = 0;
@@ -268,7 +274,8 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	end(session, &look);
 }
 
-/* Whether the list at hand has room for one entry more, with @text of which @max bytes are shown.
+/*
+ * Whether the current list has room for one more entry with @text, of which @max bytes are shown.
  */
 static bool has_room(struct look *look, struct text text, size_t max)
 {
@@ -287,7 +294,9 @@ static void begin_list(struct look *look, const char *name)
 	json_text_array_begin(&look->json);
 }
 
-/* @omitted: the member that says how many entries found no room; absent where all did. */
+/*
+ * @omitted is the member that says how many entries found no room; it is absent if there are none.
+ */
 static void end_list(struct look *look, const char *omitted)
 {
 	json_text_array_end(&look->json);
@@ -362,7 +371,7 @@ static void put_calls(struct look *look)
 	end_list(look, "calls_omitted");
 }
 
-/* All calls: a file call that waits or hangs is as much of interest as a command. */
+/* Lists all calls: a file call that waits or hangs matters as much as a command. */
 void control_commands(struct session *session, struct jsonrpc_request *request)
 {
 	struct look look = {0};
@@ -387,7 +396,7 @@ static void put_limits(struct json_text *json, const struct tenant_limits *limit
 	json_text_object_end(json);
 }
 
-/* What has its turn and what waits for it, of commands and of files processes' jobs. */
+/* Writes how many calls run and wait, for commands and for jobs of files processes. */
 static void put_turns(struct json_text *json, const struct tenant *tenant)
 {
 	const struct queue_flow *flows = tenant->usage->flows;
@@ -427,7 +436,7 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 	end(session, &look);
 }
 
-/* A call, or a workspace with its calls. */
+/* Shows a call, or a workspace with its calls. */
 void control_show(struct session *session, struct jsonrpc_request *request)
 {
 	struct control_target target;

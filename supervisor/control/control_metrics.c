@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: metrics, for observers and administrators: OpenMetrics 1.0 text. */
+/* Runs in cloisterd: metrics, for observers and administrators, as OpenMetrics 1.0 text. */
 #include "supervisor/control/control_metrics.h"
 
 #include "common/cleanup.h"
@@ -49,7 +49,7 @@ static void family(struct evbuffer *out, const char *name, const char *type, con
 		out, "# TYPE cloister_%s %s\n# HELP cloister_%s %s\n", name, type, name, help);
 }
 
-/* A value that is not ours, with its quotation marks. */
+/* Writes a label's value that others chose, escaped and quoted. */
 static void put_label(struct evbuffer *out, const char *value)
 {
 	evbuffer_add(out, "\"", 1);
@@ -158,7 +158,7 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 	evbuffer_add_printf(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
-/* The numbers at @offset in a flow of each tenant, by kind. */
+/* Writes the number at @offset in each tenant's flows, by class. */
 static void put_turns(struct evbuffer *out, const struct config *config, const char *name,
 	const char *help, size_t offset)
 {
@@ -238,7 +238,7 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 	}
 }
 
-/* Of each tenant, since cloisterd started. */
+/* Writes each tenant's totals since cloisterd started. */
 static void put_tenant_totals(struct evbuffer *out, const struct config *config)
 {
 	static const struct {

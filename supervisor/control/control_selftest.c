@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: selftest, for administrators, and what status and metrics say of it. */
+/* Runs in cloisterd: selftest, for administrators, and its part of status and metrics. */
 #include "supervisor/control/control_selftest.h"
 
 #include "supervisor/audit/audit.h"
@@ -10,7 +10,7 @@
 #include <event2/buffer.h>
 #include <stdlib.h>
 
-/* Who asked for a run that has not ended. */
+/* A client that waits for the end of a run. */
 struct waiter {
 	LIST_ENTRY(waiter) entry;
 	struct session *session;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The self-test as the control socket shows it. */
+/* The self-test on the control socket. */
 
 struct evbuffer;
 struct json_text;
@@ -12,14 +12,16 @@ struct session;
 /** The method: begins a run, and answers at its end. */
 void control_selftest(struct session *session, struct jsonrpc_request *request);
 
-/** A run has ended: tells who waits for it and who watches. */
+/**
+ * A run has ended: answers the clients that wait for it, and sends an event to those that watch.
+ */
 void control_selftest_ended(const struct selftest *selftest);
 
-/** @session is gone and waits for nothing any more. */
+/** @session is gone and no longer waits. */
 void control_selftest_leave(struct session *session);
 
-/** The member "selftest" of status. */
+/** Writes the member "selftest" of status. */
 void control_selftest_put(struct json_text *json, const struct selftest *selftest);
 
-/** Its metrics. */
+/** Writes its metrics. */
 void control_selftest_metrics(struct evbuffer *out, const struct selftest *selftest);

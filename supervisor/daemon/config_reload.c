@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd, behind its own filter: what is read here is read through directories that were opened
- * before, and NSS is not asked. */
+/*
+ * Runs in cloisterd after lock-down: files are read through directories that were opened before,
+ * and NSS is not used.
+ */
 #include "supervisor/daemon/config_reload.h"
 
 #include "common/cleanup.h"
@@ -30,11 +32,11 @@ struct config_reload {
 	struct event *hang_up;
 };
 
-/* A file of nothing but mistakes must not fill the log. */
+/* A file full of mistakes must not fill the log. */
 struct logged {
 	unsigned long count;
 	unsigned long limit; /* 0: none */
-	char *first;         /* of them, as it was logged; NULL: out of memory, or none yet */
+	char *first;         /* the first mistake, as logged; NULL: none yet, or memory is out */
 };
 
 static void log_mistake(void *context, const char *file, unsigned line, const char *message)
@@ -56,7 +58,7 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 		logged->first = NULL;
 }
 
-/* @ret_first: the first mistake, malloc'ed, or NULL. */
+/* @ret_first is the first mistake, malloc'ed, or NULL. */
 static int load(const struct config_source *source, unsigned long limit, struct config **ret,
 	char **ret_first)
 {
@@ -81,7 +83,7 @@ struct config *config_reload_first(const struct config_source *source)
 	return config;
 }
 
-/* Sockets are bound and the user is who it is: lock-down leaves no way to change them. */
+/* After lock-down the sockets and the user cannot change. */
 static bool changes_only_what_can(struct config *old, struct config *new, char **ret_first)
 {
 	bool fine = true;
@@ -122,7 +124,10 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	struct config *old = service->config, *new = NULL;
 	int r;
 
-	/* Whoever renames the log need not have a configuration without mistakes. */
+	/*
+	 * The log is opened again even if the configuration has mistakes: a log rotation also sends
+	 * SIGHUP.
+	 */
 	audit_reopen(service->audit);
 	r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Reading the configuration while cloisterd serves: on SIGHUP all of the new one takes the old
- * one's place, or none of it. What has begun keeps what it began with; what a client has open it
- * keeps if the new one still allows it, which is decided at its next request.
+ * Reloads the configuration on SIGHUP. The new one replaces the old one completely or not at all.
+ * Calls that have begun keep the tenant with which they began. A client keeps what it has open if
+ * the new configuration allows it, which is checked at its next request.
  */
 
 #include "supervisor/config/config.h"
@@ -14,18 +14,25 @@ struct config_source;
 struct service;
 struct spawner_link;
 
-/** The configuration of @source, every mistake logged; NULL when there is one. Before lock-down. */
+/**
+ * Reads the configuration of @source and logs every mistake. Returns NULL if there is one. Call it
+ * before lock-down.
+ */
 struct config *config_reload_first(const struct config_source *source);
 
-/** Begins to listen for SIGHUP. @source and @spawner, which is told, are borrowed. NULL: out of
- * memory. */
+/**
+ * Begins to handle SIGHUP. Borrows @source and @spawner, which is told to reload too. Returns NULL
+ * if memory is out.
+ */
 struct config_reload *config_reload_new(
 	struct service *service, struct config_source *source, struct spawner_link *spawner);
 
-/** Reads the configuration again. 0; -EINVAL: it has mistakes, which are logged, or changes what
- * cannot change; or another -errno. Then the old one stays, and the first of the mistakes is in
- * *ret_first (malloc'ed; NULL: out of memory, or the file cannot be read). */
+/**
+ * Reads the configuration again. Returns 0; -EINVAL if it has mistakes, which are logged, or
+ * changes a key that cannot change; or another -errno. After an error the old one stays, and
+ * *ret_first is the first mistake (malloc'ed; NULL if memory is out or the file cannot be read).
+ */
 int config_reload_now(struct config_reload *reload, char **ret_first);
 
-/** NULL is fine. */
+/** NULL is allowed. */
 void config_reload_free(struct config_reload *reload);

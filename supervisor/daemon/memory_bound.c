@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. */
+/* Runs in cloisterd. */
 #include "supervisor/daemon/memory_bound.h"
 
 #include "common/limits.h"
@@ -10,10 +10,12 @@
 #define MEMORY_BASE_BYTES       (8 * MIB)
 #define MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */
 #define MEMORY_COMMAND_BYTES \
-	(8 * KIB) /* one that runs, with the least that is kept of its output */
+	(8 * KIB) /* a running command, with the least that is kept of its output */
 #define MEMORY_WORKSPACE_BYTES (4 * KIB)
 
-/* Of all that is in use at once, whatever the tenants' own limits add up to. */
+/*
+ * The number of workspaces in use at once, which may be less than the sum of the tenants' limits.
+ */
 static uint64_t workspaces(const struct config *config)
 {
 	uint64_t sum = 0;
@@ -29,18 +31,20 @@ uint64_t memory_bound(const struct config *config)
 	const struct {
 		uint64_t count, bytes;
 	} parts[] = {
-		/* programs, libraries and configuration; what malloc(3) keeps of what was freed */
+		/* programs, libraries and configuration, and freed memory that malloc(3) keeps */
 		{1, MEMORY_BASE_BYTES},
 		{1, LIMIT_MEMORY_KEPT_BYTES},
-		/* requests, and what of them waits for workspaces' processes */
+		/* requests, and the parts of them that wait for workspaces' processes */
 		{1, service_request_bound(host->connections)},
-		/* results of those, before they are whole */
+		/* results that are still incomplete */
 		{1, LIMIT_FRAMES_HELD_BYTES},
-		/* answers, and what calls have brought of theirs: one tenant more is the control
-		 * socket's clients */
+		/*
+		 * answers and partial results; one more tenant for the clients of the control
+		 * socket
+		 */
 		{1, LIMIT_UNREAD_BYTES},
 		{config->n_tenants + 1, LIMIT_UNREAD_TENANT_BYTES},
-		/* what stands for each */
+		/* the state of each */
 		{host->connections + LIMIT_CONTROL_CONNECTIONS, MEMORY_CONNECTION_BYTES},
 		{LIMIT_CONTROL_CONNECTIONS, LIMIT_CONTROL_LINE_BYTES},
 		{LIMIT_UNAUTHORIZED_CLIENTS, LIMIT_UNAUTHORIZED_LINE_BYTES},

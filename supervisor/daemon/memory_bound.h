@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * How much memory cloisterd may come to need, as it is configured: the sum of the bounds of all
- * that clients, commands and workspaces can make it hold. What an administrator gives the service,
- * for example MemoryMax= of a unit, is more than that, and the workspaces' memory comes on top.
+ * The most memory that cloisterd may need with its configuration: the sum of all bounds on what
+ * clients, commands and workspaces can make it hold. A limit for the service, such as MemoryMax= of
+ * its unit, must be larger, and the workspaces' own memory comes on top.
  */
 
 #include <stdint.h>
 
 struct config;
 
-/** In bytes. */
+/** Returns the bound in bytes. */
 uint64_t memory_bound(const struct config *config);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. The socket is connected before lock-down, which leaves no connect(2). Nobody waits for
- * the manager: a datagram that finds its queue full is not sent.
+ * Runs in cloisterd. The socket is connected before lock-down, which forbids connect(2). cloisterd
+ * never waits for the manager: a datagram that finds its queue full is dropped.
  */
 #include "supervisor/daemon/notify.h"
 
@@ -24,12 +24,12 @@
 #define STATUS_US 1000000ULL
 
 static int notify_fd = -1;
-static uint64_t watchdog_us; /* 0: nobody watches */
+static uint64_t watchdog_us; /* 0: there is no watchdog */
 static struct timer beat;
-static int64_t beat_ns;  /* between two */
-static char status[256]; /* as it was told last */
+static int64_t beat_ns;  /* interval between notifications */
+static char status[256]; /* the status sent last */
 
-/* A whole number, or 0. */
+/* Parses a whole number; 0 if it is none. */
 static uint64_t number_of(const char *text)
 {
 	char *end;
@@ -46,7 +46,7 @@ static void read_watchdog(void)
 {
 	const char *pid = getenv("WATCHDOG_PID");
 
-	/* One that is another's is none of ours. */
+	/* The variables may be inherited from another process: check the pid. */
 	if (!pid || number_of(pid) == (uint64_t)getpid())
 		watchdog_us = number_of(getenv("WATCHDOG_USEC"));
 	unsetenv("WATCHDOG_USEC");
@@ -64,7 +64,7 @@ static int connect_to(const char *path)
 	if (len >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, len);
-	/* unix(7): an abstract name begins with a NUL and has none at its end. */
+	/* unix(7): an abstract name begins with a NUL and is not terminated. */
 	if (path[0] == '@')
 		address.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -136,7 +136,7 @@ static void tell_status(const struct service *service)
 	tell("STATUS=%s", status);
 }
 
-/* It comes only while the loop turns, which is what the watchdog wants to know. */
+/* Called only while the loop turns, which is what the watchdog checks. */
 static void on_beat(void *context)
 {
 	timer_set_ns(&beat, beat_ns);

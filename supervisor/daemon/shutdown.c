@@ -13,17 +13,19 @@
 #include <signal.h>
 
 #define CHECK_MS 20
-/* A command has its grace, then its killing must be reported; what is not answered by then is not
- * answered. */
+/*
+ * A command has its grace time, then its death must be reported. Calls that are not answered by
+ * then get no answer.
+ */
 #define BOUND_MS   (LIMIT_TERM_GRACE_MS + LIMIT_KILL_REPORT_MS)
-#define SPAWNER_MS 5000 /* and for what comes after: workspaces and the spawner are ended */
+#define SPAWNER_MS 5000 /* the time for what follows: workspaces and the spawner are ended */
 
 struct shutdown {
 	struct service *service;
 	struct event *terminate, *interrupt;
 	struct timer check;
-	bool ending;     /* calls have been told */
-	uint64_t checks; /* since then, or since the drain began */
+	bool ending;     /* the calls have been cancelled */
+	uint64_t checks; /* number of checks since then, or since the drain began */
 	uint64_t drain_ms;
 };
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define SUPERVISOR_WEIGHT 1000 /* cloisterd answers, whatever workspaces do */
+#define SUPERVISOR_WEIGHT 1000 /* cloisterd must answer whatever workspaces do */
 
 #define SUPERVISOR        "supervisor"
 #define LEFT_OVER_WAIT_MS 1000

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. The client is hostile: it may send lines of any length, never read, hang up in the
- * middle, and pass descriptors. A line over the limit is refused and skipped without being kept; a
- * client that does not read its answers is not read either; descriptors are refused by the kernel
- * (SO_PASSRIGHTS) or received and closed elsewhere (fd_closer.h). unix(7).
+ * Runs in cloisterd. The client is hostile: it may send lines of any length, never read, close in
+ * the middle, and send descriptors. A line over the limit is refused and skipped without being
+ * kept. A client that does not read its answers is not read either. The kernel refuses descriptors
+ * (SO_PASSRIGHTS), or another thread closes them (fd_closer.h). unix(7).
  */
 #include "supervisor/rpc/agent_conn.h"
 
@@ -28,9 +28,9 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#define READ_TURN_BYTES (64 * KIB) /* read of a connection in a turn of the loop */
+#define READ_TURN_BYTES (64 * KIB) /* read from a connection in one turn of the loop */
 
-#define LINES_A_TURN     16  /* of a connection, then others have theirs */
+#define LINES_A_TURN     16  /* of one connection; then other connections have their turn */
 #define HANG_UP_CHECK_MS 100 /* how often a client that is not read is checked for being gone */
 
 /*
@@ -48,7 +48,7 @@
 enum skip {
 	SKIP_NOTHING,
 	SKIP_TOO_LONG,
-	SKIP_NO_ROOM, /* requests in flight take what there is */
+	SKIP_NO_ROOM, /* requests in flight use all the memory allowed */
 };
 
 struct agent_conn {
@@ -56,27 +56,28 @@ struct agent_conn {
 	struct service *service;
 	struct session *session;
 	size_t line_bytes;
-	size_t *count; /* in the service: the connections of its kind */
+	size_t *count; /* in the service: number of connections of its kind */
 	int fd;
-	bool takes_fds;          /* the kernel cannot refuse them: they come and are closed */
-	struct byte_queue input; /* in one piece: a long line is held once */
+	/* the kernel cannot refuse descriptors: they are received and closed */
+	bool takes_fds;
+	struct byte_queue input; /* one contiguous block, so that a long line is stored once */
 	struct evbuffer *output;
-	size_t scanned;         /* of input: no newline in there */
-	enum skip skip;         /* the line at hand is refused, and not kept */
-	bool told;              /* it has been answered */
-	struct line_id line_id; /* and under this id */
-	bool more;              /* whole lines are left in the input, for the next turn */
+	size_t scanned;         /* bytes of input that are known to hold no newline */
+	enum skip skip;         /* the current line is refused and not kept */
+	bool told;              /* the refusal has been sent */
+	struct line_id line_id; /* finds the id for the refusal */
+	bool more;              /* complete lines are left in the input for the next turn */
 	bool end_of_input;
-	bool ended;     /* by the session: what else came is not acted on */
-	size_t counted; /* of output, as unread */
+	bool ended;     /* the session has ended it: further input is ignored */
+	size_t counted; /* bytes of output counted as unread */
 	bool full;      /* the client does not read its answers */
-	bool stalled;   /* likewise, or there is no room for more of them */
+	bool stalled;   /* likewise, or there is no room for further answers */
 	struct unread_waiter room;
-	bool closing;                /* in close_soon */
-	struct loop_turn_task flush; /* of output */
+	bool closing;                /* close_soon() was called */
+	struct loop_turn_task flush; /* writes the output */
 	struct watch readable, writable;
-	struct loop_share_task share; /* acts on what came */
-	bool ready;                   /* to be read when its turn comes */
+	struct loop_share_task share; /* acts on the input */
+	bool ready;                   /* the socket is to be read in its next slice */
 	struct timer check;           /* while it is not read: is the client still there? */
 	struct event *end; /* frees the connection from the loop, not from inside a callback */
 };
@@ -131,7 +132,7 @@ static void close_soon(struct agent_conn *conn)
 	event_active(conn->end, EV_TIMEOUT, 0);
 }
 
-/* Whether the client is told no more: it has said all it will, and everything is answered. */
+/* Closes the connection if the client will send no more and everything is answered. */
 static void close_if_done(struct agent_conn *conn)
 {
 	if (conn->end_of_input && session_calls(conn->session) == 0 &&
@@ -140,8 +141,10 @@ static void close_if_done(struct agent_conn *conn)
 		close_soon(conn);
 }
 
-/* Whether the next line may be acted on: the client reads its answers, and has not too much in
- * flight already. */
+/*
+ * Whether the next line may be handled: the client reads its answers, and not too much is in
+ * flight.
+ */
 static bool may_act(const struct agent_conn *conn)
 {
 	return !conn->closing && !conn->ended &&
@@ -168,7 +171,7 @@ static void watch(struct agent_conn *conn)
 		timer_set(&conn->check, HANG_UP_CHECK_MS);
 }
 
-/* What the client has not read is counted, and the connection goes on or does not. */
+/* Counts the unread output, and stops or resumes the connection. */
 static void check_unread(struct agent_conn *conn)
 {
 	struct unread_account *unread = session_unread(conn->session);
@@ -176,14 +179,18 @@ static void check_unread(struct agent_conn *conn)
 	bool stalled;
 
 	unread_recount(unread, &conn->counted, pending);
-	/* Half empty before going on: not back and forth for every answer. */
+	/*
+	 * Resume when half of it is written, so that the state does not change with every answer.
+	 */
 	if (pending > LIMIT_OUTPUT_PENDING_BYTES)
 		conn->full = true;
 	else if (pending <= LIMIT_OUTPUT_PENDING_BYTES / 2)
 		conn->full = false;
 	unread_set_full(unread, conn->full);
 	stalled = !unread_may_begin(unread, LIMIT_UNREAD_LINE_BYTES);
-	/* Writing tells when it is not full any more, and nobody when others leave room. */
+	/*
+	 * The socket reports when it is no longer full, but room that others leave needs a waiter.
+	 */
 	if (stalled && !conn->full)
 		unread_wait(&conn->room);
 	if (stalled != conn->stalled)
@@ -191,14 +198,14 @@ static void check_unread(struct agent_conn *conn)
 	conn->stalled = stalled;
 }
 
-/* After anything that may_act depends on. */
+/* Call it after any change that may_act() depends on. */
 static void update(struct agent_conn *conn)
 {
 	if (conn->closing)
 		return;
 	check_unread(conn);
 	watch(conn);
-	/* What is buffered already makes nothing readable. */
+	/* Buffered input does not make the socket readable. */
 	if (may_act(conn) && conn->input.len > 0)
 		act_soon(conn);
 }
@@ -225,7 +232,7 @@ static void on_room(void *context)
 	update(context);
 }
 
-/* Answers are written at the end of the turn, all that have gathered in one go. */
+/* Answers are written together at the end of the turn. */
 static void on_wrote(void *context)
 {
 	struct agent_conn *conn = context;
@@ -236,14 +243,14 @@ static void on_wrote(void *context)
 	update(conn);
 }
 
-/* Whether the line at hand, of which @len bytes have come, is too much to keep. */
+/* Whether the current line, of which @len bytes have come, is too large to keep. */
 static enum skip check_line(const struct agent_conn *conn, size_t len)
 {
 	const struct session *session = conn->session;
 
 	if (len > conn->line_bytes)
 		return SKIP_TOO_LONG;
-	/* Instead of what has been counted of it. */
+	/* This replaces the amount counted for the line so far. */
 	return len > session_memory_left(session, session_counted_input(session)) ? SKIP_NO_ROOM
 										  : SKIP_NOTHING;
 }
@@ -256,8 +263,10 @@ static void tell_skipped(struct agent_conn *conn)
 	conn->told = true;
 }
 
-/* Lets the next @len bytes of the line that is refused go by. It is answered when its id is known,
- * at its end at the latest. */
+/*
+ * Skips the next @len bytes of a refused line. It is answered as soon as its id is known, at its
+ * end at the latest.
+ */
 static void skip_part(struct agent_conn *conn, size_t len)
 {
 	struct text part = {byte_queue_peek(&conn->input).data, len};
@@ -275,7 +284,7 @@ static void end_skipped(struct agent_conn *conn)
 	conn->told = false;
 }
 
-/* No newline is in the input. */
+/* There is no newline in the input: keeps or refuses the line so far. */
 static void keep_part(struct agent_conn *conn)
 {
 	size_t len = conn->input.len;
@@ -289,17 +298,20 @@ static void keep_part(struct agent_conn *conn)
 	}
 }
 
-/* One whole line of @len bytes. */
+/* Handles one complete line of @len bytes. */
 static void act_on_line(struct agent_conn *conn, size_t len)
 {
 	assert(!conn->ended && !conn->closing);
 	session_count_input(conn->session, byte_queue_memory(&conn->input));
-	/* An empty line is nobody's message. */
+	/* An empty line is not a message. */
 	if (len > 0)
 		session_line(conn->session, (struct text){byte_queue_peek(&conn->input).data, len});
 }
 
-/* Takes the next whole line out of the input. True if there was one, acted on or skipped. */
+/*
+ * Takes the next complete line from the input and handles or skips it. Returns whether there was
+ * one.
+ */
 static bool take_line(struct agent_conn *conn)
 {
 	struct text input = byte_queue_peek(&conn->input);
@@ -327,7 +339,7 @@ static bool take_line(struct agent_conn *conn)
 	return true;
 }
 
-/* Some lines, then others' turn: what is left in the input is resumed. */
+/* Handles some lines; the rest of the input waits for the next turn. */
 static void act_on_input(struct agent_conn *conn)
 {
 	size_t begin = conn->input.len;
@@ -345,7 +357,7 @@ static void act_on_input(struct agent_conn *conn)
 		update(conn);
 }
 
-/* How much may be read: where requests take what they may, little more than small ones need. */
+/* Returns how much may be read: only a little if requests already use the memory allowed. */
 static size_t room_to_read(const struct agent_conn *conn)
 {
 	size_t left = session_memory_left(conn->session, 0);
@@ -355,7 +367,7 @@ static size_t room_to_read(const struct agent_conn *conn)
 	return left < READ_TURN_BYTES ? left : READ_TURN_BYTES;
 }
 
-/* Reads once into the input. As read(2). */
+/* Reads once into the input. Returns like read(2). */
 static ssize_t receive(struct agent_conn *conn)
 {
 	static char buffer[READ_TURN_BYTES];
@@ -370,8 +382,10 @@ static ssize_t receive(struct agent_conn *conn)
 	return n;
 }
 
-/* The client will send no more. It may still wait for answers, or be gone for good: HUP tells, and
- * nothing says when. */
+/*
+ * The client will send no more. It may still wait for answers, or be gone: POLLHUP tells, but no
+ * event does.
+ */
 static void end_input(struct agent_conn *conn)
 {
 	conn->end_of_input = true;
@@ -381,7 +395,7 @@ static void end_input(struct agent_conn *conn)
 	timer_set(&conn->check, 0);
 }
 
-/* The session has nothing more to say to this client. */
+/* The session wants nothing more from this client. */
 static void on_session_end(void *context)
 {
 	struct agent_conn *conn = context;
@@ -420,7 +434,7 @@ static void read_and_act(struct agent_conn *conn)
 		end_input(conn);
 }
 
-/* The connection's turn. */
+/* The connection's slice of the loop. */
 static void act(void *context)
 {
 	struct agent_conn *conn = context;
@@ -448,7 +462,7 @@ static void on_readable(void *context)
 	loop_turn_end();
 }
 
-/* Descriptors that a client passes must never be ours to close: closing one can block. */
+/* cloisterd must not close descriptors that a client sends, because closing can block. */
 static int refuse_fds(struct agent_conn *conn)
 {
 	if (fd_closer_refuse_instead(conn->fd))

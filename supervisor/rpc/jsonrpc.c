@@ -10,8 +10,10 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-/* 0 with a JSON value, of which null is NULL; -EBADMSG with the message of @fault; -ENOBUFS or
- * -ENOMEM. */
+/*
+ * Parses one JSON value; a null is NULL. Returns 0, -EBADMSG with a message in @fault, -ENOBUFS or
+ * -ENOMEM.
+ */
 static int parse_json(struct text line, size_t memory, struct jsonrpc_request *request,
 	struct jsonrpc_fault *fault)
 {
@@ -38,7 +40,7 @@ static int refuse(struct jsonrpc_fault *fault, enum jsonrpc_code code, const cha
 	return -EBADMSG;
 }
 
-/* The member @name; false when there is none. A null is NULL. */
+/* Finds the member @name; a null is NULL. Returns false if there is none. */
 static bool member(const struct json_object *root, const char *name, struct json_object **ret)
 {
 	return json_object_object_get_ex(root, name, ret);
@@ -54,7 +56,7 @@ bool jsonrpc_id_is_acceptable(struct json_object *id)
 {
 	if (json_object_is_type(id, json_type_string))
 		return json_object_get_string_len(id) <= LIMIT_REQUEST_ID_BYTES;
-	/* Integers of more than 64 bits are doubles. */
+	/* json_read() makes doubles of integers over 64 bits. */
 	return json_object_is_type(id, json_type_int);
 }
 
@@ -117,7 +119,7 @@ static int read_params(struct jsonrpc_request *request, struct jsonrpc_fault *fa
 		if (!json_object_is_type(request->params, json_type_array))
 			return refuse(fault, JSONRPC_INVALID_REQUEST,
 				"Invalid request: params must be an object");
-		/* Well-formed, but nothing here has parameters by position. */
+		/* Valid JSON-RPC, but no method here has parameters by position. */
 		fault->notification = request->notification;
 		return refuse(fault, JSONRPC_INVALID_PARAMS,
 			"Invalid params: parameters go by name, in an object");
@@ -142,8 +144,10 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 			"Invalid request: batches are not supported");
 	if (!json_object_is_type(root, json_type_object))
 		return refuse(fault, JSONRPC_INVALID_REQUEST, "Invalid request: not an object");
-	/* Before the id is read: an error that repeats it would seem to be about a request of the
-	 * client's. */
+	/*
+	 * Checked before the id is read: an answer with that id would look like one to a request of
+	 * the client's.
+	 */
 	if (!member(root, "method", NULL) &&
 		(member(root, "result", NULL) || member(root, "error", NULL)))
 		return refuse(fault, JSONRPC_INVALID_REQUEST,

@@ -20,7 +20,7 @@ static struct text token(const struct line_id *line_id)
 	return (struct text){line_id->token, line_id->len};
 }
 
-/* Whether the name at hand is the id's, however it is written. */
+/* Whether the current name is "id", even if it is written with escapes. */
 static bool names_the_id(const struct line_id *line_id)
 {
 	struct json_bounds bounds = json_request_bounds(line_id->len);
@@ -44,7 +44,7 @@ static void decide(struct line_id *line_id)
 	line_id->state = LINE_ID_DECIDED;
 }
 
-/* A byte within a string. */
+/* Handles a byte inside a string. */
 static void string_byte(struct line_id *line_id, char c)
 {
 	if (line_id->escaped)
@@ -55,7 +55,7 @@ static void string_byte(struct line_id *line_id, char c)
 		line_id->in_string = false;
 }
 
-/* A byte between strings, in the outermost object. */
+/* Handles a byte between strings of the outermost object. */
 static void outer_byte(struct line_id *line_id, char c)
 {
 	if (c == ':' && line_id->state == LINE_ID_NAME) {

@@ -2,40 +2,42 @@
 #pragma once
 
 /*
- * Finds the id of a request whose line is refused for its size, while the line passes by and is not
- * kept. It tells strings from what is between them and counts brackets, so as to know the bytes
- * that stand for the member "id" of the outermost object; the names and the id itself are
- * json_read()'s to read, and whether the rest is JSON nobody asks: the line is refused in any case.
- * Runs in cloisterd, on a client's bytes.
+ * Finds the id of a request whose line is refused for its size, while the line is skipped. It
+ * distinguishes strings from the text between them and counts brackets, which is enough to find the
+ * member "id" of the outermost object. json_read() parses the names and the id; the rest is not
+ * validated, because the line is refused anyway. Runs in cloisterd, on a client's bytes.
  */
 
 #include "common/limits.h"
 #include "common/text.h"
 
-/* An id of LIMIT_REQUEST_ID_BYTES, each written as \uXXXX, and its quotation marks. */
+/* The longest id: LIMIT_REQUEST_ID_BYTES, each written as \uXXXX, and two quotation marks. */
 #define LINE_ID_BYTES (LIMIT_REQUEST_ID_BYTES * 6 + 2)
 
 enum line_id_state {
-	LINE_ID_BEGIN,   /* nothing but white space has come */
-	LINE_ID_NAME,    /* a member's name is next, or at hand */
-	LINE_ID_VALUE,   /* its value */
-	LINE_ID_DECIDED, /* the id is found, or there is none */
+	LINE_ID_BEGIN,   /* only white space has come */
+	LINE_ID_NAME,    /* in or before a member's name */
+	LINE_ID_VALUE,   /* in or before its value */
+	LINE_ID_DECIDED, /* the id was found, or there is none */
 };
 
-/* Zero-initialised it is at a line's beginning. */
+/* Zero-initialised: at the beginning of a line. */
 struct line_id {
 	enum line_id_state state;
-	size_t depth;   /* brackets that are open */
-	bool in_string; /* and this is the byte after a backslash: */
+	size_t depth;   /* number of open brackets */
+	bool in_string; /* the previous byte was a backslash */
 	bool escaped;
-	bool wanted;               /* the value at hand is the id's */
-	char token[LINE_ID_BYTES]; /* the name or id at hand */
-	size_t len;                /* of it: more than LINE_ID_BYTES is too long */
+	bool wanted;               /* the current value is the id */
+	char token[LINE_ID_BYTES]; /* the current name or id */
+	size_t len;                /* its length; more than LINE_ID_BYTES is too long */
 	char *id_text;             /* as jsonrpc_request.id_text; NULL: none was found */
 };
 
-/** Goes on with @part of the line. True: it is known which id the line has, or that it has none. */
+/**
+ * Continues with @part of the line. Returns true once it is known which id the line has, or that it
+ * has none.
+ */
 bool line_id_feed(struct line_id *line_id, struct text part);
 
-/** Begins anew, and frees what was found. */
+/** Starts a new line, and frees the id that was found. */
 void line_id_reset(struct line_id *line_id);

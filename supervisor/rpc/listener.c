@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. unix(7), accept(2). */
+/* Runs in cloisterd. unix(7), accept(2). */
 #include "supervisor/rpc/listener.h"
 
 #include "common/cleanup.h"
@@ -33,13 +33,13 @@ struct listener {
 	const struct endpoint *endpoint;
 	int fd;
 	char *path;
-	bool takes_fds; /* the kernel cannot refuse what clients pass */
-	bool short_of;  /* of descriptors or memory, and it has been said */
+	bool takes_fds; /* the kernel cannot refuse descriptors from clients */
+	bool short_of;  /* descriptors or memory ran out, and that was logged */
 	struct watch watch;
 	struct timer resume;
 };
 
-/* True when @path is a socket that nobody answers on. */
+/* Whether @path is a socket without a listener. */
 static bool is_stale(const struct sockaddr_un *address)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -77,8 +77,10 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret)
 		return -ENOMEM;
 	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	r = listener->fd < 0 ? -errno : bind_path(listener->fd, path, mode);
-	/* Inherited by what is accepted, so that no descriptor can come before agent_conn.c says
-	 * so; older kernels: there. */
+	/*
+	 * Accepted sockets inherit it, so no descriptor arrives before agent_conn.c sets it; on
+	 * older kernels agent_conn.c must.
+	 */
 	if (r == 0)
 		listener->takes_fds = !fd_closer_refuse_instead(listener->fd);
 	if (r == 0)
@@ -120,8 +122,10 @@ int listener_adopt(int fd, struct listener **ret, char **ret_path)
 	return 0;
 }
 
-/* Says why, once, without waiting for anything: the socket is new and its buffer empty. With
- * @retry_after_ms it is BUSY, otherwise @code. */
+/*
+ * Answers with the reason, once and without waiting: the socket is new and its buffer is empty. The
+ * code is BUSY with @retry_after_ms, otherwise @code.
+ */
 static void refuse(const struct listener *listener, int fd, const char *message, const char *code,
 	int64_t retry_after_ms)
 {
@@ -157,7 +161,7 @@ static void admit(const struct listener *listener, int fd)
 				 unauthorized_client_new(service, &fd, listener->takes_fds) < 0))
 		refuse(listener, fd, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
 	else if (!admitted)
-		; /* is told so when it has asked */
+		; /* it is answered when it has sent a request */
 	else if (service->shutting_down)
 		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);
 	else if (listener->endpoint->refuses(service, &peer, &refusal) != TOOL_OK)
@@ -167,7 +171,7 @@ static void admit(const struct listener *listener, int fd)
 	peer_credentials_done(&peer);
 }
 
-/* The connections that wait stay in the queue: a pause, not a busy loop. */
+/* New connections stay in the kernel's queue during the pause, so the loop does not spin. */
 static void pause_accepting(struct listener *listener, const char *why)
 {
 	if (!listener->short_of)
@@ -177,8 +181,10 @@ static void pause_accepting(struct listener *listener, const char *why)
 	timer_set(&listener->resume, PAUSE_MS);
 }
 
-/* Descriptors are given from the lowest: one of the last says that connections leave too few for
- * workspaces and commands. */
+/*
+ * The kernel assigns the lowest free number. A high number therefore shows that connections leave
+ * too few descriptors for workspaces and commands.
+ */
 static bool is_one_of_the_last(int fd)
 {
 	struct rlimit limit;

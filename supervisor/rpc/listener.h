@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A listening socket: accepts connections, lets in whom its endpoint admits, and pauses when
- * descriptors run out. */
+/*
+ * A listening socket: accepts connections, admits the clients that its endpoint admits, and pauses
+ * when descriptors run out.
+ */
 
 #include "supervisor/call/service.h"
 
@@ -12,8 +14,8 @@ struct endpoint;
 struct listener;
 
 /**
- * Binds the Unix socket @path with @mode over a stale one that nobody listens on. Before
- * lock-down. 0; -EADDRINUSE when somebody listens; another -errno.
+ * Binds the Unix socket @path with @mode, replacing a stale one without a listener. Call it before
+ * lock-down. Returns 0, -EADDRINUSE if another process listens there, or another -errno.
  */
 int listener_bind(const char *path, mode_t mode, struct listener **ret);
 
@@ -21,9 +23,9 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret);
  * with, is in *ret_path (malloc'ed; NULL: it has none). Before lock-down. 0 or -ENOMEM. */
 int listener_adopt(int fd, struct listener **ret, char **ret_path);
 
-/** Begins to accept, for @endpoint. 0 or -errno. */
+/** Begins to accept connections for @endpoint. Returns 0 or -errno. */
 int listener_start(
 	struct listener *listener, struct service *service, const struct endpoint *endpoint);
 
-/** Stops, and removes the socket's name. NULL is fine. */
+/** Stops, and removes the socket's path unless it was adopted. NULL is allowed. */
 void listener_free(struct listener *listener);

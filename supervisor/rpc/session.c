@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. A client is authenticated and hostile: what it may do is its own workspaces, as much
- * as the limits say. */
+/*
+ * Runs in cloisterd. The client is authenticated and hostile: it may act only on its own
+ * workspaces, within its limits.
+ */
 #include "supervisor/rpc/session.h"
 
 #include "common/cleanup.h"
@@ -36,7 +38,7 @@ size_t session_counted_input(const struct session *session)
 	return session->input_bytes;
 }
 
-/* The connection counts for the first tenant. */
+/* The connection counts for the client's first tenant. */
 static void count_for(struct session *session, struct tenant *tenant)
 {
 	const size_t input = session->input_bytes;
@@ -63,7 +65,10 @@ void session_take_config(struct session *session)
 	config_release(old);
 }
 
-/* Which tenants the client may act for, as the service is configured now. 0 or -ENOMEM. */
+/*
+ * Finds the tenants that the client may act for under the present configuration. Returns 0 or
+ * -ENOMEM.
+ */
 static int find_tenants(struct session *session)
 {
 	struct config *config = session->service->config;
@@ -94,8 +99,10 @@ bool session_may_use(const struct session *session, const struct workspace *work
 	return false;
 }
 
-/* Also after a reload: what the client may no longer have open is closed for it; calls in flight
- * go on. */
+/*
+ * Also called after a reload: closes workspaces that the client may no longer have open. Calls in
+ * flight go on.
+ */
 int session_authorize(struct session *session)
 {
 	struct session_workspace *opened, *next;
@@ -155,7 +162,7 @@ void session_add_call(struct session *session, struct session_call *call, size_t
 	session->n_calls++;
 	call->bytes = bytes;
 	session->bytes += call->bytes;
-	/* It is counted already: where that has left nothing, it may be beyond. */
+	/* The call is counted already: without memory left, it may be part of the excess. */
 	call->beyond = service_memory_left(session->service,
 			       session->counted ? session->counted->usage : NULL, 0) == 0;
 	if (call->beyond)
@@ -222,8 +229,10 @@ void session_answer_begin(struct session *session, struct json_text *ret_json, c
 
 void session_answer_end(struct session *session, struct json_text *json)
 {
-	/* Out of memory leaves half a message: the connection is ended by what it finds in the
-	 * buffer. */
+	/*
+	 * If memory is out the message is incomplete; the connection ends when it finds that in the
+	 * buffer.
+	 */
 	(void)jsonrpc_end(json);
 	session->connection.wrote(session->connection.context);
 }
@@ -237,7 +246,7 @@ void session_reply_done(struct session_reply *reply)
 
 const struct error_form error_form_native = {NULL, JSONRPC_SERVER_ERROR};
 
-/* By what the connection or the request at hand says of itself, and by nothing that came before. */
+/* The form depends only on the connection and the current request. */
 static const struct error_form *error_form(const struct session *session)
 {
 	return session->errors ? session->errors : session->endpoint->errors;
@@ -336,7 +345,7 @@ struct session_call *session_find_call(struct session *session, const char *id_t
 	return NULL;
 }
 
-/* Whether the client may still do anything. Otherwise it is told so, and nothing else. */
+/* Whether the client may still do anything. If not, it is told so and nothing else. */
 static bool is_admitted(struct session *session, const struct jsonrpc_request *request)
 {
 	bool out_of_memory = session->config != session->service->config &&
@@ -399,7 +408,7 @@ static void act(struct session *session, struct jsonrpc_request *request,
 	method->act(session, request);
 }
 
-/* Whatever others take. */
+/* The memory that the connection has whatever other connections use. */
 static size_t own_left(const struct session *session)
 {
 	return session->beyond < LIMIT_PENDING_OWN_BYTES ? LIMIT_PENDING_OWN_BYTES - session->beyond
@@ -415,8 +424,10 @@ size_t session_memory_left(const struct session *session, size_t without)
 	return left > own ? left : own;
 }
 
-/* For what is built of the line at hand, of @len bytes: of all memory the line takes its part too,
- * of the tenant's only what is built of it. */
+/*
+ * Returns the memory for values made from the current line of @len bytes. The line itself counts
+ * against the service's memory, but not against the tenant's.
+ */
 static size_t memory_for_values(const struct session *session, size_t len)
 {
 	uint64_t of_all = service_memory_left(session->service, NULL, 0);
@@ -427,8 +438,10 @@ static size_t memory_for_values(const struct session *session, size_t len)
 	return left;
 }
 
-/* For values made of a part of a request, which goes then: of @memory the request has @taken. Its
- * tenant's limit does not count until the next one. */
+/*
+ * Returns the memory for values made from a part of a request that is freed then; the request has
+ * @taken of @memory. The tenant's limit applies again with the next request.
+ */
 static size_t memory_for_more(const struct session *session, size_t memory, size_t taken)
 {
 	uint64_t of_all = service_memory_left(session->service, NULL, 0);
@@ -437,7 +450,7 @@ static size_t memory_for_more(const struct session *session, size_t memory, size
 	return of_all > taken && of_all - taken > left ? (size_t)(of_all - taken) : left;
 }
 
-/* A request that there is no memory for is answered under its id nevertheless. */
+/* Refuses a request for lack of memory, under its id. */
 static void refuse_for_memory(struct session *session, struct text line, int error)
 {
 	struct line_id line_id = {0};
@@ -497,7 +510,7 @@ void session_shut_down(struct session *session)
 {
 	struct session_call *call, *next;
 
-	/* Telling may answer, and so free, the call at hand, and no other. */
+	/* Cancelling may answer, and so free, this call and no other. */
 	for (call = LIST_FIRST(&session->calls); call; call = next) {
 		next = LIST_NEXT(call, entry);
 		call_cancel(call->call, ENDED_BY_SHUTDOWN);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What one client has: its default workspace, the workspaces it uses and its calls in flight. The
- * methods of its endpoint act on it; how its bytes come and go is agent_conn.c's. A client of the
- * control socket has no workspaces and no calls, but a role.
+ * The state of one client: its default workspace, the workspaces that it uses and its calls in
+ * flight. The methods of its endpoint act on it; agent_conn.c moves the bytes. A client of the
+ * control socket has a role, and no workspaces or calls.
  */
 
 #include "supervisor/call/service.h"
@@ -21,57 +21,67 @@ struct session;
 struct session_call;
 struct workspace;
 
-/* What a session needs of its connection. */
+/* The functions that a session needs of its connection. */
 struct session_connection {
 	struct evbuffer *output; /* answers are appended here */
-	/* Something was appended. */
+	/* Called after something was appended. */
 	void (*wrote)(void *context);
-	/* The client is told no more than what is on its way: nothing of it is read again. */
+	/* Ends the connection after the pending output. No more input is handled. */
 	void (*end)(void *context);
 	void *context;
 };
 
-/** A session of @peer, whose groups are taken in any case, at @endpoint; what it may do there, the
- * service's configuration says, now and after every reload. NULL: out of memory. */
+/**
+ * Makes a session of @peer, whose groups it takes also on failure, at @endpoint. The configuration
+ * decides what it may do, now and after every reload. Returns NULL if memory is out.
+ */
 struct session *session_new(struct service *service, const struct endpoint *endpoint,
 	const struct session_connection *connection, struct peer_credentials *peer);
 
-/** The client is gone: its calls are cancelled, nobody is answered, its workspaces are released. */
+/** The client is gone: cancels its calls without answers, and releases its workspaces. */
 void session_free(struct session *session);
 
-/** One line from the client, without its newline: acts on it and answers in the connection's
- * output. */
+/**
+ * Handles one line from the client, without its newline, and appends answers to the connection's
+ * output.
+ */
 void session_line(struct session *session, struct text line);
 
-/** Refuses a line that cannot be kept, because it is too long or because there is no room for it.
- * @id_text NULL: it has no id. */
+/**
+ * Refuses a line that cannot be kept, because it is too long or there is no memory for it. @id_text
+ * NULL: it has no id.
+ */
 void session_refuse_line(struct session *session, bool too_long, const char *id_text);
 
 /** Ends the calls in flight because the service stops; they are answered. */
 void session_shut_down(struct session *session);
 
-/** Whether it is one of the user @uid at @endpoint. */
+/** Whether it is a session of the user @uid at @endpoint. */
 bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid);
 
-/** Memory of the requests whose calls are in flight, in bytes. */
+/** Returns the memory of the requests whose calls are in flight, in bytes. */
 size_t session_bytes(const struct session *session);
 
-/** What its client has not read. */
+/** Returns the account of what the client has not read. */
 struct unread_account *session_unread(struct session *session);
 
-/** Counts the memory of lines that have not ended or been acted on, and are @bytes long now. */
+/** Sets the memory of input that is not handled yet to @bytes. */
 void session_count_input(struct session *session, size_t bytes);
 size_t session_counted_input(const struct session *session);
 
-/** How much memory one more request may take: what is left of the service's and of the tenant's if
- * @without were not counted, or of what every connection has. */
+/**
+ * Returns how much memory one more request may take: what the service and the tenant have left when
+ * @without bytes are not counted, or at least the amount that every connection has.
+ */
 size_t session_memory_left(const struct session *session, size_t without);
 
-/** Whose turns of the loop it takes. */
+/** Returns the flow to whose share of the loop's time it counts. */
 struct loop_share_flow *session_share(const struct session *session);
 
-/** Calls that have not been answered. */
+/** Returns the number of calls that are not answered. */
 size_t session_calls(const struct session *session);
 
-/** The client does not read what commands write, or does again. */
+/**
+ * Stops or resumes reading commands' output, because the client does not or does read its answers.
+ */
 void session_pause_output(struct session *session, bool pause);

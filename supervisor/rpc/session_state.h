@@ -34,13 +34,13 @@ struct session_pending {
 	struct audit *audit;
 	char *id_text;
 	struct workspace_entry entry;
-	struct workspace *workspace; /* held; NULL: its directory is being looked up */
-	struct root_look *look;      /* that look-up */
-	enum workspace_kind kind;    /* which it is to be */
-	char *tenant, *path;         /* whose, and as it was asked for */
+	struct workspace *workspace; /* held; NULL while its directory is looked up */
+	struct root_look *look;      /* the look-up */
+	enum workspace_kind kind;    /* the requested kind */
+	char *tenant, *path;         /* the tenant, and the path as requested */
 };
 
-/* The beginning of a character whose end has not come yet. */
+/* The bytes of a character that is not complete yet. */
 struct session_carry {
 	char bytes[UTF8_SEQUENCE_MAX];
 	size_t len;
@@ -49,41 +49,43 @@ struct session_carry {
 struct session_reply;
 struct session_call;
 
-/* In which form a call is answered. agent/ has the forms: the observation, the message that goes
- * back to a model, and the result of MCP's tools/call. */
+/*
+ * The form in which a call is answered. agent/ has the forms: the observation, a message for a
+ * model, and the result of MCP's tools/call.
+ */
 struct reply_form {
 	void (*write)(struct json_text *json, const struct session_reply *reply,
 		const struct observation *observation);
 	/* The call is about to begin. May be NULL. */
 	void (*begin)(struct session_call *call, struct call_request *request);
-	/* Its command wrote something, of a call with options.stream; and that is over. */
+	/* The command of a call with options.stream wrote something; its output has ended. */
 	void (*output)(struct session_call *call, enum command_stream stream, struct text data);
 	void (*output_over)(struct session_call *call); /* may be NULL */
-	/* It names (@named) a workspace that there is not, or there is none to be the default. */
+	/* The named workspace (@named) does not exist, or there is no default one. */
 	void (*no_workspace)(struct session *session, const struct jsonrpc_request *request,
 		const struct session_reply *reply, struct json_object *params, bool named);
 	void (*done)(struct session_reply *reply); /* frees what it holds; may be NULL */
-	bool as_string; /* what is written holds the observation once more, as a string */
+	bool as_string; /* the answer also contains the observation as a string */
 };
 
 struct session_reply {
 	const struct reply_form *form;
 	char *tool_call_id;            /* as JSON text; NULL: the model's call had none */
 	uint8_t revision;              /* enum mcp_revision */
-	struct mcp_progress *progress; /* NULL: nobody asked to be told */
+	struct mcp_progress *progress; /* NULL: no progress was asked for */
 };
 
 struct session_call {
 	LIST_ENTRY(session_call) entry;
 	struct session *session;
 	struct call *call;
-	char *id_text;   /* of the request; NULL: a notification, not answered */
-	uint64_t seq;    /* of tool.output */
-	size_t bytes;    /* of memory, that the request takes until it is answered */
-	bool beyond;     /* it may have had no room but the connection's own */
-	size_t n_inputs; /* tool.input that are not answered */
+	char *id_text;   /* of the request; NULL: a notification, which is not answered */
+	uint64_t seq;    /* sequence number of tool.output */
+	size_t bytes;    /* memory that the request takes until it is answered */
+	bool beyond;     /* it was admitted from the memory that every connection has */
+	size_t n_inputs; /* number of tool.input requests without an answer */
 	bool stream_base64;
-	bool silent; /* cancelled as MCP has it: nothing more is said about it */
+	bool silent; /* cancelled by MCP: no answer is sent */
 	struct session_reply reply;
 	struct session_carry carry[COMMAND_STREAMS];
 };
@@ -97,7 +99,7 @@ struct session {
 	struct session_connection connection;
 	struct unread_account unread;
 	struct peer_credentials peer;
-	struct config *config;   /* held: the one that the tenants below are of */
+	struct config *config;   /* held: the configuration of the tenants below */
 	struct tenant **tenants; /* that the peer may act for, in the configuration's order */
 	size_t n_tenants;
 	int64_t began;          /* as clock_now() */
@@ -107,64 +109,73 @@ struct session {
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
 	size_t n_calls, n_pending, n_workspaces;
-	size_t bytes;                    /* of memory, that the requests of calls take */
-	size_t beyond;                   /* likewise, those with no room but the connection's */
-	size_t request_bytes;            /* likewise, the request at hand */
-	size_t request_left;             /* what values made of a part of it may take beside */
-	size_t input_bytes;              /* of lines that have not ended or been acted on */
-	const struct error_form *errors; /* of the request at hand; NULL: the endpoint's */
+	size_t bytes; /* memory that the requests of calls take */
+	/* the part of it from the memory that every connection has */
+	size_t beyond;
+	size_t request_bytes;            /* memory of the current request */
+	size_t request_left;             /* memory left for values made from parts of it */
+	size_t input_bytes;              /* memory of input that is not handled yet */
+	const struct error_form *errors; /* for the current request; NULL: the endpoint's */
 	bool paused;
-	uint8_t mcp_agreed; /* enum mcp_revision: by initialize */
+	uint8_t mcp_agreed; /* enum mcp_revision, agreed by initialize */
 };
 
-/** Holds the configuration as it is now in place of the one that it was authorized by. */
+/** Holds the present configuration in place of the one by which the client was authorized. */
 void session_take_config(struct session *session);
 
-/* The answers to a request; none where @id_text is NULL. Each is one whole line. */
+/* Write the answers to a request, each one complete line; nothing if @id_text is NULL. */
 void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text);
 void session_answer_end(struct session *session, struct json_text *json);
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code);
-/* Something ran out for a moment. */
+/* Answers that memory or descriptors ran out for a moment. */
 void session_answer_busy(struct session *session, const char *id_text, const char *message);
 
-/** Finds what the client may do at the agent socket, now: as struct endpoint's authorize. */
+/** Finds out what the client may do at the agent socket now, as struct endpoint's authorize. */
 int session_authorize(struct session *session);
 
 /**
- * The tenant called @name that the client may act for; data NULL: that of its default workspace, or
- * else the first. NULL: there is none, or it may not: a client is not told which.
+ * Returns the tenant called @name that the client may act for; with data NULL that of its default
+ * workspace, otherwise its first. NULL if there is none or the client may not use it: the client is
+ * not told which.
  */
 struct tenant *session_tenant(const struct session *session, struct text name);
 
-/** Whether the client may have @workspace open, as things are configured now. */
+/** Whether the client may have @workspace open under the present configuration. */
 bool session_may_use(const struct session *session, const struct workspace *workspace);
 
-/** The workspace that the client has opened under @name (data NULL: its default), or NULL. @tenant
- * (data NULL: any) tells two of one name apart; otherwise it is the one opened last. */
+/**
+ * Returns the workspace that the client has opened under @name (data NULL: its default), or NULL.
+ * @tenant (data NULL: any) distinguishes two of one name; otherwise the one opened last is
+ * returned.
+ */
 struct workspace *session_find_workspace(
 	struct session *session, struct text name, struct text tenant);
 
-/** Remembers @workspace, whose hold is taken, as opened and as the default. 0 or -ENOMEM. */
+/** Adds @workspace, whose hold it takes, as opened and as the default. Returns 0 or -ENOMEM. */
 int session_add_workspace(struct session *session, struct workspace *workspace);
 
-/** Forgets and releases it. */
+/** Removes and releases it. */
 void session_drop_workspace(struct session *session, struct workspace *workspace);
 
-/** A string among @params, borrowed; data is NULL when it is absent. False when it is something
- * else. */
+/**
+ * Stores a string member of @params, borrowed; data is NULL if it is absent. Returns false if it
+ * has another type.
+ */
 static inline bool session_string_param(
 	struct json_object *params, const char *name, struct text *ret)
 {
 	return jsonrpc_string_param(params, name, ret);
 }
 
-/** Counts @call, whose session is @session and whose request takes @bytes of memory, in; and out
- * and frees it. */
+/**
+ * Adds @call, whose session is @session and whose request takes @bytes of memory; removes and frees
+ * it.
+ */
 void session_add_call(struct session *session, struct session_call *call, size_t bytes);
 void session_free_call(struct session_call *call);
 
-/** The call with the request id @id_text, or NULL. */
+/** Returns the call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);
 
 /** Frees what @reply holds. */

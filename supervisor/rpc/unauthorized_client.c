@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Any local user may be such a client, and hostile. */
+/* Runs in cloisterd. Any local user may be such a client, and hostile. */
 #include "supervisor/rpc/unauthorized_client.h"
 
 #include "common/cleanup.h"
@@ -20,7 +20,7 @@ struct unauthorized_client {
 	LIST_ENTRY(unauthorized_client) entry;
 	struct service *service;
 	struct watch watch;
-	struct timer timeout; /* of all of it: bytes that trickle win no time */
+	struct timer timeout; /* for the whole request, so that slow bytes gain no time */
 	int fd;
 	bool takes_fds;
 	size_t len;
@@ -51,12 +51,12 @@ static void tell(struct unauthorized_client *client, const char *id_text)
 		return;
 	(void)jsonrpc_error(
 		output, id_text, JSONRPC_SERVER_ERROR, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN");
-	/* The socket is new and its buffer empty. */
+	/* The socket is new and its buffer is empty. */
 	(void)evbuffer_write(output, client->fd);
 	evbuffer_free(output);
 }
 
-/* The one answer, under the request's id where the line is one. */
+/* Sends the only answer, under the request's id if the line is a request. */
 static void answer(struct unauthorized_client *client, struct text line)
 {
 	struct jsonrpc_request request;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A peer that no tenant admits: it may send one request, is told FORBIDDEN, and the connection
- * closes. It learns nothing else: neither which tenants and methods there are nor how busy the
- * service is.
+ * A client that no tenant admits. It may send one request, is answered FORBIDDEN, and the
+ * connection closes. It learns nothing else: neither which tenants and methods there are nor how
+ * busy the service is.
  */
 
 #include "supervisor/call/service.h"

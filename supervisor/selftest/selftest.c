@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloisterd. A run is a line of steps: what clears and fills the canary, the suite's probes, what
- * clears it again. Each step is one call; its completion notes what came and activates the next,
- * from the loop, never from inside the call that ended.
+ * Runs in cloisterd. A run is a sequence of steps: clear and fill the canary workspace, run the
+ * suite's probes, clear it again. Each step is one call. Its completion stores the result and
+ * activates the next step from the loop, never from inside the call that ended.
  */
 #include "supervisor/selftest/selftest.h"
 
@@ -33,7 +33,7 @@
 #define ANSWER_BYTES   64
 #define COMMAND_BYTES  8192 /* the longest batch */
 #define STEPS_SET_UP   3
-#define LOGGED         20 /* failures of one run that are logged each */
+#define LOGGED         20 /* failures of one run that are logged */
 #define INVALID_PARAMS "INVALID_PARAMS"
 
 enum outcome { NOT_TRIED, PASSED, FAILED, SKIPPED };
@@ -46,18 +46,18 @@ struct result {
 struct selftest {
 	struct service *service;
 	struct tenant *tenant;
-	struct workspace *workspace; /* held while it runs */
+	struct workspace *workspace; /* held during the run */
 	struct call *call;           /* in flight */
 	struct unread_account unread;
 	struct event *step;
 	struct timer interval;
 	bool running;
-	size_t set_up; /* steps of it that are done */
-	size_t at;     /* of the suite: the probe at hand, or the first of the batch */
-	size_t next;   /* and the one after it */
+	size_t set_up; /* number of completed set-up steps */
+	size_t at;     /* index of the current probe, or of the first of the batch */
+	size_t next;   /* index after the current probe or batch */
 	bool tearing_down;
-	bool unheard;                /* the audit log forbade a call of it */
-	char obstacle[ANSWER_BYTES]; /* why the suite could not be tried; empty: it could */
+	bool unheard;                /* the audit log refused one of its calls */
+	char obstacle[ANSWER_BYTES]; /* why the suite could not be run; empty: it could */
 	int64_t began;               /* as clock_now() */
 	struct result results[SELFTEST_PROBES_MAX];
 	void (*ended)(const struct selftest *selftest);
@@ -92,7 +92,7 @@ static void note(struct selftest *selftest, size_t at, struct text answer)
 			is_wanted(selftest_suite[at].wanted, result->answer) ? PASSED : FAILED;
 }
 
-/* The answers of a batch, a line each: the name, a space and the answer. */
+/* Stores the answers of a batch, one a line: the name, a space and the answer. */
 static void note_lines(struct selftest *selftest, struct text output)
 {
 	while (output.len > 0) {
@@ -111,13 +111,13 @@ static struct text output_of(const struct observation *observation)
 	const struct stream_capture *capture =
 		observation->io ? command_io_capture(observation->io, COMMAND_STREAM_STDOUT) : NULL;
 
-	/* Longer than what is kept it is nothing that was wanted. */
+	/* An answer that was cut off cannot be the wanted one. */
 	if (!capture || stream_capture_truncated(capture))
 		return (struct text){NULL, 0};
 	return (struct text){capture->data, capture->len};
 }
 
-/* White space at its end is no part of what a command says. */
+/* Trailing white space is not part of an answer. */
 static struct text first_line(struct text output)
 {
 	struct text line = text_take(&output, '\n');
@@ -127,7 +127,7 @@ static struct text first_line(struct text output)
 	return line;
 }
 
-/* What a call came to, in a word, for the probe at hand. */
+/* Stores the result of a call, in one word, for the current probe. */
 static void note_observation(struct selftest *selftest, const struct observation *observation)
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
@@ -136,7 +136,7 @@ static void note_observation(struct selftest *selftest, const struct observation
 
 	if (probe->kind == PROBE_PROGRAM || probe->kind == PROBE_ALONE)
 		note_lines(selftest, output_of(observation));
-	/* What did not answer by itself is answered for. */
+	/* A probe without an answer gets the call's result. */
 	for (size_t i = selftest->at; i < selftest->next; i++) {
 		if (selftest->results[i].outcome != NOT_TRIED)
 			continue;
@@ -155,7 +155,7 @@ static void note_observation(struct selftest *selftest, const struct observation
 	}
 }
 
-/* Setting up is no probe, but nothing can be tried without. */
+/* Set-up is no probe, but no probe can run without it. */
 static void note_set_up(struct selftest *selftest, const struct observation *observation)
 {
 	const struct command_ended *command = observation->command;
@@ -181,7 +181,7 @@ static void on_done(void *context, const struct observation *observation)
 	step_soon(selftest);
 }
 
-/* As if a call had come to it, for what never became one. */
+/* Ends the step as if a call had ended with @error. */
 static void done_at_once(struct selftest *selftest, enum tool_error error)
 {
 	struct observation observation = {.error = error};
@@ -189,7 +189,7 @@ static void done_at_once(struct selftest *selftest, enum tool_error error)
 	on_done(selftest, &observation);
 }
 
-/* Makes the call that @params, taken, are of. */
+/* Begins the call with @params, which it takes. */
 static void make_call(struct selftest *selftest, struct json_object *params)
 {
 	struct call_owner owner = {
@@ -209,7 +209,7 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 		return;
 	}
 	if (r == 0) {
-		/* Nobody else asks for it. */
+		/* cloisterd itself asks for the call. */
 		request.uid = geteuid();
 		request.gid = getegid();
 		request.pid = getpid();
@@ -220,7 +220,7 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	}
 	error = refusal.why.error;
 	call_refusal_done(&refusal);
-	/* A protocol error has no code of a tool's. */
+	/* A protocol error has no tool error code. */
 	if (error == TOOL_OK && selftest->set_up == STEPS_SET_UP && !selftest->tearing_down)
 		note(selftest, selftest->at, TEXT_LITERAL(INVALID_PARAMS));
 	done_at_once(selftest, error);
@@ -269,7 +269,7 @@ static void set_up(struct selftest *selftest)
 	}
 }
 
-/* The probes of the program from the one at hand on, in one command. */
+/* Runs the probe program's probes from the current one on in one command. */
 static void run_program(struct selftest *selftest)
 {
 	char command[COMMAND_BYTES] = "./probe";
@@ -296,8 +296,10 @@ static void on_looked_up(void *context, const struct refusal *refusal, struct wo
 	workspace_root_done(root);
 }
 
-/* Opening a directory as a workspace goes no further than to whether it may be had: the self-test's
- * tenant, which has no roots, is refused before anything is looked up. */
+/*
+ * Tries to open a directory as a workspace. The self-test's tenant has no roots, so it must be
+ * refused before anything is looked up.
+ */
 static void try_open(struct selftest *selftest, const char *path)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -310,7 +312,7 @@ static void try_open(struct selftest *selftest, const char *path)
 	step_soon(selftest);
 }
 
-/* The canary's tenant has as many managed workspaces as it may. */
+/* The canary's tenant already has as many managed workspaces as it may. */
 static void try_make(struct selftest *selftest, const char *name)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -323,7 +325,7 @@ static void try_make(struct selftest *selftest, const char *name)
 	step_soon(selftest);
 }
 
-/* Of a row of the suite. NULL: out of memory. */
+/* Reads the params of a row of the suite. Returns NULL if memory is out. */
 static struct json_object *read_params(const char *text)
 {
 	const struct json_bounds bounds = json_request_bounds(strlen(text));
@@ -398,7 +400,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* What the audit log has stopped is not left at that where nobody has to ask for it. */
+/* A run that the audit log stopped is repeated soon if the self-test runs by itself. */
 static void set_interval(struct selftest *selftest)
 {
 	const struct config_host *host = &selftest->service->config->host;
@@ -545,7 +547,7 @@ void selftest_free(struct selftest *selftest)
 	free(selftest);
 }
 
-/* Looking. */
+/* Functions for readers of the result. */
 
 const char *selftest_state_name(enum selftest_state state)
 {

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * cloisterd tries its own walls on the host it runs on: it opens a canary workspace, which is no
- * tenant's, and makes there the calls that an attacker would make, each with the answer that must
- * come. The calls go the way of every agent's, from the JSON of their params on; what runs in the
- * commands is a program that cloisterd brings along as data (probe/) and writes into the canary as
- * an agent would. The workspace's processes are trusted with nothing here: they can only say
- * something else than they should.
+ * cloisterd tests its own confinement on the host it runs on. It opens a canary workspace, of a
+ * tenant that no configuration has, and makes the calls in it that an attacker would make, each
+ * with the answer that must come. The calls take the same way as an agent's, from the JSON of their
+ * params on. The commands run a program that cloisterd carries as data (probe/) and writes into the
+ * canary as an agent would. The workspace's processes are not trusted: a wrong answer can only make
+ * a probe fail.
  *
- * It is a state machine of the loop's: one call after the other, nothing waits for it.
+ * It is a state machine of the event loop: one call after the other, and nothing waits for it.
  */
 
 #include "common/errors.h"
@@ -18,27 +18,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SELFTEST_RETRY_MS 1000 /* after a self-test that the audit log forbade */
+#define SELFTEST_RETRY_MS 1000 /* after a self-test that the audit log refused */
 
 struct selftest;
 struct refusal;
 struct service;
 
-/* The key selftest of the configuration, in its order. */
+/* The values of the configuration's key selftest, in its order. */
 enum selftest_mode {
-	SELFTEST_OFF,      /* when an administrator asks for it */
-	SELFTEST_START,    /* and at start */
-	SELFTEST_REQUIRED, /* and nothing is served unless the last one passed */
+	SELFTEST_OFF,      /* runs when an administrator asks for it */
+	SELFTEST_START,    /* runs at start as well */
+	SELFTEST_REQUIRED, /* and no call is served unless the last run passed */
 };
 
 enum selftest_state {
-	SELFTEST_NEVER, /* none has ended yet */
+	SELFTEST_NEVER, /* no run has ended yet */
 	SELFTEST_PASSED,
 	SELFTEST_FAILED,
 };
 
 struct selftest_summary {
-	enum selftest_state state; /* of the last one that ended */
+	enum selftest_state state; /* of the last run that ended */
 	bool running;
 	bool required;
 	size_t passed, failed, skipped; /* likewise */
@@ -48,27 +48,34 @@ struct selftest_summary {
 
 struct selftest_result {
 	const struct selftest_probe *probe;
-	const char *outcome; /* "passed", "failed", "skipped", or NULL: not tried yet */
-	const char *answer;  /* what came */
+	const char *outcome; /* "passed", "failed", "skipped", or NULL: not run yet */
+	const char *answer;  /* the answer that came */
 };
 
-/** Reads from the service's configuration when it is to run. @ended hears of the end of each run.
- * NULL: out of memory. */
+/**
+ * Reads from the service's configuration when to run. Calls @ended at the end of each run. Returns
+ * NULL if memory is out.
+ */
 struct selftest *selftest_new(
 	struct service *service, void (*ended)(const struct selftest *selftest));
 
-/** The loop is over: a call in flight is forgotten. NULL is fine. */
+/** Frees it when the loop is over, without a call in flight. NULL is allowed. */
 void selftest_free(struct selftest *selftest);
 
 /** Begins the runs that the configuration asks for. */
 void selftest_start(struct selftest *selftest);
 
-/** Why it cannot be run now, a sentence with static storage: where no call is admitted because the
- * audit log must have a line of each, none of its own is either. NULL: it can be, or runs. */
+/**
+ * Returns NULL if it can run or runs, otherwise a sentence in static storage: the audit log, which
+ * must have a line for each call, refuses them now.
+ */
 const char *selftest_obstacle(const struct selftest *selftest);
 
-/** Runs it now, unless it runs. Its calls are refused as any others: one that the audit log forbids
- * while it runs ends it as failed, and it is run again soon if it runs by itself. */
+/**
+ * Starts a run, unless one runs already. Its calls can be refused like any others: if the audit log
+ * refuses one during the run, the run fails, and it is repeated soon if the self-test runs by
+ * itself.
+ */
 void selftest_run(struct selftest *selftest);
 
 void selftest_look(const struct selftest *selftest, struct selftest_summary *ret);
@@ -80,5 +87,5 @@ void selftest_each(const struct selftest *selftest,
 /** Whether nothing is served: TOOL_OK, or the code of @ret_refusal. */
 enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal *ret_refusal);
 
-/** "never", "passed" or "failed". */
+/** Returns "never", "passed" or "failed". */
 const char *selftest_state_name(enum selftest_state state);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: the probe program, which is data here and is never executed by cloister. */
+/* Runs in cloisterd: the probe program, which is data here and is never executed by cloister. */
 #include "supervisor/selftest/selftest_program.h"
 
 #include "common/base64.h"

@@ -3,5 +3,5 @@
 
 /* The probe program that a self-test runs in its canary workspace. */
 
-/** The probe program as base64, malloc'ed; NULL: out of memory. */
+/** Returns the probe program in base64, malloc'ed; NULL if memory is out. */
 char *selftest_program(void);

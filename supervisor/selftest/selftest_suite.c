@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd: data. What attackers try in the field, row by row as SECURITY.md names it, and what
- * must come of it. */
+/*
+ * Data of cloisterd: known attacks, grouped by the rows of SECURITY.md, and the answers that must
+ * come.
+ */
 #include "supervisor/selftest/selftest_suite.h"
 
 #include "common/cleanup.h"
 
-/* Links, a FIFO and a configuration where a workspace's hostile owner would put them. */
+/* Makes links, a FIFO and a configuration file, as a hostile owner of the workspace would. */
 const char selftest_set_up[] =
 	"mkdir inside && echo secret >inside/f && touch set-id && chmod 755 set-id && "
 	"ln -s /etc/passwd out-file && ln -s / out-dir && ln -s ../../.. up && "

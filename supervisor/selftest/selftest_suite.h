@@ -2,30 +2,30 @@
 #pragma once
 
 /*
- * The probes of the self-test: const data. A probe's row is that of SECURITY.md's table of escape
- * classes; tests/security/test_threat_table.py holds the two to each other.
+ * The probes of the self-test, constant data. The row of a probe is its row in SECURITY.md's table
+ * of escape classes; tests/security/test_threat_table.py compares the two.
  */
 
 #include <stddef.h>
 
 enum probe_kind {
-	PROBE_CALL,    /* tool.call with the params @how: its answer is a code, or OK */
-	PROBE_UNREAD,  /* as PROBE_CALL, of a client that does not read its answers */
-	PROBE_COUNT,   /* as PROBE_CALL for a listing or a search: "OK" and how much it found */
+	PROBE_CALL,   /* tool.call with the params @how: the answer is an error code, or OK */
+	PROBE_UNREAD, /* like PROBE_CALL, by a client that does not read its answers */
+	/* like PROBE_CALL for a listing or a search: "OK" and the number of results */
+	PROBE_COUNT,
 	PROBE_SHELL,   /* run_command of @how: the first line of its output */
-	PROBE_PROGRAM, /* the probe program's own probe of this name, together with its neighbours
-			*/
+	PROBE_PROGRAM, /* the probe program's probe of this name, in a batch with its neighbours */
 	PROBE_ALONE,   /* likewise, in a command of its own */
-	PROBE_OPEN,    /* opening the directory @how as a workspace */
-	PROBE_MAKE,    /* making the managed workspace @how beside the canary */
+	PROBE_OPEN,    /* opens the directory @how as a workspace */
+	PROBE_MAKE,    /* makes the managed workspace @how beside the canary */
 };
 
 struct selftest_probe {
 	const char *row;
 	const char *name;
 	enum probe_kind kind;
-	const char *how;    /* NULL for the program's */
-	const char *wanted; /* the answer; where hosts rightly differ, several with "|" between */
+	const char *how;    /* NULL for the probe program */
+	const char *wanted; /* the wanted answer; several with "|" between where hosts may differ */
 };
 
 extern const struct selftest_probe selftest_suite[];
@@ -33,7 +33,7 @@ extern const size_t selftest_suite_count;
 
 #define SELFTEST_PROBES_MAX 256
 
-/* What the canary is made of before the first probe: a shell command. */
+/* The shell command that fills the canary before the first probe. */
 extern const char selftest_set_up[];
-/* And emptied with afterwards. */
+/* The shell command that empties it afterwards. */
 extern const char selftest_tear_down[];

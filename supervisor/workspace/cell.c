@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The processes are hostile, the spawner is not. What happens inside a process link's
- * callback (cell_process.c) only leaves a mark; on_settle, called by the loop, looks at the marks
- * and acts by the table. */
+/*
+ * Runs in cloisterd. The processes are hostile, the spawner is not. A process link's callback
+ * (cell_process.c) only records what happened; on_settle(), called by the loop, looks at the record
+ * and acts by the table.
+ */
 #include "supervisor/workspace/cell_state.h"
 
 #include "common/cleanup.h"
@@ -49,7 +51,7 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	struct cell *cell = context;
 
 	cell->asked = 0;
-	/* From here on: how many others the spawner had to serve before is not this one's fault. */
+	/* The deadline counts from here, because the spawner may have had to serve others first. */
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
 	cell->not_made = error == -SPAWNER_REFUSAL ? CELL_REFUSED
 			 : error == -ETIMEDOUT     ? CELL_SILENT
@@ -64,7 +66,7 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
 			"The workspace's file system does not answer; try again when it does");
 	else if (error < 0)
-		/* The worker's, where both go: the death that follows is no reason. */
+		/* If both fail, the worker's reason counts, because its death causes the other. */
 		cell_process_fail(
 			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
 			"The workspace could not be opened: %.*s: %s", (int)step.len, step.data,
@@ -80,9 +82,9 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 		cell_process_check_lost(&cell->processes[i]);
 }
 
-/* The acts, each of a state and an event of the table below. */
+/* The actions of the table below. */
 
-/* One that was made ahead becomes this workspace's. */
+/* A spare cell becomes this workspace's. */
 static int assign(struct cell *cell, const struct spawner_open *request, int root,
 	struct process_link *links[SPAWNER_OPENED_FDS])
 {
@@ -147,27 +149,34 @@ static void be_open(struct cell *cell)
 	cell->idle = false;
 	cell->wasted = 0;
 	cell->opened = clock_now();
-	/* Once, and again after a death: what its writes may have left goes. */
+	/* Once, and after every death: removes temporary files of writes that died. */
 	if (!cell->swept)
 		process_link_send(
 			cell_files(cell)->link, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
 	cell->swept = true;
 }
 
-/* Nothing is answered before nothing of the cell is alive: that is what an answer promises. */
+/*
+ * No call is answered while a process of the cell is alive: an answer promises that nothing runs
+ * any more.
+ */
 static void end_both(struct cell *cell)
 {
 	cell->failed = cell_why(cell) != NULL;
 	cell->had_opened = cell->state != STATE_OPENING;
 	cell->counts->lost += cell->failed && cell->had_opened;
 	cell->counts->idle_ended += cell->idle && !cell->failed;
-	forget_request(cell); /* what is being started is killed when the spawner names it */
+	/* a process that is being started is killed when the spawner names it */
+	forget_request(cell);
 	enter(cell, STATE_ENDING);
 	cell_kill(cell);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
 }
 
-/* How long it is not made again: not at all after the first death, then longer and longer. */
+/*
+ * Returns how long to wait before the cell is made again: 0 after the first death, then longer and
+ * longer.
+ */
 static unsigned rest_after_loss(struct cell *cell)
 {
 	unsigned rest = CELL_REST_MIN_MS;
@@ -193,7 +202,8 @@ static void close_both(struct cell *cell)
 		cell->owner->lost(
 			cell->context, give_up ? CELL_GIVEN_UP : CELL_LOST, cell_why(cell));
 		rest = rest_after_loss(cell);
-	} else if (cell->failed && cell->died_ahead) { /* another is taken, or made */
+		/* another spare is taken, or a new cell is made */
+	} else if (cell->failed && cell->died_ahead) {
 		cell->wasted++;
 		spare_cells_died(cell->spares);
 	} else if (cell->failed) {
@@ -212,7 +222,9 @@ static void have_rested(struct cell *cell)
 	enter(cell, STATE_CLOSED);
 }
 
-/* What cannot be killed yet is not joined by more: whoever comes is told to come later. */
+/*
+ * While the kernel holds a killed process, no new one is started: new calls are told to come later.
+ */
 static void refuse(struct cell *cell)
 {
 	cell->owner->lost(cell->context,
@@ -228,7 +240,7 @@ static void quarantine(struct cell *cell)
 	refuse(cell);
 }
 
-/* The worker and its commands go on: what the files process shares with it, it can join again. */
+/* The worker and its commands go on: a new files process can join the worker's namespaces. */
 static void end_files(struct cell *cell)
 {
 	cell->counts->files_lost++;
@@ -355,7 +367,7 @@ const cell_act cell_acts[STATES][EVENTS] = {
 };
 /* clang-format on */
 
-/* Whether @event holds at the moment. */
+/* Whether the condition of @event holds now. */
 static bool holds(struct cell *cell, enum cell_event event)
 {
 	bool ending = cell->state == STATE_ENDING || cell->state == STATE_QUARANTINED;
@@ -381,7 +393,7 @@ static bool holds(struct cell *cell, enum cell_event event)
 	}
 }
 
-/* The events in their order: that of one act may make the next one's. */
+/* Events are checked in their order, because an action may cause the next one. */
 static void on_settle(void *context)
 {
 	struct cell *cell = context;
@@ -463,7 +475,7 @@ void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint6
 		process_link_send(link, type, call, payload, fds, n_fds);
 		return;
 	}
-	/* A cancel for what is lost already. */
+	/* A cancel for a process that is already lost. */
 	for (unsigned i = 0; i < n_fds; i++)
 		close(fds[i]);
 }

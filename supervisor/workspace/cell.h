@@ -36,11 +36,11 @@ enum cell_process {
 	CELL_FILES,
 };
 
-/* How much somebody wants of a cell at the moment. */
+/* How much a workspace needs its cell now. */
 enum cell_need {
-	CELL_UNUSED, /* nobody has its workspace open */
+	CELL_UNUSED, /* no client has its workspace open */
 	CELL_KEPT,
-	CELL_CALLED, /* calls are there */
+	CELL_CALLED, /* there are calls */
 };
 
 /* How a cell is, for those who look: cell.c has more states. */
@@ -55,69 +55,78 @@ enum cell_status {
 	CELL_STATUSES,
 };
 
-/* What became of it, for the calls. */
+/* Why calls lost their cell. */
 enum cell_loss {
-	CELL_LOST,       /* what had begun is lost; what waits may wait for the next */
-	CELL_GIVEN_UP,   /* so are those that wait: it died again and again */
+	/* calls that had begun are lost; waiting ones may wait for the next cell */
+	CELL_LOST,
+	CELL_GIVEN_UP,   /* waiting calls are lost too: the cell died again and again */
 	CELL_NOT_MADE,   /* it could not be made */
 	CELL_REFUSED,    /* it must not be made */
 	CELL_SILENT,     /* its directory's file system does not answer */
-	CELL_HELD,       /* the kernel holds a killed process of it: nobody is to wait for that */
-	CELL_FILES_LOST, /* as CELL_LOST and CELL_HELD, but for what the files process does */
+	CELL_HELD,       /* the kernel holds a killed process of it: calls must not wait for that */
+	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only */
 	CELL_FILES_HELD,
 	CELL_LOSSES,
 };
 
 struct cell_owner {
 	enum cell_need (*need)(void *context);
-	/* What a cell for it is made of: @ret_root is borrowed. */
+	/* Describes the cell that the workspace needs; @ret_root is borrowed. */
 	void (*describe)(void *context, struct spawner_open *ret, int *ret_root);
-	/* Of a process that is ready. -EBADMSG: it is dropped. */
+	/* A frame of a process that is ready. Returns -EBADMSG to drop the process. */
 	int (*frame)(void *context, enum cell_process from, const struct channel_frame *frame);
-	/* Nothing is alive any more of what is lost, but for what is HELD. @why may be NULL. */
+	/*
+	 * All lost processes are gone, except for CELL_HELD and CELL_FILES_HELD. @why may be NULL.
+	 */
 	void (*lost)(void *context, enum cell_loss loss, const char *why);
-	/* After every change: calls may begin. The one callback that may free the cell. */
+	/* Called after every change: calls may begin. The only callback that may free the cell. */
 	void (*settled)(void *context);
-	/* Whose turns of the loop hearing its processes takes. */
+	/* Returns the flow whose share of the loop reading its processes takes. */
 	struct loop_share_flow *(*share)(void *context);
 };
 
-/* Of all cells together. */
+/* Totals over all cells. */
 struct cell_counts {
-	uint64_t lost;       /* cells that were open and died, or were killed for not answering */
-	uint64_t files_lost; /* likewise files processes alone */
-	uint64_t idle_ended; /* ended for want of calls */
+	uint64_t lost;       /* open cells that died, or were killed because they did not answer */
+	uint64_t files_lost; /* the same for files processes alone */
+	uint64_t idle_ended; /* ended because no call came */
 };
 
-/** A closed cell. @spares and @counts are borrowed. NULL: out of memory. */
+/** Makes a closed cell. @spares and @counts are borrowed. Returns NULL if memory is out. */
 struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 	struct spare_cells *spares, const struct cell_owner *owner, void *context,
 	struct cell_counts *counts);
 
-/** Kills its processes, without callbacks. Not from inside a callback but settled. NULL is fine. */
+/**
+ * Kills its processes, without callbacks. May be called from the callback settled, from no other.
+ * NULL is allowed.
+ */
 void cell_free(struct cell *cell);
 
-/** Something has changed that need or settled look at: the loop comes round to it. */
+/** Notes a change that need or settled must look at; the loop does so later. */
 void cell_settle(struct cell *cell);
 
 /** Whether calls to @process may begin. */
 bool cell_serves(const struct cell *cell, enum cell_process process);
 
-/** A call got a frame from it: deaths of its processes are counted from zero again. */
+/** A call got a frame from the cell, so the count of consecutive crashes starts again. */
 void cell_reset_crash_count(struct cell *cell);
 
-/** As process_link_send, to a process that the cell serves. */
+/** Like process_link_send(), to a process for which cell_serves() is true. */
 void cell_send(struct cell *cell, enum cell_process process, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/** As process_link_said and process_link_has_heard. One that is lost has nothing more to hear. */
+/**
+ * Like process_link_said() and process_link_has_heard(). A lost process counts as having read
+ * everything.
+ */
 uint64_t cell_said(const struct cell *cell, enum cell_process process);
 bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said);
 
-/** @process does not do what it must: it is killed. Without the worker the whole cell is. */
+/** Kills @process, which does not do what it must; for the worker, the whole cell. */
 void cell_abandon(struct cell *cell, enum cell_process process);
 
-/** Nobody has called for a long time: an open cell ends, and the next call makes another. */
+/** No call has come for a long time: ends an open cell. The next call makes another. */
 void cell_rest(struct cell *cell);
 
 /** How it is, as others are told. */
@@ -125,6 +134,6 @@ enum cell_status cell_status(const struct cell *cell);
 /** The status as the protocol and the metrics write it. Static. */
 const char *cell_status_name(enum cell_status status);
 
-/** For the end of everything: kills, without waiting; then waits. No callbacks. */
+/** For the shutdown: first kills without waiting, then waits. No callbacks. */
 void cell_kill(struct cell *cell);
 void cell_wait(struct cell *cell, int milliseconds);

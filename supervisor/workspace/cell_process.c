@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. What a cell's processes say and what becomes of them. They are hostile: a word out of
- * turn ends the one that said it. What happens here, inside a process link's callback, only leaves
- * a mark; cell.c acts on it. */
+/*
+ * Runs in cloisterd: the messages and deaths of a cell's processes. They are hostile: an unexpected
+ * message ends its sender. This code runs in a process link's callbacks and only records what
+ * happened; cell.c acts on it.
+ */
 
 #include "supervisor/workspace/cell_process.h"
 
@@ -27,8 +29,10 @@ void cell_process_fail(struct process *process, const char *format, ...)
 	cell_settle(process->cell);
 }
 
-/* The first word of either: it is ready, or why it cannot be. The last of a worker's set-up comes
- * after that. */
+/*
+ * Handles the first message of a process: it is ready, or why not. The worker's last step of set-up
+ * comes after that and can still fail.
+ */
 static int handle_setup(struct process *process, const struct channel_frame *frame)
 {
 	static const uint8_t ready[] = {[CELL_WORKER] = COMMAND_READY, [CELL_FILES] = FILES_READY};

@@ -5,18 +5,18 @@
 
 #include "supervisor/workspace/cell_state.h"
 
-/** @process must go, because of @format. The first reason counts. */
+/** Notes that @process must be ended because of @format. The first reason counts. */
 void __attribute__((format(printf, 2, 3)))
 cell_process_fail(struct process *process, const char *format, ...);
 
-/** Fails one that is lost, unless the spawner has yet to say why. */
+/** Fails a process that is lost, unless the spawner's answer may still give the reason. */
 void cell_process_check_lost(struct process *process);
 
-/** Its channels, of which the spawner gets @child_fds. 0 or -errno. */
+/** Makes its channels; the spawner gets @child_fds. Returns 0 or -errno. */
 int cell_process_make(struct process *process, int child_fds[2]);
 
-/** @link, which was made ahead, is it from now on. */
+/** Makes @link, of a spare cell, the link of this process. */
 void cell_process_adopt(struct process *process, struct process_link *link);
 
-/** Kills and forgets it. Not from inside a process link's callback. */
+/** Kills and frees it. Must not be called from a process link's callback. */
 void cell_process_drop(struct process *process);

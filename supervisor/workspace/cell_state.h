@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a cell, for cell.c (its life) and cell_process.c (its processes). */
+/* The inside of a cell, for cell.c (its life cycle) and cell_process.c (its processes). */
 
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
@@ -11,33 +11,37 @@ struct process_link;
 
 #define CELL_PROCESSES 2
 
-#define CELL_SPARE_TRIES 3 /* that a workspace takes one which dies, before its own is made */
-/* Before a cell or files process that died again is made again; it doubles from death to death. */
+/* how often a workspace takes a spare that has died, before it makes a cell */
+#define CELL_SPARE_TRIES 3
+/*
+ * The rest before a cell or files process that died again is made again; it doubles from death to
+ * death.
+ */
 #define CELL_REST_MIN_MS 20
 #define CELL_REST_MAX_MS 1000
-#define CELL_HEALTHY_MS  10000 /* after so long its next death counts as the first */
+#define CELL_HEALTHY_MS  10000 /* after this time its next death counts as the first */
 
 enum state {
 	STATE_CLOSED,
-	STATE_RESTING, /* it died, and is not made again at once */
+	STATE_RESTING, /* it died, and waits before it is made again */
 	STATE_OPENING,
 	STATE_OPEN,
-	STATE_FILES_ENDING, /* the files process is killed and not gone; commands go on */
-	STATE_FILES_HELD,   /* and not gone in time */
+	STATE_FILES_ENDING, /* the files process was killed and is not gone yet; commands go on */
+	STATE_FILES_HELD,   /* it was not gone in time */
 	STATE_FILES_RESTING,
 	STATE_FILES_OPENING,
-	STATE_ENDING, /* both are killed and not all gone */
+	STATE_ENDING, /* both were killed and are not both gone */
 	STATE_QUARANTINED,
 	STATES,
 };
 
 /* What may hold when a cell is looked at, in the order in which it is. */
 enum cell_event {
-	EVENT_FAILED,       /* the worker is lost, or something that both need */
+	EVENT_FAILED,       /* the worker is lost, or something that both processes need */
 	EVENT_FILES_FAILED, /* the files process is lost */
 	EVENT_UNUSED,
 	EVENT_IDLE,
-	EVENT_READY,   /* each process there is has said so */
+	EVENT_READY,   /* both processes have reported that they are ready */
 	EVENT_GONE,    /* each that was killed is gone */
 	EVENT_OVERDUE, /* the state's time is over */
 	EVENT_CALLED,
@@ -46,7 +50,7 @@ enum cell_event {
 
 typedef void (*cell_act)(struct cell *cell);
 
-/* What every event does in every state. */
+/* The action of every event in every state. */
 extern const cell_act cell_acts[STATES][EVENTS];
 
 /** For events that may hold, and of which nothing comes in this state. */
@@ -59,8 +63,8 @@ struct process {
 	struct cell *cell;
 	enum cell_process which;
 	struct process_link *link;
-	bool ready, lost; /* lost: hung up or dead */
-	char *failure;    /* why it must go */
+	bool ready, lost; /* lost: it closed its pipe or died */
+	char *failure;    /* why it must be ended */
 };
 
 struct cell {
@@ -71,19 +75,20 @@ struct cell {
 	void *context;
 	struct cell_counts *counts;
 	enum state state;
-	uint64_t asked; /* of the spawner and not answered; 0: nothing */
+	uint64_t asked; /* number of the pending request to the spawner; 0: none */
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
-	bool had_opened;              /* ENDING: it had been OPEN */
-	enum cell_loss not_made;      /* what it is if the spawner does not make it */
-	bool was_ahead;               /* OPENING: its processes were made ahead */
-	bool died_ahead;              /* and had died when they were needed, or just then */
-	unsigned wasted;              /* such cells one after the other */
-	bool swept;                   /* of what dead writes left */
-	unsigned consecutive_crashes; /* without a frame of a call between them */
-	unsigned losses;              /* deaths one after the other that came soon */
+	bool had_opened;         /* in ENDING: it had been OPEN */
+	enum cell_loss not_made; /* the loss to report if the spawner does not make it */
+	bool was_ahead;          /* in OPENING: it was a spare cell */
+	/* and its processes had died before or while they were assigned */
+	bool died_ahead;
+	unsigned wasted;              /* number of such cells in a row */
+	bool swept;                   /* temporary files of dead writes have been removed */
+	unsigned consecutive_crashes; /* without a frame for a call in between */
+	unsigned losses;              /* number of deaths in quick succession */
 	int64_t opened;               /* as clock_now() */
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. sysinfo(2). */
+/* Runs in cloisterd. sysinfo(2). */
 #include "supervisor/workspace/limits.h"
 
 #include "common/limits.h"
@@ -20,7 +20,9 @@ static uint64_t machine_memory(void)
 	return bytes > 0 ? bytes : UINT64_MAX;
 }
 
-/* At most @percent of the machine's memory: more would bound nothing. */
+/*
+ * Limits @bytes to @percent of the machine's memory, because a higher limit would have no effect.
+ */
 static uint64_t fitted(uint64_t bytes, unsigned percent)
 {
 	uint64_t share = machine_memory() / 100 * percent;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a tenant's limits come to on this machine, of whose memory some is left to others. */
+/*
+ * Computes the limits of workspaces and commands from a tenant's limits and the machine's memory.
+ */
 
 #include "common/cell_limits.h"
 
 struct tenant_limits;
 
-/** Of one workspace with all that runs in it. */
+/** Of one workspace with all its processes. */
 struct workspace_limits limits_of_workspace(const struct tenant_limits *limits);
 
 /** Of one command. */

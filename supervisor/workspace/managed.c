@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. mkdir(2), open(2) with O_PATH. */
+/* Runs in cloisterd. mkdir(2), open(2) with O_PATH. */
 #include "supervisor/workspace/managed.h"
 
 #include "common/cleanup.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #define NAME_BYTES_MAX 64
-#define MARK           ".removing-" /* no name of a workspace begins with a '.' */
+#define MARK           ".removing-" /* no name of a workspace begins with '.' */
 #define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
 
 static bool is_name(struct text name)
@@ -30,7 +30,7 @@ static bool is_name(struct text name)
 	return true;
 }
 
-/* The directory that the tenant's workspaces lie in. */
+/* Opens the directory that holds the tenant's workspaces. */
 static int open_directory(int managed_fd, const struct tenant *tenant, bool create)
 {
 	const char *name = tenant->any_root ? "." : tenant->name;
@@ -42,7 +42,7 @@ static int open_directory(int managed_fd, const struct tenant *tenant, bool crea
 	return fd < 0 ? -errno : fd;
 }
 
-/* The workspace's own directory, if there is none. */
+/* Makes the workspace's own directory if there is none. */
 static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
 	const char *name, struct refusal *ret_refusal)
 {
@@ -114,7 +114,9 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 
-/* Gives the names in the tenant's directory to @each: of workspaces, or of those that are marked.
+/*
+ * Gives the names in the tenant's directory to @each: either of workspaces, or of those that are
+ * marked.
  */
 static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 	void (*each)(void *context, const char *name), void *context)
@@ -181,7 +183,7 @@ void managed_mark(int managed_fd, const struct tenant *tenant, const char *name)
 	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
 	char buffer[MARK_BYTES];
 
-	/* A full disk must not stand against making room on it. */
+	/* If the disk is full, the mark may fail, but the removal must go on. */
 	if (directory >= 0)
 		(void)!mkdirat(directory, mark_of(name, buffer), 0700);
 }

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * The directories of managed workspaces, below one that is cloister's own: TENANT/NAME, so that two
- * tenants' workspaces of one name are two; in user mode without a configuration, where there is one
- * tenant, just NAME. Only names in the state directory are looked up here, never what is inside a
- * workspace.
+ * The directories of managed workspaces, TENANT/NAME in the state directory, so that two tenants
+ * may use the same name. In user mode without a configuration there is one tenant and the path is
+ * just NAME. Only names in the state directory are looked up here, never names inside a workspace.
  */
 
 #include "supervisor/base/refusal.h"
@@ -23,21 +22,21 @@ struct tenant;
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
 	bool create, struct workspace_root *ret, struct refusal *ret_refusal);
 
-/** Gives the name of each of the tenant's workspaces to @each. 0 or -errno. */
+/** Gives the name of each of the tenant's workspaces to @each. Returns 0 or -errno. */
 int managed_each(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
 
-/** Removes the empty directory of a workspace. 0 or -errno. */
+/** Removes the empty directory of a workspace. Returns 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);
 
 /*
- * The mark of a workspace that is being removed: an empty directory beside it. Whatever ends
- * cloisterd meanwhile, the next one finds it and finishes (removal.h).
+ * Make and remove the mark of a workspace that is being removed: an empty directory beside it. If
+ * cloisterd dies meanwhile, the next one finds the mark and finishes the removal (removal.h).
  */
 void managed_mark(int managed_fd, const struct tenant *tenant, const char *name);
 void managed_unmark(int managed_fd, const struct tenant *tenant, const char *name);
 bool managed_is_marked(int managed_fd, const struct tenant *tenant, const char *name);
 
-/** Gives the name of each of the tenant's workspaces that are marked to @each. 0 or -errno. */
+/** Gives the name of each of the tenant's marked workspaces to @each. Returns 0 or -errno. */
 int managed_each_marked(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);

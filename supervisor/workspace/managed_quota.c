@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Looks at names in the state directory alone, which only cloisterd writes. */
+/* Runs in cloisterd. Looks only at names in the state directory, which only cloisterd writes. */
 #include "supervisor/workspace/managed_quota.h"
 
 #include "common/cleanup.h"
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#define EXISTING_COUNT_MS 1000 /* before a tenant's managed workspaces are counted anew */
+#define EXISTING_COUNT_MS 1000 /* before a tenant's managed workspaces are counted again */
 
 static const struct config *current;
 
@@ -46,17 +46,19 @@ void managed_quota_follow(int managed_fd, const struct config *config)
 			(void)count(managed_fd, config->tenants[i]);
 }
 
-/* Of the ids for managed workspaces, but for the self-test's; 0: user mode, where there are none.
+/*
+ * Returns the number of ids for managed workspaces, without the self-test's; 0 in user mode, which
+ * needs none.
  */
 static size_t ids(void)
 {
 	const struct id_range *range = id_range();
 
-	/* The upper half, as worker/spawner/cell_id.c takes it. */
+	/* The upper half, as in worker/spawner/cell_id.c. */
 	return range ? range->count - range->count / 2 - 1 : 0;
 }
 
-/* Whether the tenant would take ids that others are to find. */
+/* Whether the tenant would take more than its share of the ids that are left. */
 static bool exceeds_share(const struct tenant *tenant)
 {
 	size_t total = 0, tenants = 0, share, n = ids();
@@ -88,7 +90,9 @@ enum tool_error managed_quota_check(
 	bool counted = usage->existing_ms != 0;
 	const char *why = counted ? excess(tenant) : NULL;
 
-	/* An administrator may have removed some by hand; but looking is not free either. */
+	/*
+	 * An administrator may have removed workspaces by hand, so count again, but not too often.
+	 */
 	if (!counted || (why && monotonic_ms() - usage->existing_ms >= EXISTING_COUNT_MS)) {
 		if (count(managed_fd, tenant) < 0)
 			return refusal_set(ret_refusal, TOOL_BUSY, NULL);

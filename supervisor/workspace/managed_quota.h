@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How many managed workspaces of a tenant exist, whether they are open or not: its directories in
- * the state directory, counted when the tenant is first known and kept from then on. Each takes a
- * name, inodes and, in system mode, an id of a range that all tenants share.
+ * How many managed workspaces of a tenant exist, open or not: the number of its directories in the
+ * state directory. They are counted when the tenant is first served, and the number is updated from
+ * then on. Each takes a name, inodes and, in system mode, an id of a range that all tenants share.
  */
 
 #include "common/errors.h"
@@ -13,8 +13,10 @@
 struct config;
 struct tenant;
 
-/** Counts those of each tenant of @config (borrowed until the next call) that are not counted yet,
- * below @managed_fd, or -1. */
+/**
+ * Counts the workspaces of each tenant of @config (borrowed until the next call) that has not been
+ * counted yet, below @managed_fd, or -1.
+ */
 void managed_quota_follow(int managed_fd, const struct config *config);
 
 /**
@@ -27,6 +29,6 @@ void managed_quota_follow(int managed_fd, const struct config *config);
 enum tool_error managed_quota_check(
 	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal);
 
-/** One was made, or is gone. */
+/** Counts a new workspace; removes one from the count. */
 void managed_quota_add(const struct tenant *tenant);
 void managed_quota_drop(const struct tenant *tenant);

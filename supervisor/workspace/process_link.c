@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. unix(7), pipe(7), pidfd_open(2). */
+/* Runs in cloisterd. unix(7), pipe(7), pidfd_open(2). */
 #include "supervisor/workspace/process_link.h"
 
 #include "common/cleanup.h"
@@ -24,24 +24,26 @@ struct process_link {
 	struct process_link_owner owner;
 	struct channel channel;
 	int pidfd;
-	uint64_t heard; /* of what was sent: bytes that it has read, as far as was looked */
-	uint64_t asked; /* how far anybody wants to know it: the last of process_link_said() */
+	uint64_t heard; /* sent bytes that the process is known to have read */
+	uint64_t asked; /* how far heard is of interest: the last result of process_link_said() */
 	bool lost, gone;
-	size_t counted; /* of the channel's waiting memory, in waiting */
-	/* The block of a frame that has not come whole, in held; and who has one, for the longest
-	 * first. */
+	size_t counted; /* memory of the channel that is counted in waiting */
+	/*
+	 * Memory of an incomplete frame, counted in held; and the list of links that have one, the
+	 * oldest first.
+	 */
 	size_t held_bytes;
 	TAILQ_ENTRY(process_link) holding;
 	struct loop_turn_task flush;
-	struct loop_share_task share; /* reads */
+	struct loop_share_task share; /* reads the pipe */
 	struct watch readable;        /* the channel's upward pipe */
 	struct watch writable;        /* its downward socket */
 	struct watch ended;           /* the pidfd */
 	struct timer retry;
 };
 
-static uint64_t waiting; /* for all processes */
-static uint64_t held;    /* of all */
+static uint64_t waiting; /* bytes for all processes */
+static uint64_t held;    /* bytes of all processes */
 static TAILQ_HEAD(, process_link) holders = TAILQ_HEAD_INITIALIZER(holders);
 
 uint64_t process_links_waiting(void)
@@ -73,7 +75,7 @@ int process_link_new(struct event_base *base, const struct process_link_owner *o
 		close(down[1]);
 		return -errno;
 	}
-	/* A process that sends up the socket gets EPIPE, and its descriptors stay its own. */
+	/* A process that sends on the socket gets EPIPE, and its descriptors stay its own. */
 	shutdown(down[0], SHUT_RD);
 	fcntl(down[0], F_SETFL, O_NONBLOCK);
 	fcntl(up[0], F_SETFL, O_NONBLOCK);
@@ -87,7 +89,7 @@ int process_link_new(struct event_base *base, const struct process_link_owner *o
 	return 0;
 }
 
-/* @whole: frames ended, and what is held now began after them. */
+/* With @whole, frames have ended and the present one began after them. */
 static void count_held(struct process_link *link, bool whole)
 {
 	size_t now = channel_held(&link->channel);
@@ -118,12 +120,13 @@ static void lose(struct process_link *link)
 }
 
 /*
- * Counts the frame that has not come whole. A process ends a frame that it has begun, so who has
- * been holding one for the longest while others fill up what there is for all is one that lies.
+ * Counts the memory of an incomplete frame. An honest process completes a frame that it has begun.
+ * If the memory for all of them runs out, the process that has kept one incomplete for the longest
+ * time is killed.
  */
 static void hold(struct process_link *link, bool whole)
 {
-	/* While there is much room it is not worth the copy. */
+	/* While there is much room, trimming is not worth the copy. */
 	if (held > LIMIT_FRAMES_HELD_BYTES / 2)
 		channel_trim_held(&link->channel);
 	count_held(link, whole);
@@ -131,7 +134,7 @@ static void hold(struct process_link *link, bool whole)
 		lose(TAILQ_FIRST(&holders));
 }
 
-/* One read a turn: a process that floods gets its share and no more. */
+/* Reads once in a slice, so that a process that floods gets no more than its share. */
 static void take_frames(struct process_link *link)
 {
 	struct channel_frame frame;
@@ -152,7 +155,7 @@ static void take_frames(struct process_link *link)
 		hold(link, whole);
 }
 
-/* What it wrote before it ended, or stopped listening, still counts. */
+/* Handles what the process wrote before it ended or stopped reading. */
 static void drain_and_drop(struct process_link *link)
 {
 	if (!link->lost)
@@ -169,7 +172,7 @@ static void take_turn(void *context)
 		watch_want(&link->readable, WATCH_READABLE);
 }
 
-/* All that flood for one tenant have its turns together, and no more of them than it alone. */
+/* All processes of a tenant share the tenant's slices. */
 static void on_readable(void *context)
 {
 	struct process_link *link = context;
@@ -180,7 +183,7 @@ static void on_readable(void *context)
 		watch_want(&link->readable, WATCH_NOTHING);
 }
 
-/* What a socket says is unread counts more than bytes: nothing is all that it is asked for. */
+/* SIOCOUTQ counts memory, not bytes: only 0 is exact, and it means that everything was read. */
 static void look_how_much_is_heard(struct process_link *link)
 {
 	int unread;
@@ -207,7 +210,7 @@ static void flush(void *context)
 	struct process_link *link = context;
 	int r;
 
-	/* Before there is more to be read: a process that always sends is looked at only here. */
+	/* For a process that keeps sending, this is the only place where it is checked. */
 	if (link->heard < link->asked)
 		look_how_much_is_heard(link);
 	r = channel_flush(&link->channel);
@@ -245,7 +248,7 @@ int process_link_started(struct process_link *link, int pidfd)
 	link->flush = (struct loop_turn_task){.act = flush, .context = link};
 	link->share = (struct loop_share_task){.act = take_turn, .context = link};
 	timer_init(&link->retry, flush, link);
-	/* First, so that the end of a process that is not used for want of memory is seen. */
+	/* First, so that the end of a process that is dropped for lack of memory is noticed. */
 	if (watch_init(&link->ended, link->base, pidfd, &end_calls, link) < 0)
 		return -ENOMEM;
 	watch_want(&link->ended, WATCH_READABLE);
@@ -265,8 +268,10 @@ void process_link_send(struct process_link *link, uint8_t type, uint64_t call, s
 	count(link);
 	if (link->lost)
 		return;
-	/* Sent at the end of the turn, with whatever else is queued until then; a failure is
-	 * seen there too. One that answers and does not read is one that lies. */
+	/*
+	 * Frames are sent at the end of the turn, together with later ones; a failure shows there.
+	 * A process that answers but does not read its requests is hostile.
+	 */
 	if (r < 0 || channel_waiting(&link->channel) > LIMIT_PROCESS_LINK_WAITING_BYTES)
 		process_link_kill(link);
 	else if (idle)

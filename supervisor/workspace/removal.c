@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The end of a removal comes from the workspace, which is hostile: that it is empty is
- * what rmdir(2) says. */
+/*
+ * Runs in cloisterd. The report that a workspace is empty comes from a hostile process, so rmdir(2)
+ * decides.
+ */
 #include "supervisor/workspace/removal.h"
 
 #include "common/cleanup.h"
@@ -21,13 +23,16 @@ struct left_over {
 struct removal {
 	struct workspaces *workspaces;
 	struct event *next;
-	struct tenant *tenant; /* whose are being found */
+	struct tenant *tenant; /* tenants whose marked workspaces are still to be looked for */
 	STAILQ_HEAD(, left_over) left_overs;
 	struct workspace *workspace; /* held; NULL: none is being removed */
 	struct workspace_entry entry;
 };
 
-/* In the background nobody waits for the others: at the end of one the loop comes back here. */
+/*
+ * Workspaces are removed one after the other; the end of each removal returns here through the
+ * loop.
+ */
 static void go_on(struct removal *removal)
 {
 	event_active(removal->next, EV_TIMEOUT, 0);
@@ -85,7 +90,10 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 static void begin_removal(struct removal *removal, const struct left_over *left_over)
 {
 	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost};
-	/* Not on the wire of any call, which count up from 1, nor of any session's. */
+	/*
+	 * These numbers never appear on the wire; those of calls count up from 1, and sessions use
+	 * others.
+	 */
 	static uint64_t last = UINT64_MAX / 2;
 	enum tool_error error = workspaces_get_marked(
 		removal->workspaces, left_over->tenant, left_over->name, &removal->workspace);
@@ -134,7 +142,7 @@ static void add(void *context, const char *name)
 	struct left_over *left_over = malloc(sizeof(*left_over) + size);
 
 	if (!left_over)
-		return; /* and found again at the next start */
+		return; /* it is found again at the next start */
 	left_over->tenant = tenant_hold(removal->tenant);
 	memcpy(left_over->name, name, size);
 	STAILQ_INSERT_TAIL(&removal->left_overs, left_over, entry);

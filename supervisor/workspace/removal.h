@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What an earlier cloisterd that was ended had begun to remove: it is still marked (managed.h), and
- * only a process of the workspace's own id may delete what is in it. Finished one after the other,
- * in the background; until then nobody gets such a workspace.
+ * Finishes removals that an earlier cloisterd had begun: their workspaces are still marked
+ * (managed.h), and only a process with the workspace's own id may delete the files. It does so one
+ * after the other in the background; no client can open such a workspace until then.
  */
 
 struct config;
@@ -12,9 +12,9 @@ struct event_base;
 struct removal;
 struct workspaces;
 
-/** Looks for what is left of @config's tenants and begins with it. NULL: out of memory. */
+/** Looks for marked workspaces of @config's tenants and begins. Returns NULL if memory is out. */
 struct removal *removal_new(
 	struct event_base *base, struct workspaces *workspaces, const struct config *config);
 
-/** Stops; what is not finished is found again at the next start. NULL is fine. */
+/** Stops. Unfinished removals are found again at the next start. NULL is allowed. */
 void removal_free(struct removal *removal);

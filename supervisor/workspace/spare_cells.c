@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. What waits has not touched a workspace, and says nothing; one that does is ended. */
+/*
+ * Runs in cloisterd. The processes of a spare cell have not touched a workspace and send nothing;
+ * one that does is killed.
+ */
 #include "supervisor/workspace/spare_cells.h"
 
 #include "common/cleanup.h"
@@ -13,7 +16,7 @@
 #include <errno.h>
 #include <sys/queue.h>
 
-#define PAUSE_MS 5 /* what is opened at the moment goes first */
+#define PAUSE_MS 5 /* a pause, so that openings by clients go first */
 
 struct spare {
 	LIST_ENTRY(spare) entry;
@@ -27,14 +30,14 @@ struct spare_cells {
 	struct spawner_link *spawner;
 	struct spawner_open request;
 	size_t limit, ready;
-	struct spare *coming; /* asked of the spawner and not answered */
+	struct spare *coming; /* requested from the spawner and not answered */
 	uint64_t asked;
 	struct timer refill, idle, clean;
 	struct spare_cells_view counts;
 	LIST_HEAD(, spare) list;
 };
 
-/* Not from inside a process link's callback. */
+/* Must not be called from a process link's callback. */
 static void spare_free(struct spare *spare)
 {
 	process_link_free(spare->links[SPAWNER_OPENED_WORKER]);

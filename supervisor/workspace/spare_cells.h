@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Cells that are made ahead, so that opening a workspace need not wait for namespaces and programs:
- * worker and files process in namespaces of their own, with nothing of any workspace. Each becomes
- * one workspace's and is never used again. They are made while workspaces are opened, as many as is
- * configured, one after the other, and ended when none has been opened for LIMIT_SPARE_CELLS_MS.
+ * Spare cells, made ahead so that opening a workspace need not wait for namespaces and programs: a
+ * worker and a files process in their own namespaces, without any workspace. Each becomes one
+ * workspace's cell and is never used again. As many as are configured are made, one after the
+ * other, while workspaces are being opened; they are ended when none has been opened for
+ * LIMIT_SPARE_CELLS_MS.
  */
 
 #include "common/wire_spawner.h"
@@ -18,31 +19,35 @@ struct process_link;
 struct spare_cells;
 struct spawner_link;
 
-/** None yet, and none allowed. NULL: out of memory. */
+/** Makes an object without cells, which allows none. Returns NULL if memory is out. */
 struct spare_cells *spare_cells_new(struct event_base *base, struct spawner_link *spawner);
 
-/** Ends those that there are. NULL is fine. */
+/** Ends all spare cells. NULL is allowed. */
 void spare_cells_free(struct spare_cells *spares);
 
-/** How many there may be. Fewer than there are: the others end. */
+/** Sets how many there may be, and ends those beyond it. */
 void spare_cells_limit(struct spare_cells *spares, size_t limit);
 
 /**
- * A cell is being opened: whether one was there, its processes then in @ret_peers (worker, files
- * process), whose owner the caller changes by process_link_adopt. @request is what the next ones
- * are made with, whose limits are set anew when they are used.
+ * Takes a spare cell for a workspace that is being opened, and returns whether there was one; its
+ * links are in @ret_peers (worker, files process), and the caller changes their owner by
+ * process_link_adopt(). Later spare cells are made from @request; their limits are set again when
+ * they are used.
  */
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
 	struct process_link *ret_links[SPAWNER_OPENED_FDS]);
 
-/** One that was taken had died by then, or did so before it was ready: the caller goes on without
- * it, and it counts as lost. */
+/**
+ * Counts a taken cell that had died, or died before it was ready, as lost: the caller goes on
+ * without it.
+ */
 void spare_cells_died(struct spare_cells *spares);
 
-/* For who looks. */
+/* Numbers for readers outside. */
 struct spare_cells_view {
 	size_t ready, limit;
-	uint64_t made, used, lost; /* since the start; what was taken and died is used and lost */
+	/* since the start; a taken cell that died counts as used and as lost */
+	uint64_t made, used, lost;
 };
 
 void spare_cells_look(const struct spare_cells *spares, struct spare_cells_view *ret);

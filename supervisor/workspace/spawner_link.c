@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. See common/wire_spawner.h for the messages. */
+/* Runs in cloisterd. common/wire_spawner.h has the messages. */
 #include "supervisor/workspace/spawner_link.h"
 
 #include "common/channel.h"
@@ -29,7 +29,7 @@
 
 #define READY_TIMEOUT_MS 10000
 #define END_WAIT_MS      1000
-#define LOOK_MS          1000 /* how often it is looked whether an answer is overdue */
+#define LOOK_MS          1000 /* interval of the checks whether an answer is overdue */
 
 /*
  * A request, from when it is sent until it is answered:
@@ -44,10 +44,10 @@
  */
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
-	uint64_t cell;  /* or the number of what is asked about it */
-	uint8_t opened; /* the type of the good answer */
+	uint64_t cell;  /* or the number of another request */
+	uint8_t opened; /* type of the successful answer */
 	spawner_answer answer;
-	spawner_looked looked; /* in its place, for a directory */
+	spawner_looked looked; /* used in place of answer for a look-up */
 	void *context;
 };
 
@@ -57,16 +57,17 @@ struct spawner_link {
 	bool is_lost;
 	uint64_t last_cell, last_look;
 	LIST_HEAD(, pending_cell) pending;
-	size_t unanswered; /* pending, and what was forgotten */
-	unsigned silent;   /* looks since it last answered, or was asked with nothing unanswered */
+	size_t unanswered; /* requests that are pending or forgotten */
+	/* checks since its last answer, or since a request when none was pending */
+	unsigned silent;
 	struct timer look;
 	struct watch watch; /* the channel's socket */
 	struct loop_turn_task flush;
-	struct timer retry;              /* writing, */
-	struct timer resume;             /* and reading, when there was no memory for it */
-	struct log_relay *log;           /* what it says on its stderr */
-	int reserve[SPAWNER_OPENED_FDS]; /* places for an answer's descriptors when there are no
-					    others */
+	struct timer retry;    /* tries to write again, */
+	struct timer resume;   /* or to read again, after memory ran out */
+	struct log_relay *log; /* the spawner's stderr */
+	/* places for an answer's descriptors when no others are free */
+	int reserve[SPAWNER_OPENED_FDS];
 	void (*lost)(void *context);
 	void *context;
 };
@@ -83,7 +84,10 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 		r = log_relay_new(&link->log, &log);
 	if (r < 0)
 		return r;
-	/* Who may not execute it is told so; of the child nobody would hear why it ended. */
+	/*
+	 * Check that the program may be executed, because the child could not report why its exec
+	 * failed.
+	 */
 	if (faccessat(program, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0)
 		return -errno;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -141,7 +145,10 @@ static int give_ids(struct spawner_link *link, const struct id_range *range, cha
 	return r < 0 ? r : channel_flush(&link->channel);
 }
 
-/* Its first words: in its namespaces, or why not; in system mode it asks for its ids before. */
+/*
+ * Waits for the first messages: the spawner is in its namespaces, or why not; in system mode it
+ * first asks for its id maps.
+ */
 static int wait_until_ready(
 	struct spawner_link *link, const struct id_range *range, char **ret_message)
 {
@@ -195,7 +202,7 @@ int spawner_link_start(
 
 void spawner_link_reload(struct spawner_link *link)
 {
-	/* Without memory for sixteen bytes the next request would fail as well, and say so. */
+	/* If there is no memory for this frame, the next request fails too, and reports it. */
 	if (!link->is_lost && tell(link, SPAWNER_RELOAD) == 0)
 		loop_turn_defer(&link->flush);
 }
@@ -227,7 +234,7 @@ static bool is_opened(const struct channel_frame *frame)
 	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
 }
 
-/* What is said to whoever asked for a directory. 0 or -EBADMSG. */
+/* Passes a look-up's result to its requester. Returns 0 or -EBADMSG. */
 static int tell_looked(struct pending_cell *pending, struct channel_frame *frame, int error)
 {
 	static struct spawner_looked_up where;
@@ -238,7 +245,7 @@ static int tell_looked(struct pending_cell *pending, struct channel_frame *frame
 	return 0;
 }
 
-/* 0, or -EBADMSG for what a spawner would not say. */
+/* Returns 0, or -EBADMSG for a message that the spawner never sends. */
 static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
 	struct pending_cell *pending = find_pending(link, frame->call);
@@ -266,7 +273,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	} else if (opened) {
 		memcpy(&pidfds[SPAWNER_OPENED_FDS - frame->n_fds], frame->fds,
 			frame->n_fds * sizeof(int));
-		frame->n_fds = 0; /* they are the callee's now */
+		frame->n_fds = 0; /* the callback owns them now */
 	}
 	if (!pending->looked)
 		pending->answer(
@@ -275,7 +282,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	return r;
 }
 
-/* Whoever waits for an answer has one. */
+/* Answers all pending requests. */
 static void answer_all(struct spawner_link *link)
 {
 	struct pending_cell *pending;
@@ -333,9 +340,9 @@ static void pause_reading(struct spawner_link *link)
 }
 
 /*
- * One answer a turn, and none without the reserve: its descriptors fit that, whatever else has been
- * opened. An answer whose descriptors found no place would be a fault of the spawner's, and the end
- * of everything.
+ * Reads at most the bytes of one frame in a turn. The reserve is made before and closed for the
+ * read, so that the answer's descriptors find free numbers. An answer that lost its descriptors
+ * would look like an error of the spawner's and end everything.
  */
 static void on_readable(void *context)
 {
@@ -385,9 +392,9 @@ static void flush(void *context)
 }
 
 /*
- * One that hangs is as good as dead, and is killed, so that nothing comes of it later. Looks are
- * counted, and not the time: of a cloisterd that itself stood still, frozen with its service, only
- * one is overdue. What waits for our own descriptors or memory is no silence of the spawner's.
+ * A spawner that hangs is killed, so that it cannot answer later. Checks are counted instead of
+ * time: after a freeze of the whole service only one check is missing. While cloisterd itself lacks
+ * descriptors or memory to read answers, the spawner does not count as silent.
  */
 static void on_look(void *context)
 {
@@ -435,7 +442,7 @@ static void await_answer(struct spawner_link *link)
 		timer_set(&link->look, LOOK_MS);
 }
 
-/* Sends what @frame has, whose descriptors are taken, and remembers who waits for the answer. */
+/* Sends @frame with its descriptors, which it takes, and adds a pending request. */
 static int ask(struct spawner_link *link, const struct channel_frame *frame,
 	const struct pending_cell *who, uint64_t *ret_number)
 {
@@ -448,7 +455,9 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 		return link->is_lost ? -ECONNRESET : -ENOMEM;
 	}
 	*pending = *who;
-	/* Cells' groups are named by theirs; look-ups come from the other end. */
+	/*
+	 * Numbers of cells name their cgroups and count up; look-ups count down from the other end.
+	 */
 	pending->cell =
 		frame->type == SPAWNER_LOOK_UP ? UINT64_MAX - link->last_look++ : ++link->last_cell;
 	r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
@@ -516,8 +525,10 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 	free(pending);
 }
 
-/* It ends when its channel does; one that is stuck is killed, and one that cannot even be killed is
- * left to the kernel. */
+/*
+ * The spawner exits when its channel closes. If it does not, it is killed; if even that does not
+ * end it, it is left to the kernel.
+ */
 static void end_process(pid_t pid)
 {
 	const struct timespec step = {.tv_nsec = 5000000};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. What comes from a cell is hostile: it reaches an entry only by the number of a call
- * that has begun in this workspace. */
+/*
+ * Runs in cloisterd. A cell is hostile: its frames reach an entry only by the number of a call that
+ * has begun in this workspace.
+ */
 #include "supervisor/workspace/workspace.h"
 
 #include "common/cleanup.h"
@@ -23,7 +25,7 @@ static const struct {
 	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
-	/* And what the tenant allows. */
+	/* And the tenant's limit. */
 	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
 };
 
@@ -33,7 +35,7 @@ static bool may_begin(const struct workspace *workspace, enum call_class class)
 	       workspace->running[class] < classes[class].limit;
 }
 
-/* After anything that decides whether jobs and commands can begin here. */
+/* Call it after any change that decides whether jobs and commands can begin here. */
 static void update_limits(struct workspace *workspace)
 {
 	const struct cell *cell = workspace->cell;
@@ -64,7 +66,7 @@ static void on_scheduled(struct sched_entry *sched)
 		begin(workspace, entry);
 		return;
 	}
-	/* The cell has failed, and has not come to say so yet. */
+	/* The cell has failed and will report it later. */
 	update_limits(workspace);
 	scheduler_return(workspace->all->scheduler, sched);
 }
@@ -84,7 +86,7 @@ void workspace_free(struct workspace *workspace)
 	free(workspace);
 }
 
-/* What its cell asks and tells. */
+/* The callbacks of its cell. */
 
 static enum cell_need need(void *context)
 {
@@ -102,15 +104,18 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 
 	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
 		.limits = limits_of_workspace(&workspace->tenant->limits)};
-	/* A name of the configuration's fits; that of user mode without one may not, and adds
-	 * nothing. Nor is there any use of what is added where all that is done is to remove. */
+	/*
+	 * The name of a configured tenant fits. The tenant of user mode may have a longer name; it
+	 * has no section that would add anything. A workspace that is only being removed needs no
+	 * additions either.
+	 */
 	length = strlen(workspace->tenant->name);
 	if (length < sizeof(ret->tenant) && !workspace->removing)
 		memcpy(ret->tenant, workspace->tenant->name, length);
 	*ret_root = workspace->root.fd;
 }
 
-/* The entry of @call if that has begun; NULL. */
+/* Returns the entry of @call if that has begun, or NULL. */
 static struct workspace_entry *find_begun(const struct workspace *workspace, uint64_t call)
 {
 	struct workspace_entry *entry;
@@ -126,9 +131,10 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 	struct workspace *workspace = context;
 	struct workspace_entry *entry = find_begun(workspace, frame->call);
 
-	if (!entry) /* answered in the meantime; but so many frames are no late answers */
+	/* The call was answered meanwhile; but a long series of such frames is a fault. */
+	if (!entry)
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
-	/* A worker has nothing to say about a file call, nor the files process about a command. */
+	/* A frame must come from the process that serves the call's class. */
 	if (classes[entry->class].process != from)
 		return -EBADMSG;
 	workspace->unknown_call_frames = 0;
@@ -202,7 +208,7 @@ static void begin_waiting(struct workspace *workspace)
 	}
 }
 
-/* Waiting calls begin, and a workspace that nobody uses goes. */
+/* Begins waiting calls, and frees a workspace that is no longer used. */
 static void on_settled(void *context)
 {
 	struct workspace *workspace = context;

@@ -21,18 +21,23 @@ struct tenant;
 struct workspace;
 struct workspaces;
 
-/* How many of each kind may run at once in a workspace; the others wait in the order they came,
- * jobs and commands also for their tenant's turn. */
+/*
+ * Classes of calls; each limits how many run at once in a workspace. Others wait in the order in
+ * which they came; jobs and commands also wait to be scheduled among all workspaces.
+ */
 enum call_class {
-	CALL_CLASS_SHORT,   /* answered at once: reads and flat listings */
-	CALL_CLASS_WRITE,   /* LIMIT_FILE_WRITES; removals, which have no deadline: not scheduled */
+	CALL_CLASS_SHORT, /* answered at once: reads and flat listings */
+	/* LIMIT_FILE_WRITES; also removals, which have no deadline; not scheduled */
+	CALL_CLASS_WRITE,
 	CALL_CLASS_JOB,     /* LIMIT_FILE_JOBS */
 	CALL_CLASS_COMMAND, /* what the tenant allows */
 	CALL_CLASSES,
 };
 
-/* A call's place in a workspace, part of whoever waits there. Callbacks never come from inside
- * workspace_enter. */
+/*
+ * The entry of a call in a workspace, a member of the structure that waits. workspace_enter() never
+ * calls the callbacks itself.
+ */
 struct workspace_entry {
 	TAILQ_ENTRY(workspace_entry) link;
 	struct sched_entry sched; /* the workspace's concern */
@@ -44,12 +49,16 @@ struct workspace_entry {
 };
 
 struct workspace_entry_owner {
-	void (*begin)(void *context); /* its turn has come: send the request */
-	/* A frame for this call, from the worker or the files process. -EBADMSG: the process is
-	 * dropped. */
+	void (*begin)(void *context); /* it may begin: send the request */
+	/*
+	 * A frame for this call, from the worker or the files process. Returns -EBADMSG to drop the
+	 * process.
+	 */
 	int (*frame)(void *context, const struct channel_frame *frame);
-	/* The cell is gone, or could not be made: no frame will come. @message is borrowed and may
-	 * be NULL. The entry has left. */
+	/*
+	 * The cell is gone or could not be made: no more frames come. @message is borrowed and may
+	 * be NULL. The entry has left.
+	 */
 	void (*lost)(void *context, enum tool_error error, const char *message);
 };
 
@@ -66,58 +75,66 @@ void workspace_free(struct workspace *workspace);
 void workspace_reload(struct workspace *workspace, struct tenant *tenant);
 
 struct workspace *workspace_hold(struct workspace *workspace);
-/** One user less; the last one's leaving closes the cell. NULL is fine. */
+/** Ends a use of the workspace; the last one's end closes the cell. NULL is allowed. */
 void workspace_release(struct workspace *workspace);
 
-/** The name by which clients call it: a managed one's own, otherwise its path. */
+/** Returns its name for clients: a managed workspace's own, otherwise its path. */
 const char *workspace_name(const struct workspace *workspace);
 enum workspace_kind workspace_kind(const struct workspace *workspace);
-/** Whose it is. As the configuration has it now. */
+/** Returns its tenant, as configured now. */
 struct tenant *workspace_tenant(const struct workspace *workspace);
 /** Whether its tenant may still have it open. */
 bool workspace_is_allowed(const struct workspace *workspace);
-/** Where it is seen inside: "/workspace", its own path, or "/". */
+/** Returns the path at which commands see it: "/workspace", its own path, or "/". */
 struct text workspace_visible(const struct workspace *workspace);
-/** Users and entries: who keeps it. */
+/** Returns the number of its users and entries. */
 size_t workspace_users(const struct workspace *workspace);
 bool workspace_is_open(const struct workspace *workspace);
 
-/* What of a workspace may be looked at from outside, at one moment. */
+/* A view of a workspace for readers outside, at one moment. */
 struct workspace_info {
 	enum cell_status cell;
 	size_t users;   /* connections that have it open, and calls */
 	size_t waiting; /* entries that have not begun */
 	size_t running;
-	size_t commands; /* of those that are running */
+	size_t commands; /* running commands */
 };
 
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
 
-/** Queues @entry, of which the caller has set call, class, owner and context; begins it when there
- * is a cell and its class has room. */
+/**
+ * Queues @entry, whose call, class, owner and context are set, and begins it when there is a cell
+ * and its class has room.
+ */
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry);
 
-/** The entry's call is over, whichever way. Not to be called for one that was lost. */
+/** The entry's call is over. Must not be called for one that was lost. */
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry);
 
-/** Sends to the files process, or to the worker, of an open workspace. As process_link_send. */
+/** Send to the files process, or to the worker, of an open workspace. Like process_link_send(). */
 void workspace_send_files(
 	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload);
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/** As process_link_said and process_link_has_heard, of the process that has @entry's call. */
+/**
+ * Like process_link_said() and process_link_has_heard(), for the process that has @entry's call.
+ */
 uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry);
 bool workspace_has_heard(
 	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said);
 
-/** The process that has @entry's call does not do what it must and is killed: the files process
- * alone, or the worker and with it the cell. */
+/**
+ * Kills the process that has @entry's call, because it does not do what it must: the files process
+ * alone, or the worker and with it the cell.
+ */
 void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry);
 
-/** Whether it is being removed: nobody new gets it meanwhile (BUSY), and should cloisterd end, the
- * next one goes on with it. */
+/**
+ * Notes whether it is being removed. Until then it cannot be opened again (BUSY), and if cloisterd
+ * dies, the next one finishes the removal.
+ */
 void workspace_set_removing(struct workspace *workspace, bool removing);
 
-/** Removes the directory of a managed workspace that has been cleared. 0 or -errno. */
+/** Removes the directory of a managed workspace that has been cleared. Returns 0 or -errno. */
 int workspace_remove_directory(const struct workspace *workspace);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. The directory is its owner's, who may be hostile; only what was opened is looked at.
+/*
+ * Runs in cloisterd. The directory belongs to its owner, who may be hostile; only the open
+ * descriptor is examined.
  */
 #include "supervisor/workspace/workspace_owner.h"
 
@@ -10,8 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An id for a directory to be given: of the lower half, since managed workspaces have the upper
- * one; the same whenever it is asked for, and others for other directories. */
+/*
+ * Suggests an id for the directory: one of the lower half, because managed workspaces have the
+ * upper one. It is always the same for one directory and different for others.
+ */
 static uint32_t suggest(const struct workspace_root *root,
 	bool (*is_used)(const void *context, uid_t id), const void *context)
 {
@@ -28,7 +32,7 @@ static uint32_t suggest(const struct workspace_root *root,
 	return (uint32_t)start;
 }
 
-/* @path as a word of the shell, malloc'ed. */
+/* Quotes @path as a word of the shell, malloc'ed. */
 static char *quote(const char *path)
 {
 	char *quoted = malloc(4 * strlen(path) + 3), *end = quoted;

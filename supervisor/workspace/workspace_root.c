@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Paths come from clients. */
+/* Runs in cloisterd. Paths come from clients. */
 #include "supervisor/workspace/workspace_root.h"
 
 #include "common/cleanup.h"
@@ -17,7 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a client may open anything, its paths begin at "/"; otherwise at a root. */
+/*
+ * A look-up on its way. It starts at "/" if the tenant may open any directory, otherwise at one of
+ * its roots.
+ */
 struct root_look {
 	struct spawner_link *spawner;
 	uint64_t asked;
@@ -29,7 +32,7 @@ struct root_look {
 const char workspace_root_not_among[] =
 	"The directory is not there, or not among those that this tenant may open";
 
-/* What workspace_root_only() was told. */
+/* The directory set by workspace_root_only(). */
 static struct {
 	bool set;
 	dev_t dev;
@@ -55,7 +58,7 @@ static bool is_at_or_below(const char *path, const char *directory)
 	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* What the kernel shows of itself is no place for files; in a rootfs it is covered. */
+/* The kernel's own file systems are no workspaces; in a rootfs they are covered. */
 static bool is_kernel_directory(const char *path)
 {
 	return is_at_or_below(path, "/proc") || is_at_or_below(path, "/sys") ||
@@ -83,7 +86,7 @@ static bool is_the_only(const struct directory_known *known)
 	       (known->id.dev == only.dev && known->id.ino == only.ino && known->uid == only.uid);
 }
 
-/* 0; -EXDEV: it is not the only one that may be; or another -errno. */
+/* Returns 0; -EXDEV if another directory is the only permitted one; or another -errno. */
 static int adopt(int fd, const struct spawner_looked_up *where, struct workspace_root *ret)
 {
 	struct workspace_root root = {.fd = fd, .may_enter = where->may_enter};
@@ -108,7 +111,7 @@ static int adopt(int fd, const struct spawner_looked_up *where, struct workspace
 	return 0;
 }
 
-/* What is not its own, a tenant with roots is not told of. */
+/* A tenant with roots must not learn what exists outside of them. */
 static enum tool_error why_not(const struct root_look *look, int error, struct refusal *ret_refusal)
 {
 	if (error == -ETIMEDOUT)
@@ -144,14 +147,14 @@ static int ask(struct root_look *look, const struct tenant *tenant, int from, co
 {
 	struct spawner_look_up request = {.below = !tenant->any_root, .path = text_from(path)};
 
-	/* That of user mode without a configuration may be longer; it is the only one. */
+	/* The tenant of user mode may have a longer name; it is the only one. */
 	if (strlen(tenant->name) <= LIMIT_CONFIG_NAME_BYTES)
 		request.tenant = text_from(tenant->name);
 	return spawner_link_look_up(
 		look->spawner, &request, from, on_looked_up, look, &look->asked);
 }
 
-/* From where @path is looked up; -1 and the refusal where it is not. */
+/* Returns the directory to look @path up from, or -1 with the refusal. */
 static int find_base(const struct tenant *tenant, const char *path, const char **ret_rest)
 {
 	static int everything = -1;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The directory that becomes a workspace: opened once, O_PATH, to check policy on what was opened
- * and to hand it to the spawner. cloisterd does not look it up itself: the file system that it
- * lies on may not answer, and the loop is everybody's. A path that is not below a root of the
- * tenant is refused by its letters; any other is looked up by a child of the spawner.
+ * The directory that becomes a workspace. It is opened once with O_PATH, checked by that
+ * descriptor, and passed to the spawner. cloisterd does not look it up itself, because its file
+ * system may hang and the loop serves all clients. A path whose text is not below a root of the
+ * tenant is refused at once; any other path is looked up by a looker, a child of the spawner.
  */
 
 #include "common/directory_parents.h"
@@ -22,16 +22,18 @@ struct tenant;
 
 struct workspace_root {
 	int fd;     /* O_PATH directory */
-	char *path; /* canonical, as the kernel names it */
+	char *path; /* canonical path, from the kernel */
 	dev_t dev;
 	ino_t ino;
-	/* What it is and lay in when it was opened; a managed workspace's are not asked for. */
+	/* The directory and its parents when it was opened; not set for a managed workspace. */
 	struct directory_id *parents;
 	size_t n_parents;
-	bool may_enter; /* the user that we are; likewise */
+	bool may_enter; /* cloister's own user may enter it; likewise */
 };
 
-/* TOOL_OK and @root, which the callee takes; or a code and a sentence (may be NULL). */
+/*
+ * @error is TOOL_OK, with @root, which the function takes; or a code and a sentence (may be NULL).
+ */
 typedef void (*root_looked_up)(
 	void *context, const struct refusal *refusal, struct workspace_root *root);
 
@@ -63,11 +65,16 @@ enum tool_error workspace_root_check(const struct workspace_root *root, enum wor
 enum tool_error workspace_root_check_entry(
 	const struct workspace_root *root, bool owned, struct refusal *ret_refusal);
 
-/** From now on root_look_begin() refuses every directory but the one of this device, inode and
- * owner: a private instance that root started has been given the id of that directory's owner. */
+/**
+ * From now on root_look_begin() refuses every directory except the one with this device, inode and
+ * owner: a private instance that root started has become that directory's owner.
+ */
 void workspace_root_only(dev_t dev, ino_t ino, uid_t uid);
 
-/** What a client of a tenant that has roots is told, whatever there is. Static storage. */
+/**
+ * The answer to a client of a tenant with roots, whether the directory exists or not. Static
+ * storage.
+ */
 extern const char workspace_root_not_among[];
 
 void workspace_root_done(struct workspace_root *root);

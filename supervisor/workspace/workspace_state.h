@@ -22,7 +22,7 @@ struct workspace {
 	struct sched_queues queues;
 	struct timer idle;
 	int64_t last_used;            /* as clock_now() */
-	unsigned unknown_call_frames; /* in a row: since a frame of a call that has begun */
+	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;
 };
 

@@ -16,7 +16,7 @@
 #include "supervisor/workspace/workspace_owner.h"
 #include "supervisor/workspace/workspace_state.h"
 
-#define END_WAIT_MS 1000 /* for one process, when everything ends */
+#define END_WAIT_MS 1000 /* for one process, at the shutdown */
 
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct scheduler *scheduler, const char *const *own_directories, int managed_fd)
@@ -63,7 +63,7 @@ void workspaces_free(struct workspaces *workspaces)
 
 	if (!workspaces)
 		return;
-	/* First all are killed, then each is waited for: together they need no longer than one. */
+	/* First kill all, then wait for each: all then end at the same time. */
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		cell_kill(workspace->cell);
 	LIST_FOREACH (workspace, &workspaces->list, entry)
@@ -92,7 +92,7 @@ static struct workspace *find(struct workspaces *workspaces, const struct tenant
 	return NULL;
 }
 
-/* The workspace of @root, which is taken in any case. */
+/* Returns the workspace of @root, which is taken also on failure. */
 static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, const char *name,
 	struct workspace **ret, struct refusal *ret_refusal)
@@ -125,7 +125,7 @@ struct id_search {
 	const struct workspace_root *root;
 };
 
-/* Whether a workspace at another directory than the one at hand has the id. */
+/* Whether a workspace at another directory has the id. */
 static bool is_id_used(const void *context, uid_t id)
 {
 	const struct id_search *search = context;
@@ -157,7 +157,7 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 
 	if (error == TOOL_OK && !tenant_allows_root(tenant, root->parents, root->n_parents))
 		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
-	/* Nor is it told what there is that is not its own. */
+	/* The tenant must not learn what exists outside its roots. */
 	if (error != TOOL_OK && !tenant->any_root)
 		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, workspace_root_not_among);
 	if (error == TOOL_OK)
@@ -169,7 +169,7 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 		workspace_root_done(root);
 		return error;
 	}
-	/* The same thing by another name: a directory workspace at / is a whole root. */
+	/* A directory workspace at / is the same as a rootfs one. */
 	if (strcmp(root->path, "/") == 0)
 		kind = WORKSPACE_ROOTFS;
 	return get(workspaces, tenant, root, kind, root->path, ret, ret_refusal);
@@ -203,7 +203,7 @@ enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tena
 
 	if (error == TOOL_OK)
 		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret, &refusal);
-	/* Its directory had gone, and only the mark had not. */
+	/* The directory was removed and only its mark was left. */
 	if (error == TOOL_WORKSPACE_NOT_FOUND)
 		managed_unmark(workspaces->managed_fd, tenant, name);
 	return error;

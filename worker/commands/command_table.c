@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define INITS_AHEAD_MS 10000 /* after so long without anything to do they are ended */
+#define INITS_AHEAD_MS 10000 /* waiting inits are ended after this time without a command */
 
 enum command_state {
 	COMMAND_UNUSED,

@@ -22,10 +22,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define LONG_READ_BYTES    (4 * MIB) /* a range of a larger file is read by a job */
-#define LONG_LIST_BYTES    (1 * MIB) /* of a directory itself: some 40,000 names */
-#define SMALL_CALL_NS      200000    /* of CPU for a call that a files process answers at once */
-#define SMALL_CALL_DEBT_NS 100000000 /* beyond that, before it does so in a session of its own */
+#define LONG_READ_BYTES (4 * MIB) /* a range of a larger file is read by a job */
+#define LONG_LIST_BYTES (1 * MIB) /* size of a directory inode: some 40,000 names */
+#define SMALL_CALL_NS   200000    /* CPU time of a call that a files process answers itself */
+/* CPU time beyond that, before the files process gets a session of its own */
+#define SMALL_CALL_DEBT_NS 100000000
 
 struct open_write {
 	uint64_t call;

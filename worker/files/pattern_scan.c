@@ -9,7 +9,7 @@
 
 #define JIT_STACK_START_BYTES (32 * KIB)
 
-/* Lines that the automaton names before PCRE2 looks at them. */
+/* Lines that the automaton collects before PCRE2 checks them. */
 #define CANDIDATES 64
 
 struct scanner {
@@ -32,7 +32,7 @@ struct scanner *scanner_new(struct scan_pattern *pattern)
 	if (!scanner)
 		return NULL;
 	scanner->pattern = pattern;
-	/* One pair: where the match is; groups are of no interest. */
+	/* One pair for the match itself; groups are not needed. */
 	scanner->data = pcre2_match_data_create(1, NULL);
 	scanner->context = pcre2_match_context_create(NULL);
 	if (!scanner->data || !scanner->context)
@@ -64,8 +64,8 @@ struct span {
 };
 
 /*
- * The first match of @code in @bytes from @at on: 1 and *@ret_match, 0 for none, or -errno as
- * scanner_scan's.
+ * Finds the first match of @code in @bytes from @at on. Returns 1 and *@ret_match, 0 for none, or
+ * -errno like scanner_scan().
  */
 static int match_from(struct scanner *scanner, const pcre2_code *code, struct text bytes, size_t at,
 	struct span *ret_match)
@@ -87,7 +87,7 @@ static int match_from(struct scanner *scanner, const pcre2_code *code, struct te
 	default:
 		break;
 	}
-	/* 0: there are groups, for which there was no room. */
+	/* 0 means that the groups did not fit. */
 	if (r < 0)
 		return -EIO;
 	ret_match->start = offsets[0];
@@ -96,7 +96,7 @@ static int match_from(struct scanner *scanner, const pcre2_code *code, struct te
 }
 
 struct line {
-	struct span text; /* without the newline and a carriage return before it */
+	struct span text; /* without its newline and a carriage return before that */
 	size_t next;      /* where the next line begins */
 };
 
@@ -139,15 +139,15 @@ static uint64_t count_newlines(const char *p, const char *end)
 	return count;
 }
 
-/* One call of scanner_scan. */
+/* One call of scanner_scan(). */
 struct scan {
 	struct scanner *scanner;
 	struct text bytes;
 	scan_visitor visit;
 	void *context;
-	const pcre2_code *code; /* for many lines; NULL: not chosen yet */
-	size_t at;              /* a line's start: those before are done with */
-	uint64_t number;        /* is that of the line that @counted is in */
+	const pcre2_code *code; /* for several lines; NULL: not chosen yet */
+	size_t at;              /* start of a line; earlier lines are done */
+	uint64_t number;        /* number of the line that holds @counted */
 	size_t counted;
 };
 
@@ -162,10 +162,7 @@ static int report(struct scan *scan, const struct line *line, struct span match)
 	return scan->visit(&found, scan->context);
 }
 
-/*
- * The match in the text of @line, of which the pattern sees nothing else: 1 and *@ret_match, 0 or
- * -errno.
- */
+/* Matches the text of @line alone. Returns 1 and *@ret_match, 0 or -errno. */
 static int match_alone(struct scan *scan, const struct line *line, struct span *ret_match)
 {
 	size_t start = line->text.start;
@@ -180,11 +177,11 @@ static int match_alone(struct scan *scan, const struct line *line, struct span *
 }
 
 /*
- * @match goes beyond the text of *@line, which it begins on. Chooses the line to report: the first
- * of the lines it touches that matches alone, otherwise the first that it has a byte of. 1 and
- * *@line and *@match are the choice; 0 if there is none (`\s$` matches a newline before an empty
- * line); or -errno. *@ret_next is where to go on. Each line is tried once and then passed, so this
- * costs no more than a scan of those lines.
+ * @match goes beyond the text of *@line, on which it begins. Chooses the line to report: the first
+ * line of the match that matches alone, otherwise the first of which the match holds a byte.
+ * Returns 1 with the choice in *@line and *@match; 0 if there is none (`\s$` matches a newline
+ * before an empty line); or -errno. *@ret_next is where to go on. Each line is tried once and then
+ * skipped, so this costs no more than scanning those lines.
  */
 static int choose_line(struct scan *scan, struct line *line, struct span *match, size_t *ret_next)
 {
@@ -215,8 +212,7 @@ static int choose_line(struct scan *scan, struct line *line, struct span *match,
 	}
 }
 
-/* The rest of @scan from one match to the next, of a pattern that sees the match alone or the file.
- */
+/* Scans the rest from match to match, for a pattern that sees only the match or the whole file. */
 static int scan_matches(struct scan *scan)
 {
 	const struct literal *start = &scan->scanner->pattern->start;
@@ -235,7 +231,7 @@ static int scan_matches(struct scan *scan)
 		r = match_from(scan->scanner, scan->code, bytes, scan->at, &match);
 		if (r <= 0)
 			return r;
-		/* What follows the last newline is a line only if there is something. */
+		/* Text after the last newline is a line only if it is not empty. */
 		if (match.start == bytes.len && bytes.data[bytes.len - 1] == '\n')
 			return 0;
 		line = line_around(bytes, match.start);
@@ -254,8 +250,9 @@ static int scan_matches(struct scan *scan)
 }
 
 /*
- * The next match from @at on that is not within one line, as the pattern sees all bytes; of a line
- * only the first match is looked at. *@ret_match is at the end if there is none. 0 or -errno.
+ * Finds the next match from @at on that is not within one line, where the pattern sees all bytes;
+ * of each line only the first match is considered. *@ret_match is at the end if there is none.
+ * Returns 0 or -errno.
  */
 static int find_crossing(struct scan *scan, size_t at, struct span *ret_match)
 {
@@ -279,7 +276,7 @@ static int find_crossing(struct scan *scan, size_t at, struct span *ret_match)
 	return 0;
 }
 
-/* The rest of @scan line by line, each as if there were no other. */
+/* Scans the rest line by line, each line as if it were alone. */
 static int scan_lines(struct scan *scan)
 {
 	const struct scan_pattern *pattern = scan->scanner->pattern;
@@ -314,7 +311,7 @@ static int scan_lines(struct scan *scan)
 	return 0;
 }
 
-/* Whether a carriage return is within a line, from @at, where one is, on. */
+/* Whether a carriage return stands inside a line, from @at, where one is, on. */
 static bool has_lone_return(struct text bytes, const char *at)
 {
 	const char *end = bytes.data + bytes.len;
@@ -325,9 +322,9 @@ static bool has_lone_return(struct text bytes, const char *at)
 }
 
 /*
- * The rest of @scan by PCRE2. It is asked about all lines at once where that gives the lines that
- * match alone or the pattern asks for that, and about each by itself where the pattern would see
- * its neighbours, or take a carriage return within a line for its end.
+ * Scans the rest by PCRE2: all lines at once if that finds the lines that match alone, or if the
+ * pattern asks for the whole file; otherwise each line by itself, because the pattern would see
+ * neighbouring lines or take a carriage return inside a line for its end.
  */
 static int scan_by_pcre2(struct scan *scan)
 {
@@ -349,13 +346,13 @@ static int scan_by_pcre2(struct scan *scan)
 	return scan_matches(scan);
 }
 
-/* Lines that the automaton found something in, in order. */
+/* Lines in which the automaton found something, in order. */
 struct candidates {
 	struct text bytes;
-	size_t offset; /* of what is scanned in bytes */
+	size_t offset; /* offset of the scanned part in bytes */
 	struct line line[CANDIDATES];
 	size_t count;
-	bool unordered; /* Vectorscan went back to a line that it had passed */
+	bool unordered; /* Vectorscan reported an earlier line again */
 	bool full;      /* there may be more */
 };
 
@@ -379,8 +376,8 @@ static int add_candidate(size_t end, void *context)
 }
 
 /*
- * Asks PCRE2 about a line of which the automaton says that it matches. Where PCRE2 reaches a limit,
- * that is enough if both mean the same by it.
+ * Lets PCRE2 check a line that matches for the automaton. If PCRE2 reaches a limit, the automaton's
+ * result counts if both agree on such text.
  */
 static int confirm(struct scan *scan, const struct automaton *automaton, const struct line *line)
 {
@@ -393,7 +390,7 @@ static int confirm(struct scan *scan, const struct automaton *automaton, const s
 	return r > 0 ? report(scan, line, match) : r;
 }
 
-/* The rest of @scan, by the lines that the automaton names. No match is in more than one line. */
+/* Scans the rest by checking the lines that the automaton finds. No match spans lines. */
 static int scan_candidates(struct scan *scan, const struct automaton *automaton)
 {
 	struct text bytes = scan->bytes;
@@ -427,7 +424,7 @@ static int note_match(size_t end, void *context)
 	return 1;
 }
 
-/* The rest of @scan with @automaton, which can. */
+/* Scans the rest with @automaton, which supports the pattern. */
 static int scan_with(struct scan *scan, const struct automaton *automaton)
 {
 	struct text rest = {scan->bytes.data + scan->at, scan->bytes.len - scan->at};

@@ -4,8 +4,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 
-#define AUTOMATON_PATTERN_BYTES 2048 /* longer patterns are PCRE2's alone */
-#define AUTOMATON_REPEATS       1000 /* as are those whose {n,m} multiply to more */
+#define AUTOMATON_PATTERN_BYTES 2048 /* longer patterns are matched by PCRE2 only */
+#define AUTOMATON_REPEATS       1000 /* so are patterns whose {n,m} multiply to more */
 
 /* A shorter literal is found too often to be useful. */
 #define LITERAL_START_MIN 3

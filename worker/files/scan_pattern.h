@@ -20,20 +20,20 @@ struct scan_error {
 };
 
 /**
- * Compiles @pattern: Perl's syntax, UTF-8, `^` and `$` at lines. Uses the JIT where the kernel lets
+ * Compiles @pattern: Perl's syntax, UTF-8, `^` and `$` at lines. Uses the JIT if the kernel permits
  * it, otherwise interprets. Returns 0, -EINVAL with *@ret_error set, or -ENOMEM.
  */
 int scan_pattern_new(
 	struct text pattern, struct scan_pattern **ret_pattern, struct scan_error *ret_error);
 
-/* Who scans; for tests, which compare them. */
+/* The engine to use; tests compare them. */
 enum scan_engine {
-	SCAN_BY_CHOICE, /* as is best: this is the one to use */
+	SCAN_BY_CHOICE, /* the better one: use this */
 	SCAN_BY_PCRE2,
 	SCAN_BY_AUTOMATON, /* wherever one can be made */
 };
 
-/** Before any scanner is made. Returns whether there is that engine for @pattern. */
+/** Call it before any scanner is made. Returns whether that engine exists for @pattern. */
 bool scan_pattern_force_engine(struct scan_pattern *pattern, enum scan_engine engine);
 
 void scan_pattern_free(struct scan_pattern *pattern);

@@ -16,9 +16,9 @@
 
 struct scan_pattern {
 	/*
-	 * Lines end at a newline: for one line, and for bytes without carriage returns. The other
-	 * is for many lines where some end with both, so that `$` matches before the two and `.`
-	 * neither; NULL until it is needed.
+	 * code ends lines at newlines: it is for single lines, and for text without carriage
+	 * returns. crlf_code is for text with several lines of which some end with CR LF, so that
+	 * `$` matches before both characters and `.` neither; NULL until it is needed.
 	 */
 	pcre2_code *code;
 	_Atomic(pcre2_code *) crlf_code;
@@ -33,17 +33,17 @@ struct scan_pattern {
 	pthread_mutex_t mutex; /* held while the automaton or crlf_code is made */
 	_Atomic(struct automaton *) automaton;
 	atomic_bool impossible;
-	atomic_uint_fast64_t scanned; /* bytes, until there is an automaton */
+	atomic_uint_fast64_t scanned; /* bytes scanned without an automaton */
 };
 
 /**
- * Makes the automaton, or waits for the thread that does; with @wait false it does not wait. NULL:
- * there is none, or not yet.
+ * Makes the automaton, or waits for the thread that makes it if @wait. Returns NULL if there is
+ * none, or none yet.
  */
 const struct automaton *scan_pattern_make_automaton(struct scan_pattern *pattern, bool wait);
 
-/** The automaton, if there is one now or it is time to make it for a scan of @len bytes. */
+/** Returns the automaton, if there is one or it should be made now for a scan of @len bytes. */
 const struct automaton *scan_pattern_automaton(struct scan_pattern *pattern, size_t len);
 
-/** What bytes with carriage returns are searched with; NULL: out of memory. */
+/** Returns the code for text with carriage returns; NULL if memory is out. */
 const pcre2_code *scan_pattern_crlf_code(struct scan_pattern *pattern);

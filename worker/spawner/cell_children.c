@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner: the two processes of a cell, from their clone to their exec: what both sides
- * say meanwhile, the children's own steps, then the spawner's. The children run cloister's own code
- * and trust what the spawner has checked. user_namespaces(7), pid_namespaces(7), clone(2),
- * setns(2).
+ * Runs in the spawner: starts the two processes of a cell, from their clone to their exec. First
+ * the reports between children and spawner, then the children's own steps, then the spawner's. The
+ * children run cloister's own code and trust what the spawner has checked. user_namespaces(7),
+ * pid_namespaces(7), clone(2), setns(2).
  */
 #include "worker/spawner/cell_children.h"
 
@@ -38,14 +38,14 @@
 
 static const cap_value_t worker_capabilities[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP,
 	CAP_SYS_RESOURCE,
-	/* Only one that is made ahead: it becomes its user later. */
+	/* Only for a spare, which changes its user later. */
 	CAP_SETUID, CAP_SETGID};
 static const cap_value_t files_capabilities[] = {
 	CAP_SYS_ADMIN, CAP_SETPCAP, CAP_SETUID, CAP_SETGID};
 
 #define SPARE_CAPABILITIES 2 /* the last of them */
 
-/* @cgroup: to begin in; -1: the caller's. */
+/* @cgroup is where it begins; -1: the caller's. */
 static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
 {
 	struct clone_args args = {
@@ -58,7 +58,9 @@ static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgrou
 	return syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* A sibling in mount and pid namespaces of its own, whose number is in @ret_pid before it runs. */
+/*
+ * Clones a sibling in mount and pid namespaces of its own. Its pid is in @ret_pid before it runs.
+ */
 static long clone_sibling(volatile pid_t *ret_pid)
 {
 	struct clone_args args = {
@@ -87,7 +89,7 @@ int child_report_receive(int fd, uint64_t deadline, struct child_report *ret)
 	while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r < 0 ? -errno : -ETIMEDOUT;
-	/* A report is written as a whole, so this does not wait. pipe(7) */
+	/* A report is written atomically, so this does not wait. pipe(7) */
 	n = read(fd, ret, sizeof(*ret));
 	return n == sizeof(*ret) ? 1 : 0;
 }
@@ -108,7 +110,7 @@ static int write_map(pid_t pid, const char *name, unsigned outside)
 
 static int become_agent(const struct cell *cell)
 {
-	/* In user mode the caller's supplementary groups stay: setgroups(2) is denied there. */
+	/* In user mode setgroups(2) is denied and the caller's supplementary groups stay. */
 	if (cell->maker->ids->count > 0 && setgroups(0, NULL) < 0)
 		return -errno;
 	if (setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
@@ -117,7 +119,8 @@ static int become_agent(const struct cell *cell)
 	return confine_die_with_parent();
 }
 
-/* The last steps of both children: ids, capabilities for the program's set-up, descriptors, exec.
+/*
+ * The last steps of both children: ids, capabilities for the program's set-up, descriptors, exec.
  */
 static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
 	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
@@ -160,17 +163,23 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 	char byte;
 	int r = 0;
 
-	/* Or it would wait for itself, were the spawner to die now. */
+	/* Otherwise it would wait for itself if the spawner died now. */
 	close(go_write);
-	/* Where it is becomes the root of what it can see of cgroups: ws-N, if there is one. */
+	/* Its present cgroup, ws-N if there is one, becomes the root of its cgroup namespace. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
-	/* Until it is dumpable its maps cannot be written, and until they are it is nobody. */
+	/*
+	 * Its maps can be written only while it is dumpable, and until then its uid is the overflow
+	 * id.
+	 */
 	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	send_report(report, r < 0 ? REPORT_FAILED : REPORT_READY, -r);
 	if (r < 0 || read(go, &byte, 1) != 1)
 		_exit(1);
-	/* Not a descriptor of the host's mount: from that, ".." leads to other workspaces'. */
+	/*
+	 * A new mount, not a descriptor of the host's: from that, ".." would lead to other
+	 * workspaces' groups.
+	 */
 	if (cell->cgroup)
 		r = mount_new_cgroup(&fds[FD_WORKER_CGROUP]);
 	if (r < 0) {
@@ -181,8 +190,10 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 		n_fds, worker_capabilities, ARRAY_SIZE(worker_capabilities));
 }
 
-/* The helper: joins the worker's namespaces, then leaves a sibling of the worker in mount and pid
- * namespaces of its own. @ret_files as clone_sibling. */
+/*
+ * The helper: joins the worker's namespaces and clones a sibling of the worker in mount and pid
+ * namespaces of its own. @ret_files is as in clone_sibling().
+ */
 static _Noreturn void files_child(struct cell *cell, int report, volatile pid_t *ret_files)
 {
 	const int fds[] = {
@@ -204,7 +215,10 @@ static _Noreturn void files_child(struct cell *cell, int report, volatile pid_t 
 		ARRAY_SIZE(fds), files_capabilities, ARRAY_SIZE(files_capabilities));
 }
 
-/* A pipe for reports whose write end lies above every descriptor that the child's program gets. */
+/*
+ * Makes a pipe for reports whose write end lies above every descriptor that the child's program
+ * gets.
+ */
 static int report_pipe(int *ret_read, int *ret_write)
 {
 	int ends[2];
@@ -228,8 +242,10 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
 }
 
-/* @ret_go: what a byte to lets it become uid 1000 of its namespace and then its program;
- * @ret_report: from where that will be heard. Nobody hostile is in its group yet. */
+/*
+ * Starts the worker. A byte to @ret_go lets it become uid 1000 of its namespace and then execute
+ * its program; its reports come from @ret_report. No hostile process is in its cgroup yet.
+ */
 static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *ret_report)
 {
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
@@ -267,8 +283,10 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	return 0;
 }
 
-/* @go: what the helper is not to keep open, or the worker would wait for it, were the spawner to
- * die now; -1: nothing. */
+/*
+ * @go is a descriptor that the helper must close, because the worker would otherwise wait for it if
+ * the spawner died now; -1: none.
+ */
 static int begin_files(struct cell *cell, int go)
 {
 	_cleanup_close_ int report = -1, report_write = -1;
@@ -293,7 +311,7 @@ static int begin_files(struct cell *cell, int go)
 		files_child(cell, report_write, start->files);
 	}
 	cell_starts_add(cell->maker->starts, start, (pid_t)pid, TAKE_FD(report));
-	/* Until it ends, it stands for what it clones: cell_starts_reaped. */
+	/* Until it ends, its pid stands for the process that it clones: cell_starts_reaped(). */
 	cell->pids[SPAWNER_OPENED_FILES] = (pid_t)pid;
 	cell->start = start;
 	return 0;
@@ -304,7 +322,7 @@ int cell_start_files(struct cell *cell)
 	return begin_files(cell, -1);
 }
 
-/* Of a new cell, in which nothing hostile has run. */
+/* For a new cell, in which no hostile code has run. */
 static int start_files(struct cell *cell, uint64_t deadline, int go)
 {
 	struct cell_start *start;
@@ -326,9 +344,9 @@ static int start_files(struct cell *cell, uint64_t deadline, int go)
 }
 
 /*
- * The files process joins namespaces that are there before the worker executes anything. It must do
- * so before the worker becomes another user: until that has executed its program, it then belongs
- * to nobody whom the spawner may look into. ptrace(2)
+ * The files process joins namespaces that exist before the worker executes its program. It must do
+ * so before the worker changes its user: until the exec, the spawner may not access such a process.
+ * ptrace(2)
  */
 int cell_start_both(struct cell *cell)
 {
@@ -340,8 +358,8 @@ int cell_start_both(struct cell *cell)
 	if (r < 0)
 		return r;
 	files = start_files(cell, deadline, go);
-	close_fd(&go); /* without files process it ends */
-	/* Without a worker it could not but fail: the worker's reason counts. */
+	close_fd(&go); /* the worker exits if there is no files process */
+	/* Without a worker the files process fails too: report the worker's reason. */
 	r = child_report_receive(report, deadline, &message);
 	if (r != 0)
 		return r < 0 ? r : -message.value;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister-spawner: the ordered steps in which a cell is made, is given files processes again, is
- * made ahead and assigned. Runs in its own user and mount namespace with the capabilities of both.
- * Trusts cloisterd for which directory; what a looker has opened is that one. Asks no file system
- * of a tenant's anything: the looker has.
+ * Runs in the spawner: the ordered steps in which a cell is made, gets a new files process, is made
+ * ahead as a spare, and is assigned. The spawner is in its own user and mount namespace and has its
+ * capabilities there. It trusts cloisterd to choose the directory, and a looker to have opened that
+ * one. It asks no file system of a tenant's itself; the looker has done that.
  */
 #include "worker/spawner/cell_make.h"
 
@@ -25,7 +25,7 @@
 _Static_assert(
 	(int)SPAWNER_OPEN_FILES_WORKER == (int)SPAWNER_ASSIGN_WORKER, "find_worker takes both");
 
-/* The directory that cloisterd checked, as a looker opened it anew. */
+/* Takes the directory that cloisterd checked, as a looker has opened it again. */
 static int open_root(struct cell *cell)
 {
 	struct place *place = cell->place;
@@ -48,7 +48,7 @@ static int check_channel(int down, int up)
 	return S_ISSOCK(down_stat.st_mode) && S_ISFIFO(up_stat.st_mode) ? 0 : -EBADF;
 }
 
-/* Descriptors that go to the workspace's processes are the channels that they should be. */
+/* Checks that the descriptors for the workspace's processes are the expected kinds of channels. */
 static int check_files_channel(struct cell *cell)
 {
 	return check_channel(cell->files_fds[0], cell->files_fds[1]);
@@ -68,7 +68,10 @@ static bool is_same_directory(const void *context, const struct stat *directory)
 	return as->st_dev == directory->st_dev && as->st_ino == directory->st_ino;
 }
 
-/* Neither a part of where managed workspaces lie, but as one of them, nor what contains it. */
+/*
+ * The directory may not lie in the directory of managed workspaces, except as one of them, nor
+ * contain it.
+ */
 static bool is_apart_from_state(const struct cell *cell)
 {
 	int managed = cell->maker->ids->managed;
@@ -81,7 +84,7 @@ static bool is_apart_from_state(const struct cell *cell)
 	       !directory_parents_any(managed, is_same_directory, &cell->place->stat);
 }
 
-/* A command may have taken its owner's own permissions from a managed workspace's directory. */
+/* A command may have removed the owner's permissions from a managed workspace's directory. */
 static int open_up(const struct cell *cell, const struct stat *root)
 {
 	char link[64];
@@ -111,7 +114,7 @@ static int check_policy(struct cell *cell)
 		cell->request, &cell->reason);
 }
 
-/* What else had to be looked up, and what its mounts are. */
+/* Takes the mounts that the looker has cloned. */
 static int take_trees(struct cell *cell)
 {
 	if (cell->place->error < 0) {
@@ -130,7 +133,9 @@ static int choose_id(struct cell *cell)
 	struct stat *root = &cell->place->stat;
 	int r = 0;
 
-	/* On our own disk; it may have been given an id since it was looked at. */
+	/*
+	 * The directory is on our own disk, and may have been given an id since the looker read it.
+	 */
 	if (is_managed && fstat(cell->root, root) < 0)
 		return -errno;
 	r = cell_ids_choose(ids, cell->root, root, is_managed, &cell->id, &cell->reason);
@@ -139,7 +144,7 @@ static int choose_id(struct cell *cell)
 	return r == 0 && is_managed ? open_up(cell, root) : r;
 }
 
-/* A files process goes to the directory that its worker has, and no other. */
+/* A files process gets the same directory as its worker. */
 static int check_same_root(struct cell *cell)
 {
 	cell->live = cell_ids_find(
@@ -148,7 +153,10 @@ static int check_same_root(struct cell *cell)
 	return cell->live ? 0 : -SPAWNER_REFUSAL;
 }
 
-/* There is one at a time, or the id would be free while the one that is not counted lives. */
+/*
+ * Only one files process at a time: otherwise the id would count as free while the uncounted one
+ * lives.
+ */
 static int check_files_gone(struct cell *cell)
 {
 	if (!cell_ids_has_files(cell->live))
@@ -163,8 +171,10 @@ static int make_cgroup(struct cell *cell)
 		cell->maker->cgroups, cell->number, &cell->request->limits, &cell->cgroup);
 }
 
-/* The number of a child of ours that lives; it is not reaped before we do it, so it stays its own.
- * -ESRCH: it has ended, and may have been reaped. */
+/*
+ * Stores the pid of our living child. It stays valid, because only we reap it. Returns -ESRCH if
+ * the child has ended and may have been reaped.
+ */
 static int living_child(int pidfd, pid_t *ret)
 {
 	_cleanup_close_ int info = -1;
@@ -195,7 +205,10 @@ static int find_worker(struct cell *cell)
 		cell->pidfds[SPAWNER_OPENED_WORKER], &cell->pids[SPAWNER_OPENED_WORKER]);
 }
 
-/* Has it stayed in the user namespace that was made for it, or does it lead into one of its own? */
+/*
+ * Checks that the worker is still in the user namespace that was made for it: it may have entered
+ * one of its own.
+ */
 static int check_namespace(struct cell *cell)
 {
 	_cleanup_close_ int its = -1, parent = -1;
@@ -312,7 +325,9 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	return r;
 }
 
-/* Where the two will wait; each has its socket in the place of its mount. */
+/*
+ * Makes the sockets at which the two processes wait; each takes the place of the process's mount.
+ */
 static int make_sockets(struct cell *cell)
 {
 	for (int i = 0; i < 2; i++) {
@@ -352,7 +367,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
 		.id = maker->ids->own,
-		/* In user mode it is known who it will be. */
+		/* In user mode the id is known already. */
 		.spare = maker->ids->count > 0 ? SPARE_WITHOUT_IDS : SPARE_WITH_IDS,
 		.sockets = {-1, -1}};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -368,7 +383,9 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	return 0;
 }
 
-/* One that waits and no other, and once: nothing of a cell that a workspace has is touched. */
+/*
+ * Finds a spare cell, and removes it from the list: a cell that has a workspace is never touched.
+ */
 static int find_waiting(struct cell *cell)
 {
 	int r = find_worker(cell);
@@ -390,7 +407,7 @@ static int limit_cgroup(struct cell *cell)
 
 static int map_ids(struct cell *cell)
 {
-	/* In user mode they were mapped when it was made. */
+	/* In user mode the ids were mapped when the spare was made. */
 	return cell->maker->ids->count == 0
 		       ? 0
 		       : cell_write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
@@ -403,7 +420,7 @@ static int tell_spare(struct cell *cell)
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
 			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i]);
-	/* It has ended, and we have yet to hear of it. */
+	/* It has ended, and we have yet to reap it. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
 }
 
@@ -431,7 +448,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 
 	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 	cell_spare_free(cell.waiting);
-	/* Also where it failed: what has been mapped lives until cloisterd kills it. */
+	/* Also after a failure: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
 	return r;
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * cloister-spawner: one cell is the namespaces of one workspace with its two processes, worker and
- * files. The spawner makes it and forgets it but for its cgroup: cloisterd holds the pidfds, and
- * the kernel ends everything with the spawner.
+ * Makes cells, in the spawner. A cell is the namespaces of one workspace with its two processes,
+ * worker and files process. The spawner keeps only the cell's cgroup and ids: cloisterd holds the
+ * pidfds, and the kernel ends everything with the spawner.
  */
 
 #include "common/wire_spawner.h"
@@ -17,7 +17,7 @@
 
 #include <sys/types.h>
 
-/* What the spawner starts cells with, for its whole life. */
+/* What the spawner makes cells with, for its whole life. */
 struct cell_maker {
 	int worker_program; /* O_PATH */
 	int files_program;
@@ -26,38 +26,43 @@ struct cell_maker {
 	struct cell_spares *spares;
 	struct cell_starts *starts;
 	const struct policy *policy; /* NULL: user mode without a configuration */
-	int keyring_error; /* -errno: all would have the caller's session keyring, so there is none
-			    */
+	/*
+	 * -errno: the caller's session keyring could not be left, and all cells would inherit it,
+	 * so none is made
+	 */
+	int keyring_error;
 };
 
 /**
- * Makes cell @number as @request says, for the checked directory and channels in @fds
- * (SPAWNER_OPEN_FDS of them, borrowed). @place is what a looker found that directory to be; what
- * is open in it is taken. 0 and the pidfds of worker and files process, or -errno
- * with the step that failed in @ret_step (static storage) and nothing left running.
- * -SPAWNER_REFUSAL and the reason in @ret_step: it must not be.
+ * Makes cell @number for @request with the checked directory and channels in @fds (SPAWNER_OPEN_FDS
+ * of them, borrowed). @place is what a looker found out about the directory; its descriptors are
+ * taken. Returns 0 and the pidfds of worker and files process; or -errno with the failed step in
+ * @ret_step (static storage) and no process left; or -SPAWNER_REFUSAL with the reason in @ret_step
+ * if the cell is forbidden.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
 	const char **ret_step);
 
 /**
- * Begins to make another files process for a cell that has lost its own and whose worker lives,
- * with @fds (SPAWNER_OPEN_FILES_FDS, borrowed). 0 and the start, which is among @maker's and ends
- * with cell_start_end; otherwise as cell_make.
+ * Begins to make a new files process for a cell that has lost its own and whose worker lives, with
+ * @fds (SPAWNER_OPEN_FILES_FDS, borrowed). Returns 0 and the start, which belongs to @maker's
+ * starts and is ended by cell_start_end(); otherwise like cell_make().
  */
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
 	const int *fds, struct place *place, struct cell_start **ret_start, const char **ret_step);
 
 /**
- * Makes cell @number ahead: its processes wait to be told by cell_assign for what, and their ids
- * are not mapped before. @fds are SPAWNER_PREPARE_FDS, otherwise as cell_make.
+ * Makes cell @number as a spare: its processes wait for cell_assign(), and in system mode their ids
+ * are mapped only then. @fds are SPAWNER_PREPARE_FDS; otherwise like cell_make().
  */
 int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_open *request, const int *fds, int ret_pidfds[SPAWNER_OPENED_FDS],
 	const char **ret_step);
 
-/** Makes a waiting cell that of the workspace in @fds (SPAWNER_ASSIGN_FDS, borrowed) at @place, as
- * cell_make. 0 or -errno; then it is of no use any more. */
+/**
+ * Makes a spare cell the cell of the workspace in @fds (SPAWNER_ASSIGN_FDS, borrowed) at @place.
+ * Returns like cell_make(); after a failure the spare cannot be used.
+ */
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
 	struct place *place, const char **ret_step);
