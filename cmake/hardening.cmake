@@ -1,4 +1,4 @@
-# The language, the warnings and the hardening that every object of cloister is built with.
+# The language version, warnings and hardening of every object of cloister.
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -19,12 +19,13 @@ add_compile_options(-fstack-protector-strong
 	$<$<BOOL:${HAVE_STACK_CLASH}>:-fstack-clash-protection>)
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 
-# Where clang wants more than gcc: macros of libseccomp that leave a field out, and formats that are passed on.
+# Warnings that only clang gives: macros of libseccomp that omit a field, and formats that are
+# passed on.
 if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
 	add_compile_options(-Wno-format-nonliteral -Wno-missing-field-initializers)
 endif()
 
-# What leads libFuzzer: which code an input reaches.
+# Coverage feedback for libFuzzer.
 if(CLOISTER_FUZZ)
 	add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
@@ -37,6 +38,6 @@ elseif(CLOISTER_SANITIZE_THREADS)
 	add_compile_options(-fsanitize=thread -O1 -fno-omit-frame-pointer)
 	add_link_options(-fsanitize=thread)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-	# glibc wants optimisation for this one, and the sanitizers want it absent.
+	# glibc requires optimisation for this, and it does not work with the sanitizers.
 	add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 endif()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workspace as the security suites look at it: its client, its directory and its two processes."""
+"""A workspace for the security suites: its client, its directory and its two processes."""
 
 import os
 
@@ -21,7 +21,7 @@ class Cell:
             (self.path / name).write_text(text)
 
     def command_processes(self):
-        """What commands have started in this workspace, zombies too, but not their inits."""
+        """The processes that commands have started in this workspace, zombies included, but not the inits."""
         return sorted(procfs.descendants(self.worker, without_children=True))
 
     def close(self):
@@ -32,7 +32,7 @@ class Cell:
 
 
 class Bystander(Cell):
-    """A workspace that minds its own business while another one misbehaves."""
+    """A workspace that makes ordinary calls while another one misbehaves."""
 
     def __init__(self, daemon, patience):
         super().__init__(daemon)

@@ -7,11 +7,11 @@ import os
 import socket
 import time
 
-PATIENCE = 300 if "CLOISTER_VM" in os.environ else 120  # seconds that no answer may take
+PATIENCE = 300 if "CLOISTER_VM" in os.environ else 120  # seconds; a slower answer is a failure
 
 
 class RpcError(Exception):
-    """An answer that is an error: .code, .message and, of named server errors, .name."""
+    """An error answer: .code, .message and, for server errors with a name, .name."""
 
     def __init__(self, error):
         super().__init__(error)
@@ -29,7 +29,7 @@ def become(uid, gid, groups):
 
 @contextlib.contextmanager
 def acting_as(uid, gid=None, groups=()):
-    """Root's effective ids become these meanwhile: what SO_PEERCRED and permissions go by."""
+    """Changes root's effective ids for the duration: SO_PEERCRED and permissions depend on them."""
     old = os.geteuid(), os.getegid(), os.getgroups()
     if os.getuid() != 0 or uid in (None, old[0]):
         yield
@@ -42,7 +42,7 @@ def acting_as(uid, gid=None, groups=()):
 
 
 class Client:
-    """One connection. Answers may come in any order; those that nobody waits for yet are kept."""
+    """One connection. Answers may come in any order; an answer that was not asked for yet is kept."""
 
     def __init__(self, path, uid=None, gid=None, groups=()):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -105,7 +105,7 @@ class Client:
         return message
 
     def receive_any(self, timeout=PATIENCE):
-        """The next answer, whichever it is of. Notifications are kept."""
+        """Returns the next answer, to any request. Notifications are kept."""
         if self.answers:
             return self.answers.pop(0)
         while True:
@@ -117,7 +117,7 @@ class Client:
             self.notifications.append(message)
 
     def wait(self, number, timeout=PATIENCE):
-        """The whole answer to the request with this id."""
+        """Returns the complete answer to the request with this id."""
         for i, answer in enumerate(self.answers):
             if answer["id"] == number:
                 return self.answers.pop(i)
@@ -139,7 +139,7 @@ class Client:
         return self.result(self.request(method, params), timeout)
 
     def call_error(self, method, params=None):
-        """The name of the error that must be the answer."""
+        """Returns the name of the error; fails if the answer is none."""
         return self.wait(self.request(method, params))["error"]["data"]["code"]
 
     def begin(self, tool, arguments, options=None, workspace=None):
@@ -152,19 +152,19 @@ class Client:
         return self.request("tool.call", params)
 
     def observe(self, tool, arguments, options=None, workspace=None, timeout=PATIENCE):
-        """The observation of a tool call, whose form is checked."""
+        """Makes a tool call, checks the form of its observation and returns that."""
         observation = self.result(self.begin(tool, arguments, options, workspace), timeout)
         check_observation(observation, tool)
         return observation
 
     def use(self, tool, options=None, **arguments):
-        """The output of a tool call that must succeed."""
+        """Makes a tool call that must succeed and returns its output."""
         observation = self.observe(tool, arguments, options)
         assert observation["success"], observation["error"]
         return observation["output"]
 
     def fail(self, tool, options=None, **arguments):
-        """The error of a tool call that must fail: its code and message."""
+        """Makes a tool call that must fail and returns its error: code and message."""
         observation = self.observe(tool, arguments, options)
         assert not observation["success"], observation
         return observation["error"]
@@ -185,7 +185,7 @@ def check_observation(observation, tool):
         assert isinstance(observation["output"], dict)
     else:
         assert set(observation["error"]) - {"retry_after_ms"} == {"code", "message"}
-        # Whoever is told that it was too much is told when to come again, and nobody else.
+        # Exactly the BUSY answers say when to try again.
         busy = observation["error"]["code"] == "BUSY"
         assert busy == ("retry_after_ms" in observation["error"]), observation
         assert observation["error"]["message"]

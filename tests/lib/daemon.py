@@ -22,9 +22,9 @@ PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files"
 AM_ROOT = os.getuid() == 0
 # Every cloisterd gets a cgroup of its own, where there can be one.
 DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
-WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # what every program is started without: tests/lib/without.c
-SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # every daemon without a configuration of its own
-INSTALLED = os.environ.get("CLOISTER_SERVICE") == "1"  # tests/vm: the package's service is the daemon
+WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # a feature that every program runs without: tests/lib/without.c
+SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # run every daemon that has no configuration of its own in system mode
+INSTALLED = os.environ.get("CLOISTER_SERVICE") == "1"  # tests/vm: use the package's service
 user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
 IDS = 1000  # of an account's subordinate range
 
@@ -46,7 +46,7 @@ def where_is(program):
 
 
 class Account:
-    """A user that exists for the tests when they run as root, else us: the daemon's, or a tenant's."""
+    """A user for a daemon or a tenant: made for the tests if they run as root, otherwise our own."""
 
     def __init__(self, suffix=""):
         self.made = AM_ROOT
@@ -63,7 +63,7 @@ class Account:
     ranges = 0
 
     def give_ids(self, count=IDS):
-        """A subordinate range of ids that nobody else has; the user's removal takes it back."""
+        """Gives the user a subordinate range of ids of its own; removing the user removes it."""
         if getattr(self, "first", None):
             return
         self.first = 1_000_000_000 + (os.getpid() % 100_000 * 8 + Account.ranges) * IDS * 2
@@ -75,7 +75,7 @@ class Account:
              f"{self.first_gid}-{self.first_gid + count - 1}", self.name], check=True)
 
     def give_away(self, path):
-        """The directory's owner becomes an id of the range that no other directory has: that id."""
+        """Gives the directory to an id of the range that no other directory has. Returns the id."""
         n = next(n for n in range(1, self.count) if n not in self.given)
         with acting_as(os.getuid()):
             os.lchown(path, self.first + n, self.first_gid + n)
@@ -83,7 +83,7 @@ class Account:
         return n
 
     def note_given(self, path):
-        """The directory keeps its id of the range, whoever gave it: give_away() gives it to none."""
+        """Reserves the id of the range that the directory has, so that give_away() does not give it to another."""
         self.given.add(os.lstat(path).st_uid - self.first)
 
     def as_user(self):
@@ -107,13 +107,13 @@ class Account:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        # userdel(8) minds the dead, too, and the host's init takes its time to reap them.
+        # userdel(8) also refuses while zombies exist, which the host's init reaps later.
         procfs.eventually(lambda: not self.processes(), 60)
         subprocess.run(["userdel", self.name], check=True, capture_output=True)
 
 
 def environment(home):
-    """What a program of ours is started with: nothing of the caller's but sanitizer options."""
+    """Returns the environment of our programs: nothing from the caller except sanitizer options."""
     options = [os.environ["ASAN_OPTIONS"]] if "ASAN_OPTIONS" in os.environ else []
     # Leak detection traces its own process, which confined ones cannot; freed memory that is
     # kept aside would look like growth.
@@ -144,19 +144,19 @@ class Area:
         self.delegations = []
 
     def take_openat2(self):
-        """From now on the files processes that are started have no openat2(2)."""
+        """Files processes that are started from now on have no openat2(2)."""
         if not (self.bin / "cloister-files.real").exists():
             self.put_in_place_of("cloister-files", "without_openat2")
 
     def take_liars(self):
-        """From now on workers and files processes that are started lie where they are told to: liar.py."""
+        """Workers and files processes that are started from now on lie where a test tells them to: liar.py."""
         for program in ("cloister-worker", "cloister-files"):
             self.put_in_place_of(program, "stand_in")
             shutil.copy(ROOT / "tests" / "lib" / "liar.py", self.bin / f"{program}.py")
         shutil.copy(ROOT / "tests" / "lib" / "wire.py", self.bin)
 
     def tool(self, name):
-        """A program of tests/lib where the user can reach it, which a checkout need not be."""
+        """Copies a program of tests/lib to where the user can reach it; the checkout may be unreachable."""
         if not (self.path / name).exists():
             shutil.copy(BUILD / "tests" / name, self.path)
         return self.path / name
@@ -174,7 +174,7 @@ class Area:
 
     @contextlib.contextmanager
     def disk(self, size):
-        """A file system of its own for the user, of so many bytes as tmpfs(5) writes them. Needs root."""
+        """Mounts a tmpfs for the user; the size is written as in tmpfs(5). Needs root."""
         place = self.new_directory("disk")
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},uid={self.account.uid},mode=0700", "tmpfs", place],
                        check=True)
@@ -191,7 +191,7 @@ class Area:
         return path
 
     def start(self, words, launcher=None, without=None, **keywords):
-        """Starts a program of ours as the user, or by a launcher that makes it the user's, on a kernel that may lack something."""
+        """Starts a program of ours as the user, directly or by a launcher, possibly without a kernel feature."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
         program, *rest = words
@@ -228,7 +228,7 @@ class Area:
 
 
 def system_config(area, *lines):
-    """What is for the area's user in system mode what user mode is without a file."""
+    """Returns a configuration that gives the area's user in system mode the same as user mode without a file."""
     return "\n".join(["[cloister]", "mode = system", *lines, f"[tenant {area.account.name}]",
                       f"users = {area.account.name}", "managed = yes", f"roots = {area.path}", ""])
 
@@ -299,7 +299,7 @@ class Daemon:
         return self.area.run("cloisterctl", "--socket", str(self.control_socket), *words)
 
     def reload(self, config):
-        """Changes the configuration and sends SIGHUP: whether it was taken."""
+        """Changes the configuration and sends SIGHUP. Returns whether it was accepted."""
         before = self.log()
         with acting_as(os.getuid()):
             self.config.write_text(config)
@@ -323,7 +323,7 @@ class Daemon:
         return path
 
     def filters_before(self):
-        """How many system call filters it was started under."""
+        """Returns the number of system call filters under which it was started."""
         return 0
 
     def spawner(self):

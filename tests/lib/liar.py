@@ -55,7 +55,7 @@ def be_ready():
 
 
 def wait():
-    """Until cloisterd is done with us."""
+    """Waits until cloisterd closes the connection."""
     while True:
         request()
 

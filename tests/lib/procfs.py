@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What /proc tells of processes, as proc(5) describes it."""
+"""Reads /proc, as proc(5) describes it."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ PF_EXITING = 4  # of the kernel's include/linux/sched.h
 
 
 class Process(int):
-    """A pid that is this process's only: is_alive() takes no later one for it, whom the kernel gave the number again."""
+    """A pid together with the start time of its process, so that is_alive() is not misled when the pid is reused."""
 
     def __new__(cls, pid):
         made = super().__new__(cls, pid)
@@ -25,7 +25,7 @@ def pids():
 
 
 def status(pid):
-    """/proc/PID/status as a dictionary of strings; empty when there is no such process."""
+    """Returns /proc/PID/status as a dictionary of strings; empty if there is no such process."""
     try:
         text = (PROC / str(pid) / "status").read_text()
     except OSError:
@@ -34,7 +34,7 @@ def status(pid):
 
 
 def stat(pid):
-    """/proc/PID/stat from its third field, the state, on; empty when there is no such process."""
+    """Returns the fields of /proc/PID/stat from the third one, the state, on; empty if there is no such process."""
     try:
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -42,7 +42,7 @@ def stat(pid):
 
 
 def started(pid):
-    """When, in clock ticks since the host was; -1 for one that is no more."""
+    """Returns the start time in clock ticks since the boot; -1 if the process is gone."""
     fields = stat(pid)
     return int(fields[19]) if fields else -1
 
@@ -53,7 +53,7 @@ def is_alive(pid):
 
 
 def is_going(pid):
-    """Whether it has ended or is about to, as one that was killed is and may not know yet."""
+    """Whether the process has ended or is about to end, for example because SIGKILL is pending."""
     fields, pending = stat(pid), status(pid)
     if not fields or not pending or fields[0] in "ZX" or int(fields[6]) & PF_EXITING:
         return True
