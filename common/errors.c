@@ -60,7 +60,7 @@ static const struct {
 	[TOOL_QUOTA_EXCEEDED] = {"QUOTA_EXCEEDED",
 		"The disk quota is exhausted; remove what is not needed or ask the user"},
 	[TOOL_FORBIDDEN] = {"FORBIDDEN",
-		"This is not allowed for this user; ask whoever runs the service"},
+		"This is not allowed for this user; ask the administrator of the service"},
 	[TOOL_WORKSPACE_NOT_FOUND] = {"WORKSPACE_NOT_FOUND",
 		"There is no workspace of this name; workspace.list names those there are"},
 	[TOOL_WORKER_LOST] = {"WORKER_LOST",

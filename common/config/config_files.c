@@ -141,7 +141,7 @@ static bool load_file(
 	if (*owner == (uid_t)-1)
 		*owner = stat_buf.st_uid;
 	if (is_writable_by_others(&stat_buf))
-		config_wrong(reader, "others than its owner can write it: chmod go-w");
+		config_wrong(reader, "users other than its owner can write it: chmod go-w");
 	if (!has_owner(reader, &stat_buf, *owner))
 		config_wrong(reader, "it belongs to another user than the main file, and not to "
 				     "root");
@@ -245,8 +245,8 @@ static void check_directory(struct config_reader *reader, int fd, uid_t owner, b
 		return;
 	}
 	if (is_writable_by_others(&stat_buf) && !(sticky_is_fine && stat_buf.st_mode & S_ISVTX))
-		config_wrong(
-			reader, "others than the owner of this directory can write it: chmod go-w");
+		config_wrong(reader,
+			"users other than the owner of this directory can write it: chmod go-w");
 	if (!has_owner(reader, &stat_buf, owner))
 		config_wrong(reader, "this directory belongs to another user than the main file, "
 				     "and not to root");

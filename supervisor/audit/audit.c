@@ -96,13 +96,12 @@ const char *audit_forbids(const struct audit *audit)
 		return NULL;
 	audit_writer_look(audit->writer, &state);
 	if (state.error != 0)
-		return "The audit log cannot be written, and without it no calls are taken; try "
+		return "The audit log cannot be written, and calls are refused without it; try "
 		       "again later";
 	/* There must be room for the ends of the calls in flight and of this one. */
 	if (state.queued + LIMIT_AUDIT_LINE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2 ||
 		(audit->in_flight + 1) * LIMIT_AUDIT_RESERVE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2)
-		return "The audit log is behind, and without it no calls are taken; try again "
-		       "later";
+		return "The audit log is behind, and calls are refused without it; try again later";
 	return NULL;
 }
 

@@ -258,7 +258,7 @@ static void set_error(struct audit_writer *writer, int error)
 	if (error != 0)
 		log_error("the audit log cannot be written: %s", strerror(error));
 	else
-		log_info("the audit log is written again");
+		log_info("the audit log can be written again");
 }
 
 static void wait_a_while(struct audit_writer *writer)
@@ -373,7 +373,7 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_writer **r
 	writer->reason = "start";
 	writer->announce = true;
 	if (writer->file.new_chain && writer->file.torn > 0)
-		log_warning("the audit log has no line to go on from: a new chain begins in it");
+		log_warning("the audit log has no valid last line: a new chain begins in it");
 	pthread_mutex_init(&writer->mutex, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

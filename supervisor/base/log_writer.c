@@ -70,7 +70,8 @@ static bool queue_lost(void)
 {
 	char line[128];
 	int len = snprintf(line, sizeof(line),
-		"cloisterd: %" PRIu64 " lines are missing here: nobody read the log\n", lost_here);
+		"cloisterd: %" PRIu64 " lines are missing here: the log was not read in time\n",
+		lost_here);
 
 	if (lost_here > 0 && !queue((struct text){line, (size_t)len}))
 		return false;

@@ -83,9 +83,8 @@ int config_load(const struct config_source *source, const struct config_complain
 	if (r == 0 && reader.mistakes == 0 && config->n_tenants == 0 &&
 		config->host.tenants != CONFIG_TENANTS_NONE)
 		config_wrong_at(&reader, &(struct config_place){names.paths[0], 0},
-			"neither in it nor in a drop-in is there a section [tenant NAME], and so "
-			"nobody would be served; if that is meant, say tenants = none in "
-			"[cloister]");
+			"neither this file nor a drop-in has a section [tenant NAME], so no client "
+			"would be served; if that is intended, set tenants = none in [cloister]");
 	if (r == 0 && reader.mistakes > 0)
 		r = -EINVAL;
 	if (r < 0) {

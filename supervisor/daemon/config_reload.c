@@ -138,7 +138,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 		r = usage_begin_all(new, old);
 	if (r < 0) {
 		config_release(new);
-		log_error("the configuration is not reloaded: the old one stays");
+		log_error("the configuration was not reloaded: the old one stays in force");
 		*ret_first = TAKE_PTR(first);
 		return r;
 	}

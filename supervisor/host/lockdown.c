@@ -271,7 +271,7 @@ int lockdown(const struct lockdown_place *places, size_t n, const char **ret_ste
 	r = non_dumpable();
 	if (r < 0)
 		return r;
-	*ret_step = "stand behind Landlock";
+	*ret_step = "apply the Landlock ruleset";
 	r = lockdown_ruleset(places, n);
 	if (r < 0)
 		return r;

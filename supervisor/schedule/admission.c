@@ -10,25 +10,23 @@ static const struct {
 	const char *name, *message;
 } reasons[ADMISSION_REASONS] = {
 	[ADMISSION_CONNECTIONS] = {"connections",
-		"The service has as many connections as it may have; try again later"},
+		"The service has reached its limit of connections; try again later"},
 	[ADMISSION_USER_CONNECTIONS] = {"user_connections",
-		"This user has as many connections as it may have; close one, or try again later"},
+		"This user has reached its limit of connections; close one, or try again later"},
 	[ADMISSION_TENANT_CONNECTIONS] = {"tenant_connections",
-		"The tenant has as many connections as it may have; close one, or try again later"},
+		"The tenant has reached its limit of connections; close one, or try again later"},
 	[ADMISSION_CONNECTION_CALLS] = {"connection_calls",
-		"As many calls are in flight on this connection as may be; wait for an answer "
+		"This connection has reached its limit of calls in flight; wait for an answer "
 		"first"},
 	[ADMISSION_TENANT_CALLS] = {"tenant_calls",
-		"As many calls of this tenant are in flight as may be; try again later"},
+		"The tenant has reached its limit of calls in flight; try again later"},
 	[ADMISSION_QUEUE_LENGTH] = {"queue_length",
-		"As many calls of this tenant wait for their turn as may; try again later"},
-	[ADMISSION_QUEUE_TIME] = {"queue_time",
-		"The call waited for its turn as long as calls of this tenant may, and was not "
-		"begun; try again later"},
+		"The tenant has reached its limit of waiting calls; try again later"},
+	[ADMISSION_QUEUE_TIME] = {"queue_time", "The call waited longer than the tenant's limit "
+						"and was not begun; try again later"},
 	[ADMISSION_UNREAD_ANSWERS] = {"unread_answers",
-		"There is no room for the answer: too much of what was answered before has not "
-		"been "
-		"read; read it, on this connection or on the tenant's others, and try again"},
+		"There is no room for the answer, because too many earlier answers have not been "
+		"read; read them, on this connection or on the tenant's others, and try again"},
 	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
 };
 

@@ -482,7 +482,7 @@ void selftest_run(struct selftest *selftest)
 		selftest->workspace = NULL;
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "no canary: %s",
 			tool_error_name(error));
-		log_error("self-test: the canary workspace cannot be had: %s",
+		log_error("self-test: the canary workspace cannot be opened: %s",
 			refusal_text(&refusal));
 	}
 	step_soon(selftest);
@@ -592,9 +592,8 @@ enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal
 		return TOOL_OK;
 	if (selftest->last.state == SELFTEST_NEVER)
 		return refusal_set(ret_refusal, TOOL_BUSY,
-			"The service is still testing its own walls; try again later");
+			"The service is still running its self-test; try again later");
 	return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-		"The service's test of its own walls has failed on this host, and its "
-		"configuration "
-		"requires that it passes; an administrator sees more with cloisterctl selftest");
+		"The service's self-test has failed on this host, and its configuration requires "
+		"that it passes; an administrator sees more with cloisterctl selftest");
 }

@@ -403,7 +403,7 @@ static void on_look(void *context)
 	if (link->unanswered == 0 || timer_is_set(&link->resume) || timer_is_set(&link->retry))
 		link->silent = 0;
 	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
-		log_error("cloister-spawner has answered nothing for %d seconds: it is killed",
+		log_error("cloister-spawner has answered nothing for %d seconds and is killed",
 			LIMIT_SPAWNER_SILENT_MS / 1000);
 		kill(link->pid, SIGKILL);
 		lose(link);

@@ -123,7 +123,7 @@ def test_check_needs_a_configuration(area):
 @pytest.mark.parametrize("make, said", [
     (lambda path: path.unlink(), "cloister.conf: No such file or directory\n"),
     (lambda path: path.chmod(0o622),
-     "cloister.conf: others than its owner can write it: chmod go-w\n"),
+     "cloister.conf: users other than its owner can write it: chmod go-w\n"),
     (lambda path: (path.unlink(), path.mkdir()), "cloister.conf: not a regular file\n"),
     (lambda path: (path.unlink(), os.mkfifo(path, 0o600)),
      "cloister.conf: Permission denied\n" if os.getuid() == 0 else "cloister.conf: not a regular file\n"),

@@ -411,10 +411,11 @@ static void test_who_may_write(void **state)
 	assert_int_equal(chmod(scratch.path, 0770), 0);
 	assert_null(load());
 	assert_string_equal(said,
-		"/c.conf:0: others than its owner can write it: chmod go-w\n"
-		":0: others than the owner of this directory can write it: chmod go-w\n"
-		"/c.conf.d:0: others than the owner of this directory can write it: chmod go-w\n"
-		"/c.conf.d/1.conf:0: others than its owner can write it: chmod go-w\n");
+		"/c.conf:0: users other than its owner can write it: chmod go-w\n"
+		":0: users other than the owner of this directory can write it: chmod go-w\n"
+		"/c.conf.d:0: users other than the owner of this directory can write it: chmod "
+		"go-w\n"
+		"/c.conf.d/1.conf:0: users other than its owner can write it: chmod go-w\n");
 	/* Mode 1777 as /tmp has: other users cannot replace the file there. */
 	assert_int_equal(chmod(scratch.path, 01777), 0);
 	assert_null(load());

@@ -202,7 +202,7 @@ static void test_who_is_refused(void **state)
 	two = connect_client();
 	fake_service_match(fake, fake_client_take(&two),
 		ERROR("null", "-32000",
-			"\"message\":\"The service has as many connections*\","
+			"\"message\":\"The service has reached its limit of connections*\","
 			"\"data\":{\"code\":\"BUSY\",\"retry_after_ms\":*}"));
 	fake_client_take(&two);
 	assert_true(two.ended);

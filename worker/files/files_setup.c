@@ -151,7 +151,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"drop all capabilities", drop_capabilities},
 		{"no new privileges", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		{"stand behind Landlock", enforce_ruleset},
+		{"apply the Landlock ruleset", enforce_ruleset},
 	};
 
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);

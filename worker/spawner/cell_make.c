@@ -264,7 +264,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	static const struct cell_step steps[] = {
 		{"take its channels", check_channels},
 		{"open the workspace's root", open_root},
-		{"find out whether the workspace may be", check_policy},
+		{"check the workspace against the configuration", check_policy},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
 		{"make the workspace's cgroup", make_cgroup},
@@ -302,7 +302,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		{"open the workspace's root", open_root},
 		{"find out whether it is the worker's", check_same_root},
 		{"find out whether another is there", check_files_gone},
-		{"find out whether the workspace may be", check_policy},
+		{"check the workspace against the configuration", check_policy},
 		{"take the workspace's mounts", take_trees},
 		{"find the workspace's cgroup", find_cgroup},
 		{"start cloister-files", cell_start_files},
@@ -430,7 +430,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	static const struct cell_step steps[] = {
 		{"find the waiting cell", find_waiting},
 		{"open the workspace's root", open_root},
-		{"find out whether the workspace may be", check_policy},
+		{"check the workspace against the configuration", check_policy},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
 		{"limit the workspace's cgroup", limit_cgroup},

@@ -262,8 +262,8 @@ static void read_policy(struct spawner *spawner, const struct channel_frame *fra
 	if (frame->n_fds != 0 || frame->payload.len != 0)
 		die("request", EBADMSG);
 	if (spawner->policy && policy_read(spawner->policy, spawner->setup.system) < 0)
-		fprintf(stderr, "cloister-spawner: the configuration is not reloaded here: the old "
-				"one stays\n");
+		fprintf(stderr, "cloister-spawner: the configuration was not reloaded in the "
+				"spawner: the old one stays in force\n");
 }
 
 static void serve_requests(struct spawner *spawner)

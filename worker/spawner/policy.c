@@ -119,7 +119,7 @@ static void begin_section(struct config_reader *reader, const char *name)
 	if (!draft->current && strlen(name) <= LIMIT_CONFIG_NAME_BYTES)
 		draft->current = add_tenant(draft, name);
 	if (!draft->current)
-		config_wrong(reader, "no place for this tenant");
+		config_wrong(reader, "too many tenants, or too long a name");
 }
 
 /* Opens the path without following links: cloisterd has refused a root that leads through one. */
@@ -139,7 +139,7 @@ static void add_root(struct config_reader *reader, struct root_list *list, const
 			? reallocarray(list->roots, list->count + 1, sizeof(*grown))
 			: NULL;
 	if (!grown) {
-		config_wrong(reader, "roots: no place for so many");
+		config_wrong(reader, "roots: too many values");
 		return;
 	}
 	list->roots = grown;
@@ -165,7 +165,7 @@ static void add_readonly_path(
 	if (asprintf(&joined, "%s%s%s", more ? tenant->readonly : "", more ? "\n" : "", value) < 0)
 		joined = NULL;
 	if (!joined || strlen(joined) >= LIMIT_READONLY_BYTES) {
-		config_wrong(reader, "readonly_paths: no place for so many");
+		config_wrong(reader, "readonly_paths: too many values");
 		free(joined);
 		return;
 	}
