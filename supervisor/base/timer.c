@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd. timerfd_create(2). */
+/* Runs in cloisterd. */
 #include "supervisor/base/timer.h"
 
 #include "common/cleanup.h"
@@ -8,14 +8,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
+
+#define US_PER_S 1000000
 
 static struct timer *first;  /* root of the heap: the timer that is due first */
 static uint64_t set_so_far;  /* counts every timer_set() */
-static int timer_fd = -1;    /* -1: no loop runs the timers */
-static int64_t armed_for;    /* expiry that timer_fd is set to; INT64_MAX: none */
-static struct event *wakeup; /* event of timer_fd */
+static int64_t armed_for;    /* expiry that wakeup is set to; INT64_MAX: none */
+static struct event *wakeup; /* NULL: no loop runs the timers */
 
 static bool is_before(const struct timer *a, const struct timer *b)
 {
@@ -90,19 +89,24 @@ static void take_out(struct timer *timer)
 	attach(meld(first, below), &first);
 }
 
-/* If timer_fd is set too early, the next wake-up corrects it. */
+/*
+ * If wakeup is set too early, it corrects itself when it comes. event_add(3) wants memory only for
+ * its place in libevent's heap, which timers_start() has made.
+ */
 static void arm(void)
 {
-	struct itimerspec when = {0};
-	int64_t due = timers_next();
+	int64_t due = timers_next(), us;
+	struct timeval delay;
+	int r;
 
-	if (timer_fd < 0 || due >= armed_for)
+	if (!wakeup || due >= armed_for)
 		return;
-	/* A value of 0 would disarm it. */
-	when.it_value.tv_sec = (time_t)(due / CLOCK_NS_PER_S);
-	when.it_value.tv_nsec = due > 0 ? (long)(due % CLOCK_NS_PER_S) : 1;
+	us = due > clock_now() ? (due - clock_now() + CLOCK_NS_PER_US - 1) / CLOCK_NS_PER_US : 0;
+	delay = (struct timeval){.tv_sec = us / US_PER_S, .tv_usec = us % US_PER_S};
 	armed_for = due;
-	(void)timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	r = event_add(wakeup, &delay);
+	assert(r == 0);
+	(void)r;
 }
 
 void timer_init(struct timer *timer, void (*expired)(void *context), void *context)
@@ -155,13 +159,10 @@ void timers_run(void)
 
 static void on_wakeup(evutil_socket_t fd, short what, void *context)
 {
-	uint64_t times;
-
+	(void)fd;
 	(void)what;
 	(void)context;
 	clock_begin_turn();
-	/* The read may fail, because timer_fd may have been set again since it expired. */
-	(void)!read(fd, &times, sizeof(times));
 	armed_for = INT64_MAX;
 	timers_run();
 	arm();
@@ -169,12 +170,11 @@ static void on_wakeup(evutil_socket_t fd, short what, void *context)
 
 int timers_start(struct event_base *base)
 {
-	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (timer_fd < 0)
-		return -errno;
+	const struct timeval never = {.tv_sec = INT32_MAX};
+
 	armed_for = INT64_MAX;
-	wakeup = event_new(base, timer_fd, EV_READ | EV_PERSIST, on_wakeup, NULL);
-	if (!wakeup || event_add(wakeup, NULL) < 0) {
+	wakeup = event_new(base, -1, 0, on_wakeup, NULL);
+	if (!wakeup || event_add(wakeup, &never) < 0) {
 		timers_stop();
 		return -ENOMEM;
 	}
@@ -186,5 +186,4 @@ void timers_stop(void)
 {
 	if (wakeup)
 		event_free(TAKE_PTR(wakeup));
-	close_fd(&timer_fd);
 }

@@ -3,9 +3,9 @@
 
 /*
  * Timers of cloisterd's event loop. Setting one cannot fail: a timer is a member of its owner's
- * structure, all timers form one heap linked through their own members, and one timerfd, watched
- * from the start, wakes the loop for the first of them. libevent's event_add(3) may need memory for
- * each timer.
+ * structure, all timers form one heap linked through their own members, and one event of
+ * libevent's, whose place is made at the start, wakes the loop for the first of them. event_add(3)
+ * may need memory for each timer.
  *
  * The heap does not depend on a loop: tests install a clock of their own (clock.h) and call
  * timers_run().
