@@ -142,7 +142,7 @@ static void on_spawner_lost(void *context)
 {
 	struct daemon *daemon = context;
 
-	log_error("cloister-spawner is gone, and with it every workspace: exiting");
+	log_error("cloister-spawner died, and every workspace with it: exiting");
 	daemon->failed = true;
 	shutdown_begin(daemon->shutdown);
 }
@@ -200,8 +200,9 @@ static void lock_state(const char *directory)
 	int r = startup_lock_state(directory, &lock, &holder);
 
 	if (r == -EBUSY) {
-		log_error("another cloisterd, process %ld, has its state in %s: stop it, or name "
-			  "another directory with --state-dir (state_dir in the configuration)",
+		log_error("another cloisterd, process %ld, uses the state directory %s: stop it, "
+			  "or choose another directory with --state-dir (state_dir in the "
+			  "configuration)",
 			holder, directory);
 		exit(1);
 	}
@@ -279,7 +280,7 @@ static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
 	int r = listener_adopt(fd, ret, &path);
 
 	if (r < 0)
-		die("cannot take the socket that was passed", r);
+		die("cannot use the socket that was passed", r);
 	if (path)
 		add_own_path(daemon, canonical_path(path));
 	free(path);
@@ -526,7 +527,7 @@ static void start(struct daemon *daemon)
 		(daemon->options.connection_fd < 0 && !daemon->service.selftest))
 		die_with("out of memory");
 	if (workspaces_own_shown(daemon->service.workspaces, daemon->service.config))
-		die_with("readonly_paths would show what cloister keeps of its own");
+		die_with("readonly_paths would show cloister's own files");
 	workspaces_reload(daemon->service.workspaces, daemon->service.config);
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
@@ -564,9 +565,8 @@ static void serve(struct daemon *daemon)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		r = peer_auth_read(fd, &peer);
 		if (r < 0 || !peer_auth_first(daemon->service.config, &peer))
-			die_with("the connection's other end belongs to another user, or to one "
-				 "that has no "
-				 "name in this user namespace");
+			die_with("the client of this connection runs as another user, or as one "
+				 "that this user namespace does not map");
 		r = agent_conn_new(&daemon->service, &agent_endpoint, fd, &peer);
 	} else {
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
@@ -639,8 +639,7 @@ int main(int argc, char **argv)
 	log_connect();
 	r = notify_open();
 	if (r < 0)
-		log_warning("the service manager cannot be told anything: $NOTIFY_SOCKET: %s",
-			strerror(-r));
+		log_warning("cannot notify the service manager: $NOTIFY_SOCKET: %s", strerror(-r));
 	if (daemon.options.check)
 		return check_config(daemon.options.config);
 	read_config(&daemon);

@@ -66,7 +66,7 @@ static void copy_line(struct source *source, struct text line)
 	}
 	if (has_control_character(line) || !utf8_is_valid(line)) {
 		config_wrong(source->reader,
-			"the line holds bytes that are not UTF-8 text, or control characters");
+			"the line contains control characters, or bytes that are not UTF-8");
 		return;
 	}
 	memcpy(source->line, line.data, line.len);
@@ -95,7 +95,7 @@ static void begin_section(struct source *source, char *header)
 		source->reader->handler->section(source->reader, header + 1);
 		return;
 	}
-	config_wrong(source->reader, "a section is written [name], alone on its line");
+	config_wrong(source->reader, "not a section: write [name] alone on its line");
 	source->reader->handler->section(source->reader, NULL);
 }
 

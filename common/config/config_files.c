@@ -143,8 +143,8 @@ static bool load_file(
 	if (is_writable_by_others(&stat_buf))
 		config_wrong(reader, "users other than its owner can write it: chmod go-w");
 	if (!has_owner(reader, &stat_buf, *owner))
-		config_wrong(reader, "it belongs to another user than the main file, and not to "
-				     "root");
+		config_wrong(reader,
+			"its owner is neither root nor the owner of the main file: chown it");
 	*ret_text = (struct text){buffer, 0};
 	r = read_all(fd, buffer, LIMIT_CONFIG_FILE_BYTES + 1, &ret_text->len);
 	if (r < 0) {
@@ -248,8 +248,8 @@ static void check_directory(struct config_reader *reader, int fd, uid_t owner, b
 		config_wrong(reader,
 			"users other than the owner of this directory can write it: chmod go-w");
 	if (!has_owner(reader, &stat_buf, owner))
-		config_wrong(reader, "this directory belongs to another user than the main file, "
-				     "and not to root");
+		config_wrong(reader, "the owner of this directory is neither root nor the owner of "
+				     "the main file: chown it");
 }
 
 static int read_drop_ins(const struct config_files *files, struct config_reader *reader,

@@ -286,7 +286,7 @@ static void follow_rotation(struct audit_writer *writer)
 	pthread_mutex_lock(&writer->mutex);
 	writer->reopen |= r < 0;
 	if (r < 0 && r != writer->reopen_error)
-		log_warning("the audit log cannot be opened again and goes on in the old file: %s",
+		log_warning("the audit log cannot be reopened and continues in the old file: %s",
 			strerror(-r));
 	writer->reopen_error = r;
 }

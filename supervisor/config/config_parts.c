@@ -67,15 +67,15 @@ static struct config_part *find_part(struct config_reader *reader, const char *n
 		return &parts->host;
 	if (strncmp(name, prefix, strlen(prefix)) != 0) {
 		config_wrong(reader,
-			"unknown section [%.*s]: there are [cloister] and [tenant NAME]",
+			"unknown section [%.*s]: the sections are [cloister] and [tenant NAME]",
 			config_shown(name), name);
 		return NULL;
 	}
 	name += strlen(prefix);
 	if (!is_tenant_name(name)) {
 		config_wrong(reader,
-			"\"%.*s\" is not a tenant's name: that has 1 to %d letters, digits, '.', "
-			"'_' or '-' and does not begin with '.'",
+			"\"%.*s\" is not a valid tenant name: use 1 to %d letters, digits, '.', "
+			"'_' or '-', and do not begin with '.'",
 			config_shown(name), name, LIMIT_CONFIG_NAME_BYTES);
 		return NULL;
 	}
@@ -237,8 +237,7 @@ static void check_roots(struct config_reader *reader, const struct config_place 
 
 		if (!root || config_paths_overlap(path, root))
 			config_wrong_at(reader, place,
-				"readonly_paths: \"%.*s\" contains a tenant's root or lies in it: "
-				"%s",
+				"readonly_paths: \"%.*s\" overlaps with a tenant's root: %s",
 				config_shown(path), path, root ? root : "(unknown)");
 	}
 }

@@ -240,8 +240,8 @@ static void add_feature(struct config_reader *reader, const struct config_key *k
 	if (feature_is_known(name))
 		add_string_once(reader, key, list, name);
 	else
-		config_wrong(reader, "%s: there is no feature \"%.*s\"; there are %s", key->name,
-			config_shown(name), name, feature_names());
+		config_wrong(reader, "%s: there is no feature \"%.*s\"; the features are %s",
+			key->name, config_shown(name), name, feature_names());
 }
 
 /* Adds any number of values of a line. */
@@ -356,8 +356,8 @@ static void set_readonly_path(
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
 		if (config_paths_overlap(value, taken[i])) {
 			config_wrong(reader,
-				"%s: \"%.*s\" would be in the way of what every workspace has at "
-				"%s",
+				"%s: \"%.*s\" overlaps with %s, which every workspace has of its "
+				"own",
 				key->name, config_shown(value), value, taken[i]);
 			return;
 		}

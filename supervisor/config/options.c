@@ -17,23 +17,21 @@ static const char usage[] =
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
 	"\n"
-	"Runs the tool calls of agents that connect to the agent socket, each in its workspace.\n"
-	"  --config FILE         serve the tenants of FILE; of x.conf, x.conf.d/*.conf are read\n"
-	"                        after it. SIGHUP reads all of them again. Without it: serve the\n"
-	"                        user that cloisterd runs as, and no other\n"
-	"  --check               report every mistake in them and exit, with 1 if there is one\n"
-	"  --agent-socket PATH   default: what FILE says, otherwise\n"
-	"                        $XDG_RUNTIME_DIR/cloister/agent.sock\n"
-	"  --control-socket PATH where cloisterctl connects to; default: what FILE says; beside\n"
-	"                        agent.sock where that is $XDG_RUNTIME_DIR's; otherwise none\n"
-	"  --state-dir DIR       where managed workspaces lie; default: what FILE says, otherwise\n"
-	"                        $XDG_STATE_HOME/cloister, that is ~/.local/state/cloister\n"
-	"  --user NAME           the user to become when started as root\n"
-	"  --connection-fd=3     serve the one connected socket at this descriptor, and end with "
-	"it\n"
-	"  --only-root DEV:INO:UID\n"
-	"                        with it: open the directory of this device, inode and owner as a\n"
-	"                        workspace, and no other\n";
+	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n  "
+	"--config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n    "
+	"                    SIGHUP reloads them. Without this option, serve only the user\n       "
+	"                 that cloisterd runs as\n  --check               print every mistake in "
+	"the configuration and exit, with 1 if\n                        there is one\n  "
+	"--agent-socket PATH   listen for agents here; default: as in FILE, or else\n              "
+	"          $XDG_RUNTIME_DIR/cloister/agent.sock\n  --control-socket PATH listen for "
+	"cloisterctl here; default: as in FILE, or else beside\n                        agent.sock "
+	"if that has its default too, or else nowhere\n  --state-dir DIR       keep managed "
+	"workspaces here; default: as in FILE, or else\n                        "
+	"$XDG_STATE_HOME/cloister (~/.local/state/cloister)\n  --user NAME           become this "
+	"user if started as root\n  --connection-fd=3     serve only the connected socket at this "
+	"descriptor, and exit when\n                        the client closes it\n  --only-root "
+	"DEV:INO:UID\n                        with --connection-fd: open only the directory with "
+	"this device,\n                        inode and owner as a workspace\n";
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
@@ -94,14 +92,14 @@ int options_complete(
 		options->agent_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
 	if (!options->agent_socket && options->agent_fd < 0) {
-		*ret_message = "XDG_RUNTIME_DIR is not set: say --agent-socket PATH";
+		*ret_message = "XDG_RUNTIME_DIR is not set: use --agent-socket PATH";
 		return -EINVAL;
 	}
 	if (!options->state_dir)
 		options->state_dir =
 			default_path("XDG_STATE_HOME", getenv("HOME"), "/.local/state", "cloister");
 	if (!options->state_dir) {
-		*ret_message = "neither XDG_STATE_HOME nor HOME is set: say --state-dir DIR";
+		*ret_message = "neither XDG_STATE_HOME nor HOME is set: use --state-dir DIR";
 		return -EINVAL;
 	}
 	return 0;

@@ -96,7 +96,7 @@ int control_find(
 
 	if (!read_target(request->params, &target)) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
-			"give either call, or workspace and perhaps tenant; all are strings");
+			"give either call, or workspace and optionally tenant; all are strings");
 		return -EINVAL;
 	}
 	if (target.call.data && call_name_parse(target.call, &target.id) == 0)

@@ -80,7 +80,7 @@ static void set_draining(
 	if (session->service->draining != draining)
 		log_about(LOG_INFO, LOG_FIELDS(uid_field(session)), "uid %u: %s",
 			(unsigned)session->peer.uid,
-			draining ? "no new calls are taken" : "calls are taken again");
+			draining ? "new calls are refused" : "new calls are accepted again");
 	session->service->draining = draining;
 	audit_act(session->service->audit, &session->peer, draining ? "drain" : "resume",
 		(struct text){NULL, 0}, "done");
@@ -122,8 +122,8 @@ void control_reload(struct session *session, struct jsonrpc_request *request)
 		r < 0 ? tool_error_name(TOOL_EXECUTION_ERROR) : "done");
 	if (r < 0) {
 		if (asprintf(&message,
-			    "The configuration was not reloaded and the old one stays: "
-			    "%s; the log has all that is wrong",
+			    "The configuration was not reloaded and the old one stays in use: %s; "
+			    "the log lists every mistake",
 			    first ? first : "it cannot be read") < 0)
 			message = NULL;
 		control_refuse(session, request, TOOL_EXECUTION_ERROR,

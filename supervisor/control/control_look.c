@@ -118,14 +118,13 @@ static void put_landlock(struct json_text *json)
 
 static void put_host_ids(struct json_text *json)
 {
-	static const char what[] = "a host id of each workspace's own";
+	static const char what[] = "a host id for each workspace";
 
 	if (id_range())
 		put_keeper(json, what, "subordinate ids", NULL);
 	else
 		put_keeper(json, what, NULL,
-			"user mode: on the host, everything in a workspace is of the user that "
-			"cloisterd runs as");
+			"user mode: all workspaces run as the user that cloisterd runs as");
 }
 
 static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)

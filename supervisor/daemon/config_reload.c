@@ -93,9 +93,10 @@ static bool changes_only_what_can(struct config *old, struct config *new, char *
 
 		if (!key->at_start || config_key_equal(key, &old->host, &new->host))
 			continue;
-		log_error("%s cannot change while cloisterd runs: restart it", key->name);
-		if (fine && asprintf(ret_first, "%s cannot change while cloisterd runs: restart it",
-				    key->name) < 0)
+		log_error("%s is fixed at start: restart cloisterd to change it", key->name);
+		if (fine &&
+			asprintf(ret_first, "%s is fixed at start: restart cloisterd to change it",
+				key->name) < 0)
 			*ret_first = NULL;
 		fine = false;
 	}
@@ -109,10 +110,9 @@ static bool shows_nothing_own(
 
 	if (!path)
 		return true;
-	log_error("readonly_paths: %s would show what cloister keeps of its own", path);
+	log_error("readonly_paths: %s would show cloister's own files", path);
 	free(*ret_first);
-	if (asprintf(ret_first, "readonly_paths: %s would show what cloister keeps of its own",
-		    path) < 0)
+	if (asprintf(ret_first, "readonly_paths: %s would show cloister's own files", path) < 0)
 		*ret_first = NULL;
 	return false;
 }

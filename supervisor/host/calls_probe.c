@@ -112,11 +112,10 @@ static bool all_allowed(const unsigned char *answers)
 
 	remedy[0] = '\0';
 	missing = name_them(answers, ANSWER_MISSING,
-		"the kernel is older than cloister needs, or "
-		"hides from us: ");
+		"the kernel is too old for cloister, or these system calls are hidden: ");
 	if (missing)
 		add(": run Linux " OLDEST_KERNEL " or later; ");
-	refused = name_them(answers, ANSWER_REFUSED, "refused to us: ");
+	refused = name_them(answers, ANSWER_REFUSED, "these system calls are refused: ");
 	if (refused)
 		add(": ");
 	if (missing || refused)

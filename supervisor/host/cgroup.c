@@ -158,7 +158,7 @@ static int find_root(int *ret_root, const char **ret_missing)
 	*ret_missing = "the cgroup that cloisterd was started in is not delegated to its user";
 	if (!is_ours(own))
 		return -EPERM;
-	*ret_missing = "the cgroup that cloisterd was started in holds other processes as well";
+	*ret_missing = "the cgroup that cloisterd was started in contains other processes as well";
 	if (!holds_only(own, getpid()))
 		return -EBUSY;
 	parent = openat(own, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -155,9 +155,9 @@ static const char *remedy_of_namespaces(void)
 static const char *remedy_of_proc(void)
 {
 	if (namespaces.error != 0)
-		return "that could not be tried, because there are no namespaces to try it in: see "
-		       "namespaces and system_calls";
-	return "/proc has parts masked here, as containers have: run the container with "
+		return "this could not be tried without namespaces: see namespaces and "
+		       "system_calls";
+	return "parts of /proc are masked here, as in a container: run the container with "
 	       "--security-opt unmask=ALL (podman), --security-opt systempaths=unconfined "
 	       "(docker) or procMount: Unmasked (Kubernetes), and without "
 	       "ProtectKernelTunables= and the like in cloisterd's unit";
@@ -177,15 +177,15 @@ static const struct feature {
 		"it as a service with Delegate=yes, as in: " DELEGATE "; in a container its "
 		"/sys/fs/cgroup must be writable to cloisterd's user, and cloisterd its first "
 		"process (cgroup_writable of containerd 2.1)",
-		"a command's memory is bounded by nothing but the machine's, and its processes "
-		"only together with all others of its workspace",
+		"a command's memory is not limited, and its processes are limited only together "
+		"with those of its workspace",
 		NULL},
 	{"cpu_controller", has_cpu, "delegate the cpu controller to cloisterd's cgroup: " DELEGATE,
-		"one workspace can take all processors from the others", NULL},
+		"one workspace can take all CPU time from the others", NULL},
 	{"cpu_priority", comes_first,
-		"delegate the cpu controller to cloisterd's cgroup; or start cloisterd as root, "
-		"which it leaves, or with LimitNICE=-20 in its unit, in a session of its own",
-		"where commands keep all processors busy, small calls wait for their turns", NULL},
+		"delegate the cpu controller to cloisterd's cgroup; or start cloisterd as root "
+		"with a user to become, or with LimitNICE=-20 in its unit, in a session of its own",
+		"small calls wait while commands keep all CPUs busy", NULL},
 	{"io_controller", has_io,
 		"delegate the io controller to cloisterd's cgroup, on a kernel that has "
 		"io.weight: " DELEGATE,
@@ -193,20 +193,21 @@ static const struct feature {
 	{"landlock", has_landlock,
 		"run Linux 5.19 or later with landlock among the security modules of its "
 		"command line (lsm=), and do not forbid its system calls",
-		"what a process may open and make is held by its mount namespace alone", NULL},
+		"only its mount namespace restricts which files a process can open and create",
+		NULL},
 	{"openat2", resolves_beneath,
 		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
 		"paths are resolved one component at a time, which is slower", NULL},
 	{"subordinate_ids", has_subordinate_ids,
 		"the user that cloisterd runs as has no range of its own in /etc/subuid and "
 		"/etc/subgid: usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER",
-		"there is no system mode: workspaces have no ids of their own, and are apart by "
-		"their namespaces alone",
+		"there is no system mode: all workspaces run as one id, and only namespaces "
+		"separate them",
 		NULL},
 	{"uidmap", has_uidmap,
-		"neither has cloisterd CAP_SETUID and CAP_SETGID at its start "
-		"(AmbientCapabilities= in its unit) nor are newuidmap and newgidmap installed: "
-		"apt install uidmap",
+		"cloisterd has neither CAP_SETUID and CAP_SETGID at its start "
+		"(AmbientCapabilities= in its unit) nor newuidmap and newgidmap: apt install "
+		"uidmap",
 		"subordinate ids cannot be mapped, so there is no system mode", NULL},
 	{"system_calls", has_calls, NULL, "no workspace can be opened, if cloisterd starts at all",
 		calls_remedy},
@@ -215,19 +216,19 @@ static const struct feature {
 	{"fresh_proc", mounts_proc, NULL, "no workspace can be opened", remedy_of_proc},
 	{"core_limit", may_limit_cores,
 		"the hard limit on core files is 0: start cloisterd with 1 (LimitCORE=1 in its "
-		"unit, ulimit -H -c 1), which keeps cores away just as well",
-		"where the host's core_pattern is a pipe, a program that runs as root reads what "
-		"crashed commands leave",
+		"unit, ulimit -H -c 1), which prevents core files just as well",
+		"if the host's core_pattern is a pipe, a program that runs as root reads the "
+		"memory of crashed commands",
 		NULL},
 	{"shared_budgets", has_budgets, NULL,
-		"where many workspaces each take their share of what the kernel counts for "
-		"cloisterd's user, others find none left: shared_budgets in status has the "
-		"numbers",
+		"workspaces that use their full share of what the kernel counts for cloisterd's "
+		"user can leave others nothing: see shared_budgets in status",
 		shared_budgets_remedy},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
-		"descriptors that clients pass are received and closed by a thread of their own",
+		"cloisterd receives descriptors that clients pass, and closes them in a separate "
+		"thread",
 		NULL},
 };
 

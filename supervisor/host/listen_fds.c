@@ -49,17 +49,17 @@ static int take_all(const char *names, struct listen_fds *fds, const char **ret_
 		int r = take(LISTEN_FDS_START + (int)i, name, i, fds);
 
 		if (r < 0) {
-			*ret_message =
-				r == -EINVAL ? "a socket that was passed is not named \"agent\" or "
-					       "\"control\", or two are the same: say "
-					       "FileDescriptorName= in its .socket unit"
-					     : "what was passed to listen on is not a Unix stream "
-					       "socket that listens: say ListenStream= with a path";
+			*ret_message = r == -EINVAL
+					       ? "a socket that was passed is not named \"agent\" "
+						 "or \"control\", or two have the same name: set "
+						 "FileDescriptorName= in its .socket unit"
+					       : "a descriptor that was passed is not a listening "
+						 "Unix stream socket: set ListenStream= to a path";
 			return -EINVAL;
 		}
 	}
 	if (fds->count > 0 && fds->agent < 0) {
-		*ret_message = "a control socket was passed and no agent socket";
+		*ret_message = "a control socket was passed, but no agent socket";
 		return -EINVAL;
 	}
 	return 0;
@@ -77,8 +77,8 @@ int listen_fds_take(struct listen_fds *ret, const char **ret_message)
 
 		fds.count = number >= 0 && number <= LISTEN_FDS_MAX ? (unsigned)number : 0;
 		if ((long)fds.count != number) {
-			*ret_message =
-				"more sockets were passed than an agents' and a control socket";
+			*ret_message = "more than two sockets were passed: pass one agent socket "
+				       "and at most one control socket";
 			r = -EINVAL;
 		} else {
 			r = take_all(getenv("LISTEN_FDNAMES"), &fds, ret_message);

@@ -106,22 +106,22 @@ const char *namespaces_remedy(const char *sys, int error)
 			"unprivileged user namespaces are switched off here: sysctl -w "
 			"kernel.unprivileged_userns_clone=1"},
 		{"user/max_user_namespaces", "0",
-			"there may be no user namespaces here: sysctl -w "
+			"user namespaces are not allowed here: sysctl -w "
 			"user.max_user_namespaces=15000"},
 		{"user/max_mnt_namespaces", "0",
-			"there may be no mount namespaces here: sysctl -w "
+			"mount namespaces are not allowed here: sysctl -w "
 			"user.max_mnt_namespaces=15000"},
 		{"user/max_pid_namespaces", "0",
-			"there may be no pid namespaces here: sysctl -w "
+			"pid namespaces are not allowed here: sysctl -w "
 			"user.max_pid_namespaces=15000"},
 		{"user/max_net_namespaces", "0",
-			"there may be no network namespaces here: sysctl -w "
+			"network namespaces are not allowed here: sysctl -w "
 			"user.max_net_namespaces=15000"},
 		{"user/max_ipc_namespaces", "0",
-			"there may be no ipc namespaces here: sysctl -w "
+			"ipc namespaces are not allowed here: sysctl -w "
 			"user.max_ipc_namespaces=15000"},
 		{"user/max_uts_namespaces", "0",
-			"there may be no uts namespaces here: sysctl -w "
+			"uts namespaces are not allowed here: sysctl -w "
 			"user.max_uts_namespaces=15000"},
 	};
 
@@ -134,7 +134,7 @@ const char *namespaces_remedy(const char *sys, int error)
 		       "Kubernetes), or name the user to become (user =, with CAP_SETUID and "
 		       "CAP_SETGID), or add the capability SETFCAP";
 	if (error == ENOSPC)
-		return "a limit of namespaces is reached, perhaps an outer container's: see "
+		return "a limit on namespaces is reached, perhaps in an outer container: see "
 		       "user.max_*_namespaces there";
 	return "the container's seccomp profile or the host's policy forbids namespaces: run the "
 	       "container with --security-opt seccomp=unconfined (docker, podman) or "

@@ -76,8 +76,9 @@ int startup_leave_root(const char *user, bool keep_mapping, const char **ret_mes
 	if (geteuid() != 0 || (!host_root && !user && !keep_mapping))
 		return 0;
 	if (!host_root && !user) {
-		*ret_message = "in system mode cloisterd does not run as root, not even as a "
-			       "container's: name the user to become (user = in the configuration)";
+		*ret_message =
+			"cloisterd does not run as root in system mode, not even as the root of a "
+			"container: name the user to become (user = in the configuration)";
 		return -EPERM;
 	}
 	if (!user) {
@@ -92,7 +93,7 @@ int startup_leave_root(const char *user, bool keep_mapping, const char **ret_mes
 			entry ? "the user to become must not be root" : "there is no such user";
 		return -EINVAL;
 	}
-	*ret_message = "cannot become the user: that takes CAP_SETUID and CAP_SETGID";
+	*ret_message = "cannot become the user: cloisterd needs CAP_SETUID and CAP_SETGID for that";
 	return become(entry, keep_mapping);
 }
 
@@ -139,8 +140,8 @@ int startup_check_file_limit(const char **ret_message)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= LIMIT_DESCRIPTORS_MIN)
 		return 0;
 	snprintf(message, sizeof(message),
-		"the limit of open files is %llu, and cloister needs %d at least: raise it with "
-		"ulimit -n, or LimitNOFILE= where a unit starts it",
+		"the limit of open files is %llu, and cloisterd needs at least %d: raise it with "
+		"ulimit -n, or with LimitNOFILE= in its unit",
 		(unsigned long long)limit.rlim_cur, LIMIT_DESCRIPTORS_MIN);
 	*ret_message = message;
 	return -EMFILE;

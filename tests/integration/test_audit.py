@@ -475,7 +475,7 @@ def test_a_directory_that_is_gone_costs_no_line(audited):
     former = rotate(audited, 1)
     audited.log.symlink_to("/nonexistent/x")
     audited.daemon.process.send_signal(signal.SIGHUP)
-    assert procfs.eventually(lambda: "goes on in the old file" in audited.daemon.log())
+    assert procfs.eventually(lambda: "continues in the old file" in audited.daemon.log())
     audited.client.run("true")
     assert procfs.eventually(lambda: len([x for x in read_so_far(former) if x["event"] == "call.ended"]) == 2)
     audited.log.unlink()
@@ -613,9 +613,9 @@ def test_required_holds_for_the_self_test_too(start_daemon, area):
             assert procfs.eventually(lambda: flood(audited, 2000) or audited.observe("true")["error"])
             lines = audited.status()["lines"]
             code, said = selftest(audited)
-            assert code != 0 and "BUSY" in said and "audit log is behind" in said, said
+            assert code != 0 and "BUSY" in said and "is behind" in said, said
             assert control.call("status")["selftest"] == before
-            assert "behind" in audited.status()["refusing"]
+            assert "is behind" in audited.status()["refusing"]
             assert "calls are refused: The audit log is behind" in audited.daemon.ctl("status").stdout.decode()
         assert audited.status()["lines"] >= lines
     assert procfs.eventually(lambda: selftest(audited)[0] == 0)

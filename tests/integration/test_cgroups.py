@@ -47,7 +47,7 @@ def test_a_group_that_is_not_delegated(own_daemon):
 def test_a_group_with_other_processes(delegation, start_daemon):
     with subprocess.Popen([*delegation.launcher(), "sleep", "600"]) as other:
         assert procfs.eventually(lambda: processes(delegation.path) == [other.pid])
-        check_without(start_daemon(launcher=delegation.launcher()), "holds other processes")
+        check_without(start_daemon(launcher=delegation.launcher()), "contains other processes")
         assert delegation.groups() == []
         other.kill()
 

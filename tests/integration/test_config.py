@@ -85,10 +85,10 @@ cloister.conf:11: blocked_commands: blocked command pattern "(": missing closing
 cloister.conf:12: cpu_max: "1000001%" is out of range, which is 0% to 1000000%
 cloister.conf:13: not a setting: write name = value
 cloister.conf:14: the section [tenant a] is given twice in this file, first in line 4
-cloister.conf:15: unknown section [tennant b]: there are [cloister] and [tenant NAME]
+cloister.conf:15: unknown section [tennant b]: the sections are [cloister] and [tenant NAME]
 cloister.conf.d/50-more.conf:1: a setting before the first section
 cloister.conf.d/50-more.conf:3: managed: "maybe" is not yes or no
-cloister.conf.d/60-bytes.conf:2: the line holds bytes that are not UTF-8 text, or control characters
+cloister.conf.d/60-bytes.conf:2: the line contains control characters, or bytes that are not UTF-8
 """
 
 
@@ -139,8 +139,8 @@ def test_a_drop_in_of_another_user_is_refused(area):
     config = Config(area, "")
     path = config.write("cloister.conf.d/1.conf", "[tenant a]\n")
     os.chown(path, area.account.uid + 1, -1)
-    assert config.check() == (1, "cloister.conf.d/1.conf: it belongs to another user than the main "
-                                 "file, and not to root\n")
+    assert config.check() == (1, "cloister.conf.d/1.conf: its owner is neither root nor the owner of "
+                                 "the main file: chown it\n")
 
 
 def test_a_root_is_written_by_its_own_name(area):

@@ -344,7 +344,7 @@ def test_reload_is_all_or_nothing(roles):
     line = len(text.splitlines()) + 2
     assert error.name == "EXECUTION_ERROR" and f"cloister.conf:{line}: managed: " in error.message
     daemon.config.write_text(text.replace("[cloister]", "[cloister]\ncontrol_socket = /run/other"))
-    assert "control_socket cannot change while cloisterd runs" in error_of(control, "reload").message
+    assert "control_socket is fixed at start" in error_of(control, "reload").message
     assert control.call("status")["tenants"] == 1
     daemon.config.write_text(text + "[tenant u]\nmanaged = yes\n")
     assert control.call("reload") == {"tenants": 2}

@@ -92,11 +92,11 @@ def test_it_can_be_required(area, account):
 
 
 @pytest.mark.parametrize("lacking,said", [
-    ("mount_setattr", ["older than cloister needs", "mount_setattr (Linux 5.12)", "run Linux 5.12 or later"]),
+    ("mount_setattr", ["too old for cloister", "mount_setattr (Linux 5.12)", "run Linux 5.12 or later"]),
     ("pidfd_open", ["pidfd_open (Linux 5.3)", "run Linux 5.12 or later"]),
     ("openat2", ["openat2 (Linux 5.6)"]),
-    ("keyctl-refused", ["refused to us: keyctl:", "seccompProfile: {type: Unconfined}"]),
-    ("pivot_root-refused", ["refused to us: pivot_root:", "seccomp=unconfined"]),
+    ("keyctl-refused", ["these system calls are refused: keyctl:", "seccompProfile: {type: Unconfined}"]),
+    ("pivot_root-refused", ["these system calls are refused: pivot_root:", "seccomp=unconfined"]),
 ])
 def test_an_old_kernel_and_a_strict_container(start_daemon, lacking, said):
     """cloisterd runs there and tells; what it says of the cost is true."""
@@ -112,7 +112,7 @@ def test_an_old_kernel_and_a_strict_container(start_daemon, lacking, said):
 def test_what_only_cells_made_ahead_need_is_said_too(start_daemon):
     """The first workspace, which is not of them, opens; those after it do not."""
     found = feature(start_daemon(without="fspick-refused"), "system_calls")
-    assert not found["present"] and "refused to us: fspick:" in found["fix"], found
+    assert not found["present"] and "these system calls are refused: fspick:" in found["fix"], found
 
 
 def test_a_kernel_too_old_to_start_on(area):

@@ -164,14 +164,14 @@ def test_a_removal_that_fails_leaves_no_cell_without_them(start, tenants, toolch
     ("relative", 'is not an absolute path without ".", ".." or "//"'),
     ("/no/such/directory", "No such file or directory"),
     ("/etc/passwd", "Not a directory"),
-    ("/", "would be in the way of what every workspace has at /proc"),
-    ("/home", "would be in the way of what every workspace has at /home/agent"),
-    ("/etc", "would be in the way of what every workspace has at /etc/passwd"),
-    ("/dev/shm", "would be in the way of what every workspace has at /dev"),
-    ("/proc/sys", "would be in the way of what every workspace has at /proc"),
+    ("/", "overlaps with /proc, which every workspace has of its own"),
+    ("/home", "overlaps with /home/agent, which every workspace has of its own"),
+    ("/etc", "overlaps with /etc/passwd, which every workspace has of its own"),
+    ("/dev/shm", "overlaps with /dev, which every workspace has of its own"),
+    ("/proc/sys", "overlaps with /proc, which every workspace has of its own"),
     ("/var/lib", "would show cloister's own /var/lib/x"),
-    ("/srv", "contains a tenant's root or lies in it: {toolchain}"),
-    ("{toolchain}/open", "contains a tenant's root or lies in it: {toolchain}")])
+    ("/srv", "overlaps with a tenant's root: {toolchain}"),
+    ("{toolchain}/open", "overlaps with a tenant's root: {toolchain}")])
 def test_bad_values_are_refused(area, toolchain, value, said):
     config = Config(area, f"[cloister]\nstate_dir = /var/lib/x\n[tenant a]\n"
                           f"readonly_paths = {value.format(toolchain=toolchain)}\n"
@@ -192,6 +192,6 @@ def test_own_state_is_not_shown_wherever_it_is(area):
         done = area.run("cloisterd", "--config", str(config.path), "--agent-socket",
                         str(config.directory / "s"), "--state-dir", str(state / "in"))
         assert done.returncode == 1
-        assert b"readonly_paths would show what cloister keeps of its own" in done.stderr
+        assert b"readonly_paths would show cloister's own files" in done.stderr
     finally:
         shutil.rmtree(state)

@@ -213,8 +213,8 @@ def test_sockets_that_are_passed(managers):
 
 
 @pytest.mark.parametrize("names, count, what", [
-    ("agents", 1, "not named"), ("agent:agent", 2, "two are the same"), ("control", 1, "no agent socket"),
-    ("agent:control:other", 3, "more sockets"), ("agent", 2, "not named")])
+    ("agents", 1, "not named"), ("agent:agent", 2, "two have the same name"), ("control", 1, "no agent socket"),
+    ("agent:control:other", 3, "more than two sockets"), ("agent", 2, "not named")])
 def test_what_is_passed_wrongly(managers, names, count, what):
     manager = managers()
     manager.start(sockets=[manager.listen(str(i)) for i in range(count)], LISTEN_FDS=count, LISTEN_FDNAMES=names)
@@ -233,7 +233,7 @@ def test_what_is_no_listening_socket(managers, kind):
     }[kind]()
     manager.start(sockets=(passed,), LISTEN_FDS=1, LISTEN_FDNAMES="agent")
     assert manager.process.wait(120) == 1
-    assert "not a Unix stream socket that listens" in manager.log()
+    assert "not a listening Unix stream socket" in manager.log()
 
 
 def test_what_was_passed_to_another_process_is_closed(managers):

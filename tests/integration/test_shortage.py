@@ -61,7 +61,7 @@ def test_too_few_descriptors_to_start(area, limit):
         finally:
             process.kill()
     assert process.returncode == 1
-    assert f"the limit of open files is {limit}, and cloister needs 256 at least: raise it with ulimit -n, or LimitNOFILE=" in said
+    assert f"the limit of open files is {limit}, and cloisterd needs at least 256: raise it with ulimit -n, or with LimitNOFILE=" in said
 
 
 def test_just_enough_descriptors_to_start(start_daemon):

@@ -535,7 +535,7 @@ def test_what_lock_down_fixes_is_not_reloaded(host):
     daemon, _, _ = host
     text = daemon.config.read_text()
     assert not daemon.reload(text.replace("0666", "0600"))
-    assert "agent_socket_mode cannot change while cloisterd runs" in daemon.log()
+    assert "agent_socket_mode is fixed at start" in daemon.log()
     assert not daemon.reload(text.replace("[cloister]", "[cloister]\nstate_dir = /elsewhere"))
     assert daemon.reload(text)
 

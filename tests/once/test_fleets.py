@@ -177,7 +177,7 @@ def without_user(objects):
 @pytest.mark.parametrize("change, said", [
     (without("procMount"), ["the configuration requires fresh_proc", "procMount: Unmasked (Kubernetes)"]),
     (without("seccompProfile"), ["the configuration requires system_calls", "clone3", UNCONFINED]),
-    (default_profile_with_admin, ["requires system_calls: refused to us: pivot_root, keyctl:", UNCONFINED]),
+    (default_profile_with_admin, ["requires system_calls: these system calls are refused: pivot_root, keyctl:", UNCONFINED]),
     (as_root, ["CAP_SETFCAP", "runAsUser: in Kubernetes"]),
 ], ids=["procMount", "seccompProfile", "SYS_ADMIN", "runAsUser"])
 def test_each_setting_of_the_sidecar_is_needed(start_pod, manifests, change, said):
@@ -192,9 +192,9 @@ def test_each_setting_of_the_sidecar_is_needed(start_pod, manifests, change, sai
 @pytest.mark.parametrize("change, said", [
     (without("procMount"), ["the configuration requires fresh_proc"]),
     (without("seccompProfile"), ["the configuration requires system_calls", UNCONFINED]),
-    (capabilities(), ["cannot become the user: that takes CAP_SETUID and CAP_SETGID"]),
-    (capabilities("SETGID"), ["cannot become the user: that takes CAP_SETUID and CAP_SETGID"]),
-    (capabilities("SETUID"), ["cannot become the user: that takes CAP_SETUID and CAP_SETGID"]),
+    (capabilities(), ["cannot become the user: cloisterd needs CAP_SETUID and CAP_SETGID"]),
+    (capabilities("SETGID"), ["cannot become the user: cloisterd needs CAP_SETUID and CAP_SETGID"]),
+    (capabilities("SETUID"), ["cannot become the user: cloisterd needs CAP_SETUID and CAP_SETGID"]),
 ], ids=["procMount", "seccompProfile", "capabilities", "SETUID", "SETGID"])
 def test_each_setting_of_the_daemon_set_is_needed(start_pod, manifests, change, said):
     spec, container, objects = daemon_set(manifests)

@@ -30,7 +30,7 @@ def test_the_second_is_told_who_is_first(area, state):
             done = second(area, state)
             assert done.returncode == 1
             said = done.stderr.decode()
-            assert f"process {first.pid}, has its state in {state}" in said and "--state-dir" in said
+            assert f"process {first.pid}, uses the state directory {state}" in said and "--state-dir" in said
             assert client.run("cat a")["stdout"] == "a"
         finally:
             client.close()

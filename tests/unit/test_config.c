@@ -334,16 +334,17 @@ static void test_every_mistake_is_named(void **state)
 		"output_kept = 2M\n"
 		"output_total = 1M\n",
 		"/c.conf:1: a setting before the first section\n"
-		"/c.conf:2: unknown section [tenants]: there are [cloister] and [tenant NAME]\n"
-		"/c.conf:4: \"a b\" is not a tenant's name: that has 1 to 40 letters, digits, '.', "
-		"'_' or '-' and does not begin with '.'\n"
+		"/c.conf:2: unknown section [tenants]: the sections are [cloister] and [tenant "
+		"NAME]\n"
+		"/c.conf:4: \"a b\" is not a valid tenant name: use 1 to 40 letters, digits, '.', "
+		"'_' or '-', and do not begin with '.'\n"
 		"/c.conf:6: unknown key \"wieght\" in this section\n"
 		"/c.conf:8: weight is given twice in this file, first in line 7\n"
 		"/c.conf:9: not a setting: write name = value\n"
 		"/c.conf:10: weight: the value is missing\n"
 		"/c.conf:11: network: \"host\" is not one of none\n"
-		"/c.conf:12: a section is written [name], alone on its line\n"
-		"/c.conf:14: a section is written [name], alone on its line\n"
+		"/c.conf:12: not a section: write [name] alone on its line\n"
+		"/c.conf:14: not a section: write [name] alone on its line\n"
 		"/c.conf:15: the section [tenant t] is given twice in this file, first in line 5\n"
 		"/c.conf:16: unknown key \"\" in this section\n"
 		"/c.conf:17: calls: \"0\" is out of range, which is 1 to 65536\n"
@@ -456,10 +457,9 @@ static void test_lines_that_are_no_text(void **state)
 	scratch_write(&scratch, "c.conf", text, sizeof(text) - 1);
 	assert_null(load());
 	assert_string_equal(said,
-		"/c.conf:2: the line holds bytes that are not UTF-8 text, or control characters\n"
-		"/c.conf:3: the line holds bytes that are not UTF-8 text, or control characters\n"
-		"/c.conf:4: the line holds bytes that are not UTF-8 text, or control "
-		"characters\n");
+		"/c.conf:2: the line contains control characters, or bytes that are not UTF-8\n"
+		"/c.conf:3: the line contains control characters, or bytes that are not UTF-8\n"
+		"/c.conf:4: the line contains control characters, or bytes that are not UTF-8\n");
 	config = load_good("\xef\xbb\xbf[tenant t]\r\nenvironment = A=\xc3\xa4\tb\r\nweight = 7");
 	assert_string_equal(config->tenants[0]->environment.strings[0], "A=\xc3\xa4\tb");
 	assert_int_equal(config->tenants[0]->weight, 7);

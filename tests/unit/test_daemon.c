@@ -81,10 +81,10 @@ static void test_a_configuration_that_is_read_again(void **state)
 		{"[cloister]\nadmin_group = 50\nhats = 1\n[tenant one]\n", -EINVAL, ":3: "},
 		{"[cloister]\nadmin_group = 50\n[tenant one]\nusers = x y\n", -EINVAL, ":4: "},
 		{"[cloister]\nstate_dir = /elsewhere\n[tenant one]\n", -EINVAL,
-			"state_dir cannot change while cloisterd runs: restart it"},
-		{"[cloister]\nmode = system\n[tenant one]\n", -EINVAL, "mode cannot change"},
+			"state_dir is fixed at start: restart cloisterd to change it"},
+		{"[cloister]\nmode = system\n[tenant one]\n", -EINVAL, "mode is fixed at start"},
 		{"[tenant one]\nreadonly_paths = " FAKE_OWN_PATH "\n", -EINVAL,
-			"would show what cloister keeps of its own"},
+			"would show cloister's own files"},
 		{"[tenant one]\nreadonly_paths = /usr\n", 0, NULL},
 	};
 
@@ -149,7 +149,7 @@ static void test_who_asks_for_it(void **state)
 		bad = {REQUEST("1", "reload", "{}"),
 			ERROR("1", "-32000",
 				"\"message\":\"The configuration was not reloaded and the old one "
-				"stays: *:1: *\",\"data\":{\"code\":\"EXECUTION_ERROR\"*}")};
+				"stays in use: *:1: *\",\"data\":{\"code\":\"EXECUTION_ERROR\"*}")};
 	struct fake_client admin = fake_client_connect(fake, &control_endpoint, 1, 50);
 	struct audit *audit;
 	char path[512];

@@ -74,14 +74,18 @@ static void test_sockets_that_were_passed(void **state)
 		{"1", "agent", {LISTENS, NONE}, 0, true, false, NULL},
 		{"2", "control:agent", {LISTENS, LISTENS}, 0, true, true, NULL},
 		{"1", "control", {LISTENS, NONE}, -EINVAL, false, true, "no agent socket"},
-		{"2", "agent:agent", {LISTENS, LISTENS}, -EINVAL, true, false, "two are the same"},
+		{"2", "agent:agent", {LISTENS, LISTENS}, -EINVAL, true, false,
+			"two have the same name"},
 		{"1", "web", {LISTENS, NONE}, -EINVAL, false, false, "is not named"},
-		{"3", NULL, {LISTENS, LISTENS}, -EINVAL, false, false, "more sockets"},
-		{"-1", NULL, {NONE, NONE}, -EINVAL, false, false, "more sockets"},
-		{"1", NULL, {IS_CONNECTED, NONE}, -EINVAL, false, false, "not a Unix stream"},
-		{"1", NULL, {IS_A_DATAGRAMS, NONE}, -EINVAL, false, false, "not a Unix stream"},
-		{"1", NULL, {IS_A_FILE, NONE}, -EINVAL, false, false, "not a Unix stream"},
-		{"1", NULL, {NONE, NONE}, -EINVAL, false, false, "not a Unix stream"},
+		{"3", NULL, {LISTENS, LISTENS}, -EINVAL, false, false, "more than two sockets"},
+		{"-1", NULL, {NONE, NONE}, -EINVAL, false, false, "more than two sockets"},
+		{"1", NULL, {IS_CONNECTED, NONE}, -EINVAL, false, false,
+			"not a listening Unix stream"},
+		{"1", NULL, {IS_A_DATAGRAMS, NONE}, -EINVAL, false, false,
+			"not a listening Unix stream"},
+		{"1", NULL, {IS_A_FILE, NONE}, -EINVAL, false, false,
+			"not a listening Unix stream"},
+		{"1", NULL, {NONE, NONE}, -EINVAL, false, false, "not a listening Unix stream"},
 	};
 	int kept[2] = {dup(3), dup(4)};
 	char pid[32];
@@ -238,8 +242,8 @@ static void test_cgroups_that_are_not_ours(void **state)
 	} rows[] = {
 		{"1:memory:/x\n", NULL, false, false, "not mounted"},
 		{"0::/elsewhere\n", NULL, false, false, "not mounted"},
-		{"0::/unit\n", "1\n", false, false, "holds other processes"},
-		{"0::/unit\n", "", false, false, "holds other processes"},
+		{"0::/unit\n", "1\n", false, false, "contains other processes"},
+		{"0::/unit\n", "", false, false, "contains other processes"},
 		{"0::/unit\n", NULL, false, true, "not delegated"},
 	};
 	char own[32];

@@ -315,7 +315,7 @@ def test_without_its_spawner_it_starts_again():
     os.kill(spawner, signal.SIGKILL)
     assert procfs.eventually(lambda: main_pid() not in (0, pid), PATIENCE)
     serves()
-    assert "cloister-spawner is gone" in journal()
+    assert "cloister-spawner died" in journal()
 
 
 def test_the_log_is_in_the_journal_with_its_priority_and_fields():
