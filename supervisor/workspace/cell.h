@@ -2,22 +2,19 @@
 #pragma once
 
 /*
- * The processes of one workspace as cloisterd knows them, worker and files process, and their life:
- * made when a call needs them, ended when nobody does, made anew after a death. cell.c has the
- * table of it.
+ * Runs in cloisterd. A cell is the worker and the files process of one workspace. cloisterd has
+ * them made when a call needs them, ends them when no client has the workspace open, and has them
+ * made again after a death. cell.c has the table of states and events; these are the main ways:
  */
 /* clang-format off */
 /*
- *   CLOSED ──a call──► OPENING ──both ready──► OPEN ◄──────────────── files process ready ──────────────┐
- *     ▲                   │ failed              │ files process lost                                    │
- *     │ rested            ▼                     ├──► FILES_ENDING ──gone──► FILES_RESTING ──rested──► FILES_OPENING
- *   RESTING ◄──gone──── ENDING ◄────────────────┘
- *                             worker lost, or no longer used: also from any FILES_ state
+ *   CLOSED ─► OPENING ─► OPEN ─► ENDING ─► RESTING ─► CLOSED    a worker dies, or is not needed
+ *   OPEN ─► FILES_ENDING ─► FILES_RESTING ─► FILES_OPENING ─► OPEN    a files process dies alone
  */
 /* clang-format on */
 /*
- * What was killed and the kernel still holds after a bound: QUARANTINED, or FILES_HELD, in which
- * commands go on.
+ * A killed process that the kernel does not let go keeps the cell QUARANTINED, or FILES_HELD, in
+ * which commands go on.
  */
 
 #include "common/wire_spawner.h"
