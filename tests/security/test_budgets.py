@@ -18,6 +18,7 @@ import pytest
 import procfs
 from cloister_client import Client, RpcError
 from daemon import SYSTEM, Daemon, is_sanitized
+from kernel_setting import setting
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root to make two tenants' users"),
@@ -514,18 +515,6 @@ print({name: int(open(f"/proc/sys/user/{name}").read()) for name in sorted(os.li
 
 
 # What the kernel counts for the id that cloisterd has in user mode
-
-
-@contextlib.contextmanager
-def setting(name, value):
-    """A kernel setting of the whole machine, meanwhile."""
-    path = pathlib.Path("/proc/sys") / name
-    before = path.read_text()
-    path.write_text(str(value))
-    try:
-        yield
-    finally:
-        path.write_text(before)
 
 
 # Takes every watch that anybody gives back as well.

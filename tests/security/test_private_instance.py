@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cloister --workspace DIR` of root, where other users own parts of what DIR names."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -12,6 +13,7 @@ import tempfile
 import pytest
 from cloister_client import acting_as
 from daemon import BUILD, ROOT, Account, Area, environment
+from kernel_setting import setting
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to leave it")
 
@@ -260,29 +262,26 @@ def drain(master):
 @pytest.mark.parametrize("dumpable", ["0", "1", "2"])
 def test_the_owner_takes_nothing_of_roots(place, dumpable):
     """Root's terminal, a file that it happened to have open, its environment, the client's memory."""
-    before = SUID_DUMPABLE.read_text()
-    try:
-        SUID_DUMPABLE.write_text(dumpable)
-    except OSError:
-        if before.strip() != dumpable:
-            pytest.skip("fs.suid_dumpable cannot be set here")
-    try:
-        with tempfile.TemporaryFile() as secret:
-            master, slave = pty.openpty()
-            thief = Thief(place, secret.fileno())
-            said = b""
-            for _ in range(34):
-                done = subprocess.run(
-                    place.words(place.project, "echo", "done"), stdin=slave, stdout=slave, stderr=slave,
-                    env={**environment(place.area.home), "ROOTS": SECRET}, pass_fds=[secret.fileno()],
-                    start_new_session=True, timeout=120, check=False)
-                assert done.returncode == 0, drain(master)
-                said += drain(master)
-            got, taken = thief.end()
-            os.close(master)
-            os.close(slave)
-    finally:
-        SUID_DUMPABLE.write_text(before)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(setting("fs/suid_dumpable", dumpable))
+        except OSError:
+            if SUID_DUMPABLE.read_text().strip() != dumpable:
+                pytest.skip("fs.suid_dumpable cannot be set here")
+        secret = stack.enter_context(tempfile.TemporaryFile())
+        master, slave = pty.openpty()
+        thief = Thief(place, secret.fileno())
+        said = b""
+        for _ in range(34):
+            done = subprocess.run(
+                place.words(place.project, "echo", "done"), stdin=slave, stdout=slave, stderr=slave,
+                env={**environment(place.area.home), "ROOTS": SECRET}, pass_fds=[secret.fileno()],
+                start_new_session=True, timeout=120, check=False)
+            assert done.returncode == 0, drain(master)
+            said += drain(master)
+        got, taken = thief.end()
+        os.close(master)
+        os.close(slave)
     assert said.count(b"done") == 34
     assert not got
     assert taken > 0, "it has tried nothing"

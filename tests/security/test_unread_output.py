@@ -85,8 +85,11 @@ def make_listing(client):
 
 
 def ask(client, n, tool, options=None, **arguments):
-    for _ in range(n):
-        client.begin(tool, arguments, options)
+    """So many calls, or as many as the socket takes of one from which cloisterd does not read."""
+    client.socket.settimeout(1)
+    with contextlib.suppress(TimeoutError):
+        for _ in range(n):
+            client.begin(tool, arguments, options)
 
 
 @pytest.mark.parametrize("options", [None, {"reply": "message"}])
@@ -183,7 +186,7 @@ def test_who_reads_is_answered_whole(served):
         if answer["success"]:
             assert answer["output"]["count"] == ENTRIES and not answer["output"]["truncated"]
         else:
-            assert answer["error"]["code"] == "BUSY" and "has not been read" in answer["error"]["message"]
+            assert answer["error"]["code"] == "BUSY" and "have not been read" in answer["error"]["message"]
             assert answer["error"]["retry_after_ms"] >= 50
     busy = sum(not answer["success"] for answer in answers)
     assert metrics(served)['cloister_refused_total{limit="unread_answers"}'] == busy
