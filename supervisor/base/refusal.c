@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum tool_error refusal_set(struct refusal *ret, enum tool_error error, const char *sentence)
-{
-	refusal_done(ret);
-	ret->error = error;
-	ret->sentence = sentence;
-	return error;
-}
-
 enum tool_error refusal_format(struct refusal *ret, enum tool_error error, const char *format, ...)
 {
 	va_list arguments;

@@ -18,10 +18,7 @@ struct refusal {
 	int64_t retry_after_ms; /* 0: not said */
 };
 
-/** Fills in @ret with a static @sentence, or NULL for that of the error. Returns @error. */
-enum tool_error refusal_set(struct refusal *ret, enum tool_error error, const char *sentence);
-
-/** Likewise with a formatted sentence; without memory it is that of the error. */
+/** refusal_set() with a formatted sentence; without memory it is that of the error. */
 enum tool_error __attribute__((format(printf, 3, 4)))
 refusal_format(struct refusal *ret, enum tool_error error, const char *format, ...);
 
@@ -30,3 +27,14 @@ const char *refusal_text(const struct refusal *refusal);
 
 /** Frees what @refusal holds; it can be filled in again. */
 void refusal_done(struct refusal *refusal);
+
+/** Fills in @ret with a static @sentence, or NULL for that of the error. Returns @error, which is
+ * not TOOL_OK: an analyzer sees it here. */
+static inline enum tool_error refusal_set(
+	struct refusal *ret, enum tool_error error, const char *sentence)
+{
+	refusal_done(ret);
+	ret->error = error;
+	ret->sentence = sentence;
+	return error;
+}
