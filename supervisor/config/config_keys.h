@@ -20,7 +20,6 @@ struct config_key {
 	const char *name;
 	uint64_t min, max, fallback; /* for numbers */
 	const char *choices[CONFIG_CHOICES_MAX];
-	const char *doc; /* one sentence for the manual */
 	size_t offset;   /* offset in struct config_host or struct tenant */
 	uint8_t section; /* enum config_section */
 	uint8_t type;    /* enum config_type */
