@@ -63,7 +63,7 @@ static void put_label(struct evbuffer *out, const char *value)
 
 static void put_calls(struct evbuffer *out, const struct call_stats *stats)
 {
-	family(out, "calls", "counter", "Tool calls that ended, by tool and code.");
+	family(out, "calls", "counter", "Tool calls that ended, by tool and error code.");
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
 			if (stats->calls[tool][error] > 0)
@@ -71,13 +71,14 @@ static void put_calls(struct evbuffer *out, const struct call_stats *stats)
 					"cloister_calls_total{tool=\"%s\",code=\"%s\"} %llu\n",
 					tools[tool].name, tool_error_name((enum tool_error)error),
 					(unsigned long long)stats->calls[tool][error]);
-	family(out, "calls_refused", "counter", "Tool calls that were never begun, by code.");
+	family(out, "calls_refused", "counter",
+		"Tool calls that were refused before they began, by error code.");
 	for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
 		if (stats->refused[error] > 0)
 			evbuffer_add_printf(out, "cloister_calls_refused_total{code=\"%s\"} %llu\n",
 				tool_error_name((enum tool_error)error),
 				(unsigned long long)stats->refused[error]);
-	family(out, "commands", "counter", "Commands that ran, by why they ended.");
+	family(out, "commands", "counter", "Commands that ended, by the reason for their end.");
 	for (size_t cause = 0; cause < ENDED_BY_COUNT; cause++)
 		if (stats->commands[cause] > 0)
 			evbuffer_add_printf(out, "cloister_commands_total{ended_by=\"%s\"} %llu\n",
@@ -111,12 +112,12 @@ static void put_gauges(struct evbuffer *out, const struct service *service)
 
 	call_foreach(count_call, &gauges);
 	workspaces_foreach(service->workspaces, count_workspace, &gauges);
-	family(out, "calls_in_flight", "gauge", "Tool calls that have not ended.");
+	family(out, "calls_in_flight", "gauge", "Tool calls in flight, by state.");
 	evbuffer_add_printf(
 		out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);
 	evbuffer_add_printf(
 		out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
-	family(out, "commands_running", "gauge", "Commands that run.");
+	family(out, "commands_running", "gauge", "Commands that are running.");
 	evbuffer_add_printf(out, "cloister_commands_running %llu\n", gauges.commands);
 	family(out, "connections", "gauge", "Connections, by socket.");
 	evbuffer_add_printf(
@@ -139,13 +140,20 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 		{"cells_lost", "Open workspaces whose processes died or had to be killed.",
 			counts->lost},
 		{"files_processes_lost",
-			"Files processes that died or had to be killed, and were replaced alone.",
+			"Files processes that died or had to be killed, and were replaced without "
+			"their "
+			"workspace's worker.",
 			counts->files_lost},
-		{"cells_ended_idle", "Cells ended for want of calls.", counts->idle_ended},
-		{"spare_cells_made", "Cells made ahead.", spares->made},
-		{"spare_cells_used", "Cells made ahead that a workspace took.", spares->used},
+		{"cells_ended_idle",
+			"Workspaces whose processes were ended because they had no calls.",
+			counts->idle_ended},
+		{"spare_cells_made", "Sets of workspace processes that were started in advance.",
+			spares->made},
+		{"spare_cells_used", "Sets of processes started in advance that a workspace took.",
+			spares->used},
 		{"spare_cells_lost",
-			"Cells made ahead that died before they were ready for a workspace.",
+			"Sets of processes started in advance that died before the workspace was "
+			"ready.",
 			spares->lost},
 	};
 
@@ -154,7 +162,8 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 		evbuffer_add_printf(out, "cloister_%s_total %llu\n", rows[i].name,
 			(unsigned long long)rows[i].value);
 	}
-	family(out, "spare_cells", "gauge", "Cells made ahead and not used.");
+	family(out, "spare_cells", "gauge",
+		"Sets of workspace processes that were started in advance and are not used yet.");
 	evbuffer_add_printf(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
@@ -194,13 +203,15 @@ static void put_budget(void *context, const struct shared_budget_view *budget)
 static void put_budgets(struct evbuffer *out)
 {
 	family(out, "shared_budget_enough_for", "gauge",
-		"Workspaces for whose full shares the host gives cloisterd's user enough.");
+		"Workspaces that can have their full share of a resource that the kernel counts "
+		"for all workspaces together.");
 	shared_budgets_each(put_budget, out);
 }
 
 static void put_refused(struct evbuffer *out, const struct service *service)
 {
-	family(out, "refused", "counter", "Calls and connections that were too many, by limit.");
+	family(out, "refused", "counter",
+		"Calls and connections that were refused because of a limit, by limit.");
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
 		evbuffer_add_printf(out, "cloister_refused_total{limit=\"%s\"} %llu\n",
 			admission_reason_name((enum admission_reason)i),
@@ -213,15 +224,15 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 		const char *name, *help;
 		size_t offset;
 	} counts[] = {
-		{"tenant_connections", "Connections of a tenant.",
+		{"tenant_connections", "Connections, by tenant.",
 			offsetof(struct tenant_usage, connections)},
-		{"tenant_calls", "Tool calls in flight of a tenant.",
+		{"tenant_calls", "Tool calls in flight, by tenant.",
 			offsetof(struct tenant_usage, calls)},
-		{"tenant_workspaces", "Workspaces in use of a tenant.",
+		{"tenant_workspaces", "Workspaces in use, by tenant.",
 			offsetof(struct tenant_usage, workspaces)},
-		{"tenant_workspaces_existing", "Managed workspaces of a tenant, in use or not.",
+		{"tenant_workspaces_existing", "Managed workspaces, in use or not, by tenant.",
 			offsetof(struct tenant_usage, existing)},
-		{"tenant_unread_bytes", "Answers of a tenant's that have not been read.",
+		{"tenant_unread_bytes", "Bytes of answers that the tenant's clients have not read.",
 			offsetof(struct tenant_usage, unread_bytes)},
 	};
 
@@ -246,16 +257,17 @@ static void put_tenant_totals(struct evbuffer *out, const struct config *config)
 		size_t offset;
 		double unit;
 	} totals[] = {
-		{"tenant_calls_ended", "Tool calls of a tenant that ended.",
+		{"tenant_calls_ended", "Tool calls that ended, by tenant.",
 			offsetof(struct tenant_usage, calls_ended), 1},
-		{"tenant_call_seconds", "Time of a tenant's calls, from admission to answer.",
+		{"tenant_call_seconds", "Time of the tenant's tool calls from admission to answer.",
 			offsetof(struct tenant_usage, calls_us), 1e6},
-		{"tenant_command_cpu_seconds", "CPU time of a tenant's commands.",
+		{"tenant_command_cpu_seconds", "CPU time of the tenant's commands.",
 			offsetof(struct tenant_usage, command_cpu_us), 1e6},
 		{"tenant_io_read_bytes",
-			"What a tenant's commands read from devices, where measured.",
+			"Bytes that the tenant's commands read from devices, where measured.",
 			offsetof(struct tenant_usage, io_read_bytes), 1},
-		{"tenant_io_written_bytes", "What they wrote to devices, where measured.",
+		{"tenant_io_written_bytes",
+			"Bytes that the tenant's commands wrote to devices, where measured.",
 			offsetof(struct tenant_usage, io_write_bytes), 1},
 	};
 
@@ -282,16 +294,19 @@ static void put_audit(struct evbuffer *out, const struct audit *audit)
 
 	if (!audit_look(audit, &state))
 		return;
-	family(out, "audit_lines", "counter", "Lines of the audit log's chain.");
+	family(out, "audit_lines", "counter", "Lines of the audit log.");
 	evbuffer_add_printf(
 		out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
-	family(out, "audit_lines_lost", "counter", "Lines that the audit log had no room for.");
+	family(out, "audit_lines_lost", "counter",
+		"Lines that could not be written to the audit log.");
 	evbuffer_add_printf(
 		out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
-	family(out, "audit_queue_bytes", "gauge", "What waits to be written to the audit log.");
+	family(out, "audit_queue_bytes", "gauge",
+		"Bytes that wait to be written to the audit log.");
 	evbuffer_add_printf(
 		out, "cloister_audit_queue_bytes %llu\n", (unsigned long long)state.queued_bytes);
-	family(out, "audit_writable", "gauge", "Whether the last write to the audit log worked.");
+	family(out, "audit_writable", "gauge",
+		"1 if the last write to the audit log succeeded, otherwise 0.");
 	evbuffer_add_printf(out, "cloister_audit_writable %d\n", state.error == 0);
 }
 
@@ -308,7 +323,8 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 		return;
 	}
 	put_calls(out, &service->stats);
-	family(out, "call_duration_seconds", "histogram", "From a call's admission to its answer.");
+	family(out, "call_duration_seconds", "histogram",
+		"Time from a tool call's admission to its answer.");
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		put_histogram(out, &service->stats, tool);
 	put_gauges(out, service);
@@ -319,21 +335,23 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 	put_tenants(out, service->config);
 	put_tenant_totals(out, service->config);
 	put_turns(out, service->config, "tenant_turns_waiting",
-		"Calls of a tenant that wait for their turn.",
+		"The tenant's commands and file jobs that wait for their turn.",
 		offsetof(struct queue_flow, n_waiting));
 	put_turns(out, service->config, "tenant_turns_running",
-		"Calls of a tenant that have their turn.", offsetof(struct queue_flow, n_running));
+		"The tenant's commands and file jobs that are running.",
+		offsetof(struct queue_flow, n_running));
 	put_audit(out, service->audit);
 	family(out, "memory_bound_bytes", "gauge",
-		"Memory that cloisterd may come to need, as it is configured.");
+		"The most memory that cloisterd itself can need with its configuration.");
 	evbuffer_add_printf(out, "cloister_memory_bound_bytes %llu\n",
 		(unsigned long long)memory_bound(service->config));
 	family(out, "unread_bytes", "gauge",
-		"Answers that clients have not read, and what calls have brought of theirs.");
+		"Bytes of answers that clients have not read, and of results that calls in flight "
+		"have collected.");
 	evbuffer_add_printf(
 		out, "cloister_unread_bytes %llu\n", (unsigned long long)service->unread.bytes);
 	family(out, "log_lines_lost", "counter",
-		"Lines of cloisterd's log that nobody read in time.");
+		"Lines of cloisterd's log that were dropped because its reader was too slow.");
 	evbuffer_add_printf(
 		out, "cloister_log_lines_lost_total %llu\n", (unsigned long long)log_writer_lost());
 	control_selftest_metrics(out, service->selftest);

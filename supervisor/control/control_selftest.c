@@ -161,7 +161,8 @@ void control_selftest_metrics(struct evbuffer *out, const struct selftest *selft
 		"cloister_selftest_probes{result=\"failed\"} %zu\n"
 		"cloister_selftest_probes{result=\"skipped\"} %zu\n"
 		"# TYPE cloister_selftest_last_run_timestamp_seconds gauge\n"
-		"# HELP cloister_selftest_last_run_timestamp_seconds When it ended; 0: none has.\n"
+		"# HELP cloister_selftest_last_run_timestamp_seconds Time at which the last "
+		"self-test ended, 0 if none has.\n"
 		"cloister_selftest_last_run_timestamp_seconds %.3f\n",
 		summary.passed, summary.failed, summary.skipped, (double)summary.ended_ms / 1000);
 }
