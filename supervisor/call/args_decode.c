@@ -56,6 +56,8 @@ static struct text string_text(struct json_object *value)
 static enum tool_error decode_string(const struct subject *subject, const struct tool_param *param,
 	struct json_object *value, struct text *ret_text)
 {
+	/* The bound of text is also that of decoded base64, so messages name it. */
+	int64_t named_max = param->max_plain > 0 ? param->max_plain : param->max;
 	struct text text;
 
 	if (!json_object_is_type(value, json_type_string))
@@ -63,7 +65,7 @@ static enum tool_error decode_string(const struct subject *subject, const struct
 	text = string_text(value);
 	if (text.len > (uint64_t)param->max)
 		return fail(subject, param->too_long, param->name,
-			"must be at most %" PRId64 " bytes long", param->max);
+			"must be at most %" PRId64 " bytes long", named_max);
 	if (text.len < (uint64_t)param->min)
 		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must not be empty");
 	if (!param->nul_allowed && text_has_nul(text))

@@ -237,7 +237,8 @@ static void test_lengths(void **state)
 	assert_fails(one_string("command", long_text, LIMIT_COMMAND_BYTES + 1), TOOL_RUN_COMMAND,
 		TOOL_INVALID_ARGUMENTS, NULL);
 	assert_fails(one_string("content", long_text, LIMIT_CONTENT_TEXT_BYTES + 1),
-		TOOL_WRITE_FILE, TOOL_FILE_TOO_LARGE, NULL);
+		TOOL_WRITE_FILE, TOOL_FILE_TOO_LARGE,
+		"write_file: argument \"content\" must be at most 16777216 bytes long");
 }
 
 static struct call_options decode_options(const char *json)
