@@ -165,7 +165,8 @@ enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_
 	if (session->mcp_agreed == MCP_NONE)
 		refuse(session, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_VERSION "\"] and "
-			"_meta[\"" META_CAPABILITIES "\"] are required, or initialize first");
+			"_meta[\"" META_CAPABILITIES
+			"\"] are required unless initialize was sent before");
 	return session->mcp_agreed;
 }
 
@@ -197,15 +198,15 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 		return;
 	if (is_of_latest(request)) {
 		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
-			"There is no initialize in 2026-07-28, which is supported without it; for "
-			"2025-11-25 and 2025-06-18 leave the version out of _meta");
+			"MCP 2026-07-28 has no initialize: send requests of this version without "
+			"it; to use 2025-11-25 or 2025-06-18, leave the version out of _meta");
 		return;
 	}
 	if (!session_string_param(request->params, "protocolVersion", &wanted) || !wanted.data ||
 		!has_object(request->params, "capabilities") ||
 		!has_object(request->params, "clientInfo")) {
 		refuse(session, request, JSONRPC_INVALID_PARAMS,
-			"Invalid params: initialize needs protocolVersion, a string, and the "
+			"Invalid params: initialize needs the string protocolVersion and the "
 			"objects capabilities and clientInfo");
 		return;
 	}
@@ -225,7 +226,8 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 void mcp_initialized(struct session *session, struct jsonrpc_request *request)
 {
 	if (!request->notification)
-		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "This is a notification");
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+			"This method is a notification: send it without an id");
 }
 
 void mcp_ping(struct session *session, struct jsonrpc_request *request)
@@ -235,8 +237,7 @@ void mcp_ping(struct session *session, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {
-		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
-			"There is no ping in 2026-07-28");
+		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "MCP 2026-07-28 has no ping");
 		return;
 	}
 	session_answer_begin(session, &json, request->id_text);
@@ -254,7 +255,8 @@ void mcp_discover(struct session *session, struct jsonrpc_request *request)
 		return;
 	if (revision != MCP_2026_07_28) {
 		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
-			"server/discover is of 2026-07-28 and needs that version in _meta");
+			"server/discover exists only in MCP 2026-07-28: name this version in "
+			"_meta");
 		return;
 	}
 	session_answer_begin(session, &json, request->id_text);
@@ -279,7 +281,7 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
 		return;
 	if (json_object_object_get_ex(request->params, "cursor", &cursor) && cursor) {
 		refuse(session, request, JSONRPC_INVALID_PARAMS,
-			"Invalid params: there is one page, and no cursor was given out");
+			"Invalid params: leave cursor out: one answer lists all tools");
 		return;
 	}
 	definitions = tool_definitions(TOOL_FORMAT_MCP, NULL);

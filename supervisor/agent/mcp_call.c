@@ -93,7 +93,7 @@ static const char *fault(const struct jsonrpc_request *request, char *buffer, si
 	struct text name;
 
 	if (!session_string_param(request->params, "name", &name) || !name.data)
-		return "Invalid params: name must be a string, the tool's name";
+		return "Invalid params: name must be a string: the tool's name";
 	if (json_object_object_get_ex(request->params, "arguments", &arguments) &&
 		!json_object_is_type(arguments, json_type_object))
 		return "Invalid params: arguments must be an object";
@@ -129,8 +129,8 @@ static void no_workspace(struct session *session, const struct jsonrpc_request *
 	if (session_string_param(params, "tool", &tool) && tool.data)
 		refusal.tool = strdup(tool.data);
 	refusal_set(&refusal.why, TOOL_WORKSPACE_NOT_FOUND,
-		named ? "There is no workspace of the name in "
-			"_meta[\"cloister/workspace\"]"
+		named ? "This connection has no workspace open with the name in "
+			"_meta[\"cloister/workspace\"]; name one that is open or leave the name out"
 		      : "No workspace is open: start `cloister mcp --workspace W`, "
 			"or name one in _meta[\"cloister/workspace\"]");
 	tool_call_refuse(session, request, NULL, reply, &refusal);
@@ -200,7 +200,7 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 
 	if (!request->notification) {
 		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
-			"This is a notification", NULL);
+			"This method is a notification: send it without an id", NULL);
 		return;
 	}
 	if (json_object_object_get_ex(request->params, "requestId", &id) &&

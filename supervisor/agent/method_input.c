@@ -112,10 +112,11 @@ static void add(struct session *session, struct jsonrpc_request *request, struct
 	call->n_inputs--;
 	if (r == -EINVAL)
 		refuse(session, request, TOOL_INVALID_ARGUMENTS,
-			"This call takes no input: it was begun without options.stdin_stream");
+			"This call takes no input, because it was sent without "
+			"options.stdin_stream");
 	else if (r == -EPIPE)
 		refuse(session, request, TOOL_INVALID_ARGUMENTS,
-			"The input of this call was ended by an earlier eof");
+			"An earlier tool.input with eof has ended the input of this call");
 	else
 		session_answer_busy(session, request->id_text, "Out of memory");
 }
@@ -142,8 +143,8 @@ void method_tool_input(struct session *session, struct jsonrpc_request *request)
 			"No call with this id is in flight on this connection");
 	else if (is_too_much(call, input.data.len))
 		session_answer_busy(session, request->id_text,
-			"More input waits for the command to read it than is kept; wait for the "
-			"answers to what was sent");
+			"Too much input waits for commands to read it; wait for the answers to the "
+			"earlier tool.input requests, then send this input again");
 	else
 		add(session, request, call, &input);
 }

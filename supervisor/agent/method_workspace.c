@@ -302,14 +302,16 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
 	if (!ret->name.data == !ret->root.data)
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
-			"give either workspace, a name, or root, an absolute directory");
+			"give either workspace (a name) or root (the absolute path of a "
+			"directory)");
 	if (kind_name.data)
 		ret->kind = workspace_kind_by_name(kind_name);
 	is_managed = ret->name.data && (!kind_name.data || ret->kind == WORKSPACE_MANAGED);
 	if (!is_managed && (ret->name.data || (ret->kind != WORKSPACE_DIRECTORY &&
 						      ret->kind != WORKSPACE_ROOTFS)))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
-			"kind must be \"directory\" or \"rootfs\", and goes with root");
+			"kind must be \"directory\" or \"rootfs\", and can be given only with "
+			"root");
 	return TOOL_OK;
 }
 
@@ -344,7 +346,7 @@ static enum tool_error begin_open(
 
 	if (!take_protocol(session, request->params))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
-			"protocol must be \"mcp\" or left out");
+			"protocol must be \"mcp\", or leave it out");
 	error = read_wanted(session, request->params, &wanted, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
@@ -378,8 +380,8 @@ static enum tool_error has_room(const struct session *session, struct refusal *r
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	if (session->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION)
 		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
-			"This connection has %d workspaces open, as many as it may; close one with "
-			"workspace.close, or use another connection",
+			"This connection has %d workspaces open, which is the limit; close one "
+			"with workspace.close, or use another connection",
 			LIMIT_WORKSPACES_PER_CONNECTION);
 	/*
 	 * Pending openings may fail, or may be of workspaces that are open already, but they count.
@@ -565,7 +567,7 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		answer_refusal(session, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "workspace must be the name of a managed workspace, "
-					    "and tenant a string"});
+					    "and tenant must be a string"});
 		return;
 	}
 	tenant = session_tenant(session, tenant_name);

@@ -92,7 +92,8 @@ static void test_agreeing_on_a_revision(void **state)
 static void test_a_request_of_each_revision(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
-		{REQUEST("1", "tools/list", "{}"), WRONG("*are required, or initialize first")},
+		{REQUEST("1", "tools/list", "{}"),
+			WRONG("*are required unless initialize was sent before")},
 		{VERSION("tools/list", "1"), WRONG("Invalid params: _meta must be an object")},
 		{VERSION("tools/list", "{\"io.modelcontextprotocol/protocolVersion\":1}"),
 			WRONG("*must be a string")},
@@ -111,7 +112,7 @@ static void test_a_request_of_each_revision(void **state)
 		{VERSION("tools/list",
 			 "{\"io.modelcontextprotocol/protocolVersion\":\"2025-11-25\"}"),
 			RESULT("1", "{\"tools\":[*]}")},
-		{LATEST("tools/list", ",\"cursor\":\"2\""), WRONG("*there is one page*")},
+		{LATEST("tools/list", ",\"cursor\":\"2\""), WRONG("*one answer lists all tools*")},
 		{LATEST("server/discover", ""),
 			RESULT("1",
 				"{" OF_LATEST "\"supportedVersions\":[\"2026-07-28\","
