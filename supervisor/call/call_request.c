@@ -61,9 +61,9 @@ static int read_call(struct json_object *params, size_t memory, struct text *ret
 			return 0;
 		if (r == -ENOBUFS)
 			return refuse(refusal, TOOL_BUSY,
-				"The requests in flight take as much memory as they may, and these "
-				"arguments have no room as a string; give them as an object, or "
-				"try again when calls have been answered");
+				"The requests in flight use all the memory that they may use, so "
+				"cloisterd cannot parse arguments given as a string; give them as "
+				"an object, or try again when calls have been answered");
 		refusal->why.error = TOOL_INVALID_ARGUMENTS;
 		return -EINVAL;
 	}
@@ -115,7 +115,7 @@ static int decode_base64(struct call_request *request, struct call_refusal *refu
 		return refuse(refusal, TOOL_BUSY, "Out of memory");
 	if (base64_decode(*encoded, request->decoded, &len) < 0)
 		return refuse(refusal, TOOL_INVALID_ARGUMENTS,
-			"%s is not valid base64, which options.encoding says it is",
+			"options.encoding is base64, but %s is not valid base64",
 			is_write ? "content" : "options.stdin");
 	*encoded = (struct text){request->decoded, len};
 	return 0;
@@ -213,8 +213,8 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	request.tool = tool_by_name(name);
 	if (!request.tool)
 		return refuse(refusal, TOOL_UNKNOWN_TOOL,
-			"There is no tool of this name; there are read_file, write_file, "
-			"list_directory, run_command and search_files");
+			"There is no tool of this name; use read_file, write_file, "
+			"list_directory, run_command or search_files");
 	json_object_object_get_ex(params, "options", &options);
 	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0 ||
 		stand_in_for_path(request.tool, options, &arguments) < 0)

@@ -27,8 +27,9 @@ static int parse(struct text json, size_t memory, struct json_object **ret_value
 	*ret_memory = report.memory;
 	if (r == 0 || r == -ENOMEM || (r == -ENOBUFS && pressed))
 		return r;
-	if (asprintf(ret_message, "tool_call: the string \"arguments\" %s: %s, at its byte %zu",
-		    r == -EBADMSG ? "is not valid JSON" : "holds too much", report.fault,
+	if (asprintf(ret_message,
+		    "tool_call: the string \"arguments\" %s: %s, at byte %zu of the string",
+		    r == -EBADMSG ? "is not valid JSON" : "is too complex", report.fault,
 		    report.at) < 0)
 		*ret_message = NULL;
 	return -EINVAL;
@@ -73,8 +74,9 @@ int tool_call_form(struct json_object *tool_call, size_t memory, struct text *re
 	if (!json_object_is_type(tool_call, json_type_object) ||
 		!json_object_object_get_ex(tool_call, "function", &function) ||
 		!json_object_is_type(function, json_type_object))
-		return refuse(ret_message, "tool_call: there must be an object \"function\" with "
-					   "\"name\" and \"arguments\"");
+		return refuse(ret_message,
+			"tool_call must be an object that has an object \"function\" with "
+			"\"name\" and \"arguments\"");
 	if (!json_object_object_get_ex(function, "name", &name) ||
 		!json_object_is_type(name, json_type_string))
 		return refuse(ret_message, "tool_call: \"function\" must have a string \"name\"");

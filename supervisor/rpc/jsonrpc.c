@@ -106,7 +106,8 @@ static int refuse_unknown_members(struct json_object *root, struct jsonrpc_fault
 		if (strcmp(name, "jsonrpc") != 0 && strcmp(name, "id") != 0 &&
 			strcmp(name, "method") != 0 && strcmp(name, "params") != 0)
 			return refuse(fault, JSONRPC_INVALID_REQUEST,
-				"Invalid request: only jsonrpc, id, method and params are known");
+				"Invalid request: its members may be only jsonrpc, id, method and "
+				"params");
 	}
 	return 0;
 }
@@ -122,7 +123,7 @@ static int read_params(struct jsonrpc_request *request, struct jsonrpc_fault *fa
 		/* Valid JSON-RPC, but no method here has parameters by position. */
 		fault->notification = request->notification;
 		return refuse(fault, JSONRPC_INVALID_PARAMS,
-			"Invalid params: parameters go by name, in an object");
+			"Invalid params: params must be an object with the parameters by name");
 	}
 	request->params = json_object_new_object();
 	if (!request->params)
@@ -143,7 +144,8 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 		return refuse(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: batches are not supported");
 	if (!json_object_is_type(root, json_type_object))
-		return refuse(fault, JSONRPC_INVALID_REQUEST, "Invalid request: not an object");
+		return refuse(fault, JSONRPC_INVALID_REQUEST,
+			"Invalid request: a request must be a JSON object");
 	/*
 	 * Checked before the id is read: an answer with that id would look like one to a request of
 	 * the client's.
@@ -151,7 +153,7 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 	if (!member(root, "method", NULL) &&
 		(member(root, "result", NULL) || member(root, "error", NULL)))
 		return refuse(fault, JSONRPC_INVALID_REQUEST,
-			"Invalid request: a response, and nothing was asked");
+			"Invalid request: this is a response, but the service sent no request");
 	result = read_id(request, fault);
 	if (result == 0)
 		result = read_method(request, fault);

@@ -175,7 +175,7 @@ static void admit(const struct listener *listener, int fd)
 static void pause_accepting(struct listener *listener, const char *why)
 {
 	if (!listener->short_of)
-		log_warning("accepting connections pauses: %s", why);
+		log_warning("cloisterd pauses accepting connections: %s", why);
 	listener->short_of = true;
 	watch_want(&listener->watch, WATCH_NOTHING);
 	timer_set(&listener->resume, PAUSE_MS);
@@ -201,9 +201,10 @@ static void on_readable(void *context)
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0 && is_one_of_the_last(fd)) {
-			refuse(listener, fd, "The service is short of descriptors", NULL,
+			refuse(listener, fd,
+				"The service has few file descriptors left; try again later", NULL,
 				admission_shortage(&listener->service->admission, NULL));
-			pause_accepting(listener, "few descriptors are left");
+			pause_accepting(listener, "it has few file descriptors left");
 			return;
 		}
 		if (fd < 0) {

@@ -496,12 +496,13 @@ void session_refuse_line(struct session *session, bool too_long, const char *id_
 
 	if (!too_long) {
 		session_answer_busy(session, id_text,
-			"The requests in flight take as much memory as they may, and this one has "
-			"no room; try again when calls have been answered");
+			"The requests in flight use all the memory that they may use; try again "
+			"when calls have been answered");
 		return;
 	}
 	snprintf(message, sizeof(message),
-		"The message is longer than the %zu bytes that this socket takes; send it in parts",
+		"The message is longer than the %zu bytes that this socket accepts; send it in "
+		"parts",
 		session->endpoint->line_bytes);
 	session_answer_error(session, id_text, JSONRPC_INVALID_REQUEST, message, NULL);
 }

@@ -96,7 +96,7 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
         with pytest.raises(RpcError) as caught:
             client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
         assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
-        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log())
+        assert procfs.eventually(lambda: "cloisterd pauses accepting connections" in own_daemon.log())
     for one in waiting:
         answer = one.receive()
         assert "result" in answer or answer["error"]["data"]["code"] == "BUSY", answer
@@ -131,7 +131,7 @@ def test_a_host_without_files_is_waited_for(own_daemon, error):
     with Injected(own_daemon.pid, f"accept4:error={error}"):
         waiting = own_daemon.connect()
         waiting.request("tools.list")
-        assert procfs.eventually(lambda: "accepting connections pauses" in own_daemon.log())
+        assert procfs.eventually(lambda: "cloisterd pauses accepting connections" in own_daemon.log())
         # Not in a busy loop, and who is connected is served.
         used = cpu_ticks(own_daemon.pid)
         for i in range(20):

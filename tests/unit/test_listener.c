@@ -236,7 +236,8 @@ static void test_without_descriptors(void **state)
 	fake_service_pass(fake, 200);
 	fake_service_match(fake, fake_client_take(&client),
 		ERROR("null", "-32000",
-			"\"message\":\"The service is short of descriptors\","
+			"\"message\":\"The service has few file descriptors left; try again "
+			"later\","
 			"\"data\":{\"code\":\"BUSY\",\"retry_after_ms\":50}"));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	later = connect_client();

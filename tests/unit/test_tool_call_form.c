@@ -147,7 +147,7 @@ static void test_bounds(void **state)
 		json[len++] = '1';
 		json[len++] = ',';
 	}
-	assert_refused(with_string(json, len), "too much");
+	assert_refused(with_string(json, len), "is too complex");
 
 	/* Commas inside a string do not separate values. */
 	len = (size_t)sprintf(json, "{\"a\":\"\\\"");
