@@ -59,8 +59,9 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
 	if (cell->not_made == CELL_REFUSED)
-		cell_process_fail(cell_worker(cell), "The workspace may not be opened: %.*s",
-			(int)step.len, step.data);
+		cell_process_fail(cell_worker(cell),
+			"The spawner refused to open the workspace: %.*s", (int)step.len,
+			step.data);
 	else if (cell->not_made == CELL_SILENT)
 		cell_process_fail(
 			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
@@ -229,8 +230,7 @@ static void refuse(struct cell *cell)
 {
 	cell->owner->lost(cell->context,
 		cell->state == STATE_QUARANTINED ? CELL_HELD : CELL_FILES_HELD,
-		"The kernel still holds a process of this workspace that was killed; try again "
-		"later");
+		"A process of this workspace was killed but has not ended yet; try again later");
 }
 
 static void quarantine(struct cell *cell)
@@ -269,8 +269,8 @@ static void rest_files(struct cell *cell)
 	enter(cell, STATE_FILES_RESTING);
 	set_deadline(cell, rest);
 	if (++cell->consecutive_crashes >= MAX_CONSECUTIVE_CRASHES)
-		cell_process_fail(
-			cell_worker(cell), "The workspace's files process died again and again");
+		cell_process_fail(cell_worker(cell),
+			"The workspace's files process died several times in a row");
 }
 
 static void open_files(struct cell *cell)
@@ -500,7 +500,8 @@ void cell_abandon(struct cell *cell, enum cell_process process)
 
 	if (abandoned->link)
 		process_link_kill(abandoned->link);
-	cell_process_fail(abandoned, "The workspace's process did not answer and was killed");
+	cell_process_fail(
+		abandoned, "The workspace's process did not answer, and cloisterd killed it");
 }
 
 void cell_rest(struct cell *cell)

@@ -95,9 +95,9 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 			"does not begin with '.'");
 	if (managed_fd < 0 || !tenant->managed)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			managed_fd < 0
-				? "This instance has no state directory, so no managed workspaces"
-				: "This tenant has no managed workspaces");
+			managed_fd < 0 ? "This instance has no managed workspaces, because it has "
+					 "no state directory"
+				       : "This tenant may not have managed workspaces");
 	memcpy(name_string, name.data, name.len);
 	name_string[name.len] = '\0';
 	directory = open_directory(managed_fd, tenant, create);

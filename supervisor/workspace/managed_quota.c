@@ -76,10 +76,10 @@ static bool exceeds_share(const struct tenant *tenant)
 static const char *excess(const struct tenant *tenant)
 {
 	if (tenant->usage->existing >= tenant->limits.workspaces_existing)
-		return "that is the tenant's limit of managed workspaces";
+		return "which is its limit";
 	if (exceeds_share(tenant))
-		return "half of the host's ids for managed workspaces are in use, and the tenant "
-		       "has its share of the others";
+		return "which is its share of the ids that are left, because half of the host's "
+		       "ids for managed workspaces are in use";
 	return NULL;
 }
 
@@ -101,8 +101,8 @@ enum tool_error managed_quota_check(
 	if (!why)
 		return TOOL_OK;
 	return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
-		"There are %zu, and %s: remove some (workspace.remove), or ask the administrator "
-		"of the service",
+		"The tenant has %zu managed workspaces, %s; remove some with workspace.remove, or "
+		"ask the administrator of the service",
 		usage->existing, why);
 }
 

@@ -62,7 +62,8 @@ static void finish(struct removal *removal, enum tool_error error)
 		workspace_set_removing(workspace, false);
 	} else {
 		log_about(LOG_ERR, about,
-			"the workspace %s, of which a part was removed, cannot be removed: %s",
+			"the workspace %s is only partly removed, and the rest cannot be removed: "
+			"%s",
 			workspace_name(workspace), tool_error_sentence(error));
 	}
 	workspace_release(workspace);

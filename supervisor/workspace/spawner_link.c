@@ -295,7 +295,7 @@ static void answer_all(struct spawner_link *link)
 			pending->looked(pending->context, -ECONNRESET, -1, NULL);
 		else
 			pending->answer(pending->context, -ECONNRESET,
-				TEXT_LITERAL("ask cloister-spawner, which is gone"), none);
+				TEXT_LITERAL("ask cloister-spawner, which has ended"), none);
 		free(pending);
 	}
 }
@@ -403,7 +403,7 @@ static void on_look(void *context)
 	if (link->unanswered == 0 || timer_is_set(&link->resume) || timer_is_set(&link->retry))
 		link->silent = 0;
 	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
-		log_error("cloister-spawner has answered nothing for %d seconds and is killed",
+		log_error("cloisterd kills cloister-spawner, which has not answered for %d seconds",
 			LIMIT_SPAWNER_SILENT_MS / 1000);
 		kill(link->pid, SIGKILL);
 		lose(link);

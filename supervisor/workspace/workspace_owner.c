@@ -63,9 +63,9 @@ enum tool_error workspace_owner_check(const struct workspace_root *root,
 		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR, NULL);
 	n = known.uid - range->uid_first;
 	if (known.uid < range->uid_first || n >= range->count)
-		reason = "must belong to an id of cloister's range, which is then its own";
+		reason = "must belong to an id of cloister's range that no other workspace has";
 	else if (is_used(context, known.uid))
-		reason = "belongs to the id of another workspace, and each has one of its own";
+		reason = "belongs to the id of another workspace";
 	else if (known.gid != range->gid_first + n && known.gid >= range->gid_first &&
 		 known.gid - range->gid_first < range->count)
 		reason = "belongs to the group of another workspace";
@@ -75,6 +75,7 @@ enum tool_error workspace_owner_check(const struct workspace_root *root,
 	n = suggest(root, is_used, context);
 	if (!path)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
-	return refusal_format(ret_refusal, TOOL_FORBIDDEN, "The directory %s: chown -R %u:%u %s",
-		reason, range->uid_first + n, range->gid_first + n, path);
+	return refusal_format(ret_refusal, TOOL_FORBIDDEN,
+		"The directory %s; run: chown -R %u:%u %s", reason, range->uid_first + n,
+		range->gid_first + n, path);
 }

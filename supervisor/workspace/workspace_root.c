@@ -30,7 +30,7 @@ struct root_look {
 };
 
 const char workspace_root_not_among[] =
-	"The directory is not there, or not among those that this tenant may open";
+	"The directory does not exist, or this tenant may not open it";
 
 /* The directory set by workspace_root_only(). */
 static struct {
@@ -120,11 +120,11 @@ static enum tool_error why_not(const struct root_look *look, int error, struct r
 			"open another directory");
 	if (error == -EXDEV && only.set)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			"This is not the directory that root named, or its owner has changed "
-			"since: run cloister again");
+			"This is not the directory that cloister was started for, or its owner "
+			"has changed; run cloister again");
 	if (error == -EBUSY || error == -ENOMEM)
 		return refusal_set(ret_refusal, TOOL_BUSY,
-			"Too many directories of this tenant are being looked up");
+			"Too many directories of this tenant are being looked up; try again later");
 	if (look->any_root)
 		return refusal_set(ret_refusal, tool_error_from_errno(-error), NULL);
 	return refusal_set(ret_refusal, TOOL_FORBIDDEN, workspace_root_not_among);
@@ -221,10 +221,10 @@ enum tool_error workspace_root_check_entry(
 		return TOOL_OK;
 	return refusal_format(ret_refusal, TOOL_PERMISSION_DENIED,
 		user == known.uid
-			? "The workspace runs as the user %u, who owns the directory and may "
-			  "not enter it; chmod u+rwx it, or open another"
-			: "The workspace runs as the user %u, who may not enter the directory; "
-			  "ask its owner for permission, or open another",
+			? "The workspace would run as the user %u, who owns the directory but may "
+			  "not enter it; run chmod u+rwx on it, or open another directory"
+			: "The workspace would run as the user %u, who may not enter the "
+			  "directory; ask its owner for permission, or open another directory",
 		(unsigned)user);
 }
 

@@ -248,7 +248,7 @@ def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
     assert [opened(a, f"w{i}") for i in range(3)] == [None] * 3
     assert opened(b, "w7") is None
     error = refused(a, "workspace.open", {"workspace": "w3"})
-    assert "There are 3" in error.message and "workspace.remove" in error.message
+    assert "has 3 managed workspaces" in error.message and "workspace.remove" in error.message
     assert (existing(daemon, "a"), existing(daemon, "b")) == (3, 1)
     with daemon.control() as control:
         assert control.call("status")["workspaces_existing"] == 4

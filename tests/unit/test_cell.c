@@ -534,7 +534,7 @@ static void test_spawner_fails(void **state)
 		{-ENOSPC, " NOT_MADE = closed",
 			"The workspace could not be opened: the step: No space left on device"},
 		{-SPAWNER_REFUSAL, " REFUSED = closed",
-			"The workspace may not be opened: the step"},
+			"The spawner refused to open the workspace: the step"},
 		{-ETIMEDOUT, " SILENT = closed",
 			"The workspace's file system does not answer; try again when it does"},
 	};
@@ -628,7 +628,7 @@ static void test_files_process_dies_again_and_again(void **state)
 		say_ready(f, f->files);
 	}
 	assert_string_equal(f->log, " FILES_LOST GIVEN_UP");
-	assert_string_equal(f->why, "The workspace's files process died again and again");
+	assert_string_equal(f->why, "The workspace's files process died several times in a row");
 	assert_true(f->worker->killed > 0);
 	assert_int_equal(f->counts.files_lost, 3);
 	assert_int_equal(f->counts.lost, 1);
