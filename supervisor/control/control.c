@@ -96,7 +96,7 @@ int control_find(
 
 	if (!read_target(request->params, &target)) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
-			"give either call, or workspace and optionally tenant; all are strings");
+			"give either call, or workspace with or without tenant, as strings");
 		return -EINVAL;
 	}
 	if (target.call.data && call_name_parse(target.call, &target.id) == 0)
@@ -105,7 +105,7 @@ int control_find(
 		workspaces_foreach(session->service->workspaces, match_workspace, &search);
 	if (search.several) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
-			"several tenants have a workspace of this name: name the tenant, too");
+			"several tenants have a workspace of this name: name the tenant as well");
 		return -ENOTUNIQ;
 	}
 	if (!search.found) {

@@ -112,8 +112,8 @@ static void put_landlock(struct json_text *json)
 		put_keeper(json, "landlock", "Landlock", NULL);
 	else
 		put_keeper(json, "landlock", NULL,
-			"the kernel has no Landlock with renames (Linux 5.19), or it is turned "
-			"off");
+			"Landlock is turned off, or the kernel is older than Linux 5.19 and cannot "
+			"control renames");
 }
 
 static void put_host_ids(struct json_text *json)
