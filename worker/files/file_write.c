@@ -101,9 +101,9 @@ static const char *sentence_here(const struct file_write *staged, int error_numb
 		return "The workspace's directory was removed from the host; nothing can be "
 		       "written until the user opens another workspace";
 	if (error_number == ENOSPC && fd >= 0 && lacks_inodes(fd))
-		return "No inode is left for another file on the file system, though it has "
-		       "room, and the old content is unchanged; remove files that are not "
-		       "needed or ask the user";
+		return "The file system has free space but no free inode for another file, and "
+		       "the old content is unchanged; remove files that are not needed or "
+		       "ask the user";
 	if (error_number == EACCES && fd >= 0 && is_read_only(fd))
 		return tool_errno_sentence(EROFS);
 	return tool_errno_sentence(error_number);
@@ -497,7 +497,8 @@ void file_write_commit(struct file_write *staged, struct reply *reply)
 	bool created = false;
 
 	if (staged->received != staged->size)
-		fail_with(staged, TOOL_EXECUTION_ERROR, "The content is not as long as announced");
+		fail_with(staged, TOOL_EXECUTION_ERROR,
+			"cloisterd did not send as many bytes of content as it announced");
 	if (staged->error == TOOL_OK)
 		put_in_place(staged, &created);
 	if (staged->error != TOOL_OK) {
