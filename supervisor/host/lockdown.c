@@ -263,7 +263,7 @@ int lockdown(const struct lockdown_place *places, size_t n, const char **ret_ste
 	r = drop_capabilities();
 	if (r < 0)
 		return r;
-	*ret_step = "gain no new privileges";
+	*ret_step = "set no_new_privs";
 	r = no_new_privs();
 	if (r < 0)
 		return r;

@@ -251,7 +251,7 @@ static const struct setup_step first_steps[] = {
 	{"raise the loopback interface", raise_loopback},
 	{"set the host name", set_host_name},
 	{"set resource limits", set_limits},
-	{"empty the bounding set", setup_empty_bounding_set},
+	{"empty the capability bounding set", setup_empty_bounding_set},
 };
 
 /*
@@ -284,7 +284,7 @@ static const struct setup_step last_steps[] = {
 	{"go to the workspace", go_to_workspace},
 	{"prepare the commands' Landlock rules", prepare_ruleset},
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
-	{"no new privileges", setup_no_new_privs},
+	{"set no_new_privs", setup_no_new_privs},
 	{"become non-dumpable", setup_non_dumpable},
 	/* Each command has its own Landlock ruleset: the worker mounts, which Landlock forbids. */
 };

@@ -126,9 +126,9 @@ int files_setup_ahead(struct root *root, const char **ret_step)
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"be killed early when memory runs out", setup_die_early},
 		{"make mounts private", setup_private_mounts},
-		{"open a proc of its own", open_own_proc},
-		{"ask for short slices of the CPU", ask_for_short_timeslices},
-		{"empty the bounding set", setup_empty_bounding_set},
+		{"open a proc file system of its own", open_own_proc},
+		{"ask for short CPU time slices", ask_for_short_timeslices},
+		{"empty the capability bounding set", setup_empty_bounding_set},
 	};
 
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);
@@ -149,7 +149,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
 		{"drop all capabilities", drop_capabilities},
-		{"no new privileges", setup_no_new_privs},
+		{"set no_new_privs", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
 		{"apply the Landlock ruleset", enforce_ruleset},
 	};

@@ -141,7 +141,7 @@ int spawner_setup(struct spawner_setup *setup, const char **ret_step)
 		{"unshare user and mount namespaces", enter_namespaces},
 		{"map its ids", map_ids},
 		{"follow the host's mounts", follow_host_mounts},
-		{"no new privileges", setup_no_new_privs},
+		{"set no_new_privs", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
 		/* no Landlock, which forbids mounting */
 		{"install the system call filter", filter_system_calls},
