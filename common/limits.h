@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Every bound that a client, a model or a workspace can drive cloister against, by name. Reaching
- * one is answered with a typed error, never with a crash or a silent cut. What the configuration
- * may set has its default in supervisor/config/config_keys.c or config_defaults.h; what only tunes
- * one file stands in that file.
+ * The named limits that a client, a model or a workspace can reach. Reaching one gives a typed
+ * error, never a crash or a silent cut. Limits that the configuration can set have their defaults
+ * in supervisor/config/config_keys.c or common/config_defaults.h. A constant that only tunes one
+ * file is defined in that file.
  */
 
 #define KIB (1024ULL)
@@ -16,70 +16,78 @@
 #define LIMIT_LINE_BYTES  (32 * MIB) /* one JSON-RPC message */
 #define LIMIT_JSON_DEPTH  32
 #define LIMIT_JSON_VALUES 16384 /* values in one message */
-/* members of one object, because names may be chosen to collide */
+/* members of one object: a client may choose names whose hashes collide */
 #define LIMIT_JSON_MEMBERS      512
 #define LIMIT_JSON_NUMBER_BYTES 256 /* digits of one number */
-/* memory for one message's values beyond its length */
+/* memory of one message's values, in addition to the message's length */
 #define LIMIT_JSON_MEMORY_BYTES         (4 * MIB)
-#define LIMIT_REQUEST_ID_BYTES          256 /* an id that is a string */
+#define LIMIT_REQUEST_ID_BYTES          256 /* a request id that is a string */
 #define LIMIT_CALLS_PER_CONNECTION      256
 #define LIMIT_WORKSPACES_PER_CONNECTION 256
 /*
- * Memory, not length (json/json_read.h), of requests that are not answered yet and of incomplete
- * lines. Beyond the bound of a connection, the connection is not read. Beyond those of a tenant and
- * of all, a connection gets only LIMIT_PENDING_OWN_BYTES, and BUSY for the rest.
+ * Memory, not length (json/json_read.h), of unanswered requests and incomplete lines. A connection
+ * above its limit has no further lines handled. When a tenant or all tenants together have reached
+ * their limit, each connection may still use LIMIT_PENDING_OWN_BYTES, and larger requests get BUSY.
  */
-#define LIMIT_PENDING_BYTES        (40 * MIB)
+#define LIMIT_PENDING_BYTES        (40 * MIB) /* of a connection */
 #define LIMIT_PENDING_TENANT_BYTES (40 * MIB)
 #define LIMIT_PENDING_TOTAL_BYTES  (72 * MIB) /* enough for a line of 32 MiB and its values */
 #define LIMIT_PENDING_OWN_BYTES    (12 * KIB)
-/* For a process that does not read: the requests that a tenant may leave there, and one more. */
-#define LIMIT_PROCESS_LINK_WAITING_BYTES (56 * MIB)
-#define LIMIT_READ_LEAST_BYTES           (4 * KIB) /* likewise, beyond the limits above */
 /*
- * Incomplete results of all workspaces' processes: the process whose result began first is killed.
+ * Requests that one worker or files process has not read: all that a tenant may have pending and
+ * one more file's content. cloisterd kills a process that leaves more unread.
+ */
+#define LIMIT_PROCESS_LINK_WAITING_BYTES (56 * MIB)
+/* room for one read(2) of a connection whose requests have reached LIMIT_PENDING_* */
+#define LIMIT_READ_LEAST_BYTES (4 * KIB)
+/*
+ * Incomplete frames from all workers and files processes together. Beyond it, cloisterd kills the
+ * process whose frame has been incomplete for the longest time.
  */
 #define LIMIT_FRAMES_HELD_BYTES (8 * MIB)
-/* unread answers of a connection, beyond which it is not read */
+/* unread answers of a connection; cloisterd does not read a connection that has more */
 #define LIMIT_OUTPUT_PENDING_BYTES (4 * MIB)
 /*
- * Answers of all connections that are not read, and the results of calls so far:
+ * Memory of answers that clients have not read and of the results of running calls:
  * supervisor/schedule/unread.h.
  */
-#define LIMIT_UNREAD_BYTES            (72 * MIB)
-#define LIMIT_UNREAD_TENANT_BYTES     (64 * KIB) /* for a tenant in any case */
-#define LIMIT_UNREAD_LINE_BYTES       (16 * KIB) /* no request is accepted with less room */
-#define LIMIT_UNREAD_CALL_BYTES       (1 * KIB)  /* for the answer of a call, in any case */
-#define LIMIT_UNREAD_SHORT_CALLS      32         /* of a connection, running at once */
-#define LIMIT_UNREAD_RESULT_BYTES     (8 * KIB)  /* of one that runs, beside its result */
-#define LIMIT_WORKSPACES              4096
-#define LIMIT_UNAUTHORIZED_CLIENTS    16         /* peers of no tenant that wait to be told so */
-#define LIMIT_UNAUTHORIZED_LINE_BYTES (64 * KIB) /* of their one request */
-/* to the control socket; observers may have half of them */
+#define LIMIT_UNREAD_BYTES        (72 * MIB) /* of all connections */
+#define LIMIT_UNREAD_TENANT_BYTES (64 * KIB) /* of a tenant, even if others use up the rest */
+#define LIMIT_UNREAD_LINE_BYTES   (16 * KIB) /* a connection handles no request with less room */
+#define LIMIT_UNREAD_CALL_BYTES   (1 * KIB)  /* counted for each call's answer from its start */
+#define LIMIT_UNREAD_SHORT_CALLS  32         /* short file calls of a connection that run at once */
+/* counted for each call that runs, in addition to its result */
+#define LIMIT_UNREAD_RESULT_BYTES (8 * KIB)
+#define LIMIT_WORKSPACES          4096
+/* connections of clients that are not admitted, each kept until its first request is refused */
+#define LIMIT_UNAUTHORIZED_CLIENTS    16
+#define LIMIT_UNAUTHORIZED_LINE_BYTES (64 * KIB) /* the first request of such a client */
+/* connections to the control socket; observers may have half of them */
 #define LIMIT_CONTROL_CONNECTIONS      64
 #define LIMIT_SELFTEST_INTERVAL_MAX_MS (30ULL * 24 * 3600 * 1000)
-#define LIMIT_CONTROL_LINE_BYTES       (64 * KIB) /* one message to it */
+#define LIMIT_CONTROL_LINE_BYTES       (64 * KIB) /* one message to the control socket */
 #define LIMIT_CONTROL_TEXT_BYTES       160        /* of a command, in a list of calls */
 #define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is shown by itself */
-/* approximate size of a list: further entries are only counted */
+/* approximate size of a list; further entries are only counted */
 #define LIMIT_CONTROL_LIST_BYTES  (512 * KIB)
-#define LIMIT_CONTROL_ENTRY_BYTES 512       /* size of a list's entry beside its text */
+#define LIMIT_CONTROL_ENTRY_BYTES 512       /* size of a list's entry without its text */
 #define LIMIT_MEMORY_KEPT_BYTES   (8 * MIB) /* freed memory that malloc(3) keeps */
 /* a larger block is a mapping that free(3) returns to the kernel */
 #define LIMIT_MEMORY_HEAP_BYTES      (1 * MIB)
-#define LIMIT_DESCRIPTORS_KEPT       64  /* of RLIMIT_NOFILE, not available to connections */
-#define LIMIT_DESCRIPTORS_MIN        256 /* least RLIMIT_NOFILE; commands have a quarter of it */
+#define LIMIT_DESCRIPTORS_KEPT       64  /* part of RLIMIT_NOFILE that connections may not use */
+#define LIMIT_DESCRIPTORS_MIN        256 /* least RLIMIT_NOFILE; commands get a quarter of it */
 #define LIMIT_RETRY_MIN_MS           50  /* least retry_after_ms */
 #define LIMIT_RETRY_MAX_MS           60000
 #define LIMIT_COMMANDS_MAX           4096
 #define LIMIT_JOBS_MAX               4096
 #define LIMIT_COMMANDS_PER_WORKSPACE 64
 #define LIMIT_SPARE_CELLS_MAX        64
-#define LIMIT_INITS_AHEAD            2 /* inits made before there is a command */
+#define LIMIT_INITS_AHEAD            2 /* inits that a worker makes ahead of commands */
 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_JOBS           8
-#define LIMIT_FILE_WRITES         64   /* writes whose content is still coming */
-#define LIMIT_UNKNOWN_CALL_FRAMES 4096 /* of a cell in a row, with no call of theirs begun */
+#define LIMIT_FILE_JOBS   8
+#define LIMIT_FILE_WRITES 64 /* unfinished writes in a workspace */
+/* frames in a row from a cell's processes that belong to no running call */
+#define LIMIT_UNKNOWN_CALL_FRAMES 4096
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */
 #define LIMIT_PATH_BYTES    4096 /* PATH_MAX, path_resolution(7) */
@@ -100,54 +108,56 @@
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
 #define LIMIT_STDIN_BYTES        (16 * MIB)
-#define LIMIT_INPUT_BYTES        (1 * MIB)  /* sent to a running call and not taken yet */
-#define LIMIT_INPUTS             64         /* likewise, in messages */
-#define LIMIT_INPUTS_BYTES       (16 * MIB) /* likewise, of all calls of a connection */
+#define LIMIT_INPUT_BYTES        (1 * MIB)  /* input that a running call has not read yet */
+#define LIMIT_INPUTS             64         /* unanswered tool.input requests of a call */
+#define LIMIT_INPUTS_BYTES       (16 * MIB) /* input that a connection's calls have not read yet */
 
 /* Time, in milliseconds. */
-#define LIMIT_COMMAND_MAX_MS  3600000 /* the longest that a call may ask for */
+#define LIMIT_COMMAND_MAX_MS  3600000 /* the longest deadline of a call */
 #define LIMIT_TERM_GRACE_MS   5000    /* from SIGTERM to SIGKILL */
-#define LIMIT_KILL_REPORT_MS  5000    /* from SIGKILL to the report of the end */
-#define LIMIT_FILES_REPORT_MS 5000    /* from a file call's cancel to its end */
-/* for its processes to become ready, after the spawner has started them */
+#define LIMIT_KILL_REPORT_MS  5000    /* from SIGKILL to the report that the process has ended */
+#define LIMIT_FILES_REPORT_MS 5000    /* for a files process to end a cancelled call */
+/* for a workspace's processes to become ready after the spawner has started them */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
-/* that the spawner waits for the two processes of a new cell */
+/* for the two processes of a new cell to start */
 #define LIMIT_CELL_START_MS  5000
-#define LIMIT_FILES_START_MS 5000 /* likewise for a new files process */
-/* a spawner that answers nothing for so long hangs, and the service ends */
+#define LIMIT_FILES_START_MS 5000 /* for a new files process in an existing cell to start */
+/* without any answer of the spawner to pending requests; then cloisterd ends */
 #define LIMIT_SPAWNER_SILENT_MS 20000
-#define LIMIT_LOOK_UP_MS        5000 /* for a look-up of a directory */
-#define LIMIT_LOOK_UP_SILENT_MS 100  /* after this time its file system may be one that hangs */
-/* spare cells are ended after this time without an opening */
+#define LIMIT_LOOK_UP_MS        5000 /* for one look-up of a directory */
+#define LIMIT_LOOK_UP_SILENT_MS 100  /* after this time the file system is suspected to hang */
+/* spare cells are ended if no workspace is opened for this time */
 #define LIMIT_SPARE_CELLS_MS  600000
-#define LIMIT_UNAUTHORIZED_MS 5000 /* for the request of a peer of no tenant */
+#define LIMIT_UNAUTHORIZED_MS 5000 /* for the first request of a client that is not admitted */
 
 /* MCP (supervisor/agent/mcp_progress.c, client/cmd_mcp.c). */
-#define LIMIT_PROGRESS_LINE_BYTES 160 /* of the command's last line in progress */
+#define LIMIT_PROGRESS_LINE_BYTES 160 /* of the command's last line, in a progress notification */
 
 /* cloister put and get (client/tar_read.c, client/tree_extract.c, client/cmd_put.c). */
 #define LIMIT_TAR_EXTENDED_BYTES (64 * KIB)  /* of one extended header */
 #define LIMIT_TREE_DEPTH         256         /* directories held open on the way to a file */
-#define LIMIT_GET_BYTES          (16 * GIB)  /* size of all files, unless --max-size is given */
-#define LIMIT_GET_FILES          1000000     /* their number, unless --max-files is given */
-#define LIMIT_GET_NAMES_BYTES    (256 * MIB) /* of their names, in a temporary file */
-#define LIMIT_PUT_KNOWN          (1 << 21)   /* unchanged files that are left out */
-#define LIMIT_RELAYED_LOG_BYTES  (256 * KIB) /* of a cloisterd's log that root is shown */
-#define LIMIT_TRANSFER_IDLE_MS   60000       /* without a byte in either direction */
-#define LIMIT_INPUT_WINDOW       (512 * KIB) /* sent by a client and not taken yet */
+#define LIMIT_GET_BYTES          (16 * GIB)  /* size of all files, if --max-size is not given */
+#define LIMIT_GET_FILES          1000000     /* number of files, if --max-files is not given */
+#define LIMIT_GET_NAMES_BYTES    (256 * MIB) /* of the files' names, in a temporary file */
+#define LIMIT_PUT_KNOWN          (1 << 21)   /* unchanged files that put can leave out */
+/* of the log of a user's cloisterd that the client shows root */
+#define LIMIT_RELAYED_LOG_BYTES (256 * KIB)
+#define LIMIT_TRANSFER_IDLE_MS  60000 /* without a byte in either direction */
+/* input that the client has sent and the service has not answered */
+#define LIMIT_INPUT_WINDOW (512 * KIB)
 
-/* What a workspace may use (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
+/* Limits inside a workspace (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
 #define LIMIT_TMP_INODES     200000
 #define LIMIT_PROCESSES      1024
 #define LIMIT_OPEN_FILES_MIN 64
 #define LIMIT_OPEN_FILES_MAX 1048576
 /*
- * What each workspace may take of the resources that the kernel counts for cloister's user, and so
- * for all workspaces together. supervisor/host/shared_budgets.h compares them with what the host
- * gives that user.
+ * Shares of the resources that the kernel counts for cloister's user, and so for all workspaces
+ * together. Each workspace gets one share. supervisor/host/shared_budgets.h compares the shares
+ * with that user's limits.
  */
 #define LIMIT_INOTIFY_INSTANCES 16          /* inotify(7) */
-#define LIMIT_INOTIFY_WATCHES   8192        /* likewise */
+#define LIMIT_INOTIFY_WATCHES   8192        /* inotify(7) */
 #define LIMIT_PENDING_SIGNALS   1024        /* POSIX timers too: timer_create(2) */
 #define LIMIT_QUEUE_BYTES       (256 * KIB) /* POSIX message queues: mq_overview(7) */
 /* The pipes of 64 commands, each as large as fs.pipe-max-size permits. pipe(7) */
@@ -157,16 +167,16 @@
 #define LIMIT_COMMAND_NAMESPACES 1024
 
 /* Limits where cgroups are delegated (supervisor/host/cgroup.c), cgroups(7). */
-#define LIMIT_MEMORY_MIN_BYTES      (16 * MIB) /* with less, even a shell could not start */
+#define LIMIT_MEMORY_MIN_BYTES      (16 * MIB) /* with less, not even a shell starts */
 #define LIMIT_WEIGHT_MAX            10000      /* cpu.weight and io.weight, cgroups(7) */
 #define LIMIT_MOUNTINFO_BYTES       (4 * MIB)
-#define LIMIT_CGROUPS_PER_WORKSPACE 128 /* twice what 64 commands and the cell need */
-#define LIMIT_CGROUP_DEPTH          1   /* below a workspace's group; a worker makes none deeper */
+#define LIMIT_CGROUPS_PER_WORKSPACE 128 /* twice the need of 64 commands and the cell */
+#define LIMIT_CGROUP_DEPTH          1   /* levels below a workspace's group; a worker needs one */
 
 /* A tool call's options (supervisor/call/args_decode.c). */
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
-/* The variables of a tenant's environment; and of both together, as the worker gets them. */
+/* Variables that the configuration sets for a tenant; and these with the call's own. */
 #define LIMIT_TENANT_ENV_COUNT  64
 #define LIMIT_TENANT_ENV_BYTES  (8 * KIB)
 #define LIMIT_COMMAND_ENV_COUNT (LIMIT_TENANT_ENV_COUNT + LIMIT_ENV_COUNT)
@@ -177,24 +187,24 @@
  * supervisor/config/command_policy.c).
  */
 #define LIMIT_COMMAND_NESTING  16 /* $(...), `...`, sh -c, eval, and wrappers such as env */
-#define LIMIT_COMMAND_HEREDOCS 16 /* of a line; the bodies of further ones are read as commands */
-/* Of one pattern on one command, pcre2_set_match_limit(3). */
+#define LIMIT_COMMAND_HEREDOCS 16 /* in a line; the bodies of further ones are read as commands */
+/* for one pattern on one command, pcre2_set_match_limit(3) */
 #define LIMIT_BLOCKED_MATCH_STEPS 1000000
 
 /* Resolving and reading files (worker/files). */
 #define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */
-#define LIMIT_OPEN_RETRIES 16         /* of one open or write that renames keep disturbing */
-#define LIMIT_COUNT_BYTES  (64 * MIB) /* lines behind a range are counted up to here */
+#define LIMIT_OPEN_RETRIES 16         /* of one open or write while others rename its path */
+#define LIMIT_COUNT_BYTES  (64 * MIB) /* of a file whose lines after the range are counted */
 
 /* Listing and searching files (worker/files/glob.c, gitignore.c, tree_walk.c, pattern_scan.c). */
-#define LIMIT_GLOB_ALTERNATIVES 256       /* patterns that one {a,b} pattern expands to */
+#define LIMIT_GLOB_ALTERNATIVES 256       /* patterns from the braces {a,b} of one pattern */
 #define LIMIT_GITIGNORE_BYTES   (1 * MIB) /* of one ignore file; a larger one is not read */
-#define LIMIT_GIT_INDEX_BYTES \
-	(32 * MIB)               /* of an index, and of the names in it; a larger one is not read */
+/* of an index, and of its names together; a larger index is not used */
+#define LIMIT_GIT_INDEX_BYTES  (32 * MIB)
 #define LIMIT_GIT_REPOSITORIES 4 /* nested repositories whose index is used */
-/* of all directories that a walk is in, with their rules */
+/* ignore rules that a walk holds for a directory and its parents */
 #define LIMIT_GITIGNORE_HELD_BYTES (64 * MIB)
-/* together with a link's target it fits one frame */
+/* the path and a link's target fit one frame */
 #define LIMIT_WALK_PATH_BYTES  (56 * KIB)
 #define LIMIT_WALK_OPEN_LEVELS 256        /* directory descriptors that a walk holds */
 #define LIMIT_WALK_NAMES_BYTES (64 * MIB) /* names that a walk holds in memory */
@@ -210,20 +220,19 @@
 #define LIMIT_SEARCH_BUFFERS_BYTES (128 * MIB) /* large files that all threads hold together */
 
 /* The audit log (supervisor/audit/audit.c, supervisor/audit/audit_writer.c). */
-#define LIMIT_AUDIT_QUEUE_BYTES \
-	(8 * MIB) /* lines that wait for the disk; further ones are lost \ */
-#define LIMIT_AUDIT_LINE_BYTES    (32 * KIB)  /* of one line's own members */
-#define LIMIT_AUDIT_TEXT_BYTES    4096        /* of a name in a line */
-#define LIMIT_AUDIT_RESERVE_BYTES (4 * KIB)   /* the most that a call's end takes of the queue */
+#define LIMIT_AUDIT_QUEUE_BYTES   (8 * MIB)   /* lines that wait for the disk; others are lost */
+#define LIMIT_AUDIT_LINE_BYTES    (32 * KIB)  /* of one line, without the chain's members */
+#define LIMIT_AUDIT_TEXT_BYTES    4096        /* of one text in a line, such as a path */
+#define LIMIT_AUDIT_RESERVE_BYTES (4 * KIB)   /* room in the queue for the end of each call */
 #define LIMIT_AUDIT_TAIL_BYTES    (256 * KIB) /* searched for the last complete line */
-#define LIMIT_AUDIT_UNAUTHORIZED  16          /* lines a second; further ones are only counted */
-#define LIMIT_AUDIT_END_MS        3000        /* to write the queue when cloisterd ends */
+#define LIMIT_AUDIT_UNAUTHORIZED  16          /* refused clients in a second; others are counted */
+#define LIMIT_AUDIT_END_MS        3000        /* for the queue to be written when cloisterd ends */
 
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
  * supervisor/base/log_relay.c). */
 #define LIMIT_LOG_QUEUE_BYTES (256 * KIB) /* lines that wait for the reader of stderr */
 #define LIMIT_LOG_LINE_BYTES  2048        /* of one line */
-#define LIMIT_LOG_END_MS      1000        /* to write the queue, at the start and at the end */
+#define LIMIT_LOG_END_MS      1000        /* for the queue to be written, at start and at the end */
 
 /* Reading the configuration (common/config/config_file.c, config_load.c). */
 #define LIMIT_CONFIG_FILE_BYTES   (1 * MIB)
@@ -231,30 +240,32 @@
 #define LIMIT_CONFIG_DROP_INS     256
 #define LIMIT_CONFIG_LIST         256  /* values of one key */
 #define LIMIT_READONLY_PATHS      16   /* of a tenant */
-#define LIMIT_READONLY_BYTES      4096 /* of their names, one a line */
+#define LIMIT_READONLY_BYTES      4096 /* of these paths, one a line */
 #define LIMIT_CONFIG_TENANTS      1024
 #define LIMIT_CONFIG_NAME_BYTES   40   /* of a tenant */
-#define LIMIT_CONFIG_LOGGED       100  /* mistakes of one reload that are logged; all are counted */
+#define LIMIT_CONFIG_LOGGED       100  /* mistakes of one reload in the log; all are counted */
 #define LIMIT_ROOT_PARENTS        2048 /* parents of a requested directory */
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
 
 /* Looking up directories (worker/spawner/looker.c). */
-#define LIMIT_LOOKERS                64  /* processes, including late ones */
-#define LIMIT_LOOKERS_PER_TENANT     8   /* of them */
-#define LIMIT_LOOKERS_IDLE           2   /* idle ones that are kept */
-#define LIMIT_LOOK_UPS_AT_ONCE       2   /* of a tenant, not counting silent ones */
+#define LIMIT_LOOKERS                64  /* processes, with those that are killed and still exist */
+#define LIMIT_LOOKERS_PER_TENANT     8   /* lookers of one tenant */
+#define LIMIT_LOOKERS_IDLE           2   /* idle lookers that are kept */
+#define LIMIT_LOOK_UPS_AT_ONCE       2   /* of a tenant; silent ones are not counted */
 #define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
-#define LIMIT_LOOK_UPS_WAITING_TOTAL 2048
-
-/* System mode (supervisor/host/id_range.c, worker/spawner/). 65534 stands for what is not mapped.
- */
-#define LIMIT_FILES_STARTS    256   /* of files processes in existing cells, at the same time */
-#define LIMIT_IDS             60000 /* of a subordinate range */
-#define LIMIT_REFUSALS_LOGGED 1000  /* of a cloisterd that has been taken over */
+#define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
 
 /*
- * What the configuration may set at most (supervisor/config/config_keys.c), where that is not a
- * limit above.
+ * System mode (supervisor/host/id_range.c, worker/spawner/). The ids stay below 65534, which the
+ * kernel reports for ids that are not mapped: user_namespaces(7).
+ */
+#define LIMIT_FILES_STARTS    256   /* files processes that start in existing cells at once */
+#define LIMIT_IDS             60000 /* ids of a subordinate range that are used */
+#define LIMIT_REFUSALS_LOGGED 1000  /* refused requests that the spawner logs */
+
+/*
+ * Largest and least values in the configuration (supervisor/config/config_keys.c), where they are
+ * not one of the limits above.
  */
 #define LIMIT_CONNECTIONS_MAX        4096
 #define LIMIT_TENANT_CALLS_MAX       65536
@@ -268,15 +279,16 @@
 #define LIMIT_MEMORY_MAX_BYTES       (16384 * GIB)
 #define LIMIT_PROCESSES_MAX          1048576
 #define LIMIT_CPU_QUOTA_MAX_PERCENT  1000000
-#define LIMIT_TMP_MIN_BYTES          (1 * MIB) /* of tmp_size and file_size */
+#define LIMIT_TMP_MIN_BYTES          (1 * MIB) /* least tmp_size and file_size */
 #define LIMIT_TMP_MAX_BYTES          (1024 * GIB)
 #define LIMIT_FILE_SIZE_MAX_BYTES    (16384 * GIB)
 
 /*
- * What libcloister accepts of a service that it does not trust. A line is at most LIMIT_LINE_BYTES.
+ * Limits of libcloister, which does not trust the service. A line of the service has at most
+ * LIMIT_LINE_BYTES.
  */
 #define LIMIT_CLIENT_VALUES       (2 * MIB)   /* in one message */
 #define LIMIT_CLIENT_MEMORY_BYTES (256 * MIB) /* for the values of one message */
-#define LIMIT_CLIENT_UNSENT_BYTES (64 * MIB)
-#define LIMIT_CLIENT_TURN_BYTES   (1 * MIB) /* read before the user's event loop has its turn */
-#define LIMIT_CLIENT_CONNECT_MS   10000
+#define LIMIT_CLIENT_UNSENT_BYTES (64 * MIB)  /* requests that wait to be sent */
+#define LIMIT_CLIENT_TURN_BYTES   (1 * MIB)   /* read by one cloister_dispatch() */
+#define LIMIT_CLIENT_CONNECT_MS   10000       /* for the service to accept the connection */
