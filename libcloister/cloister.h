@@ -2,10 +2,11 @@
 /*
  * libcloister: makes tool calls to a cloisterd. libcloister(3) has examples.
  *
- * A connection has no thread, no signal handler and no global state; it never prints or exits. Only
- * one thread at a time may use a connection; different connections are independent. Functions that
- * return int return 0 (unless stated otherwise) or a negative errno(3) value. JSON goes in and
- * comes out as UTF-8 text.
+ * The library has no threads, signal handlers or global state, and never prints or exits. Only one
+ * thread at a time may use a connection and its messages; different connections are independent.
+ * Functions that return int return 0 or a negative errno(3) value unless their comment says
+ * otherwise; -ENOMEM is not mentioned each time. A ret_ argument is written only on success. JSON
+ * is passed in both directions as UTF-8 text.
  */
 #ifndef CLOISTER_H
 #define CLOISTER_H
@@ -26,7 +27,7 @@ struct cloister_object;  /* a JSON object under construction */
 /* Why a request or a tool failed. New codes are added at the end. */
 enum cloister_error {
 	CLOISTER_ERROR_NONE = 0,
-	/* any other code; cloister_error_name() returns its name, if it has one */
+	/* another code; cloister_error_name() returns its name, if it has one */
 	CLOISTER_ERROR_OTHER,
 	CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE,
 	CLOISTER_ERROR_SYMLINK_OUTSIDE_WORKSPACE,
@@ -71,83 +72,98 @@ enum cloister_json_error {
 enum cloister_stream { CLOISTER_STDOUT = 1, CLOISTER_STDERR = 2 };
 
 /*
- * Handlers are called only by cloister_dispatch() and by the functions that wait. They may start,
- * cancel and forget requests, and pause and close the connection. A function that waits or
- * dispatches fails in a handler with -EDEADLK. Messages and data belong to the library and are
- * valid until the handler returns.
+ * Only cloister_dispatch() and the functions that wait call handlers, in the thread of the caller.
+ * A handler may start, cancel and forget requests, and pause and close the connection. Inside a
+ * handler, functions that wait or dispatch return -EDEADLK. The library owns the messages and data
+ * that it passes to a handler; they are valid until the handler returns. @userdata is the pointer
+ * that was given with the handler.
  */
 
 /**
- * The answer to request @id. @error is 0 and @reply is the answer; or @reply is NULL and @error is
- * why the connection ended before the answer came. Called once for each request with such a
- * handler, unless the request is forgotten or the connection is closed first.
+ * Receives the answer to request @id: @reply, with @error 0. If the connection ends before the
+ * answer comes, @reply is NULL and @error is the negative errno value that ended the connection. It
+ * is called once for each request, unless the request is forgotten or the connection is closed
+ * before the answer comes.
  */
 typedef void cloister_reply_handler(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata);
 
-/** Output of the command of call @id while it runs: the bytes as the command wrote them. */
+/**
+ * Receives output of call @id while its command runs: @len bytes at @data, as the command wrote
+ * them to @stream.
+ */
 typedef void cloister_output_handler(struct cloister *cloister, int64_t id,
 	enum cloister_stream stream, const void *data, size_t len, void *userdata);
 
-/** A notification other than a streamed call's output. */
+/** Receives every notification except the output of streamed calls. */
 typedef void cloister_notification_handler(struct cloister *cloister, const char *method,
 	const struct cloister_message *params, void *userdata);
 
 /* Connections */
 
 /**
- * Connects to the service that listens at @path. With NULL it tries $CLOISTER_SOCKET,
+ * Connects to the service that listens at @path. If @path is NULL, it tries $CLOISTER_SOCKET,
  * $XDG_RUNTIME_DIR/cloister/agent.sock, /run/user/UID/cloister/agent.sock and
- * /run/cloister/agent.sock in this order. A path from @path or $CLOISTER_SOCKET is trusted. At the
- * other paths the server must run as root, as the caller or as the owner of /run/cloister. Waits at
- * most 10 seconds for the service to accept the connection. Returns -ENOENT if no service was
- * found, -EPERM if the only servers found run as other users, -EAGAIN after 10 seconds.
+ * /run/cloister/agent.sock in this order. It trusts any server at @path and $CLOISTER_SOCKET. At
+ * the other paths the server must run as root, as the caller or as the owner of /run/cloister. It
+ * waits at most 10 seconds at each path for the service to accept the connection.
+ *
+ * The caller owns *@ret_cloister and passes it to cloister_close(). With @path, returns an error of
+ * connect(2); -EAGAIN means that the 10 seconds are over. Without @path, returns -ENOENT if there
+ * is no service, or -EPERM if the only servers found run as other users.
  */
 int cloister_open(const char *path, struct cloister **ret_cloister);
 
 /**
- * Like cloister_open(), on a connected stream socket, which it takes on success. The descriptor's
- * flags are not changed and do not matter.
+ * Uses the connected stream socket @fd, whoever its peer is. On success the connection owns @fd. It
+ * neither changes the descriptor's flags, such as O_NONBLOCK, nor depends on them. Returns
+ * -EPROTOTYPE if @fd is another kind of socket, or an error of getsockopt(2).
  */
 int cloister_open_fd(int fd, struct cloister **ret_cloister);
 
 /**
- * Closes the connection, which ends its calls. No handler is called. In a handler it takes effect
- * when the handler returns. NULL is allowed.
+ * Closes and frees the connection; the service then ends its calls. Calls no handler. Inside a
+ * handler it takes effect when the handler returns. NULL is allowed.
  */
 void cloister_close(struct cloister *cloister);
 
 /*
- * Requests. @params, arguments and options are the text of a JSON object; NULL is an empty one; any
- * other text gives -EINVAL. If @on_reply is NULL, the answer is kept for cloister_wait().
+ * Requests. @params, arguments and options are the text of a JSON object, and NULL stands for an
+ * empty object; other text gives -EINVAL. The library copies all texts. If @on_reply is NULL, it
+ * keeps the answer for cloister_wait().
  */
 
 /**
- * Queues a request of any method. Returns 0 with its id, -ENOBUFS if more than 64 MiB wait to be
- * sent, or the error that has ended the connection.
+ * Queues a request of @method and stores its id, unless @ret_id is NULL. Does not wait:
+ * cloister_dispatch() or a function that waits sends it. Returns -ENOBUFS if more than 64 MiB wait
+ * to be sent, -EMSGSIZE if the request is longer than 32 MiB, -EINVAL, or the error that has ended
+ * the connection.
  */
 int cloister_start(struct cloister *cloister, const char *method, const char *params,
 	cloister_reply_handler *on_reply, void *userdata, int64_t *ret_id);
 
 /**
  * Queues a request to open @workspace: the absolute path of a directory, or the name of a managed
- * workspace. It becomes the workspace of later calls that name none. Returns like cloister_start().
+ * workspace. Later calls without a workspace of their own run in it. Returns like cloister_start().
  */
 int cloister_start_workspace(struct cloister *cloister, const char *workspace,
 	cloister_reply_handler *on_reply, void *userdata, int64_t *ret_id);
 
-/* A tool call. Fields that are not used must be zero. */
+/*
+ * A tool call: either tool and its arguments, or tool_call. Fields that are not used must be zero.
+ * The library keeps no pointer to the structure or its texts.
+ */
 struct cloister_tool_call {
 	const char *tool;
 	const char *arguments;
-	const char *tool_call; /* in place of both: a tool call as the model wrote it */
+	const char *tool_call; /* the call's JSON as the model wrote it */
 	const char *options;
-	const char *workspace; /* opened before; NULL: the one opened last */
-	int64_t timeout_ms;    /* a deadline that the service enforces; 0: the tool's default */
+	const char *workspace; /* one that is open; NULL: the one opened last */
+	int64_t timeout_ms;    /* deadline, enforced by the service; 0: the tool's default */
 	/*
-	 * Called with a command's output as it comes; NULL: the output comes only with the reply.
-	 * Unless @options name an "encoding", the reply's output is then base64:
-	 * cloister_get_bytes().
+	 * Receives a command's output while it runs; NULL: the output comes only with the reply.
+	 * With a handler, the output in the reply is base64 (cloister_get_bytes()), unless the
+	 * options have an "encoding".
 	 */
 	cloister_output_handler *on_output;
 	cloister_reply_handler *on_reply;
@@ -155,103 +171,112 @@ struct cloister_tool_call {
 	void *reserved[4];
 };
 
-/** Queues a tool call. Returns like cloister_start(). */
+/** Queues a tool call. Returns like cloister_start(), and -EINVAL for invalid fields. */
 int cloister_start_call(
 	struct cloister *cloister, const struct cloister_tool_call *call, int64_t *ret_id);
 
 /**
- * Asks the service to end call @id, which is then answered with the result so far. Returns -ENOENT
- * if @id is unknown or answered, otherwise like cloister_start().
+ * Asks the service to end call @id. The call is then answered with the result so far. Returns
+ * -ENOENT if @id is unknown, forgotten or already answered; otherwise like cloister_start().
  */
 int cloister_cancel(struct cloister *cloister, int64_t id);
 
 /**
- * Drops the output and answer of @id. The call itself goes on: to end it, cancel it first. Returns
- * -ENOENT like cloister_cancel().
+ * Drops further output of request @id and its answer, also an answer that is kept for
+ * cloister_wait(). The call itself goes on; to end it, cancel it first. Returns -ENOENT if @id is
+ * unknown or forgotten.
  */
 int cloister_forget(struct cloister *cloister, int64_t id);
 
 /* Waiting */
 
 /**
- * Waits for the answer of @id, which has no handler, and calls handlers of other requests
- * meanwhile. Returns 0 with the reply, for the caller to free; -ETIMEDOUT after @timeout_ms (-1: no
- * limit), after which it may be called again; -ENOENT; -EINVAL if @id has a handler; or an error of
- * cloister_dispatch().
+ * Waits for the answer to request @id, which was started without a handler. Meanwhile it calls the
+ * handlers of other requests. The caller frees the reply with cloister_message_free(). Returns
+ * -ETIMEDOUT after @timeout_ms milliseconds (a negative value: no limit); the caller may then wait
+ * again. Returns -ENOENT if @id is unknown, forgotten or already waited for, -EINVAL if it has a
+ * handler, or an error of cloister_dispatch().
  */
 int cloister_wait(
 	struct cloister *cloister, int64_t id, int timeout_ms, struct cloister_message **ret_reply);
 
-/** cloister_start() and cloister_wait(). */
+/** Does cloister_start() and cloister_wait() without a limit of time, and returns like them. */
 int cloister_request(struct cloister *cloister, const char *method, const char *params,
 	struct cloister_message **ret_reply);
 
-/** cloister_start_workspace() and cloister_wait(). */
+/** Like cloister_request(), with cloister_start_workspace(). */
 int cloister_workspace(
 	struct cloister *cloister, const char *workspace, struct cloister_message **ret_reply);
 
-/** cloister_start_call() and cloister_wait(). @call has no on_reply. */
+/** Like cloister_request(), with cloister_start_call(). -EINVAL if @call has on_reply. */
 int cloister_call(struct cloister *cloister, const struct cloister_tool_call *call,
 	struct cloister_message **ret_reply);
 
 /*
- * Event loops: watch the descriptor, level-triggered, for the events and call cloister_dispatch().
+ * Event loops: watch cloister_fd(), level-triggered, for cloister_events(), and call
+ * cloister_dispatch() when one of the events comes.
  */
 
-/** Returns the connected socket, borrowed. */
+/** Returns the connected socket. It belongs to the connection: do not close it. */
 int cloister_fd(const struct cloister *cloister);
 
 /**
- * Returns the poll(2) events to watch for: POLLIN, POLLOUT, both or 0 (none). Call it again after
- * any other function.
+ * Returns the poll(2) events to watch for: POLLIN, POLLOUT, both or 0 (none). Any other function
+ * may change them, so call it again after each.
  */
 short cloister_events(const struct cloister *cloister);
 
 /**
- * Sends, receives and calls handlers, without waiting and for a bounded amount of data. Returns 0,
- * or the error that has ended the connection, after all handlers have been told: -ECONNRESET: the
- * service closed it; -EBADMSG: a line that is not a JSON object; -EMSGSIZE: a line that is too long
- * or has too many values; -EPROTO: an unexpected or meaningless message; -ECANCELED: a handler has
- * closed the connection, which is freed; or an error of recv(2).
+ * Sends, receives and calls handlers. It never waits and reads about 1 MiB at most. Returns 0, or
+ * the error that has ended the connection:
+ *   -ECONNRESET  the service closed the connection
+ *   -EBADMSG     the service sent a line that is not a JSON object
+ *   -EMSGSIZE    the service sent a line that is too long or has too many values
+ *   -EPROTO      the service sent an unexpected or meaningless message
+ *   -ECANCELED   a handler closed the connection, which is freed: do not use it again
+ * or an error of send(2) or recv(2). Except after -ECANCELED, every request with a reply handler
+ * has been told of the error before the function returns.
  */
 int cloister_dispatch(struct cloister *cloister);
 
 /**
- * While paused, cloister_dispatch() reads nothing and calls no handler, so that the service has to
- * wait. Call cloister_dispatch() after a pause ends.
+ * Begins (@paused) or ends a pause. During a pause cloister_dispatch() reads nothing and calls no
+ * handler, so the service has to wait. After the end of a pause, call cloister_dispatch() once:
+ * messages may be buffered already. Functions that wait ignore the pause.
  */
 void cloister_pause(struct cloister *cloister, bool paused);
 
 /** Returns the number of bytes that wait to be sent. */
 size_t cloister_unsent(const struct cloister *cloister);
 
-/** Sets the handler of notifications. NULL drops them. */
+/** Sets the handler of notifications. With NULL, as at first, they are dropped. */
 void cloister_on_notification(
 	struct cloister *cloister, cloister_notification_handler *handler, void *userdata);
 
 /*
- * Messages. A reply is a result or an error. Pointers (RFC 6901) refer to the result, the error
- * object or the notification's params: "/output/stdout", "/output/matches/0/line", "" for all of
- * it.
+ * Messages. A reply is a result or an error. @pointer is a JSON pointer (RFC 6901) into the result,
+ * the error object or the notification's params, such as "/output/stdout" or
+ * "/output/matches/0/line"; "" is the whole value.
  */
 
+/** Frees a message that the caller owns, with everything borrowed from it. NULL is allowed. */
 void cloister_message_free(struct cloister_message *message);
 
-/** Whether it is a result, and not the result of a tool that failed. */
+/** Returns whether the request succeeded and, if it was a tool call, the tool did too. */
 bool cloister_succeeded(const struct cloister_message *message);
 
 /** Returns why the request or the tool failed, or CLOISTER_ERROR_NONE. */
 enum cloister_error cloister_error(const struct cloister_message *message);
 
 /**
- * Returns the name of the error, such as "NOT_FOUND", or NULL if there is no error or it has no
- * name.
+ * Returns the name of the error, such as "NOT_FOUND", borrowed from @message, or NULL if there is
+ * no error or the error has no name.
  */
 const char *cloister_error_name(const struct cloister_message *message);
 
 /**
- * Returns the service's sentence about the error, or NULL. It may quote text from hostile files or
- * commands.
+ * Returns the service's sentence about the error, borrowed from @message, or NULL if there is no
+ * error. The sentence may quote text from hostile files or commands.
  */
 const char *cloister_error_message(const struct cloister_message *message);
 
@@ -261,67 +286,81 @@ const char *cloister_error_message(const struct cloister_message *message);
 int cloister_json_error(const struct cloister_message *message);
 
 /**
- * Returns a string, borrowed from @message; it may hold NULs, so its length is stored in @ret_len
- * unless that is NULL. Returns NULL if there is no string at @pointer.
+ * Returns the string at @pointer, borrowed from @message, or NULL if there is none. The string may
+ * contain NULs; unless @ret_len is NULL, its length in bytes is stored there.
  */
 const char *cloister_get_string(
 	const struct cloister_message *message, const char *pointer, size_t *ret_len);
 
 /**
- * Decodes a string of base64 into memory for the caller to free(3). Returns 0, -ENOENT, -EINVAL if
- * it is something else, or -ENOMEM.
+ * Decodes the base64 string at @pointer into memory that the caller frees with free(3). Returns
+ * -ENOENT if there is no value at @pointer, or -EINVAL if the value is not base64.
  */
 int cloister_get_bytes(const struct cloister_message *message, const char *pointer, void **ret_data,
 	size_t *ret_len);
 
-/** Stores an integer. Returns 0, -ENOENT, or -EINVAL if it is something else. */
+/**
+ * Stores the integer at @pointer. Returns -ENOENT if there is no value there, or -EINVAL if the
+ * value has another type.
+ */
 int cloister_get_int64(
 	const struct cloister_message *message, const char *pointer, int64_t *ret_value);
 
-/** Stores a boolean. Returns like cloister_get_int64(). */
+/** Stores the boolean at @pointer. Returns like cloister_get_int64(). */
 int cloister_get_bool(const struct cloister_message *message, const char *pointer, bool *ret_value);
 
 /**
- * Stores the number of elements or members of an array or object. Returns like
+ * Stores the number of elements of the array, or members of the object, at @pointer. Returns like
  * cloister_get_int64().
  */
 int cloister_get_count(
 	const struct cloister_message *message, const char *pointer, size_t *ret_count);
 
 /**
- * Returns any value as JSON, in one line or, with @pretty, indented; borrowed until the next call
- * of this function. Returns NULL if there is none or memory is out.
+ * Returns the value at @pointer as JSON, in one line or, with @pretty, indented. The text belongs
+ * to
+ * @message and is valid until the next call of this function for it. Returns NULL if there is no
+ * such value or no memory.
  */
 const char *cloister_get_json(
 	const struct cloister_message *message, const char *pointer, bool pretty);
 
 /*
- * Objects, for params, arguments and options. If a value cannot be added, cloister_object_text()
- * fails later, so one check at the end is enough.
+ * JSON objects, for params, arguments and options. If a value cannot be added,
+ * cloister_object_text() returns NULL later, so one check at the end is enough. A value replaces an
+ * earlier one of the same name.
  */
 
-/** Returns NULL if memory is out. */
+/** Returns an empty object, which the caller frees, or NULL if there is no memory. */
 struct cloister_object *cloister_object_new(void);
+
+/** Frees the object and its text. NULL is allowed. */
 void cloister_object_free(struct cloister_object *object);
 
 /**
- * Returns the object's text, borrowed until the object is changed, or NULL if a value could not be
- * added or memory is out.
+ * Returns the object as JSON text, or NULL if a value could not be added or there is no memory. The
+ * text belongs to @object and is valid until the object is changed or freed.
  */
 const char *cloister_object_text(struct cloister_object *object);
 
-/** Adds UTF-8 text, which may hold NULs. Returns 0, -EINVAL if it is not UTF-8, or -ENOMEM. */
+/** Adds @len bytes of UTF-8 text, which may contain NULs. Returns -EINVAL if it is not UTF-8. */
 int cloister_object_string(
 	struct cloister_object *object, const char *name, const char *data, size_t len);
 
-/** Adds bytes in base64. */
+/** Adds @len bytes as a base64 string. Returns -EINVAL if they are more than 32 MiB. */
 int cloister_object_bytes(
 	struct cloister_object *object, const char *name, const void *data, size_t len);
 
+/** Adds an integer. */
 int cloister_object_int64(struct cloister_object *object, const char *name, int64_t value);
+
+/** Adds a boolean. */
 int cloister_object_bool(struct cloister_object *object, const char *name, bool value);
 
-/** Adds any JSON value. Returns -EINVAL if @json is not JSON. */
+/**
+ * Adds the JSON value that @json is the text of. Returns -EINVAL if @json is not JSON, or -EMSGSIZE
+ * if it has too many values.
+ */
 int cloister_object_json(struct cloister_object *object, const char *name, const char *json);
 
 #pragma GCC visibility pop
