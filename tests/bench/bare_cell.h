@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What a workspace's opening is compared with: one process in all namespaces of its own with a root
- * that has the system read-only, /dev, /tmp, /proc and a directory, and the exec of a program that
- * says so. No second process, no checks, no limits, no filter. clone(2), mount_namespaces(7).
+ * A bare cell, with which the opening of a workspace is compared: one process in new namespaces,
+ * whose root has the system read-only, /dev, /tmp, /proc and one directory. It executes a program
+ * that reports that it runs. There is no second process, check, limit or filter. clone(2),
+ * mount_namespaces(7).
  */
 
 #include "tests/bench/bench.h"
@@ -125,8 +126,10 @@ static inline void bare_write(pid_t pid, const char *name, const char *text)
 	close(fd);
 }
 
-/* Microseconds from nothing to a program that runs in it. @program writes a byte to BARE_READY_FD
- * and waits; it is killed, and its end is not in the time. */
+/*
+ * Makes a bare cell and returns the microseconds until @program runs in it. @program writes a byte
+ * to BARE_READY_FD and waits until it is killed; the time does not include its end.
+ */
 static inline double bare_cell_us(int program, const char *root, const char *workspace)
 {
 	struct clone_args args = {

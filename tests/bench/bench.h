@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the benchmarks have in common: a clock, a client of cloisterd, and rows of figures. */
+/* Shared by the benchmarks: a clock, a client of cloisterd, and rows of figures. */
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #define BENCH_BUFFER (8 << 20)
 
-/* A server that answers lines with lines. */
+/* A server that answers each line with a line. */
 struct bench_server {
 	const char *name;
 	int in, out;
@@ -48,7 +48,7 @@ static inline void bench_send(const struct bench_server *server, const char *dat
 	}
 }
 
-/* The next line, without its end. It stays until bench_drop_line. */
+/* Returns the next line without its newline. It is valid until bench_drop_line(). */
 static inline char *bench_receive(struct bench_server *server, size_t *ret_len)
 {
 	size_t scanned = 0;
@@ -77,13 +77,13 @@ static inline void bench_drop_line(struct bench_server *server, size_t len)
 	memmove(server->buffer, server->buffer + len + 1, server->buffered);
 }
 
-/* Takes one answer off the server; it must say success. */
+/* Reads one answer of the server, and ends the program if it is an error. */
 static inline void bench_take_answer(struct bench_server *server)
 {
 	size_t len;
 	char *line = bench_receive(server, &len);
 
-	/* Failures are short, content is not searched for words; MCP's mark is near the end. */
+	/* Only short answers are searched for an error; MCP's isError is near the end. */
 	if ((len < 4096 && strstr(line, "\"error\":{")) ||
 		strstr(line + (len > 64 ? len - 64 : 0), "\"isError\":true")) {
 		fprintf(stderr, "%s: %.300s\n", server->name, line);
@@ -101,7 +101,7 @@ static inline struct bench_server bench_server(const char *name, int in, int out
 	return server;
 }
 
-/* A connection to the cloisterd at @path whose workspace is @workspace. */
+/* Connects to the cloisterd at @path and opens @workspace. */
 static inline struct bench_server bench_connect(const char *path, const char *workspace)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -139,7 +139,7 @@ static inline void bench_row_head(const char *title)
 		"ratio");
 }
 
-/* @times are sorted; the ratio is of the medians. */
+/* Prints a row for @times, which are sorted. The ratio is that of the medians. */
 static inline void bench_row(const char *name, const double *times, size_t n, double reference)
 {
 	printf("%-34s %6zu %8.0f %8.0f %8.0f %8.0f %7.2f\n", name, n, times[n / 10], times[n / 2],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a run_command costs, client to client, against the bare posix_spawn(3) of the same shell and
- * against bubblewrap, interleaved in one run; and what commands that flood cost those who read a
- * file meanwhile. Only ratios mean something.
+ * Measures run_command in the client against a bare posix_spawn(3) of the same shell and against
+ * bubblewrap, interleaved in one run. Then measures read_file while commands of another workspace
+ * flood cloisterd with output. Only the ratios are meaningful.
  *
  * usage: bench_commands AGENT_SOCKET WORKSPACE OTHER_WORKSPACE [N]
  *
@@ -93,7 +93,7 @@ static double *new_times(size_t n)
 	return times;
 }
 
-/* Two at a time, by turns: what ran just before leaves its traces in the caches of both. */
+/* Runs the two candidates alternately, so that each finds the caches as the other left them. */
 static void measure_pair(struct candidate pair[2], size_t n)
 {
 	for (size_t c = 0; c < 2; c++)
@@ -185,7 +185,7 @@ static void measure_rate(size_t n)
 		ours[ROUNDS - 1], ours[ROUNDS / 2] / bare[ROUNDS / 2]);
 }
 
-/* Keeps IN_FLIGHT commands that write as fast as they can in another workspace, until killed. */
+/* Keeps IN_FLIGHT writing commands running in another workspace until it is killed. */
 static pid_t start_flood(const char *socket_path, const char *workspace)
 {
 	pid_t pid = fork();
@@ -198,7 +198,7 @@ static pid_t start_flood(const char *socket_path, const char *workspace)
 	for (int i = 0; i < IN_FLIGHT; i++)
 		send_call(&flood, i + 1, RUN_YES);
 	for (int id = IN_FLIGHT + 1;; id++) {
-		/* Ended at their output limit. */
+		/* The command has reached its output limit and ended. */
 		(void)bench_receive(&flood, &len);
 		bench_drop_line(&flood, len);
 		send_call(&flood, id, RUN_YES);

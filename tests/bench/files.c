@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the file tools cost, client to client, interleaved in one run with a one-hop server that
- * does the least there is to do (one_hop.c), with the same system calls made by nobody else, and
- * with the MCP filesystem server where its command is given. Only the ratios mean something.
+ * Measures the file tools in the client, interleaved in one run with a minimal server (one_hop.c),
+ * with the same system calls made directly, and with the MCP filesystem server if its command is
+ * given. Only the ratios are meaningful.
  *
  * usage: bench_files [-n N] [-r REFERENCE] AGENT_SOCKET WORKSPACE [MCP_COMMAND ...]
  *
@@ -36,7 +36,7 @@ static struct bench_server servers[SERVERS];
 static size_t n_servers;
 static const char *workspace;
 static int workspace_fd;
-static char content[SMALL * 2]; /* of SMALL bytes, as a JSON string has them */
+static char content[SMALL * 2]; /* SMALL bytes of file content, escaped for a JSON string */
 
 static struct bench_server *add_server(struct bench_server server)
 {
@@ -86,7 +86,7 @@ static void start_mcp(char **argv)
 /* One kind of call: its tool and arguments for cloister and for an MCP server. */
 struct request {
 	const char *tool, *options, *mcp_tool;
-	const char *arguments; /* a format with one %s: WORKSPACE and a slash, or nothing */
+	const char *arguments; /* a format with one %s: the workspace's path and a slash, or "" */
 	bool with_content;
 };
 
@@ -136,7 +136,7 @@ static void list_directly(void)
 	close(fd);
 }
 
-/* The usual way to replace a file, @durable or as fast as the page cache. */
+/* Replaces a file by write and rename; with @durable also by fsync(2). */
 static void write_directly(bool durable)
 {
 	static char data[SMALL];
@@ -164,8 +164,8 @@ struct measurement {
 	struct request request;
 	void (*direct)(void); /* the reference instead of the one-hop server; may be NULL */
 	const char *direct_name;
-	double target; /* of the ratio, for the report; 0: none */
-	int divisor;   /* of N: dear ones are measured less often */
+	double target; /* target of the ratio, for the report; 0: none */
+	int divisor;   /* N is divided by it, to measure slow calls less often */
 };
 
 static double time_one(struct bench_server *server, const struct request *request)
@@ -195,8 +195,8 @@ static void print_times(const char *name, double *times, int n, double of)
 static void measure(const struct measurement *measurement, int n)
 {
 	const struct request *request = &measurement->request;
-	/* The servers, where there is one, or what is done instead; and how much longer the first
-	 * took. */
+	/* One column for each server or its stand-in, and one for the additional time of cloister.
+	 */
 	enum { LONGER = SERVERS, COLUMNS };
 	double *times[COLUMNS], median;
 	size_t candidates[SERVERS] = {CLOISTER, REFERENCE}, n_candidates = 2;
@@ -211,7 +211,7 @@ static void measure(const struct measurement *measurement, int n)
 	for (int i = -WARM_UP; i < n; i++) {
 		double taken[SERVERS] = {0};
 
-		/* Who comes after whom changes: the one before leaves its traces in the caches. */
+		/* The order changes, because each candidate leaves the caches changed. */
 		for (size_t turn = 0; turn < n_candidates; turn++) {
 			size_t c = candidates[(turn + (size_t)(i + WARM_UP)) % n_candidates];
 

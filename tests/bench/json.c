@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reader of JSON beside json-c's own parser, on a request, a long text and many values:
- * nanoseconds for each. */
+/*
+ * Compares cloister's JSON reader with json-c's own parser, in nanoseconds, on a request, a long
+ * text and many values.
+ */
 #include "common/limits.h"
 #include "tests/bench/bench.h"
 #include "json/json_read.h"
@@ -29,7 +31,7 @@ static void read_theirs(struct text text)
 	json_object_put(json_tokener_parse_ex(tokener, text.data, (int)text.len));
 }
 
-/* The best of a few turns, for one text. */
+/* Returns the shortest time of a few turns with one text. */
 static double measure(void (*read_text)(struct text text), struct text text)
 {
 	size_t n = (4 << 20) / text.len + 1;

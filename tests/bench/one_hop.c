@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The least that a file tool server could do, for bench_files to compare with: one process and one
- * hop, nothing confined, nothing checked but the path. Reads MCP's tools/call of read_text_file, a
- * message a line, from standard input and answers on standard output. usage: bench_one_hop ROOT
+ * A minimal file tool server with which bench_files compares cloister: one process and one hop. It
+ * confines nothing and checks only the path. It reads MCP's tools/call of read_text_file from
+ * standard input, one message a line, and answers on standard output. usage: bench_one_hop ROOT
  *
- * With a second argument, any, it is what a second hop costs by itself: a process that passes on
- * whatever comes, down a socket to this same server and up a pipe from it, as cloisterd does.
+ * With any second argument it shows the cost of a second hop. A process in front of this server
+ * then passes all bytes on, down a socket and up a pipe, as cloisterd does.
  */
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -41,7 +41,7 @@ static void put(const char *text, size_t len)
 	output_len += len;
 }
 
-/* How many of the bytes need no escape; blocks of them are copied to @to on the way. */
+/* Copies bytes that need no escape to @to in blocks, and returns their number. */
 static size_t copy_plain(char *to, const char *from, size_t len)
 {
 	size_t at = 0;
@@ -180,7 +180,10 @@ static void pass_on(int from, int to)
 	flush_to(to);
 }
 
-/* Forks the server and never returns in this process, which stands between it and the client. */
+/*
+ * Forks the server and returns only in it. This process then passes bytes between the server and
+ * the client.
+ */
 static void stand_between(void)
 {
 	struct epoll_event event = {.events = EPOLLIN};

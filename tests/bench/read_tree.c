@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What reading a tree costs, with nothing done to what is read: the floor under every search of it.
- * Each thread takes a directory, reads its names and its regular files into one buffer, and puts
- * its directories back; `.git` is left out. usage: bench_read_tree DIRECTORY THREADS
+ * Only reads a tree, which is the least that any search of it must do. Each thread takes a
+ * directory from a list, reads its names and its regular files into one buffer, and adds its
+ * subdirectories to the list. `.git` is left out. usage: bench_read_tree DIRECTORY THREADS
  *
- * Prints the milliseconds, the files and the bytes.
+ * Prints the milliseconds, the number of files and the bytes.
  */
 #include <dirent.h>
 #include <err.h>
@@ -25,7 +25,7 @@ static struct {
 	pthread_cond_t changed;
 	char **paths;
 	size_t count, size;
-	int busy; /* threads that may put more */
+	int busy; /* threads that may still add directories */
 } work = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 struct totals {
@@ -54,7 +54,7 @@ static void put(char *path)
 	pthread_mutex_unlock(&work.mutex);
 }
 
-/* The next directory; NULL: there will be none. */
+/* Returns the next directory, or NULL when all have been read. */
 static char *take(void)
 {
 	char *path = NULL;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Many open workspaces: what one costs in memory and in time to open and to close, and what their
- * number costs the calls of one of them. The opening is interleaved with bare_cell.h.
+ * Opens many workspaces. Measures the memory of each, the times to open and to close one, and how
+ * calls in one workspace slow down with the number of others. Openings are interleaved with the
+ * bare cells of bare_cell.h.
  *
  * usage: bench_scale [-u UID] [-g GID] [-n WORKSPACES] AGENT_SOCKET DIRECTORY
  *
- * DIRECTORY is empty and the user's that cloisterd runs as; so is this, but as root it becomes that
- * user (-u, -g) and leaves a process behind itself that sums up the memory of the others, which
- * only root may see.
+ * DIRECTORY is empty and belongs to the user that cloisterd runs as. Run the benchmark as that
+ * user, or as root with -u and -g: it then becomes that user, and a process that stays root sums up
+ * the memory of cloister's processes, which only root may read.
  */
 #include "tests/bench/bare_cell.h"
 
@@ -17,7 +18,7 @@
 
 #define PER_CONNECTION 200
 #define READS          2000
-#define PAUSE_US       50000 /* between openings that find something made ahead */
+#define PAUSE_US       50000 /* between openings, so that a spare cell is ready for each */
 #define WARM           200
 
 static const char *socket_path, *directory;
@@ -97,7 +98,7 @@ static bool is_of(const char *pid, uid_t uid, char *name, size_t size)
 	return ok;
 }
 
-/* Of all processes of @uid; without root's rights the sums are 0 and the numbers right. */
+/* Sums up cloister's processes of @uid. Without root, the counts are right and the memory is 0. */
 static void read_processes(uid_t uid, struct memory *memory)
 {
 	DIR *proc = opendir("/proc");
@@ -121,7 +122,7 @@ static void read_processes(uid_t uid, struct memory *memory)
 		closedir(proc);
 }
 
-/* The process that stays root answers each byte with the memory that there is. */
+/* Runs in the process that stays root: answers each byte on @fd with the present memory. */
 static void serve_memory(int fd, uid_t uid)
 {
 	char byte;
@@ -324,7 +325,7 @@ static void close_all(const struct memory *before)
 		(bench_now_us() - began) / (n_workspaces - 1));
 }
 
-/* Opened with pauses, one open at a time: what is made ahead is there. */
+/* Opens one workspace at a time, with pauses in which cloisterd can make a spare cell. */
 static void open_with_pauses(double reference)
 {
 	for (int i = 0; i < WARM; i++) {
@@ -385,7 +386,7 @@ int main(int argc, char **argv)
 	int option, pair[2];
 	pid_t pid;
 
-	/* The program of the bare cell. */
+	/* Here this program runs inside a bare cell. */
 	if (argc == 1)
 		return write(BARE_READY_FD, "r", 1) == 1 ? pause() : 1;
 	while ((option = getopt(argc, argv, "u:g:n:")) != -1) {
@@ -416,7 +417,8 @@ int main(int argc, char **argv)
 	if (getuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
 				     setresuid(uid, uid, uid) < 0))
 		bench_die("setresuid");
-	/* As one that root has left it is not, and its children's maps could not be written. */
+	/* setresuid(2) cleared it; without it, the uid maps of child processes cannot be written.
+	 */
 	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	measure();
 	close(memory_fd);
