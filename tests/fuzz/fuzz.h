@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What the fuzz targets share. A target gets bytes from libFuzzer, feeds them to one part of
- * cloister and checks what must hold of the result; CHECK ends the process where it does not, which
- * libFuzzer reports with the input, as it does for what the sanitizers find.
+ * Shared by the fuzz targets. A target gets bytes from libFuzzer, feeds them to one part of
+ * cloister and checks the result. CHECK ends the process if its condition is false. libFuzzer then
+ * reports the input, as it does for a fault that a sanitizer finds.
  */
 
 #include "common/text.h"
@@ -28,7 +28,7 @@ static inline struct text fuzz_text(const uint8_t *data, size_t size)
 	return (struct text){(const char *)data, size};
 }
 
-/* The next byte of @rest, 0 at its end. */
+/* Takes the next byte of @rest; 0 at its end. */
 static inline uint8_t fuzz_byte(struct text *rest)
 {
 	uint8_t byte;
@@ -41,7 +41,7 @@ static inline uint8_t fuzz_byte(struct text *rest)
 	return byte;
 }
 
-/* What stands before the next line that is just @mark, such as "\n%%\n"; all of it where there is
+/* Takes the text before the next line that is just @mark, such as "\n%%\n"; the rest if there is
  * none. */
 static inline struct text fuzz_section(struct text *rest, struct text mark)
 {
@@ -56,7 +56,7 @@ static inline struct text fuzz_section(struct text *rest, struct text mark)
 	return section;
 }
 
-/* A copy whose end the sanitizers watch: reading one byte past it is a fault. */
+/* Returns a copy in a block of its exact size, so that the sanitizers see a read past its end. */
 static inline char *fuzz_copy(struct text text)
 {
 	char *copy = malloc(text.len ? text.len : 1);

@@ -1,9 +1,9 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Frames and descriptors as a hostile peer sends them: in pieces that do not care about frames,
- * with descriptors on any of them. Each byte comes back exactly once and in order, a peer that
- * breaks the framing is found out, and no descriptor stays open.
+ * Frames and descriptors from a hostile peer: in pieces cut anywhere, with descriptors on any
+ * piece. Each byte arrives exactly once and in order, a peer that breaks the framing is detected,
+ * and no descriptor stays open.
  *
  * Input: a list of pieces, each one byte for its length and one for its descriptors, then its
  * bytes.
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What the peer sent, as one stream. */
+/* All bytes that the peer sent. */
 static char stream[1 << 20];
 static size_t stream_len;
 
@@ -46,7 +46,7 @@ static void send_piece(int fd, struct text piece, unsigned n_fds)
 	stream_len += piece.len;
 }
 
-/* Takes all frames that have come. @at: how much of the stream was in those before. */
+/* Takes all frames that have arrived. @at is the offset in the stream behind earlier frames. */
 static int take_frames(struct channel *channel, size_t *at)
 {
 	struct channel_frame frame;
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (r == -EAGAIN)
 			r = 0;
 	}
-	/* Nothing is kept that is not the beginning of one frame. */
+	/* The channel keeps no bytes except the beginning of one frame. */
 	if (r == 0) {
 		CHECK(stream_len - at == channel.received.len - channel.consumed);
 		CHECK(channel.received.len - channel.consumed <= WIRE_FRAME_MAX);

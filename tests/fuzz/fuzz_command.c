@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The reader of shell lines and the blocked list over it. Each command that it reports is well
- * formed; a line is judged alike whether it stands alone or follows another one; and a list that
- * blocks a command by itself blocks it in a list of commands.
+ * The reader of shell lines and the list of blocked commands that uses it. Each reported command is
+ * well formed; a line gets the same decision alone and after another line; and a policy that blocks
+ * a command alone also blocks it among other commands.
  *
  * Input: the visible root up to a newline, then the line.
  */

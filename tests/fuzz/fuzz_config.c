@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A configuration file and a drop-in of any bytes. A mistake anywhere means no configuration and no
- * mistake means one; every number in it is within the bounds of its key, and a tenant that nobody
- * was named for admits nobody.
+ * A configuration file and a drop-in of any bytes. There is a configuration exactly if there is no
+ * mistake; every number is within the bounds of its key; and a tenant without users and groups
+ * admits no peer.
  *
  * Input: the main file; after a line "%%", the drop-in.
  */

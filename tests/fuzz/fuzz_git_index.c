@@ -1,8 +1,8 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An index of any bytes. Whatever is taken: every directory above something tracked holds what is
- * tracked, and what sorts behind all of it does not.
+ * An index of any bytes. If it is accepted, every directory above a tracked file counts as having
+ * tracked files, and the empty name is not tracked.
  *
  * Input: the index.
  */
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK((r == 0) == (index != NULL));
 	if (r < 0)
 		return 0;
-	/* A name that is in the bytes, as far as there is one. */
+	/* Look up the strings in the input, among them the names of the index. */
 	for (size_t at = 0; at + 1 < size && at < 4096; at++) {
 		struct text path = {
 			(const char *)data + at, strnlen((const char *)data + at, size - at)};

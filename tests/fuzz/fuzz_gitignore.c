@@ -1,11 +1,11 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A .gitignore of any bytes against git's own procedure (gitignore(5)), written down plainly: a
- * rule's text up to its first wildcard is compared as it is, the rest is a pattern, and the last
- * rule that matches counts.
+ * A .gitignore of any bytes, compared with a plain version of git's own procedure (gitignore(5)): a
+ * rule's text up to its first wildcard is compared literally, the rest is a pattern, and the last
+ * matching rule counts.
  *
- * Input: the path up to a newline, one that ends in a slash being a directory's, then the file.
+ * Input: the path up to a newline (a path that ends in a slash is a directory), then the file.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/reference_glob.h"
@@ -33,7 +33,7 @@ static void put_rules(struct text text)
 	close(fd);
 }
 
-/* Trailing spaces go, unless the first of them is escaped. */
+/* Removes trailing spaces, unless the first of them is escaped. */
 static struct text trimmed(struct text line)
 {
 	size_t first_space = line.len;
@@ -58,7 +58,7 @@ static struct text trimmed(struct text line)
 	return line;
 }
 
-/* Whether git would say that @pattern, from a line, matches. */
+/* Whether git's procedure matches @pattern, which comes from a line. */
 static bool matches(struct text pattern, struct text path, struct text name)
 {
 	bool whole = memchr(pattern.data, '/', pattern.len) != NULL;

@@ -1,8 +1,8 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Globs against a reference that tries every way to match; and brace alternatives against the
- * patterns that they stand for.
+ * Globs, compared with a reference that tries every way to match; and patterns with braces,
+ * compared with their alternatives.
  *
  * Input: the pattern up to a newline, then the path.
  */
@@ -20,7 +20,7 @@ static void check_match(struct text pattern, struct text path)
 		CHECK(matches == reference_match(pattern, path));
 }
 
-/* "{A,B}" is what A is or B is. */
+/* "{A,B}" matches exactly if A or B does. */
 static void check_braces(struct text pattern, struct text path)
 {
 	char both[2 * LIMIT_NAME_BYTES + 4];
@@ -31,7 +31,7 @@ static void check_braces(struct text pattern, struct text path)
 		return;
 	len = (size_t)snprintf(
 		both, sizeof(both), "{%.*s,no-such-name}", (int)pattern.len, pattern.data);
-	/* A comma or a brace of its own means something else in there. */
+	/* Inside the braces, the pattern's own commas and braces would have another meaning. */
 	if (!memchr(pattern.data, '{', pattern.len) && !memchr(pattern.data, '}', pattern.len) &&
 		!memchr(pattern.data, ',', pattern.len) && !text_has_nul(pattern)) {
 		CHECK(glob_set_new((struct text){both, len}, &two) == TOOL_OK);
@@ -39,7 +39,7 @@ static void check_braces(struct text pattern, struct text path)
 			!memmem(path.data, path.len, "/no-such-name", 13))
 			CHECK(glob_set_match(one, path, 0) == glob_set_match(two, path, 0));
 	}
-	/* A base that is not in the path's way changes nothing for a pattern without a slash. */
+	/* A base changes nothing for a pattern without a slash. */
 	if (!memchr(pattern.data, '/', pattern.len) && path.len > 1)
 		CHECK(glob_set_match(one, path, 0) == glob_set_match(one, path, path.len / 2));
 	glob_set_free(one);

@@ -1,10 +1,10 @@
 /* links: cloister-json fuzz-reference-json */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The reader of JSON against jansson, which is as strict: what one takes the other takes, and it
- * means the same. Where jansson has bounds of its own (integers of 63 bits, doubles that are
- * finite) its answer is not asked for. Memory is counted before it is taken, so that a bound in the
- * middle of a text refuses the text and nothing else changes.
+ * The JSON reader, compared with jansson, which is equally strict: both accept the same texts and
+ * read the same values. The comparison leaves out numbers outside jansson's own bounds (integers of
+ * 63 bits, finite doubles). The reader counts memory before it allocates it, so a bound that is
+ * reached in the middle of a text refuses the whole text and has no other effect.
  *
  * Input: a text.
  */
@@ -81,7 +81,7 @@ static void check_same(struct json_object *ours, const struct reference *theirs)
 		check_scalar(ours, theirs);
 }
 
-/* What is written of a value is read as the same value. */
+/* A value that is written out is read back as the same value. */
 static void check_written(struct json_object *value)
 {
 	const char *written = json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
@@ -94,8 +94,7 @@ static void check_written(struct json_object *value)
 	json_object_put(again);
 }
 
-/* With a byte less than it takes the text is refused for memory, and with what it takes it is
- * read. */
+/* The text is read with exactly the memory that it needs, and refused with one byte less. */
 static void check_memory(struct text text, size_t memory)
 {
 	struct json_bounds less = {bounds.values, memory};
@@ -120,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int r = json_read(text, &bounds, &value, &report);
 	struct reference *reference = reference_read(text, &overflow);
 
-	/* jansson goes over a NUL behind a number, and RFC 8259 has none anywhere. */
+	/* jansson skips a NUL after a number; RFC 8259 allows no NUL anywhere. */
 	if (text_has_nul(text)) {
 		CHECK(r < 0);
 		reference_free(reference);

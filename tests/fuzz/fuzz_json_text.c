@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Any bytes as a JSON string: written in parts cut anywhere, read back by json-c, and compared with
- * what the Unicode Standard says the bytes mean (one U+FFFD for each longest beginning of a
- * sequence that went wrong, chapter 3.9), decoded here by a table of its own. The same bytes as
- * base64 come back as they were.
+ * a decoder of this file that follows the Unicode Standard (chapter 3.9: one U+FFFD for each
+ * maximal part of an ill-formed sequence). The same bytes, written as base64, come back unchanged.
  *
  * Input: one byte that says how long the parts are, then the bytes.
  */
@@ -33,7 +32,7 @@ static const struct {
 	{0xf4, 0xf4, 0x80, 0x8f, 4},
 };
 
-/* How many bytes at @at belong together; whether they are a character. */
+/* Returns how many bytes at @at belong together, and whether they are a character. */
 static size_t one(const uint8_t *at, size_t left, bool *ret_valid)
 {
 	*ret_valid = false;
@@ -52,7 +51,7 @@ static size_t one(const uint8_t *at, size_t left, bool *ret_valid)
 	return 1;
 }
 
-/* @bytes with replacements, at @to, which has room for three times as many. */
+/* Copies @bytes with replacements to @to, which has room for three times as many. */
 static size_t replaced(struct text bytes, char *to, size_t *ret_count)
 {
 	const uint8_t *at = (const uint8_t *)bytes.data;
@@ -80,7 +79,7 @@ static struct text taken(struct text *rest, size_t max)
 	return part;
 }
 
-/* ["…in parts…","…at once…","base64"] and a newline. */
+/* Writes the array ["in parts", "at once", "base64"] of the same bytes, and a newline. */
 static struct evbuffer *write_all(struct text bytes, size_t part, size_t *ret_replaced)
 {
 	struct evbuffer *buffer = evbuffer_new();

@@ -1,11 +1,12 @@
 /* links: libcloister */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a service may say to libcloister, lies included. The pieces in which it comes make no
- * difference; each request is answered once, with a reply or with the end of the connection; what
- * messages hold can be asked for by any pointer.
+ * Bytes of a hostile service to libcloister. Cutting them into other pieces changes nothing; each
+ * request is answered once, with a reply or with the end of the connection; any JSON pointer may be
+ * used on any message.
  *
- * Input: one byte for the length of the pieces, one for what handlers do, then the service's bytes.
+ * Input: one byte for the length of the pieces, one for the actions of handlers, then the service's
+ * bytes.
  */
 #include "libcloister/cloister.h"
 #include "tests/fuzz/fuzz.h"
@@ -17,13 +18,13 @@
 
 #define REQUESTS 8
 
-/* One connection, and all that its handlers were told, in order. */
+/* One connection, and all calls of its handlers in order. */
 struct session {
 	struct cloister *cloister;
 	FILE *transcript;
 	char *text;
 	size_t len;
-	uint8_t acts; /* what handlers do, a bit each */
+	uint8_t acts; /* actions of handlers, one bit each */
 	unsigned started, answered;
 };
 
@@ -104,7 +105,7 @@ static void on_notification(struct cloister *cloister, const char *method,
 	write_values(session->transcript, params);
 }
 
-/* Requests 1 and 2 stream, as base64 and as text, 3 does not, 4 is waited for, 5 forgotten. */
+/* Requests 1 and 2 stream base64 and text, 3 does not stream, 4 is waited for, 5 is forgotten. */
 static void start_all(struct session *session, int fd)
 {
 	struct cloister_tool_call call = {
@@ -124,7 +125,7 @@ static void start_all(struct session *session, int fd)
 	CHECK(cloister_forget(session->cloister, 5) == 0);
 }
 
-/* Until the connection has ended, which it has with the service's end at the latest. */
+/* Dispatches until the connection has ended, at the latest when the service's bytes end. */
 static void hear_all(struct session *session, int fd, struct text bytes, size_t piece)
 {
 	struct cloister_message *reply;

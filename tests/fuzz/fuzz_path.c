@@ -1,9 +1,9 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The path rules against a reference that thinks in components, not in bytes: what is accepted,
- * what is left of it below the root, and that nothing that leaves the root as a string gets
- * through.
+ * The path rules, compared with a reference that works on path components and not on bytes: both
+ * accept the same paths and find the same rest below the root. No path whose text leaves the root
+ * is accepted.
  *
  * Input: one byte of flags, the visible root up to a newline, the path.
  */
@@ -88,7 +88,7 @@ static void check_accepted(struct text root, char *relative, const struct compon
 		depth += is_dotdot(got.of[i]) ? (size_t)-1 : 1;
 	}
 	CHECK(path_rules_climbs(relative) == climbs);
-	/* Accepted once, accepted again as itself: there is no second meaning. */
+	/* An accepted path is accepted again and stays the same. */
 	if (relative[1] != ':' && !strchr(relative, '\\')) {
 		CHECK(path_rules_check(root, text_from(relative), false, &again) == TOOL_OK);
 		CHECK(strcmp(again, relative) == 0);

@@ -1,9 +1,9 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A regular expression of a model's over a file of a workspace's: PCRE2 alone and the automaton
- * find the same lines, in order and once each, and what is found lies in the file. What
- * pattern_traits admits decides who scans, so a construct that it misreads shows here.
+ * A regular expression from a model over a file of a workspace: PCRE2 alone and the automaton find
+ * the same lines, each once and in order, and all matches are in the file. pattern_traits decides
+ * which of the two scans, so a construct that it misreads shows here.
  *
  * Input: the pattern up to a newline, then the file.
  */
@@ -37,7 +37,7 @@ static int note(const struct scan_line *line, void *context)
 	return 0;
 }
 
-/* False: there is no such engine. */
+/* Returns false if there is no such engine. */
 static bool scan(enum scan_engine engine, struct text pattern, struct text bytes, struct found *ret)
 {
 	struct scan_pattern *compiled;
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct text pattern = text_take(&rest, '\n');
 	char *pattern_copy, *copy;
 
-	/* Patterns that take a second each find nothing more than short ones do. */
+	/* Patterns that take a second each would not find more mistakes than short ones. */
 	if (pattern.len > 200 || rest.len >= LINES)
 		return -1;
 	pattern_copy = fuzz_copy(pattern);

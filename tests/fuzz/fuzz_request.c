@@ -1,12 +1,12 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a client writes to the agent socket, from bytes to answers: framing, JSON-RPC, the method
- * table and its params, on a connection of a real loop. It is a tenant's that may open nothing, so
- * no call begins and every answer is there at once. Each answer is one line of valid JSON-RPC, and
- * how the bytes came in pieces makes no difference.
+ * Bytes of a client on the agent socket: framing, JSON-RPC, the method
+ * table and its params, on a connection of a real loop. The client's tenant may open nothing, so no
+ * call begins and every answer comes at once. Each answer is one line of valid JSON-RPC, and
+ * cutting the bytes into other pieces changes nothing.
  *
- * Input: one byte for the length of the pieces, then what the client writes.
+ * Input: one byte for the length of the pieces, then the client's bytes.
  */
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/base/clock.h"
@@ -61,7 +61,7 @@ static void set_up(void)
 	CHECK(config_add_tenant(service.config, tenant) == 0);
 }
 
-/* What comes back for @input that is sent in pieces of @piece bytes. */
+/* Returns the answers to @input, which is sent in pieces of @piece bytes. */
 static struct evbuffer *talk(struct text input, size_t piece)
 {
 	struct evbuffer *answers = evbuffer_new();
@@ -124,7 +124,8 @@ static size_t check_answers(struct text answers)
 	return n;
 }
 
-/* How many answers are owed: one for each line but empty ones and good notifications. */
+/* Returns the number of answers due: one for each line, except empty ones and valid notifications.
+ */
 static size_t owed(struct text input)
 {
 	size_t n = 0;

@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A command's output of any bytes in any pieces, against one who keeps all of it and cuts at the
- * end: the same head and tail, the same count of what was left out, and text that is valid wherever
- * the cut fell.
+ * A command's output of any bytes in any pieces, compared with a reference that keeps all of it and
+ * cuts it at the end: the same head and tail, the same count of omitted bytes, and valid text
+ * wherever it was cut.
  *
  * Input: two bytes for the cap, one for the length of the pieces, then the output.
  */
@@ -44,7 +44,7 @@ static struct text text_of(struct json_object *string)
 		json_object_get_string(string), (size_t)json_object_get_string_len(string)};
 }
 
-/* Its base64 is exactly the kept bytes. */
+/* The base64 decodes to exactly the kept bytes. */
 static void check_kept(const struct stream_capture *capture, struct text all, size_t half)
 {
 	struct json_object *string = written(capture, stream_capture_write_base64);
@@ -86,7 +86,7 @@ static void check_text(const struct stream_capture *capture, struct text all, si
 		mark = memmem(mark, text.len - valid, "left out ...]\n", 14);
 		CHECK(mark);
 		mark += 14;
-		/* What is there and what is said to be missing are all of it. */
+		/* The kept bytes and the count of omitted ones add up to the output. */
 		CHECK(valid + left_out + (size_t)(text.data + text.len - mark) == all.len);
 		CHECK(memmem(text.data, text.len, "\xef\xbf\xbd", 3) == NULL ||
 			memmem(all.data, all.len, "\xef\xbf\xbd", 3) != NULL);

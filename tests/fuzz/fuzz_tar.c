@@ -1,12 +1,12 @@
 /* links: cloister-tar */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An archive of any bytes, as a hostile workspace sends it. The pieces in which it comes make no
- * difference; each entry begins and ends in turn and has as much content as its size says; names
- * end within their arrays.
+ * An archive of any bytes from a hostile workspace. Cutting it into other pieces changes nothing;
+ * entries begin and end in turn, and each has as much content as its size says; names end within
+ * their arrays.
  *
- * Input: one byte for the length of the pieces, then the archive. Where that byte is odd, blocks
- * that say "ustar" get the right checksum: mutations would stop at it.
+ * Input: one byte for the length of the pieces, then the archive. If that byte is odd, blocks that
+ * say "ustar" get the right checksum, because most mutations would not get past it.
  */
 #include "client/tar.h"
 #include "tests/fuzz/fuzz.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What the reader has told: all of it as one number. */
+/* A hash of everything that the reader has reported. */
 struct told {
 	uint64_t hash, left;
 	bool in_entry;

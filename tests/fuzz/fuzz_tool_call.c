@@ -1,9 +1,10 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tool.call from its params to a checked request: plain calls and those as models' APIs emit them
- * (Ollama's object, OpenAI's string). What is accepted is within the bounds that common/tools.c and
- * the path rules promise to all that comes after; what is refused leaves a sentence and no request.
+ * tool.call from its params to a checked request: plain calls, and calls in the forms of models'
+ * APIs (an object from Ollama, a string from OpenAI). An accepted request is within the bounds of
+ * common/tools.c and the path rules, on which later code relies; a refused one leaves a message and
+ * no request.
  *
  * Input: the params, JSON.
  */
@@ -38,7 +39,7 @@ static void check_text(const struct tool_param *param, struct text text)
 	CHECK((int64_t)text.len <= param->max);
 	if (!param->nul_allowed)
 		CHECK(!text_has_nul(text));
-	/* Every byte is there to be read. */
+	/* Read every byte, so that the sanitizers check it. */
 	for (size_t i = 0; i < text.len; i++)
 		(void)*(const volatile char *)(text.data + i);
 }
@@ -100,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (call_request_read(params, SIZE_MAX, TEXT_LITERAL(ROOT), tenant, &request, &refusal) ==
 		0) {
-		/* A request holds what it borrowed from. */
+		/* The request keeps the values from which it borrows. */
 		json_object_put(params);
 		check_request(&request);
 		CHECK((int)tenant->references == references + 1);

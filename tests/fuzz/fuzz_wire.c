@@ -1,9 +1,9 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every message of the three internal protocols, decoded as the receiving side does. What a decoder
- * takes, its encoder must write again byte for byte: there is one form of each message, and nothing
- * in a payload goes unread.
+ * Every message of the three internal protocols, decoded as the receiver does. If a decoder accepts
+ * a payload, its encoder must write the same bytes: each message has one form, and no byte of a
+ * payload is ignored.
  */
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
@@ -12,7 +12,7 @@
 
 static uint8_t again[WIRE_PAYLOAD_MAX];
 
-/* Decodes @payload as one type and encodes what came out. */
+/* Decodes @payload as one type and encodes the result. */
 #define ROUND_TRIP(type)                                                       \
 	static size_t type##_again(struct text payload)                        \
 	{                                                                      \
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (len != SIZE_MAX) {
 		CHECK(len == rest.len);
 		CHECK(memcmp(again, copy, len) == 0);
-		/* Exact length: neither less nor more is the same message. */
+		/* A payload that is shorter or longer is not the same message. */
 		CHECK(messages[type]((struct text){copy, rest.len - 1}) == SIZE_MAX);
 	}
 	free(copy);

@@ -2,22 +2,22 @@
 #pragma once
 
 /*
- * A pattern of gitignore(5) matched the slow and obvious way: every way to split is tried, with a
- * table of what is known to be hopeless. Classes are fnmatch(3)'s, one at a time.
+ * Matches a pattern of gitignore(5) in the slow and obvious way: it tries every way to split the
+ * path and remembers in a table which ways failed. fnmatch(3) decides about each class.
  */
 
 #include "worker/files/glob.h"
 
 #include <fnmatch.h>
 
-#define REFERENCE_BYTES 96 /* of the pattern, and of the path */
+#define REFERENCE_BYTES 96 /* maximum for the pattern, and for the path */
 
 struct reference {
 	struct text pattern, path;
 	bool hopeless[REFERENCE_BYTES + 1][REFERENCE_BYTES + 1];
 };
 
-/* "b-a", a range that holds nothing: git takes its first byte as a member, fnmatch(3) does not. */
+/* "b-a", a reversed range: git takes its first byte as a member, fnmatch(3) does not. */
 static inline bool reference_is_reversed(struct text pattern, size_t dash)
 {
 	size_t next = dash + 1;
@@ -54,7 +54,7 @@ static inline bool reference_can(struct text pattern, struct text path)
 	return true;
 }
 
-/* How long the element at @at is: a byte, an escaped one, or the shortest class. */
+/* Returns the length of the element at @at: a byte, an escaped byte, or the shortest class. */
 static inline size_t reference_element(struct text pattern, size_t at)
 {
 	size_t len = 1;
@@ -136,7 +136,7 @@ static inline bool reference_from(struct reference *reference, size_t p, size_t 
 	return matches;
 }
 
-/* @pattern is well formed, and reference_can() it. */
+/* @pattern must be well formed, and reference_can() must accept it. */
 static inline bool reference_match(struct text pattern, struct text path)
 {
 	static struct reference reference;

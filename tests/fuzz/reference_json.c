@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-/* No function here has the name of one of json-c's: json_object_get() is in both libraries. */
+/* The wrappers avoid names of json-c, because json_object_get() exists in both libraries. */
 
 static json_t *of(const struct reference *value)
 {

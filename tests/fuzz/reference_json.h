@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* jansson as a strict reference, behind names of its own: its header and json-c's do not go
- * together. */
+/* jansson as a strict reference, behind other names: its header and json-c's conflict. */
 
 #include "common/text.h"
 
@@ -20,7 +19,7 @@ enum reference_type {
 
 struct reference;
 
-/** NULL: it is no JSON, or *ret_overflow is true and jansson has no type for a number in it. */
+/** Returns NULL if it is not JSON, or if jansson has no type for a number in it (*ret_overflow). */
 struct reference *reference_read(struct text text, bool *ret_overflow);
 void reference_free(struct reference *root);
 
@@ -29,8 +28,8 @@ bool reference_boolean(const struct reference *value);
 int64_t reference_integer(const struct reference *value);
 double reference_real(const struct reference *value);
 struct text reference_string(const struct reference *value);
-/** Of an array or an object. */
+/** Returns the number of elements or members of an array or an object. */
 size_t reference_size(const struct reference *value);
 const struct reference *reference_element(const struct reference *value, size_t i);
-/** NULL: there is no such member. */
+/** Returns NULL if there is no such member. */
 const struct reference *reference_member(const struct reference *value, const char *name);
