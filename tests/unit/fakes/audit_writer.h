@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* In place of supervisor/audit/audit_writer.c: lines are kept for the test and go nowhere. */
+/* Replaces supervisor/audit/audit_writer.c: keeps the lines for the test and writes nothing. */
 
 #include "supervisor/audit/audit_writer.h"
 
-/* What the writer says of itself (queued, error and the rest), set by the test. */
+/* The state that audit_writer_look() returns; the test sets it. */
 extern struct audit_writer_state fake_audit_state;
-/* Whether there is room for a line. */
+/* Whether the queue is full, so that no line can be added. */
 extern bool fake_audit_full;
-/* Of the last line: how much of the queue it had to leave free. */
+/* How many bytes of the queue the last line had to leave free. */
 extern size_t fake_audit_kept;
-/* How often it was asked to open its file again. */
+/* How often the writer was asked to reopen its file. */
 extern unsigned fake_audit_reopened;
 
-/** The members of the lines since the last call, each on a line; borrowed until the next one. */
+/** Returns the lines' members since the last call, one line each; valid until the next call. */
 const char *fake_audit_take(void);

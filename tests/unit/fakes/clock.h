@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Time that stands still until the test lets it pass. */
+/* A clock that stands still until the test lets time pass. */
 
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 
-/** clock_now() is what the test says from now on. */
+/** From now on clock_now() returns the test's time. */
 void fake_clock_start(void);
-/** And the kernel's again. */
+/** From now on clock_now() returns the kernel's time again. */
 void fake_clock_stop(void);
 
-/** So much time passes, and what is due by then expires. */
+/** Lets @ms milliseconds pass and runs the timers that expire by then. */
 void fake_clock_pass(int64_t ms);
 
-/** Time passes until @timer, which is set, expires. */
+/** Lets time pass until @timer, which must be set, expires. */
 void fake_clock_pass_until(const struct timer *timer);

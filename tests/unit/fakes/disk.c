@@ -21,7 +21,7 @@ void fake_disk_reset(void)
 	fake_disk_waits = 0;
 }
 
-/* What goes to stderr, which may be a file as well, is no matter of the disk's. */
+/* stderr may be a regular file, too, but does not count as the disk. */
 static bool is_on_disk(int fd)
 {
 	struct stat stat_buf;

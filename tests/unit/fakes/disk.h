@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * In place of write(2) and pthread_cond_timedwait(3): a disk that is full or slow, and no waiting
- * for time. Both may be called by any thread.
+ * Replaces write(2) by a disk that can be full or slow, and pthread_cond_timedwait(3) by a function
+ * that does not wait. Any thread may call both.
  */
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Bytes that regular files still take, and the errno of a write that finds none. */
+/* Bytes that can still be written to regular files, and the errno of a write after that. */
 extern atomic_size_t fake_disk_room;
 extern atomic_int fake_disk_error;
-/* The most that one write takes. */
+/* The most bytes that one write accepts. */
 extern atomic_size_t fake_disk_piece;
-/* How often something waited for time to pass. */
+/* How often pthread_cond_timedwait(3) was called. */
 extern atomic_uint fake_disk_waits;
 
-/** As much room as there is, in one piece. */
+/** Removes all limits of room and of the size of a write. */
 void fake_disk_reset(void);

@@ -11,6 +11,6 @@
 #define RESULT(id, result) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":" result "}"
 #define ERROR(id, code, rest) \
 	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":" code "," rest "}}"
-/* The rest of an error whose data.code is @name. */
+/* The members of a JSON-RPC error after its code, with @name as data.code. */
 #define NAMED(name) "\"message\":\"*\",\"data\":{\"code\":\"" name "\"*}"
 /* clang-format on */

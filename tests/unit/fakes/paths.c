@@ -39,7 +39,8 @@ void fake_path_set(const char *path, const char *text)
 		n_paths++;
 }
 
-/* A descriptor of what @path is said to hold, or -1; -2: nothing is said of it. */
+/* Returns a descriptor of the text set for @path, -1 if the file is absent, -2 if it is not faked.
+ */
 static int open_fake(const char *path)
 {
 	size_t i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* In place of supervisor/host/calls_probe.c and namespaces_probe.c, which fork and unshare. */
+/* Replaces supervisor/host/calls_probe.c and namespaces_probe.c, which fork and unshare. */
 
 #include "supervisor/host/namespaces_probe.h"
 

@@ -78,7 +78,7 @@ void fake_process_say(
 	assert_int_equal(channel_flush(&process->channel), 0);
 }
 
-/* In place of glibc's: the one signal that cloisterd sends is SIGKILL. */
+/* Replaces glibc's function. cloisterd sends no signal but SIGKILL. */
 int pidfd_send_signal(int pidfd, int signal, siginfo_t *info, unsigned flags)
 {
 	unsigned long wanted = inode(pidfd);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A process of a workspace, played by the test: its ends of the channels that cloisterd made, and a
- * descriptor that stands for its pidfd and becomes readable when the process "ends". SIGKILL ends
- * it at once, unless it is held. With pidfd_send_signal(2) replaced, no process is needed.
+ * A worker or files process, played by the test: its ends of cloisterd's channels, and a descriptor
+ * in place of its pidfd, which becomes readable when the process "ends". SIGKILL ends it at once,
+ * unless it is held. pidfd_send_signal(2) is replaced, so there is no real process.
  */
 
 #include "common/channel.h"
@@ -13,26 +13,29 @@
 
 struct fake_process {
 	struct channel channel;
-	int life;        /* closed: its pidfd is readable; -1: it has ended */
-	bool held;       /* a kill does not end it yet */
+	int life;        /* closing it makes the pidfd readable; -1: the process has ended */
+	bool held;       /* SIGKILL does not end it yet */
 	unsigned killed; /* how often SIGKILL was sent */
 	unsigned long pidfd_inode;
 	struct fake_process *next;
 };
 
-/** The process that reads requests from @down and writes to @up, which are taken. Returns what
- * stands for its pidfd, the caller's. */
+/**
+ * Starts a process that reads requests from @down and writes to @up, and owns both. Returns the
+ * descriptor in place of its pidfd, which the caller owns.
+ */
 int fake_process_start(struct fake_process *process, int down, int up);
 
-/** It ends: its channels are closed and its pidfd is readable. */
+/** Ends the process: closes its channels and makes its pidfd readable. */
 void fake_process_end(struct fake_process *process);
 
-/** Ends it where it has not, and forgets it. */
+/** Ends the process, if it has not ended, and forgets it. */
 void fake_process_done(struct fake_process *process);
 
-/** The next request that has come to it, whose descriptors the caller closes. False: none has. */
+/** Takes the next request to the process; the caller closes its descriptors. False: there is none.
+ */
 bool fake_process_hear(struct fake_process *process, struct channel_frame *ret);
 
-/** It writes one frame. */
+/** Writes one frame to cloisterd. */
 void fake_process_say(
 	struct fake_process *process, uint8_t type, uint64_t call, struct text payload);

@@ -29,7 +29,7 @@
 
 #include <cmocka.h>
 
-#define PASSES 16 /* of the loop: more than one thing ever causes after another */
+#define PASSES 16 /* of the loop: more than any chain of events takes */
 
 static void on_idle(struct service *service)
 {
@@ -42,7 +42,7 @@ static void complain(void *context, const char *file, unsigned line, const char 
 	fail_msg("%s:%u: %s", file, line, message);
 }
 
-/* @text with the scratch directory for '@', malloc'ed. */
+/* Returns @text, malloc'ed, with the scratch directory in place of each '@'. */
 static char *expand(const struct fake_service *fake, const char *text)
 {
 	size_t size = strlen(text) + 1, len = strlen(fake->scratch.path);
@@ -133,7 +133,7 @@ struct fake_service *fake_service_new(const char *config)
 	return fake;
 }
 
-/* Every call is over when nothing can answer any more: they are a list of the program's. */
+/* Ends all calls, because the list of calls outlives the service of one test. */
 static void end_calls(struct fake_service *fake)
 {
 	fake->spawner_waits = false;
@@ -199,7 +199,7 @@ void fake_service_run(struct fake_service *fake)
 {
 	for (int i = 0; i < PASSES; i++) {
 		fake_clock_pass(0);
-		/* Which the next turn would forget. */
+		/* The next turn would reset this flag. */
 		fake->stopped |= event_base_got_break(fake->service.base);
 		event_base_loop(fake->service.base, EVLOOP_NONBLOCK);
 		fake->stopped |= event_base_got_break(fake->service.base);
@@ -250,7 +250,7 @@ void fake_client_send(struct fake_client *client, const char *text)
 	_cleanup_free_ char *expanded = expand(client->service, text);
 	size_t len = strlen(expanded), sent = 0;
 
-	/* Cloisterd may hang up in the middle. */
+	/* cloisterd may close the connection in the middle. */
 	for (int i = 0; sent < len && i < 10000; i++) {
 		ssize_t n = send(client->fd, expanded + sent, len - sent, MSG_NOSIGNAL);
 
@@ -274,7 +274,7 @@ const char *fake_client_take(struct fake_client *client)
 	return client->got;
 }
 
-/* Whether @text is @pattern, by the shortest run for each '*' but the last. */
+/* Whether @text matches @pattern. Each '*' except the last matches as little as possible. */
 static bool matches(const char *text, const char *pattern)
 {
 	const char *star = NULL, *after = NULL;

@@ -114,7 +114,7 @@ static struct fake_cell *add_cell(struct spawner_link *link)
 	return cell;
 }
 
-/* @first: of the four ends in @asked's descriptors. */
+/* @first is the index of the cell's four channel ends in @asked->fds. */
 static struct fake_cell *answer_cell(
 	struct spawner_link *link, struct fake_asked *asked, unsigned first)
 {

@@ -120,7 +120,7 @@ static void say_lines(struct work *work, const char *text)
 	say(work, COMMAND_FD_STDOUT, lines);
 }
 
-/* The argument of the command at hand; NULL: it is not called @name. */
+/* Returns the argument of the present command, or NULL if the command is not @name. */
 static const char *argument(const struct work *work, const char *name)
 {
 	size_t len = strlen(name);
@@ -228,7 +228,7 @@ static void end_files(struct fake_process *process, uint64_t call, const struct 
 	fake_process_say(process, FILES_END, call, (struct text){(char *)payload, writer.len});
 }
 
-/* What the file's name says becomes of the call. False: nothing, it is an ordinary one. */
+/* Acts as the file's name demands. Returns false if the name is an ordinary one. */
 static bool is_special(struct fake_process *process, uint64_t call, const char *tool,
 	struct text path, struct text pattern)
 {

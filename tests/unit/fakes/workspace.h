@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * In place of supervisor/workspace/workspace.c, the functions that calls use: a workspace that
- * writes down what a call does to it. The test plays the rest: it begins the entry, and gives it
- * frames.
+ * Replaces the functions of supervisor/workspace/workspace.c that calls use by a workspace that
+ * logs what a call does to it. The test begins the call's entry and gives it frames.
  */
 
 #include "supervisor/workspace/workspace.h"
@@ -13,17 +12,17 @@
 
 struct workspace {
 	size_t users;
-	struct workspace_entry *entry; /* has entered; NULL: none has */
-	bool heard;                    /* what workspace_has_heard() says */
+	struct workspace_entry *entry; /* the entry of the call; NULL: none has entered */
+	bool heard;                    /* what workspace_has_heard() returns */
 	char log[256];                 /* "enter run body terminate kill cancel ..." */
 	int fds[FAKE_WORKSPACE_FDS];   /* of a command, which the test closes */
 	unsigned n_fds;
-	char request[8192]; /* the payload that came last */
+	char request[8192]; /* the last payload */
 	size_t request_len;
 };
 
-/** What has happened since this was asked last: words, each with a space before. */
+/** Returns the log since the last call: words, each after a space. */
 const char *fake_workspace_log(struct workspace *workspace);
 
-/** Closes what a command got. */
+/** Closes the descriptors of a command. */
 void fake_workspace_close(struct workspace *workspace);
