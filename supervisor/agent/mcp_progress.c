@@ -52,7 +52,8 @@ static void put_message(struct json_text *json, const struct mcp_progress *progr
 {
 	struct text line = {progress->line, progress->len};
 
-	/* Part of a character whose other part is lost or has not come yet. */
+	/* Drop incomplete characters: the rest is lost at the start, and still to come at the end.
+	 */
 	while (line.len > 0 && (line.data[0] & 0xC0) == 0x80) {
 		line.data++;
 		line.len--;

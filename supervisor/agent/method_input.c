@@ -47,7 +47,7 @@ static void input_done(struct input *input)
 	free(input->decoded);
 }
 
-/* Reads @params. Returns NULL, or what is wrong with them. */
+/* Reads @params. Returns NULL, or a message about the mistake in them. */
 static const char *read_input(struct json_object *params, struct input *ret)
 {
 	struct json_object *eof = NULL;

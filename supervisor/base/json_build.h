@@ -26,7 +26,7 @@ static inline bool json_build_add(
 	return false;
 }
 
-/** Moves @value to the end of @array, likewise. */
+/** Moves @value to the end of @array. If that fails, frees it and returns false. */
 static inline bool json_build_append(struct json_object *array, struct json_object *value)
 {
 	if (array && value && json_object_array_add(array, value) == 0)

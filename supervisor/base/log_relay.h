@@ -16,5 +16,5 @@ int log_relay_new(struct log_relay **ret, int *ret_write_end);
 /** Starts to copy lines as they come. Returns 0 or -ENOMEM. */
 int log_relay_watch(struct log_relay *relay, struct event_base *base);
 
-/** Passes on what is left. NULL is fine. */
+/** Passes on the remaining lines and frees @relay. NULL is allowed. */
 void log_relay_free(struct log_relay *relay);

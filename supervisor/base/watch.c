@@ -53,7 +53,7 @@ static void leave_overflow(struct watch *watch)
 	n_overflow--;
 }
 
-/* An attacker who takes and gives back watches makes this happen as often as it likes. */
+/* A hostile client can cause any number of overflows, so the log gets one line per period. */
 static void log_overflow(void)
 {
 	int64_t now = clock_now();

@@ -26,7 +26,7 @@ static void tell_ended(const struct call *call, const struct observation *observ
 		service->observers[i].ended(service->observers[i].context, call, observation);
 }
 
-/* Answers and frees the call, whose entry has left its workspace. */
+/* Answers and frees the call. Its entry must have left its workspace. */
 static void answer(struct call *call, struct observation *observation)
 {
 	/* Reads what the command left in its pipes; this may still stream output. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The end of a call: what it is answered. */
+/* The end of a call: builds and sends its answer. */
 
 #include "supervisor/call/call_state.h"
 
-/* Each of these answers and frees the call, whose entry has left its workspace. */
+/* These functions answer and free a call. Its entry must have left its workspace. */
 
 /** Answers with call->cause. @ended is the report of a command; NULL: it never ran. */
 void call_answer_cause(struct call *call, const struct command_ended *ended);

@@ -19,7 +19,7 @@ struct tenant;
 struct call_request {
 	const struct tool *tool;
 	struct tool_args args;       /* texts borrowed from json, or from decoded */
-	struct call_options options; /* likewise */
+	struct call_options options; /* texts borrowed like those of args */
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* decoded base64 */
 	struct json_object *json; /* a reference: an array of the params and the arguments */

@@ -31,7 +31,7 @@ struct call_event_data {
 	enum ended_by cause;               /* for CALL_CANCEL */
 	const struct channel_frame *frame; /* for CALL_FRAME */
 	enum tool_error error;             /* for CALL_LOST */
-	const char *message;               /* likewise, may be NULL */
+	const char *message;               /* for CALL_LOST; may be NULL */
 };
 
 /* May free the call. Returns -EBADMSG if CALL_FRAME broke the protocol. */
@@ -58,7 +58,7 @@ struct call {
 	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
 	struct call_result result;   /* of a file call */
 	struct command_io *io;       /* of a command */
-	struct command_input *input; /* likewise; NULL: it has none */
+	struct command_input *input; /* of a command; NULL: it has none */
 	struct unread_waiter room;   /* for its answer; the account is NULL if it is not counted */
 	size_t counted;              /* bytes counted for the answer in any case */
 	size_t counted_result;       /* bytes counted for the result of a file call */

@@ -24,7 +24,7 @@ enum command_stream { COMMAND_STREAM_STDOUT, COMMAND_STREAM_STDERR, COMMAND_STRE
 
 struct command_io_limits {
 	size_t kept;    /* of each stream, see stream_capture.h; 0: nothing */
-	uint64_t total; /* likewise: reading stops past it */
+	uint64_t total; /* of each stream; reading stops after it */
 	/* the account for the kept bytes; NULL: they are not counted */
 	struct unread_account *unread;
 	struct loop_share_flow *share; /* the flow whose share of the loop reading takes */

@@ -49,9 +49,11 @@ struct service {
 	uint64_t pending_peak;
 	struct unread unread; /* of answers */
 	bool shutting_down;   /* no new calls begin */
-	bool draining;        /* likewise, until an administrator resumes */
-	/* Whether the self-test lets nothing be served: as service_refusal().
-	 * NULL: there is no self-test. */
+	bool draining;        /* no new calls begin until an administrator resumes */
+	/*
+	 * Whether a required self-test refuses all calls. Returns like service_refusal(). NULL:
+	 * there is no self-test.
+	 */
 	enum tool_error (*selftest_refuses)(
 		const struct selftest *selftest, struct refusal *ret_refusal);
 	/*

@@ -27,7 +27,7 @@ struct config_host {
 	uint64_t connections;
 	uint64_t connections_per_user;
 	uint64_t commands;  /* running at once, of all tenants */
-	uint64_t file_jobs; /* likewise */
+	uint64_t file_jobs; /* running at once, of all tenants */
 	uint64_t tenants;   /* enum config_tenants */
 	uint64_t umask;     /* of commands and files processes */
 	uint64_t workspace_idle_ms;

@@ -12,7 +12,7 @@ struct options {
 	const char *config;   /* the file; NULL: user mode */
 	bool check;           /* only check the configuration */
 	char *agent_socket;   /* NULL: a private instance has none */
-	char *state_dir;      /* likewise */
+	char *state_dir;      /* NULL: a private instance has none */
 	char *control_socket; /* NULL: no control socket */
 	char *user;           /* the user to become when started as root; NULL: none */
 	int connection_fd;    /* connection of a private instance's one client, or -1 */

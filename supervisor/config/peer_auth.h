@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Authentication: who a client is, by the kernel's word, and which tenants it may act for. All of
- * it is in this file.
+ * Authentication: reads a client's credentials from the kernel and decides for which tenants the
+ * client may act. No other file does either.
  */
 
 #include <stddef.h>

@@ -27,7 +27,7 @@ struct tenant_limits {
 	uint64_t command_timeout_max_ms;
 	uint64_t file_timeout_ms;
 	uint64_t output_kept_bytes;  /* of each stream */
-	uint64_t output_total_bytes; /* likewise */
+	uint64_t output_total_bytes; /* of each stream */
 	uint64_t connections;
 	uint64_t calls; /* in flight, on all connections */
 	uint64_t calls_per_connection;
@@ -37,7 +37,7 @@ struct tenant_limits {
 	uint64_t commands_per_workspace;
 	uint64_t queue_length; /* calls that may wait in the queue */
 	uint64_t queue_ms;     /* the longest time that a call may wait */
-	/* Of one command; of a workspace with all its processes. */
+	/* command_: one command; workspace_: a workspace with all its processes */
 	uint64_t command_memory_bytes;
 	uint64_t workspace_memory_bytes;
 	uint64_t command_processes;

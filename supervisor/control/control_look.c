@@ -73,8 +73,10 @@ static void count_workspace(void *context, struct workspace *workspace)
 	look->workspaces[info.cell]++;
 }
 
-/* One line of what is enforced: by what, or (NULL) by nothing; and where that is less than it might
- * be, why. */
+/*
+ * Writes one line about a protection: its name @what, the mechanism @by that enforces it (NULL:
+ * none) and, if the protection is incomplete, the reason @why.
+ */
 static void put_keeper(struct json_text *json, const char *what, const char *by, const char *why)
 {
 	json_text_object_begin(json);

@@ -71,7 +71,7 @@ struct agent_conn {
 	bool ended;     /* the session has ended it: further input is ignored */
 	size_t counted; /* bytes of output counted as unread */
 	bool full;      /* the client does not read its answers */
-	bool stalled;   /* likewise, or there is no room for further answers */
+	bool stalled;   /* full, or there is no room for further answers */
 	struct unread_waiter room;
 	bool closing;                /* close_soon() was called */
 	struct loop_turn_task flush; /* writes the output */

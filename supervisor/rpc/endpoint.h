@@ -44,8 +44,10 @@ struct endpoint {
 	const struct error_form *errors;
 	/* Whether @peer is admitted at all; otherwise it is an unauthorized client. */
 	bool (*admits)(const struct config *config, const struct peer_credentials *peer);
-	/* Whether one more connection of @peer, who is admitted, is refused for now: TOOL_OK, or a
-	 * code with @ret_refusal. */
+	/*
+	 * Whether another connection of @peer, which is admitted, is refused for now. Returns
+	 * TOOL_OK if not, otherwise a code with @ret_refusal.
+	 */
 	enum tool_error (*refuses)(struct service *service, const struct peer_credentials *peer,
 		struct refusal *ret_refusal);
 	/*

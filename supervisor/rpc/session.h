@@ -75,7 +75,7 @@ size_t session_counted_input(const struct session *session);
  */
 size_t session_memory_left(const struct session *session, size_t without);
 
-/** Returns the flow to whose share of the loop's time it counts. */
+/** Returns the flow that its time in the loop is counted for: its tenant's. */
 struct loop_share_flow *session_share(const struct session *session);
 
 /** Returns the number of calls that are not answered. */

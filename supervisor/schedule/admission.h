@@ -40,8 +40,8 @@ struct admission {
 const char *admission_reason_name(enum admission_reason reason);
 
 /**
- * Whether a new connection is refused, when there are @connections, @of_user of them of the same
- * user, whose first tenant is @tenant. TOOL_OK, or TOOL_BUSY: a refusal is
+ * Decides about a new connection when there are @connections, @of_user of them from the same user.
+ * @tenant is that user's first tenant. Returns TOOL_OK, or TOOL_BUSY with a refusal, which is
  * counted and filled in.
  */
 enum tool_error admission_refuses_connection(struct admission *admission,

@@ -13,11 +13,12 @@
 static LIST_HEAD(, loop_share_flow) flows = LIST_HEAD_INITIALIZER(flows);
 static struct loop_share_flow nobody;
 /*
- * The flow whose slice it is. The slice may free the flow; then this is its heir. NULL: no slice
- * runs.
+ * The flow that the present slice belongs to. If the slice frees the flow, this becomes the flow's
+ * heir. NULL: no slice runs.
  */
 static struct loop_share_flow *running;
-/* The flow whose client asked last, and when; and when a client of another flow did. */
+/* The flow of the last client that asked, that time, and when a client of another flow last asked.
+ */
 static const struct loop_share_flow *asked;
 static uint64_t asked_ns, asked_before_ns;
 static uint64_t reached_ns; /* the highest used_ns at which a slice was given */

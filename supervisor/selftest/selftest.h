@@ -41,7 +41,7 @@ struct selftest_summary {
 	enum selftest_state state; /* of the last run that ended */
 	bool running;
 	bool required;
-	size_t passed, failed, skipped; /* likewise */
+	size_t passed, failed, skipped; /* probes of the last run that ended */
 	int64_t ended_ms;               /* since the epoch; 0: never */
 	int64_t duration_ms;
 };

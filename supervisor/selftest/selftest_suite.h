@@ -15,7 +15,7 @@ enum probe_kind {
 	PROBE_COUNT,
 	PROBE_SHELL,   /* run_command of @how: the first line of its output */
 	PROBE_PROGRAM, /* the probe program's probe of this name, in a batch with its neighbours */
-	PROBE_ALONE,   /* likewise, in a command of its own */
+	PROBE_ALONE,   /* like PROBE_PROGRAM, in a command of its own */
 	PROBE_OPEN,    /* opens the directory @how as a workspace */
 	PROBE_MAKE,    /* makes the managed workspace @how beside the canary */
 };

@@ -72,8 +72,10 @@ void cell_process_check_lost(struct process *process)
 {
 	struct cell *cell = process->cell;
 
-	/* While its answer is under way, the spawner knows better why. And of what is killed the
-	 * reason is known. */
+	/*
+	 * While the spawner's answer is pending, the spawner will report the reason. If cloisterd
+	 * has killed the process, the reason is known already.
+	 */
 	if (!process->lost || cell->asked || cell->state == STATE_ENDING ||
 		cell->state == STATE_QUARANTINED)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One process of a cell: what it says, and why it must go. */
+/* One process of a cell: handles its frames, and decides when it must be ended and why. */
 
 #include "supervisor/workspace/cell_state.h"
 

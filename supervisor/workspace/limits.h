@@ -9,8 +9,8 @@
 
 struct tenant_limits;
 
-/** Of one workspace with all its processes. */
+/** Returns the limits of one workspace with all its processes. */
 struct workspace_limits limits_of_workspace(const struct tenant_limits *limits);
 
-/** Of one command. */
+/** Returns the limits of one command. */
 struct command_limits limits_of_command(const struct tenant_limits *limits);

@@ -23,7 +23,7 @@ struct left_over {
 struct removal {
 	struct workspaces *workspaces;
 	struct event *next;
-	struct tenant *tenant; /* tenants whose marked workspaces are still to be looked for */
+	struct tenant *tenant; /* the tenant whose marked workspaces are being listed */
 	STAILQ_HEAD(, left_over) left_overs;
 	struct workspace *workspace; /* held; NULL: none is being removed */
 	struct workspace_entry entry;

@@ -39,8 +39,8 @@
  *   FORGOTTEN  its processes are    nothing       the spawner is lost  FORGOTTEN   nothing
  *              killed
  *
- * A second answer to one request is as to a forgotten one. Of those any good answer will do: which
- * was asked for is forgotten, too.
+ * A second answer to a request is handled like one to a forgotten request. A forgotten request
+ * accepts a successful answer of any type, because the type that was asked for is forgotten, too.
  */
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;

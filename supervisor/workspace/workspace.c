@@ -194,8 +194,10 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 	lose_entries(workspace, &losses[loss], why);
 }
 
-/* Begins, in their order, those that wait, have no scheduling class and for whose class there is
- * room. */
+/*
+ * Begins in order the waiting entries that have no scheduling class, as far as the limits of their
+ * call classes allow.
+ */
 static void begin_waiting(struct workspace *workspace)
 {
 	struct workspace_entry *entry, *next;

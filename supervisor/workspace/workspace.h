@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A workspace in cloisterd: a root, who uses it, its cell (cell.h: the processes and their life)
- * and its entries: the calls, in the order in which they came, that wait for the cell or to be
- * scheduled, or have begun. It is there while a connection has it open or a call is in it; what a
- * call is, it does not know. workspaces.h has all of them.
+ * A workspace in cloisterd: its root, its users, its cell (cell.h: the processes and their life)
+ * and its entries. Each entry stands for a call that waits for the cell, waits to be scheduled, or
+ * has begun; entries are in the order of arrival. A workspace exists while a connection has it open
+ * or it has a call. It does not know what its calls do. workspaces.h has the set of all workspaces.
  */
 
 #include "common/channel.h"
@@ -125,8 +125,8 @@ bool workspace_has_heard(
 	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said);
 
 /**
- * Kills the process that has @entry's call, because it does not do what it must: the files process
- * alone, or the worker and with it the cell.
+ * Kills the process that runs @entry's call, because it breaks its duties: the files process alone,
+ * or the worker and with it the cell.
  */
 void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry);
 

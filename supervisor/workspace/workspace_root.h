@@ -28,7 +28,7 @@ struct workspace_root {
 	/* The directory and its parents when it was opened; not set for a managed workspace. */
 	struct directory_id *parents;
 	size_t n_parents;
-	bool may_enter; /* cloister's own user may enter it; likewise */
+	bool may_enter; /* cloister's own user may enter it; not set for a managed workspace */
 };
 
 /*
@@ -57,10 +57,9 @@ enum tool_error workspace_root_check(const struct workspace_root *root, enum wor
 	const char *const *own_directories, struct refusal *ret_refusal);
 
 /**
- * Whether the user that a workspace at @root runs as may enter it: its owner if @owned (system
- * mode), otherwise the user that we are. TOOL_OK, or TOOL_PERMISSION_DENIED with who may not and
- * @ret_refusal saying what to do. Nothing is looked up by name: access(2) on
- * the descriptor.
+ * Checks whether the user that a workspace at @root runs as may enter the directory: its owner if
+ * @owned (system mode), otherwise cloister's user. Returns TOOL_OK, or TOOL_PERMISSION_DENIED with
+ * the user and the remedy in @ret_refusal. Looks up no name: access(2) on the descriptor.
  */
 enum tool_error workspace_root_check_entry(
 	const struct workspace_root *root, bool owned, struct refusal *ret_refusal);

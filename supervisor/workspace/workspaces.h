@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* All workspaces: who gets which, and what is done with every one of them. */
+/* All workspaces: opens them for clients, and acts on each, as at a reload. */
 
 #include "supervisor/workspace/workspace.h"
 
@@ -62,8 +62,9 @@ enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct ten
 	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal);
 
 /**
- * Gives the tenant's managed workspaces whose removal an earlier cloisterd began to @each; and
- * returns one of them, to finish its removal, like workspaces_get_managed().
+ * Calls @each with the name of every managed workspace of @tenant whose removal an earlier
+ * cloisterd began. workspaces_get_marked() opens one of them to finish its removal; it returns like
+ * workspaces_get_managed().
  */
 int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
