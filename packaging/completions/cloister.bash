@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion for cloister(1).
 #
-# What a service or a file system names is agents' words: it is only ever compared and quoted, never expanded, so compgen
-# has nothing of it: -W expands its words, and -f and -d the "$" in a directory's name, down to "${a[$(command)]}".
+# Agents choose the names in a service and in a file system, so names are only compared and quoted, never expanded. compgen
+# is not used for them: -W expands its words, and -f and -d the "$" in a directory's name, even "${a[$(command)]}".
 
-# The words up to the cursor, with what bash tears apart at "=" joined again; the last is at the cursor.
+# Sets words to the words up to the cursor and joins those that bash split at "=". The last one is at the cursor.
 _cloister_words()
 {
 	local i word
@@ -21,11 +21,11 @@ _cloister_words()
 	cur=${words[-1]}
 }
 
-# _cloister_offer WORD...: those that go on from $cur. One that ends with "=" or "/" is not done.
+# _cloister_offer WORD...: offers the words that begin with $cur. After "=" or "/" no space follows.
 _cloister_offer()
 {
 	local word quoted before=${whole%"$cur"} torn=
-	# bash replaces what stands behind the last "=" only, unless it was told otherwise.
+	# bash replaces only the text after the last "=", unless COMP_WORDBREAKS has no "=".
 	[[ $COMP_WORDBREAKS == *=* && $whole == *=* ]] && torn=${whole%"${whole##*=}"}
 	for word; do
 		[[ $word == "$cur"* ]] || continue
@@ -37,7 +37,7 @@ _cloister_offer()
 	return 0
 }
 
-# _cloister_glob START: the files whose names go on from START, each ended by a zero byte.
+# _cloister_glob START: prints the files whose names begin with START, each followed by a zero byte.
 _cloister_glob()
 {
 	local file hidden=
@@ -49,7 +49,7 @@ _cloister_glob()
 	done
 }
 
-# _cloister_files PREFIX BASE ACTION: files (-f) or directories (-d) as seen from BASE, behind PREFIX.
+# _cloister_files PREFIX BASE ACTION: offers files (-f) or directories (-d), relative to BASE, after PREFIX.
 _cloister_files()
 {
 	local file found=()
@@ -60,7 +60,7 @@ _cloister_files()
 	_cloister_offer "${found[@]}"
 }
 
-# Directories, and the managed workspaces in use, where the caller may look at the service.
+# Offers directories, and the managed workspaces in use if the caller may use the control socket.
 _cloister_workspaces()
 {
 	local names
@@ -85,7 +85,7 @@ _cloister_option_value()
 	esac
 }
 
-# The arguments of the tool $1, of which those in $given are there.
+# Offers the arguments of the tool $1 except those in $given.
 _cloister_arguments()
 {
 	local argument arguments=() base=${workspace:-.}

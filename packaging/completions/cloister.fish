@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for cloister(1).
 
-# The subcommand and what follows it, of the words before the cursor; options and their values are left out.
+# Prints the subcommand and its operands from the words before the cursor, without options and their values.
 function __cloister_words
     set -l skip 0
     for word in (commandline -opc)[2..-1]
@@ -20,7 +20,7 @@ function __cloister_command
     test (__cloister_words)[1] = "$argv[1]" 2>/dev/null
 end
 
-# The number of operands behind the subcommand is this.
+# Whether the subcommand has this number of operands.
 function __cloister_operands
     test (math (count (__cloister_words)) - 1) -eq $argv[1]
 end
@@ -42,7 +42,7 @@ function __cloister_workspaces
         string replace -rf -- '^ *"workspace": *"([A-Za-z0-9._-]*)",*$' '$1'
 end
 
-# Files as they are seen from the workspace, behind a prefix.
+# Prints files relative to the workspace, after a prefix.
 function __cloister_files
     set -l base (__cloister_workspace)[-1]
     test -n "$base"; or set base .

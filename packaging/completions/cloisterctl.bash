@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion for cloisterctl(1).
 #
-# What the service names is agents' words: it is only ever compared and quoted, never expanded.
+# Agents choose the names in the service, so names are only compared and quoted, never expanded.
 
-# _cloisterctl_ask COMMAND MEMBER: what the service lists, as far as it can stand in a line as it is.
+# _cloisterctl_ask COMMAND MEMBER: prints the names that the service lists, without those that JSON escapes.
 _cloisterctl_ask()
 {
 	timeout 2 cloisterctl ${socket:+"--socket=$socket"} --json "$1" 2>/dev/null |
 		sed -n "s/^ *\"$2\": *\"\([^\"\\\\]*\)\",*\$/\1/p" | sort -u
 }
 
-# The words on stdin that go on from the cursor's.
+# Offers the words on stdin that begin with the word at the cursor.
 _cloisterctl_offer()
 {
 	local word quoted
@@ -23,7 +23,7 @@ _cloisterctl_offer()
 	return 0
 }
 
-# Not by compgen -f, which expands the "$" in a directory's name, down to "${a[$(command)]}". Runs in a subshell.
+# Does not use compgen -f, which expands the "$" in a directory's name, even "${a[$(command)]}". Runs in a subshell.
 _cloisterctl_files()
 {
 	local file hidden=

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for cloisterctl(1).
 
-# The command and its operands, of the words before the cursor.
+# Prints the command and its operands from the words before the cursor.
 function __cloisterctl_words
     set -l skip 0
     for word in (commandline -opc)[2..-1]
@@ -21,7 +21,7 @@ function __cloisterctl_after
     test "$words" = "$argv"
 end
 
-# __cloisterctl_ask COMMAND MEMBER: what the service lists, as far as it can stand in a line as it is.
+# __cloisterctl_ask COMMAND MEMBER: names that the service lists, without those that JSON escapes.
 function __cloisterctl_ask
     set -l words (commandline -opc)
     set -l socket

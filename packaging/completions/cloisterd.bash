@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion for cloisterd(8).
 
-# _cloisterd_files ACTION: offers files (-f) or directories (-d). Not by compgen, which expands the "$" in a directory's
-# name, down to "${a[$(command)]}"; nor as bash's "filenames", which it expands too.
+# _cloisterd_files ACTION: offers files (-f) or directories (-d). Uses neither compgen nor bash's "filenames" option:
+# both expand the "$" in a directory's name, even "${a[$(command)]}".
 _cloisterd_files()
 {
 	local file quoted
@@ -16,7 +16,7 @@ _cloisterd_files()
 	return 0
 }
 
-# _cloisterd_glob START: the files whose names go on from START, each ended by a zero byte.
+# _cloisterd_glob START: prints the files whose names begin with START, each followed by a zero byte.
 _cloisterd_glob()
 {
 	local file hidden=

@@ -1,6 +1,6 @@
 # cloister on every Nomad client that has the package and says so in its metadata (client { meta { cloister = "yes" } }).
-# Nomad places it and watches it; systemd runs it, from the package's unit, because what a workspace needs is more than
-# a task driver gives: doc/fleets.md says what is missing in exec and in raw_exec.
+# Nomad places and watches it. systemd runs it from the package's unit, because task drivers do not give workspaces all
+# that they need: doc/fleets.md lists what exec and raw_exec lack.
 #
 # The driver must be allowed on the client: plugin "raw_exec" { config { enabled = true } }
 job "cloister" {
@@ -18,7 +18,7 @@ job "cloister" {
     value     = "yes"
   }
 
-  # One client after the other; the unit drains by itself (drain_time).
+  # Updates one client at a time. The unit drains itself (drain_time).
   update {
     max_parallel = 1
     stagger      = "1m"
@@ -32,7 +32,7 @@ job "cloister" {
       mode     = "delay"
     }
 
-    # Ends when the unit does, and as it did.
+    # This task ends with the unit, and with the unit's result.
     task "service" {
       driver = "raw_exec"
 
@@ -47,7 +47,7 @@ job "cloister" {
       }
     }
 
-    # systemctl's end leaves the unit running.
+    # Ending systemctl does not stop the unit, so this task does.
     task "stop" {
       driver = "raw_exec"
 
