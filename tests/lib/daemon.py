@@ -331,8 +331,8 @@ class Daemon:
         return pid
 
     def look_at_cells(self):
-        """(worker, files) of the cells of which both are there, in the order of their making; and what has no
-        other: it is just coming, or the other is just gone. What is going itself is in neither."""
+        """Returns the pairs (worker, files) of complete cells in the order of their start, and the processes whose
+        other process is just starting or has just ended. A process that is ending itself is in neither list."""
         namespaces = {}
         with acting_as(os.getuid()):
             for pid in procfs.children(self.spawner()):
@@ -358,8 +358,8 @@ class Daemon:
         return pairs, others
 
     def cells(self):
-        """(worker, files) of every workspace that is open, in the order of their making. A workspace that was just
-        left may be among them: cloisterd ends it when it gets to it. cell_of() is for whoever means a certain one."""
+        """Returns the pairs (worker, files) of all open workspaces in the order of their start. A workspace that was
+        just closed may still be among them. For the cell of one workspace use cell_of()."""
         seen = []
 
         def complete():
@@ -385,8 +385,8 @@ class Daemon:
         return pairs[0]
 
     def settled_fds(self, pid=None):
-        """How many descriptors cloisterd, or that process, has once it is seen twice waiting for what comes, not
-        stopped and not ready to run: what is made ahead is there then."""
+        """Returns the number of descriptors of cloisterd, or of the process @pid, after it was seen asleep twice,
+        neither stopped nor ready to run. Spare cells have been made by then."""
         last, pid = [None], pid or self.pid
 
         def same():

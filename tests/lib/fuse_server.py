@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A FUSE file system whose server says of its directories that they are whoever's it likes: empty ones, one for each name
-that is asked for. The kernel's protocol as linux/fuse.h has it, without a library. Mounting with allow_other is what
+"""A FUSE file system whose server chooses the owner of each directory that it shows. Every name that is looked up is an
+empty directory. It speaks the kernel's protocol (linux/fuse.h) without a library. Mounting with allow_other is what
 fusermount3(1) does for users where user_allow_other is set; here root does it. fuse(4), mount(2)"""
 
 import contextlib

@@ -23,7 +23,7 @@ PATIENCE = 120  # an emulated machine
 
 
 def run(*words, check=True, **keywords):
-    """Runs it to its end; what it said, on both, is in .stdout."""
+    """Runs a command to its end. Its stdout and stderr are both in .stdout."""
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, timeout=600, **keywords)
     assert not check or done.returncode == 0, (words, done.returncode, done.stdout)
@@ -124,7 +124,7 @@ class InstalledDaemon(Daemon):
         return int(procfs.status(self.pid)["Seccomp_filters"]) - 1
 
     def control(self, account=None, groups=None):
-        """Of an administrator, unless the groups are another's."""
+        """Connects to the control socket, as an administrator unless groups are given."""
         return super().control(account, [grp.getgrnam("cloister-admin").gr_gid] if groups is None else groups)
 
     def ctl(self, *words):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the place of cloister-worker and cloister-files (tests/lib/stand_in.c), with what those have: their descriptors and,
-the worker, its capabilities. In a workspace that holds .lie-worker or .lie-files it does what is written there, in Python;
-in others it is the real program."""
+"""Replaces cloister-worker and cloister-files (tests/lib/stand_in.c). It has their descriptors and, as the worker, its
+capabilities. In a workspace with a file .lie-worker or .lie-files it runs the Python code in that file; in other
+workspaces it executes the real program."""
 
 import os
 import socket

@@ -20,7 +20,8 @@ _validators = {}
 
 
 def validator(revision, name):
-    """Of the definition @name. 2025-06-18 is held to 2025-11-25, which only adds to what a server of tools says."""
+    """Returns a validator for the definition @name. Messages of 2025-06-18 are checked with the schema of 2025-11-25, which only
+    adds to the messages of a tool server."""
     import jsonschema  # a package that only these tests need
 
     revision = LEGACY if revision == OLDEST else revision
@@ -32,7 +33,7 @@ def validator(revision, name):
 
 
 def closed(schema):
-    """@schema with every object in it closed: what it does not describe is a mistake."""
+    """Returns @schema changed so that no object may have members that it does not describe."""
     schema = copy.deepcopy(schema)
 
     def close(part):

@@ -7,7 +7,7 @@ import threading
 
 
 class ModelServer:
-    """@messages: the assistant's, in order. What was asked is in .requests; what was wrong, in .faults."""
+    """Answers with the assistant's @messages in order. The requests are in .requests, mistakes in them in .faults."""
 
     def __init__(self, messages):
         self.messages, self.requests, self.faults = list(messages), [], []

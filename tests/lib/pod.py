@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container of a Kubernetes pod without Kubernetes: an OCI runtime is given what containerd would make of the manifest.
 
-What is emulated: the pod's user namespace (hostUsers), the masked and read-only paths (procMount), the capabilities,
-of which only root gets any, no_new_privs, the runtime's default system call filter as far as it decides about
+What is emulated: the pod's user namespace (hostUsers), the masked and read-only paths (procMount), the capabilities
+(only root gets any), no_new_privs, the runtime's default system call filter as far as it decides about
 cloister, ConfigMaps as links into a directory of root's, and emptyDirs. AppArmor and idmapped mounts are not.
 """
 

@@ -99,7 +99,7 @@ def children(pid):
 
 
 def lookers(pid):
-    """Of the spawner @pid."""
+    """Returns the lookers of the spawner @pid."""
     return [other for other in pids() if parent(other) == pid and is_looker(other)]
 
 
@@ -157,7 +157,7 @@ def mounts(pid="self"):
 
 
 def mounts_below(path):
-    """This process's: whoever else uses the host mounts things, too."""
+    """Returns this process's mounts below @path. Only these, because other users of the host mount things, too."""
     return [line for line in mounts() if f" {path}/" in line]
 
 

@@ -143,7 +143,7 @@ class ScratchRoot:
         return {pid: procfs.command_line(pid) for pid in procfs.descendants(self.pid) if procfs.is_alive(pid)}
 
     def snapshot(self):
-        """{path: what is there}, contents included, without what is bookkeeping."""
+        """Returns {path: type and contents} of the tree, without the test's own files."""
         found = {}
         for directory, names, files in os.walk(self.path):
             here = pathlib.Path(directory)
