@@ -210,8 +210,8 @@ def test_a_command_in_the_whole_root_cannot_write_cgroups(delegation, area):
 
 
 def mounted_at(place, delegation):
-    """Starts what follows where the delegated group is mounted there, too: for it and its children alone, since whoever
-    else has the host's root for a workspace at the time cannot get through either."""
+    """Starts a command in a mount namespace in which the delegated group is also mounted at @place. The mount is private,
+    because it would also be in the way of other suites that use the host's root as a workspace."""
     return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(delegation.path), str(place),
             *delegation.launcher()]
 

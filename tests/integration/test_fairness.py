@@ -395,8 +395,8 @@ FLOOD = [("run_command", {"command": "head -c 100000 /dev/zero | wc -c"}),
 
 
 def flood(daemon, user):
-    """All of it at once, on as many of 500 connections as are to be had; what is answered is asked
-    again."""
+    """Sends all kinds of calls at once, on as many of 500 connections as cloisterd admits, and repeats each when it is
+    answered."""
     poll, by_fd = select.epoll(), {}
     clients = [Client(daemon.socket, user.uid, user.gid) for _ in range(500)]
     for client in clients:
@@ -475,8 +475,8 @@ def test_a_burst_of_connections_finds_room_in_the_kernels_queue(own_daemon):
 
 @needs_users
 def test_requests_take_turns_by_tenant(start_daemon, tenants):
-    """Both have sent before cloisterd looks: what it does for many large requests of one does not all come before a few
-    small ones of the other. The audit log has the order."""
+    """Both tenants have sent their requests before cloisterd reads. A few small requests of one are not all handled after
+    many large ones of the other. The audit log has the order."""
     connections, small = 100, 150
     text = config_for(tenants[:2], "audit = on\n", queue_length=1, commands=1, connections=connections + 10)
     daemon = start_daemon(config=text)

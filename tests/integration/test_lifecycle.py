@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends what: nothing of cloister's outlives what it was for, and nothing else suffers.
+"""The ends of processes: cloister's processes end with the client, call or workspace that they serve, and no others do.
 
 CLOISTER_SOAK=full or short sets how much the last test does; a sanitized build's default is short.
 """
@@ -490,8 +490,8 @@ def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
 
 
 def test_what_is_made_ahead_fits_what_it_is_for(start_daemon, account, area):
-    """Its root is made before it is known for which workspace: whose private tmpfs has another bound, which
-    covers the home, and which is a root of its own."""
+    """A spare cell's root is made before its workspace is known. It must fit a workspace whose private tmpfs has another
+    limit, one that covers the home, and one that is a whole system."""
     plain, covering, root = (area.new_directory(name) for name in ("plain", "covering", "rootfs"))
     for name in ("proc", "dev", "usr", "bin", "lib", "lib64"):
         (root / name).mkdir()
@@ -549,7 +549,8 @@ def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
 
 @pytest.mark.parametrize("which", [0, 1], ids=["worker", "files"])
 def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, which):
-    """After it was taken, and before the spawner hears of the death or of the workspace: nobody's failure."""
+    """The process dies after cloisterd has taken the cell, before the spawner learns of the death or of the workspace. No
+    call fails for that."""
     daemon = start_daemon(config=spare_config(account, 1))
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
@@ -609,7 +610,7 @@ def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
 
 
 def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
-    """Whoever wanted it has gone; whoever comes next gets a cell of its own."""
+    """The client that wanted the cell has left; the next client gets a new cell."""
     leaving, client = own_daemon.connect(), own_daemon.connect()
     path = own_daemon.new_workspace(leaving)
     before = own_daemon.settled_fds()

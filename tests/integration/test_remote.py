@@ -184,7 +184,7 @@ def in_namespace(account):
 @needs_root
 @pytest.mark.parametrize("line", ["users = 65534", "groups = 65534"])
 def test_nobody_is_not_whoever_is_outside(start_daemon, account, tenants, line):
-    """The kernel says 65534 of whoever has no id in cloisterd's user namespace, which is some user's there."""
+    """The kernel reports 65534 for users without an id in cloisterd's user namespace. A real user there may have that id."""
     text = config(("everybody", "900")) + "\n".join(["[tenant nobody]", line, "managed = yes", ""])
     daemon = start_daemon(config=text, launcher=in_namespace(account))
     with daemon.connect() as client:
