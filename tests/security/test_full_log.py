@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever reads cloisterd's stderr stops reading: nobody waits for that, and what was lost is counted."""
+"""The reader of cloisterd's stderr stops reading. No client waits for it, and lost lines are counted."""
 
 import fcntl
 import os

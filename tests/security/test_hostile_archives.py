@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cloister get` from a workspace that means harm: what it says it has and what it sends is written by
-the test. Nothing but the target directory may change, and an archive in `cloister put` is the workspace's
-own affair."""
+"""`cloister get` from a hostile workspace: the test writes the workspace's list of files and its archive. Only the
+target directory may change. `cloister put` does not check archives, which can harm only the workspace."""
 
 import base64
 import io

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that was taken over, in the part of the cgroup tree that is its own: what it makes of it holds up neither the
-spawner nor the next start. The test is that worker: it acts as its id in its groups. cgroups(7)"""
+"""A worker that was taken over changes its own part of the cgroup tree. That delays neither the spawner nor the next start
+of cloisterd. The test plays the worker: it acts as the worker's id in its groups. cgroups(7)"""
 
 import contextlib
 import os

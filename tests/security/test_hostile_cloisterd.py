@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloisterd that was taken over: what the spawner does when it is asked for what nobody may have. The
-test is that cloisterd; the spawner is the real one, with real maps."""
+"""A cloisterd that was taken over asks the spawner for things that it must refuse. The test plays cloisterd; the
+spawner is the real one, with real id maps."""
 
 import array
 import contextlib

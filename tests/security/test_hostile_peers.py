@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers and files processes that lie: cloisterd drops that one, gives its calls their one answer, and nobody else's
-changes. tests/lib/liar.py takes their places."""
+"""Workers and files processes that lie: cloisterd ends the process, answers each of its calls once, and serves all other
+calls as before. tests/lib/liar.py takes the processes' places."""
 
 import contextlib
 import os

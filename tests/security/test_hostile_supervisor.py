@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloisterd that was taken over: this file speaks to the real spawner, worker and files process in its place. What is
-malformed ends the process that it is said to, and with it its workspace; what is well-formed gets no further than the workspace."""
+"""A cloisterd that was taken over: the test takes its place and speaks to the real spawner, worker and files process. A
+malformed message ends the process that receives it, and so its workspace. A well-formed message reaches nothing outside
+the workspace."""
 
 import os
 import select

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host mounts in a workspace that is open: nobody has made it nosuid, nodev or, of cgroups, read-only, so it must
-not be there."""
+"""Mounts that the host makes in the directory of an open workspace must not appear in the workspace, because cloister has
+not made them nosuid, nodev or (cgroups) read-only."""
 
 import os
 import subprocess

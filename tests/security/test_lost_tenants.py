@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reload takes a tenant away while its client is connected: what the client sends then is the last that is for the
-tenant, and cloisterd serves whoever is left. AddressSanitizer sees what is used after it was freed."""
+"""A reload removes a tenant while its client is connected. The client's next request is the last use of the tenant, and
+cloisterd goes on to serve the other tenants. AddressSanitizer detects a use after free."""
 
 import os
 
