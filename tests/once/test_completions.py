@@ -205,8 +205,8 @@ def typed_into_bash(shell, line):
     "cloister --workspace tree/{}/", "cloister --socket tree/{}/", "cloisterctl audit verify tree/{}/",
     "cloisterctl --socket tree/{}/", "cloisterd --config tree/{}/", "cloisterd --state-dir tree/{}"])
 def test_names_of_directories_are_not_expanded(area, line):
-    """bash expands what it takes for a variable in a directory's name where no such directory is, and runs what its
-    subscript says: an agent could take one away between two tabs, and whoever completes behind it would run it."""
+    """If a directory does not exist, bash expands what looks like a variable in its name and runs commands in its
+    subscript. An agent could remove the directory between two tabs, and the user who completes would run them."""
     shell = Shell("bash", area)
     with acting_as(area.account.uid, area.account.gid):
         (shell.directory / "tree").mkdir()

@@ -168,7 +168,7 @@ def as_root(_, context):
 
 
 def without_user(objects):
-    """The DaemonSet's configuration, and nobody for the pod's root to become."""
+    """The DaemonSet's configuration, with no user that the pod's root becomes."""
     data = of_kind(objects, "ConfigMap")["data"]
     data["cloister.conf"] = data["cloister.conf"].replace("user = cloister\n", "")
 

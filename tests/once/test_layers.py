@@ -110,7 +110,7 @@ def test_nothing_else_includes_the_supervisor(folder):
 
 
 def cycle(graph):
-    """A list of nodes each of which leads to the next, and the last to the first; or None."""
+    """Returns a cycle as a list of nodes, in which each leads to the next and the last to the first; or None."""
     done, way = set(), []
 
     def visit(node):

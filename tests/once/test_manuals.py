@@ -21,7 +21,7 @@ def tables():
 
 
 def source(*names):
-    """Of the files of these names, together."""
+    """Returns the text of the files of these names together."""
     return "\n".join(path.read_text() for name in names for path in sorted(ROOT.glob(name)))
 
 

@@ -129,7 +129,7 @@ def test_the_rpms_have_the_files_of_debians_packages(rpms, installed):
 
 
 def test_the_spec_has_no_word_that_is_not_fedoras(rpms):
-    """A macro that nobody defines stays as it is, and the shell would take it for a job."""
+    """rpm leaves an undefined macro unchanged, and the shell would then take it for a job."""
     del rpms
     done = run("rpmspec", f"--load={MACROS}", "-P", SPEC)
     assert not re.findall(r"^\s*%(?!prep|build|install|pre|post|preun|postun|files|changelog|description|package|doc|"

@@ -155,7 +155,7 @@ def test_the_kernels_counts_are_enough_for_all_workspaces():
 @needs_systemd
 @as_root
 def test_users_and_directories(tmp_path):
-    """In a root of their own: the user cannot log in, and what is the daemon's is nobody else's."""
+    """Runs in a root of its own: the user cannot log in, and only the daemon can access its files."""
     root = tmp_path / "root"
     for name in ("etc", "var/lib", "var/log", "run"):
         (root / name).mkdir(parents=True)
