@@ -355,6 +355,24 @@ def test_the_account_is_mapped_to_one_id(cell):
                 assert file.read().split() == ["1000", str(own), "1"]
 
 
+@needs_root
+def test_real_time_scheduling_reaches_no_process_of_a_workspace(start_daemon, area):
+    """A unit's CPUSchedulingPolicy= or chrt(1) is for cloisterd: a command that had it would keep others off the CPU."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        pytest.skip("no right to real-time scheduling here")
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    account = area.account
+    daemon = start_daemon(launcher=["chrt", "-f", "1", "setpriv", "--reuid", str(account.uid), "--regid",
+                                    str(account.gid), "--clear-groups", "--"])
+    client = daemon.connect()
+    daemon.new_workspace(client)
+    assert client.run("chrt -p $$; nice")["stdout"].split("\n")[0].endswith("SCHED_OTHER")
+    policies = {os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK for pid in (daemon.spawner(), *daemon.cells()[-1])}
+    assert policies == {os.SCHED_OTHER}
+
+
 # What a command sees
 
 

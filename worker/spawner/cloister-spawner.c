@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -403,12 +404,17 @@ static void leave_terminal(void)
 
 /*
  * cloisterd's raised priority, and the right to it, must not reach the processes of tenants.
- * Neither must a right to real-time scheduling that the starting user may have.
+ * Neither must real-time scheduling that cloisterd was started with, or a right to it. sched(7)
  */
 static void be_as_others(void)
 {
+	static const struct sched_param normal;
 	static const struct rlimit none;
+	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 
+	if (policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE &&
+		sched_setscheduler(0, SCHED_OTHER, &normal) < 0)
+		die("leave real-time scheduling", errno);
 	(void)setrlimit(RLIMIT_NICE, &none);
 	(void)setrlimit(RLIMIT_RTPRIO, &none);
 	if (getpriority(PRIO_PROCESS, 0) < 0)
