@@ -6,7 +6,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "tests/lib/scratch.h"
+#include "tests/lib/scratch_fixture.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-static struct scratch scratch;
 static char one[512], two[512]; /* the first two lines of a chain, with their newlines */
 static struct audit_chain after_one, after_two;
 
@@ -26,20 +25,6 @@ static int make_lines(void **state)
 	(void)state;
 	one[audit_chain_line(&none, text_from("\"a\":1"), one, &after_one)] = '\0';
 	two[audit_chain_line(&after_one, text_from("\"a\":2"), two, &after_two)] = '\0';
-	return 0;
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	scratch = scratch_new();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	scratch_done(&scratch);
 	return 0;
 }
 
@@ -232,11 +217,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			test_where_a_chain_is_gone_on_from, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_large_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_no_file_for_a_log, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_no_former_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_opening_again, set_up, tear_down),
+			test_where_a_chain_is_gone_on_from, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_large_file, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_no_file_for_a_log, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_no_former_file, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_opening_again, scratch_set_up, scratch_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, make_lines, NULL);

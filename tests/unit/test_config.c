@@ -12,7 +12,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/config/config_load.h"
-#include "tests/lib/scratch.h"
+#include "tests/lib/scratch_fixture.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +21,6 @@
 
 #include <cmocka.h>
 
-static struct scratch scratch;
 static char said[64 * 1024]; /* every complaint of the last loading, a line each */
 static size_t said_len, n_said;
 
@@ -79,20 +78,6 @@ static void refuses(const char *text, const char *expected)
 {
 	config_release(load_text(text));
 	assert_string_equal(said, expected);
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	scratch = scratch_new();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	scratch_done(&scratch);
-	return 0;
 }
 
 /*
@@ -574,22 +559,29 @@ static void test_user_mode(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_every_key, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_every_key, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_lists, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
-			test_nothing_said_is_nothing_allowed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_blocked_commands, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_every_mistake_is_named, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_drop_ins, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_who_may_write, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_files_that_cannot_be_read, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lines_that_are_no_text, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_long_lines, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_ten_thousand_mistakes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_many, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_damaged_files, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_user_mode, set_up, tear_down),
+			test_nothing_said_is_nothing_allowed, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_no_blocked_commands, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_every_mistake_is_named, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_pairs, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_drop_ins, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_who_may_write, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_files_that_cannot_be_read, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_lines_that_are_no_text, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_long_lines, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_ten_thousand_mistakes, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_too_many, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_damaged_files, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_user_mode, scratch_set_up, scratch_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "tests/lib/scratch.h"
+#include "tests/lib/scratch_fixture.h"
 #include "worker/files/file_list.h"
 
 #include <setjmp.h>
@@ -13,8 +13,6 @@
 #include <cmocka.h>
 
 #include "tests/lib/files_reply.h"
-
-static struct scratch scratch;
 
 static int set_up(void **state)
 {
@@ -31,13 +29,6 @@ static int set_up(void **state)
 	scratch_link(&scratch, "link", "src/main.c");
 	scratch_link(&scratch, "out", "/etc");
 	assert_int_equal(mkfifoat(scratch.fd, "pipe", 0666), 0);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	scratch_done(&scratch);
 	return 0;
 }
 
@@ -190,13 +181,13 @@ static void test_cap_of_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_one_directory, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_recursive, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pattern, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cap, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cap_of_its_own, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_directory, set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_recursive, set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_pattern, set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_refused, set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_end, set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_cap, set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_cap_of_its_own, set_up, scratch_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

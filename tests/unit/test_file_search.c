@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "tests/lib/scratch.h"
+#include "tests/lib/scratch_fixture.h"
 #include "worker/files/file_search.h"
 
 #include <setjmp.h>
@@ -14,22 +14,6 @@
 #include <cmocka.h>
 
 #include "tests/lib/files_reply.h"
-
-static struct scratch scratch;
-
-static int set_up(void **state)
-{
-	(void)state;
-	scratch = scratch_new();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	scratch_done(&scratch);
-	return 0;
-}
 
 static struct answer search(struct files_search request)
 {
@@ -418,20 +402,26 @@ static void test_interpreted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_carriage_returns, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_looks_around, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lone_carriage_returns, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_several_lines, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unicode, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_tree, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_skipped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unreadable, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cap, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cut, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_complex, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_interpreted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_carriage_returns, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_looks_around, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_lone_carriage_returns, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_several_lines, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_unicode, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_tree, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_skipped, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_unreadable, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_cap, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_cut, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_refused, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_too_complex, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_interpreted, scratch_set_up, scratch_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
