@@ -20,7 +20,7 @@
  * The heap that json-c 0.16 takes with glibc on a 64-bit machine. An object is two small structs
  * and a table of 16 entries of 40 bytes, which doubles when it is two thirds full. An array is two
  * small structs and its pointers. A value is at most 56 bytes plus its text.
- * tests/unit/test_json_read.c compares these numbers with malloc(3)'s statistics.
+ * tests/unit/test_json_bounds.c compares these numbers with malloc(3)'s statistics.
  */
 #define OBJECT_BYTES  (64 + 80)
 #define TABLE_ENTRIES ((size_t)16)

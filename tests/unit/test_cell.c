@@ -9,206 +9,16 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
-#include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/cell_process.h"
-#include "supervisor/workspace/spare_cells.h"
-#include "tests/unit/fakes/clock.h"
-#include "tests/unit/fakes/spawner_link.h"
 
 #include <errno.h>
-#include <event2/event.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 
-#define PASSES 8 /* of the loop */
-
-struct fixture {
-	struct event_base *base;
-	struct spawner_link *spawner;
-	struct spare_cells *spares;
-	struct cell_counts counts;
-	struct cell *cell;
-	enum cell_need need;
-	int root;
-	struct fake_process *worker, *files; /* NULL: the spawner has made none */
-	char log[256];                       /* what the owner was told */
-	char why[256];
-	unsigned frames;
-};
-
-static const char *const loss_names[CELL_LOSSES] = {
-	[CELL_LOST] = " LOST",
-	[CELL_GIVEN_UP] = " GIVEN_UP",
-	[CELL_NOT_MADE] = " NOT_MADE",
-	[CELL_REFUSED] = " REFUSED",
-	[CELL_SILENT] = " SILENT",
-	[CELL_HELD] = " HELD",
-	[CELL_FILES_LOST] = " FILES_LOST",
-	[CELL_FILES_HELD] = " FILES_HELD",
-};
-
-static enum cell_need need(void *context)
-{
-	return ((struct fixture *)context)->need;
-}
-
-static void describe(void *context, struct spawner_open *ret, int *ret_root)
-{
-	*ret = (struct spawner_open){0};
-	*ret_root = ((struct fixture *)context)->root;
-}
-
-static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
-{
-	(void)from;
-	(void)frame;
-	((struct fixture *)context)->frames++;
-	return 0;
-}
-
-static void on_lost(void *context, enum cell_loss loss, const char *why)
-{
-	struct fixture *f = context;
-
-	/* Of the calls that the workspace has, these end also those that wait. */
-	if (loss != CELL_LOST && loss != CELL_FILES_LOST && f->need == CELL_CALLED)
-		f->need = CELL_KEPT;
-	assert_true(strlen(f->log) + strlen(loss_names[loss]) < sizeof(f->log));
-	strcat(f->log, loss_names[loss]);
-	snprintf(f->why, sizeof(f->why), "%s", why ? why : "");
-}
-
-static void on_settled(void *context)
-{
-	(void)context;
-}
-
-static struct loop_share_flow *share(void *context)
-{
-	(void)context;
-	return loop_share_of_nobody();
-}
-
-static void run(struct fixture *f)
-{
-	for (int i = 0; i < PASSES; i++)
-		event_base_loop(f->base, EVLOOP_NONBLOCK);
-}
-
-static void pass(struct fixture *f, int64_t ms)
-{
-	fake_clock_pass(ms);
-	run(f);
-}
-
-static void settle(struct fixture *f)
-{
-	cell_settle(f->cell);
-	run(f);
-}
-
-static void make_cell(struct fixture *f)
-{
-	static const struct cell_owner owner = {
-		need, describe, on_frame, on_lost, on_settled, share};
-
-	f->counts = (struct cell_counts){0};
-	f->need = CELL_KEPT;
-	f->worker = f->files = NULL;
-	f->spawner = fake_spawner_new();
-	f->spares = spare_cells_new(f->base, f->spawner);
-	f->cell = cell_new(f->base, f->spawner, f->spares, &owner, f, &f->counts);
-	assert_non_null(f->cell);
-	assert_int_equal(cell_status(f->cell), CELL_STATUS_CLOSED);
-}
-
-static void drop_cell(struct fixture *f)
-{
-	cell_free(f->cell);
-	spare_cells_free(f->spares);
-	fake_spawner_free(f->spawner);
-	assert_int_equal(timers_next(), INT64_MAX);
-	f->log[0] = f->why[0] = '\0';
-}
-
-static int set_up(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	fake_clock_start();
-	f->base = event_base_new();
-	assert_int_equal(event_base_priority_init(f->base, LOOP_PRIORITIES), 0);
-	assert_int_equal(loop_turn_start(f->base), 0);
-	assert_int_equal(loop_share_start(f->base), 0);
-	f->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_true(f->root >= 0);
-	make_cell(f);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-
-	drop_cell(f);
-	close(f->root);
-	loop_share_stop();
-	loop_turn_stop();
-	event_base_free(f->base);
-	fake_clock_stop();
-	free(f);
-	return 0;
-}
-
-/* The spawner makes what it was asked for last. */
-static void answer(struct fixture *f)
-{
-	struct fake_asked *asked = fake_spawner_asked(f->spawner);
-	uint8_t type;
-	struct fake_cell *made;
-
-	assert_non_null(asked);
-	type = asked->type;
-	made = fake_spawner_answer(f->spawner, asked);
-	if (type == SPAWNER_OPEN)
-		f->worker = &made->worker;
-	if (type != SPAWNER_ASSIGN)
-		f->files = &made->files;
-	run(f);
-}
-
-static void say_ready(struct fixture *f, struct fake_process *process)
-{
-	fake_process_say(process, process == f->worker ? COMMAND_READY : FILES_READY, 0,
-		(struct text){NULL, 0});
-	run(f);
-}
-
-static void open_cell(struct fixture *f)
-{
-	f->need = CELL_CALLED;
-	settle(f);
-	answer(f);
-	say_ready(f, f->worker);
-	say_ready(f, f->files);
-	assert_int_equal(f->cell->state, STATE_OPEN);
-}
-
-/* The kernel holds what is killed from now on. */
-static void hold(struct fixture *f)
-{
-	if (f->worker)
-		f->worker->held = true;
-	if (f->files)
-		f->files->held = true;
-}
+#include "tests/lib/cell_fixture.h"
 
 /* The worker dies, and is gone. */
 static void crash(struct fixture *f)
@@ -326,29 +136,6 @@ static void cause(struct fixture *f, enum cell_event event)
 		f->need = CELL_CALLED;
 	}
 	settle(f);
-}
-
-/* What was asked of the spawner, what was killed, what the owner was told, and the state. */
-static const char *outcome(struct fixture *f)
-{
-	static const char *const names[STATES] = {"closed", "resting", "opening", "open",
-		"files ending", "files held", "files resting", "files opening", "ending",
-		"quarantined"};
-	static const char *const asked_names[] = {
-		[SPAWNER_OPEN] = " open",
-		[SPAWNER_OPEN_FILES] = " open-files",
-		[SPAWNER_PREPARE] = " prepare",
-		[SPAWNER_ASSIGN] = " assign",
-	};
-	static char text[512];
-	const struct fake_asked *asked = fake_spawner_asked(f->spawner);
-
-	snprintf(text, sizeof(text), "%s%s%s%s = %s", !asked ? "" : asked_names[asked->type],
-		f->worker && f->worker->killed > 0 ? " kill-worker" : "",
-		f->files && f->files->killed > 0 ? " kill-files" : "", f->log,
-		names[f->cell->state]);
-	f->log[0] = '\0';
-	return text;
 }
 
 #define IMPOSSIBLE "impossible"
@@ -721,128 +508,6 @@ static void test_set_up_fails(void **state)
 	}
 }
 
-/* A spare cell is there, and the workspace's cell is closed. */
-static void make_spare(struct fixture *f)
-{
-	struct spare_cells_view view;
-
-	spare_cells_limit(f->spares, 1);
-	open_cell(f); /* which shows that they are wanted */
-	f->need = CELL_KEPT;
-	cell_rest(f->cell);
-	run(f);
-	assert_int_equal(cell_status(f->cell), CELL_STATUS_CLOSED);
-	pass(f, 5);
-	answer(f);
-	spare_cells_look(f->spares, &view);
-	assert_int_equal(view.ready, 1);
-	f->worker = &fake_spawner_cells(f->spawner)->worker;
-	f->log[0] = '\0';
-}
-
-/* Its processes may be ready before the spawner has answered. Their time to be ready begins with
- * the answer all the same, and runs out without a consequence. */
-static void test_ready_before_assigned(void **state)
-{
-	struct fixture *f = *state;
-
-	make_spare(f);
-	f->need = CELL_CALLED;
-	settle(f);
-	assert_string_equal(outcome(f), " assign = opening");
-	say_ready(f, f->worker);
-	say_ready(f, f->files);
-	assert_string_equal(outcome(f), " assign = open");
-	answer(f);
-	assert_string_equal(outcome(f), " = open");
-	fake_clock_pass_until(&f->cell->deadline);
-	run(f);
-	assert_string_equal(outcome(f), " prepare = open");
-	/* And one that dies before the answer is known to be dead with it. */
-	drop_cell(f);
-	make_cell(f);
-	make_spare(f);
-	f->need = CELL_CALLED;
-	settle(f);
-	say_ready(f, f->worker);
-	say_ready(f, f->files);
-	hold(f);
-	fake_process_end(f->files);
-	run(f);
-	assert_string_equal(outcome(f), " assign = open");
-	answer(f);
-	assert_string_equal(outcome(f), " FILES_LOST = files resting");
-}
-
-/* Instead of one that died ahead another is taken, or made, and nobody is told. */
-static void test_spare_dies(void **state)
-{
-	struct fixture *f = *state;
-
-	for (int i = 0; i < 2; i++) {
-		drop_cell(f);
-		make_cell(f);
-		make_spare(f);
-		f->need = CELL_CALLED;
-		settle(f);
-		fake_process_end(f->worker);
-		run(f);
-		if (i == 0) {
-			answer(f);
-		} else { /* the spawner finds it dead */
-			fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -ESRCH,
-				TEXT_LITERAL("assign it"));
-			run(f);
-		}
-		assert_string_equal(outcome(f), " open kill-files = opening");
-		answer(f);
-		say_ready(f, f->worker);
-		say_ready(f, f->files);
-		assert_string_equal(outcome(f), " = open");
-	}
-}
-
-/* Where spare cells die as they are taken, a workspace's own is made after some tries. */
-static void test_spares_are_not_tried_for_ever(void **state)
-{
-	struct fixture *f = *state;
-	struct spare_cells_view view;
-	size_t made = CELL_SPARE_TRIES + 1;
-
-	spare_cells_limit(f->spares, made);
-	open_cell(f);
-	f->need = CELL_KEPT;
-	cell_rest(f->cell);
-	run(f);
-	for (size_t i = 0; i < made; i++) {
-		pass(f, 5);
-		answer(f);
-	}
-	f->log[0] = '\0';
-	f->need = CELL_CALLED;
-	settle(f);
-	for (size_t i = 0; i < CELL_SPARE_TRIES; i++) {
-		struct fake_asked *asked = fake_spawner_asked(f->spawner);
-
-		assert_int_equal(asked->type, SPAWNER_ASSIGN);
-		fake_spawner_fail(f->spawner, asked, -ESRCH, TEXT_LITERAL("assign it"));
-		run(f);
-	}
-	spare_cells_look(f->spares, &view);
-	assert_int_equal(view.ready, 1);
-	assert_int_equal(view.used, CELL_SPARE_TRIES);
-	assert_int_equal(view.lost, CELL_SPARE_TRIES);
-	assert_int_equal(fake_spawner_asked(f->spawner)->type, SPAWNER_OPEN);
-	answer(f);
-	say_ready(f, f->worker);
-	say_ready(f, f->files);
-	/* Nobody was told, and the next time it is tried again. */
-	assert_string_equal(f->log, "");
-	assert_int_equal(f->counts.lost, 0);
-	assert_int_equal(cell_status(f->cell), CELL_STATUS_OPEN);
-	assert_int_equal(f->cell->wasted, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -857,10 +522,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_idle, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_processes_say, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_ready_before_assigned, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_spare_dies, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_spares_are_not_tried_for_ever, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

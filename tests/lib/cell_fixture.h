@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One cell, with a spawner and processes that the test plays (fakes/spawner_link.h,
+ * fakes/process.h) and in time that it lets pass (fakes/clock.h). Include after <cmocka.h>.
+ */
+
+#include "supervisor/workspace/cell_state.h"
+
+#include "common/cleanup.h"
+#include "common/wire_commands.h"
+#include "common/wire_files.h"
+#include "supervisor/schedule/loop_share.h"
+#include "supervisor/workspace/spare_cells.h"
+#include "tests/unit/fakes/clock.h"
+#include "tests/unit/fakes/spawner_link.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#define PASSES 8 /* of the loop */
+
+struct fixture {
+	struct event_base *base;
+	struct spawner_link *spawner;
+	struct spare_cells *spares;
+	struct cell_counts counts;
+	struct cell *cell;
+	enum cell_need need;
+	int root;
+	struct fake_process *worker, *files; /* NULL: the spawner has made none */
+	char log[256];                       /* what the owner was told */
+	char why[256];
+	unsigned frames;
+};
+
+static const char *const loss_names[CELL_LOSSES] = {
+	[CELL_LOST] = " LOST",
+	[CELL_GIVEN_UP] = " GIVEN_UP",
+	[CELL_NOT_MADE] = " NOT_MADE",
+	[CELL_REFUSED] = " REFUSED",
+	[CELL_SILENT] = " SILENT",
+	[CELL_HELD] = " HELD",
+	[CELL_FILES_LOST] = " FILES_LOST",
+	[CELL_FILES_HELD] = " FILES_HELD",
+};
+
+static enum cell_need need(void *context)
+{
+	return ((struct fixture *)context)->need;
+}
+
+static void describe(void *context, struct spawner_open *ret, int *ret_root)
+{
+	*ret = (struct spawner_open){0};
+	*ret_root = ((struct fixture *)context)->root;
+}
+
+static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
+{
+	(void)from;
+	(void)frame;
+	((struct fixture *)context)->frames++;
+	return 0;
+}
+
+static void on_lost(void *context, enum cell_loss loss, const char *why)
+{
+	struct fixture *f = context;
+
+	/* Of the calls that the workspace has, these end also those that wait. */
+	if (loss != CELL_LOST && loss != CELL_FILES_LOST && f->need == CELL_CALLED)
+		f->need = CELL_KEPT;
+	assert_true(strlen(f->log) + strlen(loss_names[loss]) < sizeof(f->log));
+	strcat(f->log, loss_names[loss]);
+	snprintf(f->why, sizeof(f->why), "%s", why ? why : "");
+}
+
+static void on_settled(void *context)
+{
+	(void)context;
+}
+
+static struct loop_share_flow *share(void *context)
+{
+	(void)context;
+	return loop_share_of_nobody();
+}
+
+static void run(struct fixture *f)
+{
+	for (int i = 0; i < PASSES; i++)
+		event_base_loop(f->base, EVLOOP_NONBLOCK);
+}
+
+static void pass(struct fixture *f, int64_t ms)
+{
+	fake_clock_pass(ms);
+	run(f);
+}
+
+static void settle(struct fixture *f)
+{
+	cell_settle(f->cell);
+	run(f);
+}
+
+static void make_cell(struct fixture *f)
+{
+	static const struct cell_owner owner = {
+		need, describe, on_frame, on_lost, on_settled, share};
+
+	f->counts = (struct cell_counts){0};
+	f->need = CELL_KEPT;
+	f->worker = f->files = NULL;
+	f->spawner = fake_spawner_new();
+	f->spares = spare_cells_new(f->base, f->spawner);
+	f->cell = cell_new(f->base, f->spawner, f->spares, &owner, f, &f->counts);
+	assert_non_null(f->cell);
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_CLOSED);
+}
+
+static void drop_cell(struct fixture *f)
+{
+	cell_free(f->cell);
+	spare_cells_free(f->spares);
+	fake_spawner_free(f->spawner);
+	assert_int_equal(timers_next(), INT64_MAX);
+	f->log[0] = f->why[0] = '\0';
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	fake_clock_start();
+	f->base = event_base_new();
+	assert_int_equal(event_base_priority_init(f->base, LOOP_PRIORITIES), 0);
+	assert_int_equal(loop_turn_start(f->base), 0);
+	assert_int_equal(loop_share_start(f->base), 0);
+	f->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->root >= 0);
+	make_cell(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	drop_cell(f);
+	close(f->root);
+	loop_share_stop();
+	loop_turn_stop();
+	event_base_free(f->base);
+	fake_clock_stop();
+	free(f);
+	return 0;
+}
+
+/* The spawner makes what it was asked for last. */
+static void answer(struct fixture *f)
+{
+	struct fake_asked *asked = fake_spawner_asked(f->spawner);
+	uint8_t type;
+	struct fake_cell *made;
+
+	assert_non_null(asked);
+	type = asked->type;
+	made = fake_spawner_answer(f->spawner, asked);
+	if (type == SPAWNER_OPEN)
+		f->worker = &made->worker;
+	if (type != SPAWNER_ASSIGN)
+		f->files = &made->files;
+	run(f);
+}
+
+static void say_ready(struct fixture *f, struct fake_process *process)
+{
+	fake_process_say(process, process == f->worker ? COMMAND_READY : FILES_READY, 0,
+		(struct text){NULL, 0});
+	run(f);
+}
+
+static void open_cell(struct fixture *f)
+{
+	f->need = CELL_CALLED;
+	settle(f);
+	answer(f);
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	assert_int_equal(f->cell->state, STATE_OPEN);
+}
+
+/* The kernel holds what is killed from now on. */
+static void hold(struct fixture *f)
+{
+	if (f->worker)
+		f->worker->held = true;
+	if (f->files)
+		f->files->held = true;
+}
+
+/* What was asked of the spawner, what was killed, what the owner was told, and the state. */
+static const char *outcome(struct fixture *f)
+{
+	static const char *const names[STATES] = {"closed", "resting", "opening", "open",
+		"files ending", "files held", "files resting", "files opening", "ending",
+		"quarantined"};
+	static const char *const asked_names[] = {
+		[SPAWNER_OPEN] = " open",
+		[SPAWNER_OPEN_FILES] = " open-files",
+		[SPAWNER_PREPARE] = " prepare",
+		[SPAWNER_ASSIGN] = " assign",
+	};
+	static char text[512];
+	const struct fake_asked *asked = fake_spawner_asked(f->spawner);
+
+	snprintf(text, sizeof(text), "%s%s%s%s = %s", !asked ? "" : asked_names[asked->type],
+		f->worker && f->worker->killed > 0 ? " kill-worker" : "",
+		f->files && f->files->killed > 0 ? " kill-files" : "", f->log,
+		names[f->cell->state]);
+	f->log[0] = '\0';
+	return text;
+}

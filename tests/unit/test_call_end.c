@@ -1,0 +1,242 @@
+/* links: cloister-supervisor */
+/* fakes: workspace clock */
+// SPDX-License-Identifier: Apache-2.0
+/* How a call ended, as its answer tells it: its causes, its process's frames, its output and the
+ * memory for its answer. */
+#include "supervisor/call/call_state.h"
+
+#include "common/limits.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/call_fixture.h"
+
+/* The first cause counts, if the end was really brought about by it. */
+static void test_causes(void **state)
+{
+	static const struct {
+		enum call_state from;
+		struct command_ended ended;
+		const char *answer;
+	} ends[] = {
+		{CALL_RUNNING, {.end = COMMAND_END_EXIT, .wait_status = 3 << 8},
+			" leave = OK exit"},
+		{CALL_RUNNING, {.end = COMMAND_END_EXIT, .wait_status = 9}, " leave = OK signal"},
+		{CALL_RUNNING,
+			{.end = COMMAND_END_EXIT, .wait_status = 9, .cgroup = {.oom_kills = 1}},
+			" leave = MEMORY_LIMIT memory"},
+		{CALL_RUNNING,
+			{.end = COMMAND_END_EXIT,
+				.wait_status = 1 << 8,
+				.cgroup = {.refused_forks = 1}},
+			" leave = PROCESS_LIMIT pids"},
+		{CALL_RUNNING, {.end = COMMAND_END_TERMINATED, .wait_status = 15},
+			" leave = OK signal"},
+		{CALL_RUNNING, {.end = COMMAND_END_NOT_BEGUN, .launch_error = EAGAIN},
+			" leave = PROCESS_LIMIT worker_lost"},
+		{CALL_RUNNING, {.end = COMMAND_END_NOT_BEGUN, .launch_error = ENOMEM},
+			" leave = EXECUTION_ERROR worker_lost"},
+		{CALL_RUNNING, {.end = COMMAND_END_NOT_BEGUN, .launch_error = ECANCELED},
+			" leave = EXECUTION_ERROR worker_lost"},
+		{CALL_ENDING, {.end = COMMAND_END_EXIT}, " leave = OK exit"},
+		{CALL_ENDING, {.end = COMMAND_END_TERMINATED, .wait_status = 15},
+			" leave = CANCELLED admin"},
+		{CALL_ENDING, {.end = COMMAND_END_NOT_BEGUN, .launch_error = ECANCELED},
+			" leave = CANCELLED admin"},
+		{CALL_ENDING, {.end = COMMAND_END_NOT_BEGUN, .launch_error = EAGAIN},
+			" leave = PROCESS_LIMIT worker_lost"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		reach(f, COMMAND, ends[i].from);
+		if (f->call->state == CALL_ENDING)
+			call_cancel(f->call, ENDED_BY_CANCEL);
+		assert_int_equal(end_command(f, ends[i].ended), 0);
+		assert_string_equal(outcome(f), ends[i].answer);
+		fake_workspace_close(&f->workspace);
+	}
+	/* A file call that had succeeded, or failed, before the cancel reached it. */
+	reach(f, FILE_CALL, CALL_ENDING);
+	assert_int_equal(end_file(f, TOOL_OK), 0);
+	assert_string_equal(outcome(f), " leave = OK exit");
+	reach(f, FILE_CALL, CALL_ENDING);
+	assert_int_equal(end_file(f, TOOL_NOT_FOUND), 0);
+	assert_string_equal(outcome(f), " leave = NOT_FOUND exit");
+}
+
+/* Frames that an honest process would not send: the call is as it was, and its process is dropped.
+ */
+static void test_hostile_frames(void **state)
+{
+	static const struct {
+		enum kind kind;
+		uint8_t type;
+		struct text payload;
+	} frames[] = {
+		{COMMAND, COMMAND_ENDED, {NULL, 0}},
+		{COMMAND, COMMAND_ENDED, TEXT_LITERAL("short")},
+		{COMMAND, COMMAND_READY, {NULL, 0}},
+		{COMMAND, FILES_END, {NULL, 0}},
+		{FILE_CALL, FILES_END, {NULL, 0}},
+		{FILE_CALL, FILES_ENTRY, TEXT_LITERAL("of another tool")},
+		{FILE_CALL, FILES_READ, {NULL, 0}},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		reach(f, frames[i].kind, CALL_RUNNING);
+		assert_int_equal(give_frame(f, frames[i].type, frames[i].payload), -EBADMSG);
+		assert_string_equal(outcome(f), " = running");
+		finish(f);
+	}
+}
+
+static void write_output(struct fixture *f, const char *text)
+{
+	size_t len = strlen(text);
+
+	assert_int_equal(write(f->workspace.fds[COMMAND_FD_STDOUT], text, len), (ssize_t)len);
+}
+
+/* Output that has come is no silence, nor is it one that the client does not read. */
+static void test_silence(void **state)
+{
+	struct fixture *f = *state;
+	struct call_request request = make_request(f, COMMAND);
+
+	request.options.idle_timeout_ms = 1000;
+	request.options.stream = true;
+	start(f, request);
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	fake_clock_pass(999);
+	write_output(f, "one");
+	fake_clock_pass(1);
+	assert_string_equal(f->output, "one");
+	assert_string_equal(outcome(f), " = running");
+	call_pause_output(f->call);
+	fake_clock_pass(1000);
+	assert_string_equal(outcome(f), " = running");
+	call_resume_output(f->call);
+	fake_clock_pass(1000);
+	assert_string_equal(outcome(f), " terminate = ending");
+	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED}), 0);
+	assert_string_equal(outcome(f), " leave = TIMEOUT idle_timeout");
+}
+
+/* Too much output ends a command, also where it is seen only at the end: then it ended by itself.
+ */
+static void test_output_limit(void **state)
+{
+	struct fixture *f = *state;
+
+	f->tenant->limits.output_total_bytes = 2;
+	reach(f, COMMAND, CALL_RUNNING);
+	write_output(f, "too much");
+	/* The loop watches the pipes only after a while. */
+	fake_clock_pass(10);
+	event_base_loop(f->service.base, EVLOOP_NONBLOCK);
+	assert_string_equal(outcome(f), " terminate = ending");
+	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED}), 0);
+	assert_string_equal(outcome(f), " leave = OUTPUT_LIMIT output_limit");
+}
+
+/* A call whose connection has no room for more answers has not entered its workspace. */
+static void test_without_room(void **state)
+{
+	struct fixture *f = *state;
+	struct unread_account account;
+	struct call_owner owner = {.done = on_done, .context = f, .unread = &account};
+	struct call_request request = make_request(f, FILE_CALL);
+
+	unread_open(&account, &f->service.unread);
+	unread_count(&account, LIMIT_UNREAD_BYTES);
+	unread_set_full(&account, true);
+	f->answer[0] = '\0';
+	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);
+	assert_string_equal(outcome(f), " = waiting");
+	/* Nor need it leave. */
+	call_cancel(f->call, ENDED_BY_CANCEL);
+	assert_string_equal(outcome(f), " = CANCELLED cancel");
+
+	request = make_request(f, FILE_CALL);
+	f->answer[0] = '\0';
+	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);
+	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
+	unread_set_full(&account, false);
+	loop_turn_end();
+	assert_string_equal(outcome(f), " enter = waiting");
+	begin(f);
+	/* No room for the result: it is asked to stop, and its end is waited for. */
+	unread_count(&account, LIMIT_UNREAD_BYTES);
+	assert_int_equal(give_frame(f, FILES_DATA, TEXT_LITERAL("content")), 0);
+	assert_string_equal(outcome(f), " read cancel = running");
+	assert_int_equal(give_frame(f, FILES_DATA, TEXT_LITERAL("more")), 0);
+	assert_int_equal(end_file(f, TOOL_CANCELLED), 0);
+	assert_string_equal(outcome(f), " leave = BUSY exit");
+	assert_int_equal(f->service.admission.refused[ADMISSION_UNREAD_ANSWERS], 1);
+	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
+	assert_int_equal(account.bytes, 0);
+
+	request = make_request(f, FILE_CALL);
+	f->answer[0] = '\0';
+	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);
+	assert_int_equal(account.short_calls, 1);
+	lose(f);
+	assert_int_equal(account.short_calls, 0);
+	assert_int_equal(account.bytes, 0);
+	unread_close(&account);
+}
+
+static void note_call(void *context, struct call *call)
+{
+	*(struct call **)context = call;
+}
+
+/* What is seen of a call from outside. */
+static void test_info(void **state)
+{
+	static const char *const names[] = {"waiting", "running", "ending", "killed"};
+	struct fixture *f = *state;
+
+	for (enum call_state from = 0; from < CALL_OVER; from++) {
+		struct call *found = NULL;
+		struct call_info info;
+
+		reach(f, COMMAND, from);
+		call_foreach(note_call, &found);
+		assert_ptr_equal(found, f->call);
+		call_get_info(f->call, &info);
+		assert_int_equal(info.state, from);
+		assert_string_equal(call_state_name(info.state), names[from]);
+		assert_string_equal(info.tool, "run_command");
+		assert_true(text_equal(info.subject, TEXT_LITERAL("true")));
+		assert_int_equal(info.timeout_ms, TIMEOUT_MS);
+		assert_true(info.is_command);
+		finish(f);
+	}
+	reach(f, FILE_CALL, CALL_WAITING);
+	assert_int_equal(call_add_input(f->call, TEXT_LITERAL("x"), false, NULL), -EINVAL);
+	assert_int_equal(call_pending_input(f->call), 0);
+	finish(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_causes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_hostile_frames, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_silence, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_output_limit, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_without_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_info, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* links: cloister-supervisor */
+/* fakes: spawner_link process clock */
+// SPDX-License-Identifier: Apache-2.0
+/* A cell that takes a spare one: processes that were made, and may have died, before. */
+#include "supervisor/workspace/cell_state.h"
+
+#include "supervisor/workspace/spare_cells.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/cell_fixture.h"
+
+/* A spare cell is there, and the workspace's cell is closed. */
+static void make_spare(struct fixture *f)
+{
+	struct spare_cells_view view;
+
+	spare_cells_limit(f->spares, 1);
+	open_cell(f); /* which shows that they are wanted */
+	f->need = CELL_KEPT;
+	cell_rest(f->cell);
+	run(f);
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_CLOSED);
+	pass(f, 5);
+	answer(f);
+	spare_cells_look(f->spares, &view);
+	assert_int_equal(view.ready, 1);
+	f->worker = &fake_spawner_cells(f->spawner)->worker;
+	f->log[0] = '\0';
+}
+
+/* Its processes may be ready before the spawner has answered. Their time to be ready begins with
+ * the answer all the same, and runs out without a consequence. */
+static void test_ready_before_assigned(void **state)
+{
+	struct fixture *f = *state;
+
+	make_spare(f);
+	f->need = CELL_CALLED;
+	settle(f);
+	assert_string_equal(outcome(f), " assign = opening");
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	assert_string_equal(outcome(f), " assign = open");
+	answer(f);
+	assert_string_equal(outcome(f), " = open");
+	fake_clock_pass_until(&f->cell->deadline);
+	run(f);
+	assert_string_equal(outcome(f), " prepare = open");
+	/* And one that dies before the answer is known to be dead with it. */
+	drop_cell(f);
+	make_cell(f);
+	make_spare(f);
+	f->need = CELL_CALLED;
+	settle(f);
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	hold(f);
+	fake_process_end(f->files);
+	run(f);
+	assert_string_equal(outcome(f), " assign = open");
+	answer(f);
+	assert_string_equal(outcome(f), " FILES_LOST = files resting");
+}
+
+/* Instead of one that died ahead another is taken, or made, and nobody is told. */
+static void test_spare_dies(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		drop_cell(f);
+		make_cell(f);
+		make_spare(f);
+		f->need = CELL_CALLED;
+		settle(f);
+		fake_process_end(f->worker);
+		run(f);
+		if (i == 0) {
+			answer(f);
+		} else { /* the spawner finds it dead */
+			fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -ESRCH,
+				TEXT_LITERAL("assign it"));
+			run(f);
+		}
+		assert_string_equal(outcome(f), " open kill-files = opening");
+		answer(f);
+		say_ready(f, f->worker);
+		say_ready(f, f->files);
+		assert_string_equal(outcome(f), " = open");
+	}
+}
+
+/* Where spare cells die as they are taken, a workspace's own is made after some tries. */
+static void test_spares_are_not_tried_for_ever(void **state)
+{
+	struct fixture *f = *state;
+	struct spare_cells_view view;
+	size_t made = CELL_SPARE_TRIES + 1;
+
+	spare_cells_limit(f->spares, made);
+	open_cell(f);
+	f->need = CELL_KEPT;
+	cell_rest(f->cell);
+	run(f);
+	for (size_t i = 0; i < made; i++) {
+		pass(f, 5);
+		answer(f);
+	}
+	f->log[0] = '\0';
+	f->need = CELL_CALLED;
+	settle(f);
+	for (size_t i = 0; i < CELL_SPARE_TRIES; i++) {
+		struct fake_asked *asked = fake_spawner_asked(f->spawner);
+
+		assert_int_equal(asked->type, SPAWNER_ASSIGN);
+		fake_spawner_fail(f->spawner, asked, -ESRCH, TEXT_LITERAL("assign it"));
+		run(f);
+	}
+	spare_cells_look(f->spares, &view);
+	assert_int_equal(view.ready, 1);
+	assert_int_equal(view.used, CELL_SPARE_TRIES);
+	assert_int_equal(view.lost, CELL_SPARE_TRIES);
+	assert_int_equal(fake_spawner_asked(f->spawner)->type, SPAWNER_OPEN);
+	answer(f);
+	say_ready(f, f->worker);
+	say_ready(f, f->files);
+	/* Nobody was told, and the next time it is tried again. */
+	assert_string_equal(f->log, "");
+	assert_int_equal(f->counts.lost, 0);
+	assert_int_equal(cell_status(f->cell), CELL_STATUS_OPEN);
+	assert_int_equal(f->cell->wasted, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_ready_before_assigned, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_spare_dies, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_spares_are_not_tried_for_ever, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
