@@ -126,9 +126,14 @@ static bool is_in_group(const struct peer_credentials *peer, const struct id_lis
 	return false;
 }
 
+bool peer_auth_is_own(const struct peer_credentials *peer)
+{
+	return peer->uid == geteuid();
+}
+
 enum control_role peer_auth_role(const struct config *config, const struct peer_credentials *peer)
 {
-	if (!config->from_file && peer->uid == geteuid())
+	if (!config->from_file && peer_auth_is_own(peer))
 		return CONTROL_ROLE_ADMIN;
 	if (is_in_group(peer, &config->host.admin_groups))
 		return CONTROL_ROLE_ADMIN;

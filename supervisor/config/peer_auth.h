@@ -6,6 +6,7 @@
  * client may act. No other file does either.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -54,5 +55,11 @@ const struct tenant *peer_auth_first(
  * configuration file the user that cloisterd runs as is the administrator.
  */
 enum control_role peer_auth_role(const struct config *config, const struct peer_credentials *peer);
+
+/**
+ * Whether @peer is the user that cloisterd runs as, who may also send signals to it. That is not a
+ * workspace's user in system mode, and in user mode commands do not reach the control socket.
+ */
+bool peer_auth_is_own(const struct peer_credentials *peer);
 
 void peer_credentials_done(struct peer_credentials *peer);

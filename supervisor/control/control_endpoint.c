@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in cloisterd. A client of the control socket is an administrator, who may do what the table
- * says, or an observer, who may only look and may be hostile; other clients are not admitted. No
- * method here reaches into a workspace, and the agent socket's methods do not exist here.
+ * says, or an observer, who may only look and may be hostile. The user that cloisterd runs as could
+ * send it SIGHUP, and may reload it without a role, as the unit's ExecReload= does. Other clients
+ * are not admitted. No method here reaches into a workspace, and the agent socket's methods do not
+ * exist here.
  */
 #include "supervisor/control/control_endpoint.h"
 
@@ -19,14 +21,15 @@
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)
 {
-	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE;
+	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE || peer_auth_is_own(peer);
 }
 
 /* Observers cannot take all connections, so an administrator always gets in. */
 static enum tool_error refuses(
 	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {
-	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN;
+	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN ||
+		    peer_auth_is_own(peer);
 
 	if (service->control_connections <
 		(acts ? LIMIT_CONTROL_CONNECTIONS : LIMIT_CONTROL_CONNECTIONS / 2))
@@ -40,7 +43,7 @@ static int authorize(struct session *session)
 {
 	session_take_config(session);
 	session->role = peer_auth_role(session->config, &session->peer);
-	session->admitted = session->role > CONTROL_ROLE_NONE;
+	session->admitted = admits(session->config, &session->peer);
 	return 0;
 }
 
@@ -63,7 +66,7 @@ static const struct endpoint_method methods[] = {
 	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"selftest", control_selftest, {NULL}, .role = CONTROL_ROLE_ADMIN},
-	{"reload", control_reload, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"reload", control_reload, {NULL}, .role = CONTROL_ROLE_ADMIN, .own_user = true},
 };
 
 const struct endpoint control_endpoint = {

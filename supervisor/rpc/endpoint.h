@@ -33,6 +33,7 @@ struct endpoint_method {
 	void (*act)(struct session *session, struct jsonrpc_request *request);
 	const char *params[ENDPOINT_PARAMS_MAX + 1];
 	enum control_role role;          /* the least role that may call it */
+	bool own_user;                   /* the user that cloisterd runs as may call it too */
 	bool own_params;                 /* the method itself checks for unknown parameters */
 	const struct error_form *errors; /* NULL: the endpoint's */
 };

@@ -390,11 +390,14 @@ static void act(struct session *session, struct jsonrpc_request *request,
 		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "There is no such method", NULL);
 		return;
 	}
-	if (session->role < method->role) {
+	if (session->role < method->role &&
+		!(method->own_user && peer_auth_is_own(&session->peer))) {
 		audit_act(session->service->audit, &session->peer, method->name,
 			(struct text){NULL, 0}, tool_error_name(TOOL_FORBIDDEN));
 		refuse(session, request, JSONRPC_SERVER_ERROR,
-			"Only a member of the admin group may do this",
+			method->role < CONTROL_ROLE_ADMIN
+				? "Only members of the admin and observer groups may do this"
+				: "Only a member of the admin group may do this",
 			tool_error_name(TOOL_FORBIDDEN));
 		return;
 	}

@@ -11,7 +11,7 @@ import pytest
 
 import procfs
 from cloister_client import RpcError
-from daemon import environment
+from daemon import BUILD, environment
 
 AGENT_METHODS = ("tool.call", "tool.cancel", "tools.list", "workspace.open", "workspace.close",
                  "workspace.list", "workspace.remove")
@@ -91,10 +91,10 @@ def test_an_admin_acts_and_an_observer_looks(roles):
 
 @as_root
 def test_strangers_get_forbidden_and_nothing_else(roles):
-    """The tenant's user, the daemon's own, and root are not among the groups."""
+    """The tenant's user and a stranger's group are not among the groups."""
     daemon, agent, _, observer = roles
     answers = set()
-    for account, groups in ((agent, ()), (daemon.account, ()), (agent, (65000,))):
+    for account, groups in ((agent, ()), (agent, (65000,))):
         for method in (*LOOKING, *ACTING, "kill", "no.such.method", "tools.list"):
             with daemon.control(account, groups) as stranger:
                 stranger.request(method, {"call": "x"}, number=7)
@@ -107,6 +107,48 @@ def test_strangers_get_forbidden_and_nothing_else(roles):
     # A supplementary group counts.
     with daemon.control(agent, (65000, observer.gid)) as looking:
         assert looking.call("status")["role"] == "observer"
+
+
+@as_root
+def test_the_services_own_user_may_reload_and_nothing_else(roles):
+    """Without a role: it could send SIGHUP as well."""
+    daemon, *_ = roles
+    with daemon.control(daemon.account) as own:
+        for method in (*LOOKING, *ACTING, "kill"):
+            if method != "reload":
+                assert error_of(own, method).name == "FORBIDDEN"
+        assert own.call("reload") == {"tenants": 1}
+
+
+@as_root
+def test_the_units_reload_says_whether_it_was_done(roles):
+    """ExecReload= as it is in the unit, as the service's user, who is in no group of the control socket."""
+    daemon, *_ = roles
+    unit = (BUILD / "packaging/systemd/cloister.service").read_text()
+    (words,) = re.findall("(?m)^ExecReload=(.*)$", unit)
+    program, *rest = words.split()
+    user = daemon.account
+
+    def reload():
+        return subprocess.run(
+            [BUILD / "bin" / os.path.basename(program), *rest], check=False, capture_output=True, text=True, timeout=120,
+            user=user.uid, group=user.gid, extra_groups=[], cwd="/",
+            env={"CLOISTER_CONTROL_SOCKET": str(daemon.control_socket)})
+    text = daemon.config.read_text()
+    line = len(text.splitlines()) + 1
+    # The second is no mistake to --check, which does not know what cloisterd was started with.
+    for wrong, reason in ((text + "no_such_key = 1\n", f'cloister.conf:{line}: unknown key "no_such_key"'),
+                          (text.replace("[cloister]", "[cloister]\numask = 0027"), "umask is fixed at start: restart")):
+        daemon.config.write_text(wrong)
+        refused = reload()
+        assert refused.returncode == 1 and refused.stdout == "" and reason in refused.stderr, refused
+        assert reason in daemon.log() and "was not reloaded" in daemon.log()
+    daemon.config.write_text(text + "[tenant u]\nmanaged = yes\n")
+    done = reload()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the configuration is reloaded: 2 tenants\n", "")
+    daemon.stop()
+    gone = reload()
+    assert gone.returncode == 3 and "no service" in gone.stderr
 
 
 @as_root

@@ -42,7 +42,7 @@ def unit_files(request, tmp_path):
         shutil.copy(SOURCE / f"{part}{socket}", tmp_path)
     text = (UNITS / f"{part}cloister.service").read_text()
     (tmp_path / "cloister.service").write_text(
-        re.sub(r"(?m)^(Exec\w+=)\S*/cloisterd\b", rf"\1{BUILD}/bin/cloisterd", text))
+        re.sub(r"(?m)^(Exec\w+=)\S*/(cloisterd|cloisterctl)\b", rf"\1{BUILD}/bin/\2", text))
     return request.param, [str(tmp_path / name) for name in ("cloister.service", *SOCKETS)]
 
 
@@ -81,6 +81,13 @@ def test_the_capabilities_are_the_two_that_write_maps():
     unit = settings(UNITS / "cloister.service")
     assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ["CAP_SETUID CAP_SETGID"]
     assert unit["NoNewPrivileges"] == ["yes"] and unit["User"] == ["cloister"]
+
+
+def test_a_reload_is_asked_for_where_it_is_answered():
+    """A signal has no answer, so `systemctl reload` would succeed whatever cloisterd does. As the service's user, too: a
+    "+" would make it root's. test_control.py runs the line."""
+    (line,) = settings(UNITS / "cloister.service")["ExecReload"]
+    assert re.fullmatch(r"/\S+/bin/cloisterctl reload", line)
 
 
 @pytest.mark.parametrize("part", ["", "user/"])

@@ -80,6 +80,8 @@ def test_from_the_package_to_the_first_call():
     configure("tenants", TENANTS, reload=False)
     show("cat", CONFIG / "cloister.conf.d/tenants.conf")
     show("systemctl", "reload", UNIT)
+    # It has ended, so it is done.
+    assert as_user("alice", "cloister", "--workspace", "first", "call", "list_directory", "path=.").returncode == 0
     assert procfs.eventually(lambda: "configuration is reloaded" in journal(), PATIENCE)
     wrote = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "write_file",
                  "path=hello.txt", "content=hello")
@@ -276,7 +278,13 @@ def test_a_wrong_configuration_fails_the_reload_with_its_line():
     pid = main_pid()
     assert run("systemctl", "reload", UNIT, check=False).returncode != 0
     assert f"{file}:2:" in journal("-n", "20")
+    # No mistake, and refused nevertheless: a running service cannot change it.
+    configure("wrong", "[cloister]\numask = 0027\n", reload=False)
+    run("cloisterd", "--config", CONFIG / "cloister.conf", "--check")
+    assert show("systemctl", "reload", UNIT, check=False).returncode != 0
+    assert "umask is fixed at start: restart cloisterd to change it" in journal("-n", "20")
     assert main_pid() == pid and ctl("status")["state"] == "serving"
+    assert prop("ActiveState") == "active"
     configure("wrong", None)
     assert main_pid() == pid
 
