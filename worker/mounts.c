@@ -2,6 +2,7 @@
 #include "worker/mounts.h"
 
 #include "common/cleanup.h"
+#include "common/directory_parents.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -166,6 +167,28 @@ int mount_open_point(const char *path, int flags)
 		.flags = (unsigned)flags | O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
 
 	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
+int mount_open_shown(const char *path, bool *ret_directory)
+{
+	_cleanup_close_ int fd = mount_open_point(path, 0);
+	struct directory_known known;
+	int r = fd < 0 ? -errno : directory_known(fd, &known);
+
+	if (r < 0)
+		return r;
+	if (!S_ISDIR(known.mode) && !S_ISREG(known.mode))
+		return -EINVAL;
+	*ret_directory = S_ISDIR(known.mode);
+	return TAKE_FD(fd);
+}
+
+void mount_name_shown(char *step, size_t size, const char *path, int r)
+{
+	snprintf(step, size, "show the read-only path %.170s%s", path,
+		r == -ELOOP    ? ", which leads through a symbolic link now"
+		: r == -EINVAL ? ", which is no directory or regular file any more"
+			       : "");
 }
 
 int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd)

@@ -60,6 +60,16 @@ int mount_set(int fd, uint64_t attributes);
 int mount_open_point(const char *path, int flags);
 
 /**
+ * Opens @path with O_PATH if it is a directory or a regular file, without waiting for its file
+ * system to read it. Returns a descriptor, and in @ret_directory which of the two it is; otherwise
+ * -errno: -ELOOP for a link, -EINVAL for any other kind of file.
+ */
+int mount_open_shown(const char *path, bool *ret_directory);
+
+/** Writes the name of the step that failed to show @path with mount_open_shown()'s result @r. */
+void mount_name_shown(char *step, size_t size, const char *path, int r);
+
+/**
  * Makes the directory @name in @dirfd, if it does not exist, and opens it with O_PATH. A link gives
  * -ENOTDIR or -ELOOP.
  */

@@ -290,12 +290,13 @@ static void add_root(struct config_reader *reader, const struct config_key *key,
 }
 
 /*
- * The directory must be given by its canonical name, so that the owner of a link on the way cannot
- * make a later reading find another one. Its own file system, which a tenant may have mounted and
- * which may hang, is not asked. Returns a descriptor with O_PATH, or -1 after a complaint.
+ * The directory, or with @files the regular file, must be given by its canonical name, so that the
+ * owner of a link on the way cannot make a later reading find another one. Its own file system,
+ * which a tenant may have mounted and which may hang, is not asked. Returns a descriptor with
+ * O_PATH, or -1 after a complaint.
  */
-static int open_directory(struct config_reader *reader, const struct config_key *key,
-	const char *value, struct directory_id *ret)
+static int open_canonical(struct config_reader *reader, const struct config_key *key,
+	const char *value, bool files, struct directory_id *ret)
 {
 	struct directory_known known;
 	_cleanup_close_ int fd = -1;
@@ -305,7 +306,7 @@ static int open_directory(struct config_reader *reader, const struct config_key 
 		wrong_form(reader, key, value);
 		return -1;
 	}
-	fd = open(value, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = open(value, O_PATH | O_CLOEXEC | (files ? 0 : O_DIRECTORY));
 	if (fd < 0 || directory_known(fd, &known) < 0) {
 		config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(value), value,
 			strerror(errno));
@@ -318,6 +319,11 @@ static int open_directory(struct config_reader *reader, const struct config_key 
 			key->name, config_shown(value), value, canonical ? canonical : "(unknown)");
 		return -1;
 	}
+	if (!S_ISDIR(known.mode) && !S_ISREG(known.mode)) {
+		config_wrong(reader, "%s: \"%.*s\" is neither a directory nor a regular file",
+			key->name, config_shown(value), value);
+		return -1;
+	}
 	*ret = known.id;
 	return TAKE_FD(fd);
 }
@@ -327,7 +333,7 @@ static void set_root(
 {
 	struct tenant_root root;
 	struct directory_id id;
-	int fd = open_directory(reader, key, value, &id);
+	int fd = open_canonical(reader, key, value, false, &id);
 
 	if (fd < 0)
 		return;
@@ -344,13 +350,14 @@ static void set_readonly_path(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
 	static const char *const taken[] = {"/proc", "/sys", "/dev", "/tmp", "/run", "/var/tmp",
-		"/workspace", "/home/agent", "/etc/passwd"};
+		"/workspace", "/home/agent", "/etc/passwd", "/etc/group", "/etc/hosts",
+		"/etc/hostname", "/etc/nsswitch.conf"};
 	_cleanup_close_ int fd = -1;
 	struct string_list *list = field;
 	size_t bytes = strlen(value) + 1;
 	struct directory_id id;
 
-	fd = open_directory(reader, key, value, &id);
+	fd = open_canonical(reader, key, value, true, &id);
 	if (fd < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)

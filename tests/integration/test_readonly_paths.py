@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import stat
 import tempfile
 
 import procfs
@@ -79,6 +80,57 @@ def test_commands_read_and_run_what_is_there_and_change_nothing(start, tenants, 
     second.call("workspace.open", {"workspace": "w"})
     assert second.run(f"ls '{toolchain}' /srv")["stdout"] == ""
     assert (toolchain / "file").read_text() == "of the host\n"
+
+
+@pytest.mark.parametrize("spares", [0, 2])
+def test_a_single_file_is_shown_without_its_neighbours(start, tenants, toolchain, spares):
+    """Also one in a directory that is shown already, whichever of the two comes first."""
+    shown = [toolchain / "file", toolchain / "open", toolchain / "open" / "inner"]
+    (toolchain / "open" / "inner").write_text("within\n")
+    for paths in (shown, shown[::-1]):
+        daemon = start(tenants, {"a": paths}, spares)
+        client = daemon.connect(tenants[0])
+        client.call("workspace.open", {"workspace": "w"})
+        said = client.run(f"cd '{toolchain}' && ls && cat file open/inner")
+        assert said["stdout"] == "file\nopen\nof the host\nwithin\n", said
+        for command in ("echo x >file", "echo x >>open/inner", "rm file", "chmod 600 file", "mv file new"):
+            said = client.run(f"cd '{toolchain}' && LC_ALL=C {command}")
+            assert said["exit_code"] != 0, (command, said)
+        options = client.run(f"findmnt -no OPTIONS '{toolchain}/file' || grep '/file ' /proc/self/mountinfo")["stdout"]
+        assert "ro,nosuid,nodev" in options
+        daemon.stop()
+    assert (toolchain / "file").read_text() == "of the host\n"
+
+
+@pytest.mark.parametrize("swap, said", [
+    ("link", ", which leads through a symbolic link now: "),
+    ("fifo", ", which is no directory or regular file any more: "),
+    ("device", ", which is no directory or regular file any more: "),
+    ("gone", ": No such file or directory")])
+def test_a_file_that_was_swapped_is_named_and_costs_nothing_else(start, tenants, toolchain, swap, said):
+    file = toolchain / "file"
+    daemon = start(tenants, {"a": [file]})
+    client, other = daemon.connect(tenants[0]), daemon.connect(tenants[1])
+    client.call("workspace.open", {"workspace": "before"})
+    assert client.run(f"cat '{file}'")["stdout"] == "of the host\n"
+    file.rename(toolchain / "away")
+    if swap == "link":
+        file.symlink_to(toolchain / "secret")
+    elif swap == "fifo":
+        os.mkfifo(file)
+    elif swap == "device":
+        os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+    second = daemon.connect(tenants[0])
+    with pytest.raises(RpcError) as caught:
+        second.call("workspace.open", {"workspace": "w"})
+    assert caught.value.name == "EXECUTION_ERROR"
+    assert f"show the read-only path {file}{said}" in str(caught.value)
+    other.call("workspace.open", {"workspace": "w"})
+    assert other.run("echo there")["stdout"] == "there\n"
+    assert client.run(f"cat '{file}'")["stdout"] == "of the host\n"  # an open cell keeps what it has
+    (toolchain / "away").replace(file)
+    second.call("workspace.open", {"workspace": "w"})
+    assert second.run(f"cat '{file}'")["stdout"] == "of the host\n"
 
 
 def test_file_tools_do_not_see_it(start, tenants, toolchain):
@@ -163,7 +215,12 @@ def test_a_removal_that_fails_leaves_no_cell_without_them(start, tenants, toolch
 @pytest.mark.parametrize("value, said", [
     ("relative", 'is not an absolute path without ".", ".." or "//"'),
     ("/no/such/directory", "No such file or directory"),
-    ("/etc/passwd", "Not a directory"),
+    ("/etc/passwd", "overlaps with /etc/passwd, which every workspace has of its own"),
+    ("/etc/hosts", "overlaps with /etc/hosts, which every workspace has of its own"),
+    ("/dev/null", "is neither a directory nor a regular file"),
+    ("{toolchain}/fifo", "is neither a directory nor a regular file"),
+    ("{toolchain}/link", "leads through a symbolic link: write \"{toolchain}/file\" instead"),
+    ("{toolchain}/file", "overlaps with a tenant's root: {toolchain}"),
     ("/", "overlaps with /proc, which every workspace has of its own"),
     ("/home", "overlaps with /home/agent, which every workspace has of its own"),
     ("/etc", "overlaps with /etc/passwd, which every workspace has of its own"),
@@ -173,6 +230,8 @@ def test_a_removal_that_fails_leaves_no_cell_without_them(start, tenants, toolch
     ("/srv", "overlaps with a tenant's root: {toolchain}"),
     ("{toolchain}/open", "overlaps with a tenant's root: {toolchain}")])
 def test_bad_values_are_refused(area, toolchain, value, said):
+    os.mkfifo(toolchain / "fifo")
+    (toolchain / "link").symlink_to("file")
     config = Config(area, f"[cloister]\nstate_dir = /var/lib/x\n[tenant a]\n"
                           f"readonly_paths = {value.format(toolchain=toolchain)}\n"
                           f"[tenant b]\nroots = {toolchain}\n")

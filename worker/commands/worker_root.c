@@ -7,6 +7,7 @@
 #include "worker/commands/worker_root.h"
 
 #include "common/cleanup.h"
+#include "common/directory_parents.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
 #include "common/mountinfo.h"
@@ -250,18 +251,47 @@ static int attach_private(const struct worker_setup *setup, int private, const c
 	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
 
-/* Creates mount points, except in a rootfs: nothing is created in a workspace. */
+/*
+ * Opens the regular file @path (absolute) of the new root as a mount point. Creates a missing one
+ * and its directories. The file may lie in a directory of the host that is shown already.
+ */
+static int open_file(const struct worker_setup *setup, const char *path, int *ret_fd)
+{
+	const char *name = strrchr(path, '/') + 1;
+	_cleanup_close_ int parent = -1, fd = -1;
+	char directory[LIMIT_READONLY_BYTES];
+	struct directory_known known;
+	int r;
+
+	snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
+	r = open_directory(setup, directory, &parent);
+	if (r < 0)
+		return r;
+	fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? mount_make_file(parent, name, ret_fd) : -errno;
+	r = directory_known(fd, &known);
+	if (r == 0 && !S_ISREG(known.mode))
+		r = -EEXIST;
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+/* Runs for no rootfs, in which mount points could not be created. */
 static int bind_readonly(const struct worker_setup *setup, const char *path)
 {
-	_cleanup_close_ int host = mount_open_point(path, O_DIRECTORY);
 	_cleanup_close_ int mount_fd = -1, target = -1;
+	bool is_directory;
+	_cleanup_close_ int host = mount_open_shown(path, &is_directory);
 	int r;
 
 	if (host < 0)
-		return -errno;
+		return host;
 	r = mount_clone(host, "", SYSTEM_ATTRIBUTES, &mount_fd);
 	if (r == 0)
-		r = open_directory(setup, path, &target);
+		r = is_directory ? open_directory(setup, path, &target)
+				 : open_file(setup, path, &target);
 	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
 
@@ -278,8 +308,7 @@ int root_bind_readonly(void *context)
 		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
 		r = bind_readonly(setup, path);
 		if (r < 0)
-			snprintf(setup->failed, sizeof(setup->failed),
-				"show the read-only path %.200s", path);
+			mount_name_shown(setup->failed, sizeof(setup->failed), path, r);
 	}
 	return r;
 }

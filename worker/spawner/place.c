@@ -166,14 +166,16 @@ static void find_readonly(struct place *place, const char *readonly)
 
 	while (left.len > 0 && place->error == 0) {
 		struct text line = text_take(&left, '\n');
-		_cleanup_close_ int fd = -1;
+		bool is_directory;
+		int fd;
 
 		snprintf(path, sizeof(path), "%.*s", (int)line.len, line.data);
-		fd = mount_open_point(path, O_DIRECTORY);
-		if (fd >= 0 || errno == EACCES)
-			continue;
-		place->error = -errno;
-		snprintf(place->step, sizeof(place->step), "show the read-only path %.200s", path);
+		fd = mount_open_shown(path, &is_directory);
+		if (fd < 0 && fd != -EACCES) {
+			place->error = fd;
+			mount_name_shown(place->step, sizeof(place->step), path, fd);
+		}
+		close_fd(&fd);
 	}
 }
 
