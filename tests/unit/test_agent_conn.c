@@ -262,7 +262,8 @@ static void test_descriptors_that_come_along(void **state)
 	fake_client_close(&client);
 }
 
-/* Each state of a connection (agent_conn.c has the table), and what happens in it. */
+/* Each state of a connection (agent_conn.c has the table), and what happens in it; the next test
+ * has the lines of DRAINING. A second end of input cannot come, nor a second end of the session. */
 static void test_each_state_of_a_connection(void **state)
 {
 	enum state { OPEN_, DRAINING, ENDED }; /* CLOSING lasts until the loop comes round */
@@ -278,7 +279,6 @@ static void test_each_state_of_a_connection(void **state)
 		{OPEN_, SESSION_ENDS, false, false},
 		{OPEN_, ALL_ANSWERED, false, false},
 		{OPEN_, HANG_UP, false, true},
-		{DRAINING, LINE, true, false},
 		{DRAINING, ALL_ANSWERED, false, true},
 		{DRAINING, HANG_UP, false, true},
 		{ENDED, LINE, false, false},
@@ -300,14 +300,8 @@ static void test_each_state_of_a_connection(void **state)
 		/* A call holds it open. */
 		answers(&client, OPEN, OPENED);
 		answers(&client, slow, "");
-		if (rows[i].from == DRAINING) {
-			/* What came before its end may wait: nothing of it is read now. */
-			if (rows[i].event == LINE)
-				assert_int_equal(
-					send(client.fd, PING("9") "\n", strlen(PING("9")) + 1, 0),
-					strlen(PING("9")) + 1);
+		if (rows[i].from == DRAINING)
 			assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
-		}
 		if (rows[i].from == ENDED) {
 			fake_service_reconfigure(fake, gone);
 			/* What came with its last line is dropped. */
@@ -336,6 +330,68 @@ static void test_each_state_of_a_connection(void **state)
 		answer = client.got ? fake_client_take(&client) : "";
 		if ((strstr(answer, PONG("9")) != NULL) != rows[i].acted)
 			fail_msg("row %zu: %s", i, answer);
+		fake_client_close(&client);
+		fake_service_free(fake);
+	}
+}
+
+/*
+ * Lines that wait behind the end of input. There is room for one call at a time, so that lines
+ * wait, and the slice of another connection comes first, so that the end is read before them.
+ */
+static void test_lines_that_wait_behind_the_end(void **state)
+{
+#define SLOW(id)                                                                               \
+	REQUEST(id, "tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}") \
+	"\n"
+	static const struct {
+		const char *config; /* NULL: as before */
+		const char *answer; /* to the lines that waited */
+	} rows[] = {
+		{NULL, PONG("3") "\n" PONG("4")},
+		/* The session ends at the first one, and drops the second. */
+		{"[tenant other]\n", "{*FORBIDDEN*}"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fake_service *fake = fake_service_new("[tenant one]\nusers = 1000\n"
+							     "roots = @/root\n");
+		struct fake_client first = fake_client_connect(fake, &agent_endpoint, 1000, 1000);
+		struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1000, 1000);
+		const uint64_t *unread = &fake->service.config->tenants[0]->usage->unread_bytes;
+		struct unread_account hog;
+		int64_t of_call;
+		const char *got;
+
+		(void)state;
+		answers(&first, OPEN, OPENED);
+		answers(&client, OPEN, OPENED);
+		unread_open(&hog, &fake->service.unread);
+		unread_move(&hog, fake->service.config->tenants[0]->usage);
+		/* A tenant has half of all, and a connection half of what is left of that. */
+		unread_count(&hog, LIMIT_UNREAD_BYTES / 2 - 2 * LIMIT_UNREAD_LINE_BYTES -
+					   LIMIT_UNREAD_CALL_BYTES / 2);
+		answers(&first, SLOW("1") PING("2") "\n", "");
+		of_call = (int64_t)(*unread - hog.bytes);
+		unread_count(&hog, -of_call);
+		answers(&client, SLOW("1") SLOW("2") PING("3") "\n" PING("4") "\n", "");
+		assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+		/* Room for the second call. */
+		unread_count(&hog, -2 * of_call);
+		fake_service_match(fake, fake_client_take(&first), PONG("2"));
+		fake_service_match(fake, fake_client_take(&client), "");
+		assert_int_equal(*unread - hog.bytes, 3 * of_call);
+		if (rows[i].config)
+			fake_service_reconfigure(fake, rows[i].config);
+		unread_close(&hog);
+		got = fake_client_take(&client);
+		fake_service_match(fake, got, rows[i].answer);
+		assert_true((strchr(got, '\n') != NULL) == !rows[i].config);
+		assert_int_equal(fake->service.connections, 2);
+		agent_conns_shut_down();
+		fake_service_pass(fake, 200);
+		assert_int_equal(fake->service.connections, 1);
+		fake_client_close(&first);
 		fake_client_close(&client);
 		fake_service_free(fake);
 	}
@@ -396,6 +452,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_descriptors_that_come_along, set_up, tear_down),
 		cmocka_unit_test(test_each_state_of_a_connection),
+		cmocka_unit_test(test_lines_that_wait_behind_the_end),
 		cmocka_unit_test_setup_teardown(
 			test_connections_are_counted_by_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_wait_for_room, set_up, tear_down),

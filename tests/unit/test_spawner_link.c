@@ -515,6 +515,43 @@ static void test_forgotten_answers(void **state)
 	assert_int_equal(losses, 0);
 }
 
+/* Other answers about what is forgotten: its failure is nothing, and what the spawner never sends
+ * is the end of it, as about what is not forgotten. */
+static void test_other_answers_about_what_is_forgotten(void **state)
+{
+	static const struct {
+		uint8_t said;
+		bool fails; /* with the payload of a failure */
+		unsigned n_fds;
+		bool lost;
+	} rows[] = {
+		{SPAWNER_OPEN_FAILED, true, 0, false},
+		{SPAWNER_ASSIGNED, false, 0, false}, /* what was asked for is forgotten too */
+		{SPAWNER_OPEN_FAILED, false, 0, true},
+		{SPAWNER_OPEN_FAILED, true, 1, true},
+		{SPAWNER_ASSIGNED, false, 1, true},
+		{SPAWNER_READY, false, 0, true},
+		{255, false, 0, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t number, other;
+
+		set_up(state);
+		assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+		assert_int_equal(ask(SPAWNER_OPEN, &other), 0);
+		run();
+		spawner_link_forget(link_, number);
+		says(rows[i].said, number, rows[i].fails ? failure("mount", EIO) : nothing,
+			rows[i].n_fds);
+		if (losses != rows[i].lost || told.answers != rows[i].lost)
+			fail_msg("row %zu: lost %u, answers %u", i, losses, told.answers);
+		/* What is not forgotten is told. */
+		assert_int_equal(told.error, rows[i].lost ? -ECONNRESET : 0);
+		tear_down(state);
+	}
+}
+
 static void test_torn_frames(void **state)
 {
 	char bytes[256];
@@ -652,6 +689,7 @@ int main(void)
 			test_a_directory_that_is_garbage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_answers_out_of_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_forgotten_answers, set_up, tear_down),
+		cmocka_unit_test(test_other_answers_about_what_is_forgotten),
 		cmocka_unit_test_setup_teardown(test_torn_frames, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bytes_that_are_no_frame, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_spawners_death, set_up, tear_down),
