@@ -31,13 +31,15 @@ static const struct command no_command = {
 static void print_help(void)
 {
 	puts("usage: cloister [--workspace NAME|DIR] [--socket PATH | --private] [--rootfs] "
-	     "[--json] COMMAND ...");
+	     "[--json]\n                [--readonly-path PATH]... COMMAND ...");
 	puts("Runs tool calls of LLM agents in a workspace, and only there.\n\ncommands:");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  cloister %s\n", commands[i]->usage);
 	puts("\nIf no service runs, or with --private, cloister starts a cloisterd for DIR "
 	     "alone\n(default: the current directory) and ends it afterwards.\n--rootfs: DIR is a "
-	     "whole root file system, which commands see as /.\n--json: print only JSON on "
+	     "whole root file system, which commands see as /.\n--readonly-path PATH: show "
+	     "commands this directory or file of the host too, in a private\ninstance; may be "
+	     "given several times.\n--json: print only JSON on "
 	     "standard output.\nDurations: 500ms, 30s, 5m, 1h; a number without a unit is in "
 	     "seconds.");
 }
@@ -57,6 +59,22 @@ static int take_size(const char *option, uint64_t *ret)
 		return 0;
 	complain("%s takes a number such as 500000, 64M or 2G, not '%s'", option, optarg);
 	return -EINVAL;
+}
+
+/* Only a private instance takes the paths from its user, so the option stands for --private too. */
+static int take_readonly_path(struct invocation *invocation)
+{
+	size_t n = 0;
+
+	while (invocation->readonly_paths[n])
+		n++;
+	if (n == LIMIT_READONLY_PATHS) {
+		complain("--readonly-path can be given at most %d times", LIMIT_READONLY_PATHS);
+		return -EINVAL;
+	}
+	invocation->readonly_paths[n] = optarg;
+	invocation->private_only = true;
+	return 0;
 }
 
 /* Decodes one option into @invocation. Returns 0, or -EINVAL after a complaint. */
@@ -84,6 +102,8 @@ static int take_option(int option, struct invocation *invocation)
 	case 'l':
 		invocation->limits = true;
 		return 0;
+	case 'r':
+		return take_readonly_path(invocation);
 	case 'R':
 		invocation->rootfs = true;
 		return 0;

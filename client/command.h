@@ -7,6 +7,7 @@
  */
 
 #include "client/complain.h"
+#include "common/limits.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -36,11 +37,12 @@ struct invocation {
 	bool limits;                 /* tools --limits */
 	bool json;                   /* --json */
 	bool rootfs;                 /* --rootfs */
-	bool any_links;              /* get --any-links */
-	uint64_t max_size;           /* get --max-size, 0: not given */
-	uint64_t max_files;          /* get --max-files, likewise */
-	int64_t idle_ms;             /* put and get --idle-timeout, likewise */
-	int argc;                    /* operands, after the subcommand and its options */
+	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* --readonly-path, ended by NULL */
+	bool any_links;                                       /* get --any-links */
+	uint64_t max_size;                                    /* get --max-size, 0: not given */
+	uint64_t max_files;                                   /* get --max-files, likewise */
+	int64_t idle_ms; /* put and get --idle-timeout, likewise */
+	int argc;        /* operands, after the subcommand and its options */
 	char **argv;
 };
 
@@ -62,7 +64,7 @@ struct command {
 	{"workspace", required_argument, NULL, 'w'}, {"socket", required_argument, NULL, 's'},     \
 	{"private", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},                     \
 	{"version", no_argument, NULL, 'V'}, {"json", no_argument, NULL, 'j'},       \
-	{"rootfs", no_argument, NULL, 'R'}
+	{"rootfs", no_argument, NULL, 'R'}, {"readonly-path", required_argument, NULL, 'r'}
 /* clang-format on */
 
 extern const struct command command_tools;

@@ -45,7 +45,8 @@ struct private_instance {
 	struct owned_directory directory; /* the directory that root named; fd -1: none */
 	char **environment;               /* of the private cloisterd */
 	struct log_relay *relay;
-	pid_t pid; /* 0: not started */
+	const char *const *readonly_paths; /* borrowed */
+	pid_t pid;                         /* 0: not started */
 	int pidfd;
 };
 
@@ -231,9 +232,12 @@ static int find_cloisterd(char path[static PATH_MAX])
 __attribute__((noreturn)) static void exec_cloisterd(
 	const struct private_instance *instance, const char *path, int connection, int errors)
 {
+	static char option[] = "--readonly-path";
 	const struct owned_directory *directory = &instance->directory;
 	char root[ROOT_OPTION_BYTES];
-	char *argv[] = {(char[]){"cloisterd"}, (char[]){"--connection-fd=3"}, NULL, NULL};
+	char *argv[4 + 2 * LIMIT_READONLY_PATHS] = {
+		(char[]){"cloisterd"}, (char[]){"--connection-fd=3"}};
+	char **next = &argv[2];
 	sigset_t none;
 	int null;
 
@@ -244,7 +248,11 @@ __attribute__((noreturn)) static void exec_cloisterd(
 	if (directory->fd >= 0) {
 		snprintf(root, sizeof(root), "--only-root=%ju:%ju:%ju", (uintmax_t)directory->dev,
 			(uintmax_t)directory->ino, (uintmax_t)directory->uid);
-		argv[2] = root;
+		*next++ = root;
+	}
+	for (const char *const *shown = instance->readonly_paths; *shown; shown++) {
+		*next++ = option;
+		*next++ = (char *)*shown;
 	}
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(errors, STDOUT_FILENO) < 0 ||
@@ -299,8 +307,8 @@ fail:
 	return r;
 }
 
-int private_instance_start(
-	const char *workspace, struct private_instance **ret_instance, int *ret_fd)
+int private_instance_start(const char *workspace, const char *const *readonly_paths,
+	struct private_instance **ret_instance, int *ret_fd)
 {
 	struct private_instance *instance = calloc(1, sizeof(*instance));
 	int r;
@@ -308,6 +316,7 @@ int private_instance_start(
 	if (!instance)
 		return -ENOMEM;
 	instance->directory.fd = instance->pidfd = -1;
+	instance->readonly_paths = readonly_paths;
 	r = host_root_is_us() ? leave_root(instance, workspace) : 0;
 	if (r == 0)
 		r = start(instance, ret_fd);

@@ -43,10 +43,12 @@ static bool is_directory(const char *workspace)
 }
 
 /* @workspace is NULL if none will be opened. */
-static int start_private(const char *workspace, struct session *session)
+static int start_private(
+	const struct invocation *invocation, const char *workspace, struct session *session)
 {
 	_cleanup_close_ int fd = -1;
-	int r = private_instance_start(workspace, &session->instance, &fd);
+	int r = private_instance_start(
+		workspace, invocation->readonly_paths, &session->instance, &fd);
 
 	if (r == 0)
 		r = cloister_open_fd(fd, &session->cloister);
@@ -85,7 +87,7 @@ static int connect_session(const struct invocation *invocation, const char *name
 				      "--socket to use it"
 				    : "");
 	else if (r < 0)
-		r = start_private(directory, session);
+		r = start_private(invocation, directory, session);
 	return r;
 }
 
@@ -117,6 +119,17 @@ static int open_workspace(const struct invocation *invocation, struct session *s
 	return 0;
 }
 
+static int check_readonly_paths(const struct invocation *invocation, const char *name)
+{
+	if (!invocation->readonly_paths[0] ||
+		!(invocation->socket_path || name || invocation->rootfs))
+		return 0;
+	complain("--readonly-path is for a directory in a private instance: it goes with none of "
+		 "--socket, --rootfs and the name of a managed workspace. The administrator of a "
+		 "service has readonly_paths in its configuration");
+	return -EINVAL;
+}
+
 int session_open(const struct invocation *invocation, bool needs_workspace, struct session *session)
 {
 	const char *workspace = invocation->workspace ? invocation->workspace : ".";
@@ -134,6 +147,9 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	} else if (needs_workspace) {
 		name = workspace;
 	}
+	r = check_readonly_paths(invocation, name);
+	if (r < 0)
+		return r;
 	r = connect_session(invocation, name, directory ? workspace : NULL, session);
 	if (r < 0 || !needs_workspace)
 		return r;

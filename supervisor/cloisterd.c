@@ -326,12 +326,17 @@ static void start_spawner(struct daemon *daemon)
 {
 	_cleanup_free_ char *message = NULL;
 	struct id_range range = {0};
+	char readonly[LIMIT_READONLY_BYTES];
 	bool system = is_system_mode(daemon);
-	const struct spawner_start start = {daemon->cgroup.root, daemon->managed_fd,
-		daemon->config_source ? daemon->options.config : NULL, system ? &range : NULL};
+	const struct spawner_start start = {.cgroup_fd = daemon->cgroup.root,
+		.managed_fd = daemon->managed_fd,
+		.config = daemon->config_source ? daemon->options.config : NULL,
+		.readonly = readonly,
+		.range = system ? &range : NULL};
 	int r = system ? id_range_find("/etc", &range) : 0;
 	mode_t inherited;
 
+	options_join_readonly_paths(&daemon->options, readonly);
 	if (r < 0)
 		die_with("system mode needs a range in /etc/subuid and one in /etc/subgid for the "
 			 "user that cloisterd runs as, without root and that user in them: usermod "
@@ -399,16 +404,34 @@ static int check_config(const char *path)
 	return r < 0 ? 1 : 0;
 }
 
+static void log_mistake(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	(void)file;
+	(void)line;
+	log_error("%s", message);
+}
+
+/* Our own user, with the read-only paths of the command line. */
+static struct config *own_user(const struct daemon *daemon)
+{
+	static const struct config_complaints complaints = {log_mistake, NULL};
+	_cleanup_free_ char *name = startup_tenant_name();
+	struct config *config = name ? config_user_mode(name, geteuid()) : NULL;
+
+	for (const char *const *path = daemon->options.readonly_paths; config && *path; path++)
+		if (config_show_path(config, *path, &complaints) < 0)
+			exit(1);
+	return config;
+}
+
 /* Decides who is served: the tenants of the file, or our own user. */
 static void settle_config(struct daemon *daemon)
 {
-	_cleanup_free_ char *name = NULL;
 	const char *sentence = NULL;
 
-	if (!daemon->service.config) {
-		name = startup_tenant_name();
-		daemon->service.config = name ? config_user_mode(name, geteuid()) : NULL;
-	}
+	if (!daemon->service.config)
+		daemon->service.config = own_user(daemon);
 	if (!daemon->service.config || usage_begin_all(daemon->service.config, NULL) < 0)
 		die_with("out of memory");
 	if (options_complete(&daemon->options, &daemon->service.config->host, &sentence) < 0)

@@ -129,7 +129,7 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --format | --timeout | --option | --env | --idle-timeout | --max-size | --max-files)
+			--workspace | --socket | --readonly-path | --format | --timeout | --option | --env | --idle-timeout | --max-size | --max-files)
 				value=$word
 				;;
 			-*) ;;
@@ -147,7 +147,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command == exec && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --format=* | --timeout=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
+		--workspace=* | --socket=* | --readonly-path=* | --format=* | --timeout=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -155,7 +155,7 @@ _cloister()
 	fi
 	case $value in
 	--workspace) _cloister_workspaces && return ;;
-	--socket) _cloister_files "" "" -f && return ;;
+	--socket | --readonly-path) _cloister_files "" "" -f && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
 	--timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
@@ -170,7 +170,7 @@ _cloister()
 		fi
 		return
 	fi
-	options=(--workspace= --socket= --private --rootfs --json --help --version)
+	options=(--workspace= --socket= --private --rootfs --readonly-path= --json --help --version)
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --option=) ;;

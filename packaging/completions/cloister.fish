@@ -95,6 +95,7 @@ complete -c cloister -l workspace -x -a '(__cloister_workspaces)' -d 'The worksp
 complete -c cloister -l socket -r -F -d "The service's agent socket"
 complete -c cloister -l private -d 'Look for no service'
 complete -c cloister -l rootfs -d 'The directory is a whole root file system'
+complete -c cloister -l readonly-path -r -F -d 'A directory or file that commands may read'
 complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary'
 complete -c cloister -l version -d 'Print the version'

@@ -38,12 +38,12 @@ _cloisterd()
 		previous=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	case $previous in
-	--config | --agent-socket | --control-socket) _cloisterd_files -f ;;
+	--config | --agent-socket | --control-socket | --readonly-path) _cloisterd_files -f ;;
 	--state-dir) _cloisterd_files -d ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--config= --check --agent-socket= --control-socket= --state-dir= \
-			--user= --connection-fd=3 --only-root= --help --version" -- "$cur")
+			--user= --connection-fd=3 --only-root= --readonly-path= --help --version" -- "$cur")
 		[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 		;;
 	esac

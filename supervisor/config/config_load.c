@@ -9,6 +9,7 @@
 #include "common/config/config_files.h"
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/config_parts.h"
+#include "supervisor/config/config_value.h"
 
 #include <errno.h>
 
@@ -53,6 +54,20 @@ char *config_source_drop_ins(const struct config_source *source)
 void config_source_lock(struct config_source *source)
 {
 	accounts_lock(source->accounts);
+}
+
+int config_show_path(
+	struct config *config, const char *path, const struct config_complaints *complaints)
+{
+	struct config_key key = *config_key_find(CONFIG_SECTION_TENANT, "readonly_paths");
+	struct config_part part = {.object = config->tenants[0]};
+	struct config_parts parts = {.part = &part};
+	struct config_reader reader = {
+		.complaints = complaints, .context = &parts, .file = "command line"};
+
+	key.name = "--readonly-path";
+	config_value_set(&reader, &key, path);
+	return reader.mistakes > 0 ? -EINVAL : 0;
 }
 
 int config_load(const struct config_source *source, const struct config_complaints *complaints,

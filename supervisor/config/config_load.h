@@ -27,6 +27,13 @@ char *config_source_drop_ins(const struct config_source *source);
 void config_source_free(struct config_source *source);
 
 /**
+ * Adds @path to the read-only paths of the tenant of user mode without a file, as readonly_paths
+ * does. Reports a mistake to @complaints, as of the "command line". Returns 0 or -EINVAL.
+ */
+int config_show_path(
+	struct config *config, const char *path, const struct config_complaints *complaints);
+
+/**
  * Reads the file of @source and its drop-ins. Reports every mistake to @complaints; with any
  * mistake it returns -EINVAL and no configuration. Returns 0 and a reference in *ret, or another
  * -errno.

@@ -13,9 +13,10 @@
 
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
-	"                 [--control-socket PATH]\n"
+	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
+	"                 [--readonly-path PATH]...\n"
 	"\n"
 	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n  "
 	"--config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n    "
@@ -31,7 +32,10 @@ static const char usage[] =
 	"user if started as root\n  --connection-fd=3     serve only the connected socket at this "
 	"descriptor, and exit when\n                        the client closes it\n  --only-root "
 	"DEV:INO:UID\n                        with --connection-fd: open only the directory with "
-	"this device,\n                        inode and owner as a workspace\n";
+	"this device,\n                        inode and owner as a workspace\n"
+	"  --readonly-path PATH  without --config: show commands this directory or file too; may "
+	"be\n"
+	"                        given several times\n";
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
@@ -40,6 +44,7 @@ enum {
 	OPTION_USER,
 	OPTION_CONNECTION_FD,
 	OPTION_ONLY_ROOT,
+	OPTION_READONLY_PATH,
 	OPTION_CONFIG,
 	OPTION_CHECK,
 };
@@ -118,6 +123,17 @@ static void read_only_root(struct options *options)
 	options->only_root.set = true;
 }
 
+static void read_readonly_path(struct options *options)
+{
+	size_t n = 0;
+
+	while (options->readonly_paths[n])
+		n++;
+	if (n == LIMIT_READONLY_PATHS)
+		print_and_exit(stderr, "cloisterd: more than 16 of --readonly-path\n", 2);
+	options->readonly_paths[n] = optarg;
+}
+
 static void read_option(struct options *options, int option)
 {
 	switch (option) {
@@ -152,6 +168,9 @@ static void read_option(struct options *options, int option)
 	case OPTION_ONLY_ROOT:
 		read_only_root(options);
 		break;
+	case OPTION_READONLY_PATH:
+		read_readonly_path(options);
+		break;
 	case 'h':
 		print_and_exit(stdout, usage, 0);
 	case 'V':
@@ -172,6 +191,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"user", required_argument, NULL, OPTION_USER},
 		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
 		{"only-root", required_argument, NULL, OPTION_ONLY_ROOT},
+		{"readonly-path", required_argument, NULL, OPTION_READONLY_PATH},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -182,11 +202,21 @@ void options_read(int argc, char **argv, struct options *ret_options)
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
 		read_option(&options, option);
 	if (optind < argc || (options.check && !options.config) ||
+		(options.config && options.readonly_paths[0]) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&
 			(options.agent_socket || options.control_socket || options.config)))
 		print_and_exit(stderr, usage, 2);
 	*ret_options = options;
+}
+
+void options_join_readonly_paths(const struct options *options, char ret[LIMIT_READONLY_BYTES])
+{
+	char *end = ret;
+
+	*end = '\0';
+	for (const char *const *path = options->readonly_paths; *path; path++)
+		end = stpcpy(stpcpy(end, end > ret ? "\n" : ""), *path);
 }
 
 void options_done(struct options *options)

@@ -3,6 +3,8 @@
 
 /* cloisterd's command line, and the defaults of its options. */
 
+#include "common/limits.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -21,7 +23,8 @@ struct options {
 		dev_t dev;
 		ino_t ino;
 		uid_t uid;
-	} only_root;              /* the only directory that a private instance opens */
+	} only_root; /* the only directory that a private instance opens */
+	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* ended by NULL */
 	int agent_fd, control_fd; /* sockets passed by the service manager, or -1 */
 };
 
@@ -36,5 +39,11 @@ void options_read(int argc, char **argv, struct options *ret_options);
  */
 int options_complete(
 	struct options *options, const struct config_host *host, const char **ret_message);
+
+/**
+ * Writes the read-only paths, one a line, as the spawner takes them. They must have been accepted
+ * by config_show_path(), which bounds their length.
+ */
+void options_join_readonly_paths(const struct options *options, char ret[LIMIT_READONLY_BYTES]);
 
 void options_done(struct options *options);

@@ -75,7 +75,9 @@ struct spawner_link {
 static int start_process(struct spawner_link *link, const struct spawner_start *start)
 {
 	char *const argv[] = {(char *)"cloister-spawner",
-		(char *)(start->range ? "system" : "user"), (char *)start->config, NULL};
+		(char *)(start->range ? "system" : "user"),
+		(char *)(start->config ? start->config : ""),
+		(char *)(start->readonly ? start->readonly : ""), NULL};
 	_cleanup_close_ int program = -1, ours = -1, theirs = -1, log = -1;
 	int pair[2], r;
 

@@ -17,6 +17,7 @@ struct spawner_start {
 	int cgroup_fd;                /* the delegated cgroup, or -1 */
 	int managed_fd;               /* directory of the managed workspaces, or -1 */
 	const char *config;           /* path of the configuration; NULL: there is none */
+	const char *readonly;         /* without one: the user's read-only paths, one a line */
 	const struct id_range *range; /* system mode; NULL: user mode */
 };
 

@@ -148,6 +148,25 @@ enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct t
 		workspaces->spawner, tenant, path, looked, context, ret, ret_refusal);
 }
 
+/*
+ * A read-only path inside the workspace would be covered by it, and writable. The configuration
+ * keeps a tenant's roots apart from such paths; a user without one may name any two directories.
+ */
+static enum tool_error check_readonly_paths(
+	const struct tenant *tenant, const struct workspace_root *root, struct refusal *ret_refusal)
+{
+	const struct string_list *paths = &tenant->readonly_paths;
+
+	for (size_t i = 0; tenant->any_root && i < paths->count; i++)
+		if (strlen(paths->strings[i]) >= strlen(root->path) &&
+			config_paths_overlap(paths->strings[i], root->path))
+			return refusal_format(ret_refusal, TOOL_FORBIDDEN,
+				"The read-only path %s lies in the workspace, where commands may "
+				"write: leave it out, or open a directory that does not contain it",
+				paths->strings[i]);
+	return TOOL_OK;
+}
+
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
 	struct refusal *ret_refusal)
@@ -160,6 +179,8 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 	/* The tenant must not learn what exists outside its roots. */
 	if (error != TOOL_OK && !tenant->any_root)
 		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, workspace_root_not_among);
+	if (error == TOOL_OK)
+		error = check_readonly_paths(tenant, root, ret_refusal);
 	if (error == TOOL_OK)
 		error = workspace_owner_check(
 			root, is_id_used, &(struct id_search){workspaces, root}, ret_refusal);

@@ -254,3 +254,63 @@ def test_own_state_is_not_shown_wherever_it_is(area):
         assert b"readonly_paths would show cloister's own files" in done.stderr
     finally:
         shutil.rmtree(state)
+
+
+@pytest.fixture
+def ask(area):
+    """Runs a command in a private instance of the user's for a directory of theirs."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="cloister-workspace.", dir="/srv"))
+    area.account.own(place)
+
+    def run(paths, command, *more, workspace=place):
+        words = [word for path in paths for word in ("--readonly-path", str(path))]
+        done = area.run("cloister", "--workspace", str(workspace), *words, *more, "exec", "--", "sh", "-c", command,
+                        text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    run.place = place
+    yield run
+    shutil.rmtree(place)
+
+
+def test_a_private_instance_shows_what_its_user_names(ask, toolchain):
+    shown = [toolchain / "file", toolchain / "open"]
+    status, stdout, stderr = ask(shown, f"cd '{toolchain}' && ls && cat file && touch open/new")
+    assert (status, stdout) == (1, "file\nopen\nof the host\n")
+    assert "Read-only file system" in stderr
+    assert ask([], f"ls '{toolchain}'")[0] == 2
+    # What is around the workspace is read-only, and the workspace is not.
+    around = ask.place / "around"
+    (around / "inner").mkdir(parents=True)
+    for path in (around, around / "inner"):
+        path.chmod(0o777)
+    status, stdout, stderr = ask([around], f"touch new; touch '{around}/new'; ls", workspace=around / "inner")
+    assert stdout == "new\n" and f"'{around}/new': Read-only file system" in stderr
+
+
+def test_a_private_instance_says_what_it_cannot_show(ask, toolchain):
+    inside = ask.place / "inside"
+    inside.mkdir()
+    (toolchain / "link").symlink_to("file")
+    for path, status, said in [
+            ("file", 125, '--readonly-path: "file" is not an absolute path'),
+            (toolchain / "nothing", 125, f'--readonly-path: "{toolchain}/nothing": No such file or directory'),
+            (toolchain / "link", 125, f'leads through a symbolic link: write "{toolchain}/file" instead'),
+            ("/etc/passwd", 125, "overlaps with /etc/passwd, which every workspace has of its own"),
+            (inside, 125, f"The read-only path {inside} lies in the workspace, where commands may write")]:
+        done = ask([path], "true")
+        assert done[0] == status and said in done[2], done
+    status, _, stderr = ask([toolchain] * 2, "true")
+    assert status == 125 and "is given twice" in stderr
+    status, _, stderr = ask([toolchain] * 17, "true")
+    assert status == 2 and "at most 16 times" in stderr
+    # A service has its administrator's paths, never a client's; nor does a whole root have any.
+    for more in (["--socket", "/nowhere"], ["--rootfs"], ["--workspace", "managed"]):
+        status, _, stderr = ask([toolchain], "true", *more)
+        assert status == 125 and "readonly_paths in its configuration" in stderr, (more, stderr)
+
+
+def test_an_instance_with_a_configuration_takes_paths_only_from_there(area, toolchain):
+    config = Config(area, "[cloister]\ntenants = none\n")
+    done = area.run("cloisterd", "--config", str(config.path), "--readonly-path", str(toolchain))
+    assert done.returncode == 2 and b"usage: cloisterd" in done.stderr

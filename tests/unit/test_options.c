@@ -70,7 +70,9 @@ static void test_what_ends_it(void **state)
 		{{"--connection-fd=3", "--only-root", "1:2"}, 2},
 		{{"--connection-fd=3", "--only-root", "1:2:3:4"}, 2},
 		{{"--connection-fd=3", "--only-root", "1:2:x"}, 2},
+		{{"--config", "x", "--readonly-path", "/x"}, 2},
 		{{NULL}, -1},
+		{{"--connection-fd=3", "--readonly-path", "/x", "--readonly-path=/y"}, -1},
 		{{"--config", "x", "--check"}, -1},
 		{{"--connection-fd=3", "--only-root", "1:2:3"}, -1},
 	};
@@ -82,6 +84,22 @@ static void test_what_ends_it(void **state)
 		if (status != rows[i].status)
 			fail_msg("row %zu: %d", i, status);
 	}
+}
+
+static void test_readonly_paths_are_joined(void **state)
+{
+	static const char *const none[ARGS] = {NULL};
+	static const char *const two[ARGS] = {"--readonly-path", "/x", "--readonly-path=/y z"};
+	char joined[LIMIT_READONLY_BYTES];
+	struct options options;
+
+	(void)state;
+	read_options(none, &options);
+	options_join_readonly_paths(&options, joined);
+	assert_string_equal(joined, "");
+	read_options(two, &options);
+	options_join_readonly_paths(&options, joined);
+	assert_string_equal(joined, "/x\n/y z");
 }
 
 static void test_what_is_read(void **state)
@@ -197,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_ends_it),
+		cmocka_unit_test(test_readonly_paths_are_joined),
 		cmocka_unit_test(test_what_is_read),
 		cmocka_unit_test(test_what_holds_otherwise),
 	};

@@ -95,6 +95,13 @@ static int open_up(const struct cell *cell, const struct stat *root)
 	return chmod(link, (root->st_mode & 07777) | S_IRWXU) < 0 ? -errno : 0;
 }
 
+const char *cell_readonly_paths(const struct cell_maker *maker, const char *tenant)
+{
+	if (!maker->policy)
+		return *tenant ? maker->readonly : "";
+	return policy_readonly_paths(maker->policy, tenant);
+}
+
 /* May it be at all? */
 static int check_policy(struct cell *cell)
 {
@@ -108,7 +115,7 @@ static int check_policy(struct cell *cell)
 					  : "the directory is part of cloister's own state";
 		return -SPAWNER_REFUSAL;
 	}
-	cell->readonly = policy_readonly_paths(maker->policy, cell->request->tenant);
+	cell->readonly = cell_readonly_paths(maker, cell->request->tenant);
 	return policy_check(maker->policy, cell->place,
 		is_managed ? &(struct policy_managed){tenant, maker->ids->managed} : NULL,
 		cell->request, &cell->reason);

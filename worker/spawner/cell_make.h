@@ -26,12 +26,17 @@ struct cell_maker {
 	struct cell_spares *spares;
 	struct cell_starts *starts;
 	const struct policy *policy; /* NULL: user mode without a configuration */
+	/* without a configuration: the user's own read-only paths, one a line */
+	const char *readonly;
 	/*
 	 * -errno: the caller's session keyring could not be left, and all cells would inherit it,
 	 * so none is made
 	 */
 	int keyring_error;
 };
+
+/** Returns the read-only paths of a cell for @tenant, one a line. As policy_readonly_paths(). */
+const char *cell_readonly_paths(const struct cell_maker *maker, const char *tenant);
 
 /**
  * Makes cell @number for @request with the checked directory and channels in @fds (SPAWNER_OPEN_FDS

@@ -206,8 +206,7 @@ static int look_for(struct job *job, struct text payload)
 		wanted.tenant = job->request.tenant;
 		/* Only a worker shows read-only paths. */
 		if (job->type != SPAWNER_OPEN_FILES)
-			wanted.readonly =
-				policy_readonly_paths(spawner->policy, job->request.tenant);
+			wanted.readonly = cell_readonly_paths(&spawner->maker, job->request.tenant);
 	}
 	return lookers_ask(&spawner->lookers, &wanted, on_looked, job);
 }
@@ -337,17 +336,18 @@ static int watch_children(void)
 }
 
 /*
- * cloisterd writes the command line before it serves any client: the mode and, if there is one, the
- * configuration.
+ * cloisterd writes the command line before it serves any client: the mode, the configuration ("":
+ * there is none) and, without a configuration, the user's read-only paths.
  */
 static void read_arguments(struct spawner *spawner, int argc, char **argv)
 {
 	int r;
 
-	if (argc < 2 || argc > 3)
+	if (argc != 4)
 		die("arguments", EINVAL);
 	spawner->setup.system = strcmp(argv[1], "system") == 0;
-	r = argc > 2 ? policy_open(argv[2], &spawner->policy) : 0;
+	spawner->maker.readonly = argv[3];
+	r = *argv[2] ? policy_open(argv[2], &spawner->policy) : 0;
 	if (r < 0)
 		die(argv[2], r);
 	if (spawner->setup.system && !spawner->policy)
