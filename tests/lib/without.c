@@ -4,7 +4,7 @@
  *
  * Runs a program and its children as if the kernel lacked FEATURE: "landlock", "landlock-disabled"
  * (built in and disabled at boot), "openat2" (missing in an old kernel or refused by a container's
- * filter), or "nothing", which refuses an unused call, for measurements.
+ * filter), or "nothing", which refuses an unused call, for measurements. The table has the others.
  */
 #include <errno.h>
 #include <seccomp.h>
@@ -25,6 +25,7 @@ static const struct {
 	{"keyctl-refused", SCMP_SYS(keyctl), EPERM},
 	{"pivot_root-refused", SCMP_SYS(pivot_root), EPERM},
 	{"fspick-refused", SCMP_SYS(fspick), EPERM},
+	{"seccomp", SCMP_SYS(seccomp), ENOSYS},
 	{"nothing", SCMP_SYS(nfsservctl), ENOSYS},
 };
 

@@ -11,6 +11,9 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
+MAKE_FILTER = BUILD / "worker" / "make_filter"
+FILTERS = ROOT / "worker" / "filters"
 RECIPES = ("debian/rules", "rpm/cloister.spec", "arch/PKGBUILD", "fleets/Containerfile")
 PRESETS = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
 
@@ -46,3 +49,46 @@ def test_presets_have_fatal_warnings(tmp_path, preset):
     built = commands(tmp_path, "--preset", preset, *options)
     ours = [command for command in built if "-Werror" not in command]
     assert built and not ours, os.linesep.join(ours[:3])
+
+
+def filters(processor, name, target, *runner):
+    subprocess.run([*runner, MAKE_FILTER, processor, name, target], check=True, timeout=60)
+    return target.read_text()
+
+
+@pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
+def test_filters_without_seccomp(tmp_path, processor):
+    """The machine that builds may have a kernel, or an emulator of one, without seccomp(2)."""
+    without = (BUILD / "tests" / "without", "seccomp")
+    for name in "commands", "files", "spawner":
+        made = filters(processor, name, tmp_path / "filters.h", *without)
+        assert made.count("sock_filter") > 0 and made == (BUILD / f"worker/filters/{processor}/{name}_filters.h").read_text()
+
+
+def test_unknown_processor(tmp_path):
+    done = subprocess.run([MAKE_FILTER, "abacus", "files", tmp_path / "x.h"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "set CMAKE_SYSTEM_PROCESSOR to what" in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_numbers_of_another_processor_do_not_compile(tmp_path):
+    """The build compares the filters' numbers with the headers of the processor that it is for."""
+    here = os.uname().machine
+    there = {"x86_64": "aarch64", "aarch64": "x86_64"}[here]
+    for processor in here, there:
+        filters(processor, "checks", tmp_path / "checks.c")
+        done = subprocess.run(["cc", "-D_GNU_SOURCE", "-fsyntax-only", "checks.c"], cwd=tmp_path, capture_output=True,
+                              text=True, check=False)
+        assert (done.returncode == 0) == (processor == here), done.stderr
+    assert 'static assertion failed: "openat"' in done.stderr
+
+
+def test_every_constant_of_a_filter_is_checked():
+    """The rules are compiled with the constants of the machine that builds."""
+    checked = re.search(r"constants\[\] = (.*?)};", (FILTERS / "filter_checks.c").read_text(), re.S)[1]
+    prefixes = "ADDR|AF|CLONE|IOPRIO|IPPROTO|MAP|MFD|MS|O|PER|PR|PRIO|RLIMIT|SHM|SOCK|S|TCP"
+    constant = re.compile(rf"\b(?:(?:{prefixes})_[A-Z0-9_]+|E[A-Z]{{3,}}|TIOC[A-Z]+|UNAME26)\b")
+    for name in "commands.c", "files.c", "spawner.c":
+        text = re.sub(r"/\*.*?\*/|^#include.*?$", "", (FILTERS / name).read_text(), flags=re.S | re.M)
+        used = set(constant.findall(text)) - set(re.findall(r"^#define (\w+)", text, re.M))
+        missing = {word for word in used if not re.search(rf"\b{word}\b", checked)}
+        assert (used or name == "spawner.c") and not missing, (name, missing)

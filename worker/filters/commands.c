@@ -43,7 +43,6 @@ static const int allowed[] = {
 	SCMP_SYS(tee), SCMP_SYS(vmsplice), SCMP_SYS(sendfile), SCMP_SYS(copy_file_range), SCMP_SYS(readahead),
 	SCMP_SYS(fadvise64), SCMP_SYS(sync), SCMP_SYS(syncfs), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
 	SCMP_SYS(sync_file_range), SCMP_SYS(fallocate), SCMP_SYS(ftruncate), SCMP_SYS(memfd_create),
-	451 /* cachestat */,
 	/* polling */
 	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6), SCMP_SYS(epoll_create),
 	SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
@@ -58,12 +57,11 @@ static const int allowed[] = {
 	SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(rmdir), SCMP_SYS(link),
 	SCMP_SYS(linkat), SCMP_SYS(symlink), SCMP_SYS(symlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
 	SCMP_SYS(rename), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(truncate), SCMP_SYS(umask),
-	SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), 452 /* fchmodat2 */, SCMP_SYS(chown),
+	SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown),
 	SCMP_SYS(fchown), SCMP_SYS(lchown), SCMP_SYS(fchownat), SCMP_SYS(utime), SCMP_SYS(utimes),
 	SCMP_SYS(utimensat), SCMP_SYS(futimesat), SCMP_SYS(getxattr), SCMP_SYS(lgetxattr), SCMP_SYS(fgetxattr),
 	SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(listxattr), SCMP_SYS(llistxattr),
 	SCMP_SYS(flistxattr), SCMP_SYS(removexattr), SCMP_SYS(lremovexattr), SCMP_SYS(fremovexattr),
-	463 /* setxattrat */, 464 /* getxattrat */, 465 /* listxattrat */, 466 /* removexattrat */,
 	SCMP_SYS(name_to_handle_at),
 	/* sockets; allow_sockets() decides which */
 	SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(connect),
@@ -75,15 +73,13 @@ static const int allowed[] = {
 	SCMP_SYS(pkey_alloc), SCMP_SYS(pkey_free), SCMP_SYS(pkey_mprotect), SCMP_SYS(madvise),
 	SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(mlock), SCMP_SYS(mlock2), SCMP_SYS(munlock),
 	SCMP_SYS(mlockall), SCMP_SYS(munlockall), SCMP_SYS(remap_file_pages), SCMP_SYS(membarrier),
-	453 /* map_shadow_stack */, 462 /* mseal */,
 	/* processes and threads; clone has rules of its own below */
 	SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(exit),
 	SCMP_SYS(exit_group), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open),
 	SCMP_SYS(pidfd_send_signal), SCMP_SYS(process_mrelease), SCMP_SYS(getpid), SCMP_SYS(getppid),
 	SCMP_SYS(gettid), SCMP_SYS(getpgid), SCMP_SYS(getpgrp), SCMP_SYS(setpgid), SCMP_SYS(getsid),
 	SCMP_SYS(setsid), SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(get_robust_list),
-	SCMP_SYS(futex), SCMP_SYS(futex_waitv), 454 /* futex_wake */, 455 /* futex_wait */,
-	456 /* futex_requeue */, SCMP_SYS(rseq), SCMP_SYS(arch_prctl), SCMP_SYS(prctl), SCMP_SYS(seccomp),
+	SCMP_SYS(futex), SCMP_SYS(futex_waitv), SCMP_SYS(rseq), SCMP_SYS(arch_prctl), SCMP_SYS(prctl), SCMP_SYS(seccomp),
 	SCMP_SYS(landlock_create_ruleset), SCMP_SYS(landlock_add_rule), SCMP_SYS(landlock_restrict_self),
 	/* tracing; a command's pid namespace holds only its own processes */
 	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
@@ -145,10 +141,21 @@ static const int forbidden[] = {
 };
 /* clang-format on */
 
-/*
- * The kernel evaluates the filter installed last first, so this one gives the answer for known
- * calls.
- */
+/* Newer calls, allowed with all arguments. */
+static const struct filter_new_call new_allowed[] = {
+	{.number = CALL_CACHESTAT, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_FCHMODAT2, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_MAP_SHADOW_STACK, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_FUTEX_WAKE, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_FUTEX_WAIT, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_FUTEX_REQUEUE, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_MSEAL, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_SETXATTRAT, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_GETXATTRAT, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_LISTXATTRAT, .if_none = SCMP_ACT_ALLOW},
+	{.number = CALL_REMOVEXATTRAT, .if_none = SCMP_ACT_ALLOW},
+};
+
 /*
  * Allows Unix sockets and, for IP, TCP and UDP. SCTP, MPTCP, DCCP and other protocols are large and
  * little audited.
@@ -179,6 +186,10 @@ static int allow_sockets(scmp_filter_ctx filter)
 	return r;
 }
 
+/*
+ * The kernel evaluates the filter installed last first, so this one gives the answer for known
+ * calls.
+ */
 static int allow(scmp_filter_ctx filter)
 {
 	/* What uname(2) reports and, for debuggers, the memory layout. ~0 only queries. */
@@ -251,7 +262,6 @@ static int refuse_set_id(scmp_filter_ctx filter)
 		{SCMP_SYS(chmod), 1},
 		{SCMP_SYS(fchmod), 1},
 		{SCMP_SYS(fchmodat), 2},
-		{452 /* fchmodat2 */, 2},
 		{SCMP_SYS(creat), 1},
 		{SCMP_SYS(mknod), 1},
 		{SCMP_SYS(mknodat), 2},
@@ -359,6 +369,15 @@ static int refuse(scmp_filter_ctx filter)
 	return r < 0 ? r : leave_init_alone(filter);
 }
 
+/* As refuse_set_id(). */
+static const struct filter_new_call new_refused[] = {
+	{.number = CALL_FCHMODAT2,
+		.argument = 2,
+		.mask = S_ISUID | S_ISGID,
+		.if_any = FILTER_REFUSE,
+		.if_none = SCMP_ACT_ALLOW},
+};
+
 /*
  * This filter is installed last and evaluated first, so its ENOSYS is the answer for unknown calls.
  */
@@ -374,9 +393,9 @@ static int know(scmp_filter_ctx filter)
 }
 
 static const struct filter_source sources[] = {
-	{"commands_allowed", FILTER_REFUSE, allow},
-	{"commands_refused", SCMP_ACT_ALLOW, refuse},
-	{"commands_known", SCMP_ACT_ERRNO(ENOSYS), know},
+	{"commands_allowed", FILTER_REFUSE, allow, new_allowed, ARRAY_SIZE(new_allowed)},
+	{"commands_refused", SCMP_ACT_ALLOW, refuse, new_refused, ARRAY_SIZE(new_refused)},
+	{"commands_known", SCMP_ACT_ERRNO(ENOSYS), know, new_allowed, ARRAY_SIZE(new_allowed)},
 };
 
 const struct filter_set commands_filters = {"commands", sources, ARRAY_SIZE(sources)};

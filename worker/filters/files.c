@@ -59,7 +59,6 @@ static int allow_modes(scmp_filter_ctx filter)
 		{SCMP_SYS(openat), 3},
 		{SCMP_SYS(fchmod), 1},
 		{SCMP_SYS(fchmodat), 2},
-		{452 /* fchmodat2 */, 2},
 	};
 	/* Without one of these flags the mode argument is undefined. */
 	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
@@ -95,6 +94,17 @@ static int allow(scmp_filter_ctx filter)
 	return r;
 }
 
-static const struct filter_source sources[] = {{"files_allowed", SCMP_ACT_KILL_PROCESS, allow}};
+/* As allow_modes(). */
+static const struct filter_new_call new_allowed[] = {
+	{.number = CALL_FCHMODAT2,
+		.argument = 2,
+		.mask = S_ISUID | S_ISGID,
+		.if_any = SCMP_ACT_KILL_PROCESS,
+		.if_none = SCMP_ACT_ALLOW},
+};
+
+static const struct filter_source sources[] = {
+	{"files_allowed", SCMP_ACT_KILL_PROCESS, allow, new_allowed, ARRAY_SIZE(new_allowed)},
+};
 
 const struct filter_set files_filters = {"files", sources, ARRAY_SIZE(sources)};

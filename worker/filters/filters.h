@@ -12,6 +12,7 @@
 #include <seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /*
  * The action for forbidden calls. One build of the tests kills the process instead, which shows
@@ -19,11 +20,38 @@
  */
 #define FILTER_REFUSE (CLOISTER_FILTER_KILL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(EPERM))
 
+/*
+ * System calls that libseccomp 2.5, Debian 12's, has no names for. It translates the build
+ * machine's numbers to the target's by name, so make_filter.c compiles the rules of these calls
+ * itself. Since Linux 5.1 a new call has the same number on every processor but alpha.
+ */
+#define CALL_NEW              451 /* the first of them */
+#define CALL_CACHESTAT        451
+#define CALL_FCHMODAT2        452
+#define CALL_MAP_SHADOW_STACK 453
+#define CALL_FUTEX_WAKE       454
+#define CALL_FUTEX_WAIT       455
+#define CALL_FUTEX_REQUEUE    456
+#define CALL_MSEAL            462
+#define CALL_SETXATTRAT       463
+#define CALL_GETXATTRAT       464
+#define CALL_LISTXATTRAT      465
+#define CALL_REMOVEXATTRAT    466
+
+/* Chooses by whether any of the bits @mask is set in the lower half of an argument. */
+struct filter_new_call {
+	unsigned number, argument;
+	uint32_t mask;
+	uint32_t if_any, if_none;
+};
+
 struct filter_source {
 	const char *name; /* name of the compiled array */
 	uint32_t otherwise;
 	/* Adds the rules. Returns 0 or -errno. */
 	int (*add_rules)(scmp_filter_ctx filter);
+	const struct filter_new_call *new_calls;
+	size_t n_new_calls;
 };
 
 /*
@@ -43,6 +71,12 @@ extern const struct filter_set commands_filters, files_filters, spawner_filters;
  * not have. Returns 0 or -errno.
  */
 int filter_add(scmp_filter_ctx filter, uint32_t action, const int *numbers, size_t n);
+
+/**
+ * Writes C whose assertions fail to compile for @processor if its headers have other numbers than
+ * the filters. Returns 0.
+ */
+int print_checks(FILE *out, uint32_t processor);
 
 /**
  * Compares an argument that the kernel reads as 32 bits. The caller chooses the upper 32 bits, so

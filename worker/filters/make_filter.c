@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs only in the build: "make_filter SET FILE" compiles a set of filters (filters.h) to a header
- * with an array of sock_filter for each. It trusts its build directory.
+ * Runs only in the build, on the machine that builds. "make_filter PROCESSOR SET FILE" compiles a
+ * set of filters (filters.h) for PROCESSOR, named as by uname(2), to a header with an array of
+ * sock_filter for each. "make_filter PROCESSOR checks FILE" writes a C file that fails to compile
+ * for PROCESSOR if a number in the filters is not that of its headers (filter_checks.c). The kernel
+ * that it runs on needs no seccomp(2). It trusts its build directory.
  */
 #include "worker/filters/filters.h"
 
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+
+/* SCMP_ACT_KILL_PROCESS is valid from this level on, seccomp_api_set(3). */
+#define API_LEVEL 3
 
 static const struct filter_set *const sets[] = {
 	&commands_filters, &files_filters, &spawner_filters};
@@ -31,22 +40,87 @@ static void release_filter(scmp_filter_ctx *filter)
 		seccomp_release(*filter);
 }
 
-static int print_program(FILE *out, const char *name, int program)
+static void print_instruction(FILE *out, struct sock_filter instruction)
+{
+	fprintf(out, "\t{0x%02x, %u, %u, 0x%08xU},\n", instruction.code, instruction.jt,
+		instruction.jf, instruction.k);
+}
+
+/* Offset of the lower half of an argument in seccomp_data. */
+static uint32_t low_half(uint32_t processor, unsigned argument)
+{
+	uint32_t offset =
+		(uint32_t)(offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t));
+
+	return processor & __AUDIT_ARCH_LE ? offset : offset + (uint32_t)sizeof(uint32_t);
+}
+
+/* The number is in the accumulator, and so it is behind the rule if it is not @call's. */
+static void print_new_call(FILE *out, uint32_t processor, const struct filter_new_call *call)
+{
+	const struct sock_filter is_call =
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 0, call->mask == 0 ? 1 : 4);
+	const struct sock_filter bits[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half(processor, call->argument)),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, call->mask, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, call->if_any),
+	};
+
+	print_instruction(out, is_call);
+	for (size_t i = 0; call->mask != 0 && i < ARRAY_SIZE(bits); i++)
+		print_instruction(out, bits[i]);
+	print_instruction(out, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
+}
+
+/* What comes before libseccomp's program, which also kills calls of other processors' tables. */
+static int print_new_calls(FILE *out, uint32_t processor, const struct filter_source *source)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < source->n_new_calls; i++)
+		length += source->new_calls[i].mask == 0 ? 2 : 5;
+	if (length == 0)
+		return 0;
+	/* A jump is at most so far. */
+	if (length + 2 > UINT8_MAX)
+		return -E2BIG;
+	const struct sock_filter is_new[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, processor, 0, (uint8_t)(length + 2)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALL_NEW, 0, (uint8_t)length),
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(is_new); i++)
+		print_instruction(out, is_new[i]);
+	for (size_t i = 0; i < source->n_new_calls; i++)
+		print_new_call(out, processor, &source->new_calls[i]);
+	return 0;
+}
+
+static int print_program(FILE *out, int program)
 {
 	struct sock_filter instruction;
 	ssize_t n;
 
 	if (lseek(program, 0, SEEK_SET) < 0)
 		return -errno;
-	fprintf(out, "static const struct sock_filter %s[] = {\n", name);
 	while ((n = read(program, &instruction, sizeof(instruction))) == sizeof(instruction))
-		fprintf(out, "\t{0x%02x, %u, %u, 0x%08xU},\n", instruction.code, instruction.jt,
-			instruction.jf, instruction.k);
-	fprintf(out, "};\n");
+		print_instruction(out, instruction);
 	return n < 0 ? -errno : 0;
 }
 
-static int compile(FILE *out, const struct filter_source *source)
+/* Makes @filter one of @processor alone; at first it is one of the machine that builds. */
+static int set_processor(scmp_filter_ctx filter, uint32_t processor)
+{
+	int r;
+
+	if (processor == seccomp_arch_native())
+		return 0;
+	r = seccomp_arch_add(filter, processor);
+	return r < 0 ? r : seccomp_arch_remove(filter, SCMP_ARCH_NATIVE);
+}
+
+static int compile(FILE *out, uint32_t processor, const struct filter_source *source)
 {
 	_cleanup_(release_filter) scmp_filter_ctx filter = seccomp_init(source->otherwise);
 	_cleanup_close_ int program = memfd_create(source->name, MFD_CLOEXEC);
@@ -59,10 +133,30 @@ static int compile(FILE *out, const struct filter_source *source)
 	if (r == 0)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (r == 0)
+		r = set_processor(filter, processor);
+	if (r == 0)
 		r = source->add_rules(filter);
 	if (r == 0)
 		r = seccomp_export_bpf(filter, program);
-	return r == 0 ? print_program(out, source->name, program) : r;
+	if (r < 0)
+		return r;
+	fprintf(out, "static const struct sock_filter %s[] = {\n", source->name);
+	r = print_new_calls(out, processor, source);
+	if (r == 0)
+		r = print_program(out, program);
+	fprintf(out, "};\n");
+	return r;
+}
+
+static int print_filters(FILE *out, uint32_t processor, const struct filter_set *set)
+{
+	int r = 0;
+
+	fprintf(out, "/* Made by worker/filters/make_filter.c. */\n#pragma once\n\n"
+		     "#include <linux/filter.h>\n");
+	for (size_t i = 0; r == 0 && i < set->n_sources; i++)
+		r = compile(out, processor, &set->sources[i]);
+	return r;
 }
 
 static const struct filter_set *find_set(const char *name)
@@ -75,21 +169,37 @@ static const struct filter_set *find_set(const char *name)
 
 int main(int argc, char **argv)
 {
-	const struct filter_set *set = argc == 3 ? find_set(argv[1]) : NULL;
-	FILE *out = set ? fopen(argv[2], "we") : NULL;
-	int r = 0;
+	const struct filter_set *set = argc == 4 ? find_set(argv[2]) : NULL;
+	bool checks = argc == 4 && strcmp(argv[2], "checks") == 0;
+	uint32_t processor;
+	FILE *out;
+	int r;
 
-	if (!out) {
-		fprintf(stderr, "usage: make_filter SET FILE\n");
+	if (!set && !checks) {
+		fprintf(stderr, "usage: make_filter PROCESSOR SET|checks FILE\n");
 		return 2;
 	}
-	fprintf(out, "/* Made by worker/filters/make_filter.c. */\n#pragma once\n\n"
-		     "#include <linux/filter.h>\n");
-	for (size_t i = 0; r == 0 && i < set->n_sources; i++)
-		r = compile(out, &set->sources[i]);
+	processor = seccomp_arch_resolve_name(argv[1]);
+	if (processor == 0) {
+		fprintf(stderr,
+			"make_filter: libseccomp knows no processor \"%s\": set "
+			"CMAKE_SYSTEM_PROCESSOR "
+			"to what \"uname -m\" prints on it\n",
+			argv[1]);
+		return 1;
+	}
+	out = fopen(argv[3], "we");
+	if (!out) {
+		fprintf(stderr, "make_filter: %s: %s\n", argv[3], strerror(errno));
+		return 1;
+	}
+	/* Otherwise libseccomp asks the kernel that it runs on which actions are valid. */
+	r = seccomp_api_set(API_LEVEL);
+	if (r == 0)
+		r = checks ? print_checks(out, processor) : print_filters(out, processor, set);
 	if (fclose(out) != 0 && r == 0)
 		r = -errno;
 	if (r < 0)
-		fprintf(stderr, "make_filter: %s: %s\n", set->name, strerror(-r));
+		fprintf(stderr, "make_filter: %s: %s\n", argv[2], strerror(-r));
 	return r < 0 ? 1 : 0;
 }

@@ -1,0 +1,309 @@
+/* links: PkgConfig::SECCOMP filters-of-both */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The compiled filters of x86-64 and arm64, whichever of them this machine is: they are interpreted
+ * here, and give the same verdict for the same call.
+ */
+#include "common/cleanup.h"
+#include "worker/filters/filters.h"
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define commands_allowed x86_commands_allowed
+#define commands_refused x86_commands_refused
+#define commands_known   x86_commands_known
+#define files_allowed    x86_files_allowed
+#define spawner_refused  x86_spawner_refused
+#include "x86_64/commands_filters.h"
+#include "x86_64/files_filters.h"
+#include "x86_64/spawner_filters.h"
+#undef commands_allowed
+#undef commands_refused
+#undef commands_known
+#undef files_allowed
+#undef spawner_refused
+#include "aarch64/commands_filters.h"
+#include "aarch64/files_filters.h"
+#include "aarch64/spawner_filters.h"
+
+#define CALLS       512
+#define VECTORS     3000 /* of arguments, for each call */
+#define ALLOW       SECCOMP_RET_ALLOW
+#define KILL        SECCOMP_RET_KILL_PROCESS
+#define FAIL(error) (SECCOMP_RET_ERRNO | (error))
+
+struct program {
+	const struct sock_filter *code;
+	size_t n;
+};
+
+#define PROGRAM(array)                   \
+	{                                \
+		array, ARRAY_SIZE(array) \
+	}
+
+enum { X86, ARM, PROCESSORS };
+enum { COMMANDS, FILES, SPAWNER, PROCESSES };
+
+static const uint32_t processors[] = {[X86] = SCMP_ARCH_X86_64, [ARM] = SCMP_ARCH_AARCH64};
+
+/* In the order in which the kernel evaluates them: the one installed last first. */
+static const struct program programs[PROCESSORS][PROCESSES][3] = {
+	[X86] = {[COMMANDS] = {PROGRAM(x86_commands_known), PROGRAM(x86_commands_refused),
+			 PROGRAM(x86_commands_allowed)},
+		[FILES] = {PROGRAM(x86_files_allowed)},
+		[SPAWNER] = {PROGRAM(x86_spawner_refused)}},
+	[ARM] = {[COMMANDS] = {PROGRAM(commands_known), PROGRAM(commands_refused),
+			 PROGRAM(commands_allowed)},
+		[FILES] = {PROGRAM(files_allowed)},
+		[SPAWNER] = {PROGRAM(spawner_refused)}},
+};
+
+static uint32_t load(const struct seccomp_data *data, uint32_t offset)
+{
+	uint32_t value;
+
+	assert_true(offset % sizeof(value) == 0 && offset + sizeof(value) <= sizeof(*data));
+	memcpy(&value, (const char *)data + offset, sizeof(value));
+	return value;
+}
+
+/* bpf(4), as far as the filters use it. */
+static uint32_t interpret(const struct program *program, const struct seccomp_data *data)
+{
+	uint32_t a = 0;
+
+	for (size_t i = 0; i < program->n; i++) {
+		const struct sock_filter *at = &program->code[i];
+		bool holds;
+
+		switch (at->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			a = load(data, at->k);
+			continue;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= at->k;
+			continue;
+		case BPF_RET | BPF_K:
+			return at->k;
+		case BPF_JMP | BPF_JA:
+			i += at->k;
+			continue;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			holds = a == at->k;
+			break;
+		case BPF_JMP | BPF_JGT | BPF_K:
+			holds = a > at->k;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			holds = a >= at->k;
+			break;
+		case BPF_JMP | BPF_JSET | BPF_K:
+			holds = (a & at->k) != 0;
+			break;
+		default:
+			fail_msg("instruction %#x", at->code);
+			return KILL;
+		}
+		i += holds ? at->jt : at->jf;
+	}
+	fail_msg("a program without an end");
+	return KILL;
+}
+
+/* The strictest answer counts, and of equally strict ones the first, seccomp(2). */
+static uint32_t verdict(int processor, int process, const struct seccomp_data *data)
+{
+	uint32_t strictest = ALLOW;
+
+	for (size_t i = 0; i < ARRAY_SIZE(programs[0][0]) && programs[processor][process][i].code;
+		i++) {
+		uint32_t answer = interpret(&programs[processor][process][i], data);
+
+		if ((int32_t)(answer & SECCOMP_RET_ACTION_FULL) <
+			(int32_t)(strictest & SECCOMP_RET_ACTION_FULL))
+			strictest = answer;
+	}
+	return strictest;
+}
+
+static uint32_t refused(void)
+{
+	return CLOISTER_FILTER_KILL ? KILL : FAIL(EPERM);
+}
+
+/* The numbers are those of Linux's tables; -1 is a call that the processor does not have. */
+static const struct row {
+	const char *name;
+	int numbers[PROCESSORS];
+	uint64_t args[6];
+	uint32_t commands, files;
+} rows[] = {
+	{"read", {0, 63}, {0}, ALLOW, ALLOW},
+	{"open", {2, -1}, {0}, ALLOW, KILL},
+	{"stat", {4, -1}, {0}, ALLOW, KILL},
+	{"fork", {57, -1}, {0}, ALLOW, KILL},
+	{"epoll_wait", {232, -1}, {0}, ALLOW, KILL},
+	{"epoll_pwait", {281, 22}, {0}, ALLOW, KILL},
+	{"openat", {257, 56}, {0}, ALLOW, ALLOW},
+	{"openat with set-user-id", {257, 56}, {0, 0, O_CREAT, S_ISUID}, FAIL(EPERM), KILL},
+	{"newfstatat", {262, 79}, {0}, ALLOW, ALLOW},
+	{"renameat2", {316, 276}, {0}, ALLOW, ALLOW},
+	{"execve", {59, 221}, {0}, ALLOW, KILL},
+	{"clone", {56, 220}, {SIGCHLD}, ALLOW, ALLOW},
+	{"clone of a user namespace", {56, 220}, {CLONE_NEWUSER}, FAIL(EPERM), KILL},
+	{"clone3", {435, 435}, {0}, FAIL(ENOSYS), FAIL(ENOSYS)},
+	{"socket", {41, 198}, {AF_UNIX, SOCK_STREAM}, ALLOW, KILL},
+	{"a socket of the kernel", {41, 198}, {AF_NETLINK, SOCK_RAW}, FAIL(EPERM), KILL},
+	{"mount", {165, 40}, {0}, FAIL(EPERM), KILL},
+	{"umount2", {166, 39}, {0}, FAIL(EPERM), KILL},
+	{"bpf", {321, 280}, {0}, FAIL(EPERM), KILL},
+	{"io_uring_setup", {425, 425}, {0}, FAIL(EPERM), KILL},
+	{"openat2", {437, 437}, {0}, FAIL(ENOSYS), ALLOW},
+	{"cachestat", {451, 451}, {0}, ALLOW, KILL},
+	{"fchmodat2", {452, 452}, {0, 0, 0644}, ALLOW, ALLOW},
+	{"fchmodat2 with set-group-id", {452, 452}, {0, 0, S_ISGID | 0755}, FAIL(EPERM), KILL},
+	{"removexattrat", {466, 466}, {0}, ALLOW, KILL},
+	{"a call that is not there yet", {467, 467}, {0}, FAIL(ENOSYS), KILL},
+	{"io_setup", {206, 0}, {0}, FAIL(ENOSYS), KILL},
+	{"arch_prctl", {158, -1}, {0}, ALLOW, KILL},
+	{"x32's read", {0x40000000, -1}, {0}, KILL, KILL},
+};
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct row *row = &rows[i];
+		uint32_t wanted = row->commands == FAIL(EPERM) ? refused() : row->commands;
+
+		for (int processor = 0; processor < PROCESSORS; processor++) {
+			struct seccomp_data data = {
+				.nr = row->numbers[processor], .arch = processors[processor]};
+
+			if (data.nr < 0)
+				continue;
+			memcpy(data.args, row->args, sizeof(data.args));
+			if (verdict(processor, COMMANDS, &data) != wanted)
+				fail_msg("commands, processor %d: %s", processor, row->name);
+			if (verdict(processor, FILES, &data) != row->files)
+				fail_msg("files, processor %d: %s", processor, row->name);
+		}
+	}
+}
+
+/* A call that comes with another processor's table is not looked up in this one's. */
+static void test_other_processors(void **state)
+{
+	static const uint32_t others[PROCESSORS][2] = {[X86] = {SCMP_ARCH_X86, SCMP_ARCH_AARCH64},
+		[ARM] = {SCMP_ARCH_ARM, SCMP_ARCH_X86_64}};
+
+	(void)state;
+	for (int processor = 0; processor < PROCESSORS; processor++)
+		for (size_t i = 0; i < ARRAY_SIZE(others[0]); i++)
+			for (int nr = 0; nr < CALLS; nr++) {
+				struct seccomp_data data = {.nr = nr, .arch = others[processor][i]};
+
+				for (int process = 0; process < PROCESSES; process++)
+					assert_int_equal(verdict(processor, process, &data), KILL);
+			}
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return *state >> 33;
+}
+
+/* Values that rules ask for, single bits, and whatever else. */
+static uint64_t any_argument(uint64_t *state)
+{
+	static const uint64_t values[] = {0, 1, 2, 3, 4, 5, 6, 16, 31, 0x5412, 0x541c, 0x5423,
+		04000, 02000, 06755, 0100, 020200000, 0x40000, 0xfffff, UINT32_MAX, 14,
+		(uint64_t)UINT32_MAX << 32, 0x8d1c52e7b3604f9bULL};
+
+	switch (next_random(state) % 4) {
+	case 0:
+		return 1ULL << next_random(state) % 64;
+	case 1:
+		return next_random(state) << 33 ^ next_random(state);
+	default:
+		return values[next_random(state) % ARRAY_SIZE(values)];
+	}
+}
+
+/* Holds the two filters of one call to each other; returns whether any arguments are let through.
+ */
+static bool compare(const char *name, int process, const int *numbers, uint64_t *random)
+{
+	bool allowed = false;
+
+	for (size_t i = 0; i < VECTORS; i++) {
+		struct seccomp_data data = {0};
+		uint32_t verdicts[PROCESSORS];
+
+		for (size_t j = 0; j < ARRAY_SIZE(data.args); j++)
+			data.args[j] = any_argument(random);
+		for (int processor = 0; processor < PROCESSORS; processor++) {
+			data.nr = numbers[processor];
+			data.arch = processors[processor];
+			verdicts[processor] = verdict(processor, process, &data);
+		}
+		if (verdicts[X86] != verdicts[ARM])
+			fail_msg("process %d, %s: %#x on x86-64, %#x on arm64", process, name,
+				verdicts[X86], verdicts[ARM]);
+		allowed |= verdicts[X86] == ALLOW;
+	}
+	return allowed;
+}
+
+static void test_same_verdicts(void **state)
+{
+	uint64_t random = 1;
+	unsigned common = 0, allowed[PROCESSES] = {0};
+
+	(void)state;
+	for (int number = 0; number < CALLS; number++) {
+		_cleanup_free_ char *known =
+			seccomp_syscall_resolve_num_arch(SCMP_ARCH_X86_64, number);
+		const char *name = known ? known : "without a name";
+		/* Numbers since Linux 5.1 are everybody's. */
+		int numbers[] = {number, number >= 424 ? number : -1};
+
+		if (known && number < 424)
+			numbers[ARM] = seccomp_syscall_resolve_name_arch(SCMP_ARCH_AARCH64, known);
+		if (numbers[ARM] < 0)
+			continue;
+		common++;
+		for (int process = 0; process < PROCESSES; process++)
+			allowed[process] += compare(name, process, numbers, &random);
+	}
+	/* Neither everything nor nothing was compared. */
+	assert_true(common > 300 && allowed[COMMANDS] > 200 && allowed[COMMANDS] < common);
+	assert_true(allowed[FILES] > 50 && allowed[FILES] < 100);
+	assert_true(allowed[SPAWNER] > 250 && allowed[SPAWNER] < common);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_other_processors),
+		cmocka_unit_test(test_same_verdicts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
