@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit log: what is in it, that its chain tells of any change, and that no disk stops a call."""
+"""The audit log: its lines, the hash chain that shows every change, and that no slow or full disk stops a call."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ GENESIS = "0" * 64
 
 
 def digest(arguments):
-    """The digest of a call's arguments, as audit.h describes it."""
+    """The digest of a call's arguments; supervisor/audit/audit.h describes it."""
     sha256 = hashlib.sha256()
     for name in sorted(arguments, key=str.encode):
         value = arguments[name]
@@ -45,13 +45,13 @@ def read(path):
 
 
 def read_so_far(path):
-    """The lines that are whole, while it is written."""
+    """The complete lines of a log that is still being written."""
     data = pathlib.Path(path).read_bytes()
     return [json.loads(line) for line in data[:data.rfind(b"\n") + 1].splitlines()]
 
 
 def verify(area, *words):
-    """(exit status, lines of what is said)"""
+    """Runs the verifier. Returns its exit status and the lines that it prints."""
     done = area.run("cloisterctl", "audit", "verify", *map(str, words))
     assert done.stderr == b"" or done.returncode == 3, done.stderr
     return done.returncode, done.stdout.decode().splitlines()
@@ -77,12 +77,12 @@ class Audited:
             return control.call("status")["audit"]
 
     def written(self):
-        """The lines, once all of them are written."""
+        """Returns the lines when all of them are written."""
         self.settle()
         return read(self.log)
 
     def settle(self):
-        """Until nothing is queued. What tells of lines that were lost at the end comes after that."""
+        """Waits until no line is queued. The line that counts lost lines comes after these."""
         def settled():
             status = self.status()
             if status["queued_bytes"] > 0 or status["error"]:
@@ -108,7 +108,7 @@ def audited(start_daemon, area):
     return Audited(start_daemon, area)
 
 
-# What is in it
+# The lines
 
 
 def test_a_call_and_its_end(audited):
@@ -142,7 +142,7 @@ def test_the_digest_does_not_depend_on_the_form(audited):
     found = [line["arguments"] for line in audited.events("call.admitted")]
     expected = digest({"path": "a", "content": "ü/\n", "create_dirs": True})
     assert found == [expected, expected, digest(other), digest({"path_base64": "YQ=="})]
-    # What was written is not in the log.
+    # The content that was written is not in the log.
     assert "ü" not in audited.log.read_text() and "u00fc" not in audited.log.read_text()
 
 
@@ -154,7 +154,7 @@ def test_what_is_refused(audited):
         client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "nonsense": 1})
     with pytest.raises(RpcError):
         client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "workspace": "other"})
-    # Nobody waits for an answer to these, and they are refused all the same.
+    # Notifications have no answer. They are refused all the same.
     client.notify("tool.call", {"tool": "no_such_tool", "arguments": {}})
     with pytest.raises(RpcError):
         client.call("workspace.open", {"root": "/"})
@@ -251,9 +251,9 @@ def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tena
 
     assert procfs.eventually(lambda: accounted() and strangers())
     assert strangers()[0]["uid"] == tenants[0].uid and strangers()[0]["socket"] == "agent"
-    # LIMIT_AUDIT_UNAUTHORIZED, in each second of the clock that any of this fell into.
+    # LIMIT_AUDIT_UNAUTHORIZED for each second in which one of these came.
     assert len(strangers()) <= 16 * (time.monotonic() - began + 2)
-    # One more in a later second tells of those that have no line of their own.
+    # One more in a later second brings the line that counts those without a line.
     assert procfs.eventually(lambda: [daemon.connect(tenants[0]).close()] and accounted() >= 200)
     with daemon.control(tenants[1]) as other:
         other.request("status")
@@ -345,7 +345,7 @@ def test_files_in_their_order(long_log, area):
     second.write_bytes(b"".join(long_log[5:8]))
     status, said = verify(area, first, second, third)
     assert status == 1 and said[0].startswith(f"{third}:1: 1 lines are missing")
-    # An end that was cut off shows only to who knows the hash of the end.
+    # Only a reader who knows the last hash notices that the end was cut off.
     last = json.loads(long_log[-1])["hash"]
     third.write_bytes(b"".join(long_log[9:-1]))
     second.write_bytes(b"".join(long_log[5:9]))
@@ -398,7 +398,7 @@ def test_a_torn_last_line_is_kept_and_told(audited, start_daemon, area, cut):
     assert status == 0, said
     assert f"{len(torn)} bytes of an unfinished line" in said[0]
     assert torn + b"\n" in audited.log.read_bytes()
-    # A torn line that nobody told of is a change.
+    # A torn line that no later line reports is a change.
     lines = audited.log.read_bytes().splitlines(keepends=True)
     lines[lines.index(torn + b"\n")] = torn[:-1] + b"\n"
     audited.log.write_bytes(b"".join(lines))
@@ -444,7 +444,7 @@ def test_rotation(audited, how):
     assert len(rotations) == 3 and all(line["chain"] == "continued" for line in rotations)
     commands = [line for path in files + [audited.log] for line in read(path) if line["event"] == "call.ended"]
     assert len(commands) == 4
-    # Nothing was renamed: nothing happens.
+    # Without a rename, a reopening changes nothing.
     audited.daemon.process.send_signal(signal.SIGHUP)
     audited.client.run("true")
     assert procfs.eventually(lambda: audited.events("admin.act")[-1]["outcome"] == "done")
@@ -459,7 +459,7 @@ def test_rotation_while_nothing_runs(audited, start_daemon):
     again = restart(audited, start_daemon)
     assert again.verify(former, audited.log)[0] == 0
     again.daemon.stop()
-    # Where the former file is gone, too, that is said and not glossed over.
+    # If the previous file is gone as well, the new one says so.
     audited.log.rename(former.with_suffix(".2"))
     former.unlink()
     third = restart(audited, start_daemon)
@@ -469,7 +469,7 @@ def test_rotation_while_nothing_runs(audited, start_daemon):
 
 
 def test_a_directory_that_is_gone_costs_no_line(audited):
-    """A new file cannot be opened: the old one is written until it can."""
+    """While no new file can be opened, cloisterd goes on writing to the old one."""
     audited.client.run("true")
     audited.written()
     former = rotate(audited, 1)
@@ -523,7 +523,7 @@ def test_without_one_there_is_none(start_daemon, area):
 
 @contextlib.contextmanager
 def held(audited):
-    """The thread that writes stands still in its next write, as one does whose disk hangs."""
+    """Stops the writing thread in its next write, as a hung disk does."""
     numbers = {"x86_64": 1, "aarch64": 64}
     holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(audited.thread()),
                                str(numbers[platform.machine()])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -538,7 +538,7 @@ def held(audited):
 
 
 def flood(audited, count):
-    """So many refused calls, each with a line, without waiting for answers to each."""
+    """Sends that many calls that are refused and audited, without waiting for each answer."""
     line = json.dumps({"jsonrpc": "2.0", "method": "tool.call", "params":
                        {"tool": "x" * 64, "arguments": {}}}).encode() + b"\n"
     for _ in range(count // 100):
@@ -583,7 +583,7 @@ def test_required_stops_admission_before_a_line_is_lost(start_daemon, area):
             audited.client.call("workspace.open", {"workspace": "other"})
         assert caught.value.name == "BUSY"
         assert audited.status()["lost"] == 0
-        # What runs ends, and finds room for its line, whatever else is refused meanwhile.
+        # The running call ends, and room is kept for its line, whatever is refused meanwhile.
         flood(audited, 40000)
         assert audited.status()["lost"] > 0
         audited.client.call("tool.cancel", {"id": running})
@@ -596,14 +596,14 @@ def test_required_stops_admission_before_a_line_is_lost(start_daemon, area):
 
 
 def selftest(audited):
-    """What an administrator sees: the exit code, and the text."""
+    """Runs `cloisterctl selftest`. Returns its exit code and its text."""
     ran = audited.daemon.ctl("selftest")
     return ran.returncode, (ran.stdout + ran.stderr).decode()[-500:]
 
 
 @as_root
 def test_required_holds_for_the_self_test_too(start_daemon, area):
-    """What no agent may have, it does not have either: it is not run, and what it last said stays."""
+    """A call that cannot be audited is refused to the self-test too: it does not run, and its last result stays."""
     audited = Audited(start_daemon, area, mode="required")
     assert selftest(audited)[0] == 0
     with audited.daemon.control() as control:
@@ -628,7 +628,7 @@ def test_required_holds_for_the_self_test_too(start_daemon, area):
 
 @as_root
 def test_a_run_that_the_audit_log_stops_is_made_again(start_daemon, area, small_disk):
-    """One that has begun and is stopped says so, and has not passed. What is required comes back with the disk."""
+    """A self-test that is stopped midway says so and has not passed. It runs again when the disk is back."""
     audited = Audited(start_daemon, area, mode="required", path=small_disk / "audit.log",
                       settings="selftest = required\nselftest_interval = 100ms\n")
     with audited.daemon.control() as control:
@@ -637,7 +637,7 @@ def test_a_run_that_the_audit_log_stops_is_made_again(start_daemon, area, small_
         assert procfs.eventually(lambda: state()["result"] == "passed", 60)
         filler = fill(small_disk)
         assert procfs.eventually(lambda: audited.status()["error"], 60) == "No space left on device"
-        # Whether it met a run, or came between two.
+        # The reload came during a run or between two runs.
         assert procfs.eventually(lambda: not state()["running"], 60)
         result, ended = state()["result"], state()["ended_ms"]
         assert result == "passed" or "audit log: BUSY" in audited.daemon.log()
@@ -653,7 +653,7 @@ def test_the_end_does_not_wait_for_a_disk_for_ever(audited):
     with held(audited):
         audited.daemon.process.send_signal(signal.SIGTERM)
         assert procfs.eventually(lambda: "lines of the audit log could not be written" in audited.daemon.log())
-    # It waited for nothing but its own thread's tracer.
+    # It waited only for the tracer of its own thread.
     assert audited.daemon.process.wait(120) == 0
 
 
@@ -706,13 +706,13 @@ def test_a_full_disk(start_daemon, area, small_disk, mode):
 
 
 def test_rotating_away_from_a_file_that_takes_no_more(start_daemon, area):
-    """A line of which a part fitted stays in the old file, and is whole in the new one."""
+    """A line that fitted in part stays torn in the old file and is complete in the new one."""
     def fill_up(size):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
         def stuck():
-            """No more is sent than is needed for that: the rest must find room in the next file."""
+            """Sends no more than fills the file: the rest must fit into the next one."""
             flood(audited, 100)
             return procfs.eventually(lambda: audited.status()["error"] or audited.status()["queued_bytes"] == 0) and \
                 audited.status()["error"]
@@ -757,14 +757,14 @@ SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_c
 
 
 def families(text):
-    """{name: (type, [(suffix, labels, value)])}, of nothing but valid OpenMetrics text."""
+    """Parses OpenMetrics text strictly. Returns {name: (type, [(suffix, labels, value)])}."""
     assert text.endswith("# EOF\n") and "# EOF" not in text[:-6]
     found, name, kind = {}, None, None
     for line in text.splitlines()[:-1]:
         if line.startswith("# TYPE "):
             match = re.fullmatch(rf"# TYPE ({NAME}) (\w+)", line)
             name, kind = match[1], match[2]
-            # Each once, and no name that a suffix makes another's.
+            # Each family comes once, and no name with a suffix is another family's name.
             assert name not in found and kind in SUFFIXES and not name.endswith(("_total", "_bucket", "_count"))
             found[name] = kind, []
         elif line.startswith("# HELP "):
@@ -785,7 +785,7 @@ def families(text):
 
 
 def check_histogram(samples):
-    """Buckets go up in their order to +Inf, which is the count; none is without its sum."""
+    """Checks that buckets are ordered and cumulative, that +Inf is the count, and that each has its sum."""
     series = {}
     for suffix, labels, value in samples:
         bound = re.search(r',?le="([^"]+)"', labels)

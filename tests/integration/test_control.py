@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket and cloisterctl: who gets in, what each role may, and what is told and done."""
+"""The control socket and cloisterctl: who is admitted, what each role may do, and what each method answers."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def start_command(client, control, command, **keywords):
 
 @pytest.fixture
 def roles(start_daemon, tenants):
-    """A daemon with an agent, an administrator, an observer, and someone who is neither."""
+    """A daemon, and clients of it: an agent, an administrator, an observer, and a user without a role."""
     agent, admin, observer = tenants
     daemon = start_daemon(config=f"""[cloister]
 agent_socket_mode = 0666
@@ -90,8 +90,8 @@ def test_an_admin_acts_and_an_observer_looks(roles):
 
 
 @as_root
-def test_strangers_get_forbidden_and_nothing_else(roles):
-    """The tenant's user and a stranger's group are not among the groups."""
+def test_unauthorized_clients_get_forbidden_and_nothing_else(roles):
+    """The tenant's user, the daemon's own user and root are in neither group."""
     daemon, agent, _, observer = roles
     answers = set()
     for account, groups in ((agent, ()), (agent, (65000,))):
@@ -216,9 +216,9 @@ def test_a_long_line_is_refused_and_skipped(control):
 
 
 def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, control):
-    away, last = (f"sleep {os.getpid()}.{number}" for number in (4711, 4712))  # nobody else's on this host
+    away, last = (f"sleep {os.getpid()}.{number}" for number in (4711, 4712))  # a mark that no other process on this host has
     call, number = start_command(client, control, f"(setsid {away} &) ; echo partial; {last}")
-    # Not the shell, whose line has both before it has said anything.
+    # Not the shell: its command line has both words before it prints them.
     assert procfs.eventually(lambda: {away, last} <= {procfs.command_line(pid) for pid in procfs.pids()})
     assert control.call("kill", {"call": number}) == {"told": 1, "already_ending": 0}
     observation = client.result(call)
@@ -311,7 +311,7 @@ def enforcement(daemon):
 
 
 def test_status_says_what_is_not_enforced(daemon, client):
-    """Without a delegated cgroup: the same as workspace.open says, and why."""
+    """Without a delegated cgroup, status names the same limits as workspace.open, with the reason."""
     isolation = client.call("workspace.open", {"root": str(daemon.area.new_directory())})["isolation"]
     assert not isolation["cgroup"]
     lines = enforcement(daemon)
@@ -484,7 +484,7 @@ def test_an_observer_that_does_not_read_holds_nobody_up(roles):
     for _ in range(40):
         for call in [client.begin("read_file", {"path": "a" * 200}) for _ in range(200)]:
             assert client.result(call)["error"]["code"] == "NOT_FOUND"
-    # LIMIT_OUTPUT_PENDING_BYTES, and what a sanitizer adds; all of it would be more.
+    # LIMIT_OUTPUT_PENDING_BYTES, and what a sanitizer adds; all events together are larger.
     assert procfs.rss_kib(daemon.pid) - before < 64 * 1024
     begun = ended = missed = 0
     while begun + ended + missed < 16000:
@@ -493,7 +493,7 @@ def test_an_observer_that_does_not_read_holds_nobody_up(roles):
         ended += event["event"] == "call_end"
         if event["event"] == "missed":
             missed += event["count"]
-        # What was missed is told before the next event: one more call makes one.
+        # The number of lost events comes before the next event, which one more call makes.
         if missed == 0 and begun + ended > 8000 and not watching.buffer.count(b"\n"):
             client.run("true")
     assert missed > 0
@@ -512,7 +512,7 @@ def test_a_refusal_is_escaped_too(start_daemon, account):
 
 
 def test_sockets_have_their_usual_places(area):
-    """Without options both are in XDG_RUNTIME_DIR, and cloisterctl finds the one that is its."""
+    """Without options both sockets are in XDG_RUNTIME_DIR, and cloisterctl finds the control socket."""
     runtime = area.new_directory("runtime")
     env = environment(area.home) | {"XDG_RUNTIME_DIR": str(runtime)}
     with area.start(["cloisterd"], env=env, stderr=subprocess.DEVNULL) as process:
@@ -534,7 +534,7 @@ def test_cloisterctl_follows_events(daemon, client, workspace, control):
     with daemon.area.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as process:
         assert procfs.eventually(lambda: control.call("status")["control_connections"] == 2)
         events = []
-        # It may not have asked yet when the first calls are over, or ask while one runs.
+        # cloisterctl may not have connected yet when the first calls end, or it may ask while one runs.
         while [event["event"] for event in events[-2:]] != ["call_begin", "call_end"]:
             client.run("echo one")
             while select.select([process.stdout], [], [], 0.1)[0]:
@@ -572,7 +572,7 @@ def test_cloisterctl_exit_statuses(daemon, area):
         completed = daemon.ctl(*words)
         assert completed.returncode == 2 and completed.stderr
     assert area.run("cloisterctl", "--socket", "/nowhere", "status").returncode == 3
-    # The agent's socket has no such method.
+    # The agent socket does not have this method.
     assert area.run("cloisterctl", "--socket", str(daemon.socket), "status").returncode == 3
 
 
@@ -584,7 +584,7 @@ def test_cloisterctl_says_that_it_was_refused(roles):
 
 
 def test_hostile_names_are_escaped_for_the_terminal(own_daemon):
-    """A directory and a command that would clear the screen, title the window and reverse the line."""
+    """The names of a directory and a command hold escape sequences: clear the screen, set the title, reverse the line."""
     daemon = own_daemon
     client, control = daemon.connect(), daemon.control()
     hostile = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202egnp\t\\"
@@ -604,7 +604,7 @@ def test_hostile_names_are_escaped_for_the_terminal(own_daemon):
 
 
 def test_a_list_that_is_too_long_is_cut_and_says_so(daemon, control):
-    """What an observer is shown is bounded, however many calls there are and however long their commands."""
+    """A list has a bound, however many calls there are and however long their commands."""
     client = daemon.connect()
     workspace = daemon.new_workspace(client)
     many = 250

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MCP as `cloister mcp` and the agent socket speak it. A row of the table is one requirement of the specification."""
+"""MCP of `cloister mcp` and the agent socket. Each row of mcp/stdio-requirements.tsv is one requirement."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ ROWS = []
 
 
 def row(check, revisions):
-    """The function shows the requirement @check in each of @revisions."""
+    """Marks a function as the test of requirement @check, for each of @revisions."""
     def add(function):
         ROWS.extend(pytest.param(function, revision, id=f"{check}[{revision}]") for revision in revisions)
         return function
@@ -35,7 +35,7 @@ def row(check, revisions):
 
 
 class Place:
-    """A workspace, and servers for it that end with the test."""
+    """A workspace, and MCP servers for it that end with the test."""
 
     def __init__(self, area, daemon):
         self.area, self.daemon = area, daemon
@@ -116,7 +116,7 @@ def a_notification_is_not_answered(place, revision):
     server.notify("notifications/cancelled")
     number = server.request("tools/list")
     assert server.receive()["id"] == number
-    # A write that had been asked for would come before this.
+    # The answer to a write that had been accepted would come before this one.
     assert server.call("list_directory", path=".")["structuredContent"]["output"]["count"] == 0
 
 
@@ -160,13 +160,13 @@ def what_a_model_can_mend_is_a_result(place, revision):
         result = server.call(tool, **arguments)
         assert result["isError"] is True
         assert result["structuredContent"]["error"]["code"] == code
-    for timeout in (300, 3000, 30000):  # the first in which it could begin
+    for timeout in (300, 3000, 30000):  # the first turn in which it could begin
         result = server.call("run_command", command="echo partial; touch begun; sleep 1000", timeout_ms=timeout)
         assert result["structuredContent"]["error"]["code"] == "TIMEOUT"
         if (place.workspace / "begun").exists():
             break
     assert result["structuredContent"]["output"]["stdout"] == "partial\n"
-    # A command that ran is a success, whatever its exit code: the model is told that code.
+    # A command that ran is a success, whatever its exit code. The result has the code.
     result = server.call("run_command", command="exit 3")
     assert result["isError"] is False and result["structuredContent"]["output"]["exit_code"] == 3
 
@@ -189,7 +189,7 @@ def tool_names_are_plain_and_unique(place, revision):
 
 
 def many_results(place, server):
-    """Calls of every tool in every form of result; each is held to the output schema, closed, as it comes."""
+    """Calls every tool for every form of result. Each result must match the output schema, without additional fields."""
     def call(tool, options=None, **arguments):
         return server.call(tool, {"cloister/options": options} if options else None, **arguments)
 
@@ -227,7 +227,7 @@ def structured_content_conforms(place, revision):
 @row("structured-also-as-text", ALL)
 def the_text_block_is_the_structured_content(place, revision):
     server = place.ready(revision)
-    # A megabyte comes in several pieces, and with whatever characters at their edges.
+    # A megabyte comes in several pieces, whose edges may cut characters.
     place.write("large", "é\"\\\t\u2028😀\n" * 60000)
     result = server.call("read_file", path="large")
     (block,) = result["content"]
@@ -251,22 +251,22 @@ def a_cancelled_call_is_killed_and_never_mentioned_again(place, revision):
     number = server.begin("run_command", {"command": f"echo begun; {marker} & {marker}"}, progressToken="p")
     assert server.receive()["params"]["progressToken"] == "p"
     assert procfs.eventually(lambda: len(procfs.having(marker)) >= 2, PATIENCE)
-    server.notify("notifications/cancelled", {"requestId": str(number)})  # another's
+    server.notify("notifications/cancelled", {"requestId": str(number)})  # of another request
     server.notify("notifications/cancelled", {"requestId": number, "reason": "enough"})
-    server.result("tools/list")  # what was told before the cancellation was heard
+    server.result("tools/list")  # progress from before the cancellation arrived
     before = len(server.messages)
     assert procfs.eventually(lambda: not procfs.having(marker), PATIENCE)
-    # What comes after that is about something else: also the answer to a call that took its time.
+    # All that follows belongs to other requests; no answer to the cancelled one comes late.
     server.call("run_command", command="sleep 1.2")
     assert not any("method" in message for message in server.messages[before:])
     assert not any(message.get("id") == number for message in server.messages)
-    # The client may even use the number again.
+    # The client may use the id again.
     assert server.wait(server.begin("run_command", {"command": "true"}))["result"]["isError"] is False
     assert server.wait(server.request("tools/list", number=number))["result"]["tools"]
 
 
 def progress_until(server, message):
-    """Takes in progress until it is this."""
+    """Reads progress notifications until this one comes."""
     while not server.progress or server.progress[-1]["message"] != message:
         server.progress.append(server.receive()["params"])
 
@@ -289,12 +289,12 @@ def progress_grows_and_ends_with_the_call(place, revision):
         assert [entry["progressToken"] for entry in server.progress] == [token] * len(server.progress)
         values = [entry["progress"] for entry in server.progress]
         assert values == sorted(set(values))
-        # Where it took its time to begin, that is told first.
+        # If it waited before it began, the first notification says so.
         told = [message for message, _ in itertools.groupby(entry["message"] for entry in server.progress)]
         assert told[-3:] == ["line 1", "lin", "line é"] and told[:-3] in ([], ["running"])
     server.progress.clear()
     number = server.begin("run_command", {"command": "until [ -e end ]; do sleep 0.05; done"}, progressToken=1)
-    progress_until(server, "running")  # a silent command makes progress too
+    progress_until(server, "running")  # a command without output has progress too
     place.write("end", "")
     server.wait(number)
     count = len(server.messages)
@@ -429,7 +429,7 @@ def a_version_that_is_listed_may_be_named_in_a_request(place, revision):
 
 @row("no-client-capability-is-needed", LATEST)
 def nothing_asks_the_client_for_more(place, revision):
-    # -32021 would name what is missing: with no capability at all, every tool works.
+    # -32021 would name a missing capability; every tool works without any.
     server = place.ready(revision)
     assert any(not result["isError"] for result in many_results(place, server))
 
@@ -472,7 +472,7 @@ def the_server_asks_for_nothing(place, revision):
 
 @row("error-codes", ALL)
 def only_defined_error_codes_are_used(place, revision):
-    # The client looks at every code; here are the ways to get one.
+    # The client checks every code; these calls cause them.
     server = place.ready(revision)
     assert server.error("tools/call", {"name": "nope"})["code"] == -32602
     assert server.call("run_command", {"cloister/workspace": "no-such"}, command="true")[
@@ -527,7 +527,7 @@ def the_agent_socket_speaks_it_too(place, revision):
         client.call("workspace.close", {"workspace": "for-mcp"})
         named = {"cloister/workspace": "for-mcp"}
         assert server.call("read_file", named, path="a")["structuredContent"]["output"]["content"] == "     1\tb"
-        # The native methods are there as ever.
+        # The native methods work on the same connection.
         assert client.call("tool.call", {
             "workspace": "for-mcp", "tool": "read_file", "arguments": {"path": "a"}})["success"]
         number = server.begin("run_command", {"command": "sleep 1000"}, **named)
@@ -578,7 +578,7 @@ def test_a_service_that_ends_is_said_on_stderr(area, start_daemon):
 
 
 def test_many_large_answers_while_requests_still_come(place):
-    """Neither direction waits for the other: a client that writes first and reads later is served."""
+    """A client that writes all its requests before it reads an answer is served."""
     server = place.ready()
     place.write("large", "x" * 100 + "\n" * 50 + "y" * 200000)
     numbers = [server.begin("read_file", {"path": "large"}) for _ in range(60)]

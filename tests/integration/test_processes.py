@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each process holds and may do, seen from the host, and what a command sees from inside."""
+"""Which descriptors, rights and names each process has, seen from the host, and what a command sees from inside."""
 
 import collections
 import fcntl
@@ -54,14 +54,14 @@ def cell(area):
 
 
 def kinds(pid):
-    """The process's descriptors by number, without the numbers of pipes and sockets. "/null" is a /dev/null whose
-    mount is gone with the host's root, of which a static program keeps nothing."""
+    """The targets of the process's descriptors, without the inode numbers of pipes and sockets. A static program has
+    detached the host's root, so its /dev/null reads "/null"."""
     return {fd: re.sub(r":\[\d+\]$", "", target if target != "/null" else "/dev/null")
             for fd, target in procfs.fds(pid).items()}
 
 
 def has_kinds(pid, expected):
-    """Also once what it has open for a moment is closed: a program that starts, the sweep after an opening."""
+    """Waits until the process has exactly these descriptors: a starting program and the sweep have others for a moment."""
     assert procfs.eventually(lambda: kinds(pid) == expected), kinds(pid)
 
 
@@ -75,17 +75,17 @@ def test_descriptors_of_cloisterd(start_daemon):
     daemon = start_daemon()
     client = daemon.connect()
     client.call("tools.list")
-    # The places kept for the spawner's answers are taken again after each.
+    # cloisterd reserves descriptors for the spawner's answers, and does so again after each answer.
     daemon.settled_fds()
     idle = kinds(daemon.pid)
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
     pipes = count.pop("pipe")
-    # The loop's signals, what the spawner logs, on kernels without SO_PASSRIGHTS the closer's, and those for output to
-    # come.
+    # The loop's signals; the spawner's log; the descriptor closer's, on kernels without SO_PASSRIGHTS; and the pipes
+    # made ahead for output.
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
-    # The sockets that listen, for agents and for admins, the client, the spawner's channel, and that twice more: places
-    # kept for its answers' descriptors.
+    # The two listening sockets, the client, the spawner's channel, and two duplicates of that: reserved for the
+    # descriptors of its answers.
     assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1}
 
     path = daemon.new_workspace(client)
@@ -95,7 +95,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     pidfds = sum(n for kind, n in open_one.items() if "pidfd" in kind)
     others = {kind: n for kind, n in open_one.items() if "pidfd" not in kind}
     assert pidfds == 2
-    # From / the spawner looks up what user mode opens, where no configuration names roots; it is kept.
+    # Without configured roots, user mode looks directories up from /, which stays open.
     everything = {} if daemon.system else {"/": 1}
     assert others == {"socket": 2, "pipe": 2, str(path): 1, **everything}
 
@@ -117,7 +117,7 @@ def kinds_of(idle, daemon):
 
 @needs_root
 def test_descriptors_of_the_spawner(cell):
-    """While it has one looker, whose socket is the last."""
+    """The last descriptor is the socket of its one looker."""
     directory = cell.daemon.area.bin
     has_kinds(cell.spawner, {
         0: "/dev/null", 1: "/dev/null", 2: "pipe", 3: "socket",
@@ -128,7 +128,7 @@ def test_descriptors_of_the_spawner(cell):
 
 @needs_root
 def test_descriptors_of_the_looker(cell):
-    """Whoever is held by a file system holds nothing else."""
+    """A looker, which a file system may block for ever, has no descriptor but its socket."""
     (looker,) = procfs.lookers(cell.spawner)
     assert procfs.eventually(lambda: sorted(kinds(looker).values()) == ["socket"] if not is_sanitized() else
                              sorted(kinds(looker).values()) == ["/dev/null", "/dev/null", "pipe", "socket"]), kinds(looker)
@@ -136,7 +136,7 @@ def test_descriptors_of_the_looker(cell):
 
 @needs_root
 def test_descriptors_of_the_worker(cell):
-    """Also what the running command has as 1 and 2, until it is gone; and what Landlock's rules are made of."""
+    """It keeps the running command's stdout and stderr until that ends, and the directories of its Landlock rules."""
     held = kinds(cell.worker)
     assert {fd: held.pop(fd) for fd in range(5)} == {**standard(), 3: "socket", 4: "pipe"}
     opened = cell.client.call("workspace.open", {"root": str(cell.path)})
@@ -170,7 +170,7 @@ def test_descriptors_of_commands(cell):
 
 def test_descriptors_that_commands_see(client, workspace):
     for options in (None, {"stdin": "x"}, {"stream": True}):
-        # The fourth is the listing's own.
+        # The fourth belongs to the listing.
         assert client.run("ls /proc/self/fd", options)["stdout"].split() == ["0", "1", "2", "3"]
 
 
@@ -221,19 +221,19 @@ def test_what_is_not_dumpable(cell):
 
 
 def wait_for_the_sweep(client, files):
-    """After each opening a job of the files process's looks for what dead writes left: no other has begun yet."""
+    """After each opening, a job of the files process removes what interrupted writes left. Waits until that job is over."""
     client.use("list_directory", path=".", pattern="none")  # which is answered after the sweep has begun
     assert procfs.eventually(lambda: not procfs.children(files))
 
 
 def test_files_processes_are_in_the_spawners_session(cell):
-    """Which may have a share of the CPUs to answer small calls with; what takes long is not in it."""
+    """That session may have a larger share of the CPUs, so that small calls are answered fast."""
     assert os.getsid(cell.files) == os.getsid(cell.spawner) == cell.spawner != os.getsid(cell.daemon.pid)
 
 
 @pytest.mark.parametrize("entries", [60000, 3000])
 def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
-    """One listing of a huge directory does, before it is begun; of a large one so many as no agent that reads makes."""
+    """One listing of a huge directory moves it out before it begins. Of a large directory it takes a run of listings."""
     client = cell.daemon.connect()
     path = cell.daemon.new_workspace(client)
     _, files = cell.daemon.cell_of(path)
@@ -264,7 +264,7 @@ def terminal_of(pid):
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_session_with_a_terminal_is_left(start_daemon, account, terminal):
-    """No process of a workspace has one to read from or to type on. Without, cloisterd's stays the files processes'."""
+    """No process of a workspace keeps a controlling terminal. Without a terminal, files processes stay in cloisterd's session."""
     controller, own = pty.openpty()
     os.fchown(own, account.uid, -1)
     try:
@@ -357,7 +357,7 @@ def test_the_account_is_mapped_to_one_id(cell):
 
 @needs_root
 def test_real_time_scheduling_reaches_no_process_of_a_workspace(start_daemon, area):
-    """A unit's CPUSchedulingPolicy= or chrt(1) is for cloisterd: a command that had it would keep others off the CPU."""
+    """CPUSchedulingPolicy= of a unit and chrt(1) are for cloisterd: a command that inherited it would keep others off the CPU."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except PermissionError:
@@ -399,14 +399,14 @@ def test_the_installed_packages_are_seen_and_cannot_be_changed(client, workspace
 
 
 def test_what_var_tmp_is(client, workspace):
-    """Part of the tmpfs that is the workspace's own, with /tmp's mode."""
+    """/var/tmp is part of the workspace's own tmpfs and has the mode of /tmp."""
     assert client.run("stat -c %a /var/tmp && echo x >/var/tmp/x && cat /var/tmp/x")["stdout"] == "1777\nx\n"
     assert client.run("cat /var/tmp/x; stat -f -c %T /var/tmp")["stdout"] == "x\ntmpfs\n"
     assert not os.path.exists("/var/tmp/x")
 
 
 def test_a_workspace_below_var_tmp(area):
-    """It is where the host has it, and a command cannot rename what is above it."""
+    """The workspace is visible at its path on the host, and a command cannot rename its parent directories."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="cloister-test.") as top:
         workspace = pathlib.Path(top) / "a" / "b"
         workspace.mkdir(parents=True)
@@ -430,7 +430,7 @@ def test_etc_is_small(client, workspace):
     assert "cloister" in client.run("cat /etc/hostname /etc/hosts")["stdout"]
 
 
-# Starts a program as a user where /etc is what the host has and some certificates and keys, which all may be read.
+# Starts a program as a user who sees the host's /etc with added certificates and keys that every user may read.
 ETC_WITH_KEYS = """
 set -e
 mount -t tmpfs -o mode=755 tmpfs /mnt
@@ -471,7 +471,7 @@ def oom_score(pid):
 
 
 def test_what_is_killed_first_when_memory_runs_out(own_daemon):
-    """Commands, with their worker, and of cloister's own processes cloisterd and the spawner last."""
+    """Commands and their worker are killed first, cloisterd and the spawner last."""
     client = own_daemon.connect()
     worker, files = own_daemon.cell_of(own_daemon.new_workspace(client))
     before = oom_score(own_daemon.spawner())
@@ -483,7 +483,7 @@ for score in {before - 1} -1000; do echo $score >/proc/self/oom_score_adj; done 
 for score in 1000 {before}; do echo $score >/proc/1/oom_score_adj; done 2>/dev/null
 cat /proc/self/oom_score_adj
 echo {before} >/proc/self/oom_score_adj; cat /proc/self/oom_score_adj""")
-    # It may take back what it was given, SECURITY.md says so, and no more.
+    # It may undo its own set-up and nothing more, as SECURITY.md says.
     assert output["stdout"].split() == [str(min(before + 500, 1000))] * 2 + [str(before)]
     assert oom_score(worker) == min(before + 500, 1000)
 
@@ -574,7 +574,7 @@ def test_the_command_init_cannot_be_touched(client, workspace):
 
 
 def ready(worker, used):
-    """The inits that wait, when there are as many as there may be and the used ones are gone."""
+    """The command inits made ahead, once all of them are there and the used ones are gone."""
     children = procfs.children(worker)
     return len(children) == INITS_AHEAD and not set(children) & set(used) and children
 
@@ -596,7 +596,7 @@ def test_inits_are_made_ahead_and_never_used_again(daemon, client, workspace):
         client.cancel(number)
         client.wait(number)
         (workspace / "begun").unlink()
-    # Nothing to do for a while: the workspace keeps nothing that costs memory.
+    # After a while without calls the workspace keeps no inits, which cost memory.
     assert procfs.eventually(lambda: procfs.children(worker) == [])
     time.sleep(0.5)
     assert procfs.children(worker) == []
@@ -654,7 +654,7 @@ def test_a_directory_appears_at_its_own_path(daemon, client):
     assert client.call("workspace.open", {"root": str(path)})["root"] == str(path)
     assert client.run("pwd; touch made")["stdout"] == f"{path}\n"
     assert (path / "made").stat().st_uid == daemon.account.uid
-    # Its parents cannot be moved away under the next command.
+    # A command cannot rename the workspace's parents under the next command.
     client.run(f"mv /tmp/{path.parts[2]} /tmp/away; mv {path} {path}2; rmdir {path}")
     assert client.run("pwd; ls")["stdout"] == f"{path}\nmade\n"
 
@@ -664,7 +664,7 @@ def home_on_the_host(area):
     if not AM_ROOT:
         pytest.skip("needs root to own a directory at /home/agent")
     lock = os.open("/home", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)  # what is there may be another suite's of just now
+    fcntl.flock(lock, fcntl.LOCK_EX)  # the entry may belong to another suite
     if os.path.exists("/home/agent"):
         os.close(lock)
         pytest.skip("this host has a /home/agent of its own")
@@ -676,7 +676,7 @@ def home_on_the_host(area):
 
 
 def test_home_moves_out_of_the_workspaces_way(area, home_on_the_host):
-    """A workspace that covers /home has its home elsewhere, and sees nothing made in it."""
+    """Where a workspace covers /home, HOME is elsewhere, and no directory is made in the workspace."""
     done = area.private(home_on_the_host, "exec", "--", "echo $HOME; touch ~/made; ls -A /home/agent")
     assert done.stdout != b"/home/agent\n"
     assert b"made" not in done.stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System mode: a host id for each workspace, whose it is, and what goes with the workspace."""
+"""System mode: each workspace has a host id of its own. Who gets which id, who owns what, and what removal removes."""
 
 import ctypes
 import fcntl
@@ -37,7 +37,7 @@ def refused(client, method, params):
 
 
 def opened(client, params):
-    """The answer, or None while it is refused."""
+    """The answer of workspace.open, or None if it was refused."""
     try:
         return client.call("workspace.open", params)
     except RpcError as error:
@@ -81,7 +81,7 @@ def host(area, tenants):
 
 
 def new_root(daemon, directory, name, mode=0o700):
-    """A directory with an id of its own: its path, and which id of the range."""
+    """Makes a directory owned by an id of the range. Returns its path and the index of the id."""
     path = directory / name
     path.mkdir(mode=mode)
     return path, daemon.account.give_away(path)
@@ -146,7 +146,7 @@ def test_what_is_made_ahead_is_nobody_until_it_is_known_whose_it_is(start_system
 
 
 def start_and_fail(area, account, config, directory=None):
-    """What cloisterd says that does not start."""
+    """The messages of a cloisterd that refuses to start."""
     directory = directory or area.path
     file = directory / f"wrong-{area.number}.conf"
     area.number += 1
@@ -168,7 +168,7 @@ def test_without_a_range_it_says_what_to_do(tenants):
 
 
 def edit_subuid(change):
-    """Under the lock of useradd(8) and its like, one of which another suite may be running."""
+    """Takes the lock that useradd(8) takes, because another suite may be running one."""
     path, new = pathlib.Path("/etc/subuid"), pathlib.Path("/etc/subuid.cloister-test")
     with open("/etc/.pwd.lock", "w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
@@ -188,7 +188,7 @@ def test_a_range_that_holds_root_or_the_user_is_none(area):
             edit_subuid(lambda lines: lines.append(f"{strange.name}:{first}:10"))
             subprocess.run(["usermod", "--add-subgids", "1999990000-1999990009", strange.name], check=True)
             assert "without root" in start_and_fail(place, strange, "[cloister]\nmode = system\ntenants = none\n")
-            # Not by usermod(8), to which the processes of all ids in the range are the user's.
+            # usermod(8) refuses, because it takes the processes of all ids in the range for the user's.
             edit_subuid(lambda lines: lines.remove(f"{strange.name}:{first}:10"))
     finally:
         place.remove()
@@ -215,7 +215,7 @@ def test_no_new_privs_without_capabilities_is_said(area):
 
 
 def autogroup(pid):
-    """(its group, the nice value of that) where the kernel has them: as sched(7)."""
+    """(autogroup, its nice value), or None where the kernel has no autogroups; see sched(7)."""
     path = pathlib.Path(f"/proc/{pid}/autogroup")
     found = re.fullmatch(r"/autogroup-(\d+) nice (-?\d+)\n", path.read_text() if path.exists() else "")
     return found and (found[1], int(found[2]))
@@ -231,7 +231,7 @@ def has_feature(daemon, name):
 
 
 def test_in_another_s_session_nobody_comes_first(start_system, area):
-    """Where the kernel gives sessions their shares: the nice value counts in that one alone, and doctor knows."""
+    """With autogroups (sched(7)) the nice value counts within a session only. Doctor says that cloisterd has no preference."""
     daemon = start_system("root", config=system_config(area, f"admin_group = {area.account.name}",
                                                        f"user = {area.account.name}"))
     enabled = pathlib.Path("/proc/sys/kernel/sched_autogroup_enabled")
@@ -242,15 +242,15 @@ def test_in_another_s_session_nobody_comes_first(start_system, area):
 
 @pytest.mark.parametrize("way", ["root", "allowed", "helpers"])
 def test_who_comes_first(start_system, area, way):
-    """Where cloisterd may, it and those who answer small calls come before what commands compute, and
-    nothing that a tenant starts has that right or place."""
+    """A cloisterd that may raise its priority comes before commands, and so do the processes that answer small calls.
+    No process that a tenant starts has that right or that session."""
     name = area.account.name
     lines = [f"admin_group = {name}"] + ([f"user = {name}"] if way == "root" else [])
     allowed = {"launcher": ["setpriv", "--reuid", name, "--regid", name, "--clear-groups", "--inh-caps", "+sys_nice",
                             "--ambient-caps", "+sys_nice", "--"]} if way == "allowed" else {}
     daemon = start_system("helpers" if way == "allowed" else way, start_new_session=True,
                           config=system_config(area, *lines), **allowed)
-    first, own = way != "helpers", nice(0)  # ours is the one that the administrator chose
+    first, own = way != "helpers", nice(0)  # what the administrator chose
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
     number = client.begin("run_command", {"command": "exec sleep 600"})
@@ -270,7 +270,7 @@ def test_who_comes_first(start_system, area, way):
 
 def test_whom_the_administrator_wants_last_does_not_come_first(start_system, area):
     daemon = start_system("root", start_new_session=True,
-                          preexec_fn=lambda: os.setpriority(os.PRIO_PROCESS, 0, 10),  # as Nice= does
+                          preexec_fn=lambda: os.setpriority(os.PRIO_PROCESS, 0, 10),  # as the unit's Nice= does
                           config=system_config(area, f"admin_group = {area.account.name}", f"user = {area.account.name}"))
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
@@ -280,7 +280,7 @@ def test_whom_the_administrator_wants_last_does_not_come_first(start_system, are
     assert not group or group[1] == 0
 
 
-# Whose is what
+# Owners
 
 
 def test_three_tenants_see_their_own_and_nothing_else(host, tenants):
@@ -395,7 +395,7 @@ def test_who_breaks_out_reaches_neither_others_nor_cloister(host):
     assert said[0].startswith("caps ") and int(said[0].split()[1], 16) & (1 << 1) and said[1] == "own done"
     assert len(said) == 20
     assert [line for line in said[2:] if not line.endswith(" denied")] == []
-    # And by the socket it is a stranger.
+    # At the socket its credentials belong to no tenant.
     def knock():
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(daemon.socket))
@@ -480,10 +480,10 @@ def test_an_id_is_used_again_only_when_its_directory_is_gone():
         error = refused(client, "workspace.open", {"workspace": "three"})
         assert error.name == "FORBIDDEN" and "in use" in error.message
         client.call("workspace.remove", {"workspace": "one"})
-        # Nor is it given before the last process that had it is gone.
+        # An id is not given again before the last process that had it is gone.
         assert procfs.eventually(lambda: opened(client, {"workspace": "three"}))
         assert (top / "three").stat().st_uid == ids["one"]
-        # What is on disk counts, whoever is running.
+        # Workspaces on disk count, whether they are open or not.
         client.close()
         assert daemon.stop() == 0
         daemon = Daemon(place, system=True, state=daemon.state)
@@ -498,7 +498,7 @@ def test_an_id_is_used_again_only_when_its_directory_is_gone():
 
 
 def test_one_tenant_does_not_take_every_id(tenants):
-    """Whatever his limit: what is left of a small range is shared out."""
+    """Even a tenant without a limit gets only its share of a small range."""
     def made(client, n=30):
         done = 0
         for i in range(n):
@@ -523,9 +523,9 @@ def test_one_tenant_does_not_take_every_id(tenants):
         first = made(clients[0])
         assert first == 9
         assert "share" in refused(clients[0], "workspace.open", {"workspace": "more"}).message
-        # Each of the others has its own, and none of them what is the next one's.
+        # Each of the other tenants can still take its own share.
         assert [made(client) for client in clients[1:]] == [3, 3]
-        # Who removes some may have others again, as long as it is no more than the share.
+        # A tenant that removes some may make others, up to its share.
         for i in range(first):
             clients[0].call("workspace.remove", {"workspace": f"w{i}"})
         assert made(clients[0]) >= 3
@@ -559,7 +559,7 @@ def test_everything_that_a_workspace_made_goes(start_system):
     assert made["exit_code"] == 0, made
     top = daemon.state / "workspaces" / daemon.account.name
     assert (top / "w").stat().st_mode & 0o777 == 0
-    # Another opens it first: its own permissions are not its owner's to keep from cloister.
+    # The workspace's owner has taken all permissions away; removal works all the same.
     client.close()
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
@@ -579,7 +579,7 @@ def test_a_removal_that_was_cut_off_is_finished_at_the_next_start(area, system):
                               "arguments": {"command": "mkdir -p d/e; touch d/e/f g; chmod 0 d"}})
     top = daemon.state / "workspaces"
     top = top / area.account.name if system else top
-    # The one process that can remove anything stands still: so nothing is gone when all are killed.
+    # The process that removes is stopped, so nothing has been removed when all are killed.
     for _, files in daemon.cells():
         os.kill(files, signal.SIGSTOP)
     client.send({"jsonrpc": "2.0", "id": 99, "method": "workspace.remove", "params": {"workspace": "w"}})
@@ -612,7 +612,7 @@ def test_a_reload_reaches_the_spawner(start_system, area, tenants):
     assert client.run("id -u")["stdout"] == "1000\n"
 
 
-# The host's own
+# The host's cgroups and users
 
 
 def test_the_self_test_passes_and_its_id_is_its_own(area, start_system):
@@ -620,13 +620,13 @@ def test_the_self_test_passes_and_its_id_is_its_own(area, start_system):
              "[tenant t]", f"users = {area.account.name}", "managed = yes", ""]
     daemon = start_system(config="\n".join(lines))
     with daemon.control() as control:
-        # And status says what there is.
+        # status shows what is enforced.
         (line,) = [line for line in control.call("status")["enforcement"] if "host id" in line["what"]]
         assert line["enforced"] and line["by"] == "subordinate ids" and not line["why"]
         answer = control.call("selftest", timeout=300)
         assert answer["result"] == "passed", [probe for probe in answer["probes"] if probe["result"] == "failed"]
     canary = (daemon.state / "workspaces" / ".selftest" / "canary").stat().st_uid
-    # Also for the spawner of the next start, which knows of it by its directory.
+    # The spawner of the next start clears the group too; it finds it by the workspace's directory.
     daemon.stop()
     daemon = start_system(state=daemon.state, config="\n".join(lines).replace("required", "off"))
     with daemon.connect() as client:
@@ -636,7 +636,7 @@ def test_the_self_test_passes_and_its_id_is_its_own(area, start_system):
 
 
 def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
-    """The limits stay cloister's; what is below is the workspace's id's, so the next spawner clears it."""
+    """cloister keeps a workspace's limits. Groups below belong to the workspace's id, and the next spawner removes them."""
     area.account.give_ids()
     daemon = Daemon(area, system=True, launcher=delegation.launcher())
     client = daemon.connect()
@@ -649,7 +649,7 @@ def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
     limits = [*group.glob("*.max"), *group.glob("*.weight"), group / "cgroup.max.descendants"]
     assert {path.stat().st_uid for path in limits} == {area.account.uid}
     everybody = procfs.descendants(daemon.pid)
-    os.kill(daemon.spawner(), signal.SIGSTOP)  # it would clear up; now it can only be killed
+    os.kill(daemon.spawner(), signal.SIGSTOP)  # stopped, it cannot clear up
     daemon.process.kill()
     daemon.process.wait()
     assert procfs.vanish(everybody)
@@ -663,7 +663,7 @@ def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
 
 
 def test_doctor_says_what_system_mode_lacks(start_daemon, tenants, area):
-    """Of a user that has no range, where no helper is installed."""
+    """The user has no range of ids, and no helper is installed."""
     place = Area(tenants[2])
     try:
         daemon = Daemon(place, system=False, launcher=[

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants of distinct users on one cloisterd that is none of them: who gets in, and what is whose."""
+"""Tenants of distinct users on a cloisterd of another user: who is admitted, and which workspaces each may open."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def refused(client, method, params=None):
 
 
 def config_of(tenants, *extra, **settings):
-    """[tenant a] for the first user, [tenant b] for the second; settings are of both."""
+    """A configuration with [tenant a] for the first user and [tenant b] for the second, both with these settings."""
     text = "[cloister]\nagent_socket_mode = 0666\n" + "".join(f"{line}\n" for line in extra)
     for name, user in zip("ab", tenants):
         text += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
@@ -41,7 +41,7 @@ def host(start_daemon, tenants):
 
 
 def make_directories(area, *names):
-    """Directories of the daemon's user below a new one."""
+    """Makes directories, owned by the daemon's user, below a new one."""
     top = area.new_directory("tree")
     for name in names:
         path = top / name
@@ -50,7 +50,7 @@ def make_directories(area, *names):
     return top
 
 
-# Whose workspaces
+# Owners of workspaces
 
 
 def test_one_name_under_two_tenants_is_two_workspaces(host):
@@ -77,7 +77,7 @@ def test_a_tenant_lists_its_own_and_nothing_else(host):
 
 
 def test_what_is_not_ones_own_is_not_there(host, tenants):
-    """Another tenant's workspace and one that nobody has are told apart by no answer."""
+    """No answer tells another tenant's workspace from one that does not exist."""
     daemon, a, b = host
     a.call("workspace.open", {"workspace": "secret"})
     call = a.begin("run_command", {"command": "sleep 600"})
@@ -108,7 +108,7 @@ def test_the_same_directory_under_two_tenants_is_two_cells(start_daemon, area, t
     assert b.run("ls /tmp/of-a")["exit_code"] != 0
 
 
-# Who gets in
+# Admission
 
 
 def test_a_stranger_is_forbidden_and_learns_nothing(host, tenants):
@@ -139,13 +139,13 @@ def test_whatever_a_stranger_sends_ends_its_connection(host, tenants, sent, answ
     else:
         try:
             stranger.send_raw(sent)
-        except BrokenPipeError:  # it was told before it had said all
+        except BrokenPipeError:  # the refusal came before the whole request was sent
             pass
     data = b""
     try:
         while part := stranger.socket.recv(65536):
             data += part
-    except ConnectionResetError:  # with what it sent unread
+    except ConnectionResetError:  # its request was not read
         pass
     assert (b"FORBIDDEN" in data) == answered
     assert a.call("workspace.list") == {"workspaces": []}
@@ -161,7 +161,7 @@ def test_a_silent_stranger_is_dropped(host, tenants):
 def test_strangers_take_nobodys_place(start_daemon, tenants):
     daemon = start_daemon(config=config_of(tenants, "connections = 2"))
     strangers = [daemon.connect(tenants[2]) for _ in range(3 * UNAUTHORIZED_CLIENTS)]
-    # Those who are too many are told at once.
+    # Clients above the bound are refused at once.
     last = strangers[-1].receive()
     assert last["id"] is None and last["error"]["data"]["code"] == "FORBIDDEN"
     first, second, third = (daemon.connect(tenants[0]) for _ in range(3))
@@ -213,11 +213,11 @@ def test_who_fits_several_tenants_names_one(start_daemon, tenants):
     assert (daemon.state / "workspaces" / "k" / "w").exists()
 
 
-# What may be opened
+# Directories that may be opened
 
 
 def opened(client, name):
-    """The code of the refusal; None: it was opened, and is closed again."""
+    """Opens and closes a workspace. Returns the code of the refusal, or None."""
     try:
         client.call("workspace.open", {"workspace": name})
     except RpcError as error:
@@ -227,7 +227,7 @@ def opened(client, name):
 
 
 def existing(daemon, tenant):
-    """As tenants and metrics say, which agree."""
+    """The number of existing workspaces; checks that `tenants` and `metrics` agree on it."""
     with daemon.control() as control:
         (row,) = [row for row in control.call("tenants")["tenants"] if row["tenant"] == tenant]
         line = f'\ncloister_tenant_workspaces_existing{{tenant="{tenant}"}} {row["workspaces_existing"]}\n'
@@ -236,7 +236,7 @@ def existing(daemon, tenant):
 
 
 def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
-    """Also those that nobody has open: what counts is what stays on the disk."""
+    """Every managed workspace on the disk counts, open or not."""
     config = config_of(tenants, f"admin_group = {area.account.gid}", workspaces_existing=3)
     daemon = start_daemon(config=config)
     a, b = daemon.connect(tenants[0]), daemon.connect(tenants[1])
@@ -244,7 +244,7 @@ def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
     assert answers == [None] * 3 + ["QUOTA_EXCEEDED"] * 17
     top = daemon.state / "workspaces" / "a"
     assert sorted(path.name for path in top.iterdir()) == ["w0", "w1", "w2"]
-    # What is there opens, what is another tenant's is, and what is said tells what to do.
+    # An existing workspace opens, a new one is refused with what to do.
     assert [opened(a, f"w{i}") for i in range(3)] == [None] * 3
     assert opened(b, "w7") is None
     error = refused(a, "workspace.open", {"workspace": "w3"})
@@ -253,7 +253,7 @@ def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
     with daemon.control() as control:
         assert control.call("status")["workspaces_existing"] == 4
     assert "4 managed ones exist" in daemon.ctl("status").stdout.decode()
-    # One that is being removed is there until it is gone.
+    # A workspace that is being removed counts until it is gone.
     a.call("workspace.open", {"workspace": "w0"})
     a.run("touch f")
     _, files = daemon.cell_of(top / "w0")
@@ -265,7 +265,7 @@ def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
     os.kill(files, signal.SIGCONT)
     assert a.wait(number)["result"] == {}
     assert opened(a, "w3") is None and opened(a, "w4") == "QUOTA_EXCEEDED"
-    # More after a reload; the count stays, and is taken anew at the next start.
+    # A reload raises the limit and keeps the count; the next start counts again.
     assert daemon.reload(config.replace("existing = 3", "existing = 4", 1))
     assert opened(a, "w4") is None and opened(a, "w5") == "QUOTA_EXCEEDED"
     assert daemon.stop() == 0
@@ -273,14 +273,14 @@ def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
     a = daemon.connect(tenants[0])
     assert existing(daemon, "a") == 4
     assert opened(a, "w5") == "QUOTA_EXCEEDED" and opened(a, "w4") is None
-    # An administrator's rmdir(1) is noticed.
+    # cloisterd notices when an administrator removes a directory by rmdir(1).
     for name in ("w3", "w4"):
         os.rmdir(daemon.state / "workspaces" / "a" / name)
     assert procfs.eventually(lambda: opened(a, "w5") is None)
 
 
 def test_openings_that_fail_make_no_more_than_others(start_daemon, tenants, area):
-    """What is told BUSY for being too much at once may have made its directory."""
+    """An opening that is answered BUSY may have made its directory, and that counts."""
     daemon = start_daemon(config=config_of(tenants, workspaces=1, workspaces_existing=4))
     a = daemon.connect(tenants[0])
     a.call("workspace.open", {"workspace": "held"})
@@ -297,7 +297,7 @@ def test_no_managed_workspaces_unless_said(start_daemon, tenants):
 
 
 def opens(client, path, kind="directory"):
-    """The root that is opened, or the name of the refusal."""
+    """Returns the root that was opened, or the code of the refusal."""
     try:
         return client.call("workspace.open", {"root": str(path), "kind": kind})["root"]
     except RpcError as error:
@@ -316,7 +316,7 @@ def test_only_what_lies_below_a_root_is_opened(start_daemon, area, tenants):
     client = daemon.connect(tenants[0])
     for path in ("in", "in/deep", "in/deep/down", "in/.", "in/deep/..", "in/deep/down/../.."):
         assert opens(client, f"{top}/{path}") == str((top / path).resolve())
-    # Neither by way of another directory, nor by a link that leads out, whatever it leads back to.
+    # Refused: a path through another directory, and a link that leads out, even if it leads back in.
     for path in ("out/../in/deep", "out/leads-in", "out/leads-in/..", "in/out-and-in", "in/absolute",
                  "", "out", "out/deep", "inside", "in/..", "in/deep/../../out", "in/leads-out",
                  "in/leads-out/deep", "in/leads-up", "in/leads-up/out", "out/leads-in/../..", "in/proc", "/", "/tmp"):
@@ -349,7 +349,7 @@ def test_a_root_is_a_directory_and_not_its_name(start_daemon, area, tenants):
     client = daemon.connect(tenants[0])
     (top / "root").rename(top / "renamed")
     assert opens(client, top / "renamed" / "w") == str(top / "renamed" / "w")
-    # Another directory, then a link, in the root's place are not the root.
+    # Another directory or a link that replaces the root is not the root.
     (top / "other").rename(top / "root")
     assert opens(client, top / "root") == opens(client, top / "root" / "w") == "FORBIDDEN"
     (top / "root").rename(top / "other")
@@ -365,7 +365,7 @@ def test_a_deleted_root_allows_nothing_that_takes_its_place(start_daemon, area, 
     daemon = start_daemon(config=config_of(tenants[:1], roots=top / "root"))
     client = daemon.connect(tenants[0])
     (top / "root").rmdir()
-    for number in range(50):  # one of them would get the inode, were it free
+    for number in range(50):  # one of them would get its inode number if that were free
         path = top / f"new{number}"
         path.mkdir()
         area.account.own(path)
@@ -390,7 +390,7 @@ def limited(start_daemon, tenants):
 
 
 def ended_after(error):
-    """The milliseconds that a time-out says: far below the default deadline, if the tenant's held."""
+    """The duration of a timed-out call, in milliseconds: far below the default if the tenant's limit holds."""
     assert error["code"] == "TIMEOUT"
     return int(re.search(r"after (\d+) ms", error["message"])[1])
 
@@ -428,7 +428,7 @@ def test_the_environment_goes_between_defaults_and_options(limited):
     _, client = limited(environment="OVER=tenant\n  PAGER=less\n  CONFIGURED=a b ; c")
     output = client.run('echo "$PAGER|$CONFIGURED|$OVER|$LANG"', {"env": {"OVER": "call", "MORE": "1"}})
     assert output["stdout"] == "less|a b ; c|call|C.UTF-8\n"
-    # Both at their largest: what a call may bring does not shrink.
+    # Both at their maximum: the size of a request does not shrink.
     env = {f"V{number}": "x" * 100 for number in range(256)}
     assert client.run("env | grep -c ^V", {"env": env})["stdout"] == "256\n"
 
@@ -467,7 +467,7 @@ def test_commands_per_workspace_wait_for_each_other(limited):
     first = client.begin("run_command", {"command": "echo $$ > first; while [ ! -e go ]; do sleep 0.05; done"})
     second = client.begin("run_command", {"command": "touch second"})
     assert procfs.eventually(lambda: client.observe("read_file", {"path": "first"})["success"])
-    client.use("list_directory", path=".")  # file calls do not wait
+    client.use("list_directory", path=".")  # file calls do not wait for a turn
     assert not client.observe("read_file", {"path": "second"})["success"]
     client.use("write_file", path="go", content="")
     assert client.result(first)["success"] and client.result(second)["success"]
@@ -504,7 +504,7 @@ def may_list(client):
     try:
         client.request("workspace.list")
         return "result" in client.receive()
-    except BrokenPipeError:  # it was refused before it asked
+    except BrokenPipeError:  # it was refused before its first request
         return False
 
 
@@ -515,7 +515,7 @@ def test_a_reload_is_all_or_nothing(host, tenants):
     daemon, a, b = host
     good = daemon.config.read_text()
     a.call("workspace.open", {"workspace": "w"})
-    # The mistake is in the last line; what comes before it would lock a out and let c in.
+    # The mistake is in the last line; the lines before it would exclude a and admit c.
     bad = good.replace(tenants[0].name, tenants[2].name) + "weight = heavy\n"
     assert not daemon.reload(bad)
     line = len(bad.splitlines())
@@ -573,7 +573,7 @@ def test_who_is_no_longer_named_is_out_but_its_call_is_answered(host, tenants):
     c.call("workspace.open", {"workspace": "w"})
     c.use("write_file", path="go", content="")
     assert a.result(running)["output"]["stdout"] == "done\n"
-    with pytest.raises(ConnectionResetError):  # "late" was not even read
+    with pytest.raises(ConnectionResetError):  # the request for "late" was not read
         a.receive()
     assert b.call("workspace.list") == {"workspaces": []}
 
@@ -624,7 +624,7 @@ def test_what_is_in_use_is_counted_across_reloads(start_daemon, tenants):
 
 
 def test_a_user_made_since_the_start_is_found(host, tenants):
-    """Behind the filter, where no NSS service can be asked."""
+    """cloisterd's filter is installed by then, so it cannot ask an NSS service."""
     daemon, _, _ = host
     late = Account("late")
     try:
@@ -633,7 +633,7 @@ def test_a_user_made_since_the_start_is_found(host, tenants):
             assert client.call("workspace.list") == {"workspaces": []}
     finally:
         late.remove()
-    # And one that is gone is unknown: its number may be another's tomorrow.
+    # A deleted user is unknown: its id may be given to another user.
     assert not daemon.reload(daemon.config.read_text() + "[cloister]\n")
     assert f'there is no user "{late.name}"' in daemon.log()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system's server says whose each file is. In system mode a directory's owner is the id that its workspace runs as:
-a tenant who can mount below one of his roots would run as another tenant's."""
+"""A file system's server chooses the owners of its files. In system mode a workspace runs as the owner of its directory:
+a tenant who can mount a file system below one of its roots would run as another tenant's id."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def roots(area):
 
 
 def workspace_in(area, root, name):
-    """A directory with an id of its own, and whose that is: (uid, gid)."""
+    """Makes a directory owned by an id of the range. Returns its path and (uid, gid)."""
     path = root / name
     path.mkdir(mode=0o700)
     area.account.give_away(path)
@@ -41,13 +41,13 @@ def workspace_in(area, root, name):
 
 @pytest.fixture
 def victim(area, roots):
-    """Whose a workspace of b's is, which is not open."""
+    """The owner of a workspace of tenant b that is not open."""
     return workspace_in(area, roots["b"], "private")
 
 
 @pytest.fixture
 def start(area):
-    """Starts a daemon where everything is mounted by now: the host's later mounts need not be seen by it."""
+    """Starts a daemon after all mounts are made, because it need not see later mounts of the host."""
     started = []
 
     def begin(config):
@@ -71,7 +71,7 @@ def runs_as(uid):
 
 
 def test_a_server_below_a_root_chooses_no_id(start, tenants, roots, victim, area):
-    """Neither another's, nor one that nobody else has."""
+    """Refused: an id of another tenant, and an id that is free."""
     for owner in (victim, workspace_in(area, roots["a"], "free")):
         place = roots["a"] / f"as-{owner[0]}"
         place.mkdir()
@@ -80,7 +80,7 @@ def test_a_server_below_a_root_chooses_no_id(start, tenants, roots, victim, area
             client = daemon.connect(tenants[0])
             assert "another file system" in refused(client, place / "w")
             assert not runs_as(owner[0])
-            # Whose word counts below other roots is not whose counts here.
+            # A file system that is trusted below other roots is not trusted here.
             assert daemon.reload(config_of(tenants, roots, "network_roots = yes"))
             assert "another file system" in refused(client, place / "w")
             client.close()
@@ -104,7 +104,7 @@ def test_nor_does_one_that_is_a_root_unless_it_may(start, tenants, roots, area):
 
 
 def test_a_local_file_system_below_a_root_is_none_of_it_either(start, tenants, roots, area):
-    """Who may mount an image of a disk (udisks and its like) has said in it whose files they are."""
+    """A user who may mount a disk image (udisks) has chosen the owners of its files."""
     place = roots["a"] / "disk"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
@@ -124,7 +124,7 @@ def test_a_local_file_system_below_a_root_is_none_of_it_either(start, tenants, r
 
 
 def test_user_mode_asks_nobody_whose_a_directory_is(start_daemon, area):
-    """There it is always the user's own id."""
+    """In user mode the id is always the user's own."""
     place = area.new_directory("mounted")
     with fuse_server.mounted(place, (area.account.uid, area.account.gid)):
         client = start_daemon(system=False).connect()

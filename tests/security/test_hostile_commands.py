@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that try to outlive their call, to hide, to starve others or to get out.
 
-Each is ended for its true cause in bounded time, nothing of it is alive when its answer comes, and
-another workspace is served meanwhile.
+cloister ends each in bounded time and reports the true cause. No process of it is alive when its answer comes, and
+cloister serves another workspace meanwhile.
 """
 
 import base64
@@ -29,13 +29,13 @@ TMP_BYTES, TMP_INODES = 1 * GIB, 200000  # DEFAULT_TMP_BYTES, LIMIT_TMP_INODES
 DATA_BYTES = 8 * GIB
 GRACE = 5.0  # LIMIT_TERM_GRACE_MS
 
-# Sanitizers, a machine that others use and one that is emulated slow everything down; what hangs takes longer still.
+# Sanitizers, a busy machine and emulation slow everything down. A hang takes longer than this.
 SLOW = 10 if INSTALLED else 3 if is_sanitized() else 1
-PATIENCE = 5 * SLOW  # of the same, for another workspace's read_file
-SOON = 10 * SLOW  # of procfs.free_seconds(), for what is not held up by anything
+PATIENCE = 5 * SLOW  # in the same unit, for another workspace's read_file
+SOON = 10 * SLOW  # in procfs.free_seconds(), for a command that waits for nothing
 PYTHON = "/usr/bin/python3 -"  # the program is standard input
 
-# What every program here may use: system calls of which only the error matters.
+# For every program here: system calls that return their error.
 PRELUDE = """
 import ctypes, errno, os, signal, socket, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,14 +64,14 @@ def bystander(daemon):
 
 @pytest.fixture
 def cell(daemon, bystander):
-    """A workspace for one test, which may ruin it."""
+    """A workspace that one test may ruin."""
     made = Cell(daemon)
     yield made
     made.close()
 
 
 class Attack:
-    """A command that has been sent, with a mark that its processes inherit."""
+    """A command that was sent, with a mark in the environment that its processes inherit."""
 
     def __init__(self, cell, command, options=None, **arguments):
         self.cell = cell
@@ -81,18 +81,18 @@ class Attack:
         self.number = cell.client.begin("run_command", {"command": command, **arguments}, options)
 
     def runs(self, state=""):
-        """Waits until its shell was started, or until a process of it is in this state."""
+        """Waits until its shell has started, or until one of its processes is in @state."""
         def found():
             return [pid for pid in with_variable(self.mark) if procfs.status(pid).get("State", "").startswith(state)]
         assert procfs.eventually(found), self.mark
 
     def cancel(self):
-        """From here its end is waited for."""
+        """Cancels it; the time until its end counts from here."""
         self.began = procfs.free_seconds()
         assert self.cell.client.cancel(self.number)
 
     def observe(self, within=SOON):
-        """Its observation, once it is certain that nothing of it is left."""
+        """Returns the observation after checking that no process of the command is left."""
         observation = self.cell.client.result(self.number)
         took = procfs.free_seconds() - self.began
         left = with_variable(self.mark)
@@ -103,7 +103,7 @@ class Attack:
 
 
 def attack(cell, bystander, command, options=None, within=SOON, **arguments):
-    """The observation of one hostile command; the bystander is served meanwhile."""
+    """Runs a hostile command while another workspace is served. Returns the observation."""
     sent = Attack(cell, command, options, **arguments)
     bystander.check()
     observation = sent.observe(within)
@@ -112,7 +112,7 @@ def attack(cell, bystander, command, options=None, within=SOON, **arguments):
 
 
 def endures(cell, bystander, command, **keywords):
-    """The output of a command that ends by itself."""
+    """Runs a command that ends by itself. Returns its output."""
     observation = attack(cell, bystander, command, **keywords)
     assert observation["success"], observation["error"]
     assert observation["output"]["ended_by"] in ("exit", "signal")
@@ -121,7 +121,7 @@ def endures(cell, bystander, command, **keywords):
 
 
 def program(cell, bystander, text, command=PYTHON, **keywords):
-    """The output of a Python program, which must end well."""
+    """Runs a Python program that must exit with 0. Returns its output."""
     output = endures(cell, bystander, command, options={"stdin": PRELUDE + text}, **keywords)
     assert output["exit_code"] == 0, output
     return output
@@ -139,12 +139,12 @@ def is_ended(observation, by):
 
 
 def ended(by, cell, bystander, command, **keywords):
-    """The output of a command that cloister ends."""
+    """Runs a command that cloister ends. Returns its output."""
     return is_ended(attack(cell, bystander, command, **keywords), by)
 
 
 def cancelled(cell, bystander, command, state="", file=".", within=SOON, **keywords):
-    """The output of a command that is cancelled once it runs, or is in this state, and has made the file."""
+    """Cancels a command once it runs (or is in @state) and has made the file. Returns its output."""
     sent = Attack(cell, command, **keywords)
     sent.runs(state)
     assert procfs.eventually((cell.path / file).exists)
@@ -167,11 +167,11 @@ def cancelled(cell, bystander, command, state="", file=".", within=SOON, **keywo
 def test_fork_bombs(cell, bystander, command, options):
     sent = Attack(cell, command, options, timeout_ms=600000)
     assert procfs.eventually(cell.command_processes)
-    time.sleep(0.5)  # in which it becomes many
+    time.sleep(0.5)  # the time in which it forks
     bystander.check()
     assert len(cell.command_processes()) <= PROCESSES
     sent.cancel()
-    # Those that the first SIGTERM misses get the whole grace.
+    # Processes that the first SIGTERM misses get the whole grace period.
     is_ended(sent.observe(GRACE + 2 * SOON), "cancel")
     assert not cell.command_processes()
     assert cell.client.run("echo well")["stdout"] == "well\n"
@@ -192,7 +192,7 @@ while True:
 
 
 def test_a_workspace_full_of_processes(cell, bystander):
-    """They ignore SIGTERM; that the shell does not is enough."""
+    """The processes ignore SIGTERM and the shell does not, which is enough to end the command."""
     sent = Attack(cell, PYTHON, {"stdin": PRELUDE + FULL}, timeout_ms=600000)
     assert procfs.eventually((cell.path / "full").exists)
     bystander.check()
@@ -200,7 +200,7 @@ def test_a_workspace_full_of_processes(cell, bystander):
     assert error == "EAGAIN"
     assert PROCESSES - 32 < int(count) <= PROCESSES
     assert len(cell.command_processes()) <= PROCESSES
-    # What needs a process says why it cannot have one, or it is the one command that is full; what does not is served.
+    # A call that needs a process is refused with the reason, unless the one command took all. Other calls are served.
     if INSTALLED:
         assert cell.client.run("echo well")["stdout"] == "well\n"
     else:
@@ -213,12 +213,12 @@ def test_a_workspace_full_of_processes(cell, bystander):
     assert cell.client.run("echo well")["stdout"] == "well\n"
 
 
-# Too much of anything else
+# Too much of any other resource
 
 
 @pytest.mark.skipif(is_sanitized(), reason="sanitized programs need more memory than the limit")
 def test_memory_bombs(cell, bystander):
-    """Memory that is asked for and never touched, so that the machine does not suffer."""
+    """The programs allocate memory and never touch it, so the machine keeps its own."""
     output = program(cell, bystander, f"""
 import resource
 resource.setrlimit(resource.RLIMIT_DATA, ({DATA_BYTES}, -1))
@@ -237,7 +237,7 @@ except MemoryError:
 
 
 def test_memory_under_the_commands_own_limit(cell, bystander):
-    """Touched this time; and a limit cannot be raised again."""
+    """The program touches the memory, and cannot raise its limit again."""
     for command in ("ulimit -d 100000; x=xxxxxxxx; while :; do x=$x$x; done",
                     "ulimit -d 100000; perl -e 'push @x, \"x\" x 1e7 while 1'",
                     "ulimit -d 100000; ulimit -d unlimited", "ulimit -u 100000", "ulimit -n 100000"):
@@ -254,7 +254,7 @@ def test_a_disk_filler(cell, bystander):
     size, *rest = output["stdout"].split()
     assert 0.9 * TMP_BYTES < int(size) <= TMP_BYTES
     assert rest == ["full"] * 3
-    # The workspace itself is elsewhere, and so is another workspace's /tmp.
+    # The workspace's file system is another one, and so is another workspace's /tmp.
     assert cell.client.use("write_file", path="file", content="x")
     assert cell.client.run("cat file")["stdout"] == "x"
     assert bystander.client.run("echo x > /tmp/x && cat /tmp/x")["stdout"] == "x\n"
@@ -318,7 +318,7 @@ except (ValueError, OSError):
         assert (error, int(count) < OPEN_FILES) == ("EMFILE", True)
 
 
-# Too much output, and output that is awkward
+# Too much output, and output that is hard to decode
 
 
 @pytest.mark.parametrize("command,streams", [
@@ -417,7 +417,7 @@ def test_characters_across_the_chunks_of_a_stream(cell, bystander, character, co
 
 
 def test_closed_standard_streams(cell, bystander):
-    """Their end is no end of the command."""
+    """A command that closes its standard streams has not ended."""
     output = endures(cell, bystander, "exec 0<&- 1>&- 2>&-; sleep 0.3; exit 7")
     assert (output["exit_code"], output["stdout"], output["stderr"]) == (7, "", "")
     assert output["duration_ms"] >= 300
@@ -426,7 +426,7 @@ def test_closed_standard_streams(cell, bystander):
     assert output["stdout"] == "x\n"
 
 
-# What tries to stay
+# Processes that try to stay
 
 
 STAYING = {
@@ -446,7 +446,7 @@ STAYING = {
     "busy": "(while :; do :; done) & (while :; do :; done) & sleep 0.2",
     "busy output": "(while :; do echo x; sleep 0.001; done) & sleep 0.1",
 }
-# With all orphans fewer than a command may have, however fast they come.
+# All orphans together stay below the command's limit, however fast they come.
 ZOMBIES = """
 for i in range(320):
     if os.fork() == 0:
@@ -489,7 +489,7 @@ def test_what_tries_to_stay(cell, bystander, kind):
     "kill -STOP $$", "kill -STOP 0", "sleep 600 & kill -STOP 0", "sh -c 'kill -STOP -1'; sleep 600",
     "while :; do kill -STOP $$; done", "setsid sh -c 'kill -STOP $PPID; sleep 600'"])
 def test_what_stops_itself(cell, bystander, command):
-    """It is made to run again, so that it hears SIGTERM and needs no grace."""
+    """A stopped command is continued, so that it receives SIGTERM and needs no grace period."""
     assert cancelled(cell, bystander, command, "T")["signal"] == "SIGTERM"
 
 
@@ -498,7 +498,7 @@ def test_a_stopped_command_is_cancelled_at_once(cell, bystander):
 
 
 def test_what_ignores_signals(cell, bystander):
-    """All at once, since each takes the whole grace."""
+    """All run at once, because each takes the whole grace period."""
     deaf = "trap '' TERM INT HUP QUIT"
     commands = [
         f"{deaf}; while :; do sleep 0.1; done",
@@ -555,7 +555,7 @@ def test_a_forbidden_system_call(cell, bystander):
 
 
 def test_a_filter_is_not_blamed_for_what_was_sent(cell, bystander):
-    """Nobody can tell SIGSYS that was sent from a filter's, so it is said as the signal it is."""
+    """SIGSYS from kill(2) cannot be told from a filter's, so the observation names the signal only."""
     observation = attack(cell, bystander, "kill -SYS $$; sleep 600")
     output = observation["output"]
     assert (observation["error"], output["ended_by"], output["signal"]) == (None, "signal", "SIGSYS")
@@ -579,7 +579,7 @@ def trace_me():
     ("trace_me(); os.kill(os.getpid(), signal.SIGSTOP); os._exit(7)", ("", "timeout", None, "SIGTERM")),
 ], ids=["a signal", "an exec", "its death", "again and again", "a stop"])
 def test_its_init_traces_nobody(cell, bystander, program, wanted):
-    """The shell may ask its parent for it, and stops at its next signal: that is no end."""
+    """PTRACE_TRACEME makes the init the tracer, and the shell stops at its next signal. The init does not take that for its end."""
     stays = wanted[1] == "timeout"
     cell.write("trace.py", TRACE_ME + program)
     observation = attack(cell, bystander, "exec /usr/bin/python3 -u trace.py", timeout_ms=1000 if stays else 30000)
@@ -614,7 +614,7 @@ def test_a_command_that_is_killed_by_its_child(cell, bystander):
 
 
 def test_signals_to_the_parent(cell, bystander):
-    # A sanitizer handles these itself, in the init as well.
+    # A sanitizer handles these signals itself, in the init too.
     handled = (signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV) if is_sanitized() else ()
     numbers = " ".join(str(i) for i in range(1, 65) if i not in handled)
     output = endures(cell, bystander, "kill -9 $PPID; kill -9 1; kill -STOP 1; kill -TERM 1; "
@@ -624,13 +624,13 @@ def test_signals_to_the_parent(cell, bystander):
 
 @pytest.mark.parametrize("number", ["TERM", "CHLD", "9"])
 def test_a_flood_of_signals_at_the_parent(cell, bystander, number):
-    """A SIGTERM of the command's that is pending swallows the worker's: then the grace runs out."""
+    """A pending SIGTERM from the command swallows the worker's; then the command ends when the grace period is over."""
     loop = f"while :; do kill -{number} 1; done"
     cancelled(cell, bystander, f"touch begun; ({loop}) & ({loop}) & {loop}", file="begun", within=GRACE + SOON)
 
 
 def test_triggers_of_pressure(cell, bystander):
-    """Each costs the kernel some milliseconds to take away: a process with 4096 of them, killed, stays for a minute."""
+    """The kernel takes milliseconds to remove each trigger: a killed process with 4096 of them would stay for a minute."""
     output = program(cell, bystander, """
 held = []
 
@@ -654,7 +654,7 @@ REAL_TIME = ["prlimit", "--rtprio=9:9"]
 @pytest.mark.skipif(not AM_ROOT or subprocess.run([*REAL_TIME, "true"], capture_output=True).returncode != 0,
                     reason="needs CAP_SYS_RESOURCE")
 def test_the_users_right_to_real_time_is_not_passed_on(start_daemon, area):
-    """Many a desktop's user has it, for sound: a command of FIFO priority would have a processor to itself."""
+    """Desktops give users RLIMIT_RTPRIO for sound. With it a command of priority FIFO would keep a CPU to itself."""
     ids = [f"--reuid={area.account.uid}", f"--regid={area.account.gid}", "--clear-groups"]
     client = start_daemon(launcher=[*REAL_TIME, "setpriv", *ids]).connect()
     client.call("workspace.open", {"root": str(area.new_directory())})
@@ -694,7 +694,7 @@ print('processes', call('syscall', 424, pidfd, 9, None, 0))
 
 
 def test_what_may_be_done_to_the_init_hurts_its_command_only(cell, bystander):
-    """It has the command's id, so its limits and priority can be changed."""
+    """The init runs with the command's id, so the command can change its limits and its priority."""
     text = """
 import resource
 for name in dir(resource):
@@ -723,7 +723,7 @@ time.sleep(float(sys.argv[1]))
     assert limits == others and limits.startswith(f"{OPEN_FILES}\n")
 
 
-# The way out
+# Ways out of the workspace
 
 
 def test_there_is_no_terminal(cell, bystander):
@@ -770,7 +770,7 @@ def test_set_user_id_programs_have_no_effect(cell, bystander):
                     if os.path.exists(p) and os.stat(p).st_mode & 0o4000), None)
     if not program:
         return
-    # As it starts, before it can fail at anything.
+    # As the init starts, before any of its steps can fail.
     output = endures(cell, bystander, f"({program} & pid=$!; grep -h Uid: /proc/$pid/status; wait)")
     assert "\t0" not in output["stdout"]
 
@@ -787,7 +787,7 @@ ln -s {bystander.path}/secret link; cat link; grep -rs cloister-secret /tmp /run
 
 
 def test_processes_outside_are_out_of_reach(cell, bystander):
-    """The host's, the workspace's own, another workspace's and another command's."""
+    """Processes of the host, of the workspace, of another workspace and of another command."""
     other = Attack(bystander, "sleep 600")
     beside = Attack(cell, "touch begun; sleep 600")
     other.runs()
@@ -858,7 +858,7 @@ print([line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in li
 
 
 def test_the_hypervisor_is_out_of_reach(cell, bystander):
-    """AF_VSOCK is no part of a network namespace. No connection is tried."""
+    """Network namespaces do not confine AF_VSOCK. The test makes no connection."""
     try:
         socket.socket(socket.AF_VSOCK).close()
     except OSError:

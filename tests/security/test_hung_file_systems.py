@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File systems that cease to answer, below a tenant's root, outside all roots and in place of one: they cost the calls
-that name them and nothing else."""
+"""File systems that stop answering, below a tenant's root, outside all roots, and as a root: only the calls that name them
+wait."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount a
 LOOK_UP = 5.0  # LIMIT_LOOK_UP_MS
 LOOKERS_IDLE = 2  # LIMIT_LOOKERS_IDLE
 LOOKERS_PER_TENANT = 8  # LIMIT_LOOKERS_PER_TENANT
-HANG = 60  # after so long a test waits for nothing any more
+HANG = 60  # no condition takes longer
 
 
 def config_of(tenants, **roots):
@@ -73,7 +73,7 @@ def refusal(client, path):
 
 
 class Others:
-    """What must go on: calls in open workspaces, and openings of new ones, of both tenants."""
+    """What must go on meanwhile: calls in open workspaces and openings of new ones, for both tenants."""
 
     def __init__(self, daemon, tenants, place):
         self.a, self.b = daemon.connect(tenants[0]), daemon.connect(tenants[1])
@@ -96,7 +96,7 @@ class Others:
 
 
 def nothing_is_left(daemon, threads):
-    """Of threads and processes that waited."""
+    """Checks that no waiting thread or process is left."""
     def settled():
         return (len(procfs.lookers(daemon.spawner())) <= LOOKERS_IDLE and
                 len(os.listdir(f"/proc/{daemon.pid}/task")) == threads)
@@ -104,7 +104,7 @@ def nothing_is_left(daemon, threads):
 
 
 def while_waiting(numbers, client, others):
-    """The answers to @numbers, until which the others go on, and do so at least once."""
+    """Returns the answers to @numbers. The other workspaces are served meanwhile, at least once."""
     answers, rounds, begun = {}, 0, time.monotonic()
     while len(answers) < len(numbers):
         others.go_on()
@@ -119,8 +119,8 @@ def while_waiting(numbers, client, others):
 
 
 def test_what_is_below_no_root_is_not_looked_up(start_daemon, area, tenants, place):
-    """Neither by its name nor by a link below a root: what another tenant has can be told by no look-up's time, and a
-    file system that is silent there stops nobody."""
+    """Neither by name nor by a link below a root. So the time of a look-up tells nothing about other tenants, and a silent
+    file system outside the roots delays no call."""
     out = place.mount("out/fuse")
     (place.top / "in" / "link").symlink_to(place.top / "out" / "fuse")
     (place.top / "in" / "up").symlink_to("../out/fuse")
@@ -159,7 +159,7 @@ def test_a_silent_file_system_costs_who_names_it(start_daemon, area, tenants, pl
     assert {answer["error"]["data"]["code"] for answer in answers} == {"TIMEOUT"}
     assert len(procfs.lookers(daemon.spawner())) <= LOOKERS_PER_TENANT + LOOKERS_IDLE
     others.go_on()
-    # Once it answers, it is opened again.
+    # When the file system answers again, the workspace opens.
     fuse.answer()
     nothing_is_left(daemon, threads)
     assert opened(victim, fuse.point / "ws1") == str(fuse.point / "ws1")
@@ -170,7 +170,7 @@ def test_a_silent_file_system_costs_who_names_it(start_daemon, area, tenants, pl
 
 
 def test_processes_made_again_stop_nobody(start_daemon, area, tenants, place):
-    """The spawner's half: a workspace is open, its file system is silent, and its processes are made again."""
+    """The spawner makes the processes of an open workspace again while its file system is silent."""
     fuse = place.mount("in/fuse")
     daemon = start_daemon(config=config_of(tenants, a=[place.top / "in"]))
     others = Others(daemon, tenants, place)
@@ -179,7 +179,7 @@ def test_processes_made_again_stop_nobody(start_daemon, area, tenants, place):
     worker, files = daemon.cell_of(fuse.point / "ws1")
     threads = len(os.listdir(f"/proc/{daemon.pid}/task"))
     os.kill(worker, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):  # cloisterd ends the one with the other
+    with contextlib.suppress(ProcessLookupError):  # cloisterd ends the files process with the worker
         os.kill(files, signal.SIGKILL)
     assert procfs.eventually(lambda: not any(procfs.is_alive(pid) for pid in (worker, files)), HANG)
     fuse.silence()
@@ -194,7 +194,7 @@ def test_processes_made_again_stop_nobody(start_daemon, area, tenants, place):
 
 
 def test_one_that_is_ended_is_let_go(start_daemon, area, tenants, place):
-    """The server dies, or an administrator aborts it: what waited for it is gone."""
+    """The server dies or an administrator aborts the connection: the waiting looker ends."""
     fuse = place.mount("in/fuse")
     daemon = start_daemon(config=config_of(tenants, a=[place.top / "in"]))
     others = Others(daemon, tenants, place)
@@ -231,7 +231,7 @@ def test_a_client_that_leaves_leaves_nothing(start_daemon, area, tenants, place)
 
 
 def test_the_service_ends_while_one_is_silent(start_daemon, area, tenants, place):
-    """What the kernel holds keeps neither the service nor its sockets and locks."""
+    """A process that the kernel holds keeps neither the service running nor its sockets and locks."""
     fuse = place.mount("in/fuse")
     daemon = start_daemon(config=config_of(tenants, a=[place.top / "in"]))
     victim = daemon.connect(tenants[0])
@@ -258,7 +258,7 @@ def test_a_root_that_is_silent_is_reloaded(start_daemon, area, tenants, place):
     threading.Thread(target=reload, daemon=True).start()
     assert done.wait(HANG), "a reload waits for a file system that does not answer"
     others.go_on()
-    # Judged anew at its next request, by what was known of its directory.
+    # Authorized anew at its next request, by what was known about its directory.
     assert victim.call("workspace.list", timeout=HANG)["workspaces"]
     others.go_on()
     fuse.answer()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command finds of the kernel's own files and of things that are no files: other namespaces' IPC, keys, groups."""
+"""What a command reaches of the kernel: its files in /proc and /sys, IPC of other namespaces, keys, cgroups."""
 
 import ctypes
 import os
@@ -49,7 +49,7 @@ def probe(cell, text, command=PYTHON):
 
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
 def test_the_first_process_of_every_namespace_is_not_dumpable(cell):
-    """Its /proc is root's, whoever it runs as; with a command, an init that waits and a search among them."""
+    """Root owns its /proc directory, whatever its uid. Checked with a running command, a waiting init and a search."""
     cell.client.run("true")
     number = cell.client.begin("run_command", {"command": "sleep 600"})
     (sleep,) = procfs.eventually(lambda: [pid for pid in procfs.descendants(cell.worker) if procfs.name(pid) == "sleep"])
@@ -59,21 +59,21 @@ def test_the_first_process_of_every_namespace_is_not_dumpable(cell):
     assert {cell.worker, cell.files, init} <= set(firsts)
     for pid in (*firsts, cell.daemon.pid, cell.daemon.spawner()):
         name = procfs.name(pid)
-        # What waits for its ids has to be dumpable to get them; nothing of a workspace has been in it or beside it.
+        # A process that waits for its uid map has to be dumpable. No workspace data has been in it or beside it.
         if cell.daemon.system and name == "cloister-spare":
             continue
         try:
             assert os.stat(f"/proc/{pid}/environ").st_uid == 0, name
         except FileNotFoundError:  # an earlier command's
             assert pid not in (cell.worker, cell.files, init), name
-    # Of the command itself it is the user's: the test would see the difference.
+    # The command's own directory belongs to the user, so the check can tell the difference.
     assert os.stat(f"/proc/{sleep}/environ").st_uid == cell.path.stat().st_uid
     cell.client.cancel(number)
     cell.client.wait(number)
 
 
 def test_nothing_of_the_kernels_can_be_written(cell):
-    """Every file of /proc and /sys but those of the command's own processes is opened for writing, none by name."""
+    """Tries to open every file of /proc and /sys for writing, except those of the command's own processes."""
     lines = probe(cell, """
 count = 0
 for top in ('/proc', '/sys'):
@@ -93,7 +93,7 @@ print(count)
 """)
     *writable, count = lines
     assert int(count) > 500
-    # Everybody may ask to be told of pressure; the last pid is the namespace's own, and setting it takes a capability.
+    # Any process may register for pressure events. ns_last_pid belongs to the namespace, and setting it takes a capability.
     assert set(writable) <= {"/proc/sys/kernel/ns_last_pid", *(f"/proc/pressure/{name}" for name in ("cpu", "io", "irq", "memory"))}
     assert probe(cell, "print(attempt(lambda: open('/proc/sys/kernel/ns_last_pid', 'wb', buffering=0).write(b'9')))") == ["EPERM"]
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_read(cell, path):
 path = '/proc/{path}'
 print(attempt(lambda: os.listdir(path) if os.path.isdir(path) else open(path, 'rb', buffering=0).read(1)))
 """)
-    # Which devices may wake the machine is told to every user of the host, and to be changed by none here.
+    # Every user of the host may read which devices wake the machine; a command must not change it.
     assert line in ("EACCES", "EPERM", "ENOENT", "[]") or (path, line) == ("acpi", "['wakeup']"), line
 
 
@@ -125,7 +125,7 @@ for path in ('/proc/kallsyms', '/proc/modules', '/proc/iomem', '/proc/ioports'):
 
 
 def test_the_hosts_ipc_is_not_there(cell):
-    """System V's and POSIX's, made by the same user on the host."""
+    """System V and POSIX objects that the same user made on the host."""
     key, name = 0x63000000 | os.getpid(), f"/cloister-{os.getpid()}"
     with acting_as(cell.daemon.account.uid, cell.daemon.account.gid):
         made = [libc.shmget(key, 4096, 0o1666), libc.semget(key, 1, 0o1666), libc.msgget(key, 0o1666)]
@@ -151,7 +151,7 @@ print(call('shmctl', {made[0]}, 0, None), call('semctl', {made[1]}, 0, 0), call(
 
 
 def test_ipc_of_the_workspace_works(cell):
-    """It is another namespace's, and not a call that is forbidden."""
+    """The calls are allowed; the namespace is another one."""
     assert probe(cell, """
 made = call('shmget', 77, 4096, 0o1600)
 print(made, call('shmctl', made, 0, None), call('mq_open', b'/own', os.O_CREAT | os.O_RDWR, 0o600, None) >= 0)
@@ -159,8 +159,8 @@ print(made, call('shmctl', made, 0, None), call('mq_open', b'/own', os.O_CREAT |
 
 
 def test_keys_of_others_are_not_there(cell):
-    """In the user's own keyrings, on the host: neither found nor read. Their names are listed in user mode, in which the
-    workspace is that user's, and root's are not."""
+    """Keys in the user's keyrings on the host are neither found nor read. In user mode, where commands run as that user,
+    /proc/keys lists their names, and not those of root."""
     name = f"cloister-key-{os.getpid()}".encode()
     with acting_as(cell.daemon.account.uid, cell.daemon.account.gid):
         key = libc.syscall(ADD_KEY, b"user", name, b"secret", 6, USER_KEYRING)
@@ -178,7 +178,7 @@ print(call('syscall', {KEYCTL}, 11, {key}, buffer, 64), call('syscall', {KEYCTL}
 
 
 def test_no_cgroup_can_be_written(cell):
-    """Wherever one is in sight, and by whatever its file is called."""
+    """Tries every file of every cgroup file system that is visible."""
     lines = probe(cell, """
 seen = 0
 for line in open('/proc/self/mountinfo'):
@@ -200,7 +200,7 @@ print(seen)
 
 
 def test_no_file_gives_another_id(cell):
-    """Set-id bits, and capabilities of a file: every program of the system that has either is nothing special."""
+    """No program with set-id bits or file capabilities gets another id or capability."""
     programs = probe(cell, """
 for directory in ('/usr/bin', '/usr/sbin', '/usr/libexec', '/usr/lib/openssh', '/usr/lib/dbus-1.0'):
     for name in (os.listdir(directory) if os.path.isdir(directory) else ()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the bytes of a client's messages cost cloisterd: memory that is bounded by what it counts, whatever they say."""
+"""What a client's messages cost cloisterd: it counts their memory, and the bound holds for every message."""
 
 import json
 import os
@@ -19,7 +19,7 @@ BESIDE_ITS_LENGTH = 4 * MIB  # LIMIT_JSON_MEMORY_BYTES
 
 @pytest.fixture
 def peak(own_daemon):
-    """How many bytes cloisterd has grown by, at most, since the test began."""
+    """The peak growth of cloisterd's memory since the test began, in bytes."""
     if is_sanitized():
         pytest.skip("AddressSanitizer's memory is not cloisterd's")
     pathlib.Path(f"/proc/{own_daemon.pid}/clear_refs").write_text("5")
@@ -41,11 +41,11 @@ def answer_of(client, line):
 def test_a_message_takes_a_small_multiple_of_its_size(own_daemon, peak, name, values, size):
     client = own_daemon.connect()
     many = b",".join([values] * (size // (len(values) + 1)))
-    # The other half, for who takes the quotation mark in the name for the beginning of a string.
+    # The other half, for a reader that takes the quotation mark in the name for the beginning of a string.
     line = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{' + name + b":[" + many + b"],'\"':0}}"
     answer = answer_of(client, line)
     assert answer["error"]["code"] == -32700 and answer["id"] is None
-    # The bytes themselves, once as they came and once in a piece, and what was built of them.
+    # The bytes as they came, the joined message, and the values built from it.
     assert peak() < 2 * size + BESIDE_ITS_LENGTH + size + 2 * MIB
     assert client.call("tools.list")["tools"]
 
@@ -62,7 +62,7 @@ REQUEST = b'"jsonrpc":"2.0","id":1,"method":"tools.list"'
     b'{' + REQUEST + b',"params":{"\\ud83d":1}}', b'{' + REQUEST + b',"params":{"a":"\xed\xa0\x80"}}',
     b'{' + REQUEST + b',"params":{"a":"\\ud83dx"}}'])
 def test_what_two_readers_could_take_differently_is_refused(own_daemon, line):
-    """Quoted otherwise, given twice, half a character: a proxy that checks may see another message than cloisterd."""
+    """Other quotation marks, a key given twice, half a character: a checking proxy could read another message than cloisterd."""
     client = own_daemon.connect()
     assert answer_of(client, line)["error"]["code"] == -32700
     assert client.call("tools.list")["tools"]
@@ -79,11 +79,11 @@ def test_the_arguments_that_a_model_wrote_are_read_likewise(own_daemon, peak):
     assert peak() < 8 * 3 * MIB
 
 
-# Many of them
+# Many messages
 
 
 def test_small_lines_are_read_as_fast_as_they_are_acted_on(own_daemon, peak):
-    """A client that writes lines of a few bytes is not read ahead of what cloisterd does with them."""
+    """cloisterd does not read a client's short lines faster than it acts on them."""
     client = own_daemon.connect()
     client.send_raw(b"\n" * (64 * MIB))
     assert client.call("tools.list")["tools"]
@@ -99,7 +99,7 @@ def write(number, size):
 
 
 def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
-    """A workspace that takes nothing, and clients that write into it as much as they like."""
+    """The workspace's process reads nothing, and clients write into the workspace without end."""
     clients = [own_daemon.connect() for _ in range(6)]
     path = own_daemon.new_workspace(clients[0])
     for client in clients[1:]:
@@ -115,7 +115,7 @@ def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
         sender.join()
     refused = 0
     for client in clients:
-        # Answers that are due come before this one's, and it has room: every client keeps some.
+        # Earlier answers come first. This one has room, because every client keeps some.
         number = client.request("tools.list", number="last")
         assert client.wait(number)["result"]["tools"]
         for answer in client.answers:
@@ -135,7 +135,7 @@ def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
 
 
 def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
-    """What was sent on to a process that does not read is there, also if nobody waits for the answer any more."""
+    """A request passed on to a process that does not read stays counted after its client has left."""
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
     assert client.observe("list_directory", {"path": "."})["success"]
@@ -165,7 +165,7 @@ def test_one_tenant_leaves_room_for_the_large_requests_of_another(start_daemon, 
     _, files = daemon.cells()[0]
     neighbour.call("workspace.open", {"workspace": "w"})
     procfs.stop(files)
-    lines = []  # as much in lines that do not end as in requests
+    lines = []  # the same bound for unfinished lines as for requests
     for client in greedy[1:]:
         client.call("workspace.open", {"workspace": "w"})
         client.send_raw(b"".join(write(i, 10 * MIB) for i in range(1, 5)))
@@ -179,12 +179,12 @@ def test_one_tenant_leaves_room_for_the_large_requests_of_another(start_daemon, 
     os.kill(files, signal.SIGCONT)
 
 
-# Lines that are refused for their size
+# Lines that are too long
 
 
 @pytest.fixture
 def full(own_daemon):
-    """A daemon whose requests in flight take what they may."""
+    """A daemon whose requests in flight have reached the bound."""
     clients = [own_daemon.connect() for _ in range(3)]
     path = own_daemon.new_workspace(clients[0])
     for client in clients[1:]:
@@ -220,7 +220,7 @@ def test_a_line_without_room_is_answered_under_its_id(full, members, number):
 
 
 def test_many_values_without_room_are_busy_under_their_id(full):
-    """Short as text, large as values: the memory is what counts."""
+    """The text is short and the values are large: their memory counts."""
     client = full.connect()
     many = b",".join([b"{}"] * 4000)
     answer = answer_of(client, b'{"jsonrpc":"2.0","method":"x","params":{"a":[' + many + b']},"id":"late"}')

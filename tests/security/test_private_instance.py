@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cloister --workspace DIR` of root, where other users own parts of what DIR names."""
+"""Root runs `cloister --workspace DIR`, and other users own parts of the path."""
 
 import contextlib
 import ctypes
@@ -79,12 +79,12 @@ class Place:
                 *command]
 
     def run(self, path, *command, **keywords):
-        """As root."""
+        """Runs the command as root."""
         return subprocess.run(self.words(path, *command), capture_output=True, text=True, timeout=120, check=False,
                               env=environment(self.area.home), **keywords)
 
     def run_held(self, path, meanwhile):
-        """The same with `touch made`, and meanwhile() while it is about to become the owner. Whether it was."""
+        """Runs `touch made`, and meanwhile() just before the process becomes the owner. Returns whether it succeeded."""
         held = False
         with subprocess.Popen(["/bin/sh", "-c", 'read line; exec "$0" "$@"', *self.words(path, "touch", "made")],
                               stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(self.area.home)) as client:
@@ -102,7 +102,7 @@ class Place:
         return held
 
     def made(self):
-        """Who made a file where: (directory, uid) of each."""
+        """The files that were made: (directory, uid) of each."""
         found = []
         for directory in (self.project, self.victims, self.link):
             if (directory / "made").exists():
@@ -131,7 +131,7 @@ def test_a_link_of_another_user_does_not_say_whom_root_becomes(place):
 
 
 def test_neither_does_a_directory_of_another_user(place):
-    """Its owner could exchange what lies in it."""
+    """The owner of a directory could exchange its entries."""
     inner = place.make(place.theirs / "inner", place.victim)
     done = place.run(inner, "touch", "made")
     assert done.returncode != 0
@@ -154,8 +154,7 @@ def test_links_of_roots_and_of_the_owners_are_followed(place, words):
 
 @pytest.mark.parametrize("mode, refused", [(0o777, True), (0o775, True), (0o1777, False), (0o755, False)])
 def test_a_directory_in_which_others_exchange_does_not_say_whom_root_becomes(place, mode, refused):
-    """Where everybody, or a group, may rename what is root's to name, a third user puts the directory of one user in
-    the place of another's."""
+    """Where all users or a group may rename entries, a third user puts one user's directory in the place of another's."""
     shared = place.path / "shared"
     shared.mkdir()
     shared.chmod(mode)
@@ -195,7 +194,7 @@ def test_endless_links_end(place):
 
 
 def test_the_victims_directory_exchanged_for_the_attackers(place):
-    """What root saw was the victim's, what is opened would be the attacker's: his programs as the victim."""
+    """Root checks the victim's directory, and the attacker's would be opened: the attacker's programs would run as the victim."""
     place.run_held(place.link, lambda: exchange(place.link, place.project))
     assert (place.link, place.victim.uid) not in place.made()
     assert not place.made()
@@ -219,7 +218,7 @@ def test_a_change_of_the_owner_is_seen(place):
 
 
 def test_fuse_does_not_say_whom_root_becomes(place):
-    """Whoever serves it says whose a file is."""
+    """A FUSE server chooses the owners of its files."""
     point = place.make(place.path / "fuse", place.attacker)
     with subprocess.Popen(["/usr/bin/python3", ROOT / "tests/lib/fuse_root.py", point, str(place.victim.uid)],
                           stdout=subprocess.PIPE) as server:
@@ -236,7 +235,7 @@ def test_fuse_does_not_say_whom_root_becomes(place):
 
 
 class Thief:
-    """tests/lib/thief.c as the attacker, while it is entered."""
+    """Runs tests/lib/thief.c as the attacker while root's process becomes the attacker."""
 
     def __init__(self, place, secret):
         status = os.fstat(secret)
@@ -246,7 +245,7 @@ class Thief:
         assert self.process.stdout.readline() == "ready\n"
 
     def end(self):
-        """What it got that it should not have, and how many descriptors it could take."""
+        """Returns what the thief got that it must not have, and how many descriptors it could take."""
         stdout, _ = self.process.communicate()
         *got, last = stdout.splitlines()
         return got, int(last.split()[0])
@@ -295,7 +294,7 @@ exec yes 'and no end' >&2
 
 
 def test_what_the_owners_process_says_is_escaped_and_bounded(place):
-    """The owner can make cloisterd, which is its own process, say anything."""
+    """cloisterd runs as the owner, who can make it print anything."""
     (place.area.bin / "cloisterd").write_text(NOISY)
     done = place.run(place.project, "true")
     assert done.returncode != 0
