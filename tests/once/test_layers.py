@@ -2,14 +2,17 @@
 """Who includes whom: supervisor/LAYERS is the order of cloisterd's folders, and there is no way round it. And which
 files may wait by libevent itself."""
 
+import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 MAX_FILES_OF_ITS_OWN = 3  # .c files directly in supervisor/
 
 
@@ -60,6 +63,52 @@ def test_one_upward_include_is_a_fault(tmp_path):
     victim.write_text(f'#include "supervisor/{highest}/{above}"\n' + victim.read_text())
     assert faults(tmp_path) == [
         f"supervisor/{lowest}/{victim.name} includes supervisor/{highest}/{above}"]
+
+
+def symbols(library):
+    """The names that the objects of @library define for others, and those that they use of others (nm(1))."""
+    found = {True: set(), False: set()}
+    for line in subprocess.run(["nm", "--extern-only", "--format=posix", library], check=True, capture_output=True,
+                               text=True).stdout.splitlines():
+        if len(fields := line.split()) > 1:
+            found[fields[1] not in "Uvw"].add(fields[0])
+    return found[True], found[False] - found[True]
+
+
+def libraries():
+    """cloisterd's libraries from the bottom up, those below supervisor/ first."""
+    below = [BUILD / path for path in ("common/libcloister-common.a", "common/chain/libcloister-chain.a",
+                                       "common/config/libcloister-config.a", "json/libcloister-json.a")]
+    return below + [BUILD / "supervisor" / f"libsupervisor-{layer}.a" for layer in layers(ROOT)]
+
+
+def upward_uses(ordered):
+    """[(name, defined, used)] from the bottom up: what one uses that only a later one defines."""
+    return [f"{name} uses {symbol} of {above}" for number, (name, _, used) in enumerate(ordered)
+            for above, defined, _ in ordered[number + 1:] for symbol in sorted(used & defined)]
+
+
+def test_libraries_use_downwards_only():
+    """Also where a lower header declares a function, or a variable, that only a higher folder has."""
+    ordered = [(path.stem, *symbols(path)) for path in libraries()]
+    assert all(defined for _, defined, _ in ordered)
+    assert upward_uses(ordered) == []
+    # What is used downwards is seen: each layer uses something below it.
+    assert all(used & set().union(*(below for _, below, _ in ordered[:number]))
+               for number, (name, _, used) in enumerate(ordered) if name.startswith("libsupervisor-"))
+
+
+def test_one_upward_use_is_a_fault(tmp_path):
+    """The test itself: libraries of one object each, of which the lower one calls the higher one."""
+    ordered = []
+    for name, code in (("low", "int high(void); int low(void) { return high(); }"),
+                       ("high", "int low(void); extern int x; int high(void) { return low() + x; }")):
+        (tmp_path / f"{name}.c").write_text(code)
+        subprocess.run(["cc", "-c", f"{name}.c"], cwd=tmp_path, check=True)
+        subprocess.run(["ar", "rc", f"{name}.a", f"{name}.o"], cwd=tmp_path, check=True)
+        ordered.append((name, *symbols(tmp_path / f"{name}.a")))
+    assert upward_uses(ordered) == ["low uses high of high"]
+    assert upward_uses(ordered[::-1]) == ["high uses low of low"]
 
 
 def test_cloisterd_itself_is_small():
