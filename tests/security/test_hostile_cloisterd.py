@@ -52,7 +52,7 @@ class Spawner:
 
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                [area.bin / "cloister-spawner", "system", config], stdin=subprocess.DEVNULL,
+                [area.bin / "cloister-spawner", "system", config, ""], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=log, env=environment("/"), pass_fds=(3, 4),
                 preexec_fn=place_descriptors, **account.as_user())
         theirs.close()
