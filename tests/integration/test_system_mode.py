@@ -268,6 +268,30 @@ def test_who_comes_first(start_system, area, way):
     assert output.split() == [str(max(own, 0)), "Max", "nice", "priority", "0", "0"]
 
 
+def test_a_files_process_keeps_its_place_while_its_calls_are_small(start_system, area):
+    """What jobs compute does not count; what the files process computes itself does."""
+    daemon = start_system("root", start_new_session=True,
+                          config=system_config(area, f"admin_group = {area.account.name}", f"user = {area.account.name}"))
+    if not autogroup(daemon.pid):
+        pytest.skip("the kernel gives sessions no shares of their own (sched_autogroup_enabled)")
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    _, files = daemon.cells()[-1]
+    client.run("mkdir d; for i in $(seq 2000); do echo line $i > d/$i; done", timeout_ms=60000)
+    for number in range(60):
+        client.use("write_file", path="f", content=f"{number}" * 1000)
+        assert client.use("search_files", pattern="line 17.$")["count"] == 10
+        client.use("list_directory", path="d", recursive=True)
+        client.use("read_file", path="f")
+    assert autogroup(files) == autogroup(daemon.pid)
+
+    def lists_and_leaves():
+        for number in [client.begin("list_directory", {"path": "d"}) for _ in range(16)]:
+            assert client.result(number)["success"]
+        return autogroup(files)[1] == 0
+    assert procfs.eventually(lists_and_leaves, 60)
+
+
 def test_whom_the_administrator_wants_last_does_not_come_first(start_system, area):
     daemon = start_system("root", start_new_session=True,
                           preexec_fn=lambda: os.setpriority(os.PRIO_PROCESS, 0, 10),  # as the unit's Nice= does

@@ -566,7 +566,7 @@ def test_cancelling_a_search_ends_all_its_threads(own_daemon):
     assert threads_of(files) == 1
     assert client.cancel(number)
     assert client.result(number)["error"]["code"] == "CANCELLED"
-    assert not procfs.children(files)
+    assert procfs.eventually(lambda: not procfs.children(files))
 
 
 # Whole roots

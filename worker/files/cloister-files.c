@@ -38,6 +38,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	/* a write beyond RLIMIT_FSIZE then fails with EFBIG, which is answered FILE_TOO_LARGE */
 	signal(SIGXFSZ, SIG_IGN);
+	/* the kernel reaps jobs: file_job.c */
+	signal(SIGCHLD, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	channel_init(&channel, FD_FILES_DOWN, FD_FILES_UP, 0);

@@ -13,12 +13,19 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+/*
+ * A job's slot is in use until its pipe has no writer, so until it has given up its memory and
+ * descriptors. The kernel reaps it then (SIGCHLD is ignored). The files process never waits for a
+ * job: one that has been killed needs a CPU to die, and where commands compute it waits for that
+ * far longer than a small call may take.
+ */
 struct job {
 	pid_t pid; /* 0: unused */
 	uint64_t call;
+	bool killed;
+	enum tool_error owed; /* the answer to a killed job's call; TOOL_OK: it has been given */
 	struct channel results;
 };
 
@@ -57,79 +64,6 @@ static _Noreturn void run(
 	_exit(0);
 }
 
-int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
-	job_function function, const void *request)
-{
-	_cleanup_close_ int read_end = -1, write_end = -1;
-	struct job *job = NULL;
-	int ends[2];
-	pid_t pid;
-
-	for (size_t i = 0; !job && i < ARRAY_SIZE(table->jobs); i++)
-		if (table->jobs[i].pid == 0)
-			job = &table->jobs[i];
-	if (!job)
-		return -EBUSY;
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -errno;
-	read_end = ends[0];
-	write_end = ends[1];
-	if (fcntl(read_end, F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		run(root, write_end, call, function, request);
-	job->pid = pid;
-	job->call = call;
-	channel_init(&job->results, TAKE_FD(read_end), -1, 0);
-	return 0;
-}
-
-static void end_job(struct job *job)
-{
-	kill(job->pid, SIGKILL);
-	while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	channel_done(&job->results);
-	job->pid = 0;
-}
-
-/* Answers the call of @job, which cannot. */
-static int answer_for(struct job_table *table, const struct job *job, enum tool_error error)
-{
-	struct reply *reply = reply_new(table->up, job->call);
-	int r = reply ? reply_error(reply, error, NULL) : -ENOMEM;
-
-	reply_free(reply);
-	return r;
-}
-
-int job_table_cancel(struct job_table *table, uint64_t call)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++) {
-		struct job *job = &table->jobs[i];
-
-		if (job->pid == 0 || job->call != call)
-			continue;
-		end_job(job);
-		return answer_for(table, job, TOOL_CANCELLED);
-	}
-	return 0;
-}
-
-size_t job_table_poll_fds(const struct job_table *table, struct pollfd *poll_fds)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++)
-		if (table->jobs[i].pid != 0)
-			poll_fds[n++] =
-				(struct pollfd){.fd = table->jobs[i].results.in, .events = POLLIN};
-	return n;
-}
-
 static int pass_on(int up, const struct channel_frame *frame)
 {
 	struct wire_header header = {
@@ -161,28 +95,146 @@ static int pass_on(int up, const struct channel_frame *frame)
 	return 0;
 }
 
-static int serve_job(struct job_table *table, struct job *job)
+/* Ends @job; @owed answers its call once it is gone, TOOL_OK: the call has been answered. */
+static void kill_job(struct job *job, enum tool_error owed)
+{
+	kill(job->pid, SIGKILL);
+	job->killed = true;
+	job->owed = owed;
+}
+
+static int forget_job(struct job_table *table, struct job *job)
+{
+	struct reply *reply = NULL;
+	int r = 0;
+
+	channel_done(&job->results);
+	job->pid = 0;
+	if (job->owed == TOOL_OK)
+		return 0;
+	reply = reply_new(table->up, job->call);
+	r = reply ? reply_error(reply, job->owed, NULL) : -ENOMEM;
+	reply_free(reply);
+	return r;
+}
+
+/* Passes on the whole frames that @job has written, up to its last. */
+static int pass_on_all(struct job_table *table, struct job *job)
 {
 	struct channel_frame frame;
-	int filled = channel_fill(&job->results, WIRE_FRAME_MAX);
-	int r = 0, next;
+	int r = 0, next = 0;
 
-	while (r == 0 && (next = channel_next(&job->results, &frame)) > 0) {
-		bool last = frame.type == FILES_END;
-
-		if (frame.call != job->call || frame.type < FILES_DATA || frame.type > FILES_END)
+	while (r == 0 && !job->killed && (next = channel_next(&job->results, &frame)) > 0) {
+		if (frame.call != job->call || frame.type < FILES_DATA || frame.type > FILES_END) {
+			kill_job(job, TOOL_EXECUTION_ERROR);
 			break;
-		r = pass_on(table->up, &frame);
-		if (last) {
-			end_job(job);
-			return r;
 		}
+		r = pass_on(table->up, &frame);
+		if (frame.type == FILES_END)
+			kill_job(job, TOOL_OK);
 	}
-	if (r < 0 || filled == -EAGAIN || (filled > 0 && next == 0))
-		return r;
-	/* The job has died, or has written an invalid frame. */
-	end_job(job);
-	return answer_for(table, job, TOOL_EXECUTION_ERROR);
+	if (next < 0)
+		kill_job(job, TOOL_EXECUTION_ERROR);
+	return r;
+}
+
+/* Whether a killed job has given up its end of the pipe. What it wrote last is dropped. */
+static bool is_gone(const struct job *job)
+{
+	char rest[4096];
+	ssize_t n;
+
+	do
+		n = read(job->results.in, rest, sizeof(rest));
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return n == 0;
+}
+
+/* Called when the pipe of @job has something to read or no writer any more. */
+static int serve_job(struct job_table *table, struct job *job)
+{
+	if (!job->killed) {
+		int filled = channel_fill(&job->results, WIRE_FRAME_MAX);
+		int r = pass_on_all(table, job);
+
+		if (r < 0 || filled >= 0 || filled == -EAGAIN)
+			return r;
+		if (!job->killed) /* it has died without a last frame, or memory is out */
+			kill_job(job, TOOL_EXECUTION_ERROR);
+	}
+	return is_gone(job) ? forget_job(table, job) : 0;
+}
+
+static struct job *unused_job(struct job_table *table)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++)
+		if (table->jobs[i].pid == 0)
+			return &table->jobs[i];
+	return NULL;
+}
+
+/* Returns an unused slot; if all are in use, it waits for a killed job. NULL: none is killed. */
+static struct job *take_slot(struct job_table *table)
+{
+	struct job *unused = unused_job(table);
+
+	for (size_t i = 0; !unused && i < ARRAY_SIZE(table->jobs); i++) {
+		struct pollfd gone = {.fd = table->jobs[i].results.in, .events = POLLIN};
+
+		while (table->jobs[i].killed && table->jobs[i].pid != 0)
+			if ((poll(&gone, 1, -1) < 0 && errno != EINTR) ||
+				serve_job(table, &table->jobs[i]) < 0)
+				return NULL;
+		unused = unused_job(table);
+	}
+	return unused;
+}
+
+int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
+	job_function function, const void *request)
+{
+	_cleanup_close_ int read_end = -1, write_end = -1;
+	struct job *job = take_slot(table);
+	int ends[2];
+	pid_t pid;
+
+	if (!job)
+		return -EBUSY;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	read_end = ends[0];
+	write_end = ends[1];
+	if (fcntl(read_end, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		run(root, write_end, call, function, request);
+	*job = (struct job){.pid = pid, .call = call};
+	channel_init(&job->results, TAKE_FD(read_end), -1, 0);
+	return 0;
+}
+
+void job_table_cancel(struct job_table *table, uint64_t call)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++) {
+		struct job *job = &table->jobs[i];
+
+		if (job->pid != 0 && !job->killed && job->call == call)
+			kill_job(job, TOOL_CANCELLED);
+	}
+}
+
+size_t job_table_poll_fds(const struct job_table *table, struct pollfd *poll_fds)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++)
+		if (table->jobs[i].pid != 0)
+			poll_fds[n++] =
+				(struct pollfd){.fd = table->jobs[i].results.in, .events = POLLIN};
+	return n;
 }
 
 int job_table_serve(struct job_table *table)

@@ -37,14 +37,11 @@ struct job_table *job_table_new(int up);
 int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
 	job_function function, const void *request);
 
-/**
- * Kills the job of @call, if there is one, and answers CANCELLED. Returns 0, or -errno if cloisterd
- * is gone.
- */
-int job_table_cancel(struct job_table *table, uint64_t call);
+/** Kills the job of @call, if there is one; CANCELLED is answered once the job is gone. */
+void job_table_cancel(struct job_table *table, uint64_t call);
 
 /**
- * Fills @poll_fds (JOB_TABLE_SIZE of them) with the pipes of running jobs and returns their number.
+ * Fills @poll_fds (JOB_TABLE_SIZE of them) with the pipes of jobs and returns their number.
  */
 size_t job_table_poll_fds(const struct job_table *table, struct pollfd *poll_fds);
 

@@ -24,7 +24,9 @@
 
 #define LONG_READ_BYTES (4 * MIB) /* a range of a larger file is read by a job */
 #define LONG_LIST_BYTES (1 * MIB) /* size of a directory inode: some 40,000 names */
-#define SMALL_CALL_NS   200000    /* CPU time of a call that a files process answers itself */
+/* CPU time that a files process may use: for each call, or this part of the time since the last */
+#define SMALL_CALL_NS   200000
+#define SMALL_CALL_PART 4
 /* CPU time beyond that, before the files process gets a session of its own */
 #define SMALL_CALL_DEBT_NS 100000000
 
@@ -40,8 +42,9 @@ struct server {
 	const struct root *root;
 	struct job_table *jobs;
 	struct open_write writes[LIMIT_FILE_WRITES];
-	int64_t debt_ns; /* CPU time by which calls exceeded the share of small ones */
-	bool alone;      /* it has a session of its own */
+	int64_t debt_ns;    /* CPU time by which calls exceeded the share of small ones */
+	int64_t counted_ns; /* the time when debt_ns was counted last */
+	bool alone;         /* it has a session of its own */
 };
 
 /*
@@ -57,25 +60,31 @@ static void leave_session(struct server *server)
 	server->alone = true;
 }
 
-static int64_t cpu_ns(void)
+static int64_t time_ns(clockid_t clock)
 {
 	struct timespec time;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	clock_gettime(clock, &time);
 	return time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Called after each call with the time when it began. Returns the time when the next one begins. */
+/*
+ * Called after each call with the CPU time at which it began. Returns the CPU time at which the
+ * next one begins. A call that comes after a pause may take longer: an agent that lists a large
+ * directory now and then keeps its place.
+ */
 static int64_t count_debt(struct server *server, int64_t began)
 {
-	int64_t now = cpu_ns();
+	int64_t used = time_ns(CLOCK_PROCESS_CPUTIME_ID), now = time_ns(CLOCK_MONOTONIC);
+	int64_t allowed = (now - server->counted_ns) / SMALL_CALL_PART;
 
-	server->debt_ns += now - began - SMALL_CALL_NS;
+	server->counted_ns = now;
+	server->debt_ns += used - began - (allowed > SMALL_CALL_NS ? allowed : SMALL_CALL_NS);
 	if (server->debt_ns < 0)
 		server->debt_ns = 0;
 	if (server->debt_ns > SMALL_CALL_DEBT_NS)
 		leave_session(server);
-	return now;
+	return used;
 }
 
 /* Answers @call at once by @function. */
@@ -272,8 +281,10 @@ static int handle_cancel(struct server *server, const struct channel_frame *fram
 
 	if (frame->payload.len > 0)
 		return -EBADMSG;
-	if (!open_write)
-		return job_table_cancel(server->jobs, frame->call);
+	if (!open_write) {
+		job_table_cancel(server->jobs, frame->call);
+		return 0;
+	}
 	end_write(open_write);
 	return answer_error(server, frame->call, TOOL_CANCELLED);
 }
@@ -300,7 +311,7 @@ static int receive(struct server *server)
 {
 	struct channel_frame frame;
 	int r = channel_fill(server->channel, WIRE_FRAME_MAX), flushed;
-	int64_t began = cpu_ns();
+	int64_t began = time_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	if (r < 0)
 		return r == -EAGAIN ? 0 : r;
@@ -339,6 +350,7 @@ int files_serve(struct channel *channel, const struct root *root)
 		.reply = reply_new(channel->out, 0),
 		.root = root,
 		.jobs = job_table_new(channel->out),
+		.counted_ns = time_ns(CLOCK_MONOTONIC),
 	};
 	int r = server.jobs && server.reply ? 0 : -ENOMEM;
 

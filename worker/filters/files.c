@@ -35,7 +35,7 @@ static const int allowed[] = {
 	/* memory; PCRE2's JIT makes some of it executable */
 	SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise),
 	/* jobs and their threads; clone has a rule of its own below */
-	SCMP_SYS(setsid), SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(wait4), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
+	SCMP_SYS(setsid), SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
 	SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(sched_yield),
 	SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setscheduler), SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall), SCMP_SYS(sigaltstack),
