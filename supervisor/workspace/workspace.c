@@ -2,6 +2,11 @@
 /*
  * Runs in cloisterd. A cell is hostile: its frames reach an entry only by the number of a call that
  * has begun in this workspace.
+ *
+ * A workspace has no states but those of its cell, whose table is in cell.c, and is freed when it
+ * is not used and its cell is CLOSED. What it does is tell the cell how much it is needed, begin
+ * calls when the cell serves them, and lose calls by the table below.
+ * tests/unit/test_workspace_states.c has what clients and calls do to it in each of those states.
  */
 #include "supervisor/workspace/workspace.h"
 
