@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -99,6 +100,30 @@ static void test_refused(void **state)
 	assert_true(len == 77);
 }
 
+/* One wrong character, anywhere: "=" counts only at the end. */
+static void test_every_character_in_every_place(void **state)
+{
+	(void)state;
+	for (size_t at = 0; at < 12; at++)
+		for (unsigned int c = 0; c < 256; c++) {
+			bool fine = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+				    (c >= '0' && c <= '9') || c == '+' || c == '/' ||
+				    (c == '=' && at == 11);
+			char encoded[12], decoded[9], again[12];
+			size_t len;
+
+			/* "8" leaves no bits over where "=" replaces the last digit. */
+			memcpy(encoded, "Zm9vZm9vZm88", sizeof(encoded));
+			encoded[at] = (char)c;
+			if ((base64_decode((struct text){encoded, 12}, decoded, &len) == 0) != fine)
+				fail_msg("%u at %zu", c, at);
+			if (!fine)
+				continue;
+			assert_int_equal(base64_encode((struct text){decoded, len}, again), 12);
+			assert_memory_equal(again, encoded, 12);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +131,7 @@ int main(void)
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_only_canonical_decodes),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_every_character_in_every_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
