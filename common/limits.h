@@ -220,13 +220,15 @@
 #define LIMIT_SEARCH_BUFFERS_BYTES (128 * MIB) /* large files that all threads hold together */
 
 /* The audit log (supervisor/audit/audit.c, supervisor/audit/audit_writer.c). */
-#define LIMIT_AUDIT_QUEUE_BYTES   (8 * MIB)   /* lines that wait for the disk; others are lost */
-#define LIMIT_AUDIT_LINE_BYTES    (32 * KIB)  /* of one line, without the chain's members */
-#define LIMIT_AUDIT_TEXT_BYTES    4096        /* of one text in a line, such as a path */
-#define LIMIT_AUDIT_RESERVE_BYTES (4 * KIB)   /* room in the queue for the end of each call */
-#define LIMIT_AUDIT_TAIL_BYTES    (256 * KIB) /* searched for the last complete line */
-#define LIMIT_AUDIT_UNAUTHORIZED  16          /* refused clients in a second; others are counted */
-#define LIMIT_AUDIT_END_MS        3000        /* for the queue to be written when cloisterd ends */
+#define LIMIT_AUDIT_QUEUE_BYTES    (8 * MIB)   /* lines that wait for the disk; others are lost */
+#define LIMIT_AUDIT_LINE_BYTES     (32 * KIB)  /* of one line, without the chain's members */
+#define LIMIT_AUDIT_TEXT_BYTES     4096        /* of one text in a line, such as a path */
+#define LIMIT_AUDIT_RESERVE_BYTES  (4 * KIB)   /* room in the queue for the end of each call */
+#define LIMIT_AUDIT_FILE_MIN_BYTES (64 * KIB)  /* of audit_size: at least one line has room */
+#define LIMIT_AUDIT_FILES_MAX      10000       /* full files that are kept */
+#define LIMIT_AUDIT_TAIL_BYTES     (256 * KIB) /* searched for the last complete line */
+#define LIMIT_AUDIT_UNAUTHORIZED   16          /* refused clients in a second; others are counted */
+#define LIMIT_AUDIT_END_MS         3000        /* for the queue to be written when cloisterd ends */
 
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
  * supervisor/base/log_relay.c). */

@@ -10,6 +10,7 @@
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
@@ -256,16 +257,17 @@ static char *audit_path(const struct daemon *daemon)
 
 static void open_audit(struct daemon *daemon)
 {
+	const struct config_host *host = &daemon->service.config->host;
+	const struct audit_rotation rotation = {host->audit_size_bytes, host->audit_files};
 	_cleanup_free_ char *path = audit_path(daemon);
 	int r;
 
 	if (!path)
 		return;
-	r = daemon->service.config->host.audit_file ? 0 : startup_make_parent(path);
+	r = host->audit_file ? 0 : startup_make_parent(path);
 	if (r < 0)
 		die(path, r);
-	r = audit_new(
-		path, daemon->service.config->host.audit == AUDIT_REQUIRED, &daemon->service.audit);
+	r = audit_new(path, host->audit == AUDIT_REQUIRED, &rotation, &daemon->service.audit);
 	if (r == -EAGAIN)
 		die_with("another cloisterd writes the audit log");
 	if (r < 0)
@@ -464,7 +466,7 @@ static char *directory_of(const char *path)
 /*
  * Lists the directories that cloisterd uses by name from here on: those of the configuration and of
  * the user database, for a reload (perhaps through links), of its own workspaces, of the sockets,
- * to remove them, and of the audit log, to open it again.
+ * to remove them, and of the audit log, to rename it, open it again and remove the oldest file.
  */
 static void lock_down(struct daemon *daemon)
 {
@@ -484,7 +486,8 @@ static void lock_down(struct daemon *daemon)
 		{agent, LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{control, LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{audit, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-				LANDLOCK_ACCESS_FS_MAKE_REG},
+				LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_READ_DIR |
+				LANDLOCK_ACCESS_FS_REMOVE_FILE},
 	};
 	const char *step;
 	int r = lockdown(places, ARRAY_SIZE(places), &step);

@@ -37,7 +37,8 @@ struct audit {
 	struct evbuffer *line; /* each line is built here */
 };
 
-int audit_new(const char *path, bool required, struct audit **ret)
+int audit_new(
+	const char *path, bool required, const struct audit_rotation *rotation, struct audit **ret)
 {
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *directory = strndup(path, (size_t)(slash - path));
@@ -50,7 +51,7 @@ int audit_new(const char *path, bool required, struct audit **ret)
 	if (directory && audit && audit->line)
 		r = startup_make_directory(directory[0] ? directory : "/", &fd);
 	if (r == 0)
-		r = audit_writer_new(fd, slash + 1, &audit->writer);
+		r = audit_writer_new(fd, slash + 1, *rotation, &audit->writer);
 	if (r < 0) {
 		if (audit && audit->line)
 			evbuffer_free(audit->line);

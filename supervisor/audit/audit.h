@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct audit;
+struct audit_rotation;
 struct call;
 struct observation;
 struct peer_credentials;
@@ -40,7 +41,8 @@ struct audit_state {
  * Opens the log @path and makes its directory if that is missing. Call it before lock-down. Returns
  * 0 or -errno.
  */
-int audit_new(const char *path, bool required, struct audit **ret);
+int audit_new(
+	const char *path, bool required, const struct audit_rotation *rotation, struct audit **ret);
 
 /** Starts writing, after lock-down. Returns 0 or -errno. */
 int audit_start(struct audit *audit);

@@ -9,10 +9,17 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define SEQ_DIGITS 12 /* at least */
 
 /*
  * One writer for each file, where the file system supports locks. The lock belongs to the open file
@@ -123,26 +130,96 @@ static int find_chain(int fd, struct audit_file *file, bool *ret_found)
 	return 0;
 }
 
-/* Continues the chain of the previous file, as logrotate(8) names it by default. */
-static bool follow_former(int directory_fd, const char *name, struct audit_file *file)
+/* The files NAME.SEQ of a directory. */
+struct full_files {
+	uint64_t count, oldest, newest;
+};
+
+static char *full_name(const char *name, uint64_t seq)
 {
-	_cleanup_free_ char *former = NULL;
+	char *full;
+
+	return asprintf(&full, "%s.%0*" PRIu64, name, SEQ_DIGITS, seq) < 0 ? NULL : full;
+}
+
+/* Whether @entry is the name of a full file; a name in another form is not cloisterd's. */
+static bool is_full_name(const char *entry, const char *name, uint64_t *ret_seq)
+{
+	size_t len = strlen(name);
+	const char *digits = entry + len + 1;
+
+	if (strncmp(entry, name, len) != 0 || entry[len] != '.' || strlen(digits) < SEQ_DIGITS ||
+		strspn(digits, "0123456789") != strlen(digits))
+		return false;
+	errno = 0;
+	*ret_seq = strtoull(digits, NULL, 10);
+	return errno == 0;
+}
+
+static int list_full(int directory_fd, const char *name, struct full_files *ret)
+{
+	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct full_files files = {.oldest = UINT64_MAX};
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	uint64_t seq;
+
+	if (!directory) {
+		int r = -errno;
+
+		close_fd(&fd);
+		return r;
+	}
+	while ((entry = readdir(directory))) {
+		if (!is_full_name(entry->d_name, name, &seq))
+			continue;
+		files.count++;
+		if (seq < files.oldest)
+			files.oldest = seq;
+		if (seq > files.newest)
+			files.newest = seq;
+	}
+	closedir(directory);
+	*ret = files;
+	return 0;
+}
+
+/* Continues the chain of the file @former, unless that of @file is longer. */
+static bool follow(int directory_fd, const char *former, struct audit_file *file)
+{
 	_cleanup_close_ int fd = -1;
 	struct audit_file found = *file;
 	struct stat stat_buf = {0};
 	bool is_there = false;
 
-	if (asprintf(&former, "%s.1", name) < 0)
+	if (!former)
 		return false;
 	fd = openat(
 		directory_fd, former, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &stat_buf) < 0 || !S_ISREG(stat_buf.st_mode) ||
-		find_chain(fd, &found, &is_there) < 0 || !is_there)
+		find_chain(fd, &found, &is_there) < 0 || !is_there ||
+		found.last.seq <= file->last.seq)
 		return false;
 	/* Torn bytes there are at the end of their own file. */
 	file->last = found.last;
 	file->torn = found.torn;
 	return true;
+}
+
+/* Continues the chain of the previous file, which cloisterd or logrotate(8) has renamed. */
+static bool follow_former(int directory_fd, const char *name, struct audit_file *file)
+{
+	_cleanup_free_ char *rotated = NULL, *full = NULL;
+	struct full_files files = {0};
+	bool found;
+
+	if (asprintf(&rotated, "%s.1", name) < 0)
+		return false;
+	found = follow(directory_fd, rotated, file);
+	if (list_full(directory_fd, name, &files) < 0 || files.count == 0)
+		return found;
+	full = full_name(name, files.newest);
+	return follow(directory_fd, full, file) || found;
 }
 
 int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)
@@ -157,6 +234,7 @@ int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)
 		return file.fd;
 	file.dev = stat_buf.st_dev;
 	file.ino = stat_buf.st_ino;
+	file.size = (uint64_t)stat_buf.st_size;
 	r = find_chain(file.fd, &file, &found);
 	if (r < 0) {
 		audit_file_close(&file);
@@ -167,6 +245,15 @@ int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)
 	file.new_chain = !found;
 	*ret = file;
 	return 0;
+}
+
+/* Whether @name is the open file. */
+static bool is_named(const struct audit_file *file, int directory_fd, const char *name)
+{
+	struct stat stat_buf;
+
+	return file->fd >= 0 && fstatat(directory_fd, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       stat_buf.st_dev == file->dev && stat_buf.st_ino == file->ino;
 }
 
 int audit_file_reopen(struct audit_file *file, int directory_fd, const char *name)
@@ -180,8 +267,7 @@ int audit_file_reopen(struct audit_file *file, int directory_fd, const char *nam
 	 * The lock conflicts with any other descriptor, even one of ours: do not open the same file
 	 * again.
 	 */
-	if (file->fd >= 0 && fstatat(directory_fd, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0 &&
-		stat_buf.st_dev == file->dev && stat_buf.st_ino == file->ino)
+	if (is_named(file, directory_fd, name))
 		return 0;
 	fd = open_regular(directory_fd, name, &stat_buf);
 	if (fd < 0)
@@ -197,8 +283,47 @@ int audit_file_reopen(struct audit_file *file, int directory_fd, const char *nam
 	file->fd = fd;
 	file->dev = stat_buf.st_dev;
 	file->ino = stat_buf.st_ino;
+	file->size = (uint64_t)stat_buf.st_size;
 	file->in_line = found.in_line;
 	return 0;
+}
+
+static int remove_oldest(int directory_fd, const char *name, uint64_t keep)
+{
+	struct full_files files;
+	int r = list_full(directory_fd, name, &files);
+
+	while (r == 0 && files.count > 0 && files.count >= keep) {
+		_cleanup_free_ char *oldest = full_name(name, files.oldest);
+
+		if (!oldest)
+			return -ENOMEM;
+		if (unlinkat(directory_fd, oldest, 0) < 0)
+			return -errno;
+		r = list_full(directory_fd, name, &files);
+	}
+	return r;
+}
+
+int audit_file_rename_full(
+	const struct audit_file *file, int directory_fd, const char *name, uint64_t keep)
+{
+	_cleanup_free_ char *full = full_name(name, file->last.seq);
+	struct stat stat_buf;
+	int r;
+
+	if (!full)
+		return -ENOMEM;
+	if (!is_named(file, directory_fd, name))
+		return 0;
+	r = remove_oldest(directory_fd, name, keep);
+	if (r < 0)
+		return r;
+	/* Not RENAME_NOREPLACE, which not every file system has; only cloisterd makes such names.
+	 */
+	if (fstatat(directory_fd, full, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return renameat(directory_fd, name, directory_fd, full) < 0 ? -errno : 0;
 }
 
 void audit_file_close(struct audit_file *file)

@@ -56,6 +56,7 @@ struct audit_writer {
 	bool started, idle, stop, reopen;
 	int directory_fd;
 	char *name;
+	struct audit_rotation rotation;
 
 	/* the queue, a ring buffer */
 	char *ring;
@@ -73,7 +74,7 @@ struct audit_writer {
 	const char *reason; /* why the file was opened */
 	uint64_t lost_here; /* lines missing before the next one */
 	bool lost_is_known; /* lost_here includes the count of the record at the head */
-	int reopen_error;
+	int reopen_error, rename_error;
 	enum source source;
 	struct audit_chain next;
 	size_t len, written;
@@ -218,8 +219,10 @@ static int write_rest(struct audit_writer *writer)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (n > 0)
+		if (n > 0) {
 			writer->written += (size_t)n;
+			writer->file.size += (uint64_t)n;
+		}
 	}
 	return 0;
 }
@@ -272,6 +275,36 @@ static void wait_a_while(struct audit_writer *writer)
 	pthread_cond_timedwait(&writer->work, &writer->mutex, &until);
 }
 
+/* Whether the next line might make the file too large. A line that a crash tore is ended first. */
+static bool is_full(const struct audit_writer *writer)
+{
+	const struct audit_rotation *rotation = &writer->rotation;
+
+	return rotation->files > 0 && writer->len == 0 && !writer->file.in_line &&
+	       writer->file.size + sizeof(writer->line) > rotation->size;
+}
+
+/*
+ * Renames a full file, for follow_rotation(). Called with the mutex held; releases it meanwhile. If
+ * that fails, the file grows, and it is tried again before each line.
+ */
+static void rename_full(struct audit_writer *writer)
+{
+	int r;
+
+	pthread_mutex_unlock(&writer->mutex);
+	r = audit_file_rename_full(
+		&writer->file, writer->directory_fd, writer->name, writer->rotation.files);
+	pthread_mutex_lock(&writer->mutex);
+	writer->reopen |= r == 0;
+	if (r < 0 && r != writer->rename_error)
+		log_warning(
+			"the audit log is full (audit_size) and cannot be renamed, so it grows: "
+			"%s; cloisterd must be able to write to its directory",
+			strerror(-r));
+	writer->rename_error = r;
+}
+
 /*
  * Follows a rotation. Called with the mutex held; releases it meanwhile. If the new file cannot be
  * opened, this is tried again; until then the old one is used, whatever its name is.
@@ -296,6 +329,8 @@ static bool turn(struct audit_writer *writer)
 {
 	int r;
 
+	if (!writer->reopen && is_full(writer))
+		rename_full(writer);
 	if (writer->reopen)
 		follow_rotation(writer);
 	if (writer->len == 0) {
@@ -349,7 +384,8 @@ static void audit_writer_release(struct audit_writer *writer)
 	free(writer);
 }
 
-int audit_writer_new(int directory_fd, const char *name, struct audit_writer **ret)
+int audit_writer_new(int directory_fd, const char *name, struct audit_rotation rotation,
+	struct audit_writer **ret)
 {
 	struct audit_writer *writer = calloc(1, sizeof(*writer));
 	pthread_condattr_t monotonic;
@@ -358,6 +394,7 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_writer **r
 	if (!writer)
 		return -ENOMEM;
 	writer->directory_fd = -1;
+	writer->rotation = rotation;
 	writer->file.fd = -1;
 	writer->name = strdup(name);
 	/* The kernel allocates its pages when they are first used. */

@@ -16,6 +16,12 @@
 
 struct audit_writer;
 
+/* When a file is full, and how many full files are kept. */
+struct audit_rotation {
+	uint64_t size;  /* no file becomes larger, in bytes */
+	uint64_t files; /* 0: the log is one file, which others may rename */
+};
+
 /* The state at one moment. */
 struct audit_writer_state {
 	struct audit_chain last; /* the last line that was written */
@@ -28,7 +34,8 @@ struct audit_writer_state {
  * Opens the log @name in @directory_fd, which it takes on success, and finds the end of its chain.
  * Call it before lock-down. Returns 0 or -errno, see audit_file_open().
  */
-int audit_writer_new(int directory_fd, const char *name, struct audit_writer **ret);
+int audit_writer_new(int directory_fd, const char *name, struct audit_rotation rotation,
+	struct audit_writer **ret);
 
 /**
  * Starts the thread. Call it after lock-down, whose filter applies only to the threads that exist

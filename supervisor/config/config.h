@@ -21,8 +21,10 @@ struct config_host {
 	char *state_dir;
 	uint64_t audit;   /* enum audit_mode */
 	char *audit_file; /* NULL: audit/audit.log in the state directory */
-	char *user;       /* the user to become when started as root */
-	uint64_t mode;    /* enum config_mode */
+	uint64_t audit_size_bytes;
+	uint64_t audit_files; /* full files that are kept; 0: no file is ever full */
+	char *user;           /* the user to become when started as root */
+	uint64_t mode;        /* enum config_mode */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t connections_per_user;

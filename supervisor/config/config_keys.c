@@ -23,6 +23,8 @@ const struct config_key config_keys[] = {
 	{"state_dir", HOST(state_dir), .type = CONFIG_PATH, .at_start = true},
 	{"audit", HOST(audit), .type = CONFIG_CHOICE, .choices = {"off", "on", "required"}, .at_start = true},
 	{"audit_file", HOST(audit_file), .type = CONFIG_PATH, .at_start = true},
+	{"audit_size", HOST(audit_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_AUDIT_FILE_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = 256 * MIB, .at_start = true},
+	{"audit_files", HOST(audit_files), .type = CONFIG_NUMBER, .max = LIMIT_AUDIT_FILES_MAX, .fallback = 15, .at_start = true},
 	{"user", HOST(user), .type = CONFIG_USER, .at_start = true},
 	{"mode", HOST(mode), .type = CONFIG_CHOICE, .choices = {"user", "system"}, .at_start = true},
 	{"tenants", HOST(tenants), .type = CONFIG_CHOICE, .choices = {"expected", "none"}},

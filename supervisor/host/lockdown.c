@@ -43,6 +43,9 @@ static const int allowed[] = {
 	SCMP_SYS(mkdirat),
 	SCMP_SYS(unlinkat),
 	SCMP_SYS(unlink),
+	/* the audit log's full files */
+	SCMP_SYS(renameat),
+	SCMP_SYS(renameat2),
 	SCMP_SYS(umask),
 	/* sockets; not socket(2), because the listening sockets exist already */
 	SCMP_SYS(accept4),

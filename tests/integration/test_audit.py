@@ -9,6 +9,7 @@ import pathlib
 import platform
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import time
@@ -466,6 +467,76 @@ def test_rotation_while_nothing_runs(audited, start_daemon):
     assert third.events("audit.opened")[0]["chain"] == "new"
     status, said = third.verify(former.with_suffix(".2"), audited.log)
     assert status == 1 and "a new chain begins" in said[0]
+
+
+def full_files(audited):
+    return sorted(audited.log.parent.glob(f"{audited.log.name}.*"))
+
+
+def test_full_files(start_daemon, area):
+    """By cloisterd, confined as it is: no file is larger than audit_size, no more than audit_files are kept, their names
+    stay, and the chain goes on through them, and through a restart that finds no other file."""
+    # Not beside a socket, whose directory cloisterd may remove files from anyway.
+    log = area.new_directory("log") / "audit.log"
+    audited = Audited(start_daemon, area, path=log, settings="audit_size = 64K\naudit_files = 2\n")
+    flood(audited, 800)
+    audited.settle()
+    assert procfs.eventually(lambda: len(full_files(audited)) == 2)
+    first = full_files(audited)
+    content = first[1].read_bytes()
+    assert first[1].name == f"{audited.log.name}.{read(first[1])[-1]['seq']:012}"
+    flood(audited, 100)
+    audited.settle()
+    files = full_files(audited)
+    assert len(files) == 2 and first[0] not in files
+    if first[1] in files:
+        assert first[1].read_bytes() == content
+    assert max(file.stat().st_size for file in [*files, audited.log]) <= 64 << 10
+    status, said = audited.verify(*files, audited.log)
+    assert status == 0 and said[-1].startswith(f"{sum(len(read(file)) for file in [*files, audited.log])} lines"), said
+    assert audited.status()["lost"] == 0
+    assert audited.daemon.stop() == 0
+    last = read(audited.log)[-1]
+    audited.log.rename(f"{audited.log}.{last['seq']:012}")
+    again = Audited(start_daemon, area, path=audited.log)
+    assert [(line["chain"], line["seq"]) for line in again.events("audit.opened")] == [("continued", last["seq"] + 1)]
+    assert again.verify(*full_files(again), again.log)[0] == 0
+
+
+def test_a_file_that_cannot_be_renamed_grows(start_daemon, area):
+    audited = Audited(start_daemon, area, settings="audit_size = 64K\n")
+    audited.log.parent.chmod(0o500)
+    flood(audited, 300)
+    audited.settle()
+    assert audited.log.stat().st_size > 64 << 10 and not full_files(audited)
+    assert audited.daemon.log().count("cannot be renamed, so it grows: Permission denied") == 1
+    audited.log.parent.chmod(0o700)
+    flood(audited, 100)
+    audited.settle()
+    assert full_files(audited)[0].stat().st_size > 64 << 10
+    assert audited.verify(*full_files(audited), audited.log)[0] == 0
+
+
+def test_the_hash_that_the_unit_keeps_elsewhere(audited, start_daemon, area):
+    """What cloister-audit-anchor.service runs prints the hash of a line of the log, and fails where there is none."""
+    def anchor(daemon):
+        unit = (BUILD / "packaging/systemd/cloister-audit-anchor.service").read_text()
+        (words,) = re.findall("(?m)^ExecStart=(.*)$", unit)
+        words = shlex.split(re.sub(r"[^\s']*/bin/cloisterctl", str(area.bin / "cloisterctl"), words))
+        return subprocess.run(words, env={"CLOISTER_CONTROL_SOCKET": str(daemon.control_socket), "PATH": os.environ["PATH"]},
+                              capture_output=True, check=False, **area.account.as_user())
+
+    audited.client.run("true")
+    audited.settle()
+    done = anchor(audited.daemon)
+    assert done.returncode == 0, done
+    (hash_,) = re.fullmatch("last hash ([0-9a-f]{64})\n", done.stdout.decode()).groups()
+    assert verify(area, "--contains", hash_, audited.log)[0] == 0
+    assert verify(area, "--contains", hash_[::-1], audited.log)[0] == 1
+    audited.daemon.stop()
+    assert anchor(audited.daemon).returncode != 0
+    off = start_daemon(config=config(area, mode="off"))
+    assert anchor(off).returncode != 0
 
 
 def test_a_directory_that_is_gone_costs_no_line(audited):

@@ -14,6 +14,7 @@ BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 UNITS = BUILD / "packaging" / "systemd"
 SOURCE = ROOT / "packaging" / "systemd"
 SOCKETS = ("cloister.socket", "cloister-control.socket")
+ANCHOR = ("cloister-audit-anchor.service", "cloister-audit-anchor.timer")
 
 needs_systemd = pytest.mark.skipif(
     not shutil.which("systemd-analyze") and os.environ.get("CI") != "true", reason="systemd is not installed")
@@ -43,7 +44,12 @@ def unit_files(request, tmp_path):
     text = (UNITS / f"{part}cloister.service").read_text()
     (tmp_path / "cloister.service").write_text(
         re.sub(r"(?m)^(Exec\w+=)\S*/(cloisterd|cloisterctl)\b", rf"\1{BUILD}/bin/\2", text))
-    return request.param, [str(tmp_path / name) for name in ("cloister.service", *SOCKETS)]
+    names = ["cloister.service", *SOCKETS]
+    if request.param == "system":
+        names += ANCHOR
+        for name, place in zip(ANCHOR, (UNITS, SOURCE)):
+            shutil.copy(place / name, tmp_path)
+    return request.param, [str(tmp_path / name) for name in names]
 
 
 @needs_systemd
@@ -114,15 +120,15 @@ def test_where_they_are_installed(tmp_path):
     assert {"usr/sbin/cloisterd", "usr/bin/cloister", "usr/bin/cloisterctl",
             "usr/lib/systemd/system/cloister.service", "usr/lib/systemd/system/cloister.socket",
             "usr/lib/systemd/system/cloister-control.socket", "usr/lib/systemd/user/cloister.service",
+            "usr/lib/systemd/system/cloister-audit-anchor.service", "usr/lib/systemd/system/cloister-audit-anchor.timer",
             "usr/lib/systemd/user/cloister.socket", "usr/lib/systemd/user/cloister-control.socket",
             "usr/lib/sysctl.d/60-cloister.conf", "usr/lib/sysusers.d/cloister.conf", "usr/lib/tmpfiles.d/cloister.conf"} <= found
-    assert [path for path in found if path.endswith("etc/logrotate.d/cloister")]
 
 
 @pytest.mark.parametrize("prefix", ["/usr/local", "/usr", "/opt/cloister"])
 def test_an_installation_names_its_places_once(tmp_path, prefix):
-    """Configured for any prefix, the service is told of the sockets, state and log that its units, its clients, tmpfiles.d
-    and logrotate know of, and of no place that its unit keeps it from writing to."""
+    """Configured for any prefix, the service is told of the sockets, state and log that its units, its clients and
+    tmpfiles.d know of, and of no place that its unit keeps it from writing to."""
     said = run("cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), f"-DCMAKE_INSTALL_PREFIX={prefix}",
                "-DCLOISTER_TESTS=OFF")
     assert said.returncode == 0, said.stdout
@@ -140,8 +146,6 @@ def test_an_installation_names_its_places_once(tmp_path, prefix):
     (tmpfiles,) = (tmp_path / "root").glob("**/tmpfiles.d/cloister.conf")
     made = re.findall(r"(?m)^d (\S+)", tmpfiles.read_text())
     assert {os.path.dirname(said[key]) for key in ("agent_socket", "control_socket", "audit_file")} | {said["state_dir"]} == set(made)
-    (rotation,) = (tmp_path / "root").glob("**/logrotate.d/cloister")
-    assert f"\n{said['audit_file']} {{" in rotation.read_text()
 
 
 def test_the_kernels_counts_are_enough_for_all_workspaces():

@@ -63,7 +63,7 @@ def test_only_the_service_reads_its_configuration(debs):
     assert found["etc/cloister/"][0] == "drwxr-x---"
     assert found["etc/cloister/cloister.conf"][0] == "-rw-r-----"
     assert run("dpkg-deb", "--info", debs["cloister"], "conffiles").stdout.split() == [
-        "/etc/cloister/cloister.conf", "/etc/logrotate.d/cloister"]
+        "/etc/cloister/cloister.conf"]
 
 
 def test_the_debug_symbols_are_of_these_programs(debs):

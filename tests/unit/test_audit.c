@@ -34,7 +34,7 @@ static void begin(struct fake_service *fake, bool required)
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/log/audit.log", fake->scratch.path);
-	assert_int_equal(audit_new(path, required, &audit), 0);
+	assert_int_equal(audit_new(path, required, &(struct audit_rotation){0}, &audit), 0);
 	assert_int_equal(audit_start(audit), 0);
 	fake->service.audit = audit;
 	fake->observers[0].context = audit;

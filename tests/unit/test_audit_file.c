@@ -146,6 +146,45 @@ static void test_what_is_no_file_for_a_log(void **state)
 	audit_file_close(&other);
 }
 
+/* Where the log is empty: the former file with the longest chain, whatever renamed it. */
+static void test_which_former_file(void **state)
+{
+	static const struct {
+		const char *rotated, *older, *newer; /* log.1, log.000000000001, log.SEQ */
+		const char *newer_name;
+		uint64_t seq;
+	} rows[] = {
+		{NULL, "1", NULL, NULL, 1}, {NULL, "1", "12", "log.000000000002", 2},
+		{NULL, "12", "1", "log.1000000000000", 1}, /* by its number, as verify reads them */
+		{"1", NULL, "12", "log.000000000002", 2}, {"12", "1", NULL, NULL, 2},
+		{NULL, NULL, "12", "log.00000000002", 0}, /* eleven digits */
+		{NULL, NULL, "12", "log.00000000000a", 0},
+		{NULL, NULL, "12", "log-000000000002", 0},
+		{NULL, NULL, "12", "log.99999999999999999999", 0}, /* no number of 64 bits */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct audit_file file;
+
+		(void)unlinkat(scratch.fd, "log.1", 0);
+		(void)unlinkat(scratch.fd, "log.000000000001", 0);
+		if (rows[i].rotated)
+			write_file("log.1", rows[i].rotated);
+		if (rows[i].older)
+			write_file("log.000000000001", rows[i].older);
+		if (rows[i].newer)
+			write_file(rows[i].newer_name, rows[i].newer);
+		assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
+		if (file.last.seq != rows[i].seq || file.from_former != (rows[i].seq > 0))
+			fail_msg("row %zu: seq %d, from_former %d", i, (int)file.last.seq,
+				file.from_former);
+		audit_file_close(&file);
+		if (rows[i].newer)
+			(void)unlinkat(scratch.fd, rows[i].newer_name, 0);
+	}
+}
+
 /* A former file that is not one is as none. */
 static void test_what_is_no_former_file(void **state)
 {
@@ -222,6 +261,8 @@ int main(void)
 			test_a_large_file, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_is_no_file_for_a_log, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_which_former_file, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_is_no_former_file, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(

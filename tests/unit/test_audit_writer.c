@@ -21,6 +21,7 @@
 
 static struct scratch scratch;
 static struct audit_writer *writer;
+static const struct audit_rotation rotation = {LIMIT_AUDIT_FILE_MIN_BYTES, 3};
 
 static int set_up(void **state)
 {
@@ -28,7 +29,7 @@ static int set_up(void **state)
 	log_init(true);
 	fake_disk_reset();
 	scratch = scratch_new();
-	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", &writer), 0);
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", rotation, &writer), 0);
 	return 0;
 }
 
@@ -154,7 +155,7 @@ static void test_a_chain_is_gone_on_with(void **state)
 	assert_true(put(LINE("one")));
 	assert_int_equal(audit_writer_start(writer), 0);
 	assert_int_equal(audit_writer_free(writer), 0);
-	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", &writer), 0);
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", rotation, &writer), 0);
 	assert_int_equal(look().last.seq, 2);
 	assert_true(put(LINE("two")));
 	assert_int_equal(audit_writer_start(writer), 0);
@@ -274,6 +275,102 @@ static void test_a_rotation(void **state)
 	assert_non_null(strstr(bytes, "\"reason\":\"rotation\",\"chain\":\"continued\""));
 }
 
+static bool is_there(const char *name)
+{
+	return faccessat(scratch.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Puts lines of 20 KB, of which two fill a file of 64 KiB, and waits for each. */
+static void put_large(unsigned n)
+{
+	static char large[20000];
+
+	memset(large, 'x', sizeof(large) - 1);
+	memcpy(large, "\"event\":\"large\",\"x\":\"", 21);
+	large[sizeof(large) - 2] = '"';
+	while (n-- > 0) {
+		assert_true(put(large));
+		await(is_idle);
+	}
+}
+
+/* Full files are renamed after their last line, the chain goes on, and the oldest ones go. */
+static void test_full_files(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	struct stat stat;
+
+	(void)state;
+	scratch_text(&scratch, "log.1", "as others call theirs\n");
+	start_and_await_opened();
+	put_large(6);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log.000000000003", &last, "audit.opened large large ");
+	holds("log.000000000006", &last, "audit.opened large large ");
+	holds("log.000000000009", &last, "audit.opened large large ");
+	holds("log", &last, "audit.opened ");
+	assert_int_equal(fstatat(scratch.fd, "log.000000000006", &stat, 0), 0);
+	assert_in_range(stat.st_size, 40000, LIMIT_AUDIT_FILE_MIN_BYTES);
+	/* The next cloisterd has the same names. */
+	assert_int_equal(unlinkat(scratch.fd, "log", 0), 0);
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", rotation, &writer), 0);
+	last = look().last;
+	assert_int_equal(last.seq, 9);
+	start_and_await_opened();
+	put_large(2);
+	assert_int_equal(audit_writer_free(writer), 0);
+	assert_false(is_there("log.000000000003"));
+	assert_true(is_there("log.000000000006") && is_there("log.000000000009"));
+	holds("log.000000000012", &last, "audit.opened large large ");
+	assert_true(is_there("log.1"));
+}
+
+/* A name that is taken: the file grows by a line, whose number makes another name. */
+static void test_a_full_file_whose_name_is_taken(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+
+	(void)state;
+	assert_int_equal(mkdirat(scratch.fd, "log.000000000003", 0755), 0);
+	start_and_await_opened();
+	put_large(3);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log.000000000004", &last, "audit.opened large large large ");
+	holds("log", &last, "audit.opened ");
+}
+
+/* Renamed by another process before it was full: nothing more is renamed. */
+static void test_a_full_file_that_was_renamed(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+
+	(void)state;
+	start_and_await_opened();
+	put_large(1);
+	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
+	scratch_text(&scratch, "log", "");
+	put_large(1);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log.1", &last, "audit.opened large large ");
+	holds("log", &last, "audit.opened ");
+	assert_false(is_there("log.000000000003"));
+}
+
+/* Where others rotate, cloisterd does not. */
+static void test_a_log_that_is_one_file(void **state)
+{
+	struct audit_chain last = audit_chain_new();
+	const struct audit_rotation none = {LIMIT_AUDIT_FILE_MIN_BYTES, 0};
+
+	(void)state;
+	assert_int_equal(audit_writer_free(writer), 0);
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", none, &writer), 0);
+	start_and_await_opened();
+	put_large(4);
+	assert_int_equal(audit_writer_free(writer), 0);
+	holds("log", &last, "audit.opened large large large large ");
+}
+
 /* A new file that cannot be opened: the old one is written, and it is tried again. */
 static void test_a_rotation_that_fails(void **state)
 {
@@ -335,7 +432,7 @@ static void test_a_torn_line_is_ended(void **state)
 	await(has_failed);
 	assert_int_equal(audit_writer_free(writer), 1);
 	fake_disk_reset();
-	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", &writer), 0);
+	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", rotation, &writer), 0);
 	assert_true(put(LINE("two")));
 	assert_int_equal(audit_writer_start(writer), 0);
 	assert_int_equal(audit_writer_free(writer), 0);
@@ -364,7 +461,7 @@ static void test_what_never_started(void **state)
 	assert_true(put(LINE("one")));
 	assert_int_equal(audit_writer_free(writer), 1);
 	assert_int_equal(audit_writer_free(NULL), 0);
-	assert_int_equal(audit_writer_new(scratch.fd, "no/log", &writer), -ENOENT);
+	assert_int_equal(audit_writer_new(scratch.fd, "no/log", rotation, &writer), -ENOENT);
 }
 
 int main(void)
@@ -378,6 +475,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_lines_that_are_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_queue_that_wraps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rotation, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_full_files, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_full_file_whose_name_is_taken, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_full_file_that_was_renamed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_log_that_is_one_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rotation_that_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rotation_in_a_torn_line, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_torn_line_is_ended, set_up, tear_down),

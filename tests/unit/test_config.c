@@ -96,6 +96,8 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
 	{CONFIG_SECTION_HOST, "audit", "required", "2", "yes"},
 	{CONFIG_SECTION_HOST, "audit_file", "/var/log/x/audit.log", NULL, "audit.log"},
+	{CONFIG_SECTION_HOST, "audit_size", "64K", "64K", "63K"},
+	{CONFIG_SECTION_HOST, "audit_files", "0", "0", "10001"},
 	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
 	{CONFIG_SECTION_HOST, "mode", "user", "0", "root"},
 	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},

@@ -156,7 +156,7 @@ static void test_who_asks_for_it(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/log/audit.log", fake->scratch.path);
-	assert_int_equal(audit_new(path, false, &audit), 0);
+	assert_int_equal(audit_new(path, false, &(struct audit_rotation){0}, &audit), 0);
 	fake->service.audit = audit;
 	write_config("[cloister]\nadmin_group = 50\n[tenant one]\n[tenant two]\n");
 	fake_client_talk(&admin, &good, 1);

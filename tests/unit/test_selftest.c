@@ -351,7 +351,7 @@ static void test_a_log_that_cannot_be_written(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/log/audit.log", fake->scratch.path);
-	assert_int_equal(audit_new(path, true, &audit), 0);
+	assert_int_equal(audit_new(path, true, &(struct audit_rotation){0}, &audit), 0);
 	fake->service.audit = fake->observers[0].context = audit;
 	fake_audit_state.error = ENOSPC;
 	selftest_start(fake->service.selftest);

@@ -150,7 +150,8 @@ static void test_the_audit_log_has_every_line_in_order(void **state)
 	size_t count;
 
 	(void)state;
-	assert_int_equal(audit_writer_new(directory, "audit.log", &writer), 0);
+	assert_int_equal(
+		audit_writer_new(directory, "audit.log", (struct audit_rotation){0}, &writer), 0);
 	assert_int_equal(audit_writer_start(writer), 0);
 	for (int i = 0; i < LINES; i++) {
 		struct text text = {

@@ -32,8 +32,10 @@ const char *fake_audit_take(void)
 	return taken;
 }
 
-int audit_writer_new(int directory_fd, const char *name, struct audit_writer **ret)
+int audit_writer_new(int directory_fd, const char *name, struct audit_rotation rotation,
+	struct audit_writer **ret)
 {
+	(void)rotation;
 	assert_string_equal(name, "audit.log");
 	*ret = malloc(sizeof(**ret));
 	assert_non_null(*ret);
