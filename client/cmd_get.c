@@ -47,7 +47,7 @@ static const char list_script[] =
 	"fi\n"
 
 static const char get_script[] =
-	GO_THERE "exec tar -cf - $h --format=posix --pax-option=delete=atime,delete=ctime "
+	GO_THERE "exec tar -b 128 -cf - $h --format=posix --pax-option=delete=atime,delete=ctime "
 		 "--no-recursion \\\n"
 		 "  --hard-dereference --null -T -\n";
 

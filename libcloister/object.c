@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <json-c/printbuf.h>
 #include <string.h>
 
 struct cloister_object {
@@ -84,10 +85,21 @@ int cloister_object_string(
 	return add(object, name, json_object_new_string_len(len > 0 ? data : "", (int)len));
 }
 
+/* Writes base64, which needs no escapes; json-c would look at each character. */
+static int write_base64(struct json_object *value, struct printbuf *to, int level, int flags)
+{
+	(void)level;
+	(void)flags;
+	printbuf_memappend(to, "\"", 1);
+	printbuf_memappend(to, json_object_get_string(value), json_object_get_string_len(value));
+	return printbuf_memappend(to, "\"", 1);
+}
+
 int cloister_object_bytes(
 	struct cloister_object *object, const char *name, const void *data, size_t len)
 {
 	_cleanup_free_ char *encoded = NULL;
+	struct json_object *value;
 
 	if (len > LIMIT_LINE_BYTES)
 		return fail(object, -EINVAL);
@@ -95,7 +107,10 @@ int cloister_object_bytes(
 	if (!encoded)
 		return fail(object, -ENOMEM);
 	len = base64_encode((struct text){data, len}, encoded);
-	return add(object, name, json_object_new_string_len(encoded, (int)len));
+	value = json_object_new_string_len(encoded, (int)len);
+	if (value)
+		json_object_set_serializer(value, write_base64, NULL, NULL);
+	return add(object, name, value);
 }
 
 int cloister_object_int64(struct cloister_object *object, const char *name, int64_t value)

@@ -173,7 +173,13 @@ int cloister_start(struct cloister *cloister, const char *method, const char *pa
 	struct request how = {.on_reply = on_reply, .userdata = userdata};
 	int r = read_object(params, &object);
 
-	return r < 0 ? r : start(cloister, method, object, &how, ret_id);
+	if (r < 0)
+		return r;
+	/* It is written as it was read, which is faster, if it takes one line. */
+	if (params && !strchr(params, '\n'))
+		json_object_set_serializer(
+			object, json_object_userdata_to_json_string, (void *)params, NULL);
+	return start(cloister, method, object, &how, ret_id);
 }
 
 int cloister_start_workspace(struct cloister *cloister, const char *workspace,

@@ -321,13 +321,16 @@ void json_text_take(struct json_text *json, struct evbuffer *buffer)
 
 static void put_base64(struct json_text *json, struct text text)
 {
-	char encoded[4096];
-	const size_t piece_max = sizeof(encoded) / 4 * BASE64_GROUP;
-
 	while (text.len > 0) {
-		struct text piece = {text.data, text.len < piece_max ? text.len : piece_max};
+		size_t fits = (json->size - json->used) / 4 * BASE64_GROUP;
+		struct text piece = {text.data, text.len < fits ? text.len : fits};
 
-		put(json, (struct text){encoded, base64_encode(piece, encoded)});
+		if (fits == 0) {
+			if (!refill(json, base64_encoded_size(text.len)))
+				return;
+			continue;
+		}
+		json->used += base64_encode(piece, json->space + json->used);
 		text.data += piece.len;
 		text.len -= piece.len;
 	}

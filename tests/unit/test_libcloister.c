@@ -82,7 +82,7 @@ static void test_a_request_and_its_reply(void **state)
 	assert_int_equal(cloister_events(s.cloister), POLLIN);
 	assert_int_equal(cloister_unsent(s.cloister), 0);
 	assert_string_equal(hear(&s),
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":[1,\"/\"]}}");
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\": [1, \"/\"]}}");
 	assert_int_equal(told.replies, 0);
 	/* Sends it one byte at a time. */
 	for (const char *c = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"b\":2}}\n"; *c; c++) {
@@ -94,6 +94,25 @@ static void test_a_request_and_its_reply(void **state)
 	assert_int_equal(told.id, id);
 	assert_int_equal(told.error, 0);
 	assert_string_equal(told.text, "{\"b\":2}");
+	scripted_free(&s);
+}
+
+/* Text of several lines becomes one message, and so does base64 in an object. */
+static void test_a_request_is_one_line(void **state)
+{
+	struct scripted s = scripted_new();
+	struct cloister_object *object = cloister_object_new();
+
+	(void)state;
+	assert_int_equal(
+		cloister_start(s.cloister, "m", "{\"a\":\n[1,\n2]}\n", on_reply, NULL, NULL), 0);
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_string_equal(hear(&s),
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":[1,2]}}");
+	assert_int_equal(cloister_start(s.cloister, "m", "{}\n{}", on_reply, NULL, NULL), -EINVAL);
+	assert_int_equal(cloister_object_bytes(object, "data", "\377\377\377\n", 4), 0);
+	assert_string_equal(cloister_object_text(object), "{\"data\":\"////Cg==\"}");
+	cloister_object_free(object);
 	scripted_free(&s);
 }
 
@@ -633,6 +652,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_request_and_its_reply),
+		cmocka_unit_test(test_a_request_is_one_line),
 		cmocka_unit_test(test_answers_in_any_order),
 		cmocka_unit_test(test_calls_say_what_they_are_told),
 		cmocka_unit_test(test_no_text_is_two_messages),
