@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SUPERVISOR_WEIGHT 1000 /* cloisterd must answer whatever workspaces do */
 
@@ -105,6 +106,29 @@ static int open_own(int *ret_fd)
 		return -errno;
 	*ret_fd = fd;
 	return 0;
+}
+
+bool cgroup_is_killed_whole(void)
+{
+	_cleanup_close_ int group = -1;
+
+	if (open_own(&group) < 0)
+		return false;
+	/* The directory above the mount point has no such file. */
+	while (faccessat(group, "cgroup.procs", F_OK, 0) == 0) {
+		uint64_t is_whole;
+		int parent;
+
+		/* The root of the tree has no such file, nor has a group without the controller. */
+		if (cgroup_read_number(group, "memory.oom.group", &is_whole) == 0 && is_whole)
+			return true;
+		parent = openat(group, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (parent < 0)
+			break;
+		close(group);
+		group = parent;
+	}
+	return false;
 }
 
 /*

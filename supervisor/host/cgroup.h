@@ -32,6 +32,12 @@ struct cgroup {
  */
 void cgroup_take(struct cgroup *ret);
 
+/**
+ * Whether the kernel kills all processes of this process's cgroup, or of a visible one above it, if
+ * it kills one for lack of memory: memory.oom.group, cgroups(7).
+ */
+bool cgroup_is_killed_whole(void);
+
 /** Closes the directory, after the spawner has got it. */
 void cgroup_done(struct cgroup *cgroup);
 

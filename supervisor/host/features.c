@@ -39,6 +39,12 @@ static bool has_cgroup(const struct cgroup *cgroup)
 	return (cgroup->controllers & needed) == needed;
 }
 
+/* With a cgroup of its own, a command reaches its own limit first, and is killed alone. */
+static bool is_killed_alone(const struct cgroup *cgroup)
+{
+	return cgroup->controllers & CGROUP_MEMORY || !cgroup_is_killed_whole();
+}
+
 static bool has_cpu(const struct cgroup *cgroup)
 {
 	return cgroup_keeper_of_cpu(cgroup) == CGROUP_KEEPER_CGROUP;
@@ -179,6 +185,15 @@ static const struct feature {
 		"process (cgroup_writable of containerd 2.1)",
 		"a command's memory is not limited, and its processes are limited only together "
 		"with those of its workspace",
+		NULL},
+	{"single_process_oom", is_killed_alone,
+		"memory.oom.group is 1 in cloisterd's cgroup or above it, and no memory controller "
+		"is delegated to cloisterd: set singleProcessOOMKill: true in the kubelet's "
+		"configuration (Kubernetes 1.32), OOMPolicy=continue in cloisterd's unit, or see "
+		"cgroups",
+		"if one command takes the last memory of that cgroup, the kernel kills cloisterd "
+		"and "
+		"all calls with it",
 		NULL},
 	{"cpu_controller", has_cpu, "delegate the cpu controller to cloisterd's cgroup: " DELEGATE,
 		"one workspace can take all CPU time from the others", NULL},

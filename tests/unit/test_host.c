@@ -360,6 +360,46 @@ static void test_budgets_that_do_not_suffice(void **state)
 
 /* Features. */
 
+/* A command's memory costs cloisterd its life only where the kernel kills whole groups. */
+static void test_memory_that_costs_all(void **state)
+{
+	static const struct {
+		const char *unit, *above, *own; /* memory.oom.group; NULL: no such file */
+		unsigned controllers;
+		bool alone;
+	} rows[] = {
+		{"0\n", "0\n", "0::/above/unit\n", 0, true},
+		{"1\n", "0\n", "0::/above/unit\n", 0, false},
+		{"0\n", "1\n", "0::/above/unit\n", 0, false},
+		{NULL, "1\n", "0::/above/unit\n", 0, false},
+		{"1\n", "1\n", "0::/above/unit\n", CGROUP_MEMORY, true},
+		{"1\n", "0\n", "0::/above\n", 0, true}, /* another group's */
+		{NULL, NULL, "0::/above/unit\n", 0, true},
+		{"1\n", "1\n", "1:memory:/above/unit\n", 0, true}, /* v1 has none of that */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct cgroup cgroup = {.root = -1, .controllers = rows[i].controllers};
+
+		fake_path_set("/proc/self/cgroup", rows[i].own);
+		make_group("above", "", "memory\n");
+		make_group("above/unit", "", "memory\n");
+		scratch_text(&scratch, "cgroup.procs", "");
+		(void)unlinkat(scratch.fd, "above/memory.oom.group", 0);
+		(void)unlinkat(scratch.fd, "above/unit/memory.oom.group", 0);
+		if (rows[i].above)
+			scratch_text(&scratch, "above/memory.oom.group", rows[i].above);
+		if (rows[i].unit)
+			scratch_text(&scratch, "above/unit/memory.oom.group", rows[i].unit);
+		fake_calls_present = true;
+		features_probe(&cgroup);
+		if (feature_is_present("single_process_oom") != rows[i].alone)
+			fail_msg("row %zu", i);
+	}
+	assert_non_null(strstr(feature_remedy("single_process_oom"), "singleProcessOOMKill: true"));
+}
+
 static void test_features(void **state)
 {
 	static const struct {
@@ -458,6 +498,8 @@ int main(void)
 			test_cgroups_that_are_not_ours, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test(test_shared_budgets),
 		cmocka_unit_test(test_budgets_that_do_not_suffice),
+		cmocka_unit_test_setup_teardown(
+			test_memory_that_costs_all, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test(test_features),
 		cmocka_unit_test(test_features_that_there_are_not),
 	};
