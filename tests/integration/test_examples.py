@@ -74,6 +74,7 @@ def start(words, area, daemon, model, workspace, prompt):
             words[i] = str(shutil.copy(word, place))
     env = {**environment(area.home), "OLLAMA_HOST": model.url, "CLOISTER_SOCKET": str(daemon.socket), "MODEL": "scripted"}
     env["PATH"] = f"{area.bin}:{env['PATH']}"
+    env["PYTHONPATH"] = str(shutil.copytree(ROOT / "clients" / "python" / "src", place / "python"))
     return subprocess.run([*words, str(workspace), prompt], env=env, cwd=place, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=300, check=False, **area.account.as_user())
 

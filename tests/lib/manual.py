@@ -113,6 +113,16 @@ def tables():
     return json.loads(done.stdout)
 
 
+def limits(names):
+    """{name: number}, as common/limits.h has them."""
+    lines = '#include "common/limits.h"\n' + "".join(f"@{i} = {name}\n" for i, name in enumerate(names))
+    done = subprocess.run(["cc", "-E", "-P", "-I", ROOT, "-"], input=lines, text=True, check=True,
+                          capture_output=True)
+    values = re.findall(r"@\s*\d+\s*=\s*([^@]+)", done.stdout)
+    return {name: eval(value.replace("ULL", ""))  # of digits, "*" and brackets
+            for name, value in zip(names, values, strict=True)}
+
+
 def agree(documented, real, where, what):
     """Both ways; says which page needs what."""
     missing, extra = set(real) - set(documented), set(documented) - set(real)

@@ -27,7 +27,7 @@ def name(document):
 
 EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 # What a checkout has that the documents use.
-CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "libcloister/cloister.h", "tests/run")
+CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "clients", "libcloister/cloister.h", "tests/run")
 # Those of README that a test of their own looks at.
 SET_UP = ("    packaging/quickstart ", "    tests/run ")
 # Blocks without a command that are neither run nor parsed, each with what it is.
@@ -70,7 +70,7 @@ def place_for(area, document):
         source, target = ROOT / part, checkout / part
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("node_modules", "__pycache__", "dist"))
         else:
             shutil.copy(source, target)
     programs = checkout / "build" / "release"

@@ -17,7 +17,7 @@ WIDE_TABLES = {"SECURITY.md", "doc/fleets.md", "doc/migration.md", "doc/operator
 def all_documents():
     """But tests/bench/RESULT-*.md, which are what programs printed."""
     found = [ROOT.glob("*.md"), (ROOT / "doc").rglob("*.md"), (ROOT / "supervisor").rglob("README"),
-             *((ROOT / folder).rglob("README.md") for folder in ("examples", "packaging", "tests"))]
+             *((ROOT / folder).rglob("README.md") for folder in ("clients", "examples", "packaging", "tests"))]
     return sorted(path for paths in found for path in paths if "node_modules" not in path.parts)
 
 

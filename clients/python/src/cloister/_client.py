@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocking client. Threads may share it: of those that wait, one at a time reads the socket for all."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Any, AsyncIterator, Coroutine, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar
+
+from ._errors import NoAnswer
+from ._methods import Methods
+from ._session import OnOutput, Port, Session, call_params, input_params, message_options
+from ._sockets import Place, connect, has_ended
+from ._types import CallOptions, InputResult, Observation, ToolMessage, Workspace
+from ._wire import Output, Pending, Wire
+
+READ_BYTES = 256 << 10
+T = TypeVar("T")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine of Session, which the blocking port never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        coroutine.close()
+    raise RuntimeError("a blocking coroutine was suspended")
+
+
+class _BlockingPort(Port):
+    def __init__(self) -> None:
+        self._connecting = threading.Lock()
+        self._state = threading.Condition(threading.Lock())  # guards the wire and the socket
+        self._socket: Optional[socket.socket] = None
+        self._wire: Optional[Wire] = None
+        self._reading = False  # a thread waits for the socket
+        self._woken, self._waker = socket.socketpair()
+        for end in (self._woken, self._waker):
+            end.setblocking(False)
+
+    @contextlib.asynccontextmanager
+    async def lock(self) -> AsyncIterator[None]:
+        with self._connecting:
+            yield
+
+    async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
+        made, place = connect(candidates)
+        with self._state:
+            while self._reading:  # a thread that still waits for the last connection
+                self._wake()
+                self._state.wait()
+            if self._socket:
+                self._socket.close()
+            self._socket, self._wire = made, wire
+        return place
+
+    async def settle(self, wire: Wire) -> None:
+        with self._state:
+            while not wire.ended and not self._reading and self._socket and has_ended(self._socket):
+                self._receive(wire, self._socket)
+            self._state.notify_all()
+
+    def begin(self, wire: Wire, method: str, params: Dict[str, Any]) -> Pending:
+        with self._state:
+            pending = wire.request(method, params)
+            self._flush(wire)
+            return pending
+
+    def abandon(self, pending: Pending) -> None:
+        with self._state:
+            pending.wire.abandon(pending)
+            self._flush(pending.wire)
+
+    def take(self, pending: Pending) -> List[Output]:
+        with self._state:
+            return pending.wire.take(pending)
+
+    def take_one(self, pending: Pending) -> Output:
+        with self._state:
+            return pending.wire.take_one(pending)
+
+    async def wait(self, pending: Pending, pieces: bool) -> None:
+        with self._state:
+            while not (pending.done or pending.error or (pieces and pending.pieces)):
+                left = pending.deadline - time.monotonic()
+                if left <= 0:
+                    raise NoAnswer(f"The service did not answer {pending.method} in time; the client has cancelled it")
+                if self._reading:
+                    self._state.wait(left)
+                elif self._socket and pending.wire is self._wire:
+                    self._turn(pending.wire, self._socket, left)
+                else:
+                    pending.wire.end("The connection was replaced")
+
+    def _turn(self, wire: Wire, made: socket.socket, seconds: float) -> None:
+        """Waits for the socket, for all threads. The lock is not held meanwhile."""
+        poll = select.poll()
+        poll.register(made, select.POLLIN | (select.POLLOUT if wire.unsent else 0))
+        poll.register(self._woken, select.POLLIN)
+        self._reading = True
+        self._state.release()
+        try:
+            poll.poll(min(seconds, 3600.0) * 1000)
+        finally:
+            self._state.acquire()
+            self._reading = False
+            with contextlib.suppress(BlockingIOError):
+                self._woken.recv(4096)
+            if not wire.ended:
+                self._flush(wire)
+                self._receive(wire, made)
+            self._state.notify_all()
+
+    def _receive(self, wire: Wire, made: socket.socket) -> None:
+        try:
+            wire.receive(made.recv(READ_BYTES))
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            wire.end(f"The connection failed: {error}")
+
+    def _flush(self, wire: Wire) -> None:
+        made = self._socket
+        if wire is not self._wire or not made:
+            return
+        try:
+            while wire.unsent and not wire.ended:
+                with memoryview(wire.unsent) as view:
+                    sent = made.send(view[:1 << 20], socket.MSG_NOSIGNAL)
+                del wire.unsent[:sent]
+        except (BlockingIOError, InterruptedError):
+            if self._reading:
+                self._wake()
+        except OSError:
+            wire.unsent.clear()  # the service may have said why before it closed: that is read to the end
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._waker.send(b"\0")
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self, wire: Wire, why: str) -> None:
+        with self._state:
+            wire.end(why)
+            if wire is self._wire and self._socket:
+                self._wake()
+                while self._reading:
+                    self._state.wait()
+                self._socket.close()
+                self._socket = self._wire = None
+            self._state.notify_all()
+
+    def release(self) -> None:
+        self._woken.close()
+        self._waker.close()
+
+
+class Call:
+    """A request in flight. Iterating gives the output of a streamed call as it comes."""
+
+    def __init__(self, session: Session, pending: Pending) -> None:
+        self._session, self._pending = session, pending
+        self.id = pending.id
+
+    def wait(self, on_output: Optional[OnOutput] = None) -> Any:
+        """The result; of a tool call the observation. Output that was not read goes to on_output, or is dropped."""
+        return run(self._session.finish(self._pending, on_output))
+
+    def cancel(self) -> bool:
+        """Asks the service to end the call, which is then answered with CANCELLED. Returns whether it was in flight."""
+        return run(self._session.cancel(self._pending))
+
+    def forget(self) -> None:
+        """Cancels the call, and drops its output and its answer."""
+        self._session.port.abandon(self._pending)
+
+    def input(self, data: str = "", *, eof: bool = False, encoding: Optional[str] = None) -> InputResult:
+        """Gives the command input; returns when the command has read it. The call has the option stdin_stream."""
+        result: InputResult = run(self._session.input(self._pending, input_params(data, eof, encoding)))
+        return result
+
+    def __iter__(self) -> Iterator[Output]:
+        while True:
+            piece = run(self._session.piece(self._pending))
+            if piece is None:
+                return
+            yield piece
+
+
+class Client(Methods):
+    """A client of cloisterd. It connects when it is first used.
+
+    path: the agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried.
+    wait: for how many seconds the first connection waits for a service.
+    reconnect: for how many seconds a later one waits while the service restarts; None: the client does not reconnect.
+    answer_timeout: how many seconds an answer may take beyond the call's deadline before NoAnswer is raised.
+    retry_reads: a call that only reads is repeated once when the connection was lost; other calls never are.
+
+    A tool that fails is raised by its method as the class of its code, such as NotFound; call() returns the observation.
+    """
+
+    def __init__(self, path: Optional[str] = None, *, wait: float = 0.0, reconnect: Optional[float] = 30.0,
+                 answer_timeout: float = 60.0, retry_reads: bool = False) -> None:
+        self._port = _BlockingPort()
+        self._session = Session(self._port, path, wait, reconnect, answer_timeout, retry_reads)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        """Connects now, and opens again what was open."""
+        run(self._session.connect())
+
+    def close(self) -> None:
+        """Closes the connection; the service ends its calls."""
+        self._session.close()
+        self._port.release()
+
+    def request(self, method: str, params: Optional[Mapping[str, Any]] = None) -> Any:
+        """Any method of the agent socket."""
+        return run(self._session.request(method, params or {}))
+
+    def start(self, method: str, params: Optional[Mapping[str, Any]] = None) -> Call:
+        """Sends a request without waiting for its answer."""
+        return Call(self._session, run(self._session.start(method, params or {})))
+
+    def workspace(self, workspace: str) -> Workspace:
+        """Opens a directory, by its absolute path, or a managed workspace, by its name."""
+        return run(self._session.workspace(workspace))
+
+    def call(self, tool: Optional[str] = None, arguments: Optional[Mapping[str, Any]] = None, *,
+             tool_call: Optional[Mapping[str, Any]] = None, options: Optional[CallOptions] = None,
+             workspace: Optional[str] = None, timeout_ms: Optional[int] = None,
+             on_output: Optional[OnOutput] = None) -> Observation:
+        """Calls a tool, or takes a model's tool_call as it came. Returns the observation, also of a tool that failed.
+        With on_output the output comes as the command writes it."""
+        params = call_params(tool, arguments, tool_call, options, workspace, timeout_ms, on_output is not None)
+        observation: Observation = run(self._session.call(params, on_output))
+        return observation
+
+    def answer(self, tool_call: Mapping[str, Any], *, options: Optional[CallOptions] = None,
+               workspace: Optional[str] = None) -> ToolMessage:
+        """Makes a model's call, as it came, and returns the message for the model's conversation."""
+        params = call_params(None, None, tool_call, message_options(options), workspace, None, False)
+        message: ToolMessage = run(self._session.call(params, None))
+        return message
+
+    def start_call(self, tool: Optional[str] = None, arguments: Optional[Mapping[str, Any]] = None, *,
+                   tool_call: Optional[Mapping[str, Any]] = None, options: Optional[CallOptions] = None,
+                   workspace: Optional[str] = None, timeout_ms: Optional[int] = None, stream: bool = True) -> Call:
+        """Sends a tool call without waiting for its answer; with stream its output can be iterated over."""
+        return self.start("tool.call", call_params(tool, arguments, tool_call, options, workspace, timeout_ms, stream))
+
+    def _native(self, method: str, params: Dict[str, Any]) -> Any:
+        return run(self._session.native(method, params))
+
+    def _tool(self, tool: str, arguments: Dict[str, Any], workspace: Optional[str], options: Optional[CallOptions]) -> Any:
+        return run(self._session.tool(tool, arguments, workspace, options))

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated from clients/description.json by clients/generate.py: do not change it here."""
+
+from typing import Any, Dict, Optional
+
+from ._types import (CallOptions, Format, Kind, ListDirectoryOutput, ReadFileOutput, RunCommandOutput,
+                     SearchFilesOutput, ToolList, Workspace, WorkspaceList, WriteFileOutput)
+
+
+class Methods:
+    """A method for each tool and each method of the agent socket."""
+
+    def _native(self, method: str, params: Dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def _tool(self, tool: str, arguments: Dict[str, Any], workspace: Optional[str],
+              options: Optional[CallOptions]) -> Any:
+        raise NotImplementedError
+
+    def read_file(self, path: str, start_line: Optional[int] = None, end_line: Optional[int] = None, *,
+                  workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> ReadFileOutput:
+        """Reads a file or a range of its lines.
+
+        start_line: The first line, counted from 1.
+        end_line: The last line.
+        """
+        result: ReadFileOutput = self._tool("read_file", {"path": path, "start_line": start_line, "end_line": end_line},
+                                            workspace, options)
+        return result
+
+    def write_file(self, path: str, content: str, create_dirs: Optional[bool] = None, *,
+                   workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> WriteFileOutput:
+        """Creates or replaces a file.
+
+        content: The whole new content.
+        create_dirs: Create missing parent directories; default true.
+        """
+        result: WriteFileOutput = self._tool("write_file", {"path": path, "content": content, "create_dirs": create_dirs},
+                                             workspace, options)
+        return result
+
+    def list_directory(self, path: str, recursive: Optional[bool] = None, pattern: Optional[str] = None, *,
+                       workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> ListDirectoryOutput:
+        """Lists a directory.
+
+        recursive: List subdirectories too; default false.
+        pattern: A glob that the entries must match.
+        """
+        result: ListDirectoryOutput = self._tool("list_directory", {"path": path, "recursive": recursive,
+                                                 "pattern": pattern}, workspace, options)
+        return result
+
+    def run_command(self, command: str, timeout_ms: Optional[int] = None, *, workspace: Optional[str] = None,
+                    options: Optional[CallOptions] = None) -> RunCommandOutput:
+        """Runs a command with /bin/sh -c in the root of the workspace.
+
+        timeout_ms: A timeout in milliseconds; default 30000.
+        """
+        result: RunCommandOutput = self._tool("run_command", {"command": command, "timeout_ms": timeout_ms}, workspace,
+                                              options)
+        return result
+
+    def search_files(self, pattern: str, path: Optional[str] = None, file_pattern: Optional[str] = None,
+                     max_results: Optional[int] = None, *, workspace: Optional[str] = None,
+                     options: Optional[CallOptions] = None) -> SearchFilesOutput:
+        """Searches files for a regular expression.
+
+        pattern: The regular expression, in PCRE2's syntax.
+        path: The directory or file to search; default ".".
+        file_pattern: A glob that file names must match.
+        max_results: At most so many matches, from 1 to 50.
+        """
+        result: SearchFilesOutput = self._tool("search_files", {"pattern": pattern, "path": path,
+                                               "file_pattern": file_pattern, "max_results": max_results}, workspace,
+                                               options)
+        return result
+
+    def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None, kind: Optional[Kind] = None,
+                       tenant: Optional[str] = None) -> Workspace:
+        """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
+
+        root: The absolute path of a directory.
+        workspace: The name of a managed workspace, which is made if it does not exist.
+        tenant: The tenant to act for, if there are several.
+        """
+        result: Workspace = self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
+                                         "tenant": tenant})
+        return result
+
+    def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
+        """Closes a workspace on this connection; calls in flight continue. Without a name: the default."""
+        self._native("workspace.close", {"workspace": workspace, "tenant": tenant})
+
+    def workspace_list(self) -> WorkspaceList:
+        """Lists the workspaces of the client's tenants."""
+        result: WorkspaceList = self._native("workspace.list", {})
+        return result
+
+    def workspace_remove(self, workspace: str, tenant: Optional[str] = None) -> None:
+        """Deletes a managed workspace with everything in it."""
+        self._native("workspace.remove", {"workspace": workspace, "tenant": tenant})
+
+    def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
+                   workspace: Optional[str] = None) -> ToolList:
+        """The definitions of the tools for a model's API.
+
+        format: The default is ollama.
+        limits: With the limits of the tenant's calls.
+        """
+        result: ToolList = self._native("tools.list", {"format": format, "limits": limits, "workspace": workspace})
+        return result
+
+
+class AsyncMethods:
+    """A method for each tool and each method of the agent socket, for asyncio."""
+
+    async def _native(self, method: str, params: Dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    async def _tool(self, tool: str, arguments: Dict[str, Any], workspace: Optional[str],
+                    options: Optional[CallOptions]) -> Any:
+        raise NotImplementedError
+
+    async def read_file(self, path: str, start_line: Optional[int] = None, end_line: Optional[int] = None, *,
+                        workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> ReadFileOutput:
+        """Reads a file or a range of its lines.
+
+        start_line: The first line, counted from 1.
+        end_line: The last line.
+        """
+        result: ReadFileOutput = await self._tool("read_file", {"path": path, "start_line": start_line,
+                                                  "end_line": end_line}, workspace, options)
+        return result
+
+    async def write_file(self, path: str, content: str, create_dirs: Optional[bool] = None, *,
+                         workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> WriteFileOutput:
+        """Creates or replaces a file.
+
+        content: The whole new content.
+        create_dirs: Create missing parent directories; default true.
+        """
+        result: WriteFileOutput = await self._tool("write_file", {"path": path, "content": content,
+                                                   "create_dirs": create_dirs}, workspace, options)
+        return result
+
+    async def list_directory(self, path: str, recursive: Optional[bool] = None, pattern: Optional[str] = None, *,
+                             workspace: Optional[str] = None,
+                             options: Optional[CallOptions] = None) -> ListDirectoryOutput:
+        """Lists a directory.
+
+        recursive: List subdirectories too; default false.
+        pattern: A glob that the entries must match.
+        """
+        result: ListDirectoryOutput = await self._tool("list_directory", {"path": path, "recursive": recursive,
+                                                       "pattern": pattern}, workspace, options)
+        return result
+
+    async def run_command(self, command: str, timeout_ms: Optional[int] = None, *, workspace: Optional[str] = None,
+                          options: Optional[CallOptions] = None) -> RunCommandOutput:
+        """Runs a command with /bin/sh -c in the root of the workspace.
+
+        timeout_ms: A timeout in milliseconds; default 30000.
+        """
+        result: RunCommandOutput = await self._tool("run_command", {"command": command, "timeout_ms": timeout_ms},
+                                                    workspace, options)
+        return result
+
+    async def search_files(self, pattern: str, path: Optional[str] = None, file_pattern: Optional[str] = None,
+                           max_results: Optional[int] = None, *, workspace: Optional[str] = None,
+                           options: Optional[CallOptions] = None) -> SearchFilesOutput:
+        """Searches files for a regular expression.
+
+        pattern: The regular expression, in PCRE2's syntax.
+        path: The directory or file to search; default ".".
+        file_pattern: A glob that file names must match.
+        max_results: At most so many matches, from 1 to 50.
+        """
+        result: SearchFilesOutput = await self._tool("search_files", {"pattern": pattern, "path": path,
+                                                     "file_pattern": file_pattern, "max_results": max_results}, workspace,
+                                                     options)
+        return result
+
+    async def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None,
+                             kind: Optional[Kind] = None, tenant: Optional[str] = None) -> Workspace:
+        """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
+
+        root: The absolute path of a directory.
+        workspace: The name of a managed workspace, which is made if it does not exist.
+        tenant: The tenant to act for, if there are several.
+        """
+        result: Workspace = await self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
+                                               "tenant": tenant})
+        return result
+
+    async def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
+        """Closes a workspace on this connection; calls in flight continue. Without a name: the default."""
+        await self._native("workspace.close", {"workspace": workspace, "tenant": tenant})
+
+    async def workspace_list(self) -> WorkspaceList:
+        """Lists the workspaces of the client's tenants."""
+        result: WorkspaceList = await self._native("workspace.list", {})
+        return result
+
+    async def workspace_remove(self, workspace: str, tenant: Optional[str] = None) -> None:
+        """Deletes a managed workspace with everything in it."""
+        await self._native("workspace.remove", {"workspace": workspace, "tenant": tenant})
+
+    async def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
+                         workspace: Optional[str] = None) -> ToolList:
+        """The definitions of the tools for a model's API.
+
+        format: The default is ollama.
+        limits: With the limits of the tenant's calls.
+        """
+        result: ToolList = await self._native("tools.list", {"format": format, "limits": limits, "workspace": workspace})
+        return result

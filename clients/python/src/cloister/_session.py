@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both clients do: connecting and connecting again, workspaces that are opened again, calls, deadlines. It is written
+as coroutines over a Port, which does the waiting: the asyncio client awaits them, and the blocking client, whose port
+blocks instead of suspending, runs each to its end at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, AsyncContextManager, Callable, Dict, List, Mapping, Optional, Sequence, cast
+
+from ._errors import BadRequest, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
+from ._sockets import Place, places
+from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Observation, ShuttingDown,
+                     Workspace, WorkspaceNotFound)
+from ._wire import Output, Pending, Wire, service_error
+
+OnOutput = Callable[[Output], None]
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connect
+TRANSIENT = (ServiceNotFound, ConnectionLost, Busy, ShuttingDown)
+
+
+class Port:
+    """The connection's other side: a socket, and how to wait for it."""
+
+    def lock(self) -> AsyncContextManager[None]:
+        """Held while a connection is being made."""
+        raise NotImplementedError
+
+    async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
+        """Connects the wire to the first of the candidates that answers; ServiceNotFound if there is none."""
+        raise NotImplementedError
+
+    async def settle(self, wire: Wire) -> None:
+        """If the service has closed the connection, the wire has ended when this returns."""
+        raise NotImplementedError
+
+    def begin(self, wire: Wire, method: str, params: Dict[str, Any]) -> Pending:
+        raise NotImplementedError
+
+    def abandon(self, pending: Pending) -> None:
+        raise NotImplementedError
+
+    def take(self, pending: Pending) -> List[Output]:
+        raise NotImplementedError
+
+    def take_one(self, pending: Pending) -> Output:
+        raise NotImplementedError
+
+    async def wait(self, pending: Pending, pieces: bool) -> None:
+        """Until the request is done or, with pieces, output has come. Raises NoAnswer at its deadline."""
+        raise NotImplementedError
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def close(self, wire: Wire, why: str) -> None:
+        raise NotImplementedError
+
+
+class _Opened:
+    """A workspace that was opened: the parameters, and the names that it goes by."""
+
+    def __init__(self, params: Dict[str, Any], result: Mapping[str, Any]) -> None:
+        self.params = params
+        self.names = {name for name in (params.get("root"), params.get("workspace"), result.get("workspace")) if name}
+        self.tenant = result.get("tenant")
+
+    def is_named(self, params: Mapping[str, Any]) -> bool:
+        return params.get("workspace") in self.names and params.get("tenant") in (None, self.tenant)
+
+
+def without_none(params: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+class Session:
+    """A client's state, which outlives its connections."""
+
+    def __init__(self, port: Port, path: Optional[str], wait: float, reconnect: Optional[float], answer_timeout: float,
+                 retry_reads: bool) -> None:
+        self.port = port
+        self._path = path
+        self._wait, self._reconnect, self._answer_timeout = wait, reconnect, answer_timeout
+        self._retry_reads = retry_reads
+        self._wire: Optional[Wire] = None
+        self._found: Optional[Place] = None
+        self._workspaces: List[_Opened] = []  # the default, if there is one, last
+        self._default = False  # the last of them is the default
+        self._closed = False
+
+    # Connecting
+
+    async def connect(self) -> Wire:
+        """A connection on which the workspaces are open."""
+        async with self.port.lock():
+            if self._closed:
+                raise Closed("The client is closed; make another one")
+            if self._wire and not self._wire.ended:
+                await self.port.settle(self._wire)
+            if not self._wire or self._wire.ended:
+                self._wire = await self._connect()
+            return self._wire
+
+    async def _connect(self) -> Wire:
+        if self._found and self._reconnect is None:
+            raise ConnectionLost("The connection has ended, and the client was made without reconnect")
+        patience = self._reconnect if self._found else self._wait
+        deadline, pause = time.monotonic() + (patience or 0.0), FIRST_PAUSE
+        while True:
+            try:
+                return await self._attempt()
+            except TRANSIENT as error:
+                left = deadline - time.monotonic()
+                if left <= 0 or isinstance(error, ProtocolError):
+                    raise
+                asked = error.retry_after_ms if isinstance(error, ServiceError) else None
+                await self.port.sleep(min(left, max(pause, (asked or 0) / 1000)))
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _attempt(self) -> Wire:
+        wire = Wire()
+        found = await self.port.open(wire, [self._found] if self._found else places(self._path))
+        try:
+            for opened in self._workspaces:
+                pending = self.port.begin(wire, "workspace.open", opened.params)
+                pending.deadline = time.monotonic() + self._answer_timeout
+                await self._answer(pending, None)
+        except BaseException:
+            self.port.close(wire, "The workspaces could not be opened again")
+            raise
+        self._found = found
+        return wire
+
+    def close(self) -> None:
+        self._closed = True
+        if self._wire:
+            self.port.close(self._wire, "The program closed the client")
+
+    # Requests
+
+    async def start(self, method: str, params: Mapping[str, Any]) -> Pending:
+        if not isinstance(params, Mapping):
+            raise BadRequest("params must be a mapping of names to values")
+        sent = without_none(params)
+        wire = await self.connect()
+        if method == "tool.call" and "workspace" not in sent and self._workspaces and not self._default:
+            # After a reconnection another workspace would be the connection's default.
+            raise WorkspaceNotFound("The default workspace was closed; open one with workspace.open, or name one")
+        pending = self.port.begin(wire, method, sent)
+        pending.deadline = time.monotonic() + self._seconds(method, sent)
+        return pending
+
+    def _seconds(self, method: str, params: Mapping[str, Any]) -> float:
+        """How long an answer may take: the call's deadline, and what the client allows beyond it."""
+        if method not in LONG_METHODS:
+            return self._answer_timeout
+        given = [CALL_MS]
+        for name in ("options", "arguments"):
+            table = params.get(name)
+            value = table.get("timeout_ms") if isinstance(table, Mapping) else None
+            if type(value) is int and value > 0:
+                given.append(value)
+        return min(given) / 1000 + self._answer_timeout
+
+    async def finish(self, pending: Pending, on_output: Optional[OnOutput] = None) -> Any:
+        """Waits for the answer, and gives output to the handler in the meantime."""
+        result = await self._answer(pending, on_output)
+        self._note(pending, result)
+        return result
+
+    async def _answer(self, pending: Pending, on_output: Optional[OnOutput]) -> Any:
+        try:
+            while True:
+                await self.port.wait(pending, pieces=pending.streams)
+                done = pending.done or pending.error
+                for piece in self.port.take(pending):
+                    if on_output:
+                        on_output(piece)
+                if done:
+                    break
+        except BaseException:
+            self.port.abandon(pending)
+            raise
+        if pending.error:
+            raise pending.error
+        return pending.result
+
+    async def piece(self, pending: Pending) -> Optional[Output]:
+        """The next piece of output; None after the last."""
+        await self.port.wait(pending, pieces=True)
+        if pending.pieces:
+            return self.port.take_one(pending)
+        if pending.error:
+            raise pending.error
+        return None
+
+    def _note(self, pending: Pending, result: Any) -> None:
+        """Keeps what to open again."""
+        params = pending.params
+        if pending.method == "workspace.open":
+            opened = _Opened(params, _object(result))
+            self._workspaces = [other for other in self._workspaces if not other.names & opened.names
+                                or other.tenant != opened.tenant] + [opened]
+            self._default = True
+        elif pending.method in ("workspace.close", "workspace.remove"):
+            last = self._workspaces[-1] if self._workspaces and self._default else None
+            closed = [other for other in self._workspaces
+                      if (other.is_named(params) if "workspace" in params else other is last)]
+            self._workspaces = [other for other in self._workspaces if other not in closed]
+            self._default = self._default and last not in closed
+
+    async def request(self, method: str, params: Mapping[str, Any], on_output: Optional[OnOutput] = None) -> Any:
+        try:
+            return await self.finish(await self.start(method, params), on_output)
+        except ConnectionLost:
+            if not self._retry_reads or not _reads(method, params) or self._closed:
+                raise
+        return await self.finish(await self.start(method, params), on_output)
+
+    async def workspace(self, workspace: str) -> Workspace:
+        which = "root" if workspace.startswith("/") else "workspace"
+        return cast(Workspace, _object(await self.request("workspace.open", {which: workspace})))
+
+    async def call(self, params: Dict[str, Any], on_output: Optional[OnOutput]) -> Any:
+        return _object(await self.request("tool.call", params, on_output))
+
+    async def tool(self, tool: str, arguments: Mapping[str, Any], workspace: Optional[str],
+                   options: Optional[CallOptions]) -> Any:
+        """The output of a tool. A tool that failed is raised."""
+        if options and (options.get("reply") == "message" or options.get("stream")):
+            raise BadRequest("The options reply and stream are for call and start_call")
+        params = call_params(tool, without_none(arguments), None, options, workspace, None, False)
+        return output_of(await self.call(params, None))
+
+    async def native(self, method: str, params: Mapping[str, Any]) -> Any:
+        return _object(await self.request(method, params))
+
+    async def cancel(self, pending: Pending) -> bool:
+        if pending.done or pending.wire.ended:
+            return False
+        asked = self.port.begin(pending.wire, "tool.cancel", {"id": pending.id})
+        asked.deadline = time.monotonic() + self._answer_timeout
+        return _object(await self._answer(asked, None)).get("cancelled") is True
+
+    async def input(self, pending: Pending, params: Dict[str, Any]) -> Any:
+        sent = self.port.begin(pending.wire, "tool.input", {"id": pending.id, **params})
+        sent.deadline = pending.deadline
+        return _object(await self._answer(sent, None))
+
+
+def call_params(tool: Optional[str], arguments: Optional[Mapping[str, Any]], tool_call: Optional[Mapping[str, Any]],
+                options: Optional[CallOptions], workspace: Optional[str], timeout_ms: Optional[int],
+                stream: bool) -> Dict[str, Any]:
+    """tool.call's parameters."""
+    if (tool is None) == (tool_call is None) or (tool_call is not None and arguments is not None):
+        raise BadRequest("A call has either tool and arguments or tool_call")
+    all_options: Dict[str, Any] = dict(options or {})
+    if timeout_ms is not None:
+        all_options["timeout_ms"] = timeout_ms
+    if stream:
+        all_options["stream"] = True
+    return without_none({"tool": tool, "arguments": dict(arguments or {}) if tool is not None else None,
+                         "tool_call": tool_call, "options": all_options or None, "workspace": workspace})
+
+
+def message_options(options: Optional[CallOptions]) -> CallOptions:
+    made = options.copy() if options else CallOptions()
+    made["reply"] = "message"
+    return made
+
+
+def input_params(data: str, eof: bool, encoding: Optional[str]) -> Dict[str, Any]:
+    return without_none({"data": data, "eof": eof, "encoding": encoding})
+
+
+def output_of(observation: Observation) -> Dict[str, Any]:
+    """The output of an observation. Raises the exception of its error if the tool failed."""
+    error = observation.get("error")
+    if error:
+        raise service_error(error.get("code"), str(error.get("message")), 0, error.get("retry_after_ms"),
+                            cast(Dict[str, Any], observation))
+    output = observation.get("output")
+    if not isinstance(output, dict):
+        raise ProtocolError("The service sent an observation with neither an output nor an error")
+    return output
+
+
+def _object(result: Any) -> Dict[str, Any]:
+    if not isinstance(result, dict):
+        raise ProtocolError("The service sent a result that is no object")
+    return result
+
+
+def _reads(method: str, params: Mapping[str, Any]) -> bool:
+    if method != "tool.call":
+        return method in READ_METHODS
+    call = params.get("tool_call")
+    function = call.get("function") if isinstance(call, Mapping) else None
+    tool = function.get("name") if isinstance(function, Mapping) else params.get("tool")
+    return tool in READ_TOOLS

@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated from clients/description.json by clients/generate.py: do not change it here."""
+
+from typing import Any, Dict, List, Literal, Optional, Type, TypedDict
+
+from ._errors import ServiceError
+
+LINE_BYTES = 33554432  # One message, either way.
+VALUES = 2097152  # Values in a message of the service.
+UNSENT_BYTES = 67108864  # Requests that wait to be sent.
+CONNECT_MS = 10000  # For the service to accept a connection.
+CALL_MS = 3600000  # The longest deadline of a call.
+
+READ_METHODS = frozenset(['tools.list', 'workspace.list'])
+READ_TOOLS = frozenset(['list_directory', 'read_file', 'search_files'])
+LONG_METHODS = frozenset(['tool.call', 'tool.input', 'workspace.remove'])
+
+JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
+               'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
+
+ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMMAND_BLOCKED", "FILE_TOO_LARGE",
+                    "UNKNOWN_TOOL", "INVALID_ARGUMENTS", "NOT_FOUND", "NOT_A_DIRECTORY", "IS_A_DIRECTORY",
+                    "NOT_A_REGULAR_FILE", "PERMISSION_DENIED", "TOO_MANY_LINKS", "NAME_TOO_LONG", "NO_SPACE",
+                    "INVALID_PATTERN", "PATTERN_TOO_COMPLEX", "TIMEOUT", "CANCELLED", "OUTPUT_LIMIT", "MEMORY_LIMIT",
+                    "PROCESS_LIMIT", "BUSY", "QUOTA_EXCEEDED", "FORBIDDEN", "WORKSPACE_NOT_FOUND", "WORKER_LOST",
+                    "SHUTTING_DOWN", "EXECUTION_ERROR"]
+EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "cancel", "output_limit", "memory", "pids", "admin",
+                  "shutdown", "worker_lost"]
+EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
+Stream = Literal["stdout", "stderr"]
+Kind = Literal["managed", "directory", "rootfs"]
+Format = Literal["ollama", "openai", "mcp"]
+Encoding = Literal["utf-8", "base64"]
+Durability = Literal["durable", "fast"]
+Reply = Literal["observation", "message"]
+
+
+class PathOutsideWorkspace(ServiceError):
+    """The path leads out of the workspace."""
+
+    code = "PATH_OUTSIDE_WORKSPACE"
+
+
+class SymlinkOutsideWorkspace(ServiceError):
+    """A symbolic link in the path leads out of the workspace."""
+
+    code = "SYMLINK_OUTSIDE_WORKSPACE"
+
+
+class CommandBlocked(ServiceError):
+    """The command matches a pattern of blocked_commands."""
+
+    code = "COMMAND_BLOCKED"
+
+
+class FileTooLarge(ServiceError):
+    """The file or the content is larger than the tool accepts."""
+
+    code = "FILE_TOO_LARGE"
+
+
+class UnknownTool(ServiceError):
+    """The tool does not exist."""
+
+    code = "UNKNOWN_TOOL"
+
+
+class InvalidArguments(ServiceError):
+    """The arguments do not fit the tool."""
+
+    code = "INVALID_ARGUMENTS"
+
+
+class NotFound(ServiceError):
+    """The file or directory does not exist."""
+
+    code = "NOT_FOUND"
+
+
+class NotADirectory(ServiceError):
+    """A component of the path is not a directory."""
+
+    code = "NOT_A_DIRECTORY"
+
+
+class IsADirectory(ServiceError):
+    """The path is a directory."""
+
+    code = "IS_A_DIRECTORY"
+
+
+class NotARegularFile(ServiceError):
+    """The path is a FIFO, a socket or a device."""
+
+    code = "NOT_A_REGULAR_FILE"
+
+
+class PermissionDenied(ServiceError):
+    """Permissions or a read-only file system do not allow it."""
+
+    code = "PERMISSION_DENIED"
+
+
+class TooManyLinks(ServiceError):
+    """The path contains too many symbolic links."""
+
+    code = "TOO_MANY_LINKS"
+
+
+class NameTooLong(ServiceError):
+    """The path or one of its components is too long."""
+
+    code = "NAME_TOO_LONG"
+
+
+class NoSpace(ServiceError):
+    """The file system is full. The old content of the file is unchanged."""
+
+    code = "NO_SPACE"
+
+
+class InvalidPattern(ServiceError):
+    """The pattern is malformed."""
+
+    code = "INVALID_PATTERN"
+
+
+class PatternTooComplex(ServiceError):
+    """The pattern takes too long to match."""
+
+    code = "PATTERN_TOO_COMPLEX"
+
+
+class Timeout(ServiceError):
+    """The call reached its deadline."""
+
+    code = "TIMEOUT"
+
+
+class Cancelled(ServiceError):
+    """The client or an administrator ended the call."""
+
+    code = "CANCELLED"
+
+
+class OutputLimit(ServiceError):
+    """The command wrote more than its limit."""
+
+    code = "OUTPUT_LIMIT"
+
+
+class MemoryLimit(ServiceError):
+    """The command used more memory than its limit."""
+
+    code = "MEMORY_LIMIT"
+
+
+class ProcessLimit(ServiceError):
+    """The command started more processes than its limit."""
+
+    code = "PROCESS_LIMIT"
+
+
+class Busy(ServiceError):
+    """Too much at once; retry_after_ms says when to try again."""
+
+    code = "BUSY"
+
+
+class QuotaExceeded(ServiceError):
+    """A quota of the disk, of managed workspaces or of open ones is used up."""
+
+    code = "QUOTA_EXCEEDED"
+
+
+class Forbidden(ServiceError):
+    """The user is not allowed to do this."""
+
+    code = "FORBIDDEN"
+
+
+class WorkspaceNotFound(ServiceError):
+    """The workspace does not exist, or is not open on this connection."""
+
+    code = "WORKSPACE_NOT_FOUND"
+
+
+class WorkerLost(ServiceError):
+    """A process of the workspace died during the call."""
+
+    code = "WORKER_LOST"
+
+
+class ShuttingDown(ServiceError):
+    """The service takes no calls."""
+
+    code = "SHUTTING_DOWN"
+
+
+class ExecutionError(ServiceError):
+    """Another failure of the service."""
+
+    code = "EXECUTION_ERROR"
+
+
+ServiceErrors: Dict[str, Type[ServiceError]] = {
+    "PATH_OUTSIDE_WORKSPACE": PathOutsideWorkspace,
+    "SYMLINK_OUTSIDE_WORKSPACE": SymlinkOutsideWorkspace,
+    "COMMAND_BLOCKED": CommandBlocked,
+    "FILE_TOO_LARGE": FileTooLarge,
+    "UNKNOWN_TOOL": UnknownTool,
+    "INVALID_ARGUMENTS": InvalidArguments,
+    "NOT_FOUND": NotFound,
+    "NOT_A_DIRECTORY": NotADirectory,
+    "IS_A_DIRECTORY": IsADirectory,
+    "NOT_A_REGULAR_FILE": NotARegularFile,
+    "PERMISSION_DENIED": PermissionDenied,
+    "TOO_MANY_LINKS": TooManyLinks,
+    "NAME_TOO_LONG": NameTooLong,
+    "NO_SPACE": NoSpace,
+    "INVALID_PATTERN": InvalidPattern,
+    "PATTERN_TOO_COMPLEX": PatternTooComplex,
+    "TIMEOUT": Timeout,
+    "CANCELLED": Cancelled,
+    "OUTPUT_LIMIT": OutputLimit,
+    "MEMORY_LIMIT": MemoryLimit,
+    "PROCESS_LIMIT": ProcessLimit,
+    "BUSY": Busy,
+    "QUOTA_EXCEEDED": QuotaExceeded,
+    "FORBIDDEN": Forbidden,
+    "WORKSPACE_NOT_FOUND": WorkspaceNotFound,
+    "WORKER_LOST": WorkerLost,
+    "SHUTTING_DOWN": ShuttingDown,
+    "EXECUTION_ERROR": ExecutionError,
+}
+
+
+class _ReadFileOutput(TypedDict):
+    path: str
+    #: The size of the file in bytes.
+    size: int
+
+
+class ReadFileOutput(_ReadFileOutput, total=False):
+    """A file, or a range of its lines. A binary file has path, size, binary and type only."""
+
+    #: The path's bytes, where path cannot show them.
+    path_base64: str
+    #: The lines, numbered unless the option line_numbers is false.
+    content: str
+    #: The number of lines in content.
+    lines: int
+    #: The number of lines in the file; null if they were not counted.
+    total_lines: Optional[int]
+    #: Whether requested lines are missing in content.
+    truncated: bool
+    #: utf-8, utf-8-replaced or base64.
+    encoding: str
+    #: True for a binary file.
+    binary: bool
+    #: The type of a binary file.
+    type: str
+
+
+class _WriteFileOutput(TypedDict):
+    path: str
+    bytes_written: int
+    #: Whether the file did not exist before.
+    created: bool
+
+
+class WriteFileOutput(_WriteFileOutput, total=False):
+    """A file that was written."""
+
+    path_base64: str
+
+
+class _Entry(TypedDict):
+    path: str
+    type: EntryType
+    size: int
+    #: RFC 3339, UTC.
+    mtime: str
+
+
+class Entry(_Entry, total=False):
+    """An entry of a directory."""
+
+    path_base64: str
+    #: Of a symbolic link.
+    target: str
+
+
+class _ListDirectoryOutput(TypedDict):
+    path: str
+    entries: List[Entry]
+    count: int
+    #: Whether there are more entries.
+    truncated: bool
+
+
+class ListDirectoryOutput(_ListDirectoryOutput, total=False):
+    """A directory, sorted by name."""
+
+    path_base64: str
+
+
+class _RunCommandOutput(TypedDict):
+    command: str
+    #: Null if a signal ended the shell.
+    exit_code: Optional[int]
+    #: The signal's name, such as SIGKILL.
+    signal: Optional[str]
+    #: Empty with the option keep_output false.
+    stdout: str
+    stderr: str
+    #: How many bytes the command wrote.
+    stdout_bytes: int
+    stderr_bytes: int
+    #: Whether the middle of stdout or stderr is left out.
+    truncated: bool
+    timed_out: bool
+    ended_by: EndedBy
+    duration_ms: int
+
+
+class RunCommandOutput(_RunCommandOutput, total=False):
+    """A command that ran, whatever its exit status."""
+
+    #: base64, if the call had this option.
+    encoding: str
+
+
+class _Match(TypedDict):
+    path: str
+    line: int
+    text: str
+
+
+class Match(_Match, total=False):
+    """A line that matches."""
+
+    path_base64: str
+    #: Whether the line is longer than text.
+    cut: bool
+
+
+class SearchFilesOutput(TypedDict):
+    """Lines that match, sorted by name and line."""
+
+    pattern: str
+    matches: List[Match]
+    count: int
+    #: Whether there may be more matches.
+    truncated: bool
+    files_searched: int
+    files_skipped: int
+
+
+class _ErrorObject(TypedDict):
+    code: ErrorCode
+    message: str
+
+
+class ErrorObject(_ErrorObject, total=False):
+    """Why a tool failed. The message tells a model what to do next."""
+
+    #: With BUSY.
+    retry_after_ms: int
+
+
+class _Usage(TypedDict):
+    wall_us: int
+
+
+class Usage(_Usage, total=False):
+    """What a call used."""
+
+    user_us: int
+    system_us: int
+    max_rss_bytes: int
+    peak_memory_bytes: int
+    io_read_bytes: int
+    io_write_bytes: int
+
+
+class Observation(TypedDict):
+    """The result of a tool call. A tool that failed has an error; a command that was ended keeps its output."""
+
+    success: bool
+    tool: str
+    #: What the tool's method returns.
+    output: Optional[Dict[str, Any]]
+    error: Optional[ErrorObject]
+    usage: Usage
+
+
+class _ToolMessage(TypedDict):
+    role: str
+    tool_name: str
+    content: str
+
+
+class ToolMessage(_ToolMessage, total=False):
+    """The message for the model's conversation; content is the observation as text."""
+
+    tool_call_id: str
+
+
+class Workspace(TypedDict):
+    """A workspace that was opened."""
+
+    #: Its name: of a managed one the name, else the directory without symbolic links.
+    workspace: str
+    kind: Kind
+    #: The path at which commands see it.
+    root: str
+    tenant: str
+    #: What is enforced, cloister-security(7).
+    isolation: Dict[str, Any]
+
+
+class ListedWorkspace(TypedDict):
+    """A workspace of workspace.list."""
+
+    workspace: str
+    kind: Kind
+    root: str
+    tenant: str
+    #: Whether its processes are running.
+    open: bool
+
+
+class WorkspaceList(TypedDict):
+    """The result of workspace.list."""
+
+    workspaces: List[ListedWorkspace]
+
+
+class ToolList(TypedDict):
+    """The definitions of the tools."""
+
+    tools: List[Dict[str, Any]]
+
+
+class CancelResult(TypedDict):
+    """The result of tool.cancel."""
+
+    #: Whether the call was in flight.
+    cancelled: bool
+
+
+class InputResult(TypedDict):
+    """The result of tool.input."""
+
+    #: How many bytes the command has read.
+    taken: int
+    #: Whether the command has closed its standard input.
+    closed: bool
+
+
+class CallOptions(TypedDict, total=False):
+    """Options of a call: for the program around the model, never for the model."""
+
+    #: The deadline; the shortest of this, the argument and the tenant's limit holds.
+    timeout_ms: int
+    #: Ends a command that neither writes nor reads for so long.
+    idle_timeout_ms: int
+    #: Output comes as it is written; start_call sets it.
+    stream: bool
+    #: What the command reads.
+    stdin: str
+    #: More input comes by tool.input while the command runs.
+    stdin_stream: bool
+    #: False: stdout and stderr of the observation are empty.
+    keep_output: bool
+    #: Further environment variables.
+    env: Dict[str, str]
+    #: False: read_file returns the content unchanged.
+    line_numbers: bool
+    #: base64: content, stdin, stdout, stderr and data are base64.
+    encoding: Encoding
+    #: False: listings and searches include what git ignores.
+    gitignore: bool
+    #: The path as base64, for names that are not UTF-8.
+    path_base64: str
+    #: Whether a written file is on the disk before the answer.
+    durability: Durability
+    #: message: the result is the message for the model's conversation.
+    reply: Reply
+
+
+__all__ = ["Busy", "CallOptions", "CancelResult", "Cancelled", "CommandBlocked", "Durability", "Encoding",
+           "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge",
+           "Forbidden", "Format", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "Kind",
+           "ListDirectoryOutput", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NoSpace",
+           "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutputLimit", "PathOutsideWorkspace",
+           "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
+           "RunCommandOutput", "SearchFilesOutput", "ShuttingDown", "Stream", "SymlinkOutsideWorkspace", "Timeout",
+           "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
+           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
