@@ -8,6 +8,7 @@
 
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/default_workspace.h"
 #include "client/private_instance.h"
 #include "client/reply.h"
 #include "common/cleanup.h"
@@ -147,7 +148,9 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	} else if (needs_workspace) {
 		name = workspace;
 	}
-	r = check_readonly_paths(invocation, name);
+	r = directory && !invocation->workspace ? default_workspace_check(directory) : 0;
+	if (r == 0)
+		r = check_readonly_paths(invocation, name);
 	if (r < 0)
 		return r;
 	r = connect_session(invocation, name, directory ? workspace : NULL, session);

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where `cloister` does not take the current directory for the workspace: agents' programs start MCP servers in / and in
+the home directory, and then the whole account would be in the agent's reach."""
+
+import json
+import os
+import pwd
+import subprocess
+
+import pytest
+from cloister_client import acting_as
+from daemon import AM_ROOT, environment, user_mode_only
+
+pytestmark = user_mode_only
+
+REFUSED, EXEC_FAILED = 3, 125  # cloister(1), EXIT STATUS
+NAME_IT = "or name the workspace: --workspace DIR"
+PRIVATE = [".ssh/", ".gnupg/", ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json",
+           ".gemini/google_accounts.json", ".config/opencode/", ".local/share/opencode/", ".config/zed/", ".cline/"]
+
+
+class Person:
+    """A home directory of the user's, and `cloister` there."""
+
+    def __init__(self, area):
+        self.area = area
+        self.home = area.new_directory("account")
+
+    def make(self, name):
+        """Makes a file, or a directory if @name ends with a slash, in the home directory."""
+        with acting_as(self.area.account.uid):
+            path = self.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if name.endswith("/"):
+                path.mkdir(exist_ok=True)
+            else:
+                path.write_text("secret")
+        return path
+
+    def run(self, directory, *words, **variables):
+        env = {**environment(self.home), **{name: str(value) for name, value in variables.items()}}
+        return self.area.run("cloister", "--private", *words, cwd=directory, env=env)
+
+    def refused(self, directory, *words, **variables):
+        """The message, of which the program says nothing else and does nothing."""
+        done = self.run(directory, *(words or ("call", "list_directory", "path=.")), **variables)
+        assert done.returncode == (EXEC_FAILED if "exec" in words else REFUSED) and done.stdout == b"", done
+        message = done.stderr.decode()
+        assert NAME_IT in message and message.count("\n") == 1
+        return message
+
+    def lists(self, directory, *words, **variables):
+        done = self.run(directory, *words, "call", "list_directory", "path=.", **variables)
+        assert done.returncode == 0, done
+        return {entry["path"] for entry in json.loads(done.stdout)["output"]["entries"]}
+
+
+@pytest.fixture
+def person(area):
+    return Person(area)
+
+
+@pytest.mark.parametrize("words", [("mcp",), ("call", "run_command", "command=true"), ("exec", "--", "true"),
+                                   ("tools", "--limits"), ("get", "."), ("put", "/etc/passwd")], ids=lambda words: words[0])
+def test_every_command_refuses_the_home(person, words):
+    assert f"{person.home} is your home directory" in person.refused(person.home, *words)
+
+
+def test_root_home_and_what_is_above_it(person):
+    assert "/ is the root directory" in person.refused("/")
+    assert f"{person.home.parent} holds your home directory" in person.refused(person.home.parent)
+    link = person.area.path / "link-to-home"
+    with acting_as(person.area.account.uid):
+        link.symlink_to(person.home)
+    assert "is your home directory" in person.refused(link)
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root, whose home is no account of the tests")
+def test_the_home_of_passwd(area):
+    """passwd(5) says which directory is the home, whatever HOME is: here root's."""
+    home = pwd.getpwuid(0).pw_dir
+    done = subprocess.run([area.bin / "cloister", "--private", "call", "list_directory", "path=."], cwd=home, user=0,
+                          env=environment("/nonexistent"), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == REFUSED and f"{home} is your home directory" in done.stderr, done
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_private_files(person, name):
+    path = person.make(name)
+    project = person.make("project/").resolve()
+    named = name.rstrip("/")
+    # inside, where it is a directory of its own
+    if name.endswith("/"):
+        assert f"is part of {named}" in person.refused(path)
+    # above, below the home
+    if "/" in named:
+        assert f"holds {named}" in person.refused(path.parent)
+    # in the copy of a home
+    copy = person.area.new_directory("copy")
+    with acting_as(person.area.account.uid):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        os.rename(path, copy / named)
+    assert f"{copy} holds {named}" in person.refused(copy)
+    assert person.lists(project) == set()
+
+
+def test_configuration_that_a_variable_names(person):
+    directory = person.make("work/settings/")
+    for name in ("GNUPGHOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        assert f"is part of {name}" in person.refused(directory, **{name: directory})
+        assert f"holds {name}" in person.refused(directory.parent, **{name: directory})
+        assert person.lists(person.make("other/"), **{name: directory}) == set()
+
+
+def test_a_project_with_its_own_settings_is_none(person):
+    for name in (".claude/settings.json", ".codex/config.toml", ".gemini/settings.json", ".config/x"):
+        person.make(f"project/{name}")
+    assert person.lists(person.home / "project") == {".claude", ".codex", ".gemini", ".config"}
+
+
+def test_what_is_named_is_taken(person):
+    person.make(".ssh/")
+    assert ".ssh" in person.lists(person.home, "--workspace", ".")
+    assert person.lists("/", "--workspace", person.home / ".ssh") == set()
+
+
+def test_the_refusal_as_json(person):
+    done = person.run(person.home, "--json", "call", "list_directory", "path=.")
+    assert done.returncode == REFUSED
+    assert json.loads(done.stdout)["error"]["code"] == "UNSAFE_WORKSPACE"
