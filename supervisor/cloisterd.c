@@ -31,6 +31,7 @@
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
+#include "supervisor/host/libraries.h"
 #include "supervisor/host/listen_fds.h"
 #include "supervisor/host/lockdown.h"
 #include "supervisor/host/shared_budgets.h"
@@ -130,7 +131,6 @@ static bool start_loop(struct daemon *daemon, bool epoll)
  */
 static void start_some_loop(struct daemon *daemon)
 {
-	event_set_log_callback(on_libevent_log);
 	if (start_loop(daemon, true))
 		return;
 	log_warning("the limit fs.epoll.max_user_watches is used up for this user: waiting by "
@@ -515,6 +515,9 @@ static void start(struct daemon *daemon)
 	tzset(); /* reads a file, which logging would do later */
 	startup_raise_limits();
 	if (startup_check_file_limit(&message) < 0)
+		die_with(message);
+	event_set_log_callback(on_libevent_log);
+	if (libraries_check(&message) < 0)
 		die_with(message);
 	startup_keep_memory();
 	peer_auth_init();

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #define LOOK_AT     64 /* descriptors per poll(2) */
 #define LOG_EVERY_S 60
@@ -189,4 +191,21 @@ void watch_done(struct watch *watch)
 unsigned watch_overflow(void)
 {
 	return n_overflow;
+}
+
+bool watch_learns_of_refusals(void)
+{
+	_cleanup_close_ int file = memfd_create("cloister-check", MFD_CLOEXEC);
+	struct event_base *base = event_base_new();
+	struct event *event = base && file >= 0 ? event_new(base, file, EV_READ, NULL, NULL) : NULL;
+	bool holds = true;
+
+	/* Without the memory or the places for it, start-up says so later; poll(2) takes a file. */
+	if (event && strcmp(event_base_get_method(base), "epoll") == 0)
+		holds = event_add(event, NULL) < 0;
+	if (event)
+		event_free(event);
+	if (base)
+		event_base_free(base);
+	return holds;
 }

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cloisterd does not start with a library that does something else than the one that it was built with."""
+
+import subprocess
+
+import pytest
+
+from daemon import SANITIZED, environment
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="AddressSanitizer wants to be loaded first")
+
+# What another version or build of a library could do, and what cloisterd says to it.
+OTHERS = {
+    "json-c": ("""const char *json_object_to_json_string_ext(void *object, int flags)
+        { return object && flags ? "{ \\"a\\/b\\": 1e5 }" : 0; }""", "prints numbers or strings in another way"),
+    "libevent": ("int event_add(void *event, const void *timeout) { return event == timeout; }",
+                 "does not report a descriptor that epoll(7) refuses"),
+    "PCRE2": ("int pcre2_set_match_limit_8(void *context, unsigned limit) { return context == 0 || limit == 0; }",
+              "does not keep the limits of a match"),
+    "Nettle": ("void nettle_sha256_update(void *context, unsigned long n, const char *data) { (void)context, (void)n, (void)data; }",
+               "computes another SHA-256"),
+    "inih": ("int ini_parse_stream(void *reader, void *stream, void *handler, void *user)"
+             " { return !reader + !stream + !handler + !user; }", "reads the lines of a configuration in another way"),
+    "libseccomp": ("const unsigned *seccomp_version(void) { static const unsigned version[] = {2, 1, 0}; return version; }",
+                   "is older than the one that cloister was built with"),
+}
+
+
+@pytest.mark.parametrize("library", OTHERS)
+def test_another_library(area, library):
+    source, fault = OTHERS[library]
+    directory = area.new_directory()
+    other = directory / "other.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", other], input=source, text=True, check=True)
+    other.chmod(0o755)
+    words = ["cloisterd", "--agent-socket", str(directory / "s"), "--state-dir", str(directory / "state")]
+    env = {**environment(area.home), "LD_PRELOAD": str(other)}
+    with area.start(words, env=env, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert f"the library {library} that is installed here {fault}: install your distribution's" in said
+    assert not (directory / "s").exists()
