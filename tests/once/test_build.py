@@ -42,7 +42,8 @@ def test_quickstart_has_no_fatal_warnings(tmp_path):
     assert not [command for command in commands(tmp_path, *quickstart()) if "-Werror" in command]
 
 
-@pytest.mark.parametrize("preset", [preset["name"] for preset in PRESETS if not preset.get("hidden")])
+@pytest.mark.parametrize("preset", [preset["name"] for preset in PRESETS
+                                    if not preset.get("hidden") and "toolchainFile" not in preset])
 def test_presets_have_fatal_warnings(tmp_path, preset):
     """Warnings are errors in each of them; clang's need not be there for the preset of the fuzzers."""
     options = ["-DCMAKE_C_COMPILER=cc", "-DCMAKE_CXX_COMPILER=c++", "-DCLOISTER_FUZZ=OFF"] if preset == "fuzz" else []
@@ -92,3 +93,19 @@ def test_every_constant_of_a_filter_is_checked():
         used = set(constant.findall(text)) - set(re.findall(r"^#define (\w+)", text, re.M))
         missing = {word for word in used if not re.search(rf"\b{word}\b", checked)}
         assert (used or name == "spawner.c") and not missing, (name, missing)
+
+
+def test_architectures():
+    """Those that doc/decisions names, in each recipe, in the recipe's words."""
+    recipes = {recipe: (ROOT / "packaging" / recipe).read_text() for recipe in ("debian/control", *RECIPES)}
+    assert set(re.findall("^Architecture: (.*)$", recipes["debian/control"], re.M)) == {"amd64 arm64"}
+    assert re.findall(r"^arch=\((.*)\)$", recipes["arch/PKGBUILD"], re.M) == ["x86_64 aarch64"]
+    assert re.findall(r"^ExclusiveArch: +(.*)$", recipes["rpm/cloister.spec"], re.M) == ["x86_64 aarch64"]
+
+
+def test_a_cross_build_needs_no_other_compiler():
+    """A compiler in Build-Depends would be one of the architecture that is built for, which does not run; the one that
+    builds for it is there already. make_filter runs in the build, with a libseccomp of the machine's own."""
+    needs = re.search("^Build-Depends:(.*?)^\\S", (ROOT / "packaging/debian/control").read_text(), re.S | re.M)[1].split()
+    needs = [word.strip(",") for word in needs]
+    assert not {"gcc", "g++", "clang"} & set(needs) and "libseccomp-dev:native" in needs
