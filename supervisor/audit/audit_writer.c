@@ -191,7 +191,6 @@ static void line_done(struct audit_writer *writer)
 {
 	assert(writer->source != SOURCE_NONE);
 	writer->file.last = writer->last = writer->next;
-	writer->file.in_line = false;
 	writer->len = writer->written = 0;
 	if (writer->source == SOURCE_OPENED) {
 		writer->announce = writer->file.new_chain = false;
@@ -224,6 +223,7 @@ static int write_rest(struct audit_writer *writer)
 			writer->file.size += (uint64_t)n;
 		}
 	}
+	writer->file.in_line = false;
 	return 0;
 }
 
@@ -238,16 +238,18 @@ static int open_again(struct audit_writer *writer)
 
 	if (r < 0 || (ino == writer->file.ino && dev == writer->file.dev))
 		return r;
+	/* Only its newline is missing, so it counts as written: in the old file. */
+	if (writer->len > 0 && writer->written + 1 == writer->len) {
+		pthread_mutex_lock(&writer->mutex);
+		line_done(writer);
+		pthread_mutex_unlock(&writer->mutex);
+	} else {
+		writer->file.torn = torn;
+		writer->len = writer->written = 0;
+		writer->source = SOURCE_NONE;
+	}
 	writer->reason = "rotation";
 	writer->announce = true;
-	/* Only its newline is missing, so it counts as written. */
-	if (writer->len > 0 && writer->written + 1 == writer->len) {
-		writer->written = writer->len;
-		return 0;
-	}
-	writer->file.torn = torn;
-	writer->len = writer->written = 0;
-	writer->source = SOURCE_NONE;
 	return 0;
 }
 

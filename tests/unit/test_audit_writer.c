@@ -418,6 +418,115 @@ static void test_a_rotation_in_a_torn_line(void **state)
 	assert_non_null(strstr(bytes, "\"torn_bytes\":10,"));
 }
 
+/*
+ * The table of audit_writer.c: each line at hand, of which only the beginning is written. The lines
+ * have the same length every time.
+ */
+enum at_hand { OPENED, LOST, QUEUED, KINDS_OF_LINES };
+
+/* The disk becomes full after @room bytes of the line at hand. */
+static void come_to(enum at_hand at_hand, size_t room)
+{
+	if (at_hand != OPENED)
+		start_and_await_opened();
+	fake_disk_error = ENOSPC;
+	fake_disk_room = room;
+	if (at_hand == OPENED)
+		assert_int_equal(audit_writer_start(writer), 0);
+	else if (at_hand == LOST)
+		assert_false(
+			audit_writer_put(writer, text_from(LINE("x")), LIMIT_AUDIT_QUEUE_BYTES));
+	else
+		assert_true(put(LINE("one")));
+	await(has_failed);
+}
+
+static size_t length_of(enum at_hand at_hand)
+{
+	_cleanup_free_ char *bytes = NULL;
+	struct text rest, line;
+
+	assert_int_equal(set_up(NULL), 0);
+	come_to(at_hand, 0);
+	fake_disk_room = SIZE_MAX;
+	await(is_idle);
+	assert_int_equal(audit_writer_free(writer), 0);
+	bytes = contents("log");
+	rest = text_from(bytes);
+	while (rest.len > 0)
+		line = text_take(&rest, '\n');
+	assert_int_equal(tear_down(NULL), 0);
+	return line.len + 1;
+}
+
+/* Until the writer has tried so often in vain. */
+static void await_turns(unsigned n)
+{
+	unsigned before = fake_disk_waits;
+
+	while (fake_disk_waits - before < n)
+		sched_yield();
+}
+
+static void test_every_line_at_hand(void **state)
+{
+	static const struct {
+		const char *room_again;     /* what the file holds when there is room again */
+		const char *before, *after; /* in the old file and in the new one */
+		/* the same, where only the end of line is missing */
+		const char *whole, *after_whole;
+		uint64_t left; /* what is missing when the writer stops */
+	} rows[KINDS_OF_LINES] = {
+		[OPENED] = {"audit.opened ", "- ", "- audit.opened ", "audit.opened ",
+			"- audit.opened ", 0},
+		[LOST] = {"audit.opened audit.lost ", "audit.opened - ",
+			"- audit.opened audit.lost ", "audit.opened audit.lost ", "- audit.opened ",
+			1},
+		[QUEUED] = {"audit.opened one ", "audit.opened - ", "- audit.opened one ",
+			"audit.opened one ", "- audit.opened ", 1},
+	};
+
+	(void)state;
+	for (enum at_hand at_hand = 0; at_hand < KINDS_OF_LINES; at_hand++) {
+		size_t length = length_of(at_hand);
+
+		for (size_t room = 10; room < length; room += length - 11) {
+			struct audit_chain last = audit_chain_new();
+			bool whole = room == length - 1;
+
+			assert_int_equal(set_up(NULL), 0);
+			come_to(at_hand, room);
+			fake_disk_room = SIZE_MAX;
+			await(is_idle);
+			assert_int_equal(audit_writer_free(writer), 0);
+			holds("log", &last, rows[at_hand].room_again);
+			assert_int_equal(tear_down(NULL), 0);
+
+			assert_int_equal(set_up(NULL), 0);
+			last = audit_chain_new();
+			/* What is in the new file and does not end, is ended first. */
+			scratch_text(&scratch, "new", "x");
+			come_to(at_hand, room);
+			assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
+			assert_int_equal(renameat(scratch.fd, "new", scratch.fd, "log"), 0);
+			audit_writer_reopen(writer);
+			await_turns(2);
+			fake_disk_room = SIZE_MAX;
+			await(is_idle);
+			assert_int_equal(audit_writer_free(writer), 0);
+			holds("log.1", &last, whole ? rows[at_hand].whole : rows[at_hand].before);
+			holds("log", &last,
+				whole ? rows[at_hand].after_whole : rows[at_hand].after);
+			assert_int_equal(tear_down(NULL), 0);
+
+			assert_int_equal(set_up(NULL), 0);
+			come_to(at_hand, room);
+			assert_int_equal(audit_writer_free(writer), rows[at_hand].left);
+			assert_int_equal(tear_down(NULL), 0);
+		}
+	}
+}
+
 /* The next cloisterd ends what was torn, and says how much that was. */
 static void test_a_torn_line_is_ended(void **state)
 {
@@ -483,6 +592,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_log_that_is_one_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rotation_that_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rotation_in_a_torn_line, set_up, tear_down),
+		cmocka_unit_test(test_every_line_at_hand),
 		cmocka_unit_test_setup_teardown(test_a_torn_line_is_ended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_end_on_a_full_disk, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_never_started, set_up, tear_down),
