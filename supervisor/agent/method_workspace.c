@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
@@ -94,7 +95,7 @@ static void answer_refusal(
 static void pending_free(struct session_pending *pending)
 {
 	if (pending->session) {
-		LIST_REMOVE(pending, link);
+		LIST_UNLINK(pending, link);
 		assert(pending->session->n_pending > 0);
 		pending->session->n_pending--;
 	}
@@ -109,7 +110,7 @@ static void pending_free(struct session_pending *pending)
 /* The client is gone: it is answered no more. */
 static void leave(struct session_pending *pending)
 {
-	LIST_REMOVE(pending, link);
+	LIST_UNLINK(pending, link);
 	assert(pending->session->n_pending > 0);
 	pending->session->n_pending--;
 	pending->session = NULL;
@@ -125,7 +126,7 @@ static void pending_begin(
 	pending->leave = leave;
 	pending->id_text = TAKE_PTR(request->id_text);
 	pending->audit = session->service->audit;
-	LIST_INSERT_HEAD(&session->pending, pending, link);
+	LIST_LINK_HEAD(&session->pending, pending, link);
 	session->n_pending++;
 }
 

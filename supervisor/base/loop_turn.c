@@ -6,6 +6,7 @@
 #include "supervisor/base/loop_turn.h"
 
 #include "common/cleanup.h"
+#include "common/links.h"
 #include "supervisor/base/clock.h"
 
 #include <errno.h>
@@ -42,13 +43,13 @@ void loop_turn_defer(struct loop_turn_task *task)
 	if (TAILQ_EMPTY(&tasks))
 		event_active(come_round, EV_TIMEOUT, 0);
 	task->waiting = true;
-	TAILQ_INSERT_TAIL(&tasks, task, entry);
+	TAILQ_LINK_TAIL(&tasks, task, entry);
 }
 
 void loop_turn_cancel(struct loop_turn_task *task)
 {
 	if (task->waiting)
-		TAILQ_REMOVE(&tasks, task, entry);
+		TAILQ_UNLINK(&tasks, task, entry);
 	task->waiting = false;
 }
 

@@ -3,6 +3,7 @@
 #include "supervisor/base/watch.h"
 
 #include "common/cleanup.h"
+#include "common/links.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
@@ -51,7 +52,7 @@ static void leave_overflow(struct watch *watch)
 	if (watch->waiting == WATCH_NOTHING)
 		return;
 	watch->waiting = WATCH_NOTHING;
-	LIST_REMOVE(watch, entry);
+	LIST_UNLINK(watch, entry);
 	n_overflow--;
 }
 
@@ -81,7 +82,7 @@ static void ask(struct watch *watch)
 	if (waiting == WATCH_NOTHING)
 		return;
 	watch->waiting = waiting;
-	LIST_INSERT_HEAD(&overflow, watch, entry);
+	LIST_LINK_HEAD(&overflow, watch, entry);
 	n_overflow++;
 	log_overflow();
 	if (!timer_is_set(&next_look))

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_needs.h"
@@ -65,7 +66,7 @@ void call_leave(struct call *call)
 
 void call_free(struct call *call)
 {
-	TAILQ_REMOVE(&calls, call, link);
+	TAILQ_UNLINK(&calls, call, link);
 	unread_stop_waiting(&call->room);
 	call_count(call, &call->counted, 0);
 	call_count(call, &call->counted_result, 0);
@@ -431,7 +432,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		call_request_done(request);
 		return -ENOMEM;
 	}
-	TAILQ_INSERT_TAIL(&calls, call, link);
+	TAILQ_LINK_TAIL(&calls, call, link);
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
@@ -158,7 +159,7 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 
 void session_add_call(struct session *session, struct session_call *call, size_t bytes)
 {
-	LIST_INSERT_HEAD(&session->calls, call, entry);
+	LIST_LINK_HEAD(&session->calls, call, entry);
 	session->n_calls++;
 	call->bytes = bytes;
 	session->bytes += call->bytes;
@@ -173,7 +174,7 @@ void session_free_call(struct session_call *call)
 {
 	struct session *session = call->session;
 
-	LIST_REMOVE(call, entry);
+	LIST_UNLINK(call, entry);
 	assert(session->n_calls > 0);
 	session->n_calls--;
 	session->bytes -= call->bytes;

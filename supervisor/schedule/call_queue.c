@@ -4,6 +4,8 @@
  */
 #include "supervisor/schedule/call_queue.h"
 
+#include "common/links.h"
+
 #include <assert.h>
 
 /*
@@ -90,7 +92,7 @@ static void list_flow(struct call_queue *queue, struct queue_flow *flow, uint64_
 	behind = reached_now(queue, now_us) - used_now(flow, now_us);
 	if (behind > 0 && flow->begun_seen != queue->begun)
 		flow->used += behind;
-	LIST_INSERT_HEAD(&queue->flows, flow, entry);
+	LIST_LINK_HEAD(&queue->flows, flow, entry);
 	flow->listed = true;
 }
 
@@ -101,7 +103,7 @@ static void update_flow(struct call_queue *queue, struct queue_flow *flow, uint6
 	if (could && !flow->listed) {
 		list_flow(queue, flow, now_us);
 	} else if (!could && flow->listed) {
-		LIST_REMOVE(flow, entry);
+		LIST_UNLINK(flow, entry);
 		flow->listed = false;
 		flow->begun_seen = queue->begun;
 	}
@@ -114,9 +116,9 @@ static void update_workspace(
 		     workspace->n_waiting > 0;
 
 	if (could && !workspace->listed)
-		LIST_INSERT_HEAD(&workspace->flow->ready, workspace, entry);
+		LIST_LINK_HEAD(&workspace->flow->ready, workspace, entry);
 	else if (!could && workspace->listed)
-		LIST_REMOVE(workspace, entry);
+		LIST_UNLINK(workspace, entry);
 	workspace->listed = could;
 	update_flow(queue, workspace->flow, now_us);
 }
@@ -179,7 +181,7 @@ void call_queue_add(struct call_queue *queue, struct queue_entry *entry,
 	assert(!entry->workspace);
 	*entry = (struct queue_entry){
 		.workspace = workspace, .number = ++queue->entries, .since_us = now_us};
-	TAILQ_INSERT_TAIL(&workspace->waiting, entry, entry);
+	TAILQ_LINK_TAIL(&workspace->waiting, entry, entry);
 	workspace->n_waiting++;
 	workspace->flow->n_waiting++;
 	update_workspace(queue, workspace, now_us);
@@ -239,7 +241,7 @@ struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us)
 	if (used_now(flow, now_us) > queue->reached)
 		queue->reached = used_now(flow, now_us);
 	queue->begun++;
-	TAILQ_REMOVE(&workspace->waiting, entry, entry);
+	TAILQ_UNLINK(&workspace->waiting, entry, entry);
 	entry->running = true;
 	entry->since_us = now_us;
 	assert(workspace->n_waiting > 0);
@@ -297,7 +299,7 @@ void call_queue_return(struct call_queue *queue, struct queue_entry *entry, uint
 	assert(queue->n_running > 0);
 	queue->n_running--;
 	entry->running = false;
-	TAILQ_INSERT_HEAD(&workspace->waiting, entry, entry);
+	TAILQ_LINK_HEAD(&workspace->waiting, entry, entry);
 	workspace->n_waiting++;
 	workspace->flow->n_waiting++;
 	update_workspace(queue, workspace, now_us);
@@ -312,7 +314,7 @@ void call_queue_remove(struct call_queue *queue, struct queue_entry *entry, uint
 	if (entry->running) {
 		end_running(queue, entry, now_us);
 	} else {
-		TAILQ_REMOVE(&workspace->waiting, entry, entry);
+		TAILQ_UNLINK(&workspace->waiting, entry, entry);
 		assert(workspace->n_waiting > 0);
 		workspace->n_waiting--;
 		assert(workspace->flow->n_waiting > 0);

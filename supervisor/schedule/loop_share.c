@@ -2,6 +2,8 @@
 /* Runs in cloisterd. */
 #include "supervisor/schedule/loop_share.h"
 
+#include "common/links.h"
+
 #include "supervisor/base/loop_turn.h"
 
 #include <errno.h>
@@ -61,12 +63,12 @@ void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
 	if (!flow->listed) {
 		catch_up(flow);
 		TAILQ_INIT(&flow->tasks);
-		LIST_INSERT_HEAD(&flows, flow, entry);
+		LIST_LINK_HEAD(&flows, flow, entry);
 		flow->listed = true;
 	}
 	task->flow = flow;
 	task->waiting = true;
-	TAILQ_INSERT_TAIL(&flow->tasks, task, entry);
+	TAILQ_LINK_TAIL(&flow->tasks, task, entry);
 }
 
 bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow)
@@ -89,11 +91,11 @@ void loop_share_cancel(struct loop_share_task *task)
 	if (!task->waiting)
 		return;
 	task->waiting = false;
-	TAILQ_REMOVE(&flow->tasks, task, entry);
+	TAILQ_UNLINK(&flow->tasks, task, entry);
 	if (!TAILQ_EMPTY(&flow->tasks))
 		return;
 	flow->listed = false;
-	LIST_REMOVE(flow, entry);
+	LIST_UNLINK(flow, entry);
 }
 
 void loop_share_leave(struct loop_share_flow *flow, struct loop_share_flow *heir)

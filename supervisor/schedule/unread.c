@@ -3,6 +3,7 @@
 #include "supervisor/schedule/unread.h"
 
 #include "common/limits.h"
+#include "common/links.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 
@@ -120,7 +121,7 @@ void unread_wait(struct unread_waiter *waiter)
 	if (waiter->waiting)
 		return;
 	waiter->waiting = true;
-	TAILQ_INSERT_TAIL(&waiter->account->all->waiters, waiter, entry);
+	TAILQ_LINK_TAIL(&waiter->account->all->waiters, waiter, entry);
 }
 
 void unread_stop_waiting(struct unread_waiter *waiter)
@@ -128,7 +129,7 @@ void unread_stop_waiting(struct unread_waiter *waiter)
 	if (!waiter->waiting)
 		return;
 	waiter->waiting = false;
-	TAILQ_REMOVE(&waiter->account->all->waiters, waiter, entry);
+	TAILQ_UNLINK(&waiter->account->all->waiters, waiter, entry);
 }
 
 void unread_set_full(struct unread_account *account, bool full)

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
@@ -95,9 +96,9 @@ static void count_held(struct process_link *link, bool whole)
 	size_t now = channel_held(&link->channel);
 
 	if (link->held_bytes > 0 && (now == 0 || whole))
-		TAILQ_REMOVE(&holders, link, holding);
+		TAILQ_UNLINK(&holders, link, holding);
 	if (now > 0 && (link->held_bytes == 0 || whole))
-		TAILQ_INSERT_TAIL(&holders, link, holding);
+		TAILQ_LINK_TAIL(&holders, link, holding);
 	held += now;
 	held -= link->held_bytes;
 	link->held_bytes = now;

@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -149,7 +150,7 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 
 static void remove_entry(struct workspace *workspace, struct workspace_entry *entry)
 {
-	TAILQ_REMOVE(&workspace->entries, entry, link);
+	TAILQ_UNLINK(&workspace->entries, entry, link);
 	if (entry->begun) {
 		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
@@ -377,7 +378,7 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 	entry->sched = (struct sched_entry){
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	entry->begun = false;
-	TAILQ_INSERT_TAIL(&workspace->entries, entry, link);
+	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
 	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
 	cell_settle(workspace->cell);
 }

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/links.h"
 #include "common/monotonic.h"
 #include "common/mountinfo.h"
 #include "worker/confine.h"
@@ -368,7 +369,7 @@ static int begin(struct lookers *lookers, struct look *look, int64_t now)
 
 static void leave_waiting(struct lookers *lookers, struct look *look)
 {
-	TAILQ_REMOVE(&lookers->waiting, look, entry);
+	TAILQ_UNLINK(&lookers->waiting, look, entry);
 	lookers->n_waiting--;
 }
 
@@ -447,7 +448,7 @@ int lookers_ask(
 		free(look);
 		return r;
 	}
-	TAILQ_INSERT_TAIL(&lookers->waiting, look, entry);
+	TAILQ_LINK_TAIL(&lookers->waiting, look, entry);
 	lookers->n_waiting++;
 	return 0;
 }
