@@ -56,8 +56,12 @@ struct command_cgroup_usage {
 	uint64_t memory_peak_bytes; /* peak of all its processes together, page cache included */
 	uint64_t io_read_bytes;     /* bytes read from and written to devices while it ran */
 	uint64_t io_write_bytes;
-	uint64_t oom_kills;     /* processes that the kernel killed because memory was out */
-	uint64_t refused_forks; /* forks refused at the limit of processes */
+	uint64_t oom_kills; /* processes that the kernel killed because memory was out */
+	/*
+	 * forks refused at the limit of processes; where no cgroup counts them, the one that the
+	 * init tried when the shell had failed
+	 */
+	uint64_t refused_forks;
 };
 
 struct command_ended {

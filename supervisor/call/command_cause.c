@@ -35,10 +35,10 @@ const char *command_cause_sentence(
 		return buffer;
 	case ENDED_BY_PIDS:
 		snprintf(buffer, size,
-			"The command failed after it had reached the limit of %u processes and "
-			"threads; run fewer jobs at once, and see output for what it wrote until "
-			"then",
-			limits_of_command(limits).processes);
+			"The command failed at the limit of processes and threads: a command may "
+			"have %u, all of a workspace together %u; run fewer jobs at once, and see "
+			"output for what it wrote until then",
+			limits_of_command(limits).processes, limits_of_workspace(limits).processes);
 		return buffer;
 	default:
 		return NULL;

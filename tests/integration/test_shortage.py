@@ -13,7 +13,7 @@ import pytest
 
 import procfs
 from cloister_client import RpcError
-from daemon import AM_ROOT, BUILD
+from daemon import AM_ROOT, BUILD, DELEGATED, INSTALLED
 
 asan = pytest.mark.skipif("asan" in str(BUILD), reason="the sanitizers' own memory is without a limit")
 
@@ -280,3 +280,36 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
         client.receive_any()
     check_works(own_daemon, client)
     assert procfs.eventually(lambda: own_daemon.settled_fds() <= before)
+
+
+PROCESSES = 1024  # of all commands of a workspace, where no cgroup counts them
+BEYOND = f"for i in $(seq {PROCESSES + 50}); do sleep 600 & done"
+uncounted = pytest.mark.skipif(DELEGATED or INSTALLED, reason="a cgroup counts refused forks there: tests/vm/test_cgroup_limits.py")
+
+
+def observe(client, command, **arguments):
+    return client.observe("run_command", {"command": command, "timeout_ms": 120000, **arguments}, timeout=120)
+
+
+@uncounted
+def test_a_shell_that_cannot_fork_met_the_limit(client, workspace):
+    """The kernel refuses one more process, and says so to the init, while the shell that failed still counts."""
+    observation = observe(client, f"echo before; {BEYOND}; wait")
+    output, error = observation["output"], observation["error"]
+    assert (error["code"], output["ended_by"]) == ("PROCESS_LIMIT", "pids"), observation
+    assert str(PROCESSES) in error["message"]
+    assert output["stdout"] == "before\n" and output["exit_code"] == 2 and "fork" in output["stderr"]
+    assert client.run("echo well")["stdout"] == "well\n"
+
+
+@uncounted
+@pytest.mark.parametrize("command, code", [
+    (f"({BEYOND}); true", 0),  # it succeeded in spite of the limit
+    ("false", 1),
+    (f"ulimit -p 50; {BEYOND}; wait", 2),  # a limit of its own, which is not ours
+    (f"({BEYOND}); kill $(ps -o pid= -C sleep); while ps -C sleep >/dev/null; do :; done; exit 2", 2),  # nothing left to see
+])
+def test_what_did_not_end_at_the_limit_is_not_said_to(client, workspace, command, code):
+    observation = observe(client, command)
+    assert (observation["success"], observation["output"]["ended_by"], observation["output"]["exit_code"]) == (
+        True, "exit", code), observation

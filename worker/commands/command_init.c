@@ -224,6 +224,32 @@ static void let_go(long pid, int status)
 	RAW4(SYS_ptrace, PTRACE_DETACH, pid, 0, signal_number);
 }
 
+/* The child uses nothing and ends at once; reap() or end_namespace() reaps it. */
+static __attribute__((noinline)) bool is_fork_refused(void)
+{
+	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+
+	if (pid == 0)
+		exit_now(0);
+	return pid == -EAGAIN;
+}
+
+/*
+ * RLIMIT_NPROC counts no refusals. But a shell that has ended counts until it is reaped, so when it
+ * failed for want of a process, the init cannot fork now either unless others have ended since. The
+ * init has the limits and the id of the command. setrlimit(2)
+ */
+static void look_for_limit(long shell, struct command_report *report)
+{
+	siginfo_t info = {0};
+
+	if (RAW5(SYS_waitid, P_PID, shell, &info, WEXITED | WNOHANG | WNOWAIT, NULL) < 0 ||
+		info.si_pid == 0 || (info.si_code == CLD_EXITED && info.si_status == 0))
+		return;
+	if (is_fork_refused())
+		report->ended.cgroup.refused_forks = 1;
+}
+
 /*
  * Reaps all children that have ended. Returns true once the shell is one of them, with its status
  * in the report.
@@ -255,15 +281,18 @@ static bool reap(long shell, struct command_report *report, bool told)
  * one hides the next. The init therefore acts on the flag that the worker sets before it sends
  * SIGTERM.
  */
-static void serve(long shell, struct command_report *report)
+static void serve(long shell, const struct command_init *init)
 {
 	/* The worker blocked these signals before the clone, so none is lost. */
 	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
+	struct command_report *report = init->report;
 	bool told = false;
 
 	for (;;) {
 		RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
 
+		if (init->start.tries_fork && !told)
+			look_for_limit(shell, report);
 		/* Reap first: a shell that ended before the flag was seen has ended by itself. */
 		if (reap(shell, report, told))
 			return;
@@ -378,7 +407,7 @@ static int command_init(void *context)
 	} else {
 		if (init->start.gives_input)
 			give_input(init);
-		serve(r, report);
+		serve(r, init);
 		end_namespace();
 		measure(&report->ended);
 	}

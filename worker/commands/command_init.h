@@ -65,6 +65,11 @@ struct command_start {
 	 */
 	bool gives_input;
 	int cgroup_fd; /* cgroup that the shell begins in; -1: the init's own */
+	/*
+	 * No cgroup counts refused forks: if the shell fails, the init finds out whether the kernel
+	 * refuses one more process.
+	 */
+	bool tries_fork;
 	uint64_t call;
 	int report_fd; /* pipe to report the end to; -1: the worker reports it */
 };

@@ -6,6 +6,7 @@
  */
 #include "worker/commands/command_table.h"
 
+#include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_commands.h"
@@ -202,6 +203,7 @@ static int launch(struct command_table *table, struct command *command)
 		.command = command->body,
 		.env = command->env,
 		.cgroup_fd = command->cgroup.fd,
+		.tries_fork = !(table->cgroups->controllers & CGROUP_PIDS),
 		.call = command->call,
 		/*
 		 * With a cgroup the worker reports the end itself, because it adds the cgroup's
