@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits, for whom and how long: limits, queues and weights, and a neighbour that floods."""
+"""Scheduling: limits, queues, weights, and a neighbour that floods cloisterd."""
 
 import json
 import os
@@ -23,7 +23,7 @@ ADMIN = 64321  # a group that need not have a name
 
 
 def config_for(users, host="", **settings):
-    """A section for each user, called a, b, c; a value of settings is of all or one for each."""
+    """A configuration with tenants a, b, c for the users. A setting is one value for all, or one for each."""
     text = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\n{host}\n"
     for i, user in enumerate(users):
         text += f"[tenant {'abc'[i]}]\nusers = {user.name}\nmanaged = yes\n"
@@ -34,7 +34,7 @@ def config_for(users, host="", **settings):
 
 @pytest.fixture
 def limited(start_daemon, account):
-    """Starts a daemon of one tenant with these settings; the daemon and a client in a workspace."""
+    """Starts a daemon with one tenant with these settings. Returns it and a client in a workspace."""
     def start(host="", **settings):
         daemon = start_daemon(config=config_for([account], host, **settings))
         client = daemon.connect()
@@ -72,7 +72,7 @@ def refused(daemon, limit):
 
 
 def begin(client, command, workspace=None):
-    """A command that no deadline ends while the test looks at it."""
+    """Starts a command whose deadline is later than the test."""
     return client.begin("run_command", {"command": command, "timeout_ms": 600000}, None, workspace)
 
 
@@ -86,7 +86,7 @@ def check_busy(observation):
 
 def test_a_full_queue_says_when_to_come_again(limited):
     daemon, client = limited(commands=1, queue_length=3)
-    # What is known of how long its commands take is what the tenant is told by.
+    # The estimate for a tenant comes from the duration of its own commands.
     client.run("sleep 0.4")
     first = begin(client, LONG)
     wait_for(daemon, commands=1, waiting=0)
@@ -98,7 +98,7 @@ def test_a_full_queue_says_when_to_come_again(limited):
     assert 600 <= observation["error"]["retry_after_ms"] < 30000
     assert "wait" in observation["error"]["message"]
     assert refused(daemon, "queue_length") == 1
-    # What takes no turn is taken all the same.
+    # Calls that take no turn are served meanwhile.
     client.use("write_file", path="f", content="x")
     assert client.use("read_file", path="f", options={"line_numbers": False})["content"] == "x"
     # Searches wait in the same queue.
@@ -128,7 +128,7 @@ def test_a_call_waits_no_longer_than_its_tenant_allows(limited):
     assert "was not begun" in observation["error"]["message"]
     assert observation["usage"]["wall_us"] >= 300000
     assert refused(daemon, "queue_time") == 1
-    # A deadline that is earlier counts from the call's coming, waiting included.
+    # An earlier deadline counts from the arrival of the call, waiting included.
     observation = client.observe("run_command", {"command": "touch ran", "timeout_ms": 100})
     assert observation["error"]["code"] == "TIMEOUT" and "not begun" in observation["error"]["message"]
     assert observation["usage"]["wall_us"] >= 100000
@@ -183,7 +183,7 @@ def test_a_reload_moves_the_limits_of_what_waits(limited, account):
     wait_for(daemon, commands=3, waiting=1)
     assert daemon.reload(config_for([account], host="commands = 4", commands=64))
     wait_for(daemon, commands=4, waiting=0)
-    # Fewer than run: they go on, and nothing begins before.
+    # The new limit is below the number of running commands: these go on, and none begins.
     assert daemon.reload(config_for([account], host="commands = 2", commands=64))
     last = begin(client, "true")
     wait_for(daemon, commands=4, waiting=1)
@@ -201,7 +201,7 @@ def test_what_waits_of_a_tenant_that_a_reload_removes_is_answered(start_daemon, 
     first, second = begin(client, LONG), begin(client, "true")
     wait_for(daemon, commands=1, waiting=1)
     assert daemon.reload(config_for([], "[tenant other]\nusers = 65533"))
-    # Made anew by the same name: what waited before and what comes now share one limit.
+    # A tenant of the same name again: calls from before and new calls share one limit.
     assert daemon.reload(config_for([account], commands=1))
     assert tenant(daemon)["commands"] == 1 and tenant(daemon)["waiting"] == 1
     third = begin(client, "true", workspace="w")
@@ -219,7 +219,7 @@ def test_what_waits_of_a_tenant_that_a_reload_removes_is_answered(start_daemon, 
 
 @pytest.fixture
 def neighbours(start_daemon, tenants):
-    """Starts a daemon of two tenants with these settings, and a client in a workspace of each."""
+    """Starts a daemon with two tenants with these settings. Returns it and a client in a workspace of each."""
     def start(host="", **settings):
         daemon = start_daemon(config=config_for(tenants[:2], host, **settings))
         clients = [daemon.connect(user) for user in tenants[:2]]
@@ -246,7 +246,7 @@ def test_small_file_calls_wait_for_no_command(neighbours):
         read(client)
         client.use("write_file", path="g", content="x")
         client.use("list_directory", path=".")
-    # The tenant that has nothing is the next, before eighteen that came earlier.
+    # The tenant without a running command is next, before eighteen calls that came earlier.
     a.cancel(numbers[0])
     assert b.result(waits)["success"]
     for number in numbers[1:]:
@@ -262,14 +262,14 @@ def test_jobs_wait_for_jobs_and_not_for_commands(neighbours):
                for _ in range(40)]
     assert b.use("search_files", pattern="mine")["count"] == 1
     assert b.run("cat f")["stdout"] == "mine"
-    # Not all of what was there first has been answered by now; but all of it is.
+    # Some of the earlier calls are not answered yet; all of them will be.
     for number in numbers:
         assert a.result(number)["success"]
     wait_for(daemon, "a", file_jobs=0, waiting=0)
 
 
 def keep_running(client, begun, stop):
-    """More than enough at once, always, until all have ended; notes when each began, by the host's clock."""
+    """Keeps more commands waiting than may run until all have ended. Each notes the host's clock when it begins."""
     asked = 0
     while asked < 40 or len(begun) < asked:
         if asked >= 40:
@@ -284,7 +284,7 @@ def keep_running(client, begun, stop):
 @needs_users
 @pytest.mark.parametrize("weights", [(100, 300), (100, 100)])
 def test_commands_run_in_proportion_to_weights(neighbours, weights):
-    """By when they began, from where both have begun, and not by when this program heard of it."""
+    """Counts by the time when commands began, from the moment when both tenants ran, not by when answers arrived here."""
     _, *clients = neighbours("commands = 4", weight=weights)
     begun, stop = ([], []), threading.Event()
     crowd = [threading.Thread(target=keep_running, args=(client, times, stop)) for client, times in zip(clients, begun)]
@@ -302,7 +302,7 @@ def test_commands_run_in_proportion_to_weights(neighbours, weights):
     assert of_b / of_a == pytest.approx(weights[1] / weights[0], rel=0.2)
 
 
-# Room
+# Disk space and limits of files
 
 
 def test_what_commands_may_write_is_the_tenants(limited):
@@ -310,7 +310,7 @@ def test_what_commands_may_write_is_the_tenants(limited):
     assert client.run("df -B1 --output=size /tmp | tail -1")["stdout"].strip() == str(3 << 20)
     full = client.run("head -c 4000000 /dev/zero | split -b 1M - /tmp/x 2>&1; du -sm /tmp | cut -f1")
     assert "No space left" in full["stdout"] and full["stdout"].split()[-1] == "3"
-    # A file of the workspace, by one byte; and the limit cannot be raised.
+    # A file of the workspace, one byte too large; and a command cannot raise the limit.
     fits = client.run("head -c 2097152 /dev/zero > fits && stat -c %s fits")
     assert fits["stdout"].strip() == str(2 << 20)
     over = client.run("ulimit -f unlimited; head -c 2097153 /dev/zero > over; echo $?; stat -c %s over")
@@ -339,7 +339,7 @@ def test_the_open_files_of_a_process_are_the_tenants(limited):
 
 @needs_users
 def test_a_removal_that_takes_its_time_keeps_nobody_waiting(neighbours):
-    """It has no deadline, and the files process that does it is the tenant's own."""
+    """A removal has no deadline. The tenant's own files process does it."""
     daemon, a, b = neighbours("file_jobs = 1", queue_time="30s")
     a.call("workspace.open", {"workspace": "slow"})
     known = daemon.cells()
@@ -366,14 +366,14 @@ def test_connections_of_one_user_are_limited(start_daemon, tenants):
     mine = [daemon.connect(tenants[0]) for _ in range(3)]
     for client in mine[1:]:
         client.call("tools.list")
-    # One that speaks only MCP from now on is one of them, whatever else it was told.
+    # A connection that speaks only MCP counts too, whatever else failed on it.
     mine[0].wait(mine[0].request("workspace.open", {"workspace": "w", "protocol": "mcp"}))
     assert mine[0].wait(mine[0].request("tools.list"))["error"]["message"] == "There is no such method"
     told = daemon.connect(tenants[0]).receive()["error"]
     assert told["data"]["code"] == "BUSY" and "user" in told["message"]
     assert 50 <= told["data"]["retry_after_ms"] <= 60000
     assert refused(daemon, "user_connections") == 1
-    # Nobody else's.
+    # Connections of another tenant are not affected.
     daemon.connect(tenants[1]).call("tools.list")
     mine[0].close()
 
@@ -430,7 +430,7 @@ def test_a_neighbour_that_floods_takes_nothing_away(neighbours, tenants):
         finally:
             os._exit(1)
     try:
-        # Queues and connections are full, and stay so.
+        # Queues and connections stay full.
         assert procfs.eventually(lambda: refused(daemon, "queue_length") > 50, 60)
         assert procfs.eventually(
             lambda: refused(daemon, "tenant_connections") + refused(daemon, "user_connections") > 300, 60)
@@ -446,7 +446,7 @@ def test_a_neighbour_that_floods_takes_nothing_away(neighbours, tenants):
     finally:
         os.kill(flooding, signal.SIGKILL)
         os.waitpid(flooding, 0)
-    # What was queued is over with its connections.
+    # Queued calls end with their connections.
     wait_for(daemon, "a", commands=0, file_jobs=0, waiting=0, calls=0)
 
 
@@ -460,7 +460,7 @@ def test_a_burst_of_connections_finds_room_in_the_kernels_queue(own_daemon):
     try:
         for one in sockets:
             one.setblocking(False)
-            one.connect(str(own_daemon.socket))  # EAGAIN: there was no room, unix(7)
+            one.connect(str(own_daemon.socket))  # EAGAIN: the backlog is full, see listen(2)
     finally:
         own_daemon.process.send_signal(signal.SIGCONT)
         for one in sockets:
@@ -507,7 +507,7 @@ def test_requests_take_turns_by_tenant(start_daemon, tenants):
         lines = (daemon.state / "audit" / "audit.log").read_bytes().splitlines(keepends=True)
         records = [json.loads(line) for line in lines if line.endswith(b"\n")]
         return [record["tenant"] for record in records if record["event"] == "call.refused"]
-    # Its thread may be behind the answers.
+    # The writer thread may be later than the answers.
     assert procfs.eventually(lambda: len(refused_tenants()) == connections + small)
     order = refused_tenants()
     assert order.count("a") == connections and order.count("b") == small

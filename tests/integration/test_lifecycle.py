@@ -29,7 +29,7 @@ AT_ONCE = 3.0 if is_sanitized() else 1.0
 
 @pytest.fixture
 def marker():
-    """A word for command lines, by which their processes are found."""
+    """A word for command lines, by which the test finds their processes."""
     return f"cloister-marker-{os.getpid()}-{random.randrange(10 ** 9)}"
 
 
@@ -66,13 +66,13 @@ def assert_gone_at_once(processes, marker):
     assert procfs.free_seconds() - began < AT_ONCE
 
 
-# The supervisor's end
+# The end of cloisterd
 
 
 @pytest.mark.parametrize("stopped", [False, pytest.param(True, marks=pytest.mark.skipif(
     not AM_ROOT, reason="needs root to stop the workspace's processes"))])
 def test_a_killed_cloisterd_leaves_nothing(own_daemon, marker, stopped):
-    """Also when worker, files and the commands' inits are stopped."""
+    """It holds even if the worker, the files process and the command inits are stopped."""
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)
     other = own_daemon.connect()
@@ -214,7 +214,7 @@ def test_a_killed_spawner_ends_the_service(own_daemon, marker):
 
 
 def stays_gone(path):
-    """One that is executing its program has no command line just then, and is to be seen a moment later, at its end."""
+    """A process in execve(2) has no command line for a moment, so the look is repeated."""
     for _ in range(5):
         if procfs.having(str(path)):
             return False
@@ -223,13 +223,13 @@ def stays_gone(path):
 
 
 def unread(client):
-    """How much of what the client sent cloisterd has not read: it could not answer that, either. unix(7)"""
+    """The bytes of the client's that cloisterd has not read yet (SIOCOUTQ, unix(7))."""
     return struct.unpack("i", fcntl.ioctl(client.socket, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 @pytest.mark.parametrize("victim", ["cloisterd", "spawner"])
 def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
-    """Whenever in its making that is."""
+    """cloisterd is killed at every moment of the making."""
     for i in range(15 if is_sanitized() else 40):
         daemon = Daemon(area, config=spare_config(account, 0))
         client = daemon.connect()
@@ -238,7 +238,7 @@ def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
         time.sleep(i % 20 * 0.0005)
         kill(daemon, daemon.pid if victim == "cloisterd" else daemon.spawner())
         if victim == "spawner":
-            for number in asked:  # opened before, or it says why not
+            for number in asked:  # it was open before, or the opening was refused with a reason
                 answer = client.wait(number)
                 assert "result" in answer or answer["error"]["data"]["code"] in ("EXECUTION_ERROR", "SHUTTING_DOWN"), answer
         daemon.process.wait(120)
@@ -258,11 +258,11 @@ def test_a_killed_private_client_takes_its_instance_along(area, marker):
     assert_gone(processes, marker, procfs.SOON)
 
 
-# A workspace's end
+# The end of a workspace
 
 
 def kill(daemon, pid):
-    """As the user that the daemon runs as may do at any time."""
+    """Kills a process as the daemon's user, who may do so at any time."""
     with acting_as(daemon.account.uid):
         os.kill(pid, signal.SIGKILL)
 
@@ -306,7 +306,7 @@ def test_a_killed_files_process_is_replaced(own_daemon):
             (directory / "0").write_bytes(b"some line of text\n" * 3000000)
             for i in range(1, 200):
                 os.link(directory / "0", directory / str(i))
-    client.use("list_directory", path=".", pattern="none")  # answered after the sweep has begun: a job, too
+    client.use("list_directory", path=".", pattern="none")  # answered after the sweep has begun, which is a job as well
     assert procfs.eventually(lambda: not procfs.children(files))
     lost = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
     untouched = other.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"}, {"timeout_ms": 300000})
@@ -336,7 +336,7 @@ def test_processes_killed_again_and_again(own_daemon):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
     for i in range(14):
-        # A command may have been answered before the death of the files process was noticed.
+        # A command may have been answered before cloisterd noticed the death of the files process.
         while not own_daemon.cells():
             client.observe("run_command", {"command": "true"})
         ((worker, files),) = own_daemon.cells()
@@ -388,7 +388,7 @@ def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
 
 
 def test_a_command_that_uses_its_grace_costs_no_other(own_daemon):
-    """A worker that listens is not taken for one that is stopped, though more is told to it all the time."""
+    """cloisterd does not take a worker that reads its requests for a stopped one, though more requests come all the time."""
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
     worker, _ = own_daemon.cell_of(path)
@@ -405,7 +405,7 @@ def test_a_command_that_uses_its_grace_costs_no_other(own_daemon):
     assert procfs.is_alive(worker)
 
 
-# A workspace's rest
+# Pauses of a workspace
 
 
 def idle_config(account, time_text):
@@ -421,16 +421,16 @@ def test_an_idle_workspace_has_no_processes_and_gets_them_back(start_daemon, acc
         assert client.run(f"echo {i} > /tmp/kept; cat last 2>/dev/null; echo {i} > last; ls /tmp")["stdout"].endswith("kept\n")
         client.use("write_file", path="last", content=f"{i}")
         assert procfs.eventually(lambda: not procfs.children(daemon.spawner()))
-        # cloisterd may be about to hear of that.
+        # cloisterd may not have noticed it yet.
         assert procfs.eventually(lambda: [(listed["workspace"], listed["open"]) for listed in client.call("workspace.list")[
             "workspaces"]] == [("w", False)])
         assert client.use("read_file", {"line_numbers": False}, path="last")["content"] == f"{i}"
     assert client.run("ls /tmp")["stdout"] == ""
-    # What runs is no idleness, however long.
+    # A workspace with a running command is not idle.
     assert client.run("sleep 1; echo well")["stdout"] == "well\n"
 
 
-# What is made ahead
+# Spare cells
 
 
 def spares_of(daemon):
@@ -439,7 +439,7 @@ def spares_of(daemon):
 
 
 def has_ahead(daemon, count, seconds=60):
-    """Waits until so many cells are made ahead, and cloisterd knows of them."""
+    """Waits until cloisterd has that many spare cells."""
     def there():
         status = json.loads(daemon.ctl("--json", "status").stdout)
         return status["spare_cells"] == count and len(spares_of(daemon)) == 2 * count
@@ -472,7 +472,7 @@ def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
         has_ahead(daemon, 2)
         spares = set(spares_of(daemon))
         for pid in spares if AM_ROOT else ():
-            # The one user that there is, and with nothing of any workspace.
+            # It runs as the only user, without any workspace's files.
             assert (procfs.PROC / str(pid) / "uid_map").read_text().split() == ["1000", str(account.uid), "1"]
             assert str(daemon.state) not in (procfs.PROC / str(pid) / "mountinfo").read_text()
             assert not any(str(daemon.state) in text for text in procfs.fds(pid).values())
@@ -510,14 +510,14 @@ def test_what_is_made_ahead_fits_what_it_is_for(start_daemon, account, area):
         assert set(daemon.cell_of(place)) == spares
         return client.observe("run_command", {"command": command}, workspace=name)["output"]
 
-    # As much as commands may write outside the workspace.
+    # The size of the private tmpfs.
     room = "stat -f -c '%b %S' /tmp /run /dev/shm $HOME | awk '{print $1 * $2 / 1048576}' | uniq"
     assert run({"root": str(plain)}, room)["stdout"] == "2\n"
     assert daemon.reload(text.format("3M"))
     assert run({"root": str(covering)}, room + "; echo $HOME; pwd")["stdout"] == f"3\n/home/agent\n{covering}\n"
     assert run({"root": "/home"}, room + "; echo $HOME; grep agent: /etc/passwd; ls /proc/1/cwd >&-; id -u")[
         "stdout"] == "3\n/run/home\nagent:x:1000:1000:agent:/run/home:/bin/sh\n1000\n"
-    # There is no shell in it, neither its own nor that of the root that was made ahead.
+    # The root has no shell, and that of the spare cell is not there either.
     assert run({"root": str(root), "kind": "rootfs"}, "true") is None
     worker, _ = daemon.cell_of(root)
     points = {line.split()[4] for line in (procfs.PROC / str(worker) / "mountinfo").read_text().splitlines()}
@@ -529,10 +529,10 @@ def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
     has_ahead(daemon, 2)
-    # Of either cell one process dies, and cloisterd hears of it and of the need for them at once.
+    # One process of each cell dies, and cloisterd learns of it together with the request for the cell.
     procfs.stop(daemon.pid)
     for victim in spares_of(daemon)[1:3]:
-        kill(daemon, victim)  # and its sibling is of no use any more
+        kill(daemon, victim)  # and the other process of the cell is ended
     client.send({"jsonrpc": "2.0", "id": "late", "method": "workspace.open", "params": {"workspace": "late"}})
     os.kill(daemon.pid, signal.SIGCONT)
     assert "result" in client.receive()
@@ -579,7 +579,7 @@ SPAWNER_SILENT = 20  # seconds: LIMIT_SPAWNER_SILENT_MS
 
 
 def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
-    """And not one that stood still as long as cloisterd did, as the processes of a frozen service do."""
+    """cloisterd replaces a hung spawner, but not one that was frozen together with cloisterd."""
     hung, frozen = start_daemon(), start_daemon()
     client, other = hung.connect(), frozen.connect()
     begin_all_kinds(client, hung.new_workspace(client), marker)
@@ -603,7 +603,7 @@ def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
     finally:
         os.kill(frozen.pid, signal.SIGCONT)
     assert other.call("tools.list")
-    time.sleep(2)  # of a cloisterd that took its own time for the spawner's, this is the end
+    time.sleep(2)  # a cloisterd that counted its own frozen time would kill the spawner here
     os.kill(spawner, signal.SIGCONT)
     assert "result" in other.wait(late)
     assert frozen.process.poll() is None
@@ -693,7 +693,7 @@ def is_served(daemon):
             return False
 
 
-# A command's end
+# The end of a command
 
 
 @pytest.mark.parametrize("command", [
@@ -725,7 +725,7 @@ def test_what_a_dead_write_left_goes_at_the_next_opening(daemon, client):
         (path / ".cloisterrc").write_text("kept")
     client.call("workspace.open", {"root": str(path)})
     assert client.use("list_directory", path=".")["count"] == 1
-    # It is looked for in the background, at idle priority.
+    # The sweep looks for it in the background, at idle priority.
     assert procfs.eventually(lambda: os.listdir(path) == [".cloisterrc"], 60), os.listdir(path)
 
 
@@ -742,20 +742,20 @@ def test_what_a_living_write_has_stays(daemon, client):
             assert temporary.exists()
 
 
-# For long
+# Long runs
 
 
 def in_shm(account):
     found = []
     for entry in os.scandir("/dev/shm"):
-        with contextlib.suppress(FileNotFoundError):  # another's, who removed it
+        with contextlib.suppress(FileNotFoundError):  # of another test, which removed it
             if entry.stat().st_uid == account.uid:
                 found.append(entry.name)
     return sorted(found)
 
 
 def leftovers(daemon):
-    """What a workspace could leave behind on the host, once it is as it stays."""
+    """What a workspace left behind on the host, read when it does not change any more."""
     area = daemon.area.path
     return {
         "mounts": sorted(line.split(" - ")[0].split(" ", 2)[2] for line in procfs.mounts_below(area)),
@@ -779,7 +779,7 @@ def open_and_close(client, paths, count):
 
 
 def make_calls(client, count):
-    """Ten in flight at any time, of every kind."""
+    """Keeps ten calls in flight, of every kind."""
     kinds = [
         ("read_file", {"path": "kept"}, None),
         ("write_file", {"path": "written", "content": "x" * 5000}, None),

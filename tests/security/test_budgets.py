@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host or the service has few of: one tenant takes all of it that is to be had, and another is served all the
-same.
+"""Resources that the host or the service has few of: one tenant takes all that it can get, and another is served all
+the same.
 
 An attack is a command that takes until it is refused, writes how much it got to the file "held" and keeps it. What a
 tenant needs of the same is a small command, which must succeed in another tenant's workspace meanwhile.
@@ -25,8 +25,8 @@ pytestmark = [
     pytest.mark.skipif(SYSTEM, reason="the tests start daemons of both modes themselves")]
 
 PYTHON = "/usr/bin/python3 -"  # the program is standard input
-PATIENCE = 120  # seconds that no step takes, however slow the machine
-ADMIN = 64321  # a group that need not have a name
+PATIENCE = 120  # seconds; no step takes so long on any machine
+ADMIN = 64321  # a group id without a name
 
 # common/limits.h
 INOTIFY_INSTANCES, INOTIFY_WATCHES, PENDING_SIGNALS, TERMINALS = 16, 8192, 1024, 64
@@ -97,7 +97,7 @@ def context(events):
     return system_call(206, events, ctypes.byref(ctypes.c_ulong()))  # io_setup(2) of x86-64
 """
 
-# Attacks: the program, and a program that another tenant's command must be able to run meanwhile.
+# Each attack: its program, and a program that another tenant's command must be able to run meanwhile.
 ATTACKS = {
     "inotify-instances": ("keep(take(lambda: call('inotify_init1', 0)))",
                           "fd = call('inotify_init1', 0); need(fd and watch(fd, '/usr'))"),
@@ -153,7 +153,7 @@ keep(take(pair, 100))
 
 
 class Tenant:
-    """A user of the agent socket with managed workspaces, each of a connection of its own."""
+    """A user of the agent socket with managed workspaces, each on its own connection."""
 
     def __init__(self, daemon, user):
         self.daemon, self.user = daemon, user
@@ -177,7 +177,7 @@ def content(client, path):
 
 
 class Attack:
-    """A command of its own workspace that takes all it can and holds it."""
+    """A command in a workspace of its own that takes all it can and holds it."""
 
     def __init__(self, tenant, name):
         self.name, self.client = name, tenant.open()
@@ -185,7 +185,7 @@ class Attack:
                                         {"stdin": PRELUDE + ATTACKS[name][0]})
 
     def held(self):
-        """How much it has, once it can have no more."""
+        """Returns how much it has when it gets no more."""
         text = procfs.eventually(lambda: content(self.client, "held"), PATIENCE)
         assert text, (self.name, self.client.answers or self.client.receive(5))
         return int(text)
@@ -196,7 +196,7 @@ class Attack:
 
 
 def check_served(tenant, client, **second):
-    """All that a tenant asks for: an old connection and a new one, in a new workspace or this one, files and commands."""
+    """Checks that a tenant is served: on an old and a new connection, in a new workspace or this one, files and commands."""
     client.use("write_file", path="mine", content="still here")
     assert content(client, "mine") == "still here"
     output = client.run("echo out; echo error >&2; cat", options={"stdin": "in"})
@@ -219,7 +219,7 @@ def config_for(users, mode):
 
 @pytest.fixture(scope="module", params=["user", "system"])
 def host(area, tenants, request):
-    """A daemon of each mode, and its two tenants: who attacks, and who is to be served."""
+    """A daemon of each mode with two tenants: the attacker and the victim."""
     daemon = Daemon(area, config=config_for(tenants, request.param), system=request.param == "system")
     yield daemon, Tenant(daemon, tenants[0]), Tenant(daemon, tenants[1])
     assert daemon.stop() == 0
@@ -244,16 +244,16 @@ def test_one_tenant_takes_all_of(host, neighbour, name):
     check_needs(neighbour, name)
     check_served(served, neighbour)
     attack.end()
-    # Its own workspace goes on as well.
+    # The attacker's own workspace goes on as well.
     check_needs(attack.client, name)
     attack.client.close()
 
 
-# The service's own
+# Attacks on the service's own resources
 
 
 class Outside:
-    """What a client alone takes: each method until it is refused, or as much as is many."""
+    """What a client can take without a command: it repeats each method until it is refused, or very often."""
 
     def __init__(self, tenant):
         self.tenant, self.clients, self.refused = tenant, [], {}
@@ -272,7 +272,7 @@ class Outside:
         return None
 
     def take_ids(self):
-        """As take_workspaces, one after the other: each managed workspace that exists has a directory, and in system mode an id of the service's range."""
+        """As take_workspaces, one after the other: each managed workspace has a directory, and in system mode an id of the range."""
         client = self.connect()
         for number in range(EXISTING + 1):
             answer = client.wait(client.request("workspace.open", {"workspace": f"left{number}"}), PATIENCE)
@@ -282,7 +282,7 @@ class Outside:
         return None
 
     def take_commands(self):
-        """More than run and wait at once; each that is refused says so."""
+        """Starts more commands than may run and wait. Each one above that is refused."""
         client = self.connect()
         client.call("workspace.open", {"workspace": "unread"}, PATIENCE)
         numbers = [client.begin("run_command", {"command": "sleep 1000", "timeout_ms": 600000})
@@ -315,7 +315,7 @@ class Outside:
             client.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"workspace.open","params":{"root":"/root"}}\n')
 
     def take_connections(self):
-        """The last of all: whoever has them all can no longer connect himself."""
+        """Comes last, because the attacker cannot connect either once it has all connections."""
         for _ in range(CONNECTIONS + 1):
             client = self.connect()
             try:
@@ -339,7 +339,7 @@ tmp_size = 16M
 
 
 def check_memory(daemon):
-    """cloisterd's memory is within what it says of itself, which follows from the configuration."""
+    """cloisterd's memory is within the bound that it reports, which follows from the configuration."""
     with contextlib.closing(daemon.control(groups=[ADMIN])) as control:
         status = control.call("status")
     if is_sanitized():
@@ -353,7 +353,7 @@ FILL = "cat /dev/zero >/tmp/full 2>/dev/null; echo full >held; exec sleep 600"
 
 @pytest.mark.parametrize("mode", ["user", "system"])
 def test_everything_at_once(area, tenants, mode):
-    """All attacks of this file and all that a client takes, held together."""
+    """Holds all attacks of this file and all that a client takes at the same time."""
     lines = config_for(tenants, mode).replace("managed = yes\n", "managed = yes\n" + OUTSIDE_CONFIG)
     daemon = Daemon(area, config=lines, system=mode == "system")
     try:
@@ -382,14 +382,14 @@ def test_everything_at_once(area, tenants, mode):
         outside.end()
         for attack in attacks:
             attack.end()
-        # And it is served again itself.
+        # The attacker is served again.
         check_served(attacker, attacks[0].client, workspace="unread")
     finally:
         assert daemon.stop() == 0
 
 
 def test_one_tenant_fills_the_disk(area, tenants):
-    """That both have their workspaces on. What needs no room on it goes on, and what does is told so."""
+    """Both tenants have their workspaces on that disk. Calls that need no room go on; the others are told the reason."""
     with area.disk("64m") as place:
         daemon = Daemon(area, config=config_for(tenants, "user"), state=place / "state")
         try:
@@ -407,7 +407,7 @@ def test_one_tenant_fills_the_disk(area, tenants):
             assert daemon.stop() == 0
 
 
-# What outlives its process
+# Objects that outlive their process
 
 
 LEAVE = """
@@ -435,14 +435,14 @@ print(len(left))
 @pytest.mark.parametrize("end", ["", "os.kill(os.getppid(), signal.SIGKILL)", "os.abort()"],
                          ids=["exit", "kill-the-shell", "abort"])
 def test_nothing_of_ipc_outlives_the_last_command(neighbour, end):
-    """Neither the next command nor the kernel's count for the user."""
+    """Neither the next command finds it, nor does the kernel count it for the user."""
     for _ in range(5):
         python(neighbour, LEAVE + end)
         assert python(neighbour, FIND)["output"]["stdout"] == "0\n"
 
 
 def test_commands_that_overlap_share_ipc(neighbour):
-    """What one makes another may use while either runs, and it goes with the last."""
+    """What one command makes the other may use. It goes when the last of them ends."""
     first = neighbour.begin("run_command", {"command": PYTHON, "timeout_ms": 600000},
                             {"stdin": PRELUDE + LEAVE + "keep('all')"})
     assert procfs.eventually(lambda: content(neighbour, "held"), PATIENCE) == "all"
@@ -457,7 +457,7 @@ def test_commands_that_overlap_share_ipc(neighbour):
 
 
 def keys_of(uid):
-    """How many the kernel counts for this id; None: the kernel has no keys."""
+    """The number of keys that the kernel counts for this id, or None if it has no keys."""
     try:
         text = pathlib.Path("/proc/key-users").read_text()
     except FileNotFoundError:
@@ -483,7 +483,7 @@ def test_workspaces_take_no_keys(host):
         one.close()
 
 
-# Who may raise a bound
+# Rights to raise a bound
 
 
 def test_no_command_raises_a_bound(neighbour):
@@ -510,14 +510,14 @@ print({name: int(open(f"/proc/sys/user/{name}").read()) for name in sorted(os.li
     assert raised == "[]", output
     counts = eval(bounds, {})
     assert counts["max_inotify_instances"] == INOTIFY_INSTANCES and counts["max_inotify_watches"] == INOTIFY_WATCHES
-    # The kernel's own value for a new namespace, which is no bound.
+    # The kernel's value for a new namespace bounds nothing.
     assert all(value < 1 << 20 for value in counts.values()), counts
 
 
-# What the kernel counts for the id that cloisterd has in user mode
+# What the kernel counts for cloisterd's own id in user mode
 
 
-# Takes every watch that anybody gives back as well.
+# Also takes every watch that another process gives back.
 EPOLL = """
 import select
 resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)
@@ -554,18 +554,18 @@ def no_watches(host):
             attack = Attack(host[1], "epoll")
             assert 20000 < attack.held() < 31000
             yield attack
-            # The attacker's own connection is served, too: this is a cancel.
+            # This cancel shows that the attacker's own connection is served.
             attack.end()
     finally:
         del ATTACKS["epoll"]
 
 
 def test_one_tenant_takes_all_epoll_watches(host, neighbour, no_watches):
-    """Before another's clients connect, open workspaces and start commands, and while what they had goes on."""
+    """The other tenant's running calls go on, and its clients connect, open workspaces and start commands."""
     daemon, _, served = host
     for _ in range(3):
         check_served(served, neighbour)
-    # More than a pipe or a socket holds, both ways.
+    # More than a pipe or a socket holds, in both directions.
     assert neighbour.run("wc -c", options={"stdin": "x" * 500000})["stdout"] == "500000\n"
     text = "x" * 999 + "\n"
     neighbour.use("write_file", path="large", content=text * 1000)
@@ -574,13 +574,13 @@ def test_one_tenant_takes_all_epoll_watches(host, neighbour, no_watches):
     with contextlib.closing(daemon.control(groups=[ADMIN])) as control:
         assert control.call("status")["state"] == "serving"
     assert content(no_watches.client, "held")
-    # cloisterd had none.
+    # cloisterd had no watch.
     assert daemon.system or "fs.epoll.max_user_watches" in daemon.log()
 
 
 def test_commands_end_without_epoll_watches(host, neighbour, no_watches):
-    """Commands that began before they were all taken and after: at their deadline, when they are cancelled, when their
-    client hangs up."""
+    """Commands that began before and after all watches were taken end at their deadline, when they are cancelled, and when
+    their client hangs up."""
     daemon, _, served = host
     output = neighbour.observe("run_command", {"command": "sleep 1000", "timeout_ms": 200}, timeout=PATIENCE)["output"]
     assert output["ended_by"] == "timeout", output
@@ -597,14 +597,14 @@ def test_commands_end_without_epoll_watches(host, neighbour, no_watches):
 
 
 def test_an_instance_starts_without_epoll_watches(area, no_watches):
-    """In user mode it has the id of the commands that have them all."""
+    """In user mode the new instance has the id of the commands that hold all watches."""
     directory = area.new_directory()
     (directory / "there").write_text("still here")
     done = area.private(directory, "call", "read_file", "path=there")
     assert done.returncode == 0 and b"still here" in done.stdout, done
 
 
-# Connections of a user of no tenant, as fast as they can be made; the argument says what each of them sends.
+# Connects as a user without a tenant, as fast as possible. The argument is what each connection sends.
 CONNECT = """
 import collections, socket, sys
 path, sent = sys.argv[1:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever dies under load, no answer is wrong, none is another's, and nothing is left.
+"""Processes die under load: no answer is wrong or comes from another workspace, and no process is left.
 
 Agents of two tenants work in workspaces of the same names while workers, files processes, spawner
 and cloisterd are killed and cloisterd is short of descriptors, memory and room for its audit log. CLOISTER_SOAK=full
@@ -24,28 +24,28 @@ from daemon import Daemon, is_sanitized
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 
 SECONDS = 180 if os.environ.get("CLOISTER_SOAK") == "full" else 15
-RECOVERY = 120.0  # on a machine that is busy with other things too; what it took is printed
+RECOVERY = 120.0  # on a busy machine; the time that it took is printed
 SPARES = 2  # spare_cells
-QUEUED = 100  # lines of the audit log at most that cloisterd's death may take along, of calls answered just before
-# What may be said of a call in this weather. Each is typed; none of them is an answer.
+QUEUED = 100  # how many audit lines a death of cloisterd may lose, of calls that were answered just before
+# The errors that a call may get here.
 EXCUSES = {"WORKER_LOST", "BUSY", "SHUTTING_DOWN", "EXECUTION_ERROR", "PROCESS_LIMIT"}
 fork = multiprocessing.get_context("fork")
 
 
 def content_of(token, version):
-    """Every line says whose it is and of which writing."""
+    """Each line names the workspace and the write that it is from."""
     return f"{token} {version}\n" * (1 + version * 37 % 3000)
 
 
 class Agent:
-    """One client and its one workspace: what it asks, it can tell the right answer of."""
+    """A client with one workspace. It asks only what it knows the right answer to."""
 
     def __init__(self, path, account, name, token, seed):
         self.path, self.account, self.name, self.token = path, account, name, token
         self.random = random.Random(seed)
         self.client = None
         self.version = 0
-        self.possible = {None}  # versions that the file may have; None: there is no file
+        self.possible = {None}  # versions that the file may have; None is no file
         self.done, self.excused, self.slowest = 0, 0, 0.0
 
     def connect(self):
@@ -54,7 +54,7 @@ class Agent:
         assert opened["workspace"] == self.name
 
     def call(self, tool, **arguments):
-        """The output, or None with an excuse."""
+        """Returns the output, or None if one of the allowed errors came."""
         options = {"line_numbers": False} if tool == "read_file" else None
         observation = self.client.observe(tool, arguments, options)
         if observation["success"]:
@@ -68,7 +68,7 @@ class Agent:
         return None
 
     def saw(self, content):
-        """What the file has must be one of what was written, whole; it is settled then."""
+        """The content must be one complete version that was written. That is the known version from now on."""
         for version in self.possible:
             if content == (None if version is None else content_of(self.token, version)):
                 self.possible = {version}
@@ -124,7 +124,7 @@ class Agent:
                 raise
             self.client.close()
             self.client = None
-        except OSError:  # nobody listens, or cloisterd closed the connection
+        except OSError:  # cloisterd does not listen, or it closed the connection
             if self.client:
                 self.client.close()
             self.client = None
@@ -133,7 +133,7 @@ class Agent:
 
 
 def work(agent, stop, results):
-    """A process of its own: acting as a user is a process's affair."""
+    """Runs in a process of its own, because credentials belong to a process."""
     try:
         while not stop.is_set():
             agent.step()
@@ -154,7 +154,7 @@ class Weather:
     def kill_one(self, name):
         found = [pid for pid in procfs.children(self.daemon.spawner()) if procfs.name(pid) == name]
         if found:
-            with contextlib.suppress(ProcessLookupError):  # it has ended since
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
                 os.kill(self.random.choice(found), signal.SIGKILL)
 
     def worker(self):
@@ -173,7 +173,7 @@ class Weather:
         self.end(self.daemon.pid)
 
     def end(self, pid):
-        """The end of one of the two is the end of everything, and another cloisterd starts."""
+        """Ends cloisterd or the spawner, with which all processes end, and starts another cloisterd."""
         processes = procfs.descendants(self.daemon.pid)
         os.kill(pid, signal.SIGKILL)
         self.daemon.process.wait(60)
@@ -182,7 +182,7 @@ class Weather:
         restart(self.daemon)
 
     def limit(self, what, soft):
-        """As the user itself, which needs no privilege for it."""
+        """Sets a resource limit of the process as its user, who needs no privilege for that."""
         subprocess.run(["prlimit", "--pid", str(self.daemon.pid), f"--{what}={soft}:"], check=True,
                        **self.daemon.account.as_user())
 
@@ -225,7 +225,7 @@ class Weather:
 
 
 def restart(daemon):
-    """Another cloisterd where one died, as a service manager would start it."""
+    """Starts another cloisterd where one died, as a service manager does."""
     with open(daemon.log_path, "wb") as log:
         daemon.process = daemon.area.start(
             ["cloisterd", "--agent-socket", str(daemon.socket), "--state-dir", str(daemon.state),
@@ -237,7 +237,7 @@ def restart(daemon):
 
 
 def recover(daemon, account):
-    """How long until a call is served, in a workspace that is new or was hit."""
+    """Returns how long it takes until a call is served, in a new workspace and in one whose processes died."""
     began = time.monotonic()
     answers = []
     while True:
@@ -256,7 +256,7 @@ def recover(daemon, account):
 
 
 def config_of(tenants, disk):
-    """Two tenants; who watches is the daemon's own user."""
+    """A configuration with two tenants. The daemon's own user observes."""
     text = f"[cloister]\nagent_socket_mode = 0666\naudit = on\naudit_file = {disk}/audit.log\n"
     for name, user in zip("ab", tenants):
         text += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
@@ -264,7 +264,7 @@ def config_of(tenants, disk):
 
 
 def assert_settled(daemon):
-    """Nobody has anything open any more, and nothing says otherwise."""
+    """No workspace is open any more, and status, metrics and processes agree."""
     def only_spares():
         processes = procfs.descendants(daemon.spawner(), without_lookers=True)
         pidfds = [text for text in procfs.fds(daemon.pid).values() if text.startswith("anon_inode:[pidfd]")]
@@ -274,13 +274,13 @@ def assert_settled(daemon):
 
 
 def check_files(daemon, tenants, results):
-    """What each agent last knew is what its workspace has, and nothing else is there."""
+    """Each workspace has exactly the files that its agent knows."""
     for token, _, possible, _, _, _, _ in results:
         tenant, name = token.split("-token-")[0], f"w{int(token.rsplit('-', 1)[1]) % 10}"
         account = tenants["ab".index(tenant)]
         with Client(daemon.socket, account.uid, account.gid) as client:
             client.call("workspace.open", {"workspace": name})
-            # What deaths left is swept beside the calls, and only while it is open.
+            # The sweep removes what deaths left, beside the calls and only while the workspace is open.
             assert procfs.eventually(lambda: swept(daemon.state / "workspaces" / tenant / name))
             output = client.run("ls -A; cat data 2>/dev/null; true")["stdout"]
             if possible == {None} or not output:
@@ -313,10 +313,10 @@ def alive(daemon):
 
 
 def check_audit(daemon, disk, done, deaths):
-    """The chain holds through every death, and each answer is in it or counted as lost."""
+    """The chain is valid through every death. Each answer has a line or is counted as lost."""
     said = daemon.area.run("cloisterctl", "audit", "verify", str(disk / "audit.log"))
     assert said.returncode == 0, said
-    # What a death tore stands as it is.
+    # A line that a death tore stays torn.
     lines = [json.loads(line) for line in (disk / "audit.log").read_bytes().split(b"\n")
              if line.startswith(b"{") and line.endswith(b"}")]
     ended = sum(line["event"] == "call.ended" for line in lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The system call filter of commands: what it refuses, and what must run under it all the same."""
+"""The system call filter of commands: what it refuses, and which programs must run under it."""
 
 import os
 import platform
@@ -12,8 +12,8 @@ from daemon import INSTALLED
 
 PYTHON = "/usr/bin/python3 -"  # the program is standard input
 
-# System calls by number, which the C library may have no functions for. They get arguments that the kernel itself would
-# answer otherwise, or not at all: only the filter says EPERM to them.
+# System calls by number, because the C library may lack functions for them. For their arguments the kernel itself
+# would not return EPERM: only the filter does.
 PRELUDE = """
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
@@ -43,7 +43,7 @@ def dies_of(function):
 """
 
 X86 = platform.machine() == "x86_64"
-# x86-64's number and, where it differs, that of the architectures which share one table.
+# The number on x86-64 and, if it differs, on the architectures that share a table.
 NUMBERS = {
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
@@ -85,13 +85,13 @@ def test_worker_inits_and_commands_are_under_it(cell):
         status = procfs.status(pid)
         if not status and pid not in (cell.worker, sleep):  # an earlier command's
             continue
-        assert (status["Seccomp"], int(status["Seccomp_filters"]) - before) == ("2", 4), status["Name"]  # with the spawner's
+        assert (status["Seccomp"], int(status["Seccomp_filters"]) - before) == ("2", 4), status["Name"]  # with the spawner's own
     cell.client.cancel(number_of)
     cell.client.wait(number_of)
 
 
 def test_the_others_are_under_theirs(cell):
-    cell.client.use("list_directory", path=".")  # who answers has its own
+    cell.client.use("list_directory", path=".")  # the process that answers has its own
     for pid, filters in ((cell.daemon.spawner(), 1), (cell.files, 2)):
         status = procfs.status(pid)
         assert (status["Seccomp"], int(status["Seccomp_filters"]) - cell.daemon.filters_before()) == ("2", filters), status["Name"]
@@ -113,12 +113,12 @@ def test_calls_that_nobody_knows_do_not_exist(cell):
 
 
 def test_memory_that_nobody_may_look_at_does_not_exist(cell):
-    """memfd_secret(2): neither the host's root nor a memory limit's accounts see into it."""
+    """memfd_secret(2) would hide memory from the host's root and from the accounts of memory limits."""
     assert probe(cell, "for flags in (0, os.O_CLOEXEC, 1 << 32): print(call(447, flags))") == ["ENOSYS"] * 3
 
 
 def test_new_namespaces(cell):
-    """Asked for by clone, also with what the worker's own calls have but for their secret; clone3 is not there."""
+    """Refused for clone(2), even with the arguments of the worker's own calls but their secret. clone3(2) is ENOSYS."""
     clone = 56 if X86 else 220
     assert probe(cell, f"""
 for bit in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
@@ -143,7 +143,7 @@ for passes in (0, -1, 0x8d1c52e7b3604f9b):
 
 
 def test_the_pass_is_each_workers_own_and_nowhere_to_be_read(cell):
-    """What a command can see of its init, which has it in a register while it waits."""
+    """The waiting init has the cookie in a register. A command finds it in nothing that it can read about the init."""
     output = probe(cell, """
 for name in ('syscall', 'auxv', 'environ', 'stack', 'mem', 'maps'):
     print(attempt(lambda: open(f'/proc/1/{name}', 'rb').read(1)))
@@ -161,8 +161,8 @@ print(dies_of(lambda: None))
 
 
 def test_socket_families(cell):
-    """The family is 32 bits to the kernel: what stands above them must not get another one through, nor stop one. The
-    unit's RestrictAddressFamilies= goes by all 64, and does stop it."""
+    """The kernel takes 32 bits of the family. Bits above them must neither admit another family nor refuse one. The unit's
+    RestrictAddressFamilies= compares 64 bits and refuses such a call."""
     stopped = "EAFNOSUPPORT" if INSTALLED else None
     socket, pair = (41, 53) if X86 else (198, 199)
     assert probe(cell, f"""
@@ -182,7 +182,7 @@ print(call({pair}, 1, 1, 0, ctypes.addressof(fds)), call({pair}, 2, 1, 0, ctypes
 
 
 def test_protocols(cell):
-    """Of IP there are TCP and UDP. What a socket is asked to be are 32 bits each, with flags in the type."""
+    """Only TCP and UDP are allowed of IP. Each argument has 32 bits, and the type also has flags."""
     socket, setsockopt = (41, 54) if X86 else (198, 208)
     assert probe(cell, f"""
 allowed = {{(1, 0), (1, 6), (2, 0), (2, 17)}}
@@ -215,7 +215,7 @@ for high in (0, 1 << 32):
 
 
 def test_its_init_is_left_alone(cell):
-    """Its limits, its scheduling and its place before the disk; a command may do all of that to itself and its own."""
+    """A command may change the limits, scheduling and I/O priority of its own processes, but not of its init."""
     x86_or = lambda x86, other: x86 if X86 else other  # noqa: E731
     assert probe(cell, f"""
 room = (ctypes.c_uint64 * 8)(48)
@@ -236,7 +236,7 @@ os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
 
 
 def test_no_file_is_set_user_id(cell):
-    """By no call that gives a mode: outside, another user would run it as the workspace's id."""
+    """No call that sets a mode may set set-id bits: outside, another user would run the file as the workspace's id."""
     numbers = {"chmod": 90, "fchmod": 91, "fchmodat": 268, "open": 2, "openat": 257, "creat": 85, "mknod": 133, "mknodat": 259,
                "mkdirat": 258} if X86 else {"fchmod": 52, "fchmodat": 53, "openat": 56, "mknodat": 33, "mkdirat": 34}
     cell.client.run("rm -rf ids && mkdir ids")
@@ -277,7 +277,7 @@ print(sorted(os.listdir()))
 
 
 def test_directories_pass_on_their_group(cell):
-    """What an administrator made so stays so: a directory in one with set-group-id has it, files do not."""
+    """A new directory inherits the set-group-ID bit of its parent, as mkdir(2) says; files do not."""
     (cell.path / "ours").mkdir()
     os.chown(cell.path / "ours", os.stat(cell.path).st_uid, os.stat(cell.path).st_gid)
     (cell.path / "ours").chmod(0o2755)
@@ -288,7 +288,7 @@ def test_directories_pass_on_their_group(cell):
 
 
 def test_a_replaced_file_is_not_set_user_id(cell):
-    """One that was so before the workspace opened ceases to be when write_file replaces it."""
+    """A set-user-ID file from before loses the bit when write_file replaces it."""
     cell.client.use("write_file", path="had", content="old")
     (cell.path / "had").chmod(0o6755)
     cell.client.use("write_file", path="had", content="new")
@@ -296,7 +296,7 @@ def test_a_replaced_file_is_not_set_user_id(cell):
 
 
 def test_terminal_injection(cell):
-    """On a terminal of the command's own, where the kernel would let it; the request too is 32 bits to the kernel."""
+    """TIOCSTI on the command's own terminal, which the kernel would allow. The kernel takes 32 bits of the request."""
     ioctl = 16 if X86 else 29
     assert probe(cell, f"""
 leader, follower = os.openpty()
@@ -319,7 +319,7 @@ for value in (0x0400000, 0x0100000, 0x0800000, 0x0400000 | 1 << 32, 0x0200000, 0
 
 
 def test_the_limit_on_cores_stays(cell):
-    """A core_pattern that is a pipe would run a program of host root's for 0, but not for 1."""
+    """With a pipe as core_pattern the kernel runs a program as the host's root for limit 0, but not for 1; see core(5)."""
     setrlimit, prlimit = (160, 302) if X86 else (164, 261)
     assert probe(cell, f"""
 zero = (ctypes.c_uint64 * 2)(0, 0)
@@ -339,7 +339,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 @pytest.mark.skipif(not X86, reason="other architectures have one system call table")
 def test_foreign_system_calls_are_fatal(cell):
-    """getpid by x32's number, and by i386's through int 0x80."""
+    """Tries getpid by its x32 number, and by its i386 number through int 0x80."""
     assert probe(cell, """
 print(dies_of(lambda: call(0x40000000 | 39)))
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -361,7 +361,7 @@ print(libc.ptrace(7, pid, 0, 0), os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 """) == ["0 5"]
 
 
-# What must run. Of each: the programs that it takes, a script, and what it prints.
+# Programs that must run. For each: the programs that it needs, a script, and its output.
 
 C_PROGRAM = r"""printf '#include <stdio.h>\nint main(void){puts("made");return 0;}\n' > a.c"""
 PACKAGE = ("mkdir -p q/DEBIAN q/usr/bin && echo x > q/usr/bin/x && chmod 755 q/usr/bin/x && printf 'Package: q\\nVersion: 1\\n"
@@ -422,7 +422,7 @@ OPTIONAL = {"go", "rust", "npm"}  # large, or not packaged; tests/run does not i
 @pytest.mark.parametrize("tool", TOOLS)
 def test_tools_run(daemon, tool):
     needed, script, expected = TOOLS[tool]
-    # A command's /usr is the host's; what else a host has in its PATH it does not see.
+    # A command sees the host's /usr and no other directory of the host's PATH.
     for name in needed:
         path = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin")
         if not path and os.environ.get("CI") == "true" and tool not in OPTIONAL:
