@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in a job of the files process and in the spawner's sweeper, each with the id that the files
+ * belong to. A hostile tree may be arbitrarily deep: a directory at the depth limit is moved up to
+ * the root and cleared there, so neither stack nor descriptors grow. unlinkat(2).
+ */
+#include "worker/tree_clear.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct clear {
+	DIR *levels[LIMIT_CLEAR_DEPTH];
+	char names[LIMIT_CLEAR_DEPTH][NAME_MAX + 1]; /* name of each level in the level above */
+	size_t depth;
+	uint64_t removed;
+	uint64_t moved; /* counts the names given, so that none is used twice */
+	/* a directory was moved up since the root was last read from its beginning */
+	bool moved_up;
+};
+
+static int enter(struct clear *clear, int parent, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	DIR *directory;
+
+	/* The owner of a directory without permissions can grant them again. */
+	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+		fd = openat(
+			parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	(void)fchmod(fd, 0700);
+	directory = fdopendir(fd);
+	if (!directory)
+		return -errno;
+	TAKE_FD(fd);
+	snprintf(clear->names[clear->depth], sizeof(clear->names[0]), "%s", name);
+	clear->levels[clear->depth++] = directory;
+	return 0;
+}
+
+/* Removes the entry @name of the deepest level, or descends into it. */
+static int remove_entry(struct clear *clear, const char *name)
+{
+	int parent = dirfd(clear->levels[clear->depth - 1]);
+	char moved[64];
+
+	if (unlinkat(parent, name, 0) == 0) {
+		clear->removed++;
+		return 0;
+	}
+	if (errno != EISDIR && errno != EPERM)
+		return errno == ENOENT ? 0 : -errno;
+	if (clear->depth < LIMIT_CLEAR_DEPTH)
+		return enter(clear, parent, name);
+	/*
+	 * At the depth limit: move it to the root under a free name. Moving a directory needs write
+	 * permission on it.
+	 */
+	(void)!fchmodat(parent, name, 0700, 0);
+	do
+		snprintf(moved, sizeof(moved), ".cloister-cleared-%llu",
+			(unsigned long long)clear->moved++);
+	while (renameat2(parent, name, dirfd(clear->levels[0]), moved, RENAME_NOREPLACE) < 0 &&
+		errno == EEXIST);
+	clear->moved_up = true;
+	/* If the move failed, the removal of the parent fails too and reports the error. */
+	return 0;
+}
+
+/* The deepest level has been read to its end: removes it, unless it is the root. */
+static int leave(struct clear *clear)
+{
+	size_t top = clear->depth - 1;
+
+	if (top == 0) {
+		/* A directory that was moved up may lie behind the current reading position. */
+		if (clear->moved_up) {
+			clear->moved_up = false;
+			rewinddir(clear->levels[0]);
+			return 0;
+		}
+	} else if (unlinkat(dirfd(clear->levels[top - 1]), clear->names[top], AT_REMOVEDIR) < 0) {
+		return -errno;
+	} else {
+		clear->removed++;
+	}
+	closedir(clear->levels[top]);
+	clear->depth--;
+	return 0;
+}
+
+static int step(struct clear *clear)
+{
+	struct dirent *entry;
+
+	errno = 0;
+	entry = readdir(clear->levels[clear->depth - 1]);
+	if (!entry)
+		return errno ? -errno : leave(clear);
+	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+		return 0;
+	return remove_entry(clear, entry->d_name);
+}
+
+int tree_clear(int fd, uint64_t *ret_removed)
+{
+	_cleanup_free_ struct clear *clear = calloc(1, sizeof(*clear));
+	int r;
+
+	if (!clear)
+		return -ENOMEM;
+	r = enter(clear, fd, ".");
+	while (r == 0 && clear->depth > 0)
+		r = step(clear);
+	while (clear->depth > 0)
+		closedir(clear->levels[--clear->depth]);
+	*ret_removed = clear->removed;
+	return r;
+}
