@@ -6,7 +6,6 @@ import io
 import json
 import os
 import resource
-import shutil
 import signal
 import stat
 import subprocess
@@ -16,6 +15,7 @@ import procfs
 import pytest
 from cloister_client import acting_as
 from daemon import is_sanitized, user_mode_only
+from small_system import small_system
 
 pytestmark = user_mode_only
 MIB = 1 << 20
@@ -355,22 +355,9 @@ def test_a_managed_workspace_is_filled(place):
     assert (place.path / "back/f").read_text() == "managed"
 
 
-def system_without_tar(root):
-    """As little of a system as a shell needs."""
-    for directory in ("bin", "proc", "dev", "tmp", "etc", "run", "sys"):
-        (root / directory).mkdir(parents=True)
-    for program in ("sh",):
-        shutil.copy(f"/bin/{program}", root / "bin")
-    listed = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True).stdout
-    for word in listed.split():
-        if word.startswith("/"):
-            (root / word[1:]).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(word, root / word[1:])
-
-
 def test_a_system_without_tar_is_told_so(place, daemon):
     root = place.path / "system"
-    system_without_tar(root)
+    small_system(root)
     with daemon.connect() as client:
         client.call("workspace.open", {"root": str(root), "kind": "rootfs"})
         assert client.run("echo up")["stdout"] == "up\n"
