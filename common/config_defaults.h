@@ -17,4 +17,6 @@
 #define DEFAULT_TMP_BYTES              (1 * GIB)
 #define DEFAULT_FILE_SIZE_BYTES        (16 * GIB)
 #define DEFAULT_OPEN_FILES             4096
+#define DEFAULT_HOME_BYTES             (4 * GIB)
+#define DEFAULT_WORKSPACES_EXISTING    1000
 #define DEFAULT_COMMAND_MS             30000 /* default of run_command's timeout_ms */

@@ -15,8 +15,10 @@
 #define FD_WORKER_DOWN 3 /* socketpair: requests and descriptors from cloisterd */
 #define FD_WORKER_UP   4 /* pipe: reports to cloisterd */
 #define FD_WORKER_TREE 5 /* detached mount of the workspace, until set-up has attached it */
+/* Detached mount of the workspace's kept home; /dev/null if the home is temporary. */
+#define FD_WORKER_HOME 6
 /* Detached mount of the workspace's cgroup, if cgroups are delegated. */
-#define FD_WORKER_CGROUP 6
+#define FD_WORKER_CGROUP 7
 
 #define FD_FILES_DOWN 3 /* socketpair: requests from cloisterd, no descriptors */
 #define FD_FILES_UP   4 /* pipe: results to cloisterd */

@@ -257,6 +257,9 @@
 #define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
 #define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
 
+/* Kept homes (worker/spawner/home_sweep.c). */
+#define LIMIT_HOME_FILES 1000000 /* files and directories of one */
+
 /*
  * System mode (supervisor/host/id_range.c, worker/spawner/). The ids stay below 65534, which the
  * kernel reports for ids that are not mapped: user_namespaces(7).

@@ -28,8 +28,10 @@ enum spawner_message {
 	SPAWNER_ASSIGN, /* down: give a workspace to a spare cell; SPAWNER_ASSIGN_FDS */
 	/* down, system mode, once: cloisterd has written the id maps; no payload */
 	SPAWNER_MAPPED,
-	SPAWNER_RELOAD,       /* down: the configuration has changed; no payload, no answer */
-	SPAWNER_LOOK_UP,      /* down: struct spawner_look_up, the directory to start from */
+	SPAWNER_RELOAD,  /* down: the configuration has changed; no payload, no answer */
+	SPAWNER_LOOK_UP, /* down: struct spawner_look_up, the directory to start from */
+	/* down: struct spawner_look_up: the managed workspace "path" of "tenant" was removed */
+	SPAWNER_REMOVED,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */

@@ -18,9 +18,11 @@
 
 #define AGENT_ID 1000 /* as in worker/spawner/cell_children.c */
 
+#define ASSIGNED_FDS 2 /* the mounts of the workspace and of its kept home */
+
 union control {
 	struct cmsghdr header;
-	char space[CMSG_SPACE(sizeof(int))];
+	char space[CMSG_SPACE(ASSIGNED_FDS * sizeof(int))];
 };
 
 static int set_paths(struct spare_assignment *assignment, const char *path, const char *readonly,
@@ -37,8 +39,10 @@ static int set_paths(struct spare_assignment *assignment, const char *path, cons
 }
 
 int spare_assign(int socket, const struct spawner_open *request, const char *path,
-	const char *readonly, int tree)
+	const char *readonly, int tree, int home)
 {
+	const int fds[ASSIGNED_FDS] = {tree, home};
+	size_t fds_size = (home >= 0 ? 2 : 1) * sizeof(int);
 	struct spare_assignment assignment = {.kind = request->kind,
 		.tmp_bytes = request->limits.tmp_bytes,
 		.file_size_bytes = request->limits.file_size_bytes,
@@ -49,7 +53,7 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 	struct msghdr message = {.msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control.space)};
+		.msg_controllen = CMSG_SPACE(fds_size)};
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 	size_t len;
 	int r = set_paths(&assignment, path, readonly, &len);
@@ -58,14 +62,14 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 		return r;
 	header->cmsg_level = SOL_SOCKET;
 	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &tree, sizeof(tree));
+	header->cmsg_len = CMSG_LEN(fds_size);
+	memcpy(CMSG_DATA(header), fds, fds_size);
 	/* Send only the used part of the paths. */
 	data.iov_len = offsetof(struct spare_assignment, path) + len;
 	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
+static int receive(int fd, struct spare_assignment *ret, int ret_fds[ASSIGNED_FDS])
 {
 	/* Two bytes less, so that both paths stay NUL-terminated. */
 	struct iovec data = {ret, sizeof(*ret) - 2};
@@ -85,10 +89,11 @@ static int receive(int fd, struct spare_assignment *ret, int *ret_tree)
 		return n < 0 ? -errno : -EPIPE;
 	header = CMSG_FIRSTHDR(&message);
 	if (!header || header->cmsg_type != SCM_RIGHTS ||
-		header->cmsg_len != CMSG_LEN(sizeof(int)) || !workspace_kind_name(ret->kind) ||
-		ret->path[0] != '/')
+		(header->cmsg_len != CMSG_LEN(sizeof(int)) &&
+			header->cmsg_len != CMSG_LEN(ASSIGNED_FDS * sizeof(int))) ||
+		!workspace_kind_name(ret->kind) || ret->path[0] != '/')
 		return -EBADMSG;
-	memcpy(ret_tree, CMSG_DATA(header), sizeof(*ret_tree));
+	memcpy(ret_fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
 	return 0;
 }
 
@@ -103,14 +108,17 @@ static int become_agent(void)
 	return 0;
 }
 
-static int wait_for_assignment(int fd, struct spare_assignment *ret)
+static int wait_for_assignment(int fd, int home_fd, struct spare_assignment *ret)
 {
-	_cleanup_close_ int tree = -1;
-	int r = receive(fd, ret, &tree);
+	int fds[ASSIGNED_FDS] = {-1, -1};
+	int r = receive(fd, ret, fds);
 
-	if (r < 0)
-		return r;
-	return dup3(tree, fd, O_CLOEXEC) < 0 ? -errno : 0;
+	if (r == 0 && (dup3(fds[0], fd, O_CLOEXEC) < 0 ||
+			      (fds[1] >= 0 && dup3(fds[1], home_fd, O_CLOEXEC) < 0)))
+		r = -errno;
+	for (int i = 0; i < ASSIGNED_FDS; i++)
+		close_fd(&fds[i]);
+	return r;
 }
 
 static const char *const kind_names[] = {
@@ -149,7 +157,8 @@ static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 	return 0;
 }
 
-int setup_for_workspace(int argc, char **argv, int fd, const struct spare_assignment **ret)
+int setup_for_workspace(
+	int argc, char **argv, int fd, int home_fd, const struct spare_assignment **ret)
 {
 	static struct spare_assignment assignment;
 	enum spare_kind kind = spare_kind(argv);
@@ -157,7 +166,7 @@ int setup_for_workspace(int argc, char **argv, int fd, const struct spare_assign
 
 	*ret = &assignment;
 	r = kind == SPARE_NONE ? read_arguments(argc, argv, &assignment)
-			       : wait_for_assignment(fd, &assignment);
+			       : wait_for_assignment(fd, home_fd, &assignment);
 	if (r == 0 && kind == SPARE_WITHOUT_IDS)
 		r = become_agent();
 	if (r == 0)

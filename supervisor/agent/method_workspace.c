@@ -204,6 +204,7 @@ static void on_opened(void *context)
 		json_text_object_begin(&json);
 		put_workspace(&json, pending->workspace);
 		put(&json, "tenant", workspace_tenant(pending->workspace)->name);
+		put(&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
 		put_isolation(&json, session->service->cgroup);
 		json_text_object_end(&json);
 		session_answer_end(session, &json);

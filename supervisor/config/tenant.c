@@ -71,6 +71,11 @@ static bool is_root(const struct tenant *tenant, const struct directory_id *id)
 	return false;
 }
 
+const char *tenant_home_name(const struct tenant *tenant)
+{
+	return tenant->home == TENANT_HOME_KEPT ? "kept" : "temporary";
+}
+
 bool tenant_allows_root(const struct tenant *tenant, const struct directory_id *parents, size_t n)
 {
 	for (size_t i = 0; !tenant->any_root && i < n; i++)

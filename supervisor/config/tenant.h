@@ -46,12 +46,14 @@ struct tenant_limits {
 	uint64_t cpu_max_percent; /* of one CPU; 0: unlimited */
 	uint64_t io_weight;
 	uint64_t tmp_bytes;
+	uint64_t home_bytes; /* of a kept home; the spawner sees to it */
 	uint64_t file_size_bytes;
 	uint64_t process_data_bytes; /* 0: unlimited */
 	uint64_t open_files;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
+enum tenant_home { TENANT_HOME_TEMPORARY, TENANT_HOME_KEPT };
 
 struct tenant {
 	unsigned references;
@@ -66,6 +68,7 @@ struct tenant {
 	uint64_t weight;
 	uint64_t network;    /* 0: none; the only choice */
 	uint64_t durability; /* enum tenant_durability, where the call does not say */
+	uint64_t home;       /* enum tenant_home; the spawner sees to it */
 	struct string_list readonly_paths;
 	struct string_list environment;      /* NAME=VALUE */
 	struct string_list blocked_patterns; /* as written; the policy is compiled from them */
@@ -88,6 +91,9 @@ void tenant_release(struct tenant *tenant);
 
 /** Whether @peer is one of its users or in one of its groups. */
 bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer);
+
+/** Returns "temporary" or "kept": the home of its workspaces. Static. */
+const char *tenant_home_name(const struct tenant *tenant);
 
 /**
  * Whether a directory is one of the tenant's roots or lies below one. @ids are the directory and

@@ -320,6 +320,7 @@ static void put_workspace(void *context, struct workspace *workspace)
 	json_text_put(json, "workspace", workspace_name(workspace));
 	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
 	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	json_text_put(json, "home", tenant_home_name(workspace_tenant(workspace)));
 	json_text_put(json, "state", cell_status_name(info.cell));
 	json_text_put_number(json, "users", (int64_t)info.users);
 	json_text_put_number(json, "running", (int64_t)info.running);

@@ -209,6 +209,23 @@ void spawner_link_reload(struct spawner_link *link)
 		loop_turn_defer(&link->flush);
 }
 
+void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name)
+{
+	const struct spawner_look_up message = {
+		.tenant = text_from(tenant), .path = text_from(name)};
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	/* The tenant of user mode may have a longer name; without a configuration no home is kept.
+	 */
+	if (link->is_lost || message.tenant.len > LIMIT_CONFIG_NAME_BYTES)
+		return;
+	spawner_look_up_put(&writer, &message);
+	if (channel_send(&link->channel, SPAWNER_REMOVED, 0,
+		    (struct text){(char *)payload, writer.len}, NULL, 0) == 0)
+		loop_turn_defer(&link->flush);
+}
+
 static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)
 {
 	struct pending_cell *pending;

@@ -34,6 +34,12 @@ int spawner_link_start(
 void spawner_link_reload(struct spawner_link *link);
 
 /**
+ * A managed workspace was removed: the spawner removes its kept home, before it makes any later
+ * cell, if there is one. If that message cannot be sent, the next start of the spawner does it.
+ */
+void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name);
+
+/**
  * Serves the link from @base. Calls @lost once if the spawner is gone, or was killed because it
  * answered nothing for LIMIT_SPAWNER_SILENT_MS. Returns 0 or -errno.
  */

@@ -18,6 +18,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/managed.h"
+#include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -317,7 +318,12 @@ void workspace_set_removing(struct workspace *workspace, bool removing)
 
 int workspace_remove_directory(const struct workspace *workspace)
 {
-	return managed_remove(workspace->all->managed_fd, workspace->tenant, workspace->name);
+	const struct tenant *tenant = workspace->tenant;
+	int r = managed_remove(workspace->all->managed_fd, tenant, workspace->name);
+
+	if (r == 0)
+		spawner_link_removed(workspace->all->spawner, tenant->name, workspace->name);
+	return r;
 }
 
 struct tenant *workspace_tenant(const struct workspace *workspace)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD = 1, 2, 3, 4, 5, 6
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED = range(1, 9)
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
@@ -544,3 +544,39 @@ def test_a_tenant_gets_no_directory_of_another(place, spawner):
     for tenant in b"b", b"nobody":
         assert spawner.ask(root, tenant=tenant, **UNLIMITED) == (
             REFUSED, "no tenant of the configuration has this directory")
+
+
+def test_no_home_of_another_is_given_or_removed(place, begin):
+    """cloisterd names no home; it can only report that a workspace is gone, and that is looked at."""
+    os.chown(place.top / "state", place.account.uid, place.account.gid)
+    place.config.write_text(place.config.read_text() + "home = kept\n")
+    spawner = begin()
+    assert spawner.receive()[0] == UNSHARED
+    spawner.map_ids()
+    assert spawner.receive()[0] == READY, spawner.log()
+    place.directory("state/workspaces/m")
+    made = [place.directory(f"state/workspaces/m/{name}") for name in ("v", "w")]
+    for path in made:
+        spawner.opens(path, MANAGED, tenant=b"m")
+    homes = place.top / "state" / "homes" / "m"
+    assert {path.name: path.stat().st_uid for path in homes.iterdir()} == {path.name: path.stat().st_uid for path in made}
+    # As the workspace of a tenant above whose root it lies.
+    place.roots["a"] = place.top
+    place.write()
+    spawner.send(RELOAD)
+    assert spawner.refuses(homes / "v", tenant=b"a", **UNLIMITED) == "the directory is part of cloister's own state"
+
+    def removed(tenant, name):
+        spawner.send(REMOVED, payload=struct.pack("<BI", 0, len(tenant)) + tenant
+                     + struct.pack("<I", len(name)) + name)
+
+    for tenant, name in [(b"m", b"w"), (b"m", b"."), (b"m", b".."), (b"m", b"../m/w"), (b"..", b"workspaces"),
+                         (b".", b"m"), (b"", b"m"), (b"m", b""), (b"m/w", b"x"), (b"m", b":"), (b"m", b"n" * 300)]:
+        removed(tenant, name)
+    spawner.refuses(homes, tenant=b"a", **UNLIMITED)  # and so all of that was read
+    assert {path.name for path in homes.iterdir()} == {"v", "w"}
+    made[1].rmdir()
+    removed(b"m", b"w")
+    assert procfs.eventually(lambda: {path.name for path in homes.iterdir()} == {"v"})
+    spawner.send(REMOVED, payload=b"x")
+    assert spawner.ends()

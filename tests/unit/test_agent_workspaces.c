@@ -73,7 +73,8 @@ static void test_what_open_answers(void **state)
 		{OPEN("{\"root\":\"@/root/a\"}"),
 			RESULT("1", "{\"workspace\":\"@/root/"
 				    "a\",\"kind\":\"directory\",\"root\":\"@/root/a\","
-				    "\"tenant\":\"one\",\"isolation\":{\"mode\":\"user\","
+				    "\"tenant\":\"one\",\"home\":\"temporary\",\"isolation\":{"
+				    "\"mode\":\"user\","
 				    "\"namespaces\":["
 				    "\"user\",\"mount\",\"pid\",\"network\",\"ipc\",\"uts\","
 				    "\"cgroup\"],"

@@ -164,8 +164,9 @@ static void test_status(void **state)
 	says(&house->observer, ASK("status", "{}"), ANSWER("{*\"state\":\"shutting down\",*}"));
 }
 
-#define ROOT_OPEN(commands)                                                              \
-	"{\"workspace\":\"@/root\",\"tenant\":\"one\",\"kind\":\"directory\",\"state\":" \
+#define ROOT_OPEN(commands)                                                                  \
+	"{\"workspace\":\"@/"                                                                \
+	"root\",\"tenant\":\"one\",\"kind\":\"directory\",\"home\":\"temporary\",\"state\":" \
 	"\"open\",\"users\":*,\"running\":" commands ",\"commands\":" commands ",\"waiting\":0}"
 #define HANGING                                                                                  \
 	"{\"call\":\"*\",\"tenant\":\"one\",\"workspace\":\"@/root\",\"tool\":"                  \

@@ -91,6 +91,8 @@ static void test_removals_are_finished(void **state)
 	assert_true(is_there("one/b"));
 	assert_true(is_there("one/.removing-b"));
 	assert_true(is_there("none/.removing-d"));
+	/* The spawner hears of the last that went, and removes its home. */
+	assert_string_equal(fake_spawner_removed(fake->spawner), "two/c");
 	assert_int_equal(fake->service.config->tenants[0]->usage->workspaces, 0);
 	removal_free(removal);
 }

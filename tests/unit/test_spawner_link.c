@@ -663,6 +663,21 @@ static void test_a_reload(void **state)
 	hears(SPAWNER_ASSIGN, number, SPAWNER_ASSIGN_FDS);
 }
 
+/* What it is told of a removal comes before what it is asked later. */
+static void test_a_removed_workspace(void **state)
+{
+	uint64_t number;
+
+	(void)state;
+	spawner_link_removed(link_, "tenant", "name");
+	/* longer than a tenant of a configuration */
+	spawner_link_removed(link_, "12345678901234567890123456789012345678901", "name");
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	run();
+	hears(SPAWNER_REMOVED, 0, 0);
+	hears(SPAWNER_OPEN, number, SPAWNER_OPEN_FDS);
+}
+
 /* A spawner that does not read: what is asked waits, and is sent in order when it does. */
 static void test_a_spawner_that_does_not_read(void **state)
 {
@@ -697,6 +712,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_silence_about_what_is_forgotten, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_reload, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_removed_workspace, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_a_spawner_that_does_not_read, set_up, tear_down),
 	};

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
 		r = worker_setup_ahead(&setup, spare_kind(argv) == SPARE_WITH_IDS, &step);
 	if (r < 0)
 		return fail(&channel, step, r);
-	r = setup_for_workspace(argc, argv, FD_WORKER_TREE, &assignment);
+	r = setup_for_workspace(argc, argv, FD_WORKER_TREE, FD_WORKER_HOME, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	setup.kind = assignment->kind;

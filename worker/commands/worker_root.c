@@ -10,7 +10,6 @@
 #include "common/directory_parents.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
-#include "common/mountinfo.h"
 #include "worker/commands/worker_etc.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/mounts.h"
@@ -18,11 +17,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 
 #define SYSTEM_ATTRIBUTES    (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -313,6 +310,16 @@ int root_bind_readonly(void *context)
 	return r;
 }
 
+/* A rootfs has no directory for a kept home, and none is made in it. */
+static int make_home_in_run(int private)
+{
+	_cleanup_close_ int run =
+		openat(private, "run", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int home = -1;
+
+	return run < 0 ? -errno : mount_make_directory(run, "home", 0755, &home);
+}
+
 /*
  * One tmpfs, and so one size limit, for everything that commands can write outside their workspace.
  * It is mounted on /dev first; its parts are bound to their places, and the real /dev covers it
@@ -341,6 +348,8 @@ int root_make_private(void *context)
 	/* A rootfs keeps its own /var/tmp. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts) - is_rootfs(setup); i++)
 		r = attach_private(setup, private, parts[i].name, parts[i].mode, parts[i].path);
+	if (r == 0 && is_rootfs(setup) && setup->keeps_home)
+		r = make_home_in_run(private);
 	if (r == 0)
 		r = attach_private(setup, private, "home", 0755, setup->home);
 	if (r == 0)
@@ -354,6 +363,30 @@ int root_bound_private(void *context)
 	int r = setup->ahead ? mount_resize_tmpfs(setup->private, setup->tmp_bytes) : 0;
 
 	close_fd(&setup->private);
+	return r;
+}
+
+/*
+ * The home is hostile, because commands of earlier cells have written it. No name is looked up in
+ * it, neither here nor later: HOME never contains the workspace (choose_home).
+ */
+int root_attach_home(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int target = -1;
+	int r = 0;
+
+	if (setup->keeps_home) {
+		r = mount_confine_tree(FD_WORKER_HOME, WORKSPACE_ATTRIBUTES);
+		if (r == 0)
+			r = open_directory(setup, setup->home, &target);
+		if (r == 0)
+			r = mount_attach_over(FD_WORKER_HOME, target);
+		/* A rootfs that lacks /run goes without a home. */
+		if (r == -ENOENT && is_rootfs(setup))
+			r = 0;
+	}
+	close(FD_WORKER_HOME);
 	return r;
 }
 
@@ -536,64 +569,6 @@ int root_leave_host(void *context)
 {
 	(void)context;
 	return umount2("/", MNT_DETACH) < 0 ? -errno : 0;
-}
-
-/*
- * Whether a directory on the way to @point that cannot be searched belongs to commands, so that
- * they could open it later.
- */
-static bool is_own_obstacle(const char *point)
-{
-	char path[PATH_MAX], *slash;
-	struct stat stat_buf;
-
-	snprintf(path, sizeof(path), "%s", point);
-	while ((slash = strrchr(path, '/'))) {
-		*slash = '\0';
-		if (fstatat(AT_FDCWD, path[0] ? path : "/", &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
-			return stat_buf.st_uid == geteuid();
-	}
-	return true;
-}
-
-/*
- * Mounts that another mount covers, or that lie behind directories of other users, are out of
- * commands' reach and are skipped. A mount behind a directory that a command could have closed, to
- * open it again later, is an error.
- */
-static int protect_cgroup(const char *point)
-{
-	_cleanup_close_ int fd = mount_open_point(point, 0);
-	int r = fd < 0 ? -errno : 0;
-	struct statfs file_system = {0};
-
-	if (r == -ENOENT || (r == -EACCES && !is_own_obstacle(point)))
-		return 0;
-	if (r < 0)
-		return r;
-	if (fstatfs(fd, &file_system) < 0)
-		return -errno;
-	if (file_system.f_type != CGROUP_SUPER_MAGIC && file_system.f_type != CGROUP2_SUPER_MAGIC)
-		return 0;
-	return mount_set(fd, MOUNT_ATTR_RDONLY);
-}
-
-int root_protect_cgroups(void *context)
-{
-	struct text mounts = {NULL, 0}, left;
-	struct mountinfo_entry mount;
-	int r = mountinfo_read("/proc/self/mountinfo", &mounts);
-
-	(void)context;
-	if (r < 0)
-		return r;
-	left = mounts;
-	while (r == 0 && mountinfo_next(&left, &mount))
-		if (text_equal(mount.type, TEXT_LITERAL("cgroup")) ||
-			text_equal(mount.type, TEXT_LITERAL("cgroup2")))
-			r = mount.point[0] ? protect_cgroup(mount.point) : -ENAMETOOLONG;
-	free((char *)mounts.data);
-	return r;
 }
 
 int root_make_read_only(void *context)

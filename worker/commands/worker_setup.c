@@ -36,20 +36,41 @@ static int check_cloisterd_alive(void *context)
 
 static const char *const homes[] = {"/home/agent", "/run/home", "/tmp/home"};
 
-/* Chooses a home directory that the workspace does not cover. */
-static const char *choose_home(const char *visible)
+static bool is_at_or_below(const char *path, const char *directory)
 {
-	size_t len = strlen(visible), i;
+	size_t len = strlen(directory);
 
-	for (i = 0; i + 1 < ARRAY_SIZE(homes); i++)
-		if (len > 1 && (strncmp(homes[i], visible, len) != 0 ||
-				       (homes[i][len] != '/' && homes[i][len] != '\0')))
-			break;
+	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/*
+ * Chooses a home directory that the workspace does not cover. The workspace may lie in a temporary
+ * one; in a kept one a mount point would have to be made for it, where commands of an earlier cell
+ * may have put something else.
+ */
+static const char *choose_home(const char *visible, bool is_kept)
+{
+	size_t i;
+
 	/*
 	 * In a rootfs nothing is created, so HOME is a directory that a private tmpfs covers
-	 * anyway.
+	 * anyway, or one in it.
 	 */
-	return len > 1 ? homes[i] : "/run";
+	if (strcmp(visible, "/") == 0)
+		return is_kept ? "/run/home" : "/run";
+	for (i = 0; i + 1 < ARRAY_SIZE(homes); i++)
+		if (!is_at_or_below(homes[i], visible) &&
+			!(is_kept && is_at_or_below(visible, homes[i])))
+			break;
+	return homes[i];
+}
+
+/* Whether the spawner has given the worker the mount of a kept home. */
+static bool has_kept_home(void)
+{
+	struct stat stat_buf;
+
+	return fstat(FD_WORKER_HOME, &stat_buf) == 0 && S_ISDIR(stat_buf.st_mode);
 }
 
 static int raise_loopback(void *context)
@@ -276,6 +297,7 @@ static const struct setup_step last_steps[] = {
 	{"die with the spawner", setup_die_with_parent},
 	{"check that cloisterd is alive", check_cloisterd_alive},
 	{"bound the private tmpfs", root_bound_private},
+	{"attach the kept home", root_attach_home},
 	{"show the tenant's readonly_paths", root_bind_readonly},
 	{"attach the workspace", root_attach_workspace},
 	{"enter the root", root_enter},
@@ -316,7 +338,7 @@ int worker_setup_ahead(struct worker_setup *setup, bool has_ids, const char **re
 /* Removes a root that was built ahead if it does not fit this workspace. */
 static int keep_or_unmake(struct worker_setup *setup)
 {
-	const char *home = choose_home(setup->visible);
+	const char *home = choose_home(setup->visible, setup->keeps_home);
 	bool fits = setup->ahead && home == setup->home;
 
 	setup->home = home;
@@ -330,6 +352,7 @@ int worker_setup(struct worker_setup *setup, const char **ret_step)
 {
 	int r = setup->begun ? 0 : setup_run(first_steps, ARRAY_SIZE(first_steps), setup, ret_step);
 
+	setup->keeps_home = has_kept_home();
 	*ret_step = r < 0 ? *ret_step : "take away the root that was made ahead";
 	if (r == 0)
 		r = keep_or_unmake(setup);

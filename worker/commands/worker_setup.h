@@ -11,6 +11,7 @@ struct worker_setup {
 	/* where commands see the workspace: "/workspace", its own path, or "/" */
 	const char *visible;
 	const char *home;     /* HOME, outside the workspace */
+	bool keeps_home;      /* FD_WORKER_HOME is a mount */
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;

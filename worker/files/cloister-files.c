@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 		return fail(&channel, step, r);
 	if (ahead)
 		files_setup_done(&root);
-	r = setup_for_workspace(argc, argv, FD_FILES_TREE, &assignment);
+	r = setup_for_workspace(argc, argv, FD_FILES_TREE, -1, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));

@@ -157,8 +157,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 
 static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write)
 {
-	int fds[] = {
-		-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0], -1};
+	int fds[] = {-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0],
+		cell->home, -1};
 	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
 	char byte;
 	int r = 0;

@@ -36,7 +36,9 @@ struct cell {
 	const char *readonly; /* policy_readonly_paths */
 	struct place *place;  /* borrowed: the looker's result */
 	int root;             /* the checked directory, in this mount namespace */
-	int trees[2];         /* detached clones for worker and files process */
+	int home;             /* detached mount of its kept home; -1: the home is temporary */
+	struct live_home *live_home;
+	int trees[2]; /* detached clones for worker and files process */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */

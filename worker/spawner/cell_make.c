@@ -69,8 +69,8 @@ static bool is_same_directory(const void *context, const struct stat *directory)
 }
 
 /*
- * The directory may not lie in the directory of managed workspaces, except as one of them, nor
- * contain it.
+ * The directory may not lie in the state directory, which has the managed workspaces and the kept
+ * homes, nor contain it. A managed workspace is checked in another way.
  */
 static bool is_apart_from_state(const struct cell *cell)
 {
@@ -79,7 +79,7 @@ static bool is_apart_from_state(const struct cell *cell)
 
 	if (managed < 0)
 		return true;
-	return fstat(managed, &state) == 0 &&
+	return fstatat(managed, "..", &state, 0) == 0 &&
 	       !place_is_in(cell->place, (struct directory_id){state.st_dev, state.st_ino}) &&
 	       !directory_parents_any(managed, is_same_directory, &cell->place->stat);
 }
@@ -149,6 +149,13 @@ static int choose_id(struct cell *cell)
 	if (r == 0)
 		r = cell_ids_reserve(ids, cell->id, root, &cell->live);
 	return r == 0 && is_managed ? open_up(cell, root) : r;
+}
+
+static int take_home(struct cell *cell)
+{
+	return cell_homes_take(cell->maker->homes, cell->request->tenant, cell->place,
+		cell->request->kind == WORKSPACE_MANAGED, cell->id, &cell->home, &cell->live_home,
+		&cell->reason);
 }
 
 /* A files process gets the same directory as its worker. */
@@ -261,6 +268,7 @@ static int take_steps(
 	close_fd(&cell->root);
 	close_fd(&cell->trees[0]);
 	close_fd(&cell->trees[1]);
+	close_fd(&cell->home);
 	return r;
 }
 
@@ -274,6 +282,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"check the workspace against the configuration", check_policy},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
+		{"open the workspace's home", take_home},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
 	};
@@ -285,12 +294,14 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN],
 		.place = place,
 		.root = -1,
+		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	cell_ids_holds(cell.live, cell.pids);
+	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;
@@ -320,6 +331,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN],
 		.place = place,
 		.root = -1,
+		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -371,6 +383,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.worker_fds = &fds[SPAWNER_PREPARE_WORKER_DOWN],
 		.files_fds = &fds[SPAWNER_PREPARE_FILES_DOWN],
 		.root = -1,
+		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
 		.id = maker->ids->own,
@@ -426,7 +439,8 @@ static int tell_spare(struct cell *cell)
 
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
-			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i]);
+			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i],
+			i == SPAWNER_OPENED_WORKER ? cell->home : -1);
 	/* It has ended, and we have yet to reap it. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
 }
@@ -440,6 +454,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"check the workspace against the configuration", check_policy},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
+		{"open the workspace's home", take_home},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
 		{"tell the waiting cell", tell_spare},
@@ -449,6 +464,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.fds = fds,
 		.place = place,
 		.root = -1,
+		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1}};
 	int r;
@@ -457,5 +473,6 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	cell_spare_free(cell.waiting);
 	/* Also after a failure: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
+	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	return r;
 }

@@ -9,6 +9,7 @@
 
 #include "common/wire_spawner.h"
 #include "worker/spawner/cell_cgroup.h"
+#include "worker/spawner/cell_home.h"
 #include "worker/spawner/cell_id.h"
 #include "worker/spawner/cell_spares.h"
 #include "worker/spawner/cell_starts.h"
@@ -22,6 +23,7 @@ struct cell_maker {
 	int worker_program; /* O_PATH */
 	int files_program;
 	struct cell_ids *ids;
+	struct cell_homes *homes;
 	struct cell_cgroups *cgroups;
 	struct cell_spares *spares;
 	struct cell_starts *starts;

@@ -40,6 +40,7 @@ struct spawner {
 	struct spawner_setup setup;
 	struct cell_cgroups cgroups;
 	struct cell_ids ids;
+	struct cell_homes homes;
 	struct cell_spares spares;
 	struct cell_starts starts;
 	struct lookers lookers;
@@ -182,6 +183,15 @@ static void on_looked(void *context, int error, struct place *place)
 	job_free(job);
 }
 
+static void take_texts(const struct spawner_look_up *message,
+	char ret_tenant[LIMIT_CONFIG_NAME_BYTES + 1], char ret_path[LIMIT_PATH_BYTES])
+{
+	snprintf(ret_tenant, LIMIT_CONFIG_NAME_BYTES + 1, "%.*s", (int)message->tenant.len,
+		message->tenant.data ? message->tenant.data : "");
+	snprintf(ret_path, LIMIT_PATH_BYTES, "%.*s", (int)message->path.len,
+		message->path.data ? message->path.data : "");
+}
+
 /* Starts the look-up that the request needs. */
 static int look_for(struct job *job, struct text payload)
 {
@@ -193,10 +203,7 @@ static int look_for(struct job *job, struct text payload)
 	if (job->type == SPAWNER_LOOK_UP) {
 		if (spawner_look_up_get(payload, &look_up) < 0)
 			die("request", EBADMSG);
-		snprintf(tenant, sizeof(tenant), "%.*s", (int)look_up.tenant.len,
-			look_up.tenant.data ? look_up.tenant.data : "");
-		snprintf(path, sizeof(path), "%.*s", (int)look_up.path.len,
-			look_up.path.data ? look_up.path.data : "");
+		take_texts(&look_up, tenant, path);
 		wanted.kind = LOOK_UP;
 		wanted.below = look_up.below;
 		wanted.tenant = tenant;
@@ -266,6 +273,17 @@ static void read_policy(struct spawner *spawner, const struct channel_frame *fra
 				"spawner: the old one stays in force\n");
 }
 
+static void forget_home(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
+	struct spawner_look_up removed;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &removed) < 0)
+		die("request", EBADMSG);
+	take_texts(&removed, tenant, name);
+	cell_homes_forget(&spawner->homes, tenant, name);
+}
+
 static void serve_requests(struct spawner *spawner)
 {
 	struct channel *channel = &spawner->channel;
@@ -282,6 +300,8 @@ static void serve_requests(struct spawner *spawner)
 	while ((r = channel_next(channel, &frame)) > 0) {
 		if (frame.type == SPAWNER_RELOAD)
 			read_policy(spawner, &frame);
+		else if (frame.type == SPAWNER_REMOVED)
+			forget_home(spawner, &frame);
 		else
 			handle(spawner, &frame);
 		channel_frame_done(&frame);
@@ -295,9 +315,10 @@ static void reap(int signal_fd, struct spawner *spawner)
 {
 	struct signalfd_siginfo info;
 	pid_t pid;
+	int status;
 
 	(void)!read(signal_fd, &info, sizeof(info));
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		pid_t files = 0;
 
 		if (cell_starts_reaped(&spawner->starts, pid, &files) && files > 0) {
@@ -308,6 +329,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_spares_reaped(&spawner->spares, pid);
+		cell_homes_reaped(&spawner->homes, pid, status);
 		lookers_reaped(&spawner->lookers, pid);
 	}
 }
@@ -500,6 +522,7 @@ int main(int argc, char **argv)
 	cell_cgroups_init(
 		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
+	cell_homes_init(&spawner.homes, spawner.ids.managed);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();
 	be_as_others();
@@ -516,11 +539,15 @@ int main(int argc, char **argv)
 	signal_fd = watch_children();
 	set_up(&spawner);
 	spawner.maker.ids = &spawner.ids;
+	spawner.maker.homes = &spawner.homes;
+	spawner.homes.policy = spawner.policy;
 	spawner.maker.cgroups = &spawner.cgroups;
 	LIST_INIT(&spawner.spares);
 	spawner.maker.spares = &spawner.spares;
 	spawner.maker.policy = spawner.policy;
 	spawner.maker.keyring_error = spawner.setup.keyring_error;
 	spawner.maker.starts = &spawner.starts;
+	cell_homes_sweep(&spawner.homes, &spawner.lookers);
+	lookers_serve(&spawner.lookers);
 	serve(&spawner, signal_fd);
 }

@@ -24,10 +24,10 @@
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
-	bool managed, network_roots;
+	bool managed, network_roots, keeps_homes;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
-	uint64_t tmp_bytes, file_size_bytes, open_files;
+	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing;
 	char *readonly;                         /* paths, one a line; NULL: none */
 	const char *roots_file, *readonly_file; /* files that set them last */
 };
@@ -58,6 +58,8 @@ static const struct {
 	{"tmp_size", CONFIG_BYTES, offsetof(struct policy_tenant, tmp_bytes)},
 	{"file_size", CONFIG_BYTES, offsetof(struct policy_tenant, file_size_bytes)},
 	{"open_files", CONFIG_NUMBER, offsetof(struct policy_tenant, open_files)},
+	{"home_size", CONFIG_BYTES, offsetof(struct policy_tenant, home_bytes)},
+	{"workspaces_existing", CONFIG_NUMBER, offsetof(struct policy_tenant, existing)},
 };
 
 static void release_tenants(struct policy_tenant *tenants, size_t n)
@@ -94,6 +96,8 @@ static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
 		.tmp_bytes = DEFAULT_TMP_BYTES,
 		.file_size_bytes = DEFAULT_FILE_SIZE_BYTES,
 		.open_files = DEFAULT_OPEN_FILES,
+		.home_bytes = DEFAULT_HOME_BYTES,
+		.existing = DEFAULT_WORKSPACES_EXISTING,
 	};
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	return tenant;
@@ -185,6 +189,8 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		tenant->managed = strcmp(value, "yes") == 0;
 	if (strcmp(name, "network_roots") == 0)
 		tenant->network_roots = strcmp(value, "yes") == 0;
+	if (strcmp(name, "home") == 0)
+		tenant->keeps_homes = strcmp(value, "kept") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(name, numbers[i].name) == 0)
 			set_number(reader, tenant, i, value);
@@ -360,10 +366,26 @@ int policy_check(const struct policy *policy, const struct place *place,
 	return -SPAWNER_REFUSAL;
 }
 
-const char *policy_readonly_paths(const struct policy *policy, const char *name)
+static const struct policy_tenant *find_tenant(const struct policy *policy, const char *name)
 {
 	for (size_t i = 0; policy && i < policy->n_tenants; i++)
 		if (strcmp(policy->tenants[i].name, name) == 0)
-			return policy->tenants[i].readonly ? policy->tenants[i].readonly : "";
-	return "";
+			return &policy->tenants[i];
+	return NULL;
+}
+
+const char *policy_readonly_paths(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return tenant && tenant->readonly ? tenant->readonly : "";
+}
+
+struct policy_home policy_home(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return tenant ? (struct policy_home){tenant->keeps_homes, tenant->home_bytes,
+				tenant->existing}
+		      : (struct policy_home){0};
 }

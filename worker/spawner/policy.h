@@ -47,3 +47,13 @@ int policy_check(const struct policy *policy, const struct place *place,
  * policy. Valid until the next policy_read().
  */
 const char *policy_readonly_paths(const struct policy *policy, const char *name);
+
+/* The homes of a tenant's workspaces. */
+struct policy_home {
+	bool is_kept;
+	uint64_t bytes;     /* of each; 0: there is no such tenant */
+	uint64_t max_homes; /* workspaces_existing */
+};
+
+/** Returns what holds for the homes of the tenant @name; temporary ones without a policy (NULL). */
+struct policy_home policy_home(const struct policy *policy, const char *name);

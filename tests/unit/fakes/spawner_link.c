@@ -18,6 +18,7 @@ struct spawner_link {
 	uint64_t last;
 	int refuses, broken;
 	unsigned reloads;
+	char removed[256];
 };
 
 struct spawner_link *fake_spawner_new(void)
@@ -260,6 +261,17 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 void spawner_link_reload(struct spawner_link *link)
 {
 	link->reloads++;
+}
+
+void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name)
+{
+	if (link)
+		snprintf(link->removed, sizeof(link->removed), "%s/%s", tenant, name);
+}
+
+const char *fake_spawner_removed(const struct spawner_link *link)
+{
+	return link->removed;
 }
 
 int spawner_link_start(

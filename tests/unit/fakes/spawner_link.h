@@ -58,3 +58,6 @@ struct fake_cell *fake_spawner_cells(struct spawner_link *link);
 
 /** Returns how often spawner_link_reload() was called. */
 unsigned fake_spawner_reloads(const struct spawner_link *link);
+
+/** Returns TENANT/NAME of the last spawner_link_removed(), or "". */
+const char *fake_spawner_removed(const struct spawner_link *link);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The kept homes of workspaces (home = kept), in the spawner: homes/TENANT/NAME beside the
+ * directory of managed workspaces, each owned by its workspace's id. NAME is that of a managed
+ * workspace, or the path of a directory with ':' for each '/' and with "%3A" and "%25" for ':' and
+ * '%'. So the names say whose each home is, and there is no other record. cloisterd names none of
+ * them: what a cell gets follows from its tenant and its directory.
+ *
+ * After a cell has ended, a sweeper measures its home; one that is larger than home_size is
+ * removed, and so is that of a workspace that is gone. What is removed is first renamed to
+ * ".gone-N", so that it is out of use at once.
+ */
+
+#include "common/wire_spawner.h"
+#include "worker/spawner/cell_id.h"
+#include "worker/spawner/looker.h"
+#include "worker/spawner/place.h"
+#include "worker/spawner/policy.h"
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct live_home;
+struct home_job;
+
+struct cell_homes {
+	int managed; /* directory of the managed workspaces, or -1 */
+	int root;    /* "homes", in this mount namespace; -1: not opened, or there is none */
+	const struct policy *policy;
+	uint64_t gone; /* the number of the next that is removed */
+	LIST_HEAD(, live_home) live;
+	TAILQ_HEAD(, home_job) jobs; /* the first is done by @sweeper, if that is not 0 */
+	pid_t sweeper;
+};
+
+/** Initialises @homes; @managed as in cell_ids_init(), borrowed. */
+void cell_homes_init(struct cell_homes *homes, int managed);
+
+/**
+ * Call it when the spawner is in its namespaces: removes homes of workspaces that are gone, and
+ * measures the others. @lookers find out which directories are gone.
+ */
+void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers);
+
+/**
+ * Opens the home of the workspace of @tenant at @place, which runs as @id, or makes it. Returns 0
+ * with a clone of its mount in @ret_tree and the home's use in @ret_live; or with -1 and NULL if
+ * the tenant's workspaces have temporary homes; -SPAWNER_REFUSAL with the reason in @ret_reason
+ * (static storage); or another -errno.
+ */
+int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct place *place,
+	bool is_managed, struct cell_id id, int *ret_tree, struct live_home **ret_live,
+	const char **ret_reason);
+
+/** The home is that of the cell whose worker is @worker; 0: of none, the cell has failed. */
+void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t worker);
+
+/** The managed workspace @name of @tenant was removed. Does nothing if it is still there. */
+void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char *name);
+
+/** @pid has been reaped with @status, wait(2). */
+void cell_homes_reaped(struct cell_homes *homes, pid_t pid, int status);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The sweeper: a child of the spawner that measures one kept home or removes what one contained,
+ * since either may take long.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What a sweeper's exit status says. */
+enum home_swept {
+	HOME_SWEPT,     /* measured, and it fits; or cleared */
+	HOME_TOO_LARGE, /* or it cannot be measured */
+	HOME_NOT_CLEARED,
+};
+
+struct home_sweep {
+	int fd;             /* the home, open for reading; closed in the child */
+	bool clear;         /* otherwise measure it */
+	uint64_t max_bytes; /* against this size */
+};
+
+/** Starts a sweeper. Returns its pid, to be reaped by the caller, or -errno. */
+pid_t home_sweep_start(const struct home_sweep *sweep);
+
+/**
+ * Whether the tree at @fd takes at most @max_bytes of disk and has at most LIMIT_HOME_FILES files.
+ * No link is followed. A tree deeper than LIMIT_CLEAR_DEPTH, or one with a directory that cannot be
+ * read, counts as too large.
+ */
+enum home_swept home_measure(int fd, uint64_t max_bytes);
