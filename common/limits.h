@@ -107,10 +107,19 @@
 #define LIMIT_SEARCH_LINE_BYTES  2000 /* text of one match, longer lines are cut around it */
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
-#define LIMIT_STDIN_BYTES        (16 * MIB)
-#define LIMIT_INPUT_BYTES        (1 * MIB)  /* input that a running call has not read yet */
-#define LIMIT_INPUTS             64         /* unanswered tool.input requests of a call */
-#define LIMIT_INPUTS_BYTES       (16 * MIB) /* input that a connection's calls have not read yet */
+/*
+ * What a model is shown at most (supervisor/call/shown.h). output_shown is for each stream of a
+ * command, a listing and a search; a read shows a multiple of it.
+ */
+#define LIMIT_SHOWN_READ_TIMES 4
+#define LIMIT_SHOWN_LINES      2000      /* of a file */
+#define LIMIT_SHOWN_ENTRIES    500       /* of a directory */
+#define LIMIT_SHOWN_LINE_BYTES 2000      /* of one line of a file */
+#define LIMIT_IMAGE_BYTES      (1 * MIB) /* an image that is shown as one */
+#define LIMIT_STDIN_BYTES      (16 * MIB)
+#define LIMIT_INPUT_BYTES      (1 * MIB)  /* input that a running call has not read yet */
+#define LIMIT_INPUTS           64         /* unanswered tool.input requests of a call */
+#define LIMIT_INPUTS_BYTES     (16 * MIB) /* input that a connection's calls have not read yet */
 
 /* Time, in milliseconds. */
 #define LIMIT_COMMAND_MAX_MS  3600000 /* the longest deadline of a call */

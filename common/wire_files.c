@@ -13,6 +13,8 @@ void files_read_put(struct wire_writer *writer, const struct files_read *message
 	wire_put_u64(writer, message->end_line);
 	wire_put_u8(writer, message->numbered);
 	wire_put_u8(writer, message->raw);
+	wire_put_u8(writer, message->images);
+	wire_put_u8(writer, message->by_type);
 }
 
 int files_read_get(struct text payload, struct files_read *ret)
@@ -25,6 +27,8 @@ int files_read_get(struct text payload, struct files_read *ret)
 	message.end_line = wire_get_u64(&reader);
 	message.numbered = wire_get_bool(&reader);
 	message.raw = wire_get_bool(&reader);
+	message.images = wire_get_bool(&reader);
+	message.by_type = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;

@@ -4,9 +4,9 @@
 /*
  * The protocol between cloisterd and the files process. Down, on a socketpair, goes one request
  * frame for each call and, for a write, the content in FILES_BODY frames. Up, on a pipe, comes any
- * number of FILES_DATA, FILES_ENTRY or FILES_MATCH frames, then exactly one FILES_END. wire_files.c
- * has the encoder and decoder of each message side by side. Texts in decoded messages are borrowed
- * from the frame.
+ * number of FILES_DATA, FILES_IMAGE, FILES_ENTRY or FILES_MATCH frames, then exactly one FILES_END.
+ * wire_files.c has the encoder and decoder of each message side by side. Texts in decoded messages
+ * are borrowed from the frame.
  */
 
 #include "common/errors.h"
@@ -32,6 +32,7 @@ enum files_message {
 	FILES_READY = 32, /* set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
 	FILES_DATA,       /* bytes of a read file, in order */
+	FILES_IMAGE,      /* bytes of an image, in order, before the end of a binary read */
 	FILES_ENTRY,      /* struct files_entry */
 	FILES_MATCH,      /* struct files_match */
 	FILES_END,        /* struct files_end */
@@ -45,6 +46,8 @@ struct files_read {
 	bool numbered;       /* number the lines as cat -n does */
 	/* the bytes as they are, also of a binary file (for encoding base64) */
 	bool raw;
+	bool images;  /* the bytes of a small image, in FILES_IMAGE frames */
+	bool by_type; /* a file of a known binary format is binary also without a NUL */
 };
 
 struct files_write {

@@ -151,9 +151,9 @@ struct answer {
 	int fd; /* a memfd that the reply is written to */
 	struct reply *reply;
 	uint8_t *frames;
-	char *data; /* content of all FILES_DATA frames */
+	char *data; /* content of all FILES_DATA and FILES_IMAGE frames */
 	size_t data_len;
-	size_t data_frames, other_frames;
+	size_t data_frames, image_frames, other_frames;
 	struct files_end end;
 };
 
@@ -194,10 +194,11 @@ static UNUSED void answer_parse(struct answer *answer, uint64_t call)
 		assert_true(header.length <= WIRE_PAYLOAD_MAX && header.length <= size - at);
 		payload = (struct text){(const char *)answer->frames + at, header.length};
 		at += header.length;
-		if (header.type == FILES_DATA) {
+		if (header.type == FILES_DATA || header.type == FILES_IMAGE) {
 			memcpy(answer->data + answer->data_len, payload.data, payload.len);
 			answer->data_len += payload.len;
-			answer->data_frames++;
+			*(header.type == FILES_DATA ? &answer->data_frames
+						    : &answer->image_frames) += 1;
 		} else if (header.type == FILES_END) {
 			assert_int_equal(files_end_get(payload, &answer->end), 0);
 			ended = true;

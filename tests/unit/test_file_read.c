@@ -70,7 +70,7 @@ static void test_ranges(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct range_case *expected = &cases[i];
 		const struct files_read request = {TEXT_LITERAL("./f"), expected->start,
-			expected->end, expected->numbered, false};
+			expected->end, expected->numbered, false, false, false};
 		struct answer answer;
 
 		put_file(fixture->ws, "f", expected->content);
@@ -112,7 +112,7 @@ static void test_binary(void **state)
 	const struct fixture *fixture = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-		struct files_read request = {TEXT_LITERAL("b"), 0, 0, true, false};
+		struct files_read request = {TEXT_LITERAL("b"), 0, 0, true, false, false, false};
 		_cleanup_close_ int fd =
 			openat(fixture->ws, "b", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		struct text content = types[i].content;
@@ -135,6 +135,75 @@ static void test_binary(void **state)
 		assert_memory_equal(answer.data, content.data, content.len);
 		answer_done(&answer);
 	}
+}
+
+/* The bytes of a small image are sent to a reader that asked for them. */
+static void test_images(void **state)
+{
+	static const struct {
+		size_t size;
+		bool images, by_type, sent;
+	} cases_of_images[] = {
+		{100, true, true, true},
+		{100, true, false, true},
+		{100, false, true, false},
+		{200000, true, true, true},
+		{LIMIT_IMAGE_BYTES, true, true, true},
+		{LIMIT_IMAGE_BYTES + 1, true, true, false},
+	};
+	static char content[LIMIT_IMAGE_BYTES + 1] = "\x89PNG\r\n\x1a\n";
+	const struct fixture *fixture = *state;
+
+	for (size_t at = 8; at < sizeof(content); at++)
+		content[at] = (char)(at * 7 >> 8);
+	for (size_t i = 0; i < ARRAY_SIZE(cases_of_images); i++) {
+		const size_t size = cases_of_images[i].size;
+		_cleanup_close_ int fd =
+			openat(fixture->ws, "b", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		struct answer answer;
+
+		assert_int_equal(write(fd, content, size), size);
+		run(fixture,
+			&(struct files_read){.path = TEXT_LITERAL("b"),
+				.start_line = 2,
+				.numbered = true,
+				.images = cases_of_images[i].images,
+				.by_type = cases_of_images[i].by_type},
+			&answer);
+		assert_error(&answer, TOOL_OK);
+		assert_true(answer.end.binary);
+		assert_text(answer.end.type, "image/png");
+		assert_int_equal(answer.end.size, size);
+		assert_int_equal(answer.data_frames, 0);
+		assert_int_equal(answer.data_len, cases_of_images[i].sent ? size : 0);
+		assert_memory_equal(answer.data, content, answer.data_len);
+		answer_done(&answer);
+	}
+}
+
+/* Formats that may come without a NUL are text unless the reader wants to be told of them. */
+static void test_binary_by_type(void **state)
+{
+	static const struct {
+		const char *content, *type;
+	} files[] = {{"%PDF-1.4\n", "application/pdf"}, {"GIF89a\1\1", "image/gif"},
+		{"ID3 is text", NULL}};
+	const struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		for (unsigned by_type = 0; by_type < 2; by_type++) {
+			struct answer answer;
+
+			put_file(fixture->ws, "b", files[i].content);
+			run(fixture,
+				&(struct files_read){.path = TEXT_LITERAL("b"), .by_type = by_type},
+				&answer);
+			assert_error(&answer, TOOL_OK);
+			assert_int_equal(answer.end.binary, by_type && files[i].type);
+			if (answer.end.binary)
+				assert_text(answer.end.type, files[i].type);
+			answer_done(&answer);
+		}
 }
 
 /* A NUL behind the probed part does not make a file binary. */
@@ -244,8 +313,8 @@ static void test_large_ranges(void **state)
 		char first[16], last[16];
 
 		run(fixture,
-			&(struct files_read){
-				TEXT_LITERAL("many"), start, ranges[i][1], false, false},
+			&(struct files_read){TEXT_LITERAL("many"), start, ranges[i][1], false,
+				false, false, false},
 			&answer);
 		assert_error(&answer, TOOL_OK);
 		assert_int_equal(answer.data_len, (end - start + 1) * 8);
@@ -257,10 +326,14 @@ static void test_large_ranges(void **state)
 		assert_int_equal(answer.end.total_lines, 300000);
 		answer_done(&answer);
 	}
-	run(fixture, &(struct files_read){TEXT_LITERAL("many"), 2, 131074, true, false}, &answer);
+	run(fixture,
+		&(struct files_read){TEXT_LITERAL("many"), 2, 131074, true, false, false, false},
+		&answer);
 	assert_error(&answer, TOOL_FILE_TOO_LARGE);
 	answer_done(&answer);
-	run(fixture, &(struct files_read){TEXT_LITERAL("many"), 300001, 0, true, false}, &answer);
+	run(fixture,
+		&(struct files_read){TEXT_LITERAL("many"), 300001, 0, true, false, false, false},
+		&answer);
 	assert_error(&answer, TOOL_INVALID_ARGUMENTS);
 	assert_text(answer.end.message,
 		"start_line 300001 is past the end; give a smaller one, the file has 300000 lines");
@@ -274,7 +347,9 @@ static void test_wide_numbers(void **state)
 	struct answer answer;
 
 	put_lines(fixture, "wide", 1000001);
-	run(fixture, &(struct files_read){TEXT_LITERAL("wide"), 999999, 1000001, true, false},
+	run(fixture,
+		&(struct files_read){
+			TEXT_LITERAL("wide"), 999999, 1000001, true, false, false, false},
 		&answer);
 	assert_error(&answer, TOOL_OK);
 	assert_string_equal(answer.data, "999999\t0999999\n1000000\t1000000\n1000001\t1000001\n");
@@ -291,7 +366,8 @@ static void test_long_line(void **state)
 	memset(content, 'x', len);
 	strcpy(content + len, "\ny");
 	put_file(fixture->ws, "long", content);
-	run(fixture, &(struct files_read){TEXT_LITERAL("long"), 0, 0, true, false}, &answer);
+	run(fixture, &(struct files_read){TEXT_LITERAL("long"), 0, 0, true, false, false, false},
+		&answer);
 	assert_int_equal(answer.data_len, 7 + len + 1 + 7 + 1);
 	assert_memory_equal(answer.data, "     1\txx", 9);
 	assert_string_equal(answer.data + 7 + len, "\n     2\ty");
@@ -310,14 +386,16 @@ static void test_sparse(void **state)
 	memcpy(first, "one\ntwo\n", 8);
 	assert_int_equal(pwrite(fd, first, sizeof(first), 0), sizeof(first));
 	assert_int_equal(ftruncate(fd, (off_t)(LIMIT_COUNT_BYTES + 1)), 0);
-	run(fixture, &(struct files_read){TEXT_LITERAL("sparse"), 1, 2, false, false}, &answer);
+	run(fixture, &(struct files_read){TEXT_LITERAL("sparse"), 1, 2, false, false, false, false},
+		&answer);
 	assert_error(&answer, TOOL_OK);
 	assert_string_equal(answer.data, "one\ntwo\n");
 	assert_int_equal(answer.end.lines, 2);
 	assert_int_equal(answer.end.total_lines, 0);
 	assert_int_equal(answer.end.size, LIMIT_COUNT_BYTES + 1);
 	answer_done(&answer);
-	run(fixture, &(struct files_read){TEXT_LITERAL("sparse"), 2, 3, false, false}, &answer);
+	run(fixture, &(struct files_read){TEXT_LITERAL("sparse"), 2, 3, false, false, false, false},
+		&answer);
 	assert_error(&answer, TOOL_FILE_TOO_LARGE);
 	answer_done(&answer);
 }
@@ -335,7 +413,7 @@ static void put_pieces(int sparse, int full, off_t offset, size_t count)
 
 static void assert_reads_alike(const struct fixture *fixture, uint64_t from, uint64_t to)
 {
-	struct files_read request = {TEXT_LITERAL("sparse"), from, to, false, false};
+	struct files_read request = {TEXT_LITERAL("sparse"), from, to, false, false, false, false};
 	struct answer sparse, full;
 
 	run(fixture, &request, &sparse);
@@ -437,6 +515,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_ranges, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_binary, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_late_nul, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_images, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_binary_by_type, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_largest, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_a_line_that_is_too_long, fixture_setup, fixture_teardown),

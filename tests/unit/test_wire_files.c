@@ -46,7 +46,8 @@ static void assert_text(struct text text, const char *expected)
 
 static void test_read(void **state)
 {
-	const struct files_read sent = {TEXT_LITERAL("a/b"), 3, UINT64_MAX, true, false};
+	const struct files_read sent = {
+		TEXT_LITERAL("a/b"), 3, UINT64_MAX, true, false, true, false};
 	struct files_read got;
 
 	(void)state;
@@ -56,6 +57,8 @@ static void test_read(void **state)
 	assert_true(got.end_line == UINT64_MAX);
 	assert_true(got.numbered);
 	assert_false(got.raw);
+	assert_true(got.images);
+	assert_false(got.by_type);
 }
 
 static void test_write(void **state)

@@ -6,7 +6,9 @@
 #include "worker/files/file_read.h"
 
 #include "common/cleanup.h"
+#include "common/image_types.h"
 #include "common/limits.h"
+#include "common/line_count.h"
 #include "common/path_rules.h"
 
 #include <errno.h>
@@ -130,42 +132,13 @@ static size_t pass_line(struct line_scan *scan, const char *data, size_t len)
 	return (size_t)(newline - data) + 1;
 }
 
-/*
- * Counts sixteen bytes at a time with vector instructions. memchr(3) would start anew for every
- * line.
- */
-static size_t count_newlines(const char *data, size_t len)
-{
-	typedef uint8_t block __attribute__((vector_size(16)));
-	size_t count = 0, at = 0;
-
-	while (len - at >= sizeof(block)) {
-		size_t blocks = (len - at) / sizeof(block);
-		block counts = {0};
-
-		if (blocks > UINT8_MAX) /* a counter of one byte cannot hold more */
-			blocks = UINT8_MAX;
-		for (size_t i = 0; i < blocks; i++, at += sizeof(block)) {
-			block bytes;
-
-			memcpy(&bytes, data + at, sizeof(bytes));
-			counts -= (block)(bytes == '\n'); /* a comparison gives -1 for true */
-		}
-		for (size_t i = 0; i < sizeof(block); i++)
-			count += counts[i];
-	}
-	for (; at < len; at++)
-		count += data[at] == '\n';
-	return count;
-}
-
 /* Skips to line @stop or the end of @data. Returns the number of bytes skipped. */
 static size_t pass_lines(struct line_scan *scan, const char *data, size_t len, uint64_t stop)
 {
 	size_t passed = 0;
 
 	if (stop == UINT64_MAX && len > 0) {
-		scan->line += count_newlines(data, len);
+		scan->line += line_count(data, len);
 		scan->mid_line = data[len - 1] != '\n';
 		return len;
 	}
@@ -256,16 +229,25 @@ struct file {
 	char *path; /* as the answer reports it */
 	uint64_t size;
 	bool has_holes;
+	bool probe;   /* a binary file is answered by its type */
+	bool by_type; /* as in struct files_read */
+	bool images;
 };
 
-static void end_binary(struct reply *reply, const struct file *file, const char *data, size_t len)
+/* Sends the whole file, of which @buffer has the first @len bytes and is used for the rest. */
+static void send_image(struct reply *reply, const struct file *file, char *buffer, size_t len)
 {
-	reply_end(reply, &(struct files_end){
-				 .path = text_from(file->path),
-				 .binary = true,
-				 .size = file->size ? file->size : len,
-				 .type = text_from(type_of(data, len)),
-			 });
+	uint64_t left = file->size;
+	ssize_t n = (ssize_t)len;
+
+	while (n > 0 && left > 0) {
+		size_t part = (uint64_t)n < left ? (size_t)n : (size_t)left;
+
+		if (reply_image(reply, buffer, part) < 0)
+			return;
+		left -= part;
+		n = read_chunk(file->fd, buffer, CHUNK_BYTES, left);
+	}
 }
 
 static void end_text(
@@ -306,8 +288,30 @@ static void skip_hole(const struct file *file, struct line_scan *scan)
 	scan->mid_line = true;
 }
 
-/* Reads @file to its end and ends the reply. With @probe a binary file is answered by its type. */
-static void send_file(const struct file *file, bool probe, struct line_scan *scan)
+/* Whether @file, which begins with @data, is binary; then it ends the reply. */
+static bool end_if_binary(struct reply *reply, const struct file *file, char *buffer, size_t len)
+{
+	size_t probed = len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES;
+	const char *type = type_of(buffer, len);
+	const bool image = image_type_is_shown(text_from(type));
+
+	if (!file->probe ||
+		!(memchr(buffer, '\0', probed) ||
+			(file->by_type && (image || strcmp(type, "application/pdf") == 0))))
+		return false;
+	if (image && file->images && file->size <= LIMIT_IMAGE_BYTES)
+		send_image(reply, file, buffer, len);
+	reply_end(reply, &(struct files_end){
+				 .path = text_from(file->path),
+				 .binary = true,
+				 .size = file->size ? file->size : len,
+				 .type = text_from(type),
+			 });
+	return true;
+}
+
+/* Reads @file to its end and ends the reply. */
+static void send_file(const struct file *file, struct line_scan *scan)
 {
 	bool whole = scan->first == 1 && scan->stop == UINT64_MAX;
 	char buffer[CHUNK_BYTES];
@@ -315,23 +319,20 @@ static void send_file(const struct file *file, bool probe, struct line_scan *sca
 	for (;;) {
 		uint64_t left;
 		ssize_t n;
-		size_t len, probed;
+		size_t len;
 		int r;
 
 		skip_hole(file, scan);
 		left = file->size > scan->consumed ? file->size - scan->consumed : 0;
 		n = read_chunk(file->fd, buffer, sizeof(buffer), left);
 		len = n > 0 ? (size_t)n : 0;
-		probed = len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES;
 		if (n < 0) {
 			reply_error(scan->reply, tool_error_from_errno((int)-n), "%s",
 				tool_errno_sentence((int)-n));
 			return;
 		}
-		if (probe && scan->consumed == 0 && memchr(buffer, '\0', probed)) {
-			end_binary(scan->reply, file, buffer, len);
+		if (scan->consumed == 0 && end_if_binary(scan->reply, file, buffer, len))
 			return;
-		}
 		r = whole && file->size > LIMIT_READ_BYTES ? -EFBIG : scan_chunk(scan, buffer, len);
 		if (r == -EFBIG)
 			end_too_large(
@@ -386,6 +387,12 @@ void file_read(const struct root *root, const struct files_read *request, struct
 		reply_error(reply, error, "%s", path_rules_sentence(error, request->path));
 		return;
 	}
-	send_file(&(struct file){fd, path, (uint64_t)st.st_size, st.st_blocks < st.st_size / 512},
-		!request->raw, &scan);
+	send_file(&(struct file){.fd = fd,
+			  .path = path,
+			  .size = (uint64_t)st.st_size,
+			  .has_holes = st.st_blocks < st.st_size / 512,
+			  .probe = !request->raw,
+			  .by_type = request->by_type,
+			  .images = request->images},
+		&scan);
 }

@@ -23,11 +23,13 @@
 struct reply {
 	uint64_t call;
 	int fd;
-	int error;        /* the first error; nothing is written after it */
-	bool wide;        /* fd's capacity is PIPE_WIDE */
-	bool holds;       /* reply_end() leaves sending to reply_flush() */
-	size_t used;      /* bytes of whole frames in buffer */
-	size_t open_data; /* offset of the FILES_DATA frame that ends the buffer; SIZE_MAX: none */
+	int error;   /* the first error; nothing is written after it */
+	bool wide;   /* fd's capacity is PIPE_WIDE */
+	bool holds;  /* reply_end() leaves sending to reply_flush() */
+	size_t used; /* bytes of whole frames in buffer */
+	/* offset of the frame of bytes that ends the buffer; SIZE_MAX: none */
+	size_t open_data;
+	enum files_message open_type; /* of that frame */
 	uint8_t buffer[WIRE_FRAME_MAX];
 };
 
@@ -44,6 +46,7 @@ struct reply *reply_new(int fd, uint64_t call)
 	reply->holds = false;
 	reply->used = 0;
 	reply->open_data = SIZE_MAX;
+	reply->open_type = FILES_DATA;
 	return reply;
 }
 
@@ -87,12 +90,12 @@ static void put_header(struct reply *reply, size_t at, enum files_message type, 
 	memcpy(reply->buffer + at, &header, sizeof(header));
 }
 
-/* Writes the length of the open FILES_DATA frame, which is complete. */
+/* Writes the length of the open frame of bytes, which is complete. */
 static void close_data(struct reply *reply)
 {
 	if (reply->open_data == SIZE_MAX)
 		return;
-	put_header(reply, reply->open_data, FILES_DATA,
+	put_header(reply, reply->open_data, reply->open_type,
 		reply->used - reply->open_data - WIRE_HEADER_SIZE);
 	reply->open_data = SIZE_MAX;
 }
@@ -138,10 +141,13 @@ static void widen(struct reply *reply)
 		reply->wide = fcntl(reply->fd, F_SETPIPE_SZ, PIPE_WIDE) >= 0;
 }
 
-int reply_data(struct reply *reply, const void *data, size_t len)
+static int put_bytes(struct reply *reply, enum files_message type, const void *data, size_t len)
 {
 	const uint8_t *bytes = data;
 
+	if (reply->open_type != type)
+		close_data(reply);
+	reply->open_type = type;
 	while (len > 0 && reply->error == 0) {
 		size_t part, room;
 
@@ -161,6 +167,16 @@ int reply_data(struct reply *reply, const void *data, size_t len)
 		len -= part;
 	}
 	return reply->error;
+}
+
+int reply_data(struct reply *reply, const void *data, size_t len)
+{
+	return put_bytes(reply, FILES_DATA, data, len);
+}
+
+int reply_image(struct reply *reply, const void *data, size_t len)
+{
+	return put_bytes(reply, FILES_IMAGE, data, len);
 }
 
 /* A message that is a single frame. */

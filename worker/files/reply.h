@@ -33,6 +33,7 @@ int reply_flush(struct reply *reply);
  * after reply_next().
  */
 int reply_data(struct reply *reply, const void *data, size_t len);
+int reply_image(struct reply *reply, const void *data, size_t len);
 int reply_entry(struct reply *reply, const struct files_entry *entry);
 int reply_match(struct reply *reply, const struct files_match *match);
 int reply_end(struct reply *reply, const struct files_end *end);
