@@ -10,6 +10,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_request.h"
+#include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/rpc/session_state.h"
 
@@ -21,6 +22,17 @@
 #define META_WORKSPACE "cloister/workspace"
 #define META_OPTIONS   "cloister/options"
 #define META_PROGRESS  "progressToken"
+
+static void write_image(struct json_text *json, const struct observation *observation)
+{
+	json_text_object_begin(json);
+	json_text_put(json, "type", "image");
+	json_text_key(json, "data");
+	json_text_take(json, observation->image);
+	json_text_key(json, "mimeType");
+	json_text_string(json, observation->files->type);
+	json_text_object_end(json);
+}
 
 /* Writes the observation as the result of tools/call. */
 static void write_result(struct json_text *json, const struct session_reply *reply,
@@ -37,15 +49,19 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 		json->failed = true;
 		goto out;
 	}
-	/* The text needs a copy of the observation; the structured content is moved. */
 	json_text_key(json, "content");
 	json_text_array_begin(json);
 	json_text_object_begin(json);
-	json_text_key(json, "type");
-	json_text_string(json, TEXT_LITERAL("text"));
+	json_text_put(json, "type", "text");
 	json_text_key(json, "text");
-	json_text_string_of(json, buffer);
+	/* The structured content is moved; a program that asked for base64 gets a copy as text. */
+	if (observation->base64)
+		json_text_string_of(json, buffer);
+	else
+		model_text_write(json, observation);
 	json_text_object_end(json);
+	if (observation->image)
+		write_image(json, observation);
 	json_text_array_end(json);
 	json_text_key(json, "structuredContent");
 	json_text_take(json, buffer);
@@ -162,7 +178,7 @@ const struct reply_form mcp_reply_form = {
 	.output = output,
 	.no_workspace = no_workspace,
 	.done = done,
-	.as_string = true,
+	.reader = READER_MODEL_IMAGES,
 };
 
 void mcp_tools_call(struct session *session, struct jsonrpc_request *request)

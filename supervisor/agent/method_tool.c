@@ -12,6 +12,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_needs.h"
+#include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
@@ -112,13 +113,26 @@ static struct session_reply read_reply(struct json_object *params)
 	return reply;
 }
 
-/* Writes {"role":"tool",…} as Ollama and OpenAI take it, with the observation as its text. */
-static void write_message(struct json_text *json, const struct session_reply *reply,
-	const struct observation *observation)
+/* For a program that asked for base64. */
+static void write_as_string(struct json_text *json, const struct observation *observation)
 {
 	struct evbuffer *buffer = evbuffer_new();
 	struct json_text content = json_text(buffer);
 
+	if (buffer)
+		observation_write(&content, observation);
+	if (!buffer || json_text_flush(&content) < 0)
+		json->failed = true;
+	else
+		json_text_string_of(json, buffer);
+	if (buffer)
+		evbuffer_free(buffer);
+}
+
+/* Writes {"role":"tool",…} as Ollama and OpenAI take it, with the observation as its text. */
+static void write_message(struct json_text *json, const struct session_reply *reply,
+	const struct observation *observation)
+{
 	json_text_object_begin(json);
 	json_text_key(json, "role");
 	json_text_string(json, TEXT_LITERAL("tool"));
@@ -129,15 +143,11 @@ static void write_message(struct json_text *json, const struct session_reply *re
 		json_text_raw(json, text_from(reply->tool_call_id));
 	}
 	json_text_key(json, "content");
-	if (buffer)
-		observation_write(&content, observation);
-	if (!buffer || json_text_flush(&content) < 0)
-		json->failed = true;
+	if (observation->base64)
+		write_as_string(json, observation);
 	else
-		json_text_string_of(json, buffer);
+		model_text_write(json, observation);
 	json_text_object_end(json);
-	if (buffer)
-		evbuffer_free(buffer);
 }
 
 static void answer_observation(struct session *session, const char *id_text,
@@ -150,7 +160,7 @@ static void answer_observation(struct session *session, const char *id_text,
 	session_answer_end(session, &json);
 }
 
-/* Returns the length of @buffer's JSON when it is written as a string. */
+/* Returns the length of @buffer's bytes when they are written as a string of JSON, or more. */
 static size_t string_length(struct evbuffer *buffer)
 {
 	size_t len = evbuffer_get_length(buffer);
@@ -159,38 +169,39 @@ static size_t string_length(struct evbuffer *buffer)
 
 	parts = calloc((size_t)n + 1, sizeof(*parts));
 	if (!parts)
-		return 2 * len;
+		return 6 * len;
 	n = evbuffer_peek(buffer, -1, NULL, parts, n);
 	for (int i = 0; i < n; i++)
 		for (size_t at = 0; at < parts[i].iov_len; at++) {
-			char c = ((const char *)parts[i].iov_base)[at];
+			unsigned char c = ((const unsigned char *)parts[i].iov_base)[at];
 
-			len += c == '"' || c == '\\';
+			len += c < 0x20 ? 5 : c == '"' || c == '\\';
+			len += c >= 0x80 ? 2 : 0;
 		}
 	free(parts);
 	return len;
 }
 
 /*
- * The JSON of a file call is moved into the answer; in a model's message it is a string and needs
- * more room. Returns whether there is room.
+ * The JSON of a file call is moved into the answer; the text for a model, or a copy of the JSON, is
+ * a string in it and needs more room. Returns whether there is room.
  */
 static bool has_room(const struct session_call *call, const struct observation *observation)
 {
 	uint64_t room = unread_tenant_room(session_unread(call->session));
+	struct evbuffer *copied = observation->text ? observation->text : observation->items;
 
-	return !call->reply.form->as_string || !observation->items ||
-	       2 * evbuffer_get_length(observation->items) <= room ||
-	       string_length(observation->items) <= room;
+	return call->reply.form->reader == READER_PROGRAM || !copied ||
+	       6 * evbuffer_get_length(copied) <= room || string_length(copied) <= room;
 }
 
 /*
  * Keeps only as much of a command's output as there is room for: as JSON it may take six times its
- * size, and in a model's message twice that.
+ * size, and for a model twice that once more.
  */
 static void make_room(const struct session_call *call, struct command_io *io)
 {
-	bool copied = call->reply.form->as_string;
+	bool copied = call->reply.form->reader != READER_PROGRAM;
 	uint64_t room = unread_tenant_room(session_unread(call->session));
 
 	command_io_shrink(io, (size_t)(room / (copied ? 18 : 6) / COMMAND_STREAMS));
@@ -310,7 +321,7 @@ static const struct reply_form message_form = {
 	.output_over = tool_output_flush,
 	.no_workspace = no_workspace,
 	.done = message_done,
-	.as_string = true,
+	.reader = READER_MODEL,
 };
 
 /*
@@ -366,6 +377,8 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		answer_busy(session, request->id_text);
 		return;
 	}
+	call_request->shown = shown_to(
+		reply->form->reader, &call_request->options, &call_request->tenant->limits);
 	call_request->uid = session->peer.uid;
 	call_request->gid = session->peer.gid;
 	call_request->pid = session->peer.pid;

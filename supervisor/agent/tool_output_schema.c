@@ -24,6 +24,7 @@ struct field {
 };
 
 #define FIELDS_MAX 14
+#define NOT_SHOWN  "What is not shown, and how to get it"
 
 static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 	[TOOL_READ_FILE] =
@@ -42,6 +43,7 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"encoding", FIELD_TEXT, true, "utf-8, utf-8-replaced or base64"},
 			{"binary", FIELD_BOOLEAN, true, "The file is not text"},
 			{"type", FIELD_TEXT, true, "Kind of the binary file"},
+			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
 	[TOOL_WRITE_FILE] =
 		{
@@ -59,6 +61,8 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"entries", FIELD_ENTRIES, false, NULL},
 			{"count", FIELD_INTEGER, false, NULL},
 			{"truncated", FIELD_BOOLEAN, false, "There are more entries"},
+			{"total", FIELD_INTEGER, true, "Number of entries, if that is more"},
+			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
 	[TOOL_RUN_COMMAND] =
 		{
@@ -87,6 +91,8 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"truncated", FIELD_BOOLEAN, false, "There are more matches"},
 			{"files_searched", FIELD_INTEGER, false, NULL},
 			{"files_skipped", FIELD_INTEGER, false, NULL},
+			{"total", FIELD_INTEGER, true, "Number of matches, if that is more"},
+			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
 };
 

@@ -29,6 +29,7 @@ enum tool_error args_decode(const struct tool *tool, struct json_object *argumen
 struct call_options {
 	int64_t timeout_ms;      /* 0: not given */
 	int64_t idle_timeout_ms; /* 0: not given */
+	int64_t max_output;      /* 0: not given */
 	struct text input;       /* "stdin"; data is NULL if it was not given */
 	struct text path_base64; /* as given, not yet decoded; data is NULL if it was not given */
 	/* borrowed: an object of strings without NUL; NULL if it was not given */

@@ -139,15 +139,18 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 {
 	struct command_io_owner owner = {on_output, on_output_limit, call};
 	const struct call_options *options = &call->request.options;
-	struct command_io_limits limits = {call->request.tenant->limits.output_kept_bytes,
+	const uint64_t shown = call->request.shown.bytes,
+		       kept = call->request.tenant->limits.output_kept_bytes;
+	struct command_io_limits limits = {shown > 0 && shown < kept ? shown : kept,
 		call->request.tenant->limits.output_total_bytes, call->room.account,
-		&call->request.tenant->usage->share, options->stream};
+		&call->request.tenant->usage->share, options->stream, shown > 0};
 	int r;
 
 	/* The client gets all output at its own pace; only the deadline bounds it. */
 	if (!options->keep_output)
 		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
-			call->room.account, &call->request.tenant->usage->share, options->stream};
+			call->room.account, &call->request.tenant->usage->share, options->stream,
+			shown > 0};
 	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
 	if (r < 0 || !call->input)
 		return r;
@@ -179,7 +182,7 @@ static int begin_command(struct call *call)
 static int begin_files(struct call *call)
 {
 	const struct call_request *request = &call->request;
-	int r = call_result_begin(&call->result, request->tool->id, request->options.base64);
+	int r = call_result_begin(&call->result, request);
 
 	if (r == 0)
 		r = call_send_files(call->workspace, call->entry.call, request);

@@ -40,6 +40,7 @@ static void answer(struct call *call, struct observation *observation)
 	observation->wall_us = call_elapsed_us(call);
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;
+	observation->shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL;
 	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
 		observation->retry_after_ms =
 			admission_shortage(&call->service->admission, call->request.tenant);
@@ -174,14 +175,10 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 		call_answer_error(call, TOOL_BUSY, "Out of memory");
 		return 0;
 	}
-	end.truncated |= call->result.cut;
-	if (call->result.cut)
-		end.count = call->result.count;
+	call_result_tell(&call->result, &end, &observation);
 	observation.error = end.error;
 	observation.message = end.message;
 	observation.files = &end;
-	observation.items = call->result.items;
-	observation.encoding = call_result_encoding(&call->result);
 	answer(call, &observation);
 	return 0;
 }

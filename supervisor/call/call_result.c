@@ -2,8 +2,11 @@
 /* Runs in cloisterd. */
 #include "supervisor/call/call_result.h"
 
+#include "common/image_types.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+#include "supervisor/call/call_request.h"
+#include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 
 #include <errno.h>
@@ -37,8 +40,56 @@ static int add_none(struct call_result *result, const struct channel_frame *fram
 	return -EBADMSG;
 }
 
+/* Puts a piece of the content that is shown. */
+static void put_shown(void *context, struct text piece, bool padding)
+{
+	struct call_result *result = context;
+
+	json_text_string_part(&result->json, piece);
+	if (!padding && evbuffer_add(result->text, piece.data, piece.len) < 0)
+		result->json.failed = true;
+}
+
+/* Takes a part of an image, which the files process sends only if it was asked for one. */
+static int add_image(struct call_result *result, struct text part)
+{
+	if (!result->request->shown.images || part.len > LIMIT_IMAGE_BYTES - result->bytes)
+		return -EBADMSG;
+	result->bytes += part.len;
+	if (result->dropped)
+		return 0;
+	if (!result->image) {
+		result->image = evbuffer_new();
+		if (!result->image)
+			return 0; /* the answer has the type and the size of it */
+		result->image_json = json_text(result->image);
+		json_text_base64_begin(&result->image_json);
+	}
+	json_text_base64_part(&result->image_json, part);
+	(void)json_text_flush(&result->image_json);
+	return 0;
+}
+
+/* With options.max_output a program gets so many bytes. */
+static struct text cut_bytes(struct call_result *result, struct text part)
+{
+	uint64_t max = result->request->shown.bytes, room;
+
+	if (max == 0)
+		return part;
+	room = max > result->count ? max - result->count : 0;
+	if (part.len > room) {
+		part.len = (size_t)room;
+		result->cut = true;
+	}
+	result->count += part.len;
+	return part;
+}
+
 static int add_content(struct call_result *result, const struct channel_frame *frame)
 {
+	if (frame->type == FILES_IMAGE)
+		return add_image(result, frame->payload);
 	if (frame->type != FILES_DATA || frame->payload.len > CONTENT_BYTES_MAX - result->bytes ||
 		call_result_size(result) > LIMIT_RESULT_BYTES)
 		return -EBADMSG;
@@ -46,7 +97,9 @@ static int add_content(struct call_result *result, const struct channel_frame *f
 	if (result->dropped)
 		return 0;
 	if (result->base64)
-		json_text_base64_part(&result->json, frame->payload);
+		json_text_base64_part(&result->json, cut_bytes(result, frame->payload));
+	else if (result->text)
+		content_cut_add(&result->content, frame->payload);
 	else
 		json_text_string_part(&result->json, frame->payload);
 	return 0;
@@ -55,12 +108,18 @@ static int add_content(struct call_result *result, const struct channel_frame *f
 /* Whether one more fits; counts it if so. */
 static bool has_room(struct call_result *result, uint64_t max)
 {
+	const struct shown *shown = &result->request->shown;
+
 	if (result->dropped)
 		return false;
-	if (result->count >= max || evbuffer_get_length(result->items) > LIMIT_RESULT_BYTES) {
+	result->total++;
+	if (result->text)
+		result->cut |= result->count >= shown->entries ||
+			       evbuffer_get_length(result->text) >= shown->bytes;
+	if (result->count >= max || evbuffer_get_length(result->items) > LIMIT_RESULT_BYTES)
 		result->cut = true;
+	if (result->cut)
 		return false;
-	}
 	result->count++;
 	return true;
 }
@@ -71,8 +130,12 @@ static int add_entry(struct call_result *result, const struct channel_frame *fra
 
 	if (frame->type != FILES_ENTRY || files_entry_get(frame->payload, &entry) < 0)
 		return -EBADMSG;
-	if (has_room(result, LIMIT_LIST_ENTRIES))
-		observation_write_entry(&result->json, &entry);
+	if (!has_room(result, LIMIT_LIST_ENTRIES))
+		return 0;
+	observation_write_entry(&result->json, &entry);
+	if (result->text &&
+		!model_text_entry(result->text, &entry, !result->request->args.recursive))
+		result->json.failed = true;
 	return 0;
 }
 
@@ -82,8 +145,11 @@ static int add_match(struct call_result *result, const struct channel_frame *fra
 
 	if (frame->type != FILES_MATCH || files_match_get(frame->payload, &match) < 0)
 		return -EBADMSG;
-	if (has_room(result, LIMIT_SEARCH_RESULTS))
-		observation_write_match(&result->json, &match);
+	if (!has_room(result, LIMIT_SEARCH_RESULTS))
+		return 0;
+	observation_write_match(&result->json, &match);
+	if (result->text && !model_text_match(result->text, &match))
+		result->json.failed = true;
 	return 0;
 }
 
@@ -94,6 +160,8 @@ static void finish_none(struct call_result *result)
 
 static void finish_content(struct call_result *result)
 {
+	if (result->text)
+		content_cut_end(&result->content);
 	if (result->base64)
 		json_text_base64_end(&result->json);
 	else
@@ -117,13 +185,26 @@ static const struct {
 	[TOOL_RUN_COMMAND] = {begin_none, add_none, finish_none},
 };
 
-int call_result_begin(struct call_result *result, enum tool_id tool, bool base64)
+int call_result_begin(struct call_result *result, const struct call_request *request)
 {
-	*result = (struct call_result){.tool = tool, .base64 = base64, .items = evbuffer_new()};
-	if (!result->items)
+	const struct shown *shown = &request->shown;
+	const bool is_shown = shown->bytes > 0 && !request->options.base64;
+
+	*result = (struct call_result){.request = request,
+		.tool = request->tool->id,
+		.base64 = request->options.base64,
+		.items = evbuffer_new(),
+		.text = is_shown ? evbuffer_new() : NULL};
+	if (!result->items || (is_shown && !result->text))
 		return -ENOMEM;
 	result->json = json_text(result->items);
-	kinds[tool].begin(result);
+	result->content = (struct content_cut){.lines_max = shown->lines,
+		.bytes_max = shown->read,
+		.line_max = shown->line,
+		.numbered = request->options.line_numbers,
+		.put = put_shown,
+		.context = result};
+	kinds[result->tool].begin(result);
 	return 0;
 }
 
@@ -136,34 +217,88 @@ int call_result_add(struct call_result *result, const struct channel_frame *fram
 	return r;
 }
 
+static size_t size_of(const struct evbuffer *buffer)
+{
+	return buffer ? evbuffer_get_length(buffer) : 0;
+}
+
 size_t call_result_size(const struct call_result *result)
 {
-	return result->items ? evbuffer_get_length(result->items) : 0;
+	return size_of(result->items) + size_of(result->text) + size_of(result->image);
+}
+
+static void empty(struct evbuffer *buffer)
+{
+	if (buffer)
+		evbuffer_drain(buffer, evbuffer_get_length(buffer));
 }
 
 void call_result_drop(struct call_result *result)
 {
 	result->dropped = true;
-	if (result->items)
-		evbuffer_drain(result->items, evbuffer_get_length(result->items));
+	empty(result->items);
+	empty(result->text);
+	empty(result->image);
 }
 
 int call_result_finish(struct call_result *result)
 {
 	kinds[result->tool].finish(result);
+	if (result->image) {
+		json_text_base64_end(&result->image_json);
+		if (json_text_flush(&result->image_json) < 0)
+			return -ENOMEM;
+	}
 	return json_text_flush(&result->json);
 }
 
-const char *call_result_encoding(const struct call_result *result)
+static const char *encoding_of(const struct call_result *result)
 {
 	if (result->base64)
 		return "base64";
 	return result->json.replaced > 0 ? "utf-8-replaced" : "utf-8";
 }
 
+/* The content is less than what the files process sent. */
+static void tell_content(
+	const struct call_result *result, struct files_end *end, struct observation *observation)
+{
+	const struct content_cut *content = &result->content;
+
+	if (!result->text || end->binary)
+		return;
+	end->lines = content->lines;
+	end->truncated |= content->over || content->lines_cut;
+	observation->cut = content->over;
+	observation->lines_cut = content->lines_cut;
+}
+
+void call_result_tell(
+	const struct call_result *result, struct files_end *end, struct observation *observation)
+{
+	observation->items = result->items;
+	observation->text = result->text;
+	observation->image = end->binary && image_type_is_shown(end->type) ? result->image : NULL;
+	observation->encoding = encoding_of(result);
+	observation->total = result->total;
+	observation->more = end->truncated;
+	end->truncated |= result->cut;
+	if (result->tool == TOOL_READ_FILE)
+		tell_content(result, end, observation);
+	else if (result->cut)
+		end->count = result->count;
+}
+
+static void release(struct evbuffer **buffer)
+{
+	if (*buffer)
+		evbuffer_free(*buffer);
+	*buffer = NULL;
+}
+
 void call_result_done(struct call_result *result)
 {
-	if (result->items)
-		evbuffer_free(result->items);
-	result->items = NULL;
+	release(&result->items);
+	release(&result->text);
+	release(&result->image);
 }

@@ -2,31 +2,43 @@
 #pragma once
 
 /*
- * The result of a file call so far, kept as the JSON of its answer. The files process is hostile:
- * amounts are bounded here, and a frame type that the tool does not have is a protocol error.
+ * The result of a file call so far, kept as the JSON of its answer, and as text where a model is
+ * shown a part of it (shown.h): what it is not shown is counted and not kept. The files process is
+ * hostile: amounts are bounded here, and a frame type that the tool does not have is a protocol
+ * error.
  */
 
 #include "common/channel.h"
 #include "common/tools.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/call/content_cut.h"
 
+struct call_request;
 struct evbuffer;
+struct files_end;
+struct observation;
 
 struct call_result {
+	const struct call_request *request; /* borrowed */
 	enum tool_id tool;
 	bool base64;
 	struct evbuffer *items;
 	struct json_text json;
-	uint64_t bytes; /* bytes of content received */
-	uint64_t count; /* entries or matches kept */
-	bool cut;       /* there were more than could be kept */
-	bool dropped;   /* further results are dropped */
+	uint64_t bytes;             /* bytes of content received */
+	uint64_t count;             /* entries or matches kept */
+	uint64_t total;             /* entries or matches that came */
+	bool cut;                   /* there were more than could be kept */
+	bool dropped;               /* further results are dropped */
+	struct evbuffer *text;      /* the items as text, see model_text.h; NULL: all is shown */
+	struct content_cut content; /* cuts the content of a file, if text is not NULL */
+	struct evbuffer *image;     /* the base64 of an image as a string of JSON, or NULL */
+	struct json_text image_json;
 };
 
-/** Returns 0 or -ENOMEM. */
-int call_result_begin(struct call_result *result, enum tool_id tool, bool base64);
+/** Begins the result of @request. Returns 0 or -ENOMEM. */
+int call_result_begin(struct call_result *result, const struct call_request *request);
 
-/** Takes FILES_DATA, FILES_ENTRY or FILES_MATCH. Returns 0 or -EBADMSG. */
+/** Takes FILES_DATA, FILES_IMAGE, FILES_ENTRY or FILES_MATCH. Returns 0 or -EBADMSG. */
 int call_result_add(struct call_result *result, const struct channel_frame *frame);
 
 /** Returns the size of the kept result in bytes. */
@@ -38,7 +50,11 @@ void call_result_drop(struct call_result *result);
 /** Completes the JSON value in items. Returns 0 or -ENOMEM. */
 int call_result_finish(struct call_result *result);
 
-/** Returns "utf-8", "utf-8-replaced" if invalid bytes became U+FFFD, or "base64". */
-const char *call_result_encoding(const struct call_result *result);
+/**
+ * Lends a complete result to @observation. Corrects @end, the report of the files process, where
+ * less is shown than it sent.
+ */
+void call_result_tell(
+	const struct call_result *result, struct files_end *end, struct observation *observation);
 
 void call_result_done(struct call_result *result);

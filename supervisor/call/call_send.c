@@ -29,6 +29,8 @@ static uint8_t put_read(struct wire_writer *writer, const struct call_request *r
 		.end_line = (uint64_t)request->args.end_line,
 		.numbered = request->options.line_numbers && !request->options.base64,
 		.raw = request->options.base64,
+		.images = request->shown.images,
+		.by_type = request->shown.bytes > 0,
 	};
 
 	files_read_put(writer, &message);

@@ -211,6 +211,7 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		io->outputs[i] = (struct command_output){.io = io, .stream = i, .fd = -1};
 		stream_capture_init(&io->outputs[i].capture, limits->kept);
+		io->outputs[i].capture.count_lines = limits->count_lines;
 	}
 	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &out);
 	if (r == 0)

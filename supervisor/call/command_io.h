@@ -30,6 +30,7 @@ struct command_io_limits {
 	struct loop_share_flow *share; /* the flow whose share of the loop reading takes */
 	/* output is passed on to the client while the command runs */
 	bool streamed;
+	bool count_lines; /* of each stream, see stream_capture.h */
 };
 
 struct command_io_owner {

@@ -9,6 +9,8 @@
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/shown.h"
+#include "supervisor/call/stream_shown.h"
 #include "supervisor/schedule/usage.h"
 
 #include <event2/buffer.h>
@@ -133,6 +135,23 @@ static void put_items(
 	json_text_take(json, observation->items);
 }
 
+/* Says what is not shown. */
+static void put_note(struct json_text *json, const struct observation *observation)
+{
+	char buffer[SHOWN_NOTE_SIZE];
+
+	if (*shown_note(observation, buffer, sizeof(buffer)))
+		put_string(json, "note", text_from(buffer));
+}
+
+/* Writes how many entries or matches came, where fewer are shown. */
+static void put_total(struct json_text *json, const struct observation *observation)
+{
+	if (observation->shown && observation->total > observation->files->count)
+		put_number(json, "total", observation->total);
+	put_note(json, observation);
+}
+
 static void write_read_file(struct json_text *json, const struct observation *observation)
 {
 	const struct files_end *end = observation->files;
@@ -142,6 +161,7 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 		put_bool(json, "binary", true);
 		put_number(json, "size", end->size);
 		put_string(json, "type", end->type);
+		put_note(json, observation);
 		return;
 	}
 	put_items(json, "content", observation);
@@ -155,6 +175,7 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 	put_number(json, "size", end->size);
 	put_bool(json, "truncated", end->truncated);
 	put_string(json, "encoding", text_from(observation->encoding));
+	put_note(json, observation);
 }
 
 static void write_write_file(struct json_text *json, const struct observation *observation)
@@ -170,6 +191,7 @@ static void write_list_directory(struct json_text *json, const struct observatio
 	put_items(json, "entries", observation);
 	put_number(json, "count", observation->files->count);
 	put_bool(json, "truncated", observation->files->truncated);
+	put_total(json, observation);
 }
 
 static void write_search_files(struct json_text *json, const struct observation *observation)
@@ -180,42 +202,71 @@ static void write_search_files(struct json_text *json, const struct observation 
 	put_bool(json, "truncated", observation->files->truncated);
 	put_number(json, "files_searched", observation->files->files_searched);
 	put_number(json, "files_skipped", observation->files->files_skipped);
+	put_total(json, observation);
 }
 
-static void put_ending(struct json_text *json, const struct command_ended *command)
+static bool has_status(const struct command_ended *command)
 {
-	int status = command ? (int)command->wait_status : 0;
-	bool exited = command && command->end != COMMAND_END_NOT_BEGUN && WIFEXITED(status);
-	bool signalled = command && command->end != COMMAND_END_NOT_BEGUN && WIFSIGNALED(status);
-	char name[32] = "";
+	return command && command->end != COMMAND_END_NOT_BEGUN;
+}
+
+bool observation_exit(const struct observation *observation, int *ret_code)
+{
+	const struct command_ended *command = observation->command;
+
+	if (!has_status(command) || !WIFEXITED((int)command->wait_status))
+		return false;
+	*ret_code = WEXITSTATUS((int)command->wait_status);
+	return true;
+}
+
+const char *observation_signal(const struct observation *observation, char *buffer, size_t size)
+{
+	const struct command_ended *command = observation->command;
+	int signal;
+
+	if (!has_status(command) || !WIFSIGNALED((int)command->wait_status))
+		return NULL;
+	signal = WTERMSIG((int)command->wait_status);
+	if (sigabbrev_np(signal))
+		snprintf(buffer, size, "SIG%s", sigabbrev_np(signal));
+	else
+		snprintf(buffer, size, "SIG%d", signal);
+	return buffer;
+}
+
+static void put_ending(struct json_text *json, const struct observation *observation)
+{
+	char name[32];
+	int code;
 
 	json_text_key(json, "exit_code");
-	if (exited)
-		json_text_int64(json, WEXITSTATUS(status));
+	if (observation_exit(observation, &code))
+		json_text_int64(json, code);
 	else
 		json_text_null(json);
-	json_text_key(json, "signal");
-	if (!signalled) {
-		json_text_null(json);
-		return;
-	}
-	if (sigabbrev_np(WTERMSIG(status)))
-		snprintf(name, sizeof(name), "SIG%s", sigabbrev_np(WTERMSIG(status)));
-	else
-		snprintf(name, sizeof(name), "SIG%d", WTERMSIG(status));
-	json_text_string(json, text_from(name));
+	json_text_put(json, "signal", observation_signal(observation, name, sizeof(name)));
 }
 
-static void put_stream(struct json_text *json, const char *key,
+/* Writes a stream. Returns whether something of it is left out. */
+static bool put_stream(struct json_text *json, const char *key,
 	const struct observation *observation, enum command_stream stream)
 {
 	const struct stream_capture *capture = command_io_capture(observation->io, stream);
 
 	json_text_key(json, key);
-	if (observation->base64)
+	if (observation->base64) {
 		stream_capture_write_base64(capture, json);
-	else
+	} else if (observation->shown) {
+		struct stream_shown shown;
+
+		stream_shown_make(capture, &shown);
+		stream_shown_write(&shown, json);
+		return shown.cut;
+	} else {
 		stream_capture_write_text(capture, json);
+	}
+	return stream_capture_truncated(capture);
 }
 
 static void write_run_command(struct json_text *json, const struct observation *observation)
@@ -226,14 +277,15 @@ static void write_run_command(struct json_text *json, const struct observation *
 		command_io_capture(observation->io, COMMAND_STREAM_STDERR);
 	bool timed_out = observation->ended_by == ENDED_BY_TIMEOUT ||
 			 observation->ended_by == ENDED_BY_IDLE_TIMEOUT;
+	bool cut;
 
 	put_string(json, "command", observation->args->command);
-	put_ending(json, observation->command);
-	put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);
-	put_stream(json, "stderr", observation, COMMAND_STREAM_STDERR);
+	put_ending(json, observation);
+	cut = put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);
+	cut |= put_stream(json, "stderr", observation, COMMAND_STREAM_STDERR);
 	put_number(json, "stdout_bytes", stream_capture_total(out));
 	put_number(json, "stderr_bytes", stream_capture_total(err));
-	put_bool(json, "truncated", stream_capture_truncated(out) || stream_capture_truncated(err));
+	put_bool(json, "truncated", cut);
 	put_bool(json, "timed_out", timed_out);
 	put_string(json, "ended_by", text_from(ended_by_name(observation->ended_by)));
 	put_number(json, "duration_ms", observation->wall_us / 1000);
@@ -263,6 +315,12 @@ static void write_output(struct json_text *json, const struct observation *obser
 	json_text_object_end(json);
 }
 
+struct text observation_message(const struct observation *observation)
+{
+	return observation->message.len > 0 ? observation->message
+					    : text_from(tool_error_sentence(observation->error));
+}
+
 static void write_error(struct json_text *json, const struct observation *observation)
 {
 	json_text_key(json, "error");
@@ -272,9 +330,7 @@ static void write_error(struct json_text *json, const struct observation *observ
 	}
 	json_text_object_begin(json);
 	put_string(json, "code", text_from(tool_error_name(observation->error)));
-	put_string(json, "message",
-		observation->message.len > 0 ? observation->message
-					     : text_from(tool_error_sentence(observation->error)));
+	put_string(json, "message", observation_message(observation));
 	if (observation->retry_after_ms > 0)
 		put_number(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
 	json_text_object_end(json);

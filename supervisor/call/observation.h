@@ -14,6 +14,7 @@
 struct command_io;
 struct evbuffer;
 struct json_text;
+struct shown;
 
 /* Everything is borrowed while observation_write() runs. */
 struct observation {
@@ -31,6 +32,14 @@ struct observation {
 		 */
 		items;
 	const char *encoding; /* of the content */
+	/* What its reader is shown of it; NULL: all, and then the next five are not set. */
+	const struct shown *shown;
+	struct evbuffer *text;  /* the items once more as plain text, see model_text.h; emptied */
+	uint64_t total;         /* entries or matches that came, shown or not */
+	bool cut;               /* there are lines that are not shown */
+	bool lines_cut;         /* of some lines only the beginning is shown */
+	bool more;              /* there were even more entries or matches */
+	struct evbuffer *image; /* JSON: the base64 of the image as a string; NULL: none; emptied */
 	/* For a command that has run. */
 	struct command_io *io;
 	const struct command_ended *command; /* NULL: its report was lost */
@@ -40,6 +49,14 @@ struct observation {
 
 /** Appends @observation as one JSON object. A failure shows when the writer is flushed. */
 void observation_write(struct json_text *json, const struct observation *observation);
+
+/** How a command ended by itself: "SIGKILL", in @buffer; NULL if no signal ended it. */
+const char *observation_signal(const struct observation *observation, char *buffer, size_t size);
+/** Returns whether a command exited, and its exit code. */
+bool observation_exit(const struct observation *observation, int *ret_code);
+
+/** Returns the sentence of a failure. */
+struct text observation_message(const struct observation *observation);
 
 /** Writes the member "usage". */
 void observation_write_usage(struct json_text *json, const struct observation *observation);

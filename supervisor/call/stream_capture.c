@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/call/stream_capture.h"
 
+#include "common/line_count.h"
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 
@@ -78,6 +79,8 @@ int stream_capture_append(struct stream_capture *capture, struct text text)
 	if (result < 0)
 		return result;
 	capture->total += text.len;
+	if (capture->count_lines)
+		capture->lines += line_count(text.data, text.len);
 	if (linear > 0)
 		memcpy(capture->data + capture->len, text.data, linear);
 	capture->len += linear;
@@ -109,20 +112,14 @@ void stream_capture_skip(struct stream_capture *capture, size_t len)
 	capture->total += len;
 }
 
-/* The kept bytes in order: all in the first piece, or the head and the two pieces of the tail. */
-struct pieces {
-	struct text head;
-	struct text tail[2];
-};
-
-static struct pieces pieces(const struct stream_capture *capture)
+struct stream_pieces stream_capture_pieces(const struct stream_capture *capture)
 {
 	const char *ring;
 
 	if (!stream_capture_truncated(capture) || capture->len == 0)
-		return (struct pieces){.head = {capture->data, capture->len}};
+		return (struct stream_pieces){.head = {capture->data, capture->len}};
 	ring = capture->data + capture->half;
-	return (struct pieces){
+	return (struct stream_pieces){
 		.head = {capture->data, capture->half},
 		.tail[0] = {ring + capture->oldest, capture->half - capture->oldest},
 		.tail[1] = {ring, capture->oldest},
@@ -152,7 +149,7 @@ static size_t trim_tail(struct text tail[static 2])
 
 void stream_capture_write_text(const struct stream_capture *capture, struct json_text *json)
 {
-	struct pieces kept = pieces(capture);
+	struct stream_pieces kept = stream_capture_pieces(capture);
 
 	json_text_string_begin(json);
 	if (stream_capture_truncated(capture)) {
@@ -175,7 +172,7 @@ void stream_capture_write_text(const struct stream_capture *capture, struct json
 
 void stream_capture_write_base64(const struct stream_capture *capture, struct json_text *json)
 {
-	struct pieces kept = pieces(capture);
+	struct stream_pieces kept = stream_capture_pieces(capture);
 
 	json_text_base64_begin(json);
 	json_text_base64_part(json, kept.head);
@@ -185,7 +182,7 @@ void stream_capture_write_base64(const struct stream_capture *capture, struct js
 }
 
 /* Copies @len of the kept bytes, from offset @from. */
-static void copy_kept(const struct pieces *kept, size_t from, size_t len, char *to)
+static void copy_kept(const struct stream_pieces *kept, size_t from, size_t len, char *to)
 {
 	const struct text all[] = {kept->head, kept->tail[0], kept->tail[1]};
 
@@ -203,7 +200,7 @@ static void copy_kept(const struct pieces *kept, size_t from, size_t len, char *
 
 void stream_capture_shrink(struct stream_capture *capture, size_t cap)
 {
-	struct pieces kept = pieces(capture);
+	struct stream_pieces kept = stream_capture_pieces(capture);
 	size_t half = cap / 2, len = 2 * half;
 	char *data;
 

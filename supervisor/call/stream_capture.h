@@ -27,6 +27,8 @@ struct stream_capture {
 	size_t half;    /* half of the cap: size of the head, and of the tail */
 	size_t oldest;  /* offset in the tail, while truncated */
 	uint64_t total; /* bytes appended */
+	uint64_t lines; /* newlines appended, if count_lines */
+	bool count_lines;
 };
 
 /** @cap, in bytes, is rounded up to an even number, at least 2. Allocates nothing. */
@@ -76,6 +78,15 @@ static inline bool stream_capture_truncated(const struct stream_capture *capture
 {
 	return stream_capture_omitted(capture) > 0;
 }
+
+/* The kept bytes in order: all in the head, or the head and the two pieces of the tail. */
+struct stream_pieces {
+	struct text head;
+	struct text tail[2];
+};
+
+/** Returns the kept bytes, borrowed. */
+struct stream_pieces stream_capture_pieces(const struct stream_capture *capture);
 
 /** Writes the kept bytes as one JSON string of text, with the line about the missing ones. */
 void stream_capture_write_text(const struct stream_capture *capture, struct json_text *json);

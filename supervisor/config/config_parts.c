@@ -156,6 +156,7 @@ static const struct {
 } pairs[] = {
 	{"command_timeout", "command_timeout_max"},
 	{"output_kept", "output_total"},
+	{"output_shown", "output_kept"},
 	{"command_memory", "workspace_memory"},
 	{"command_processes", "workspace_processes"},
 };

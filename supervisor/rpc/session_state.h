@@ -5,6 +5,7 @@
 
 #include "common/utf8.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/shown.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/session.h"
 #include "supervisor/workspace/workspace.h"
@@ -65,7 +66,7 @@ struct reply_form {
 	void (*no_workspace)(struct session *session, const struct jsonrpc_request *request,
 		const struct session_reply *reply, struct json_object *params, bool named);
 	void (*done)(struct session_reply *reply); /* frees what it holds; may be NULL */
-	bool as_string; /* the answer also contains the observation as a string */
+	enum reader reader;
 };
 
 struct session_reply {

@@ -225,15 +225,21 @@ def structured_content_conforms(place, revision):
 
 
 @row("structured-also-as-text", ALL)
-def the_text_block_is_the_structured_content(place, revision):
+def the_text_block_says_what_the_structured_content_says(place, revision):
+    """As text for a model, not as JSON: doc/decisions/0064-models-are-shown-less.md."""
     server = place.ready(revision)
     # A megabyte comes in several pieces, whose edges may cut characters.
     place.write("large", "é\"\\\t\u2028😀\n" * 60000)
-    result = server.call("read_file", path="large")
+    result = server.call("read_file", path="large", start_line=59001)
     (block,) = result["content"]
     assert block["type"] == "text"
-    assert json.loads(block["text"]) == result["structuredContent"]
-    assert len(result["structuredContent"]["output"]["content"]) > 500000
+    content = result["structuredContent"]["output"]["content"]
+    assert content == "".join(f"{n:6}\té\"\\\t\u2028😀\n" for n in range(59001, 60001))
+    assert block["text"] == "large (lines 59001-60000 of 60000)\n" + content.replace(" ", "")
+    # Base64 is for a program.
+    result = server.call("read_file", {"cloister/options": {"encoding": "base64"}}, path="large")
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+    assert len(result["structuredContent"]["output"]["content"]) > 1000000
 
 
 @row("array-request", ALL)
@@ -581,7 +587,8 @@ def test_many_large_answers_while_requests_still_come(place):
     """A client that writes all its requests before it reads an answer is served."""
     server = place.ready()
     place.write("large", "x" * 100 + "\n" * 50 + "y" * 200000)
-    numbers = [server.begin("read_file", {"path": "large"}) for _ in range(60)]
+    options = {"cloister/options": {"encoding": "base64"}}
+    numbers = [server.begin("read_file", {"path": "large"}, **options) for _ in range(60)]
     answers = [server.wait(number) for number in numbers]
     assert all(len(answer["result"]["structuredContent"]["output"]["content"]) > 200000 for answer in answers)
 

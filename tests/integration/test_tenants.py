@@ -424,6 +424,14 @@ def test_how_much_output_is_kept_and_allowed(limited):
     assert error["code"] == "OUTPUT_LIMIT" and "1024 KiB" in error["message"]
 
 
+def test_how_much_output_a_model_is_shown(limited):
+    workspace, client = limited(output_shown="2K")
+    command = {"tool": "run_command", "arguments": {"command": "seq 1 300000"}}
+    shown = client.call("tool.call", {**command, "options": {"reply": "message"}})["content"]
+    assert 1500 < len(shown) < 2500 and "lines, 1,98" in shown
+    assert len(client.run("seq 1 300000")["stdout"]) > 250 * 1024
+
+
 def test_the_environment_goes_between_defaults_and_options(limited):
     _, client = limited(environment="OVER=tenant\n  PAGER=less\n  CONFIGURED=a b ; c")
     output = client.run('echo "$PAGER|$CONFIGURED|$OVER|$LANG"', {"env": {"OVER": "call", "MORE": "1"}})

@@ -149,8 +149,11 @@ class Mcp:
 
         observation = result["structuredContent"]
         jsonschema.Draft202012Validator(self.output_schemas[observation["tool"]]).validate(observation)
-        (block,) = result["content"]
-        assert json.loads(block["text"]) == observation
+        block = result["content"][0]
+        assert block["type"] == "text" and block["text"]
+        if not observation["success"]:
+            error = observation["error"]
+            assert block["text"].startswith(f"{error['code']}: {error['message']}")
         assert result["isError"] is not observation["success"]
 
     def wait(self, number, timeout=PATIENCE):

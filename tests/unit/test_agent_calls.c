@@ -314,17 +314,47 @@ static void test_answers_for_a_model(void **state)
 			 "\"options\":{\"reply\":\"message\"}}"),
 			RESULT("1", "{\"role\":\"tool\",\"tool_name\":\"read_file\","
 				    "\"tool_call_id\":\"call_1\","
-				    "\"content\":\"{\\\"success\\\":true,*\\\"one\\\\ntwo\\\\n\\\"*"
-				    "}\"}")},
+				    "\"content\":\"f (2 lines)\\none\\ntwo\\n\"}")},
 		{REQUEST("1", "tool.call",
 			 "{\"tool_call\":{\"function\":{\"name\":\"run_command\",\"arguments\":{"
 			 "\"command\":\"echo a\"}}},\"options\":{\"reply\":\"message\"}}"),
 			RESULT("1", "{\"role\":\"tool\",\"tool_name\":\"run_command\","
-				    "\"content\":\"{*\\\"a\\\\n\\\"*}\"}")},
+				    "\"content\":\"exit 0\\na\\n\"}")},
+		{REQUEST("1", "tool.call",
+			 "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"echo a\"},"
+			 "\"options\":{\"reply\":\"message\",\"encoding\":\"base64\"}}"),
+			RESULT("1", "{*\"content\":\"{*\\\"stdout\\\":\\\"YQo=\\\"*}\"}")},
 		{REQUEST("1", "tool.call",
 			 "{\"tool_call\":{\"function\":{\"name\":\"fly\",\"arguments\":{}}},"
 			 "\"options\":{\"reply\":\"message\"}}"),
-			RESULT("1", "{*\"tool_name\":\"fly\",\"content\":\"{*UNKNOWN_TOOL*}\"}")},
+			RESULT("1", "{*\"tool_name\":\"fly\",\"content\":\"UNKNOWN_TOOL: *\"}")},
+	};
+
+	talk(state, exchanges, ARRAY_SIZE(exchanges));
+}
+
+/* A program that asks for less gets what a model is shown, as an observation. */
+static void test_a_part_is_shown(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{CALL_WITH("read_file", "{\"path\":\"f\"}", "{\"max_output\":4}"),
+			DONE("read_file", "{\"path\":\"f\",\"content\":\"one\\n\",\"lines\":1,"
+					  "\"total_lines\":2,"
+					  "\"size\":8,\"truncated\":true,\"encoding\":\"utf-8\","
+					  "\"note\":\"Line 2 is "
+					  "not shown; read_file with start_line=2 shows it\"}")},
+		{CALL_WITH("read_file", "{\"path\":\"f\"}", "{\"max_output\":5}"),
+			DONE("read_file", "{*\"content\":\"one\\ntwo\\n\",*\"truncated\":false,"
+					  "\"encoding\":\"utf-8\"}")},
+		{CALL_WITH("read_file", "{\"path\":\"f\"}",
+			 "{\"max_output\":4,\"encoding\":\"base64\"}"),
+			DONE("read_file", "{*\"content\":\"b25lCg==\",*\"truncated\":true,*}")},
+		{CALL_WITH("run_command", "{\"command\":\"echo 123456789\"}", "{\"max_output\":4}"),
+			DONE("run_command",
+				"{*\"stdout\":\"12\\n[… 6 bytes left out; *]\\n9\\n\",*"
+				"\"stdout_bytes\":10,\"stderr_bytes\":0,\"truncated\":true,*}")},
+		{CALL_WITH("read_file", "{\"path\":\"f\"}", "{\"max_output\":0}"),
+			ERROR("1", "-32602", "*max_output*")},
 	};
 
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
@@ -400,6 +430,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_output_of_a_running_command, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_answers_for_a_model, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_part_is_shown, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tools_are_listed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_that_are_refused, set_up, tear_down),
 	};

@@ -128,6 +128,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "command_timeout_max", "59min", "59min", "0s"},
 	{CONFIG_SECTION_TENANT, "file_timeout", "1500ms", "1500ms", "-1s"},
 	{CONFIG_SECTION_TENANT, "output_kept", "1M", "1M", "1m"},
+	{CONFIG_SECTION_TENANT, "output_shown", "2K", "2K", "1"},
 	{CONFIG_SECTION_TENANT, "output_total", "1G", "1G", "1GiB"},
 	{CONFIG_SECTION_TENANT, "connections", "1", "1", "one"},
 	{CONFIG_SECTION_TENANT, "calls", "65536", "65536", "65537"},

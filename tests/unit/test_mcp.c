@@ -133,18 +133,18 @@ static void test_calling_a_tool(void **state)
 	static const struct fake_exchange exchanges[] = {
 		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
 		{CALL("read_file", "{\"path\":\"f\"}"),
-			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"{*No workspace is "
-				    "open*}"
-				    "\"}],\"structuredContent\":{\"success\":false,*"
+			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":"
+				    "\"WORKSPACE_NOT_FOUND: No workspace is "
+				    "open*\"}],\"structuredContent\":{\"success\":false,*"
 				    "\"code\":\"WORKSPACE_NOT_FOUND\"*},\"isError\":true}")},
 		{OPEN, OPENED},
 		{CALL("read_file", "{\"path\":\"f\"}"),
-			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"{\\\"success\\\":"
-				    "true,*"
-				    "\\\"one\\\\ntwo\\\\n\\\"*}\"}],\"structuredContent\":{"
+			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"f (2 lines)\\n"
+				    "one\\ntwo\\n\"}],\"structuredContent\":{"
 				    "\"success\":true,*\"one\\ntwo\\n\",*},\"isError\":false}")},
 		{CALL("run_command", "{\"command\":\"echo hi\"}"),
-			RESULT("1", "{\"content\":[*\\\"hi\\\\n\\\"*],\"structuredContent\":{*"
+			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"exit 0\\nhi\\n"
+				    "\"}],\"structuredContent\":{*"
 				    "\"stdout\":\"hi\\n\",*},\"isError\":false}")},
 		{CALL("read_file", "{\"path\":\"../x\"}"),
 			RESULT("1", "{*\"code\":\"PATH_OUTSIDE_WORKSPACE\",*\"isError\":true}")},

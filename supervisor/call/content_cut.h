@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Cuts the content of a file to what its reader is shown: whole lines up to a number of lines and
+ * of bytes, and of a very long line its beginning. Runs in cloisterd; the content is hostile and
+ * comes in parts of any length. Nothing is kept here.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum content_place { CONTENT_LINE_START, CONTENT_PADDING, CONTENT_NUMBER, CONTENT_LINE };
+
+struct content_cut {
+	uint64_t lines_max, bytes_max, line_max;
+	bool numbered; /* each line begins with spaces, a number and a tab */
+	/* @padding: these are the spaces before a number, which text for a model leaves out */
+	void (*put)(void *context, struct text piece, bool padding);
+	void *context;
+
+	enum content_place place;
+	uint64_t lines, bytes; /* shown so far; the bytes without padding */
+	uint64_t line_bytes;   /* of this line */
+	uint64_t left_out;     /* of this line */
+	bool over;             /* further lines are not shown */
+	bool lines_cut;        /* of some line only the beginning is shown */
+};
+
+void content_cut_add(struct content_cut *cut, struct text part);
+/** The content is complete. */
+void content_cut_end(struct content_cut *cut);

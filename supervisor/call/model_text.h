@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An observation as text for a model, which reads like a terminal: a line that says what happened,
+ * then the output. It is the content of MCP's results and of messages of a conversation. What it
+ * does not show is named in its last line. Runs in cloisterd; names and contents are hostile bytes,
+ * and become valid UTF-8 only when the text is written as a string of JSON.
+ */
+
+#include "common/wire_files.h"
+
+#include <stdbool.h>
+
+struct evbuffer;
+struct json_text;
+struct observation;
+
+/**
+ * Writes @observation, which was made for a model, as one string of JSON; observation.text is
+ * emptied.
+ */
+void model_text_write(struct json_text *json, const struct observation *observation);
+
+/* Write one entry or match as a line, for observation.text. Return false if memory is out. */
+bool model_text_entry(struct evbuffer *text, const struct files_entry *entry, bool with_size);
+bool model_text_match(struct evbuffer *text, const struct files_match *match);

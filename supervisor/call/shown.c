@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. */
+#include "supervisor/call/shown.h"
+
+#include "common/cleanup.h"
+#include "common/image_types.h"
+#include "common/limits.h"
+#include "supervisor/call/args_decode.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/config/tenant.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct shown shown_to(
+	enum reader reader, const struct call_options *options, const struct tenant_limits *limits)
+{
+	struct shown shown = {0};
+
+	if (options->max_output > 0) {
+		shown.bytes = shown.read = (uint64_t)options->max_output;
+		shown.lines = shown.entries = UINT64_MAX;
+	} else if (reader != READER_PROGRAM && !options->base64) {
+		shown.bytes = limits->output_shown_bytes;
+		shown.read = shown.bytes * LIMIT_SHOWN_READ_TIMES;
+		shown.lines = LIMIT_SHOWN_LINES;
+		shown.entries = LIMIT_SHOWN_ENTRIES;
+	}
+	shown.line = shown.bytes < LIMIT_SHOWN_LINE_BYTES ? shown.bytes : LIMIT_SHOWN_LINE_BYTES;
+	shown.images = reader == READER_MODEL_IMAGES && !options->base64;
+	return shown;
+}
+
+const char *shown_number(uint64_t number, char buffer[static SHOWN_NUMBER_SIZE])
+{
+	char *at = buffer + SHOWN_NUMBER_SIZE - 1;
+	unsigned digits = 0;
+
+	*at = '\0';
+	do {
+		if (digits > 0 && digits % 3 == 0)
+			*--at = ',';
+		*--at = (char)('0' + number % 10);
+		digits++;
+		number /= 10;
+	} while (number > 0);
+	return at;
+}
+
+/* What reads a file of a type, or of all types that begin so. */
+static const struct {
+	const char *type, *reader;
+} readers[] = {
+	{"application/pdf", "pdftotext -layout FILE - prints its text"},
+	{"application/zip", "unzip -l FILE lists it and unzip -p FILE MEMBER prints a member; "
+			    "office documents, .jar and .whl files are such archives"},
+	{"application/gzip", "zcat FILE prints what it holds; for .tar.gz: tar -tzf FILE"},
+	{"application/x-bzip2", "bzcat FILE prints what it holds"},
+	{"application/x-xz", "xzcat FILE prints what it holds"},
+	{"application/zstd", "zstdcat FILE prints what it holds"},
+	{"application/x-7z-compressed", "7z l FILE lists it"},
+	{"application/x-tar", "tar -tvf FILE lists it"},
+	{"application/x-elf", "file, readelf -a, objdump -d or strings show parts of it"},
+	{"application/vnd.sqlite3", "sqlite3 FILE .schema shows its tables"},
+	{"application/wasm", "wasm-objdump -x FILE shows its parts"},
+	{"application/java-vm", "javap -c FILE disassembles it"},
+	{"image/", "file FILE says its dimensions"},
+	{"audio/", "ffprobe FILE describes it"},
+	{"video/", "ffprobe FILE describes it"},
+	{"font/", "fc-scan FILE describes it"},
+	{"", "file FILE and xxd FILE | head -n 20 tell more"},
+};
+
+static size_t binary_note(const struct observation *observation, char *buffer, size_t size)
+{
+	struct text type = observation->files->type;
+	const bool image = image_type_is_shown(type);
+	size_t i = 0;
+
+	if (image && observation->image)
+		return 0;
+	while (strlen(readers[i].type) > type.len ||
+		memcmp(readers[i].type, type.data, strlen(readers[i].type)) != 0)
+		i++;
+	return (size_t)snprintf(buffer, size, "Not text: with run_command, %s%s", readers[i].reader,
+		image && observation->shown && observation->shown->images
+			? "; read_file shows an image of at most 1 MiB, so make a smaller copy of "
+			  "it"
+			: "");
+}
+
+static size_t read_note(const struct observation *observation, char *buffer, size_t size)
+{
+	const struct files_end *end = observation->files;
+	uint64_t first =
+		observation->args->start_line > 0 ? (uint64_t)observation->args->start_line : 1;
+	uint64_t next = first + end->lines, last = (uint64_t)observation->args->end_line;
+	size_t len = 0;
+
+	if (observation->cut && (last == 0 || last > end->total_lines))
+		last = end->total_lines;
+	if (observation->cut && last == next)
+		len = (size_t)snprintf(buffer, size,
+			"Line %" PRIu64 " is not shown; read_file with start_line=%" PRIu64
+			" shows it",
+			next, next);
+	else if (observation->cut && last > 0)
+		len = (size_t)snprintf(buffer, size,
+			"Lines %" PRIu64 " to %" PRIu64 " are not shown; "
+			"read_file with start_line=%" PRIu64 " shows the next ones",
+			next, last, next);
+	else if (observation->cut)
+		len = (size_t)snprintf(buffer, size,
+			"There are more lines; read_file with start_line=%" PRIu64 " shows them",
+			next);
+	if (observation->lines_cut)
+		len += (size_t)snprintf(buffer + len, size - len,
+			"%sLong lines are cut after %" PRIu64 " bytes; run_command with "
+			"sed -n LINEp FILE | cut -c FROM-TO shows more of one",
+			len > 0 ? ". " : "", observation->shown->line);
+	return len;
+}
+
+static size_t list_note(const struct observation *observation, char *buffer, size_t size)
+{
+	uint64_t left = observation->total - observation->files->count;
+	char number[SHOWN_NUMBER_SIZE];
+
+	if (!observation->files->truncated)
+		return 0;
+	return (size_t)snprintf(buffer, size,
+		"%s%s more entries are not shown; list a directory below, or give a pattern",
+		observation->more ? "At least " : "", shown_number(left > 0 ? left : 1, number));
+}
+
+static size_t search_note(const struct observation *observation, char *buffer, size_t size)
+{
+	uint64_t left = observation->total - observation->files->count;
+	char number[SHOWN_NUMBER_SIZE];
+
+	if (!observation->files->truncated)
+		return 0;
+	return (size_t)snprintf(buffer, size,
+		"%s%s more matches are not shown; narrow pattern, path or file_pattern",
+		observation->more || left == 0 ? "At least " : "",
+		shown_number(left > 0 ? left : 1, number));
+}
+
+const char *shown_note(const struct observation *observation, char *buffer, size_t size)
+{
+	static size_t (*const notes[TOOL_COUNT])(const struct observation *, char *, size_t) = {
+		[TOOL_READ_FILE] = read_note,
+		[TOOL_LIST_DIRECTORY] = list_note,
+		[TOOL_SEARCH_FILES] = search_note,
+	};
+	const struct tool *tool = tool_by_name(observation->tool);
+
+	buffer[0] = '\0';
+	if (!tool || !notes[tool->id] || !observation->shown || !observation->files)
+		return buffer;
+	if (observation->files->binary)
+		binary_note(observation, buffer, size);
+	else
+		notes[tool->id](observation, buffer, size);
+	return buffer;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/call/stream_shown.h"
+
+#include "common/cleanup.h"
+#include "common/line_count.h"
+#include "common/utf8.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/shown.h"
+
+#include <stdio.h>
+
+/* Less output than this is shown whatever it is. */
+#define BINARY_LEAST_BYTES 256
+/* Output is binary if one byte of so many is not of a text. */
+#define BINARY_PORTION 8
+
+#define HOW_TO_GET                                                                            \
+	"to see more, run the command with its output in a file and read_file ranges of it, " \
+	"or pass the output through grep, head or tail"
+
+/* Returns how many bytes are neither of a character nor a control character of texts. */
+static size_t strange_bytes(struct text text)
+{
+	size_t strange = 0;
+
+	while (text.len > 0) {
+		unsigned char first = (unsigned char)text.data[0];
+		struct utf8_sequence sequence = {1, 1};
+
+		if (first >= 0x80)
+			sequence = utf8_sequence(text);
+		else if (first < 0x20 && !strchr("\t\n\r\f\b\a\x1b", first))
+			strange++;
+		else
+			strange += first == '\0';
+		if (sequence.have != sequence.need)
+			strange += sequence.have;
+		text.data += sequence.have;
+		text.len -= sequence.have;
+	}
+	return strange;
+}
+
+static bool is_binary(const struct stream_pieces *kept)
+{
+	size_t len = kept->head.len + kept->tail[0].len + kept->tail[1].len;
+	size_t strange = strange_bytes(kept->head) + strange_bytes(kept->tail[0]) +
+			 strange_bytes(kept->tail[1]);
+
+	return len >= BINARY_LEAST_BYTES && strange > len / BINARY_PORTION;
+}
+
+/*
+ * Ends the head after its last whole line, or inside a line that would otherwise take half of it.
+ */
+static void end_head(struct text *head)
+{
+	const char *newline = head->len > 0 ? memrchr(head->data, '\n', head->len) : NULL;
+	size_t whole = newline ? (size_t)(newline - head->data) + 1 : 0;
+
+	if (whole >= head->len / 2)
+		head->len = whole;
+	else
+		head->len -= utf8_incomplete_tail(*head);
+}
+
+static void drop(struct text tail[static 2], size_t len)
+{
+	for (size_t i = 0; i < 2; i++) {
+		size_t n = len < tail[i].len ? len : tail[i].len;
+
+		tail[i].data += n;
+		tail[i].len -= n;
+		len -= n;
+	}
+}
+
+static char tail_byte(const struct text tail[static 2], size_t at)
+{
+	return at < tail[0].len ? tail[0].data[at] : tail[1].data[at - tail[0].len];
+}
+
+/* Begins the tail with its first whole line, or inside a line, but not inside a character. */
+static void begin_tail(struct text tail[static 2])
+{
+	size_t len = tail[0].len + tail[1].len, at = 0;
+
+	while (at < len / 2 && tail_byte(tail, at) != '\n')
+		at++;
+	if (at < len / 2) {
+		drop(tail, at + 1);
+		return;
+	}
+	at = 0;
+	while (at < len && at < UTF8_SEQUENCE_MAX - 1 && (tail_byte(tail, at) & 0xc0) == 0x80)
+		at++;
+	drop(tail, at);
+}
+
+static uint64_t lines_in(struct text text)
+{
+	return text.len > 0 ? line_count(text.data, text.len) : 0;
+}
+
+/* Begins the mark on a line of its own. */
+static const char *line_before(struct text head)
+{
+	return head.len > 0 && head.data[head.len - 1] != '\n' ? "\n" : "";
+}
+
+static void mark_cut(const struct stream_capture *capture, struct stream_shown *shown)
+{
+	uint64_t bytes = capture->total - shown->head.len - shown->tail[0].len - shown->tail[1].len;
+	uint64_t seen = lines_in(shown->head) + lines_in(shown->tail[0]) + lines_in(shown->tail[1]);
+	uint64_t lines = capture->lines > seen ? capture->lines - seen : 0;
+	char number[2][SHOWN_NUMBER_SIZE];
+
+	snprintf(shown->mark, sizeof(shown->mark), "%s[… %s%s%s bytes left out; %s]\n",
+		line_before(shown->head), lines > 0 ? shown_number(lines, number[0]) : "",
+		lines == 1  ? " line, "
+		: lines > 1 ? " lines, "
+			    : "",
+		shown_number(bytes, number[1]), HOW_TO_GET);
+}
+
+static void mark_binary(const struct stream_capture *capture, struct stream_shown *shown)
+{
+	char number[SHOWN_NUMBER_SIZE];
+
+	snprintf(shown->mark, sizeof(shown->mark),
+		"[%s bytes that are not text are left out; to see some, pass the output through "
+		"xxd, base64 or strings, or iconv if it is text of another encoding]\n",
+		shown_number(capture->total, number));
+}
+
+void stream_shown_make(const struct stream_capture *capture, struct stream_shown *ret)
+{
+	struct stream_pieces kept = stream_capture_pieces(capture);
+
+	*ret = (struct stream_shown){.cut = true};
+	if (is_binary(&kept)) {
+		mark_binary(capture, ret);
+		return;
+	}
+	ret->head = kept.head;
+	ret->cut = stream_capture_truncated(capture);
+	if (!ret->cut)
+		return;
+	memcpy(ret->tail, kept.tail, sizeof(ret->tail));
+	end_head(&ret->head);
+	begin_tail(ret->tail);
+	mark_cut(capture, ret);
+}
+
+void stream_shown_write(const struct stream_shown *shown, struct json_text *json)
+{
+	json_text_string_begin(json);
+	json_text_string_part(json, shown->head);
+	json_text_string_part(json, text_from(shown->mark));
+	json_text_string_part(json, shown->tail[0]);
+	json_text_string_part(json, shown->tail[1]);
+	json_text_string_end(json);
+}

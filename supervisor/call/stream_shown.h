@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a model is shown of a stream that stream_capture.h keeps a part of: whole lines of its
+ * beginning and of its end, and between them a line that says what is left out and how to get it.
+ * Output that is not text is only described. Runs in cloisterd; the bytes are hostile.
+ */
+
+#include "supervisor/call/stream_capture.h"
+
+struct stream_shown {
+	struct text head, tail[2]; /* borrowed from the capture */
+	char mark[320];            /* between them; it begins a line and ends with a newline */
+	bool cut;                  /* something is left out */
+};
+
+void stream_shown_make(const struct stream_capture *capture, struct stream_shown *ret);
+
+/** Writes it as one JSON string. */
+void stream_shown_write(const struct stream_shown *shown, struct json_text *json);

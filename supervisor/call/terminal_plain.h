@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Output as a terminal would leave it on the screen, for a model: without escape sequences
+ * (ECMA-48), with only the last state of a line that was written over (progress bars), and without
+ * the controls of bells and printers. NUL becomes \0. Runs in cloisterd; the bytes are hostile.
+ */
+
+#include "common/text.h"
+
+struct terminal_plain {
+	char *out; /* the caller's: room for twice the bytes that are added */
+	size_t len;
+	size_t line;    /* where the present line begins */
+	unsigned state; /* inside an escape sequence */
+	bool over;      /* a carriage return came: what follows is written over the line */
+};
+
+void terminal_plain_add(struct terminal_plain *plain, struct text part);

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model is shown of a result: in results of MCP and in messages, and what a program is that asks for less."""
+
+import base64
+import json
+import struct
+import zlib
+
+import pytest
+
+from cloister_client import RpcError
+from mcp_client import LEGACY, Mcp
+
+KIB = 1024
+SHOWN = 32 * KIB  # output_shown
+CUT = "[… "
+
+
+@pytest.fixture
+def mcp(client, workspace):
+    pytest.importorskip("jsonschema")
+    return Mcp(client, LEGACY).ready()
+
+
+def message(client, tool, options=None, **arguments):
+    """The text of the message that a call is answered with."""
+    answer = client.call("tool.call", {"tool": tool, "arguments": arguments,
+                                       "options": {"reply": "message", **(options or {})}})
+    assert answer["role"] == "tool" and answer["tool_name"] == tool
+    return answer["content"]
+
+
+def both(client, mcp, tool, **arguments):
+    """The text, which is the same over MCP and in a message, and the structured output."""
+    result = mcp.call(tool, **arguments)
+    text = result["content"][0]["text"]
+    if tool != "run_command":  # which may say how long it took
+        assert text == message(client, tool, **arguments)
+    return text, result["structuredContent"]["output"]
+
+
+def png(side):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes((x * y * 7) % 256 for x in range(side)) for y in range(side))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) \
+        + chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b"")
+
+
+def test_the_head_and_the_tail_of_output(client, mcp):
+    command = "seq 1 300000; seq 400000 >&2"
+    text, output = both(client, mcp, "run_command", command=command)
+    assert output["stdout_bytes"] == 1988895 and output["truncated"]
+    for name, last in (("stdout", 300000), ("stderr", 400000)):
+        head, rest = output[name].split(CUT)
+        note, tail = rest.split("]\n")
+        assert SHOWN - 4 * KIB < len(head) + len(tail) <= SHOWN
+        first, end = head.splitlines(), tail.splitlines()
+        assert first == [str(n) for n in range(1, len(first) + 1)]
+        assert end == [str(n) for n in range(last - len(end) + 1, last + 1)]
+        left_out = output[f"{name}_bytes"] - len(head) - len(tail)
+        assert note.startswith(f"{last - len(first) - len(end):,} lines, {left_out:,} bytes left out; ")
+        assert "read_file" in note and "grep" in note
+    assert text.startswith("exit 0")
+    assert text.endswith(f"\n{output['stdout']}[stderr]\n{output['stderr']}")
+    assert message(client, "run_command", command=command).partition("\n")[2] == text.partition("\n")[2]
+    # A program gets what it always got.
+    assert len(client.use("run_command", command=command)["stdout"]) > 250 * KIB
+
+
+def test_output_without_lines(client, mcp):
+    text, output = both(client, mcp, "run_command", command="head -c 1000000 /dev/zero | tr '\\0' x; printf é%.0s $(seq 60000) >&2")
+    for name, size, character in (("stdout", 1000000, "x"), ("stderr", 120000, "é")):
+        assert len(output[name].encode()) < SHOWN + 400
+        head, rest = output[name].split(CUT)
+        assert rest.startswith(f"{size - SHOWN:,} bytes left out; ")
+        assert set(head.strip()) == set(rest.split("]\n")[1]) == {character}
+        assert output[name] in text
+
+
+def test_output_that_is_no_text(client, mcp):
+    text, output = both(client, mcp, "run_command", command="head -c 200000 /dev/urandom; printf 'a\\0b\\377\\n' >&2")
+    assert output["stdout"].startswith("[200,000 bytes that are not text are left out; ") and "xxd" in output["stdout"]
+    assert output["truncated"] and output["stdout"] in text and len(text) < 400
+    # A little of it is shown as it is.
+    assert output["stderr"] == "a\0b\ufffd\n" and text.endswith("a\\0b\ufffd\n")
+
+
+def test_a_terminal_is_not_needed(client, mcp):
+    """Escapes and lines that were written over are in the bytes, not in the text."""
+    text, output = both(client, mcp, "run_command", command=r"printf '\033[31mred\033[0m\n10%%\r100%%\n\033]0;title\007end\n'")
+    assert output["stdout"] == "\x1b[31mred\x1b[0m\n10%\r100%\n\x1b]0;title\x07end\n"
+    assert text.endswith("\nred\n100%\nend\n")
+
+
+@pytest.mark.parametrize("command, text", [
+    ("true", "exit 0, no output\n"),
+    ("echo a", "exit 0\na\n"),
+    ("printf a; printf b >&2; exit 3", "exit 3\na\n[stderr]\nb"),
+    ("echo b >&2", "exit 0\n[stderr]\nb\n"),
+    ("echo a; kill -9 $$", "ended by SIGKILL\na\n"),
+])
+def test_how_a_command_ended(client, workspace, command, text):
+    shown = message(client, "run_command", command=command)
+    first, newline, rest = shown.partition("\n")
+    assert first.split(" after ")[0] + newline + rest == text
+
+
+def test_a_command_that_is_ended(client, workspace):
+    shown = message(client, "run_command", command="echo partial; sleep 600", timeout_ms=3000)
+    assert shown.startswith("TIMEOUT: The command was ended after ") and shown.endswith("\npartial\n")
+
+
+def test_lines_of_a_file(client, mcp, workspace):
+    (workspace / "f").write_text("".join(f"line {n}\n" for n in range(1, 5001)))
+    text, output = both(client, mcp, "read_file", path="f")
+    first, *lines, note = text.splitlines()
+    assert first == "f (lines 1-2000 of 5000)"
+    assert lines == [f"{n}\tline {n}" for n in range(1, 2001)]
+    assert note == "[Lines 2001 to 5000 are not shown; read_file with start_line=2001 shows the next ones]"
+    assert (output["lines"], output["total_lines"], output["truncated"]) == (2000, 5000, True)
+    assert output["note"] == note[1:-1] and output["content"].endswith("  2000\tline 2000\n")
+    # As it says.
+    text, _ = both(client, mcp, "read_file", path="f", start_line=4001)
+    assert text == "f (lines 4001-5000 of 5000)\n" + "".join(f"{n}\tline {n}\n" for n in range(4001, 5001))
+    text, output = both(client, mcp, "read_file", path="f", start_line=2, end_line=2500)
+    assert text.endswith("[Lines 2002 to 2500 are not shown; read_file with start_line=2002 shows the next ones]")
+    # A program gets what it always got.
+    output = client.use("read_file", path="f")
+    assert output["lines"] == 5000 and not output["truncated"] and "note" not in output
+
+
+def test_bytes_of_a_file(client, mcp, workspace):
+    (workspace / "wide").write_text(("x" * 999 + "\n") * 1000)
+    text, output = both(client, mcp, "read_file", path="wide")
+    assert 4 * SHOWN - 1100 <= len(text) <= 4 * SHOWN + 1400
+    assert output["truncated"] and f"start_line={output['lines'] + 1} " in output["note"]
+    (workspace / "long").write_text("short\n" + "é" * 50000 + "\nend")
+    text, output = both(client, mcp, "read_file", path="long")
+    assert f"{'é' * 999} {CUT}" in text and "more bytes of this line]\n3\tend\n[Long lines are cut after 2000 bytes; " in text
+    assert len(text) < 3 * KIB and output["truncated"] and "cut -c" in output["note"] and output["lines"] == 3
+
+
+@pytest.mark.parametrize("content, options, text", [
+    (b"", None, "f (empty)\n"),
+    (b"one", None, "f (1 line)\n1\tone"),
+    (b"\tone\r\n  two\n", None, "f (2 lines)\n1\t\tone\r\n2\t  two\n"),
+    (b"one\ntwo\n", {"line_numbers": False}, "f (2 lines)\none\ntwo\n"),
+    (b"\x1b[1m\n", None, "f (1 line)\n1\t\x1b[1m\n"),
+    (b"\xff\n", None, "f (1 line; bytes that are not UTF-8 are shown as \ufffd)\n1\t\ufffd\n"),
+])
+def test_files_are_shown_as_they_are(client, workspace, content, options, text):
+    (workspace / "f").write_bytes(content)
+    assert message(client, "read_file", options, path="f") == text
+
+
+def test_entries_of_a_directory(client, mcp, workspace):
+    (workspace / "d").mkdir()
+    for n in range(1234):
+        (workspace / "d" / f"f{n:04}").write_text("x" * n)
+    (workspace / "d" / "f0000").unlink()
+    (workspace / "d" / "a\n\x1bb").mkdir()
+    (workspace / "d" / "b").symlink_to("../d")
+    text, output = both(client, mcp, "list_directory", path="d")
+    first, *lines, note = text.splitlines()
+    assert first == "d (500 entries shown)" and lines[:3] == ["d/a\\n\\x1bb/", "d/b -> ../d", "d/f0001\t1"]
+    assert len(lines) == len(output["entries"]) == output["count"] == 500
+    assert note == "[735 more entries are not shown; list a directory below, or give a pattern]"
+    assert (output["total"], output["truncated"], output["note"]) == (1235, True, note[1:-1])
+    text, output = both(client, mcp, "list_directory", path="d", pattern="f1*")
+    assert text.startswith("d (234 entries)\n") and "d/f1023\t1023\nd/f1024\t1.0K\n" in text
+    assert "total" not in output and "note" not in output
+    # Where there are many, their paths are enough.
+    text, _ = both(client, mcp, "list_directory", path=".", recursive=True, pattern="f00[0-9]1")
+    assert text == ". (10 entries)\n" + "".join(f"d/f00{n}1\n" for n in range(10))
+    assert client.use("list_directory", path="d")["count"] == 1235
+
+
+def test_long_names_of_a_directory(client, mcp, workspace):
+    for n in range(400):
+        (workspace / f"{n:03}{'x' * 240}").touch()
+    text, output = both(client, mcp, "list_directory", path=".")
+    assert output["count"] < 200 and output["total"] == 400 and len(text) < SHOWN + KIB
+
+
+def test_matches_of_a_search(client, mcp, workspace):
+    (workspace / "a.c").write_text("int a;\r\nint b;\n")
+    (workspace / "b.c").write_text("\tint c;\n")
+    text, _ = both(client, mcp, "search_files", pattern="int")
+    assert text == "3 matches, 2 files searched\na.c:1:int a;\na.c:2:int b;\nb.c:1:\tint c;\n"
+    text, output = both(client, mcp, "search_files", pattern="int", max_results=2)
+    assert text.startswith("2 matches shown, ") and text.endswith("; narrow pattern, path or file_pattern]")
+    assert output["truncated"] and output["note"].startswith("At least 1 more match")
+    (workspace / "long").write_text(("needle" + "x" * 1900 + "\n") * 50)
+    text, output = both(client, mcp, "search_files", pattern="needle")
+    assert len(text) < SHOWN + 3 * KIB and 10 < output["count"] < 20 and output["total"] == 50
+    assert text.endswith(f"[{50 - output['count']} more matches are not shown; narrow pattern, path or file_pattern]")
+    text, _ = both(client, mcp, "search_files", pattern="nowhere")
+    assert text == "0 matches, 3 files searched\n"
+
+
+def test_small_answers(client, mcp):
+    assert message(client, "write_file", path="d/f", content="abc") == "d/f (3 bytes written, a new file)\n"
+    assert both(client, mcp, "write_file", path="d/f", content="a")[0] == "d/f (1 byte written, replaced)\n"
+    text, _ = both(client, mcp, "read_file", path="none")
+    assert text == "NOT_FOUND: No such file or directory; list_directory shows what there is\n"
+
+
+def test_images(client, mcp, workspace):
+    small, large = png(100), png(1100)
+    assert len(small) < 1 << 20 < len(large)
+    (workspace / "small.png").write_bytes(small)
+    (workspace / "large.png").write_bytes(large)
+    result = mcp.call("read_file", path="small.png")
+    assert result["content"][0]["text"] == f"small.png (image/png, {len(small):,} bytes)\n"
+    (image,) = result["content"][1:]
+    assert image["type"] == "image" and image["mimeType"] == "image/png"
+    assert base64.b64decode(image["data"], validate=True) == small
+    assert result["structuredContent"]["output"] == {
+        "path": "small.png", "binary": True, "size": len(small), "type": "image/png"}
+    (block,) = mcp.call("read_file", path="large.png")["content"]
+    assert "at most 1 MiB" in block["text"]
+    # A message has text only, and a program asks for base64.
+    assert message(client, "read_file", path="small.png").startswith(f"small.png (image/png, {len(small):,} bytes)\n[Not text")
+    assert client.use("read_file", path="small.png") == result["structuredContent"]["output"]
+    result = mcp.call("read_file", {"cloister/options": {"encoding": "base64"}}, path="small.png")
+    assert base64.b64decode(result["structuredContent"]["output"]["content"]) == small
+    assert len(result["content"]) == 1
+
+
+@pytest.mark.parametrize("content, kind, reader", [
+    (b"%PDF-1.7\nno NUL here", "application/pdf", "pdftotext"),
+    (b"PK\3\4\0\0", "application/zip", "unzip"),
+    (b"\x1f\x8b\x08\0\0", "application/gzip", "zcat"),
+    (b"\x7fELF\2\1\1\0", "application/x-elf", "readelf"),
+    (b"SQLite format 3\0", "application/vnd.sqlite3", "sqlite3"),
+    (b"what is\0this", "application/octet-stream", "xxd"),
+])
+def test_binary_files(client, mcp, workspace, content, kind, reader):
+    (workspace / "f").write_bytes(content)
+    text, output = both(client, mcp, "read_file", path="f")
+    assert text.startswith(f"f ({kind}, {len(content)} bytes)\n[Not text: ") and reader in text
+    assert output["type"] == kind and reader in output["note"]
+
+
+def test_a_program_may_ask_for_another_size(client, mcp, workspace):
+    (workspace / "f").write_text("0123456\n" * 10000)
+    output = client.use("run_command", {"max_output": 1000}, command="cat f")
+    assert 900 < len(output["stdout"].split(CUT)[0]) * 2 <= 1000 and output["truncated"]
+    output = client.use("read_file", {"max_output": 1000, "line_numbers": False}, path="f")
+    assert len(output["content"]) == 1000 and output["lines"] == 125 and "start_line=126 " in output["note"]
+    for n in range(600):
+        (workspace / f"e{n:03}").touch()
+    output = client.use("list_directory", {"max_output": 60}, path=".")
+    assert output["count"] == 9 and output["total"] == 601 and len(output["entries"]) == 9
+    output = client.use("read_file", {"max_output": 999, "encoding": "base64"}, path="f")
+    assert len(base64.b64decode(output["content"])) == 999 and output["truncated"]
+    # Only the bytes count then; and the option is for models too.
+    more = {"cloister/options": {"max_output": 200 * KIB}}
+    assert mcp.call("read_file", more, path="f")["structuredContent"]["output"]["lines"] == 10000
+    assert len(mcp.call("list_directory", more, path=".")["structuredContent"]["output"]["entries"]) == 601
+    assert len(mcp.call("run_command", more, command="cat f")["content"][0]["text"]) > 70 * KIB
+    for wrong in (0, -1, 8 * KIB * KIB + 1, "1K", True):
+        with pytest.raises(RpcError) as error:
+            client.observe("read_file", {"path": "f"}, {"max_output": wrong})
+        assert error.value.code == -32602 and "max_output" in error.value.message
+
+
+def test_no_more_than_the_tenant_keeps(client, workspace):
+    output = client.use("run_command", {"max_output": 8 * KIB * KIB}, command="seq 1 300000")
+    assert 200 * KIB < len(output["stdout"]) < 260 * KIB and CUT in output["stdout"]
+
+
+def test_json_is_as_large_as_the_text(mcp, workspace):
+    """A client that shows structuredContent shows no more than one that shows the text."""
+    (workspace / "f").write_text("x" * 80 + "\n" * 3000)
+    for tool, arguments in (("run_command", {"command": "seq 1 300000"}), ("read_file", {"path": "f"}),
+                            ("run_command", {"command": "head -c 500000 /dev/urandom"})):
+        result = mcp.call(tool, **arguments)
+        assert len(json.dumps(result["structuredContent"], ensure_ascii=False)) < 2 * len(result["content"][0]["text"]) + KIB

@@ -1,0 +1,63 @@
+/* links: cloister-supervisor */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "common/cleanup.h"
+#include "supervisor/call/terminal_plain.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const struct {
+	struct text output, shown;
+} cases[] = {
+	{TEXT_LITERAL("plain\ttext\n\xc3\xa9\n"), TEXT_LITERAL("plain\ttext\n\xc3\xa9\n")},
+	{TEXT_LITERAL("\x1b[31mred\x1b[0m \x1b[1;38;5;4mblue\x1b[m"), TEXT_LITERAL("red blue")},
+	{TEXT_LITERAL("a\x1b[2K\x1b[?25lb"), TEXT_LITERAL("ab")},
+	{TEXT_LITERAL("\x1b]0;title\x07name\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"),
+		TEXT_LITERAL("namelink")},
+	{TEXT_LITERAL("\x1bPdevice\x1b\\a\x1b(Bb\x1b"
+		      "7c"),
+		TEXT_LITERAL("abc")},
+	/* One sequence inside another, and one that does not end. */
+	{TEXT_LITERAL("\x1b]0;a\x1b[1mb"), TEXT_LITERAL("b")},
+	{TEXT_LITERAL("\x1b]0;a\nb\x1b["), TEXT_LITERAL("\nb")},
+	/* Lines that are written over, and ends of lines of other systems. */
+	{TEXT_LITERAL("10%\r50%\r100%\nok\n"), TEXT_LITERAL("100%\nok\n")},
+	{TEXT_LITERAL("100%\r\n"), TEXT_LITERAL("100%\n")},
+	{TEXT_LITERAL("a\r\nb\r\r\nc\r"), TEXT_LITERAL("a\nb\nc")},
+	{TEXT_LITERAL("10%\r\x1b[Kdone"), TEXT_LITERAL("done")},
+	/* Pages of a manual strike twice. */
+	{TEXT_LITERAL("N\bNA\bA _\b\xc3\xa9"), TEXT_LITERAL("NA \xc3\xa9")},
+	{TEXT_LITERAL("\xc3\xa9\bx\n\b\by"), TEXT_LITERAL("x\ny")},
+	{TEXT_LITERAL("a\0b\a\f\x7f\v"), TEXT_LITERAL("a\\0b")},
+	/* Bytes that are not UTF-8 are for the writer of JSON. */
+	{TEXT_LITERAL("\xff\x9b"), TEXT_LITERAL("\xff\x9b")},
+};
+
+static void test_output(void **state)
+{
+	char out[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		for (size_t first = 0; first <= cases[i].output.len; first++) {
+			struct terminal_plain plain = {.out = out};
+			struct text rest = {
+				cases[i].output.data + first, cases[i].output.len - first};
+
+			terminal_plain_add(&plain, (struct text){cases[i].output.data, first});
+			terminal_plain_add(&plain, rest);
+			assert_true(plain.len <= 2 * cases[i].output.len);
+			assert_int_equal(plain.len, cases[i].shown.len);
+			assert_memory_equal(out, cases[i].shown.data, plain.len);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_output)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
