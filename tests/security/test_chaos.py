@@ -187,8 +187,8 @@ class Weather:
                        **self.daemon.account.as_user())
 
     def squeeze(self, what, name, used, room):
-        """For a moment, to what is used() and some room: never to less than there is, which is why it stands still
-        meanwhile."""
+        """Lowers a limit for a moment, to what is used() and some room. The process is stopped meanwhile, so that it never has
+        more than its limit."""
         with open(f"/proc/{self.daemon.pid}/limits", encoding="ascii") as limits:
             before = [line[26:].split()[0] for line in limits if line.startswith(name)][0]
         os.kill(self.daemon.pid, signal.SIGSTOP)

@@ -93,7 +93,7 @@ class Service:
 
 
 class Target:
-    """A place of the user's: the target directory and, beside it, what must stay as it is."""
+    """A directory of the user's with the target and, beside it, files that must not change."""
 
     def __init__(self, area):
         self.area = area
@@ -119,7 +119,7 @@ class Target:
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr.decode(errors="replace"))
 
     def check(self):
-        """Outside of the target all is as it was, and in it there is nothing unfinished or dangerous."""
+        """Checks that nothing outside the target changed, and that it holds no unfinished or dangerous file."""
         names = {name for name in os.listdir(self.path) if not name.startswith("s") or name == "secret"}
         assert names <= {"into", "secret"}, names
         assert self.secret.read_text() == "untouched"
@@ -166,7 +166,7 @@ def archive(*members, form=tarfile.PAX_FORMAT):
 
 
 def listing(*names):
-    """The workspace's list: files of these names, none of which is here."""
+    """The workspace's list: files with these names, none of which exists here."""
     return b"d\0" + b"".join(b"f 644 4 1.0 %s\0" % os.fsencode(name) for name in names)
 
 
@@ -205,14 +205,14 @@ def test_nothing_is_written_outside(target, name, form):
     target.check()
     assert not os.path.exists("/tmp/cloister-escaped") and not (target.path / "escaped").exists()
     assert done.returncode in (0, 1), done.stderr
-    # What was left out is said, and what comes behind it arrives.
+    # `get` names what it left out, and the next entries arrive.
     if name not in ("set-user-id", "root's own mode"):
         assert done.returncode == 1 and done.stderr
     assert (target.into / "good").read_bytes() == b"good"
 
 
 def test_links_of_the_users_own_are_not_followed(target):
-    """What stands in the target already, of whatever kind."""
+    """Links of every kind that are in the target already."""
     target.into.mkdir()
     os.chown(target.into, target.area.account.uid, target.area.account.gid)
     (target.into / "dir").symlink_to("..")
@@ -220,7 +220,7 @@ def test_links_of_the_users_own_are_not_followed(target):
     done = target.get(listing("x"), archive(member("dir/secret"), member("file", b"file")))
     target.check()
     assert done.returncode == 1 and "dir/secret" in done.stderr
-    # The link itself gave way.
+    # The link itself was replaced.
     assert not (target.into / "file").is_symlink() and (target.into / "file").read_bytes() == b"file"
 
 
@@ -249,7 +249,7 @@ def test_one_file_brings_no_other(target):
 
 
 def test_a_file_that_has_become_a_directory_brings_no_other(target):
-    """Into a home: whether what is asked for is a file is the workspace's word."""
+    """The workspace says whether the requested path is a file. The target here is a home directory."""
     evil = b"d\0f 644 4 1.0 ./.bashrc\0", archive(member("./.bashrc"))
     target.into.mkdir()
     os.chown(target.into, target.area.account.uid, target.area.account.gid)
@@ -257,7 +257,7 @@ def test_a_file_that_has_become_a_directory_brings_no_other(target):
     done = target.get(*evil, path="report.txt")
     assert done.returncode == 1 and "'report.txt/'" in done.stderr
     assert os.listdir(target.into) == ["mine"]
-    # Asked for as a directory it comes; into what is empty; and into what is called as it is, an earlier copy.
+    # It arrives if asked for as a directory: into an empty one, and into an earlier copy of the same name.
     assert target.get(*evil, path="report.txt/").returncode == 0
     assert sorted(os.listdir(target.into)) == [".bashrc", "mine"]
     (target.into / ".bashrc").unlink()
@@ -298,7 +298,7 @@ def test_a_directory_counts_once(target):
 
 
 def test_a_file_that_claims_to_be_huge(target):
-    """Its size is believed before anything is written."""
+    """`get` checks the claimed size before it writes."""
     info, _ = member("huge")
     info.size = 1 << 50
     header = info.tobuf(tarfile.GNU_FORMAT)
@@ -319,7 +319,7 @@ def test_lists_that_are_none(target, words, data, word):
 
 
 def test_names_in_a_list_are_looked_up_below_the_target(target):
-    """That a file outside exists with some size is not told."""
+    """`get` does not tell the workspace that a file outside exists with some size."""
     target.into.mkdir()
     os.chown(target.into, target.area.account.uid, target.area.account.gid)
     status = target.secret.stat()

@@ -20,7 +20,7 @@ NESTED = 40
 
 
 def nest(top, depth=NESTED):
-    """Groups in groups, one name of which begins with a dot, as cgroups' may."""
+    """Makes nested groups, one with a name that begins with a dot."""
     path = top
     for i in range(depth):
         path = path / (f".{i}" if i % 2 else f"{i}")
@@ -37,7 +37,7 @@ def stopped(pid):
 
 
 def end(pid):
-    """The process is dead, whether its parent has noticed or not."""
+    """Kills a process and waits until it is dead or a zombie."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     assert procfs.eventually(lambda: not procfs.is_alive(pid))
@@ -58,7 +58,7 @@ def start(area, delegation):
 
 
 def kill_with_groups(daemon):
-    """What it leaves: the spawner, which would clear up, is killed as well."""
+    """Kills the daemon while its spawner is stopped and cannot clear up, so that the groups stay."""
     everybody = procfs.descendants(daemon.pid)
     os.kill(daemon.spawner(), signal.SIGSTOP)
     daemon.process.kill()
@@ -67,7 +67,7 @@ def kill_with_groups(daemon):
 
 
 def is_well(daemon, spawner, name):
-    """Somebody else's workspace opens, and is the same spawner's work."""
+    """Checks that another workspace opens, and that the spawner is the same."""
     with daemon.connect() as client:
         client.call("workspace.open", {"workspace": name})
         assert client.run("echo well")["stdout"] == "well\n"
@@ -75,7 +75,7 @@ def is_well(daemon, spawner, name):
 
 
 def replace_cell(group, owner, files):
-    """The worker leaves its group and puts another, frozen, in its place. The files process has died meanwhile."""
+    """The worker leaves its group and puts a frozen group in its place. The files process has died before."""
     cell, out = group / "cell", group / "out"
     with acting_as(owner.st_uid, owner.st_gid):
         out.mkdir()
@@ -107,13 +107,13 @@ def test_a_frozen_cell_of_the_workers_own_is_refused(start, area, delegation):
     answer = client.wait(number)
     assert answer["result"]["success"] or answer["result"]["error"]["code"] == "WORKER_LOST", answer
     assert "another cgroup in the place of its own" in daemon.log()
-    # The worker is gone, its groups are, and what follows has a cell of its own.
+    # The worker and its groups are gone, and the next call gets a new cell.
     assert procfs.eventually(lambda: not group.exists())
     assert client.run("echo again")["stdout"] == "again\n"
 
 
 def test_a_frozen_cell_costs_its_own_workspace_alone(start, delegation):
-    """In user mode the group that the spawner made is the worker's user's, and so is its freezer."""
+    """In user mode the worker's user owns the group, and so its freezer."""
     daemon = start(system=False)
     spawner, client = daemon.spawner(), daemon.connect()
     client.call("workspace.open", {"workspace": "taken"})
@@ -125,7 +125,7 @@ def test_a_frozen_cell_costs_its_own_workspace_alone(start, delegation):
     number = client.begin("list_directory", {"path": "."})
     held = procfs.eventually(lambda: set(processes(cell)) - before)
     assert held, "no start was held up"
-    # Whoever else comes is served meanwhile; and each of the starts is given up in its time.
+    # Other clients are served meanwhile, and each start is given up at its deadline.
     for i in range(3):
         is_well(daemon, spawner, f"other-{i}")
     observation = client.wait(number, timeout=120)["result"]
@@ -133,7 +133,7 @@ def test_a_frozen_cell_costs_its_own_workspace_alone(start, delegation):
     assert procfs.vanish([worker, *held])
     is_well(daemon, spawner, "after")
     assert client.run("echo again")["stdout"] == "again\n"
-    # Nothing of them is left: what the spawner has is in cells that are known, or made ahead.
+    # No process is left: all children of the spawner belong to open or spare cells.
     client.close()
     assert procfs.eventually(lambda: not [pid for pid in procfs.children(spawner) if procfs.name(pid) == "cloister-spawner"])
 
@@ -150,7 +150,7 @@ def test_nested_groups_do_not_keep_cloisterd_from_starting(start, delegation):
 
 
 def test_what_cannot_be_removed_keeps_nobody_from_starting(start, delegation):
-    """All of it together is waited for as long as one: here for processes of root's, which the spawner cannot kill."""
+    """cloisterd waits for all groups together as long as for one. Here processes of root, which it cannot kill, are in them."""
     groups = [delegation.path / f"ws-{100 + i}" for i in range(16)]
     with contextlib.ExitStack() as stack:
         for group in groups:
@@ -164,7 +164,7 @@ def test_what_cannot_be_removed_keeps_nobody_from_starting(start, delegation):
 
 
 def test_nested_groups_go_with_their_workspace(start, delegation):
-    """Where the kernel lets the worker nest them: in user mode without nsdelegate."""
+    """The kernel lets the worker nest groups in user mode without nsdelegate."""
     daemon = start(system=False)
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "taken"})
@@ -172,7 +172,7 @@ def test_nested_groups_go_with_their_workspace(start, delegation):
     with acting_as(delegation.account.uid, delegation.account.gid):
         for name in ("cgroup.max.depth", "cgroup.max.descendants"):
             (group / name).write_text("max")
-        nest(group / "cell", 200)  # more than goes in one attempt
+        nest(group / "cell", 200)  # more than one attempt removes
         nest(group)
     client.call("workspace.close", {"workspace": "taken"})
     assert procfs.eventually(lambda: delegation.groups() == ["supervisor"])
@@ -194,7 +194,7 @@ def test_a_worker_nests_no_groups(start, area, delegation):
             with pytest.raises(OSError):
                 attempt()
     assert client.run("echo well")["stdout"] == "well\n"
-    # What it had made is nothing that the next start minds.
+    # The groups that it made do not disturb the next start.
     kill_with_groups(daemon)
     assert group.exists()
     start("supervisor", system=True, state=daemon.state)

@@ -35,7 +35,7 @@ def asked(kind=DIRECTORY, tenant=b"", **limits):
 
 
 class Spawner:
-    """The real program under a cloisterd that is us."""
+    """The real spawner; the test plays its cloisterd."""
 
     def __init__(self, area, config, managed):
         self.account = account = area.account
@@ -89,7 +89,7 @@ class Spawner:
         return kind, cell, self.take(length)
 
     def map_ids(self, count=None):
-        """What an honest start does, as root."""
+        """Writes the id maps, as root does at a start."""
         account = self.account
         for name, own, first in (("uid_map", account.uid, account.first),
                                  ("gid_map", account.gid, account.first_gid)):
@@ -144,7 +144,7 @@ class Spawner:
         return answer
 
     def prepare(self, swap=None):
-        """Asks for a cell that waits. "opened", with its pidfds, or (errno, step)."""
+        """Asks for a spare cell. Returns "opened" with its pidfds, or (errno, step)."""
         pairs = [socket.socketpair() for _ in range(2)]
         pipes = [os.pipe() for _ in range(2)]
         fds = [pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]]
@@ -161,7 +161,7 @@ class Spawner:
         return answer
 
     def assign(self, root, worker, kind=DIRECTORY, **limits):
-        """Asks that the cell of the pidfd @worker be for @root. "assigned", or (errno, step)."""
+        """Asks that the spare cell of the pidfd @worker gets @root. Returns "assigned", or (errno, step)."""
         opened = os.open(root, os.O_PATH)
         self.cell += 1
         self.send(ASSIGN, self.cell, asked(kind, **{**UNLIMITED, **limits}), [opened, worker])
@@ -170,7 +170,7 @@ class Spawner:
         return answer
 
     def refuses(self, *arguments, **keywords):
-        """The reason, having checked that it is a refusal, that it is logged and that nothing runs."""
+        """Checks that the request is refused, that the refusal is logged and that no process runs. Returns the reason."""
         before = procfs.children(self.process.pid)
         answer = self.ask(*arguments, **keywords)
         assert answer != "opened", arguments
@@ -181,7 +181,7 @@ class Spawner:
         return reason
 
     def opens(self, *arguments, **keywords):
-        """The worker's pid."""
+        """Checks that the request is allowed. Returns the worker's pid."""
         known = set(procfs.children(self.process.pid))
         answer = self.ask(*arguments, **keywords)
         assert answer == "opened", answer
@@ -191,12 +191,12 @@ class Spawner:
         return next(pid for pid in new if "worker" in procfs.command_line(pid))
 
     def wait_until_ready(self):
-        """Until both processes of the cell that was asked for last have said that they are ready."""
+        """Waits until both processes of the last cell have reported that they are ready."""
         for up, _ in self.kept[-1]:
             assert HEADER.unpack(os.read(up, HEADER.size))[1] == READY
 
     def ends(self):
-        """Whether it hangs up and ends, with an error."""
+        """Returns whether the spawner hangs up and exits with an error."""
         with contextlib.suppress(EOFError, ConnectionResetError):
             while True:
                 self.receive()
@@ -210,7 +210,7 @@ class Spawner:
 
 
 class Place:
-    """What a host has: a root-owned configuration, state with managed workspaces, roots of two tenants."""
+    """The files of a host: a root-owned configuration, state with managed workspaces, roots of two tenants."""
 
     def __init__(self, area):
         self.area, self.account = area, area.account
@@ -247,7 +247,7 @@ class Place:
         return path
 
     def numbered(self, path, n):
-        """With the id @n of the range."""
+        """Makes a directory with the id @n of the range."""
         return self.owned(path, self.account.first + n, self.account.first_gid + n)
 
 
@@ -278,11 +278,11 @@ def spawner(begin):
     return made
 
 
-UNLIMITED = {"cpu": 150}  # where cpu_max is set, as much as there is is beyond it
+UNLIMITED = {"cpu": 150}  # where cpu_max is set, all CPUs are beyond it
 
 
 def test_what_is_allowed_is_opened(place, spawner):
-    """So that the refusals below are for what they say."""
+    """Without a fault the request succeeds, so the refusals below come from what each test changes."""
     path = place.owned(place.roots["a"] / "w")
     worker = spawner.opens(path, **UNLIMITED)
     n = path.stat().st_uid - place.account.first + 1
@@ -305,7 +305,7 @@ def test_a_files_process_goes_where_its_worker_is(place, spawner):
     spawner.opens(own, **UNLIMITED)
     worker, files = spawner.pidfds
     spawner.opens(other, **UNLIMITED)
-    # Nor beside one that lives: when the one that counts is gone, the id would be another's to have.
+    # Refused beside a living cell: when the counted one ends, the id could be given to another workspace.
     assert spawner.ask_files(own, worker) == (REFUSED, "the workspace has a files process")
     end(files)
     for path in (other, place.roots["a"], "/etc"):
@@ -316,7 +316,7 @@ def test_a_files_process_goes_where_its_worker_is(place, spawner):
     spawner.fds = []
     assert spawner.ask_files(own, worker) == (REFUSED, "the workspace has a files process")
     end(files)
-    # Nor after a reload that takes the directory away.
+    # Refused after a reload that takes the directory away.
     place.write(roots=("b",))
     spawner.send(RELOAD)
     error, reason = spawner.ask_files(own, worker)
@@ -329,7 +329,7 @@ def test_a_waiting_cell_is_assigned_once(place, spawner):
     worker, _ = spawner.pidfds
     assert spawner.assign(own, worker) == "assigned"
     assert spawner.assign(own, worker)[1] == spawner.assign(other, worker)[1] == "find the waiting cell"
-    # Nor after it was refused: what a part of it was told of is not told of something else.
+    # Refused after a refusal: a spare cell that knows one workspace gets no other.
     for root, reason in (("/etc", "no tenant"), (own, "limits")):
         assert spawner.prepare() == "opened"
         worker, _ = spawner.pidfds
@@ -344,11 +344,11 @@ def test_what_a_workspace_has_is_no_waiting_cell(place, spawner):
     worker, files = spawner.pidfds
     for pidfd in (worker, files):
         assert spawner.assign(other, pidfd)[1] == "find the waiting cell"
-    # The attempt has not made the other directory that worker's, for a new files process.
+    # After the attempt, no new files process gets the other directory for that worker.
     end(files)
     error, reason = spawner.ask_files(other, worker)
     assert error == REFUSED and "worker" in reason
-    # Nor has it taken the other's id from it.
+    # The other directory still has its id.
     spawner.opens(other, **UNLIMITED)
 
 
@@ -368,7 +368,7 @@ def test_foreign_roots_are_refused(place, spawner):
     for path in ("/", "/etc", "/proc/self/fd", "/root", outside, place.roots["a"].parent):
         for kind in (DIRECTORY, ROOTFS):
             spawner.refuses(path, kind, **UNLIMITED)
-    # Moved to where it is not allowed, while it is open.
+    # The directory is moved to a place that is not allowed, while it is open.
     inside = place.owned(place.roots["a"] / "inside")
     fd = os.open(inside, os.O_PATH)
     inside.rename(place.top / "elsewhere")
@@ -399,7 +399,7 @@ def test_state_is_no_directory_and_directories_are_not_managed(place, spawner):
     for path in (directory, empty, place.state, tenant, below, "/etc", of_a):
         spawner.refuses(path, MANAGED, **UNLIMITED)
     assert of_a.stat().st_uid == empty.stat().st_uid == account.uid
-    # A managed workspace that holds the supervisor's files, or is of somebody outside.
+    # A managed workspace that holds cloisterd's files, or belongs to an id outside the range.
     full = place.directory("state/workspaces/m/full")
     place.directory("state/workspaces/m/full/x")
     assert "user mode" in spawner.refuses(full, MANAGED)
@@ -414,7 +414,7 @@ def test_an_id_is_one_workspaces(place, spawner):
     second = place.owned(place.roots["b"] / "second", first.stat().st_uid)
     worker = spawner.opens(first, **UNLIMITED)
     assert "another workspace that is open" in spawner.refuses(second, **UNLIMITED)
-    spawner.opens(first, **UNLIMITED)  # the same directory: for a second tenant
+    spawner.opens(first, **UNLIMITED)  # the same directory, for a second tenant
     tenant = place.directory("state/workspaces/m")
     known = set(procfs.children(spawner.process.pid))
     managed = spawner.opens(place.numbered(tenant / "w", 800), MANAGED)
@@ -424,10 +424,10 @@ def test_an_id_is_one_workspaces(place, spawner):
     stolen = place.numbered(place.roots["a"] / "stolen", 800)
     assert procfs.eventually(lambda: len(procfs.children(spawner.process.pid)) == len(known))
     assert "managed" in spawner.refuses(stolen, **UNLIMITED)
-    # Also of one that the spawner gave its id, and whose name cloisterd has since taken away.
+    # Also for a workspace that got its id from the spawner, and whose name cloisterd has removed since.
     new = place.directory("state/workspaces/m/new")
     holder = spawner.opens(new, MANAGED)
-    spawner.wait_until_ready()  # without its directory neither process would become it, and the id would be free
+    spawner.wait_until_ready()  # without its directory no process would run with its id, and the id would be free
     uid = new.stat().st_uid
     new.rmdir()
     again = place.owned(place.roots["a"] / "again", uid)
@@ -472,7 +472,7 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 def test_garbage_ends_it_and_all_it_started(place, spawner, frame):
     worker = spawner.opens(place.owned(place.roots["a"] / "w"), **UNLIMITED)
     spawner.send(**frame)
-    # A frame whose descriptors never come leaves it waiting: then the channel's end is its own.
+    # The spawner waits for the descriptors of a frame; if they never come, it ends with the channel.
     if frame.get("n_fds"):
         spawner.socket.shutdown(socket.SHUT_WR)
     assert spawner.ends() or frame.get("n_fds")
@@ -503,7 +503,7 @@ def test_it_goes_by_the_files_and_not_by_what_it_is_told(place, spawner):
     spawner.send(RELOAD)
     other = place.owned(place.roots["b"] / "x")
     assert "no tenant" in spawner.refuses(other, **UNLIMITED)
-    # A file that is not root's, or has a mistake, is not taken.
+    # A file that root does not own, or that has a mistake, is refused.
     place.write(memory="2G")
     for spoil in (lambda: os.chown(place.config, place.account.uid, 0),
                   lambda: place.config.write_text("[tenant b]\nroots = /no/such/directory\n")):
@@ -518,7 +518,7 @@ def test_it_goes_by_the_files_and_not_by_what_it_is_told(place, spawner):
 
 
 def test_drop_ins_are_read_as_cloisterd_reads_them(place, begin):
-    """What a later file says of a key replaces what earlier ones said; within a file lists go on."""
+    """A key in a later file replaces the value of earlier files. Within a file, a repeated list key appends."""
     drop_ins = place.config.parent / "cloister.conf.d"
     drop_ins.mkdir()
     third = place.directory("roots-c")
@@ -538,7 +538,7 @@ def test_drop_ins_are_read_as_cloisterd_reads_them(place, begin):
 
 
 def test_a_tenant_gets_no_directory_of_another(place, spawner):
-    """What is shown read-only follows from the tenant that is named; so the directory must be its own."""
+    """The named tenant decides which paths are shown read-only, so the directory must belong to that tenant."""
     root = place.owned(place.roots["a"] / "named")
     spawner.opens(root, tenant=b"a", **UNLIMITED)
     for tenant in b"b", b"nobody":

@@ -29,7 +29,7 @@ def daemon(account):
 
 
 class Liar:
-    """A workspace one of whose processes lies."""
+    """A workspace with a process that lies."""
 
     def __init__(self, daemon, **lies):
         self.daemon, self.lies = daemon, lies
@@ -61,7 +61,7 @@ class Liar:
 
 @contextlib.contextmanager
 def undisturbed(daemon):
-    """What goes on in another workspace meanwhile ends well, and cloisterd is afterwards as it was before."""
+    """Checks that a call in another workspace succeeds meanwhile, and that cloisterd has not grown afterwards."""
     bystander = Cell(daemon)
     running = bystander.client.begin(
         "run_command", {"command": "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo undisturbed",
@@ -77,18 +77,18 @@ def undisturbed(daemon):
     assert bystander.client.use("read_file", {"line_numbers": False}, path="go")["content"] == ""
     assert not bystander.client.answers, "somebody else's answer"
     assert daemon.process.poll() is None
-    if AM_ROOT:  # the command's two pipes are gone as well, and pipes made ahead may be there again
+    if AM_ROOT:  # the command's two pipes are closed too, and new pipes may have been made ahead
         assert procfs.eventually(lambda: len(procfs.fds(daemon.pid)) <= descriptors + 8)
     bystander.close()
 
 
 def is_only_answer(liar):
-    """Nothing but what was waited for has come, and the connection still serves."""
+    """Checks that no other answer came and that the connection still works."""
     assert liar.client.call("tools.list", {"format": "mcp"})["tools"]
     assert not liar.client.answers
 
 
-# Before they are ready. What the lie does, and what is in the refusal.
+# Lies before the process is ready: the lie, and a part of the refusal.
 
 FIRST_WORDS = {
     "another type": "send(frame(COMMAND_ENDED, 0, command_ended())); wait()",
@@ -123,8 +123,8 @@ def test_first_words(daemon, process, words):
         liar.close()
 
 
-# Answers. What lies, what it says to the call, and what the call's answer may be: codes of errors, or "success".
-# In each lie, `call` is the request's number.
+# Lies as answers: the process, the lie, and the allowed answers to the call (error codes, or "success").
+# In a lie, `call` is the number of the request.
 
 def worker(lie):
     return {"worker": f"be_ready(); kind, call, payload, fds = request(COMMAND_RUN)\n{lie}\nwait()"}
@@ -262,7 +262,7 @@ def test_answers_to_file_calls_of_another_workspace(daemon):
 
 
 def test_answers_to_calls_of_another_tenant(account, tenants):
-    # A cell that was made ahead is not told at its start whose it will be, and tells no lies.
+    # A spare cell does not know its workspace when it starts, so the liar cannot be placed in it.
     config = "[cloister]\nagent_socket_mode = 0666\nspare_cells = 0\n" + "".join(
         f"[tenant {user.name}]\nusers = {user.name}\nmanaged = yes\n" for user in tenants[:2])
     place = Area(account)
@@ -288,7 +288,7 @@ def test_answers_to_calls_of_another_tenant(account, tenants):
 
 @pytest.mark.parametrize("process", ["worker", "files"])
 def test_answers_to_the_other_processes_calls(daemon, process):
-    """A worker's word about a file call, and a files process's about a command."""
+    """A worker answers a file call, and a files process answers a command."""
     silent = "be_ready(); wait()"
     lies = {"worker": silent, "files": silent}
     kind, payload = {"worker": ("COMMAND_ENDED", "command_ended()"), "files": ("FILES_END", "files_end()")}[process]
@@ -305,7 +305,7 @@ def test_answers_to_the_other_processes_calls(daemon, process):
 
 
 def test_calls_that_are_not_made_yet(daemon):
-    """Answered before they come, they are answered when they come."""
+    """A lie about a future call has no effect: the call gets its true answer."""
     with undisturbed(daemon):
         liar = Liar(daemon, **worker(
             "for other in range(call + 1, call + 100): send(frame(COMMAND_ENDED, other, command_ended(status=66 << 8)))\n" + GOOD_END +
@@ -316,7 +316,7 @@ def test_calls_that_are_not_made_yet(daemon):
 
 
 def test_the_output_of_a_call_that_is_over(daemon):
-    """A worker that kept a command's pipes writes into them during the next command."""
+    """A worker kept a command's pipes and writes into them during the next command."""
     with undisturbed(daemon):
         liar = Liar(daemon, **worker("""
 kept = fds
@@ -353,7 +353,7 @@ def test_a_cancelled_call_is_answered_once(daemon):
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
 @pytest.mark.parametrize("process", ["worker", "files"])
 def test_descriptors_cannot_be_sent_up(daemon, process):
-    """Neither on the way down, which cloisterd does not read, nor up a pipe."""
+    """Not by the socket, which cloisterd does not read, and not by the pipe, which carries none."""
     lie = """
 import socket
 made = socket.socketpair()
@@ -371,11 +371,11 @@ wait()"""
         liar = Liar(daemon, **{process: lie}).open()
         assert liar.notes() == ["32", "88"]  # EPIPE, ENOTSOCK
         made = set(procfs.fds(daemon.pid).values()) - set(before.values())
-        assert sum("socket" in target for target in made) == 3  # the connection and two ways down
+        assert sum("socket" in target for target in made) == 3  # the connection and two sockets to processes
         liar.close()
 
 
-# Silence, and what is not read. Each is waited for as long as cloisterd promises, all of them at once.
+# Processes that stay silent or do not read. All run at once, for as long as cloisterd may wait.
 
 SILENT = {
     "no first word": ({"worker": "wait()"}, None),
@@ -411,14 +411,14 @@ def test_silence(daemon):
 
 
 def test_they_end_with_cloisterd(account):
-    """Also those that never look."""
+    """Processes end with cloisterd even if they never read."""
     place = Area(account)
     place.take_liars()
     running = Daemon(place)
     for process in ("worker", "files"):
         Liar(running, **{process: "be_ready()\nimport signal\nsignal.pthread_sigmask(signal.SIG_SETMASK, range(1, 32))\n"
                          "while True: time.sleep(600)"}).open()
-    # But for what sweeps a workspace that was just opened, and what looked its directory up.
+    # Except the sweep of a workspace that was just opened, and lookers.
     assert procfs.eventually(lambda: len(procfs.descendants(running.pid, without_lookers=True)) == 5)
     everything = procfs.descendants(running.pid)
     assert running.stop() == 0

@@ -13,11 +13,11 @@ import pytest
 from daemon import AM_ROOT, environment
 from wire import *  # noqa: F403
 
-SOON = 120  # seconds: only what hangs takes longer
+SOON = 120  # seconds; only a hang takes longer
 
 
 class Cell:
-    """A workspace's two processes, at whose channels we are."""
+    """A workspace's two processes; the test holds their channels."""
 
     def __init__(self, supervisor, path):
         self.supervisor, self.path = supervisor, path
@@ -60,7 +60,7 @@ class Cell:
         return found
 
     def ends(self, which):
-        """Whether the worker (0) or the files process (1) has ended."""
+        """Returns whether the worker (0) or the files process (1) has ended."""
         return bool(select.select([self.pidfds[which]], [], [], SOON)[0])
 
     def close(self):
@@ -126,7 +126,7 @@ def cell(supervisor):
 
 
 def test_it_is_spoken_to_as_cloisterd_would(cell):
-    """What the tests below rest on: without a fault, both do what they are told."""
+    """Without a fault both processes do what they are asked, so the tests below show refusals."""
     cell.run("echo said; touch marker")
     kind, call, payload, _ = cell.from_worker.next()
     assert (kind, call, len(payload)) == (COMMAND_ENDED, 1, len(command_ended()))
@@ -143,7 +143,7 @@ def run(*arguments, fds=2, **keywords):
     return frame(COMMAND_RUN, 1, command_run(*arguments, **keywords), fds=fds)
 
 
-# What is sent, and how many pipes with its first byte.
+# The bytes, and how many pipes are sent with the first of them.
 TO_WORKER = {
     "a type of nobody's": (frame(9), 0),
     "no type": (frame(0), 0),
@@ -154,7 +154,7 @@ TO_WORKER = {
     "descriptors that are not there": (RUN + BODY, 0),
     "one descriptor": (run(len(TOUCH), fds=1) + BODY, 1),
     "one too many": (run(len(TOUCH), fds=3) + BODY, 3),
-    "one that is not announced": (RUN, 3),  # with a body it would be a command, seen to be wrong when that has begun
+    "one that is not announced": (RUN, 3),  # with a body it would be a command that is found wrong after it has begun
     "descriptors with another type": (frame(COMMAND_KILL, 1, fds=1), 1),
     "input that is not there": (run(len(TOUCH), has_stdin=1) + BODY, 2),
     "half a yes": (run(len(TOUCH), has_stdin=2, fds=3) + BODY, 3),
@@ -175,7 +175,7 @@ TO_WORKER = {
 
 @pytest.mark.parametrize("name", TO_WORKER)
 def test_what_ends_a_worker(cell, name):
-    """And nothing of what was asked for happens, and what ran has ended."""
+    """The worker does nothing of what was asked, and its commands have ended."""
     mark = f"600.{os.getpid()}{abs(hash(name)) % 10 ** 6:06}"
     cell.run(f"sleep {mark}", call=77)
     assert procfs.eventually(lambda: procfs.having(f"sleep {mark}"))
@@ -306,7 +306,7 @@ def test_a_files_process_takes_no_descriptors(cell):
     (cell.path / "x").write_text("text")
     with open(f"/proc/self/fdinfo/{cell.pidfds[1]}") as file:
         pid = next(int(line.split()[1]) for line in file if line.startswith("Pid:"))
-    cell.ask_files(frame(FILES_READ, 1, files_read("x")))  # it has its last confinement when it listens
+    cell.ask_files(frame(FILES_READ, 1, files_read("x")))  # it is completely confined when it reads its first request
     before = procfs.fds(pid)
     root = os.open("/", os.O_PATH)
     for call in range(20):

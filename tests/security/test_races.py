@@ -21,23 +21,23 @@ INITS_AHEAD = 0 if SANITIZED else 2  # common/limits.h; sanitized workers make n
 CALLS = 5000 if SOAK == "full" else 600 if SANITIZED or SOAK == "short" else 1500
 SEED = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
 CONNECTIONS = 8
-IN_FLIGHT = 5  # of each connection
-DEAF_CALLS = 4  # each takes the whole grace
-GRACE_US = 4980000  # LIMIT_TERM_GRACE_MS, by the loop's coarse clock
+IN_FLIGHT = 5  # for each connection
+DEAF_CALLS = 4  # each takes the whole grace period
+GRACE_US = 4980000  # LIMIT_TERM_GRACE_MS, measured by the loop's coarse clock
 MIB_IN_KIB = 1024
 
 ENDED_BY = {"TIMEOUT": "timeout", "CANCELLED": "cancel", "OUTPUT_LIMIT": "output_limit"}
 
 
 class Kind:
-    """A command, how it ends if it is let, and what it then has written."""
+    """A command, how it ends by itself, and what it has written then."""
 
     def __init__(self, weight, command, stdout="", code=0, signal=None, endless=False, stdin=None):
         self.weight, self.command, self.stdout = weight, command, stdout
         self.code, self.signal, self.endless, self.stdin = code, signal, endless, stdin
 
 
-# TOKEN is another word in each call.
+# Each call replaces TOKEN by another word.
 FLOOD = Kind(8, "yes TOKEN", endless=True)
 KINDS = [
     Kind(25, "true"),
@@ -62,7 +62,7 @@ class Call:
         self.cancelled = False
 
     def judge(self, observation):
-        """What is wrong with the answer."""
+        """Checks the answer against the command, its deadline and whether it was cancelled."""
         check_observation(observation, "run_command")
         output, error, wall = observation["output"], observation["error"], observation["usage"]["wall_us"]
         assert wall <= (time.monotonic() - self.sent) * 1e6 + 1000
@@ -119,10 +119,10 @@ class Racer(threading.Thread):
                 self.step()
             while self.calls or self.cancels:
                 self.receive(60)
-            # What is answered twice comes before this.
+            # A second answer would come before this one.
             assert self.client.call("tools.list") and not self.client.answers
             self.client.close()
-        except BaseException as error:  # told by the main thread
+        except BaseException as error:  # set by the main thread
             self.failure = error
 
     def connect(self):
@@ -199,7 +199,7 @@ class Racer(threading.Thread):
         self.ends[end] = self.ends.get(end, 0) + 1
 
     def leave(self):
-        """Without a word, in the middle of one, or of a request."""
+        """Closes the connection: silently, or in the middle of an answer or of a request."""
         self.ends["left"] = self.ends.get("left", 0) + len(self.calls)
         if self.random.random() < 0.3:
             self.client.send_raw(b'{"jsonrpc":"2.0","id":77,"method":"tool.c')
@@ -228,15 +228,15 @@ def race(daemon, roots, calls, mark, deaf=0):
 
 @pytest.fixture
 def cells(own_daemon):
-    """Workspaces that stay open, and one directory that is a workspace only now and then."""
+    """Workspaces that stay open, and one directory that is opened and closed."""
     return [Cell(own_daemon) for _ in range(3)]
 
 
 def settle(daemon, cells):
-    """Waits until the connections that left are forgotten, with all that they ran."""
+    """Waits until cloisterd has forgotten the closed connections and their commands have ended."""
     assert procfs.eventually(lambda: len(daemon.cells()) == len(cells), 60)
     for cell in cells:
-        # The grace, and then some.
+        # Longer than the grace period.
         assert procfs.eventually(lambda: not cell.command_processes(), 60), "a command is left"
     for cell in cells:
         assert cell.client.run("echo well")["stdout"] == "well\n"
@@ -244,8 +244,8 @@ def settle(daemon, cells):
 
 
 def wake(cells):
-    """Inits wait in all of them then. They do so for ten seconds, which a busy machine may let pass before it has made
-    those of the last cell: then all are asked once more."""
+    """Waits until every cell has waiting inits. These end after ten seconds without a call, which may pass on a busy machine
+    before the last cell has its inits: then all cells get a call again."""
     def inits_wait():
         for cell in cells:
             assert cell.client.run("true")["exit_code"] == 0
@@ -255,7 +255,7 @@ def wake(cells):
 
 
 def settled_holdings(daemon, cells):
-    """Once they do not change any more."""
+    """Returns the holdings when they do not change any more."""
     seen = [None]
 
     def same():
@@ -266,14 +266,14 @@ def settled_holdings(daemon, cells):
 
 
 def holdings(daemon, cells):
-    """What must be the same afterwards."""
+    """Descriptors and processes, which must be the same afterwards."""
     wake(cells)
     processes = [daemon.pid, daemon.spawner()] + [pid for cell in cells for pid in (cell.worker, cell.files)]
     return {
         "processes": [(pid, len(procfs.children(pid))) for pid in processes],
         "mounts": procfs.mounts_below(daemon.area.path),
         "mounts of cells": [procfs.mounts(cell.worker) for cell in cells] if AM_ROOT else None,
-        # Not their numbers: cloisterd gives up the places it reserves and takes others.
+        # Without descriptor numbers: cloisterd frees reserved descriptors and takes others.
         # The spawner keeps one idle looker or two, each with a socket.
         "fds": [len(procfs.fds(pid)) - len(procfs.lookers(pid)) for pid in processes[:2]] if AM_ROOT else None,
         "fds of cells": [sorted(procfs.fds(pid).values()) for pid in processes[2:]] if AM_ROOT else None,
@@ -305,7 +305,7 @@ def test_races(own_daemon, cells):
     assert grown[0] < 16 * MIB_IN_KIB, grown
     # Sanitized workers keep what they freed: they are started without the options against that.
     assert SANITIZED or max(grown[1:]) < 2 * MIB_IN_KIB, grown
-    # Every kind of end was there.
+    # Every way to end occurred.
     assert min(ends[end] for end in ("-", "TIMEOUT", "CANCELLED", "left")) > CALLS / 100, ends
     for cell in cells:
         cell.client.use("write_file", path="file", content="x")

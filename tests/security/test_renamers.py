@@ -51,12 +51,12 @@ CALLS = {
     "write_file": [({"path": path, "content": INSIDE}, {"durability": "fast"}) for path in WRITE_PATHS],
     "run_command": [({"command": f"cat {path}; ls -R {path}"}, None) for path in ("swap/f", "evil/f", "evilfile", "deep")],
 }
-# A name that is somewhere else by now, a link that leads out, a directory where a file was.
+# The name was moved, a link leads out, a directory took the place of a file.
 ERRORS = {"NOT_FOUND", "SYMLINK_OUTSIDE_WORKSPACE", "PATH_OUTSIDE_WORKSPACE", "NOT_A_DIRECTORY", "IS_A_DIRECTORY", "BUSY"}
 
 
 class Victim(threading.Thread):
-    """One tool's workspace, with its attacker and the calls that are made meanwhile."""
+    """The workspace of one tool, with the attacker and the calls that the test makes meanwhile."""
 
     def __init__(self, daemon, tool):
         super().__init__()
@@ -79,14 +79,14 @@ class Victim(threading.Thread):
             (self.path / name).write_text(INSIDE)
         for name in ("f", "sub/f", "swap/f"):
             (self.outside / name).write_text(SECRET)
-            os.utime(self.outside / name, (0, 10 ** 9))  # the next who reads it is seen by its time
+            os.utime(self.outside / name, (0, 10 ** 9))  # the next read changes its access time
         for name, target in {"evil": self.outside, "evilfile": self.outside / "f", "self": self.path,
                              "deep/evil": self.outside, "deepevil": "../" + self.outside.name}.items():
             (self.path / name).symlink_to(target)
         (self.path / "exchange.py").write_text(EXCHANGER)
 
     def look_outside(self):
-        """Everything that stat(2) tells of everything that is there."""
+        """Returns stat(2) of every file outside."""
         found = {}
         for directory, _, files in os.walk(self.outside):
             for path in [directory] + [os.path.join(directory, name) for name in files]:
@@ -110,7 +110,7 @@ class Victim(threading.Thread):
             output = self.attacker.result(attack)["output"]
             assert output["exit_code"] == 0, output
             self.swaps = [int(word) for word in output["stdout"].split()]
-        except BaseException as error:  # told by the main thread
+        except BaseException as error:  # set by the main thread
             self.failure = error
 
     def judge(self, observation):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloisterd tests its own walls: what it tries, what it says of it, and what a wall that is missing brings."""
+"""The self-test of cloisterd: its probes, its report, and what a missing wall leads to."""
 
 import json
 import os
@@ -12,11 +12,11 @@ import pytest
 from cloister_client import RpcError
 from daemon import BUILD, Area, Daemon
 
-FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}  # of x86 alone
+FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}  # on x86 only
 
 
 def run(daemon):
-    """The self-test by cloisterctl: its exit status and its report."""
+    """Runs the self-test by cloisterctl. Returns its exit status and its report."""
     done = daemon.ctl("--json", "selftest")
     assert done.returncode in (0, 1), done
     return done.returncode, json.loads(done.stdout)
@@ -82,7 +82,7 @@ def test_it_leaves_nothing_and_is_nobodys(own_daemon):
 
 
 def test_two_who_ask_get_one_run(own_daemon):
-    """While the spawner stands still, the run that the first began does not end."""
+    """The spawner is stopped, so that the first run does not end."""
     spawner = own_daemon.spawner()
     with own_daemon.control() as one, own_daemon.control() as other, own_daemon.control() as gone:
         os.kill(spawner, signal.SIGSTOP)
@@ -112,7 +112,7 @@ def config(account, **settings):
 
 
 def refusal(client):
-    """The code of what a client may not have, or None."""
+    """Returns the code of the refusal that a client gets, or None."""
     try:
         client.call("workspace.open", {"workspace": "w"})
     except RpcError as error:
@@ -169,14 +169,14 @@ def test_a_missing_wall_is_named(start_holed):
     assert (status, report["result"]) == (1, "failed")
     failed = wrong(report)
     assert report["failed"] == len(failed)
-    # Only what the filter alone refuses: the other walls still stand.
+    # Only probes that the filter alone refuses fail: the other walls hold.
     assert {"tiocsti", "clone3", "socket-netlink"} <= set(failed)
     assert not {"capabilities", "become-root", "read-link", "extra-descriptors",
-                "net-world", "mount-tmpfs", "survivor-gone", "keyctl"} & set(failed)  # the last is the spawner's too
+                "net-world", "mount-tmpfs", "survivor-gone", "keyctl"} & set(failed)  # the spawner's filter refuses the last as well
     wanted, got = failed["tiocsti"]
     assert f"self-test: tiocsti (terminal-injection): wanted {wanted}, got {got}" in daemon.log()
     assert f"self-test: FAILED: {len(failed)} of {len(report['probes'])} probes" in daemon.log()
-    with daemon.connect() as client:  # not required: it is said, and nobody is refused
+    with daemon.connect() as client:  # not required: the report says so, and no client is refused
         assert refusal(client) is None
 
 

@@ -18,8 +18,8 @@ from daemon import is_sanitized
 
 MIB = 1 << 20
 MEMORY = 256 * MIB
-ADMIN = 64321  # a group that need not have a name
-STACK = MIB  # of cloisterd's threads, which RLIMIT_DATA counts as a whole
+ADMIN = 64321  # a group id without a name
+STACK = MIB  # stacks of cloisterd's threads, which RLIMIT_DATA counts in full
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root to make two tenants' users"),
@@ -44,7 +44,7 @@ def in_a_cgroup(start_daemon, delegation, config):
 
 def with_a_limit(start_daemon, config):
     daemon = start_daemon(config=config, preexec_fn=limit_stack)
-    # Of cloisterd alone, not of the processes that it has started.
+    # For cloisterd alone, not for the processes that it has started.
     subprocess.run(["prlimit", f"--pid={daemon.pid}", f"--data={MEMORY}"], check=True, **daemon.account.as_user())
     return daemon, lambda: None
 
@@ -106,7 +106,7 @@ NASTIES = {
 def test_the_longest_lines(small, name):
     head, filling, tail = NASTIES[name]
     client = open_workspace(small, "w")
-    # The string in which a model gives arguments is one more copy.
+    # Arguments as a JSON string are one more copy.
     for size in (16 * MIB, 22 * MIB if name == "a-model's" else 32 * MIB):
         client.send_raw(line(head, filling, size, tail))
         answer = client.receive()
@@ -115,7 +115,7 @@ def test_the_longest_lines(small, name):
 
 
 def test_lines_that_do_not_end(small):
-    """As many as a tenant may, also with much before them that has been acted on."""
+    """As many unfinished lines as a tenant may have, also after many requests."""
     clients = [small.connect(small.attacker) for _ in range(60)]
     for client in clients:
         client.send_raw(line(b'{"jsonrpc":"2.0","id":1,"method":"', b"m", 4 * MIB, b'"}') + b"x" * 300000)

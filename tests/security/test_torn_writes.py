@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""write_file while the processes that do it are killed: the file is the old or the new one, whole.
+"""write_file while its processes are killed: the file has the old or the new content, complete.
 
 At every system call (needs root, for ptrace), and at random moments. CLOISTER_SOAK=full makes thousands of
 those, CLOISTER_SEED repeats a run's choices.
@@ -24,7 +24,7 @@ OLD, NEW = "old line\n" * 100, "a new line\n" * 100
 TEMPORARY = re.compile(r"\.cloister-[0-9a-f]{16}")
 MODES = ["durable", "fast"]
 LARGE = 200  # times NEW: several frames
-DEATHS = 5  # of one workspace, whose processes rest longer after each
+DEATHS = 5  # deaths per workspace, because the pause grows after each
 
 
 def begin_write(client, name, mode, times=1):
@@ -32,7 +32,7 @@ def begin_write(client, name, mode, times=1):
 
 
 def reopen(client):
-    """A call that a workspace is open for; one that meets the death of the last one is lost with it."""
+    """Makes calls until one finds the workspace open; a call that meets the last death is lost."""
     for _ in range(3):
         observation = client.observe("list_directory", {"path": "."}, {"gitignore": False})
         if observation["success"]:
@@ -53,7 +53,7 @@ class Killer:
     def end(self):
         """Whether it came to that."""
         self.process.terminate()
-        # Not communicate(): what came with the first line is in the buffer, which that passes by.
+        # Not communicate(): it ignores what the buffer already has after the first line.
         said = self.process.stdout.read()
         self.process.stdout.close()
         self.process.wait(120)
@@ -83,7 +83,7 @@ class Check:
         self.seen["old" if content == OLD else "new"] += 1
 
     def nothing_shown(self, client):
-        """What is left is not listed or found, and gone soon after the workspace was opened again."""
+        """Temporary files are not listed or found, and are removed soon after the workspace is opened again."""
         reopen(client)
         entries = client.use("list_directory", {"gitignore": False}, path=".", recursive=True)["entries"]
         assert not [entry for entry in entries if ".cloister-" in entry["path"]]
@@ -93,7 +93,7 @@ class Check:
 
 
 def files_of(daemon, path):
-    """The files process of the workspace, once it has swept."""
+    """Returns the files process of the workspace when its sweep is over."""
     def found():
         _, files = daemon.cell_of(path)
         return not procfs.children(files) and files
@@ -128,7 +128,7 @@ def test_the_files_process_dies_at_every_step(either_daemon, mode, was_there):
     print(count, check.seen)
     client.close()
     assert procfs.eventually(lambda: not daemon.cells())
-    # There was something to be seen: deaths before and after, and between link and rename.
+    # The deaths came before, after, and between link and rename.
     assert count > 20
     assert check.seen["old" if was_there else "absent"] > 10 and check.seen["new"] > 1
     assert (check.seen["left"] > 0) is was_there
@@ -188,7 +188,7 @@ def test_deaths_at_random_moments(own_daemon):
         observation = client.result(number)
         assert observation["success"] or observation["error"]["code"] == "WORKER_LOST", observation
         check.look("f", True, LARGE)
-        # However long a write takes here, as many deaths come before its end as behind it.
+        # The delay adapts, so that half of the deaths come before the end of a write.
         longest *= 0.9 if observation["success"] or (cell.path / "f").read_text() != OLD else 1.1
         assert not observation["success"] or (cell.path / "f").read_text() == NEW * LARGE
         assert reopen(client)["count"] == 1

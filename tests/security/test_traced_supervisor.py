@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(is_sanitized(), reason="a sanitizer has calls of its own"),
 ]
 
-# What names a file, or could.
+# System calls that take a path.
 NAMING = {
     "open", "openat", "openat2", "creat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
     "readlinkat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link", "linkat", "symlink",
@@ -43,13 +43,13 @@ class Traced:
         self.tracer.communicate(timeout=60)
 
     def calls(self):
-        """(name, the rest of the line) of each."""
+        """Returns (name, rest of the line) of each system call."""
         found = [CALL.match(line) for line in self.log.read_text(errors="replace").splitlines()]
         return [match.groups() for match in found if match]
 
 
 def use_everything(daemon, path):
-    """All tools, well and badly, and all that the sockets have."""
+    """Calls every tool, with and without success, and every method of both sockets."""
     client = daemon.connect()
     client.call("workspace.open", {"root": str(path)})
     for directory in ("a", "a/b"):
@@ -104,7 +104,7 @@ def test_names_and_starts(area, account, tmp_path):
         assert is_known(name, rest, area, daemon), (name, rest)
     text = "\n".join(rest for _, rest in named)
     assert "inside" not in text.replace(f"{path}/inside-link", "")
-    # Whoever asks for a directory names it; it comes as a handle, of which nothing is asked but what the kernel knows.
+    # A client names a directory; the spawner sends a descriptor, of which cloisterd asks only kernel data.
     assert [rest for name, rest in named if str(path) in rest]
     assert all("AT_STATX_DONT_SYNC" in rest for name, rest in named if name == "statx" and str(path) in rest)
     assert not [rest for name, rest in named if name in ("openat", "newfstatat") and str(path) in rest]
@@ -131,7 +131,7 @@ def is_known(name, rest, area, daemon):
 
 
 def test_the_test_sees_what_it_looks_for(area, tmp_path):
-    """That a process which opens and starts something is seen to."""
+    """The checks find a process that opens and starts something."""
     log = tmp_path / "log"
     subprocess.run(["strace", "-f", "-y", "-s", "4096", "-o", str(log), "sh", "-c", "cat /etc/passwd; true | cat"],
                    check=True, stdout=subprocess.DEVNULL)

@@ -11,7 +11,7 @@ import daemon as daemons
 import procfs
 
 ADMIN = 64321
-# Beyond what the configuration says: AddressSanitizer keeps what was freed, and surrounds what was not.
+# In addition to the configuration's bound: AddressSanitizer keeps freed memory and adds red zones.
 SANITIZER = 3 if daemons.is_sanitized() else 1
 ENTRIES = 4000
 
@@ -21,7 +21,7 @@ pytestmark = needs_users
 
 @pytest.fixture
 def served(start_daemon, tenants):
-    """A daemon, two clients of tenant a, which attacks, and one of b, each with a workspace open."""
+    """A daemon with two clients of tenant a, the attacker, and one of tenant b, each with an open workspace."""
     config = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\n"
     for name, user in zip("ab", tenants):
         config += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\nroots = /tmp\n"
@@ -39,10 +39,10 @@ def bound(daemon):
 
 
 def check_memory(daemon):
-    """What it has needed at most since its start is within what status says, and that within a small machine's."""
+    """cloisterd's peak memory is within the bound of `status`, and that bound fits a small machine."""
     status = procfs.status(daemon.pid)
     assert int(status["VmHWM"].split()[0]) * 1024 <= bound(daemon) * SANITIZER, (status["VmHWM"], bound(daemon))
-    # The budget of answers, and what malloc(3) and evbuffers need beside it.
+    # The budget of answers, and the overhead of malloc(3) and evbuffers.
     assert int(status["RssAnon"].split()[0]) <= (72 + 24) * 1024 * SANITIZER, status["RssAnon"]
 
 
@@ -59,7 +59,7 @@ def metrics(daemon):
 
 
 def settle(daemon, clients):
-    """Waits until the attack goes no further, while b is served."""
+    """Waits until the attack makes no progress any more, while b is served."""
     seen = []
 
     def same():
@@ -79,13 +79,13 @@ def settle(daemon, clients):
 
 
 def make_listing(client):
-    """A directory whose listing is large: of names that JSON escapes."""
+    """Makes a directory with a large listing, of names that JSON escapes."""
     client.run("mkdir -p long && cd long && n=$(printf '\\001%.0s' $(seq 240)) && "
                f"for i in $(seq {ENTRIES}); do echo \"$n$i\"; done | xargs touch --")
 
 
 def ask(client, n, tool, options=None, **arguments):
-    """So many calls, or as many as the socket takes of one from which cloisterd does not read."""
+    """Sends this many calls, or as many as fit the socket while cloisterd does not read it."""
     client.socket.settimeout(1)
     with contextlib.suppress(TimeoutError):
         for _ in range(n):
@@ -122,7 +122,7 @@ def test_outputs_that_nobody_reads(served, options):
 
 
 def test_errors_that_nobody_reads(served):
-    """Whatever is answered at once: tools.list, errors, refusals, pings."""
+    """Requests that are answered at once: tools.list, errors, refusals, pings."""
     clients = [attack(served) for _ in range(20)]
     lines = (b'{"jsonrpc":"2.0","id":1,"method":"tools.list"}\n', b'{"jsonrpc":"2.0","id":1,"method":"nothing"}\n',
              b'{"jsonrpc":"2.0","id":1,"method":"workspace.list"}\n', b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
@@ -135,7 +135,7 @@ def test_errors_that_nobody_reads(served):
 
 
 def is_stalled(client):
-    """Its next request is left unread, because its tenant has all the room that there is."""
+    """cloisterd leaves its next request unread, because its tenant has used up its budget."""
     try:
         client.call("workspace.list", timeout=1)
     except TimeoutError:
@@ -144,7 +144,7 @@ def is_stalled(client):
 
 
 def test_who_hangs_up_while_it_is_not_read(served):
-    """Its calls are cancelled then, not when the tenant's other clients leave room."""
+    """Its calls are cancelled at once, not only when the tenant's other clients free some budget."""
     victim = attack(served)
     victim.begin("run_command", {"command": "echo yes >begun; sleep 1000", "timeout_ms": 600000})
     watcher = attack(served)
@@ -176,7 +176,7 @@ def test_large_commands_that_nobody_reads(served):
 
 
 def test_who_reads_is_answered_whole(served):
-    """A client that asks for much at once and reads slowly gets every answer; what found no room says so."""
+    """A client that asks for much and reads slowly gets every answer. Answers without room are errors that say so."""
     client = attack(served)
     make_listing(client)
     ask(client, 40, "list_directory", path="long")
@@ -190,12 +190,12 @@ def test_who_reads_is_answered_whole(served):
             assert answer["error"]["retry_after_ms"] >= 50
     busy = sum(not answer["success"] for answer in answers)
     assert metrics(served)['cloister_refused_total{limit="unread_answers"}'] == busy
-    # Nothing is left of it.
+    # No process of the command is left.
     assert client.use("list_directory", path="long")["count"] == ENTRIES
 
 
 def test_output_that_finds_no_room_is_cut(served):
-    """A command whose output is not kept for want of room says how much is left out."""
+    """The observation of a command whose output found no room says how much is left out."""
     hog = attack(served)
     make_listing(hog)
     others = [attack(served) for _ in range(6)]
