@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from daemon import BUILD, ROOT, is_sanitized
+import procfs
 from npm import Packages
 from pod import Pod, reason_against
 
@@ -75,6 +76,65 @@ def test_a_pods_end_leaves_calls_their_time(manifests):
     (drain,) = re.findall(r"(?m)^drain_time = (\d+)s$", config["data"]["cloister.conf"])
     spec = of_kind(manifests["daemonset.yaml"], "DaemonSet")["spec"]["template"]["spec"]
     assert 0 < int(drain) <= spec["terminationGracePeriodSeconds"] - 20
+
+
+def script_of_the_keeper(manifests):
+    (keeper,) = [container for container in daemon_set(manifests)[0]["containers"] if container["name"] == "keeper"]
+    shell, option, script = keeper["command"]
+    return shell, option, script
+
+
+def test_the_keeper_reloads_once_for_each_change(manifests, tmp_path):
+    """At its start, after a change of the link, and again after a reload that was refused."""
+    for name in ("etc", "metrics", "bin"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "etc/..data").symlink_to("..1")
+    (tmp_path / "bin/cloisterctl").write_text(f"""#!/bin/sh
+        cd {tmp_path}
+        case $3 in
+        reload) echo "reload $(readlink etc/..data)" >>calls; [ "$(readlink etc/..data)" != ..2 ] || [ -e mended ] ;;
+        metrics) echo "a_metric 1" ;;
+        esac
+        """)
+    # The fifth turn is the last; in the third the kubelet has replaced the link, and later the mistake is mended.
+    (tmp_path / "bin/sleep").write_text(f"""#!/bin/sh
+        cd {tmp_path}
+        echo turn >>calls
+        case $(grep -c turn calls) in
+        3) ln -s ..2 etc/..data_tmp && mv -T etc/..data_tmp etc/..data ;;
+        4) touch mended ;;
+        6) exit 1 ;;
+        esac
+        """)
+    for program in (tmp_path / "bin").iterdir():
+        program.chmod(0o755)
+    shell, option, script = script_of_the_keeper(manifests)
+    assert script.count("/etc/cloister/") == 1 and script.count("/metrics/") == 3
+    script = script.replace("/etc/cloister/", f"{tmp_path}/etc/").replace(" /metrics/", f" {tmp_path}/metrics/").replace(
+        ">/metrics/", f">{tmp_path}/metrics/")
+    subprocess.run([shell, option, script], env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, check=True, timeout=60)
+    assert (tmp_path / "calls").read_text().split("\n")[:-1] == [
+        "turn", "reload ..1", "turn", "turn", "reload ..2", "turn", "reload ..2", "turn", "turn"]
+    assert (tmp_path / "metrics/cloister.prom").read_text() == "a_metric 1\n"
+
+
+# What kustomize has for a base of files alone (kubectl.docs.kubernetes.io, kustomization); it refuses other fields.
+KUSTOMIZATION = {"apiVersion", "kind", "resources", "images"}
+
+
+def test_the_base_for_kustomize(manifests):
+    yaml = pytest.importorskip("yaml") if os.environ.get("CI") != "true" else __import__("yaml")
+    directory = FLEETS / "kubernetes"
+    base = yaml.safe_load((directory / "kustomization.yaml").read_text())
+    assert set(base) <= KUSTOMIZATION
+    assert (base["apiVersion"], base["kind"]) == ("kustomize.config.k8s.io/v1beta1", "Kustomization")
+    assert base["resources"] and all((directory / name).is_file() for name in base["resources"])
+    used = set(re.findall(r"(?m)^ *image: (\S+)$", "".join((directory / name).read_text() for name in base["resources"])))
+    assert {f"{image['name']}:{image['newTag']}" for image in base["images"]} == used
+    # One object of a name and kind, or kustomize refuses the base.
+    names = [(thing["kind"], thing["metadata"].get("namespace"), thing["metadata"]["name"])
+             for name in base["resources"] for thing in manifests[name]]
+    assert len(names) == len(set(names))
 
 
 @pytest.fixture
@@ -142,6 +202,38 @@ def test_the_daemon_set(start_pod, manifests):
     status = pod.run(0, "sh", "-c", "grep -l '^Name:.cloisterd' /proc/[0-9]*/status | xargs grep -hE '^(Uid|Cap(Prm|Eff))'")
     assert "Uid:\t900\t900\t900\t900" in status.stdout, status
     assert "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000" in status.stdout, status
+
+
+@needs_pods
+def test_probes_and_a_changed_config_map(start_pod, manifests):
+    """What the kubelet and the keeper run, in the pod: it serves, is not ready while drained, and takes a new tenant."""
+    spec, container, objects = daemon_set(manifests)
+    pod = start_pod(spec, container, objects)
+
+    def probe(name):
+        return pod.run(0, *container[name]["exec"]["command"]).returncode
+
+    assert pod.serves, pod.log()
+    assert procfs.eventually(lambda: probe("readinessProbe") == 0, 60), pod.log()
+    assert probe("livenessProbe") == 0
+    assert pod.ctl(0, "drain").returncode == 0
+    assert probe("readinessProbe") != 0 and probe("livenessProbe") == 0
+    assert pod.ctl(0, "resume").returncode == 0 and probe("readinessProbe") == 0
+    place = pod.volumes.paths["config"]
+    (place / "..2").mkdir()
+    for file in (place / "..1").iterdir():
+        (place / "..2" / file.name).write_text(file.read_text() + ("[tenant red]\nusers = 1003\nmanaged = yes\n"
+                                                                 if file.name == "cloister.conf" else ""))
+    (place / "new").symlink_to("..2")
+    for path in [place / "new", place / "..2", *(place / "..2").iterdir()]:
+        os.lchown(path, pod.volumes.base, pod.volumes.base)
+    (place / "new").rename(place / "..data")
+    shell, option, script = script_of_the_keeper(manifests)
+    assert "while sleep 10;" in script
+    done = pod.run(0, shell, option, script.replace("while sleep 10;", "for once in 1;").replace("/metrics/", "/run/cloister/"))
+    assert done.returncode == 0 and "3 tenants" in done.stdout, done
+    assert "cloister_commands_running" in pod.run(0, "cat", "/run/cloister/cloister.prom").stdout
+    succeeds(pod.call(1003, "list_directory", "path=."))
 
 
 def without(setting, value=None):
@@ -229,8 +321,8 @@ def test_the_image_has_the_manifests_users(manifests):
     recipe = (FLEETS / "Containerfile").read_text()
     for line in "useradd --uid 900 --gid 900 ", 'TENANTS="blue green"', "number=1001;", "cloister:2000:60000":
         assert line in recipe
-    context = daemon_set(manifests)[0]["containers"][1]
-    assert context["securityContext"]["capabilities"]["add"] == ["SETUID", "SETGID", "SYS_CHROOT"]
+    (sshd,) = [container for container in daemon_set(manifests)[0]["containers"] if container["name"] == "sshd"]
+    assert sshd["securityContext"]["capabilities"]["add"] == ["SETUID", "SETGID", "SYS_CHROOT"]
     for container in daemon_set(manifests)[0]["containers"] + [sidecar(manifests)[1]]:
         assert container["image"] in ("cloister:0.1.0", "cloister-ssh:0.1.0")
         assert f"podman build -t {container['image']} " in recipe
