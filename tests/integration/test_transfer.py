@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cloister put` and `cloister get`, and the input of `cloister exec`, with a real workspace."""
 
+import base64
 import hashlib
 import io
 import json
 import os
+import pathlib
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -15,6 +18,7 @@ import procfs
 import pytest
 from cloister_client import acting_as
 from daemon import is_sanitized, user_mode_only
+from npm import unavailable
 from small_system import small_system
 
 pytestmark = user_mode_only
@@ -367,3 +371,93 @@ def test_a_system_without_tar_is_told_so(place, daemon):
         done = place.run("--rootfs", *words, data=b"")
         assert done.returncode == 1 and b"there is no tar in this workspace" in done.stderr
     assert not (place.path / "back").exists()
+
+
+# A real project's tree
+
+# Debian's package, which tests/run installs: templates' engine, its messages, tables of Unicode and compiled files.
+JINJA2 = pathlib.Path("/usr/lib/python3/dist-packages/jinja2")
+DIFFICULT = {
+    "templates/größe ☃.html": "{% for x in 'äöü' %}{{ x|e }}\n{% endfor %}\u2028\u2029\u0085".encode(),
+    "templates/-n": b"a name like an option\n",
+    "templates/two\nlines.txt": b"a name of two lines\n",
+    "templates/'quoted' \"twice\" $HOME `id` \\": b"a name that no shell may read\n",
+    "templates/e\u0301 and \u00e9": "both forms: e\u0301 \u00e9\n".encode(),
+    "empty": b"",
+    "one-newline": b"\n",
+    "no-newline": b"the last line has no end",
+    "crlf.txt": b"one\r\ntwo\rthree\n\r\n",
+    "bom.py": "\ufeff# -*- coding: utf-8 -*-\n".encode(),
+    "utf-16.txt": "größe\n".encode("utf-16"),
+    "latin-1.txt": "größe\n".encode("latin-1"),
+    "surrogate.txt": b"\xed\xa0\x80 and \xf4\x90\x80\x80\n",
+    "nul.bin": bytes(range(256)) * 40,
+    "controls.txt": b"\x1b[31mred\x07 \x7f \xc2\x9b\n",
+    "escapes.json": b'{"a": "\\u0000 \\ud83d\\ude00 \\/ \\"", "b": "</script>"}\n',
+    "one-line.txt": b"x" * 300_000,
+    "trailing \t.txt": b"spaces \t \n\n\n",
+}
+
+
+def project(directory):
+    """Fills the directory, and returns the content of each file by its path."""
+    if not JINJA2.is_dir():
+        unavailable("python3-jinja2 is not installed")
+    shutil.copytree(JINJA2, directory / "jinja2", symlinks=True)
+    for name, content in DIFFICULT.items():
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    return content_of(directory)
+
+
+def content_of(directory):
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def named(name, **options):
+    """Options that name the file by its bytes: in a path a backslash separates, as a model of Windows means it."""
+    return {"path_base64": base64.b64encode(name.encode()).decode(), **options}
+
+
+def text_of(content):
+    """As UTF-8, or None; a file with a NUL is binary to read_file."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def test_a_projects_tree_comes_back_byte_for_byte(place, client, workspace):
+    """What `put` copied is what `get` brings back, and what read_file says of each file, as base64 and as text."""
+    (place.path / "src").mkdir()
+    files = project(place.path / "src")
+    assert len(files) > 40 and any(name.endswith("/environment.py") for name in files)
+    place.json("put", "src")
+    assert content_of(pathlib.Path(workspace)) == files
+    place.json("get", ".", "back")
+    assert content_of(place.path / "back") == files
+    texts = 0
+    for name, content in files.items():
+        read = client.use("read_file", named(name, encoding="base64"), path="-")
+        assert base64.b64decode(read["content"], validate=True) == content, name
+        read = client.use("read_file", named(name, line_numbers=False), path="-")
+        if read.get("encoding") == "utf-8":
+            assert read["content"].encode() == content, name
+            texts += 1
+        else:
+            assert b"\0" in content or text_of(content) is None, name
+    assert texts > 30
+
+
+def test_a_projects_tree_is_written_byte_for_byte(place, client, workspace):
+    """write_file, as base64, and as text where it is."""
+    (place.path / "src").mkdir()
+    for name, content in project(place.path / "src").items():
+        client.use("write_file", named(f"bytes/{name}", encoding="base64"), path="-",
+                   content=base64.b64encode(content).decode())
+        assert (pathlib.Path(workspace) / "bytes" / name).read_bytes() == content, name
+        text = text_of(content)
+        if text is not None:
+            client.use("write_file", named(f"text/{name}"), path="-", content=text)
+            assert (pathlib.Path(workspace) / "text" / name).read_bytes() == content, name
