@@ -183,9 +183,100 @@ def python_methods(description):
     return "\n".join(lines).rstrip() + "\n"
 
 
+# TypeScript
+
+TYPESCRIPT = {"string": "string", "integer": "number", "boolean": "boolean", "object": "Record<string, unknown>",
+              "map": "Record<string, string>"}
+
+
+def typescript_type(text):
+    if text.endswith("|null"):
+        return f"{typescript_type(text[:-5])} | null"
+    if text.startswith("["):
+        return f"Array<{typescript_type(text[1:-1])}>"
+    return TYPESCRIPT.get(text, text)
+
+
+def typescript_fields(found, indent="\t"):
+    lines = []
+    for field in found:
+        lines += [f"{indent}/** {field.says} */"] if field.says else []
+        # Undefined is left out, so it may be given as well.
+        optional = "?" if field.optional else ""
+        undefined = " | undefined" if field.optional else ""
+        lines.append(f"{indent}{field.name}{optional}: {typescript_type(field.type)}{undefined};")
+    return lines
+
+
+def typescript_union(name, words):
+    return [f"export type {name} =", *(f"\t| {json.dumps(word)}" for word in words[:-1]), f"\t| {json.dumps(words[-1])};", ""]
+
+
+def typescript_interface(name, says, found):
+    return [f"/** {says} */", f"export interface {name} {{", *typescript_fields(found), "}", ""]
+
+
+def typescript_types(description):
+    codes = [code for code, _ in description["errors"]]
+    lines = ["// SPDX-License-Identifier: Apache-2.0", f"// {NOTE}", "", 'import { ServiceError } from "./errors.js";', ""]
+    for name, limit in description["limits"].items():
+        lines += [f"/** {limit['says']} */", f"export const {name.upper()} = {limit['value']};"]
+    for name, marks in (("READ_METHODS", marked(description["methods"], "reads")),
+                        ("READ_TOOLS", marked(description["tools"], "reads")),
+                        ("LONG_METHODS", marked(description["methods"], "long"))):
+        lines.append(f"export const {name}: ReadonlySet<unknown> = new Set({json.dumps(marks)});")
+    lines += ["", "export const JSON_ERRORS = {", *(f"\t{name}: {code}," for name, code in description["json_errors"].items()),
+              "} as const;", "", *typescript_union("ErrorCode", codes)]
+    for name, words in description["words"].items():
+        lines += typescript_union(name, words)
+    for code, says in description["errors"]:
+        lines += [f"/** {says} */", f"export class {error_class(code)} extends ServiceError {{", "}", ""]
+    lines += ["/** The class of each code. */", "export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {",
+              *(f"\t{code}: {error_class(code)}," for code in codes), "};", ""]
+    for name, record in description["types"].items():
+        lines += typescript_interface(name, record["says"], fields(record["fields"]))
+    return lines
+
+
+def typescript_parameters(table):
+    """The one parameter with the arguments or params; its type is written out where it is used."""
+    found = fields(table)
+    inner = "; ".join(f"{field.name}{'?' if field.optional else ''}: {typescript_type(field.type)}"
+                      f"{' | undefined' if field.optional else ''}" for field in signature_order(found))
+    return f"{{ {inner} }}" + (" = {}" if all(field.optional for field in found) else "")
+
+
+def typescript_doc(says, table):
+    notes = [f"@param params.{field.name} {field.says}" for field in signature_order(fields(table)) if field.says]
+    return [f"\t/** {says} */"] if not notes else ["\t/**", f"\t * {says}", *(f"\t * {note}" for note in notes), "\t */"]
+
+
+def typescript_methods(description):
+    lines = ["/** What a tool's method takes besides the tool's arguments. */", "export interface ToolCallSettings {",
+             "\t/** A workspace that is open; otherwise the one that was opened last. */", "\tworkspace?: string | undefined;",
+             "\toptions?: CallOptions | undefined;", "\t/** Aborted, it cancels the call. */",
+             "\tsignal?: AbortSignal | undefined;", "}", "",
+             "/** A method for each tool and each method of the agent socket. */", "export abstract class Methods {",
+             "\tprotected abstract native(method: string, params: object): Promise<unknown>;",
+             "\tprotected abstract tool(tool: string, args: object, settings: ToolCallSettings): Promise<unknown>;"]
+    for tool, row in description["tools"].items():
+        lines += ["", *typescript_doc(row["says"], row["arguments"]),
+                  f"\tasync {camel(tool)}(params: {typescript_parameters(row['arguments'])},",
+                  f"\t\tsettings: ToolCallSettings = {{}}): Promise<{row['output']}> {{",
+                  f"\t\treturn (await this.tool({json.dumps(tool)}, params, settings)) as {row['output']};", "\t}"]
+    for method, row in natives(description):
+        params = f"params: {typescript_parameters(row['params'])}" if row["params"] else ""
+        call = f"await this.native({json.dumps(method)}, {'params' if params else '{}'})"
+        lines += ["", *typescript_doc(row["says"], row["params"]),
+                  f"\tasync {camel(method.replace('.', '_'))}({params}): Promise<{row['result'] or 'void'}> {{",
+                  f"\t\treturn ({call}) as {row['result']};" if row["result"] else f"\t\t{call};", "\t}"]
+    return [*lines, "}", ""]
+
+
 def outputs(description):
-    python = HERE / "python" / "src" / "cloister"
-    return {python / "_types.py": python_types(description), python / "_methods.py": python_methods(description)}
+    python, typescript = HERE / "python" / "src" / "cloister", HERE / "typescript" / "src"
+    return {python / "_types.py": python_types(description), python / "_methods.py": python_methods(description),
+            typescript / "generated.ts": "\n".join(typescript_types(description) + typescript_methods(description))}
 
 
 def main():

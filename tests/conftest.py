@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 
 import delegation as delegated  # noqa: E402  (lib is only now on the path)
+import npm  # noqa: E402
 import procfs  # noqa: E402
 from cloister_client import acting_as  # noqa: E402
 from daemon import INSTALLED, Account, Area, Daemon  # noqa: E402
@@ -71,6 +72,12 @@ def area(account):
     made = Area(account)
     yield made
     made.remove()
+
+
+@pytest.fixture(scope="session")
+def typescript_client(area):
+    """clients/typescript as `npm pack` packs it: the file."""
+    return npm.pack(area.new_directory("pack"))
 
 
 @pytest.fixture(scope="module")

@@ -37,12 +37,13 @@ CONVERSATION = [
 
 
 @pytest.fixture(scope="module")
-def packages(area):
+def packages(area, request):
     made = []
 
     def get():
         if not made:
-            made.append(Packages(area.new_directory("npm"), PINNED, least=18))
+            client = request.getfixturevalue("typescript_client")
+            made.append(Packages(area.new_directory("npm"), {**PINNED, "cloister-client": f"file:{client}"}, least=18))
         return made[0]
     return get
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from daemon import environment
+from daemon import ROOT, environment
 
 # What needs a newer Node than Debian 12 has brings it along.
 NODE = "22.12.0"
@@ -60,3 +60,18 @@ class Packages:
         return subprocess.run(
             self.command(script, *words), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=300, check=False, cwd=self.path, env=env, **account.as_user(), **keywords)
+
+
+def pack(path):
+    """Builds and packs clients/typescript in the directory. Returns the package's file."""
+    source = ROOT / "clients" / "typescript"
+    wanted = json.loads((source / "package.json").read_text())["devDependencies"]
+    packages = Packages(path, wanted, least=18)
+    copy = shutil.copytree(source, path / "client", ignore=shutil.ignore_patterns("node_modules", "dist"))
+    env = {**os.environ, "PATH": f"{os.path.dirname(packages.node)}:{os.environ['PATH']}"}
+    done = subprocess.run(["npm", "pack", "--loglevel=error", "--pack-destination", path], cwd=copy, env=env,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (packed,) = path.glob("*.tgz")
+    packed.chmod(0o644)
+    return packed

@@ -230,6 +230,7 @@ def test_both_clients_are_the_same():
 def test_versions():
     version = re.search(r"^project\(cloister VERSION ([\d.]+)", source("CMakeLists.txt"), re.M)[1]
     assert f'\nversion = "{version}"\n' in source("clients/python/pyproject.toml")
+    assert json.loads(source("clients/typescript/package.json"))["version"] == version
     assert cloister.__version__ == version
 
 

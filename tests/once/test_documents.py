@@ -32,7 +32,7 @@ CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "clients", "l
 SET_UP = ("    packaging/quickstart ", "    tests/run ")
 # Blocks without a command that are neither run nor parsed, each with what it is.
 OTHER = {"text"}
-LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "yaml", "hcl"} | OTHER
+LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "typescript", "yaml", "hcl"} | OTHER
 
 
 def calling(name, **arguments):

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client: connecting and connecting again, workspaces that are opened again, calls, deadlines.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { Connection, places, type Place } from "./connection.js";
+import { BadRequest, Closed, ConnectionLost, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
+import {
+	Busy, CALL_MS, LONG_METHODS, Methods, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound, type CallOptions,
+	type Encoding, type InputResult, type Observation, type ToolCallSettings, type ToolMessage, type Workspace,
+} from "./generated.js";
+import { isObject, serviceError, type Output, type Pending } from "./wire.js";
+
+type Json = Record<string, unknown>;
+
+/** Between two attempts to connect. */
+const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 2000;
+
+export interface ClientSettings {
+	/** The agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried. */
+	path?: string | undefined;
+	/** How long the first connection waits for a service; default 0. */
+	waitMs?: number | undefined;
+	/** How long a later one waits while the service restarts; default 30000. Null: the client does not reconnect. */
+	reconnectMs?: number | null | undefined;
+	/** How long an answer may take beyond the call's deadline before NoAnswer is thrown; default 60000. */
+	answerTimeoutMs?: number | undefined;
+	/** A call that only reads is repeated once when the connection was lost; other calls never are. */
+	retryReads?: boolean | undefined;
+}
+
+/** A tool call: either tool and arguments, or a model's tool_call as it came. */
+export interface ToolCall extends ToolCallSettings {
+	tool?: string | undefined;
+	arguments?: object | undefined;
+	tool_call?: object | undefined;
+	/** The deadline, which the service holds. */
+	timeout_ms?: number | undefined;
+}
+
+/** A workspace that was opened: the parameters, and the names that it goes by. */
+interface Opened {
+	params: Json;
+	names: Set<unknown>;
+	tenant: unknown;
+}
+
+/** A request in flight. Iterating gives the output of a streamed call as it comes. */
+export class Call implements AsyncIterable<Output> {
+	readonly id: number;
+	readonly #session: Session;
+	readonly #pending: Pending;
+	readonly #connection: Connection;
+	readonly #signal: AbortSignal | undefined;
+
+	constructor(session: Session, started: Started, signal?: AbortSignal) {
+		this.#session = session;
+		this.#pending = started.pending;
+		this.#connection = started.connection;
+		this.#signal = signal;
+		this.id = started.pending.id;
+		const abort = () => this.forget();
+		signal?.addEventListener("abort", abort, { once: true });
+		// One that is done listens no longer: signals may live long.
+		const settled = () => {
+			if (this.#pending.done) {
+				this.#pending.wakers.delete(settled);
+				signal?.removeEventListener("abort", abort);
+			}
+		};
+		this.#pending.wakers.add(settled);
+	}
+
+	/** The result; of a tool call the observation. Output that was not read goes to onOutput, or is dropped. */
+	async wait(onOutput?: (piece: Output) => void): Promise<unknown> {
+		return await this.#session.finish({ pending: this.#pending, connection: this.#connection }, onOutput, this.#signal);
+	}
+
+	/** Asks the service to end the call, which is then answered with CANCELLED. Returns whether it was in flight. */
+	async cancel(): Promise<boolean> {
+		if (this.#pending.done || this.#connection.wire.ended)
+			return false;
+		const asked = this.#session.begin(this.#connection, "tool.cancel", { id: this.id });
+		return asObject(await this.#session.answer(asked))["cancelled"] === true;
+	}
+
+	/** Cancels the call, and drops its output and its answer. */
+	forget(): void {
+		this.#pending.wire.abandon(this.#pending);
+		this.#connection.look();
+	}
+
+	/** Gives the command input; resolves when the command has read it. The call has the option stdin_stream. */
+	async input(data = "", settings: { eof?: boolean; encoding?: Encoding } = {}): Promise<InputResult> {
+		const sent = this.#session.begin(this.#connection, "tool.input", { id: this.id, data, ...settings });
+		return asObject(await this.#session.answer(sent)) as unknown as InputResult;
+	}
+
+	async *[Symbol.asyncIterator](): AsyncGenerator<Output, void, undefined> {
+		for (;;) {
+			const piece = await this.#session.piece({ pending: this.#pending, connection: this.#connection }, this.#signal);
+			if (!piece)
+				return;
+			yield piece;
+		}
+	}
+}
+
+interface Started {
+	pending: Pending;
+	connection: Connection;
+}
+
+/** A client's state, which outlives its connections. */
+class Session {
+	readonly #settings: ClientSettings;
+	readonly #answerTimeout: number;
+	#connection: Connection | undefined;
+	#connecting: Promise<Connection> | undefined;
+	#found: Place | undefined;
+	#workspaces: Opened[] = []; // the default, if there is one, last
+	#default = false; // the last of them is the default
+	#closed = false;
+
+	constructor(settings: ClientSettings) {
+		this.#settings = settings;
+		this.#answerTimeout = settings.answerTimeoutMs ?? 60_000;
+	}
+
+	// Connecting
+
+	/** A connection on which the workspaces are open. */
+	async connect(): Promise<Connection> {
+		if (!this.#connecting && this.#connection && !this.#connection.wire.ended)
+			await this.#connection.settle();
+		if (this.#closed)
+			throw new Closed("The client is closed; make another one");
+		if (!this.#connecting && this.#connection && !this.#connection.wire.ended)
+			return this.#connection;
+		this.#connecting ??= this.#connect().finally(() => {
+			this.#connecting = undefined;
+		});
+		return await this.#connecting;
+	}
+
+	async #connect(): Promise<Connection> {
+		const { waitMs = 0, reconnectMs = 30_000 } = this.#settings;
+		if (this.#found && reconnectMs === null)
+			throw new ConnectionLost("The connection has ended, and the client was made without reconnect");
+		const deadline = performance.now() + ((this.#found ? reconnectMs : waitMs) ?? 0);
+		for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+			try {
+				return await this.#attempt();
+			} catch (error) {
+				const left = deadline - performance.now();
+				if (left <= 0 || this.#closed || !isTransient(error))
+					throw error;
+				const asked = error instanceof ServiceError ? error.retryAfterMs ?? 0 : 0;
+				await sleep(Math.min(left, Math.max(pause, asked)));
+			}
+		}
+	}
+
+	async #attempt(): Promise<Connection> {
+		const connection = await Connection.open(this.#found ? [this.#found] : places(this.#settings.path));
+		try {
+			for (const opened of this.#workspaces)
+				await this.answer(this.begin(connection, "workspace.open", opened.params));
+			if (this.#closed)
+				throw new Closed("The client is closed; make another one");
+		} catch (error) {
+			connection.close("The workspaces could not be opened again");
+			throw error;
+		}
+		this.#found = connection.place;
+		this.#connection = connection;
+		return connection;
+	}
+
+	close(): void {
+		this.#closed = true;
+		this.#connection?.close("The program closed the client");
+	}
+
+	// Requests
+
+	begin(connection: Connection, method: string, params: Json): Started {
+		const pending = connection.wire.request(method, params);
+		pending.deadline = performance.now() + this.#patience(method, params);
+		return { pending, connection };
+	}
+
+	/** How long an answer may take: the call's deadline, and what the client allows beyond it. */
+	#patience(method: string, params: Json): number {
+		if (!LONG_METHODS.has(method))
+			return this.#answerTimeout;
+		const given = [params["options"], params["arguments"]].map((table) => isObject(table) ? table["timeout_ms"] : undefined)
+			.filter((value): value is number => typeof value === "number" && value > 0);
+		return Math.min(CALL_MS, ...given) + this.#answerTimeout;
+	}
+
+	async start(method: string, params: object): Promise<Started> {
+		if (!isObject(params))
+			throw new BadRequest("params must be an object");
+		const connection = await this.connect();
+		if (method === "tool.call" && params["workspace"] === undefined && this.#workspaces.length > 0 && !this.#default)
+			// After a reconnection another workspace would be the connection's default.
+			throw new WorkspaceNotFound("The default workspace was closed; open one with workspace.open, or name one",
+				{ code: "WORKSPACE_NOT_FOUND" });
+		return this.begin(connection, method, params);
+	}
+
+	/** Waits for the answer, and gives output to the handler in the meantime. */
+	async answer({ pending, connection }: Started, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
+		try {
+			for (let done = false; !done;) {
+				if (!await connection.wait(pending, pending.streams, signal))
+					throw new NoAnswer(`The service did not answer ${pending.method} in time; the client has cancelled it`);
+				done = pending.done || pending.error !== undefined;
+				for (const piece of pending.wire.take(pending))
+					onOutput?.(piece);
+			}
+		} catch (error) {
+			pending.wire.abandon(pending);
+			throw error;
+		} finally {
+			connection.look();
+		}
+		if (pending.error)
+			throw pending.error;
+		return pending.result;
+	}
+
+	async finish(started: Started, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
+		const result = await this.answer(started, onOutput, signal);
+		this.#note(started.pending, result);
+		return result;
+	}
+
+	/** The next piece of output; undefined after the last. */
+	async piece({ pending, connection }: Started, signal?: AbortSignal): Promise<Output | undefined> {
+		if (!await connection.wait(pending, true, signal))
+			throw new NoAnswer(`The service did not answer ${pending.method} in time`);
+		const piece = pending.wire.takeOne(pending);
+		connection.look();
+		if (!piece && pending.error)
+			throw pending.error;
+		return piece;
+	}
+
+	/** Keeps what to open again. */
+	#note(pending: Pending, result: unknown): void {
+		const { method, params } = pending;
+		if (method === "workspace.open") {
+			const { workspace, tenant } = asObject(result);
+			const names = new Set([params["root"], params["workspace"], workspace].filter((name) => name !== undefined));
+			this.#workspaces = this.#workspaces.filter((other) =>
+				other.tenant !== tenant || ![...names].some((name) => other.names.has(name)));
+			this.#workspaces.push({ params, names, tenant });
+			this.#default = true;
+		} else if (method === "workspace.close" || method === "workspace.remove") {
+			const last = this.#default ? this.#workspaces.at(-1) : undefined;
+			const isClosed = (other: Opened) => params["workspace"] === undefined ? other === last :
+				other.names.has(params["workspace"]) && (params["tenant"] === undefined || params["tenant"] === other.tenant);
+			if (last && isClosed(last))
+				this.#default = false;
+			this.#workspaces = this.#workspaces.filter((other) => !isClosed(other));
+		}
+	}
+
+	async request(method: string, params: object, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
+		signal?.throwIfAborted();
+		try {
+			return await this.finish(await this.start(method, params), onOutput, signal);
+		} catch (error) {
+			if (!(error instanceof ConnectionLost) || !this.#settings.retryReads || !reads(method, params) || this.#closed)
+				throw error;
+		}
+		return await this.finish(await this.start(method, params), onOutput, signal);
+	}
+}
+
+function isTransient(error: unknown): boolean {
+	return !(error instanceof ProtocolError) && [ServiceNotFound, ConnectionLost, Busy, ShuttingDown].some((kind) => error instanceof kind);
+}
+
+/** tool.call's parameters. */
+function callParams(call: ToolCall, more: CallOptions = {}): Json {
+	if ((call.tool === undefined) === (call.tool_call === undefined) || (call.tool_call && call.arguments))
+		throw new BadRequest("A call has either tool and arguments or tool_call");
+	const options: CallOptions = { ...call.options, ...more };
+	if (call.timeout_ms !== undefined)
+		options.timeout_ms = call.timeout_ms;
+	return {
+		tool: call.tool, arguments: call.tool === undefined ? undefined : call.arguments ?? {}, tool_call: call.tool_call,
+		options, workspace: call.workspace,
+	};
+}
+
+/** The output of an observation. Throws the class of its error if the tool failed. */
+export function outputOf(observation: Observation): unknown {
+	const { error, output } = observation;
+	if (error)
+		throw serviceError(error.code, String(error.message), 0, error.retry_after_ms, observation);
+	if (!isObject(output))
+		throw new ProtocolError("The service sent an observation with neither an output nor an error");
+	return output;
+}
+
+function asObject(result: unknown): Json {
+	if (!isObject(result))
+		throw new ProtocolError("The service sent a result that is no object");
+	return result;
+}
+
+function reads(method: string, params: object): boolean {
+	if (method !== "tool.call")
+		return READ_METHODS.has(method);
+	const { tool, tool_call: call } = params as Json;
+	const function_ = isObject(call) && isObject(call["function"]) ? call["function"]["name"] : undefined;
+	return READ_TOOLS.has(tool ?? function_);
+}
+
+/**
+ * A client of cloisterd. It connects when it is first used. A tool that fails is thrown by its method as the class of its
+ * code, such as NotFound; call() resolves to the observation.
+ */
+export class Client extends Methods {
+	readonly #session: Session;
+
+	constructor(settings: ClientSettings = {}) {
+		super();
+		this.#session = new Session(settings);
+	}
+
+	/** Connects now, and opens again what was open. */
+	async connect(): Promise<void> {
+		await this.#session.connect();
+	}
+
+	/** Closes the connection; the service ends its calls. */
+	close(): void {
+		this.#session.close();
+	}
+
+	/** Any method of the agent socket. */
+	async request(method: string, params: object = {}, settings: { signal?: AbortSignal } = {}): Promise<unknown> {
+		return await this.#session.request(method, params, undefined, settings.signal);
+	}
+
+	/** Sends a request without waiting for its answer. */
+	async start(method: string, params: object = {}, settings: { signal?: AbortSignal | undefined } = {}): Promise<Call> {
+		settings.signal?.throwIfAborted();
+		const started = await this.#session.start(method, params);
+		const call = new Call(this.#session, started, settings.signal);
+		if (settings.signal?.aborted)
+			call.forget();
+		return call;
+	}
+
+	/** Opens a directory, by its absolute path, or a managed workspace, by its name. */
+	async workspace(workspace: string): Promise<Workspace> {
+		return await this.workspaceOpen(workspace.startsWith("/") ? { root: workspace } : { workspace });
+	}
+
+	/**
+	 * Calls a tool, or takes a model's tool_call as it came. Resolves to the observation, also of a tool that failed. With
+	 * onOutput the output comes as the command writes it.
+	 */
+	async call(call: ToolCall, onOutput?: (piece: Output) => void): Promise<Observation> {
+		const params = callParams(call, onOutput ? { stream: true } : {});
+		return asObject(await this.#session.request("tool.call", params, onOutput, call.signal)) as unknown as Observation;
+	}
+
+	/** Makes a model's call, as it came, and resolves to the message for the model's conversation. */
+	async answer(tool_call: object, settings: ToolCallSettings = {}): Promise<ToolMessage> {
+		const params = callParams({ ...settings, tool_call }, { reply: "message" });
+		return asObject(await this.#session.request("tool.call", params, undefined, settings.signal)) as unknown as ToolMessage;
+	}
+
+	/** Sends a tool call without waiting for its answer; unless stream is false its output can be iterated over. */
+	async startCall(call: ToolCall & { stream?: boolean }): Promise<Call> {
+		return await this.start("tool.call", callParams(call, call.stream === false ? {} : { stream: true }), { signal: call.signal });
+	}
+
+	protected async native(method: string, params: object): Promise<unknown> {
+		return asObject(await this.#session.request(method, params));
+	}
+
+	protected async tool(tool: string, args: object, settings: ToolCallSettings): Promise<unknown> {
+		if (settings.options?.reply === "message" || settings.options?.stream)
+			throw new BadRequest("The options reply and stream are for call and startCall");
+		return outputOf(await this.call({ ...settings, tool, arguments: args }));
+	}
+}

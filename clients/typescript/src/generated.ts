@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated from clients/description.json by clients/generate.py: do not change it here.
+
+import { ServiceError } from "./errors.js";
+
+/** One message, either way. */
+export const LINE_BYTES = 33554432;
+/** Values in a message of the service. */
+export const VALUES = 2097152;
+/** Requests that wait to be sent. */
+export const UNSENT_BYTES = 67108864;
+/** For the service to accept a connection. */
+export const CONNECT_MS = 10000;
+/** The longest deadline of a call. */
+export const CALL_MS = 3600000;
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["tools.list", "workspace.list"]);
+export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_directory", "read_file", "search_files"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["tool.call", "tool.input", "workspace.remove"]);
+
+export const JSON_ERRORS = {
+	PARSE_ERROR: -32700,
+	INVALID_REQUEST: -32600,
+	METHOD_NOT_FOUND: -32601,
+	INVALID_PARAMS: -32602,
+	INTERNAL_ERROR: -32603,
+	SERVER_ERROR: -32000,
+} as const;
+
+export type ErrorCode =
+	| "PATH_OUTSIDE_WORKSPACE"
+	| "SYMLINK_OUTSIDE_WORKSPACE"
+	| "COMMAND_BLOCKED"
+	| "FILE_TOO_LARGE"
+	| "UNKNOWN_TOOL"
+	| "INVALID_ARGUMENTS"
+	| "NOT_FOUND"
+	| "NOT_A_DIRECTORY"
+	| "IS_A_DIRECTORY"
+	| "NOT_A_REGULAR_FILE"
+	| "PERMISSION_DENIED"
+	| "TOO_MANY_LINKS"
+	| "NAME_TOO_LONG"
+	| "NO_SPACE"
+	| "INVALID_PATTERN"
+	| "PATTERN_TOO_COMPLEX"
+	| "TIMEOUT"
+	| "CANCELLED"
+	| "OUTPUT_LIMIT"
+	| "MEMORY_LIMIT"
+	| "PROCESS_LIMIT"
+	| "BUSY"
+	| "QUOTA_EXCEEDED"
+	| "FORBIDDEN"
+	| "WORKSPACE_NOT_FOUND"
+	| "WORKER_LOST"
+	| "SHUTTING_DOWN"
+	| "EXECUTION_ERROR";
+
+export type EndedBy =
+	| "exit"
+	| "signal"
+	| "timeout"
+	| "idle_timeout"
+	| "cancel"
+	| "output_limit"
+	| "memory"
+	| "pids"
+	| "admin"
+	| "shutdown"
+	| "worker_lost";
+
+export type EntryType =
+	| "file"
+	| "directory"
+	| "symlink"
+	| "fifo"
+	| "socket"
+	| "character_device"
+	| "block_device"
+	| "unknown";
+
+export type Stream =
+	| "stdout"
+	| "stderr";
+
+export type Kind =
+	| "managed"
+	| "directory"
+	| "rootfs";
+
+export type Format =
+	| "ollama"
+	| "openai"
+	| "mcp";
+
+export type Encoding =
+	| "utf-8"
+	| "base64";
+
+export type Durability =
+	| "durable"
+	| "fast";
+
+export type Reply =
+	| "observation"
+	| "message";
+
+/** The path leads out of the workspace. */
+export class PathOutsideWorkspace extends ServiceError {
+}
+
+/** A symbolic link in the path leads out of the workspace. */
+export class SymlinkOutsideWorkspace extends ServiceError {
+}
+
+/** The command matches a pattern of blocked_commands. */
+export class CommandBlocked extends ServiceError {
+}
+
+/** The file or the content is larger than the tool accepts. */
+export class FileTooLarge extends ServiceError {
+}
+
+/** The tool does not exist. */
+export class UnknownTool extends ServiceError {
+}
+
+/** The arguments do not fit the tool. */
+export class InvalidArguments extends ServiceError {
+}
+
+/** The file or directory does not exist. */
+export class NotFound extends ServiceError {
+}
+
+/** A component of the path is not a directory. */
+export class NotADirectory extends ServiceError {
+}
+
+/** The path is a directory. */
+export class IsADirectory extends ServiceError {
+}
+
+/** The path is a FIFO, a socket or a device. */
+export class NotARegularFile extends ServiceError {
+}
+
+/** Permissions or a read-only file system do not allow it. */
+export class PermissionDenied extends ServiceError {
+}
+
+/** The path contains too many symbolic links. */
+export class TooManyLinks extends ServiceError {
+}
+
+/** The path or one of its components is too long. */
+export class NameTooLong extends ServiceError {
+}
+
+/** The file system is full. The old content of the file is unchanged. */
+export class NoSpace extends ServiceError {
+}
+
+/** The pattern is malformed. */
+export class InvalidPattern extends ServiceError {
+}
+
+/** The pattern takes too long to match. */
+export class PatternTooComplex extends ServiceError {
+}
+
+/** The call reached its deadline. */
+export class Timeout extends ServiceError {
+}
+
+/** The client or an administrator ended the call. */
+export class Cancelled extends ServiceError {
+}
+
+/** The command wrote more than its limit. */
+export class OutputLimit extends ServiceError {
+}
+
+/** The command used more memory than its limit. */
+export class MemoryLimit extends ServiceError {
+}
+
+/** The command started more processes than its limit. */
+export class ProcessLimit extends ServiceError {
+}
+
+/** Too much at once; retry_after_ms says when to try again. */
+export class Busy extends ServiceError {
+}
+
+/** A quota of the disk, of managed workspaces or of open ones is used up. */
+export class QuotaExceeded extends ServiceError {
+}
+
+/** The user is not allowed to do this. */
+export class Forbidden extends ServiceError {
+}
+
+/** The workspace does not exist, or is not open on this connection. */
+export class WorkspaceNotFound extends ServiceError {
+}
+
+/** A process of the workspace died during the call. */
+export class WorkerLost extends ServiceError {
+}
+
+/** The service takes no calls. */
+export class ShuttingDown extends ServiceError {
+}
+
+/** Another failure of the service. */
+export class ExecutionError extends ServiceError {
+}
+
+/** The class of each code. */
+export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
+	PATH_OUTSIDE_WORKSPACE: PathOutsideWorkspace,
+	SYMLINK_OUTSIDE_WORKSPACE: SymlinkOutsideWorkspace,
+	COMMAND_BLOCKED: CommandBlocked,
+	FILE_TOO_LARGE: FileTooLarge,
+	UNKNOWN_TOOL: UnknownTool,
+	INVALID_ARGUMENTS: InvalidArguments,
+	NOT_FOUND: NotFound,
+	NOT_A_DIRECTORY: NotADirectory,
+	IS_A_DIRECTORY: IsADirectory,
+	NOT_A_REGULAR_FILE: NotARegularFile,
+	PERMISSION_DENIED: PermissionDenied,
+	TOO_MANY_LINKS: TooManyLinks,
+	NAME_TOO_LONG: NameTooLong,
+	NO_SPACE: NoSpace,
+	INVALID_PATTERN: InvalidPattern,
+	PATTERN_TOO_COMPLEX: PatternTooComplex,
+	TIMEOUT: Timeout,
+	CANCELLED: Cancelled,
+	OUTPUT_LIMIT: OutputLimit,
+	MEMORY_LIMIT: MemoryLimit,
+	PROCESS_LIMIT: ProcessLimit,
+	BUSY: Busy,
+	QUOTA_EXCEEDED: QuotaExceeded,
+	FORBIDDEN: Forbidden,
+	WORKSPACE_NOT_FOUND: WorkspaceNotFound,
+	WORKER_LOST: WorkerLost,
+	SHUTTING_DOWN: ShuttingDown,
+	EXECUTION_ERROR: ExecutionError,
+};
+
+/** A file, or a range of its lines. A binary file has path, size, binary and type only. */
+export interface ReadFileOutput {
+	path: string;
+	/** The path's bytes, where path cannot show them. */
+	path_base64?: string | undefined;
+	/** The lines, numbered unless the option line_numbers is false. */
+	content?: string | undefined;
+	/** The number of lines in content. */
+	lines?: number | undefined;
+	/** The number of lines in the file; null if they were not counted. */
+	total_lines?: number | null | undefined;
+	/** The size of the file in bytes. */
+	size: number;
+	/** Whether requested lines are missing in content. */
+	truncated?: boolean | undefined;
+	/** utf-8, utf-8-replaced or base64. */
+	encoding?: string | undefined;
+	/** True for a binary file. */
+	binary?: boolean | undefined;
+	/** The type of a binary file. */
+	type?: string | undefined;
+}
+
+/** A file that was written. */
+export interface WriteFileOutput {
+	path: string;
+	path_base64?: string | undefined;
+	bytes_written: number;
+	/** Whether the file did not exist before. */
+	created: boolean;
+}
+
+/** An entry of a directory. */
+export interface Entry {
+	path: string;
+	path_base64?: string | undefined;
+	type: EntryType;
+	size: number;
+	/** RFC 3339, UTC. */
+	mtime: string;
+	/** Of a symbolic link. */
+	target?: string | undefined;
+}
+
+/** A directory, sorted by name. */
+export interface ListDirectoryOutput {
+	path: string;
+	path_base64?: string | undefined;
+	entries: Array<Entry>;
+	count: number;
+	/** Whether there are more entries. */
+	truncated: boolean;
+}
+
+/** A command that ran, whatever its exit status. */
+export interface RunCommandOutput {
+	command: string;
+	/** Null if a signal ended the shell. */
+	exit_code: number | null;
+	/** The signal's name, such as SIGKILL. */
+	signal: string | null;
+	/** Empty with the option keep_output false. */
+	stdout: string;
+	stderr: string;
+	/** How many bytes the command wrote. */
+	stdout_bytes: number;
+	stderr_bytes: number;
+	/** Whether the middle of stdout or stderr is left out. */
+	truncated: boolean;
+	timed_out: boolean;
+	ended_by: EndedBy;
+	duration_ms: number;
+	/** base64, if the call had this option. */
+	encoding?: string | undefined;
+}
+
+/** A line that matches. */
+export interface Match {
+	path: string;
+	path_base64?: string | undefined;
+	line: number;
+	text: string;
+	/** Whether the line is longer than text. */
+	cut?: boolean | undefined;
+}
+
+/** Lines that match, sorted by name and line. */
+export interface SearchFilesOutput {
+	pattern: string;
+	matches: Array<Match>;
+	count: number;
+	/** Whether there may be more matches. */
+	truncated: boolean;
+	files_searched: number;
+	files_skipped: number;
+}
+
+/** Why a tool failed. The message tells a model what to do next. */
+export interface ErrorObject {
+	code: ErrorCode;
+	message: string;
+	/** With BUSY. */
+	retry_after_ms?: number | undefined;
+}
+
+/** What a call used. */
+export interface Usage {
+	wall_us: number;
+	user_us?: number | undefined;
+	system_us?: number | undefined;
+	max_rss_bytes?: number | undefined;
+	peak_memory_bytes?: number | undefined;
+	io_read_bytes?: number | undefined;
+	io_write_bytes?: number | undefined;
+}
+
+/** The result of a tool call. A tool that failed has an error; a command that was ended keeps its output. */
+export interface Observation {
+	success: boolean;
+	tool: string;
+	/** What the tool's method returns. */
+	output: Record<string, unknown> | null;
+	error: ErrorObject | null;
+	usage: Usage;
+}
+
+/** The message for the model's conversation; content is the observation as text. */
+export interface ToolMessage {
+	role: string;
+	tool_name: string;
+	tool_call_id?: string | undefined;
+	content: string;
+}
+
+/** A workspace that was opened. */
+export interface Workspace {
+	/** Its name: of a managed one the name, else the directory without symbolic links. */
+	workspace: string;
+	kind: Kind;
+	/** The path at which commands see it. */
+	root: string;
+	tenant: string;
+	/** What is enforced, cloister-security(7). */
+	isolation: Record<string, unknown>;
+}
+
+/** A workspace of workspace.list. */
+export interface ListedWorkspace {
+	workspace: string;
+	kind: Kind;
+	root: string;
+	tenant: string;
+	/** Whether its processes are running. */
+	open: boolean;
+}
+
+/** The result of workspace.list. */
+export interface WorkspaceList {
+	workspaces: Array<ListedWorkspace>;
+}
+
+/** The definitions of the tools. */
+export interface ToolList {
+	tools: Array<Record<string, unknown>>;
+}
+
+/** The result of tool.cancel. */
+export interface CancelResult {
+	/** Whether the call was in flight. */
+	cancelled: boolean;
+}
+
+/** The result of tool.input. */
+export interface InputResult {
+	/** How many bytes the command has read. */
+	taken: number;
+	/** Whether the command has closed its standard input. */
+	closed: boolean;
+}
+
+/** Options of a call: for the program around the model, never for the model. */
+export interface CallOptions {
+	/** The deadline; the shortest of this, the argument and the tenant's limit holds. */
+	timeout_ms?: number | undefined;
+	/** Ends a command that neither writes nor reads for so long. */
+	idle_timeout_ms?: number | undefined;
+	/** Output comes as it is written; start_call sets it. */
+	stream?: boolean | undefined;
+	/** What the command reads. */
+	stdin?: string | undefined;
+	/** More input comes by tool.input while the command runs. */
+	stdin_stream?: boolean | undefined;
+	/** False: stdout and stderr of the observation are empty. */
+	keep_output?: boolean | undefined;
+	/** Further environment variables. */
+	env?: Record<string, string> | undefined;
+	/** False: read_file returns the content unchanged. */
+	line_numbers?: boolean | undefined;
+	/** base64: content, stdin, stdout, stderr and data are base64. */
+	encoding?: Encoding | undefined;
+	/** False: listings and searches include what git ignores. */
+	gitignore?: boolean | undefined;
+	/** The path as base64, for names that are not UTF-8. */
+	path_base64?: string | undefined;
+	/** Whether a written file is on the disk before the answer. */
+	durability?: Durability | undefined;
+	/** message: the result is the message for the model's conversation. */
+	reply?: Reply | undefined;
+}
+
+/** What a tool's method takes besides the tool's arguments. */
+export interface ToolCallSettings {
+	/** A workspace that is open; otherwise the one that was opened last. */
+	workspace?: string | undefined;
+	options?: CallOptions | undefined;
+	/** Aborted, it cancels the call. */
+	signal?: AbortSignal | undefined;
+}
+
+/** A method for each tool and each method of the agent socket. */
+export abstract class Methods {
+	protected abstract native(method: string, params: object): Promise<unknown>;
+	protected abstract tool(tool: string, args: object, settings: ToolCallSettings): Promise<unknown>;
+
+	/**
+	 * Reads a file or a range of its lines.
+	 * @param params.start_line The first line, counted from 1.
+	 * @param params.end_line The last line.
+	 */
+	async readFile(params: { path: string; start_line?: number | undefined; end_line?: number | undefined },
+		settings: ToolCallSettings = {}): Promise<ReadFileOutput> {
+		return (await this.tool("read_file", params, settings)) as ReadFileOutput;
+	}
+
+	/**
+	 * Creates or replaces a file.
+	 * @param params.content The whole new content.
+	 * @param params.create_dirs Create missing parent directories; default true.
+	 */
+	async writeFile(params: { path: string; content: string; create_dirs?: boolean | undefined },
+		settings: ToolCallSettings = {}): Promise<WriteFileOutput> {
+		return (await this.tool("write_file", params, settings)) as WriteFileOutput;
+	}
+
+	/**
+	 * Lists a directory.
+	 * @param params.recursive List subdirectories too; default false.
+	 * @param params.pattern A glob that the entries must match.
+	 */
+	async listDirectory(params: { path: string; recursive?: boolean | undefined; pattern?: string | undefined },
+		settings: ToolCallSettings = {}): Promise<ListDirectoryOutput> {
+		return (await this.tool("list_directory", params, settings)) as ListDirectoryOutput;
+	}
+
+	/**
+	 * Runs a command with /bin/sh -c in the root of the workspace.
+	 * @param params.timeout_ms A timeout in milliseconds; default 30000.
+	 */
+	async runCommand(params: { command: string; timeout_ms?: number | undefined },
+		settings: ToolCallSettings = {}): Promise<RunCommandOutput> {
+		return (await this.tool("run_command", params, settings)) as RunCommandOutput;
+	}
+
+	/**
+	 * Searches files for a regular expression.
+	 * @param params.pattern The regular expression, in PCRE2's syntax.
+	 * @param params.path The directory or file to search; default ".".
+	 * @param params.file_pattern A glob that file names must match.
+	 * @param params.max_results At most so many matches, from 1 to 50.
+	 */
+	async searchFiles(params: { pattern: string; path?: string | undefined; file_pattern?: string | undefined; max_results?: number | undefined },
+		settings: ToolCallSettings = {}): Promise<SearchFilesOutput> {
+		return (await this.tool("search_files", params, settings)) as SearchFilesOutput;
+	}
+
+	/**
+	 * Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
+	 * @param params.root The absolute path of a directory.
+	 * @param params.workspace The name of a managed workspace, which is made if it does not exist.
+	 * @param params.tenant The tenant to act for, if there are several.
+	 */
+	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined } = {}): Promise<Workspace> {
+		return (await this.native("workspace.open", params)) as Workspace;
+	}
+
+	/** Closes a workspace on this connection; calls in flight continue. Without a name: the default. */
+	async workspaceClose(params: { workspace?: string | undefined; tenant?: string | undefined } = {}): Promise<void> {
+		await this.native("workspace.close", params);
+	}
+
+	/** Lists the workspaces of the client's tenants. */
+	async workspaceList(): Promise<WorkspaceList> {
+		return (await this.native("workspace.list", {})) as WorkspaceList;
+	}
+
+	/** Deletes a managed workspace with everything in it. */
+	async workspaceRemove(params: { workspace: string; tenant?: string | undefined }): Promise<void> {
+		await this.native("workspace.remove", params);
+	}
+
+	/**
+	 * The definitions of the tools for a model's API.
+	 * @param params.format The default is ollama.
+	 * @param params.limits With the limits of the tenant's calls.
+	 */
+	async toolsList(params: { format?: Format | undefined; limits?: boolean | undefined; workspace?: string | undefined } = {}): Promise<ToolList> {
+		return (await this.native("tools.list", params)) as ToolList;
+	}
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client of cloisterd, which runs the tool calls of LLM agents in confined workspaces.
+
+export { Call, Client, outputOf, type ClientSettings, type ToolCall } from "./client.js";
+export * from "./errors.js";
+export * from "./generated.js";
+export { Output } from "./wire.js";

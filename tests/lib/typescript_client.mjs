@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// clients/typescript against a cloisterd of its own, and against servers that do not follow the protocol: one case a run.
+// usage: node typescript_client.mjs CASE DIRECTORY CLOISTERD
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import fs from "node:fs";
+import net from "node:net";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as cloister from "cloister-client";
+
+const MIB = 1024 * 1024;
+const [name, directory, cloisterd] = process.argv.slice(2);
+const socketPath = path.join(directory, "agent.sock");
+const cases = {};
+const closers = [];
+
+/** A client that is closed after the case. */
+function connect(settings = {}) {
+	const client = new cloister.Client({ path: socketPath, ...settings });
+	closers.push(() => client.close());
+	return client;
+}
+
+async function startService() {
+	const service = spawn(cloisterd, ["--agent-socket", socketPath, "--control-socket", path.join(directory, "control.sock"),
+		"--state-dir", path.join(directory, "state")], { stdio: ["ignore", "ignore", "pipe"] });
+	let said = "";
+	closers.push(() => endService(service, "SIGTERM"));
+	for await (const data of service.stderr.setEncoding("utf8")) {
+		said += data;
+		if (said.includes("listening"))
+			break;
+	}
+	assert(said.includes("listening"), said);
+	return service;
+}
+
+async function endService(service, signal) {
+	if (service.exitCode === null && service.signalCode === null) {
+		service.kill(signal);
+		await once(service, "exit");
+	}
+}
+
+function newDirectory(name) {
+	fs.mkdirSync(path.join(directory, name));
+	return path.join(directory, name);
+}
+
+/** A client with a workspace, and that. */
+async function open(settings) {
+	await startService();
+	const client = connect(settings), place = newDirectory("work");
+	await client.workspace(place);
+	return { client, place };
+}
+
+async function until(condition) {
+	for (let i = 0; !await condition(); i++) {
+		assert(i < 5000, String(condition));
+		await sleep(20);
+	}
+}
+
+/** Whether a process has these words as its arguments, or none has them any more. */
+function runs(words) {
+	return fs.readdirSync("/proc").filter((entry) => /^\d+$/.test(entry)).some((pid) => {
+		try {
+			return fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").join(" ").trim() === words;
+		} catch {
+			return false;
+		}
+	});
+}
+
+async function fails(promise, kind, pattern = /./) {
+	try {
+		await promise;
+	} catch (error) {
+		assert(error instanceof kind, `${error.stack}, and not ${kind.name}`);
+		assert.match(error.message, pattern);
+		return error;
+	}
+	assert.fail(`no ${kind.name}`);
+}
+
+cases.tools = async () => {
+	const { client, place } = await open();
+	assert.deepEqual(await client.writeFile({ path: "d/a.txt", content: "one\ntwo\n" }),
+		{ path: "d/a.txt", bytes_written: 8, created: true });
+	assert.equal(fs.readFileSync(path.join(place, "d/a.txt"), "utf8"), "one\ntwo\n");
+	assert.equal((await client.readFile({ path: "d/a.txt", start_line: 2 })).content, "     2\ttwo\n");
+	assert.equal((await client.readFile({ path: "d/a.txt" }, { options: { line_numbers: false } })).content, "one\ntwo\n");
+	const { entries } = await client.listDirectory({ path: ".", recursive: true });
+	assert.deepEqual(entries.map((entry) => entry.path), ["d", "d/a.txt"]);
+	assert.deepEqual((await client.searchFiles({ pattern: "t.o" })).matches, [{ path: "d/a.txt", line: 2, text: "two" }]);
+	const ran = await client.runCommand({ command: "cat; echo error >&2; exit 3" }, { options: { stdin: "in", env: { A: "b" } } });
+	assert.deepEqual([ran.exit_code, ran.stdout, ran.stderr, ran.ended_by], [3, "in", "error\n", "exit"]);
+};
+
+cases.methods = async () => {
+	const { client, place } = await open();
+	assert.equal((await client.toolsList()).tools[0].function.name, "read_file");
+	assert.equal((await client.toolsList({ format: "mcp", limits: true })).tools.length, 5);
+	assert.equal((await client.workspaceOpen({ workspace: "managed-one" })).root, "/workspace");
+	await client.writeFile({ path: "here", content: "" });
+	const listed = (await client.workspaceList()).workspaces.filter((one) => one.open).map((one) => one.workspace);
+	assert.deepEqual(listed.sort(), [place, "managed-one"].sort());
+	assert.equal((await client.readFile({ path: "here" }, { workspace: "managed-one" })).size, 0);
+	await client.workspaceClose({ workspace: "managed-one" });
+	await fails(client.readFile({ path: "here" }), cloister.WorkspaceNotFound);
+	await client.workspaceRemove({ workspace: "managed-one" });
+	assert.equal((await client.workspaceList()).workspaces.length, 1);
+	assert.equal((await fails(client.request("tool.erase"), cloister.RequestError)).jsonError, -32601);
+	assert((await (await client.start("workspace.list")).wait()).workspaces);
+};
+
+cases.modelsCall = async () => {
+	const { client } = await open();
+	const write = { function: { name: "write_file", arguments: { path: "a", content: "x" } } };
+	assert.equal((await client.call({ tool_call: write })).output.bytes_written, 1);
+	const message = await client.answer(
+		{ id: "call_7", type: "function", function: { name: "read_file", arguments: '{"path":"a"}' } });
+	assert.deepEqual([message.role, message.tool_call_id], ["tool", "call_7"]);
+	assert.equal(JSON.parse(message.content).output.content, "     1\tx");
+};
+
+cases.failures = async () => {
+	const { client } = await open();
+	const outside = await fails(client.readFile({ path: "../secret" }), cloister.PathOutsideWorkspace, /outside workspace/);
+	assert.deepEqual([outside.code, outside.jsonError, outside.name], ["PATH_OUTSIDE_WORKSPACE", 0, "PathOutsideWorkspace"]);
+	assert(outside instanceof cloister.ServiceError);
+	const late = await fails(client.runCommand({ command: "echo partial; sleep 60", timeout_ms: 1500 }), cloister.Timeout);
+	assert.equal(late.observation.output.stdout, "partial\n");
+	const observation = await client.call({ tool: "read_file", arguments: { path: "gone" } });
+	assert.equal(observation.error.code, "NOT_FOUND");
+	assert.throws(() => cloister.outputOf(observation), cloister.NotFound);
+	await fails(client.workspace("/no/such/directory"), cloister.NotFound);
+	await fails(client.workspace("/proc"), cloister.Forbidden);
+	for (const content of ["\ud800", "x".repeat(33 * MIB), NaN, 7n])
+		await fails(client.writeFile({ path: "a", content }), cloister.BadRequest);
+	await fails(client.call({ tool: "read_file", tool_call: {} }), cloister.BadRequest, /either/);
+	await fails(client.readFile({ path: "a" }, { options: { reply: "message" } }), cloister.BadRequest, /startCall/);
+	assert.equal((await client.writeFile({ path: "a", content: "\\ud800 \u{1f600}" })).bytes_written, 11);
+};
+
+cases.noService = async () => {
+	await fails(connect().toolsList(), cloister.ServiceNotFound, /ENOENT.*start cloisterd/);
+	process.env.CLOISTER_SOCKET = "";
+	process.env.XDG_RUNTIME_DIR = directory;
+	await fails(connect({ path: undefined }).connect(), cloister.ServiceNotFound, /CLOISTER_SOCKET/);
+	await startService();
+	fs.symlinkSync(directory, path.join(directory, "cloister"));
+	await connect({ path: undefined }).toolsList(); // found
+	fs.chmodSync(directory, 0o777); // where anybody could put another socket
+	await fails(connect({ path: undefined }).connect(), cloister.ServiceNotFound, /another user/);
+	process.env.CLOISTER_SOCKET = socketPath; // which the program's user has named
+	await connect({ path: undefined }).toolsList();
+};
+
+cases.stream = async () => {
+	const { client } = await open();
+	const call = await client.startCall({ tool: "run_command", arguments: { command: "echo one; read x; echo $x; cat" },
+		options: { stdin_stream: true } });
+	const pieces = call[Symbol.asyncIterator]();
+	const first = (await pieces.next()).value;
+	assert.deepEqual([first.stream, first.text], ["stdout", "one\n"]);
+	assert.deepEqual(await call.input("three\n"), { taken: 6, closed: false });
+	assert.equal((await pieces.next()).value.text, "three\n");
+	await call.input("", { eof: true });
+	assert.equal((await pieces.next()).done, true);
+	assert.equal((await call.wait()).output.exit_code, 0);
+	const seen = [];
+	const observation = await client.call(
+		{ tool: "run_command", arguments: { command: "printf '\\377\\0a'" }, options: { encoding: "base64" } },
+		(piece) => seen.push(...piece.data));
+	assert.deepEqual(seen, [255, 0, 97]);
+	assert.deepEqual([...Buffer.from(observation.output.stdout, "base64")], seen);
+};
+
+cases.hugeOutput = async () => {
+	const { client } = await open();
+	const call = await client.startCall({ tool: "run_command", timeout_ms: 110_000, options: { keep_output: false },
+		arguments: { command: `head -c ${80 * MIB} /dev/zero | tr '\\0' x` } });
+	let total = 0;
+	for await (const piece of call)
+		total += piece.data.length;
+	assert.equal(total, 80 * MIB);
+	assert.equal((await call.wait()).output.stdout_bytes, total);
+	await client.writeFile({ path: "big", content: "y".repeat(8 * MIB) });
+	assert.equal((await client.runCommand({ command: "wc -c <big" })).stdout, `${8 * MIB}\n`);
+};
+
+cases.overrun = async () => {
+	const { client } = await open();
+	const flood = await client.startCall({ tool: "run_command", arguments: { command: "yes" }, timeout_ms: 110_000,
+		options: { keep_output: false } });
+	const before = process.memoryUsage().rss;
+	for (let ended = false; !ended;) {
+		await client.runCommand({ command: "sleep 0.1" }); // the client has to read on
+		ended = !runs("yes");
+		assert(process.memoryUsage().rss < before + 800 * MIB);
+	}
+	await fails(flood[Symbol.asyncIterator]().next(), cloister.OutputOverrun);
+	await fails(flood.wait(), cloister.OutputOverrun);
+};
+
+cases.slowReader = async () => {
+	const { client } = await open();
+	const call = await client.startCall({ tool: "run_command", arguments: { command: "yes" }, timeout_ms: 110_000,
+		options: { keep_output: false } });
+	const pieces = call[Symbol.asyncIterator]();
+	await pieces.next();
+	// Without a reader the command waits: what came is less than what overruns the client.
+	const before = process.memoryUsage().rss;
+	await sleep(3000);
+	assert(process.memoryUsage().rss < before + 32 * MIB);
+	assert((await pieces.next()).value);
+	assert.equal(await call.cancel(), true);
+	assert.equal((await call.wait()).error.code, "CANCELLED");
+};
+
+cases.cancel = async () => {
+	const { client } = await open();
+	const call = await client.startCall({ tool: "run_command", arguments: { command: "echo begun; sleep 600" },
+		timeout_ms: 900_000 });
+	assert.equal((await call[Symbol.asyncIterator]().next()).value.text, "begun\n");
+	assert.equal(await call.cancel(), true);
+	assert.equal((await call.wait()).output.ended_by, "cancel");
+	assert.equal(await call.cancel(), false);
+
+	const number = `6121.${process.pid}`, aborter = new AbortController();
+	const aborted = client.runCommand({ command: `sleep ${number}`, timeout_ms: 900_000 }, { signal: aborter.signal });
+	aborted.catch(() => {});
+	await until(() => runs(`sleep ${number}`));
+	aborter.abort(new RangeError("enough"));
+	await fails(aborted, RangeError, /enough/);
+	await until(() => !runs(`sleep ${number}`));
+	await fails(client.runCommand({ command: "touch no" }, { signal: aborter.signal }), RangeError);
+	await fails(client.readFile({ path: "no" }), cloister.NotFound);
+
+	const handler = client.call({ tool: "run_command", arguments: { command: `echo begun; sleep ${number}` },
+		timeout_ms: 900_000 }, () => {
+		throw new SyntaxError("mine");
+	});
+	await fails(handler, SyntaxError, /mine/);
+	await until(() => !runs(`sleep ${number}`));
+};
+
+cases.concurrent = async () => {
+	const { client } = await open();
+	const slow = client.runCommand({ command: "while [ ! -e go ]; do sleep 0.05; done; echo slow", timeout_ms: 110_000 });
+	const many = await Promise.all([...Array(20).keys()].map((i) => client.runCommand({ command: `echo ${i}` })));
+	assert.deepEqual(many.map((ran) => ran.stdout), [...Array(20).keys()].map((i) => `${i}\n`));
+	await client.writeFile({ path: "go", content: "" });
+	assert.equal((await slow).stdout, "slow\n");
+};
+
+cases.restart = async () => {
+	const service = await startService();
+	const client = connect({ reconnectMs: 120_000 }), first = newDirectory("first"), second = newDirectory("second");
+	await client.workspace(first);
+	await client.workspace(second);
+	const call = await client.startCall({ tool: "run_command", arguments: { command: "echo begun; sleep 600" },
+		timeout_ms: 900_000 });
+	await call[Symbol.asyncIterator]().next();
+	await endService(service, "SIGKILL");
+	await fails(call.wait(), cloister.ConnectionLost);
+	const later = sleep(500).then(startService);
+	await Promise.all(["a", "b"].map((path) => client.writeFile({ path, content: "x" }))); // one connection for both
+	assert.deepEqual(fs.readdirSync(second).sort(), ["a", "b"]);
+	assert.deepEqual((await client.listDirectory({ path: "." }, { workspace: first })).entries, []);
+	await endService(await later, "SIGKILL"); // while nothing is in flight: no call is lost
+	await startService();
+	assert.equal((await client.readFile({ path: "a" })).size, 1);
+};
+
+cases.noReconnect = async () => {
+	const service = await startService();
+	const impatient = connect({ reconnectMs: null }), patient = connect({ reconnectMs: 200 });
+	await impatient.connect();
+	await patient.connect();
+	await endService(service, "SIGKILL");
+	await fails(impatient.toolsList(), cloister.ConnectionLost, /without reconnect/);
+	await fails(patient.toolsList(), cloister.ServiceNotFound);
+	patient.close();
+	await fails(patient.toolsList(), cloister.Closed);
+};
+
+cases.closedStaysClosed = async () => {
+	const service = await startService();
+	const client = connect(), first = newDirectory("first"), second = newDirectory("second");
+	await client.workspace(first);
+	await client.workspace(second);
+	await client.workspaceClose();
+	await endService(service, "SIGKILL");
+	await startService();
+	await fails(client.writeFile({ path: "a", content: "" }), cloister.WorkspaceNotFound);
+	assert.deepEqual((await client.listDirectory({ path: "." }, { workspace: first })).entries, []);
+	await fails(client.listDirectory({ path: "." }, { workspace: second }), cloister.WorkspaceNotFound);
+};
+
+// Servers that do not follow the protocol
+
+/** Serves each connection by serve(socket, number): once a line has come, the socket has its messages as "message". */
+async function serve(handler) {
+	let number = 0;
+	const server = net.createServer((socket) => {
+		let text = "";
+		socket.on("error", () => {});
+		socket.on("data", (data) => {
+			const lines = (text + data).split("\n");
+			text = lines.pop();
+			lines.forEach((line) => socket.emit("message", JSON.parse(line)));
+		});
+		handler(socket, ++number);
+	});
+	server.listen(socketPath);
+	await once(server, "listening");
+	closers.push(() => server.close());
+	return server;
+}
+
+const line = (message) => JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n";
+const OUTPUT = { id: 1, stream: "stdout", data: "x", seq: 0 };
+const changed = (params) => line({ method: "tool.output", params: { ...OUTPUT, ...params } });
+const NONSENSE = {
+	"junk": "HTTP/1.1 400 Bad Request\n",
+	"empty": "\n",
+	"no object": "[]\n",
+	"not utf-8": Buffer.from('{"id":1,"result":"\xff"}\n', "latin1"),
+	"wrong id": line({ id: 7, result: {} }),
+	"id of a string": line({ id: "1", result: {} }),
+	"no id": line({ result: {} }),
+	"neither": line({ id: 1 }),
+	"both": line({ id: 1, result: 1, error: { code: 1, message: "" } }),
+	"error of a string": line({ id: 1, error: "no" }),
+	"deep": `{"id":1,"result":${"[".repeat(200_000)}\n`,
+	"many values": `{"id":1,"result":{"a":[${"0,".repeat(5_000_000)}0]}}\n`,
+	"many quotes": `{"id":1,"result":"${'\\"'.repeat(8_000_000)}\n`,
+	"result is no object": line({ id: 1, result: 7 }),
+	"method is no string": line({ method: 7 }),
+	"params are no object": line({ method: "x", params: [] }),
+	"output of no call": changed({ id: 9 }),
+	"output of no stream": changed({ stream: "stdin" }),
+	"output out of order": changed({ seq: 1 }),
+	"output is no string": changed({ data: 7 }),
+	"output is half a character": changed({ data: "\ud800" }),
+};
+
+cases.nonsense = async () => {
+	const all = Object.entries(NONSENSE);
+	await serve((socket, number) => socket.on("message", () => socket.write(all[number - 1][1])));
+	for (const [what] of all) {
+		const client = connect({ reconnectMs: null, answerTimeoutMs: 60_000 });
+		const said = client.call({ tool: "run_command", arguments: { command: "true" }, timeout_ms: 1 }, () => {});
+		const error = await fails(said, cloister.ProtocolError).catch((wrong) => {
+			throw new Error(what, { cause: wrong });
+		});
+		assert(error instanceof cloister.ConnectionLost && error.message.length < 500, what);
+	}
+};
+
+cases.endlessLine = async () => {
+	let taken = 0;
+	await serve((socket) => socket.once("message", () => {
+		const more = () => {
+			taken = socket.bytesWritten - socket.writableLength;
+			if (!socket.destroyed)
+				socket.write("x".repeat(MIB), more);
+		};
+		socket.write('{"id":1,"result":"', more);
+	}));
+	await fails(connect().toolsList(), cloister.ProtocolError, /line of more than/);
+	assert(taken > 31 * MIB && taken < 40 * MIB, String(taken));
+};
+
+cases.tornMessage = async () => {
+	await serve((socket) => socket.once("message", ({ id }) => socket.end(line({ id, result: { tools: [] } }).slice(0, -9))));
+	const error = await fails(connect({ reconnectMs: null }).toolsList(), cloister.ConnectionLost);
+	assert(!(error instanceof cloister.ProtocolError));
+};
+
+cases.answerInBits = async () => {
+	await serve((socket) => socket.on("message", async ({ id }) => {
+		for (const byte of Buffer.from(line({ id, result: { tools: ["é"] } }))) {
+			socket.write(Buffer.of(byte));
+			await sleep(1);
+		}
+	}));
+	assert.deepEqual(await connect().toolsList(), { tools: ["é"] });
+};
+
+cases.noAnswer = async () => {
+	const seen = [];
+	await serve((socket) => socket.on("message", (message) => seen.push(message)));
+	const client = connect({ answerTimeoutMs: 200 });
+	await fails(client.toolsList(), cloister.NoAnswer);
+	await fails(client.runCommand({ command: "true", timeout_ms: 1 }), cloister.NoAnswer);
+	await until(() => seen.length === 3);
+	assert.deepEqual(seen.map((message) => message.method), ["tools.list", "tool.call", "tool.cancel"]);
+	assert.deepEqual(seen[2].params, { id: seen[1].id });
+};
+
+cases.neverReads = async () => {
+	await serve((socket) => socket.pause());
+	const client = connect({ answerTimeoutMs: 200 });
+	await fails((async () => {
+		for (let i = 0; i < 8; i++)
+			await client.start("tools.list", { format: "x".repeat(12 * MIB) });
+	})(), cloister.BadRequest, /wait to be sent/);
+	await fails((await client.start("tools.list")).wait(), cloister.NoAnswer);
+};
+
+cases.full = async () => {
+	let connections = 0;
+	await serve((socket, number) => {
+		connections = number;
+		if ([2, 3, 5].includes(number)) {
+			const data = { code: "BUSY", retry_after_ms: 50 };
+			socket.once("message", () => socket.end());
+			socket.write(line({ id: null, error: { code: -32000, message: "full", data } }));
+			return;
+		}
+		socket.on("message", ({ id, method }) => {
+			socket.write(line({ id, result: { workspace: "w", tools: [] } }));
+			if (method === "tools.list")
+				socket.end();
+		});
+	});
+	const client = connect();
+	await client.workspace("w");
+	await client.toolsList(); // and the server ends the connection
+	await client.toolsList();
+	assert.equal(connections, 4);
+	assert.equal((await fails(connect().toolsList(), cloister.Busy)).retryAfterMs, 50);
+};
+
+/** A server that closes the connection instead of answering the first calls; the methods that came. */
+async function losing(first) {
+	const came = [];
+	let lost = 0;
+	const server = await serve((socket) => socket.on("message", ({ id, method }) => {
+		came.push(method);
+		if (lost++ < first)
+			socket.end();
+		else
+			socket.write(line({ id, result: { tools: [], success: true, output: {}, error: null } }));
+	}));
+	return { came, end: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+cases.retryReads = async () => {
+	const tries = [
+		[{}, 1, (client) => fails(client.toolsList(), cloister.ConnectionLost), ["tools.list"]],
+		[{ retryReads: true }, 1, (client) => client.toolsList(), ["tools.list", "tools.list"]],
+		[{ retryReads: true }, 1, (client) => client.readFile({ path: "a" }), ["tool.call", "tool.call"]],
+		[{ retryReads: true }, 1, (client) => fails(client.runCommand({ command: "x" }), cloister.ConnectionLost), ["tool.call"]],
+		[{ retryReads: true }, 9, (client) => fails(client.readFile({ path: "a" }), cloister.ConnectionLost),
+			["tool.call", "tool.call"]],
+	];
+	for (const [settings, first, use, expected] of tries) {
+		const { came, end } = await losing(first), client = connect(settings);
+		await use(client);
+		client.close();
+		assert.deepEqual(came, expected);
+		await end();
+	}
+};
+
+try {
+	await cases[name]();
+} finally {
+	for (const close of closers.reverse())
+		await close();
+}
