@@ -88,6 +88,17 @@ static void print_audit(struct json_object *audit)
 	print_text("             last hash ", audit, "hash");
 }
 
+static void print_command_limits(struct json_object *result)
+{
+	if (!member(result, "commands_limit"))
+		return;
+	printf("commands     at most %lld at once", number(result, "commands_limit"));
+	if (member(result, "commands_soft_limit"))
+		printf(", and past %lld (commands_per_cpu = %lld) only while a CPU has room",
+			number(result, "commands_soft_limit"), number(result, "commands_per_cpu"));
+	printf("\n");
+}
+
 void print_status(struct json_object *result)
 {
 	static const struct ctl_column columns[] = {
@@ -116,6 +127,7 @@ void print_status(struct json_object *result)
 	printf("calls        %lld, of them %lld waiting and %lld commands running\n",
 		number(result, "calls"), number(result, "calls_waiting"),
 		number(result, "commands_running"));
+	print_command_limits(result);
 	printf("refused      %lld because of a limit\n", number(result, "refused"));
 	printf("memory       at most %lld MiB, of which unread answers take %lld\n",
 		number(result, "memory_bound") >> 20, number(result, "unread_bytes") >> 20);

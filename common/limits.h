@@ -79,6 +79,7 @@
 #define LIMIT_RETRY_MIN_MS           50  /* least retry_after_ms */
 #define LIMIT_RETRY_MAX_MS           60000
 #define LIMIT_COMMANDS_MAX           4096
+#define LIMIT_COMMANDS_PER_CPU_MAX   1024
 #define LIMIT_JOBS_MAX               4096
 #define LIMIT_COMMANDS_PER_WORKSPACE 64
 #define LIMIT_SPARE_CELLS_MAX        64

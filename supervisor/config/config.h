@@ -28,10 +28,11 @@ struct config_host {
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t connections_per_user;
-	uint64_t commands;  /* running at once, of all tenants */
-	uint64_t file_jobs; /* running at once, of all tenants */
-	uint64_t tenants;   /* enum config_tenants */
-	uint64_t umask;     /* of commands and files processes */
+	uint64_t commands;         /* running at once, of all tenants */
+	uint64_t commands_per_cpu; /* of these, before the load of the CPUs is looked at; 0: all */
+	uint64_t file_jobs;        /* running at once, of all tenants */
+	uint64_t tenants;          /* enum config_tenants */
+	uint64_t umask;            /* of commands and files processes */
 	uint64_t workspace_idle_ms;
 	uint64_t drain_ms; /* time that SIGTERM leaves to calls in flight */
 	uint64_t selftest; /* enum selftest_mode */

@@ -32,6 +32,7 @@ const struct config_key config_keys[] = {
 	{"connections", HOST(connections), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = 512},
 	{"connections_per_user", HOST(connections_per_user), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = 128},
 	{"commands", HOST(commands), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_COMMANDS_MAX, .fallback = 256},
+	{"commands_per_cpu", HOST(commands_per_cpu), .type = CONFIG_NUMBER, .max = LIMIT_COMMANDS_PER_CPU_MAX, .fallback = 3},
 	{"file_jobs", HOST(file_jobs), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_JOBS_MAX, .fallback = 64},
 	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = 3600000},
 	{"drain_time", HOST(drain_ms), .type = CONFIG_TIME, .max = LIMIT_DRAIN_MAX_MS},

@@ -192,12 +192,20 @@ static const char *state_of(const struct service *service)
 
 static void put_refused(struct json_text *json, const struct service *service)
 {
-	uint64_t refused = 0;
+	uint64_t refused = 0, soft_limit;
 
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
 		refused += service->admission.refused[i];
 	json_text_put_number(json, "refused", (int64_t)refused);
 	json_text_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
+	json_text_put_number(
+		json, "commands_per_cpu", (int64_t)service->config->host.commands_per_cpu);
+	if (scheduler_soft_limit(service->admission.scheduler, &soft_limit)) {
+		json_text_put_number(json, "commands_soft_limit", (int64_t)soft_limit);
+		return;
+	}
+	json_text_key(json, "commands_soft_limit");
+	json_text_null(json);
 }
 
 /* Adds up all tenants. */

@@ -61,7 +61,7 @@ void queue_mean_add(uint64_t *mean, uint64_t value)
 
 void call_queue_init(struct call_queue *queue, size_t limit)
 {
-	*queue = (struct call_queue){.limit = limit};
+	*queue = (struct call_queue){.limit = limit, .soft_limit = SIZE_MAX};
 	LIST_INIT(&queue->flows);
 }
 
@@ -227,6 +227,21 @@ static void lower_all(struct call_queue *queue)
 		catch_up(queue, flow);
 }
 
+bool call_queue_is_held(const struct call_queue *queue)
+{
+	return queue->n_running >= queue->soft_limit && queue->n_running < queue->limit &&
+	       !LIST_EMPTY(&queue->flows);
+}
+
+static bool may_pass_soft_limit(
+	const struct call_queue *queue, const struct queue_flow *flow, uint64_t now_us)
+{
+	uint64_t above = queue->n_running - queue->soft_limit;
+
+	return queue->has_room || flow->n_running == 0 ||
+	       now_us - queue->begun_us >= (above + 1) * CALL_QUEUE_PATIENCE_US;
+}
+
 struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us)
 {
 	struct queue_flow *flow =
@@ -234,13 +249,14 @@ struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us)
 	struct workspace_queue *workspace;
 	struct queue_entry *entry;
 
-	if (!flow)
+	if (!flow || (call_queue_is_held(queue) && !may_pass_soft_limit(queue, flow, now_us)))
 		return NULL;
 	workspace = first_come(flow);
 	entry = TAILQ_FIRST(&workspace->waiting);
 	if (used_now(flow, now_us) > queue->reached)
 		queue->reached = used_now(flow, now_us);
 	queue->begun++;
+	queue->begun_us = now_us;
 	TAILQ_UNLINK(&workspace->waiting, entry, entry);
 	entry->running = true;
 	entry->since_us = now_us;

@@ -16,6 +16,9 @@
  * open or at its limit do not hold up other workspaces. A flow without entries, or at its own
  * limit, saves up no credit for the time that others use meanwhile.
  *
+ * Beyond the soft limit the next entry begins if the caller says that there is room, if its flow
+ * runs none, or if none has begun for a while. So entries that only wait hold up no other flow.
+ *
  * For two flows that could run a call at any time since the queue was idle, used_a / weight_a and
  * used_b / weight_b differ by at most n * max(L, quantum) * (1 / weight_a + 1 / weight_b), where n
  * calls run at once and none runs longer than L.
@@ -27,6 +30,8 @@
 #include <sys/queue.h>
 
 #define CALL_QUEUE_QUANTUM_US 100000
+/* How long no entry begins at the soft limit; times the number of entries above it, and one. */
+#define CALL_QUEUE_PATIENCE_US 1000000
 
 struct queue_entry {
 	TAILQ_ENTRY(queue_entry) entry;    /* in its workspace's list, while it waits */
@@ -62,6 +67,9 @@ struct queue_flow {
 
 struct call_queue {
 	size_t limit, n_running;
+	size_t soft_limit;             /* SIZE_MAX: there is none */
+	bool has_room;                 /* for an entry beyond the soft limit: set by the caller */
+	uint64_t begun_us;             /* when an entry began last */
 	LIST_HEAD(, queue_flow) flows; /* flows that could begin a call */
 	int64_t reached;               /* the highest used value at which a turn was given */
 	int64_t furthest;              /* the highest used value of any flow */
@@ -96,6 +104,9 @@ void workspace_queue_move(struct call_queue *queue, struct workspace_queue *work
 /** Adds @entry to @workspace, where it waits for its turn. */
 void call_queue_add(struct call_queue *queue, struct queue_entry *entry,
 	struct workspace_queue *workspace, uint64_t now_us);
+
+/** Whether an entry waits that only the soft limit keeps from its turn. */
+bool call_queue_is_held(const struct call_queue *queue);
 
 /** Returns the entry whose turn has come, which runs from now on, or NULL. */
 struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us);

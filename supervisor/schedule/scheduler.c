@@ -6,6 +6,8 @@
 
 #include "supervisor/base/clock.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/schedule/cpu_load.h"
 #include "supervisor/schedule/usage.h"
 
 #include <event2/event.h>
@@ -15,7 +17,9 @@
 
 struct scheduler {
 	struct call_queue queues[SCHED_CLASSES];
+	struct cpu_load load;
 	struct event *run;
+	struct timer look_again; /* set while a command is held back */
 };
 
 static uint64_t now_us(void)
@@ -23,14 +27,27 @@ static uint64_t now_us(void)
 	return (uint64_t)(clock_now() / CLOCK_NS_PER_US);
 }
 
+/* Commands that compute are few for each CPU; those that sleep keep no CPU from others. */
+static void look_for_room(struct scheduler *scheduler)
+{
+	struct call_queue *commands = &scheduler->queues[SCHED_COMMAND];
+
+	if (call_queue_is_held(commands))
+		commands->has_room = cpu_load_now(&scheduler->load, now_us()) + 1 <=
+				     (double)commands->soft_limit;
+}
+
 static bool begin_one(struct scheduler *scheduler)
 {
+	look_for_room(scheduler);
 	for (size_t i = 0; i < SCHED_CLASSES; i++) {
 		struct queue_entry *next = call_queue_next(&scheduler->queues[i], now_us());
 		struct sched_entry *entry;
 
 		if (!next)
 			continue;
+		if (i == SCHED_COMMAND)
+			cpu_load_begun(&scheduler->load, now_us());
 		entry = (struct sched_entry *)((char *)next - offsetof(struct sched_entry, queued));
 		entry->begin(entry);
 		return true;
@@ -49,6 +66,26 @@ static void on_run(evutil_socket_t fd, short what, void *context)
 		begun++;
 	if (begun == BEGUN_A_LOOP_TURN)
 		event_active(scheduler->run, EV_TIMEOUT, 0);
+	else if (call_queue_is_held(&scheduler->queues[SCHED_COMMAND]))
+		timer_set_ns(&scheduler->look_again, CPU_LOAD_LOOK_US * CLOCK_NS_PER_US);
+}
+
+static void on_look_again(void *context)
+{
+	struct scheduler *scheduler = context;
+
+	event_active(scheduler->run, EV_TIMEOUT, 0);
+}
+
+static void set_limits(struct scheduler *scheduler, const struct config_host *host)
+{
+	struct call_queue *commands = &scheduler->queues[SCHED_COMMAND];
+
+	scheduler->queues[SCHED_JOB].limit = host->file_jobs;
+	commands->limit = host->commands;
+	commands->soft_limit = host->commands_per_cpu > 0 && cpu_load_is_known(&scheduler->load)
+				       ? host->commands_per_cpu * scheduler->load.cpus
+				       : SIZE_MAX;
 }
 
 struct scheduler *scheduler_new(struct event_base *base, const struct config_host *host)
@@ -64,8 +101,11 @@ struct scheduler *scheduler_new(struct event_base *base, const struct config_hos
 		free(scheduler);
 		return NULL;
 	}
-	call_queue_init(&scheduler->queues[SCHED_JOB], host->file_jobs);
-	call_queue_init(&scheduler->queues[SCHED_COMMAND], host->commands);
+	for (size_t i = 0; i < SCHED_CLASSES; i++)
+		call_queue_init(&scheduler->queues[i], 0);
+	timer_init(&scheduler->look_again, on_look_again, scheduler);
+	cpu_load_open(&scheduler->load);
+	set_limits(scheduler, host);
 	return scheduler;
 }
 
@@ -73,7 +113,9 @@ void scheduler_free(struct scheduler *scheduler)
 {
 	if (!scheduler)
 		return;
+	timer_cancel(&scheduler->look_again);
 	event_free(scheduler->run);
+	cpu_load_close(&scheduler->load);
 	free(scheduler);
 }
 
@@ -84,8 +126,7 @@ static void run_soon(struct scheduler *scheduler)
 
 void scheduler_set_host(struct scheduler *scheduler, const struct config_host *host)
 {
-	scheduler->queues[SCHED_JOB].limit = host->file_jobs;
-	scheduler->queues[SCHED_COMMAND].limit = host->commands;
+	set_limits(scheduler, host);
 	run_soon(scheduler);
 }
 
@@ -145,12 +186,16 @@ void scheduler_add(
 void scheduler_return(struct scheduler *scheduler, struct sched_entry *entry)
 {
 	call_queue_return(&scheduler->queues[entry->class], &entry->queued, now_us());
+	if (entry->class == SCHED_COMMAND)
+		cpu_load_ended(&scheduler->load);
 }
 
 void scheduler_remove(struct scheduler *scheduler, struct sched_entry *entry)
 {
 	if (entry->class == SCHED_NONE)
 		return;
+	if (entry->class == SCHED_COMMAND && entry->queued.workspace && entry->queued.running)
+		cpu_load_ended(&scheduler->load);
 	call_queue_remove(&scheduler->queues[entry->class], &entry->queued, now_us());
 	if (!LIST_EMPTY(&scheduler->queues[entry->class].flows))
 		run_soon(scheduler);
@@ -160,6 +205,16 @@ void scheduler_run(struct scheduler *scheduler)
 {
 	while (begin_one(scheduler))
 		;
+}
+
+bool scheduler_soft_limit(const struct scheduler *scheduler, uint64_t *ret_limit)
+{
+	size_t limit = scheduler->queues[SCHED_COMMAND].soft_limit;
+
+	if (limit == SIZE_MAX)
+		return false;
+	*ret_limit = limit;
+	return true;
 }
 
 uint64_t scheduler_wait_us(const struct scheduler *scheduler, const struct tenant *tenant)

@@ -81,5 +81,11 @@ void scheduler_remove(struct scheduler *scheduler, struct sched_entry *entry);
 /** Begins calls at once, instead of in the next iteration of the loop. */
 void scheduler_run(struct scheduler *scheduler);
 
+/**
+ * How many commands run before another begins only if the CPUs have room for it: commands_per_cpu
+ * for each CPU. Returns false if there is no such limit.
+ */
+bool scheduler_soft_limit(const struct scheduler *scheduler, uint64_t *ret_limit);
+
 /** Estimates how long the waiting calls of @tenant will take to begin. */
 uint64_t scheduler_wait_us(const struct scheduler *scheduler, const struct tenant *tenant);

@@ -22,8 +22,10 @@ LONG = "sleep 1000"
 ADMIN = 64321  # a group that need not have a name
 
 
-def config_for(users, host="", **settings):
-    """A configuration with tenants a, b, c for the users. A setting is one value for all, or one for each."""
+def config_for(users, host="commands_per_cpu = 0", **settings):
+    """A configuration with tenants a, b, c for the users. A setting is one value for all, or one for each.
+
+    Without host lines the load of the host decides about no call."""
     text = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\n{host}\n"
     for i, user in enumerate(users):
         text += f"[tenant {'abc'[i]}]\nusers = {user.name}\nmanaged = yes\n"
@@ -35,7 +37,7 @@ def config_for(users, host="", **settings):
 @pytest.fixture
 def limited(start_daemon, account):
     """Starts a daemon with one tenant with these settings. Returns it and a client in a workspace."""
-    def start(host="", **settings):
+    def start(host="commands_per_cpu = 0", **settings):
         daemon = start_daemon(config=config_for([account], host, **settings))
         client = daemon.connect()
         client.call("workspace.open", {"workspace": "w"})
@@ -220,13 +222,54 @@ def test_what_waits_of_a_tenant_that_a_reload_removes_is_answered(start_daemon, 
 @pytest.fixture
 def neighbours(start_daemon, tenants):
     """Starts a daemon with two tenants with these settings. Returns it and a client in a workspace of each."""
-    def start(host="", **settings):
+    def start(host="commands_per_cpu = 0", **settings):
         daemon = start_daemon(config=config_for(tenants[:2], host, **settings))
         clients = [daemon.connect(user) for user in tenants[:2]]
         for client in clients:
             client.call("workspace.open", {"workspace": "w"})
         return daemon, *clients
     return start
+
+
+def soft_limit(daemon):
+    with admin(daemon) as control:
+        status = control.call("status")
+    assert status["commands_limit"] == 256 and status["commands_per_cpu"] == 1
+    assert status["commands_soft_limit"] == os.sysconf("SC_NPROCESSORS_ONLN")
+    return status["commands_soft_limit"]
+
+
+@needs_users
+def test_commands_that_sleep_hold_up_none(neighbours):
+    daemon, a, b = neighbours("commands_per_cpu = 1")
+    limit = soft_limit(daemon)
+    numbers = [begin(a, LONG) for _ in range(limit + 3)]
+    assert b.run("echo here")["stdout"] == "here\n"
+    wait_for(daemon, "a", commands=limit + 3, waiting=0)
+    for number in numbers:
+        a.cancel(number)
+
+
+@needs_users
+def test_commands_that_compute_are_few_for_each_cpu(neighbours):
+    daemon, a, b = neighbours("commands_per_cpu = 1")
+    limit = soft_limit(daemon)
+    numbers = [begin(a, "while :; do :; done") for _ in range(40)]
+    wait_for(daemon, "a", calls=40)
+    assert procfs.eventually(lambda: tenant(daemon, "a")["commands"] >= limit)
+    # The other tenant's first command waits for none of them.
+    assert b.run("echo here")["stdout"] == "here\n"
+    now = tenant(daemon, "a")
+    assert limit <= now["commands"] < 40 and now["waiting"] == 40 - now["commands"]
+    for number in reversed(numbers):
+        a.cancel(number)
+    wait_for(daemon, "a", commands=0, waiting=0)
+    # No such limit: all run at once.
+    daemon, a, b = neighbours("commands_per_cpu = 0")
+    with admin(daemon) as control:
+        assert control.call("status")["commands_soft_limit"] is None
+    numbers = [begin(a, "while :; do :; done") for _ in range(12)]
+    wait_for(daemon, "a", commands=12, waiting=0)
 
 
 def read(client):

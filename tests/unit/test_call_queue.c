@@ -269,6 +269,76 @@ static void test_who_was_away_gets_its_share_and_no_more(void **state)
 	free(world);
 }
 
+/* Calls that only wait fill the soft limit, and hold up neither another flow nor, with room,
+ * theirs. */
+static void test_the_soft_limit_holds_back_the_same_flow(void **state)
+{
+	struct world *world = new_world(4, 5);
+
+	(void)state;
+	world->queue.soft_limit = 2;
+	for (int j = 0; j < 5; j++)
+		add(world, 0, 0, 1000000000);
+	assert_false(call_queue_is_held(&world->queue));
+	assert_non_null(next(world));
+	assert_non_null(next(world));
+	assert_true(call_queue_is_held(&world->queue));
+	assert_null(next(world));
+	add(world, 1, 0, 1000000000);
+	add(world, 1, 0, 1000000000);
+	assert_int_equal(next(world)->flow, 1);
+	assert_null(next(world));
+	world->queue.has_room = true;
+	assert_non_null(next(world));
+	assert_false(call_queue_is_held(&world->queue)); /* the hard limit */
+	assert_null(next(world));
+	free(world);
+}
+
+/* A flow that had its turn and has nothing running waits for those that are behind it. */
+static void test_the_soft_limit_gives_no_turn_before_its_time(void **state)
+{
+	struct world *world = new_world(4, 5);
+	struct job *job;
+
+	(void)state;
+	world->queue.soft_limit = 1;
+	queue_flow_set(&world->queue, &world->flows[1], 50, SIZE_MAX, world->now);
+	add(world, 0, 0, 3000);
+	assert_int_equal(next(world)->flow, 0);
+	job = add(world, 1, 0, 1000);
+	add(world, 0, 0, 1000);
+	add(world, 1, 0, 1000);
+	assert_ptr_equal(next(world), job);
+	assert_null(next(world));
+	world->now += 500000;
+	end(world, job);
+	assert_null(next(world)); /* the weight makes it twice as much as the other's */
+	world->now += 450000;
+	assert_int_equal(next(world)->flow, 1);
+	free(world);
+}
+
+static void test_the_soft_limit_gives_way_ever_more_slowly(void **state)
+{
+	struct world *world = new_world(10, 5);
+
+	(void)state;
+	world->queue.soft_limit = 2;
+	for (int j = 0; j < 5; j++)
+		add(world, 0, 0, 1000000000);
+	assert_non_null(next(world));
+	assert_non_null(next(world));
+	for (uint64_t i = 1; i <= 3; i++) {
+		world->now += i * CALL_QUEUE_PATIENCE_US - 1;
+		assert_null(next(world));
+		world->now += 1;
+		assert_non_null(next(world));
+		assert_null(next(world));
+	}
+	free(world);
+}
+
 static void test_nobody_starves_beside_endless_others(void **state)
 {
 	struct world *world = new_world(2, 5);
@@ -515,6 +585,9 @@ int main(void)
 		cmocka_unit_test(test_equal_calls_are_counted_by_weight),
 		cmocka_unit_test(test_long_calls_cost_more_turns),
 		cmocka_unit_test(test_who_was_away_gets_its_share_and_no_more),
+		cmocka_unit_test(test_the_soft_limit_holds_back_the_same_flow),
+		cmocka_unit_test(test_the_soft_limit_gives_no_turn_before_its_time),
+		cmocka_unit_test(test_the_soft_limit_gives_way_ever_more_slowly),
 		cmocka_unit_test(test_nobody_starves_beside_endless_others),
 		cmocka_unit_test(test_a_workspace_at_its_limit_holds_up_no_other),
 		cmocka_unit_test(test_entries_leave_from_anywhere),

@@ -103,6 +103,7 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},
 	{CONFIG_SECTION_HOST, "connections_per_user", "9", "9", "0"},
 	{CONFIG_SECTION_HOST, "commands", "4096", "4096", "4097"},
+	{CONFIG_SECTION_HOST, "commands_per_cpu", "0", "0", "1025"},
 	{CONFIG_SECTION_HOST, "file_jobs", "1", "1", "many"},
 	{CONFIG_SECTION_HOST, "workspace_idle_time", "90s", "90s", "90"},
 	{CONFIG_SECTION_HOST, "drain_time", "30s", "30s", "61min"},
