@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents: every command in them runs and prints what stands there, every file and link is what it is said to be.
-doc/README.md has the conventions by which they are written."""
+"""The documents: every command in them runs and prints what the document shows, and every file and link exists.
+doc/README.md has the conventions."""
 
 import contextlib
 import json
@@ -26,9 +26,9 @@ def name(document):
 
 
 EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-# What a checkout has that the documents use.
+# The parts of a checkout that the documents use.
 CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "clients", "libcloister/cloister.h", "tests/run")
-# Those of README that a test of their own looks at.
+# Commands of README that another test runs.
 SET_UP = ("    packaging/quickstart ", "    tests/run ")
 # Blocks without a command that are neither run nor parsed, each with what it is.
 OTHER = {"text"}
@@ -36,7 +36,7 @@ LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javas
 
 
 def calling(name, **arguments):
-    """As Ollama sends a model's call."""
+    """A model's call in the form that Ollama sends."""
     return {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
 
 
@@ -45,7 +45,7 @@ def openai_calling(name, **arguments):
     return {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
 
 
-# What the model of a document's agents says, in order.
+# The answers of the scripted model in the documents, in order.
 SCRIPTS = {"doc/tutorial.md": [
     calling("run_command", command="python3 check.py"),
     calling("read_file", path="sums.py"),
@@ -78,7 +78,7 @@ def place_for(area, document):
     (programs / "bin").symlink_to(area.bin)
     (programs / "examples").mkdir()
     shutil.copy(BUILD / "examples" / "agent", programs / "examples")
-    # A program without sanitizers wants the library without.
+    # A program without sanitizers needs the library without them.
     (programs / "libcloister").mkdir()
     release = ROOT / "build" / "release" / "libcloister"
     shutil.copy((release if release.exists() else BUILD / "libcloister") / "libcloister.so.0", programs / "libcloister")
@@ -105,7 +105,7 @@ def check_command(shell, command):
 
 
 def show_logs(*places):
-    """For whoever looks at why a test has failed."""
+    """Prints the logs, to find out why a test failed."""
     for place in places:
         if (place / "cloisterd.log").exists():
             print((place / "cloisterd.log").read_text(errors="replace"))
@@ -113,7 +113,7 @@ def show_logs(*places):
 
 @EVERY
 def test_commands(area, document):
-    """In order, in one shell, as the user."""
+    """Runs the commands of a document in order, in one shell, as the user."""
     home, checkout = place_for(area, document)
     runtime = home / "run"
     runtime.mkdir(mode=0o700)
@@ -149,25 +149,25 @@ def test_every_block_is_known(document):
         assert not line.startswith("    ") or line.startswith(SET_UP), f"{name(document)}:{number}: an indented block"
 
 
-# How many commands of each document need root, an installed package or another host, and so are looked at and not run.
+# How many commands of each document need root, an installed package or another host, and so are checked but not run.
 NOT_RUN = {"README.md": 2, "doc/tutorial.md": 1, "doc/fleets.md": 2, "doc/operators-guide.md": 37}
 OURS = ("cloister", "cloisterctl", "cloisterd")
-# Of Debian's base, and not on every machine that runs the tests.
+# Part of Debian's base, and missing on some machines that run the tests.
 BASE = {"apt", "systemctl", "journalctl", "rsync", "runuser", "ssh", "usermod"}
 
 
 def packaged():
-    """All that packaging/ says."""
+    """The text of all files of packaging/."""
     return "\n".join(path.read_text(errors="replace") for path in sorted((ROOT / "packaging").rglob("*")) if path.is_file())
 
 
 def fields():
-    """The sources that say something to the journal."""
+    """The journal fields that the sources write."""
     return "".join(path.read_text() for path in sorted((ROOT / "supervisor").rglob("*.c")))
 
 
 def check_words(area, words, text, where):
-    """A command that is not run: its program, options, units, paths, groups and packages are there."""
+    """Checks a command that is not run: its program, options, units, paths, groups and packages exist."""
     program, *rest = words
     assert program in OURS or program in BASE or shutil.which(program) or (ROOT / program).exists(), f"{where}: {program}"
     if program == "runuser" and "--" in rest:
@@ -188,7 +188,7 @@ def check_words(area, words, text, where):
         unit = re.fullmatch(r"([\w@-]+\.(?:service|socket|timer))", value)
         assert not unit or list((ROOT / "packaging").rglob(f"{value}*")), f"{where}: no unit {value}"
         if re.match(r"/(etc|var/lib|var/log|run|usr/libexec)/cloister|cloister-\w+$", value):
-            value = re.sub(r"\.d(/.*)?$|/workspaces.*", "", value)  # drop-ins, and what the service makes
+            value = re.sub(r"\.d(/.*)?$|/workspaces.*", "", value)  # drop-ins, and files that the service makes
             assert value in text, f"{where}: nothing of packaging/ has {value}"
         package = re.fullmatch(r"\./build/deb/([a-z-]+)_\*\.deb", value)
         assert not package or f"\nPackage: {package[1]}\n" in text, f"{where}: no package {value}"
@@ -215,7 +215,7 @@ def test_a_wrong_name_is_seen(area, line):
 
 
 def test_the_two_commands():
-    """README's way to set up is these two, and they are there."""
+    """README has exactly these two set-up commands, and the files exist."""
     text = (ROOT / "README.md").read_text()
     section = text.split("\n## Setting up\n")[1].split("\n## ")[0]
     assert re.findall(r"^    (\S+)", section, re.MULTILINE) == ["packaging/quickstart", "tests/run"]
@@ -241,11 +241,11 @@ def test_json(document):
 
 @EVERY
 def test_mcp_configurations(area, document):
-    """What a client would start by them answers."""
+    """Starts what each configuration names, and it answers."""
     for block in blocks(document):
         servers = parse(block).get("mcpServers", {}) if block.language == "json" else {}
         for server in servers.values():
-            if server["command"] == "npx":  # what is to be replaced, and of the registry
+            if server["command"] == "npx":  # placeholders, and names of the registry
                 assert "@modelcontextprotocol/server-filesystem" in server["args"]
                 continue
             home = area.new_directory("home")
@@ -260,13 +260,13 @@ def test_mcp_configurations(area, document):
             assert json.loads(output)["result"]["serverInfo"]["name"] == "cloister", f"{block}"
 
 
-# What a configuration in a document may name that is not on the machine of the test.
+# Users and directories of configurations in documents that the test's machine lacks.
 NOT_HERE = re.compile(r"\S+:\d+: ((admin_group|observer_group|users|groups): there is no (user|group) \"[\w-]+\""
                       r"|(roots|readonly_paths): \"[/\w.-]+\": No such file or directory)")
 
 
 def check_config(area, text):
-    """What cloisterd --check says to it but that its users and directories are not here."""
+    """Runs cloisterd --check on it and ignores that its users and directories do not exist here."""
     path = area.new_directory("config") / "cloister.conf"
     path.write_text(text)
     area.account.own(path)
@@ -292,7 +292,7 @@ def test_a_wrong_configuration_is_seen(area):
 
 
 def test_a_wrong_output_is_seen():
-    """The comparisons are what the documents' truth hangs on."""
+    """Shows that the comparison notices a wrong output."""
     assert output_matches(["a", "...", "d"], ["a", "b", "c", "d"]) and output_matches(["x ... z"], ["x y z"])
     assert output_matches(["...", "b"], ["b"]) and output_matches([], [])
     for expected, lines in ((["a"], ["b"]), (["a"], []), ([], ["a"]), (["a", "..."], ["b"]), (["x ... z"], ["x y"]),
@@ -306,12 +306,12 @@ def test_a_wrong_output_is_seen():
 
 
 def in_its_place(value, home):
-    """A transcript's /home/me is the user's home."""
+    """Replaces /home/me of a transcript by the user's home."""
     return json.loads(json.dumps(value).replace("/home/me", str(home)))
 
 
 def take(client, wanted, early):
-    """The next message; the answer to a request, where that is wanted, also if another's comes before it."""
+    """Returns the next message, or the answer to a request, even if another answer comes first."""
     if "id" not in wanted or "method" in wanted:
         return client.receive()
     while wanted["id"] not in early:
@@ -323,7 +323,7 @@ def take(client, wanted, early):
 
 
 def replay(daemon, block, home):
-    """How many messages came as they stand there; nothing else did."""
+    """Replays a transcript. Returns how many messages came; each must be as shown, and no other may come."""
     connect = daemon.control if block.words[1:] == ["control"] else daemon.connect
     number, early = 0, {}
     with connect() as client:
@@ -341,7 +341,7 @@ def replay(daemon, block, home):
 
 @EVERY
 def test_transcripts(area, start_daemon, document):
-    """Each block on a connection of its own, all of a document with one cloisterd."""
+    """Each block gets its own connection, and each document its own cloisterd."""
     transcripts = [block for block in blocks(document) if block.language == "transcript"]
     if not transcripts:
         assert document.name != "protocol.md"
@@ -355,7 +355,7 @@ def test_transcripts(area, start_daemon, document):
 
 
 def test_the_protocols_lists_are_whole():
-    """Error codes, ends, options and the methods of both sockets: what the source has, the document has, and no more."""
+    """Error codes, ends, options and the methods of both sockets: the document lists exactly those of the source."""
     text = (ROOT / "doc" / "protocol.md").read_text()
     codes = set(re.findall(r'^\t\[TOOL_\w+\] = \{"([A-Z_]+)"', (ROOT / "common" / "errors.c").read_text(), re.MULTILINE))
     table = text.split("| code | what it is |")[1].split("\n## ")[0]
@@ -374,7 +374,7 @@ def test_the_protocols_lists_are_whole():
 
 
 def test_a_wrong_transcript_is_seen(area, start_daemon):
-    """One thing changed in what is to come, and the replay fails."""
+    """One change in an expected message makes the replay fail."""
     document = ROOT / "doc" / "protocol.md"
     block = next(block for block in blocks(document) if block.language == "transcript" and "Unknown parameter" in block.text)
     daemon, home = start_daemon(), area.new_directory("home")
@@ -386,7 +386,7 @@ def test_a_wrong_transcript_is_seen(area, start_daemon):
 
 
 def test_every_metric_is_explained(area, start_daemon):
-    """What cloisterctl metrics prints, the operator's guide has, and no more."""
+    """The operator's guide lists exactly the metrics that cloisterctl prints."""
     directory = area.directory("audit")
     directory.chmod(0o700)
     daemon = start_daemon(config=f"[cloister]\ntenants = none\nadmin_group = {area.account.gid}\naudit = on\naudit_file = {directory}/log\n")
@@ -399,7 +399,7 @@ def test_every_metric_is_explained(area, start_daemon):
 
 @EVERY
 def test_keys_exist(document):
-    """What is written as a setting, `key = value`, and what a table calls keys."""
+    """Every setting `key = value` and every key in a table exists."""
     keys = set(re.findall(r"^#?(\w+) = ", (ROOT / "packaging" / "cloister.conf").read_text(), re.MULTILINE))
     text = "\n".join(line for _, line in documents.outside(document))
     named = set(re.findall(r"`(\w+) = [^`]*`", text))
@@ -424,14 +424,14 @@ def numbers(text):
 
 
 def is_in(number, measured):
-    """Whether one of the measured numbers is this one, or is rounded to it."""
+    """Returns whether a measured number is this one or rounds to it."""
     places = len(number.partition(".")[2])
     return any(f"{float(other):.{places}f}" == number for other in measured)
 
 
 @pytest.mark.parametrize("document, least", [("README.md", 3), ("doc/benchmarks.md", 15), ("doc/operators-guide.md", 5)])
 def test_figures_are_measured(document, least):
-    """Each figure in a table's second column is in the run that the row's last one names."""
+    """Each figure in a table's second column is in the run that the row's last column names."""
     text = documents.with_links(ROOT / document)
     rows = re.findall(r"(?m)^\|[^|\n]*\|([^|\n]*)\| \[[^]]*\]\((?:\.\./)?(tests/bench/RESULT-\w+\.md)\) \|$", text)
     assert len(rows) >= least
@@ -460,6 +460,6 @@ def test_units_exist(document):
 
 @EVERY
 def test_manual_pages_exist(document):
-    """What is written as a page of ours, name(section)."""
+    """Every manual page of cloister that a document names as name(section) exists."""
     for page, section in re.findall(r"\b((?:lib)?cloister[\w.-]*)\((\d)\)", document.read_text()):
         assert (ROOT / "man" / f"{page}.{section}").exists(), f"{name(document)}: {page}({section})"

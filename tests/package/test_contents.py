@@ -50,7 +50,7 @@ def test_files(debs, name):
 
 @pytest.mark.parametrize("name", [*OURS, *(f"{name}-dbgsym" for name in PROGRAMS)])
 def test_modes(debs, name):
-    """All is root's, nobody else can write any of it, and nothing runs with another's rights."""
+    """Root owns every file, no other user can write one, and none has set-id bits."""
     for path, (mode, owner) in entries(debs[name]).items():
         assert owner == "root/root", path
         assert "s" not in mode[1:].lower() and "t" not in mode[1:].lower(), (path, mode)
@@ -78,14 +78,14 @@ def test_the_debug_symbols_are_of_these_programs(debs):
 def test_lintian(debs):
     done = run(tool("lintian"), "--pedantic", "--display-info", "--allow-root", "--fail-on", "none", debs["changes"])
     found = set(re.findall("^[EWIP]: .*", done.stdout, re.M))
-    # Debian 12's dpkg has this field, and its lintian has not heard of it; of symbols' packages debhelper makes the control.
+    # Debian 12's dpkg has this field and its lintian does not know it; debhelper writes the control of symbol packages.
     if LINTIAN_FIELDS.exists() and "\nStatic-Built-Using\n" not in LINTIAN_FIELDS.read_text():
         found -= {f"W: {name}: unknown-field Static-Built-Using" for name in ("cloister", "cloister-dbgsym")}
     assert not found, done.stdout
 
 
 def test_what_is_linked_from_archives_is_named(debs):
-    """A security update of any of it wants this package built again; of the C library the licence wants the source kept."""
+    """A security update of such a library needs a rebuild of this package. The C library's licence needs its source kept."""
     def sources(field):
         return set(re.findall(r"(\S+) \(= \S+\)", run("dpkg-deb", "-f", debs["cloister"], field).stdout))
     assert {re.sub(r"^gcc-\d+$", "gcc", name) for name in sources("Static-Built-Using")} == {
@@ -105,8 +105,7 @@ def parse(path):
 
 
 def test_apparmor_profiles(profiles, tmp_path):
-    """They parse; before AppArmor 4.0 all but the two lines that only it knows, and then the whole is refused, by
-    which postinst knows that."""
+    """The profiles parse. AppArmor before 4.0 refuses two lines, and so the whole profile, which postinst relies on."""
     version = re.search(r"parser version (\d+)", run(tool("apparmor_parser"), "--version").stdout)
     if int(version.group(1)) >= 4:
         done = parse(profiles)
@@ -154,8 +153,8 @@ def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
 
 
 def test_a_build_without_systemd(tmp_path):
-    """What systemd.pc says is asked where it is; a build has only what Build-Depends names, and puts units where they are
-    then looked for."""
+    """A build has only the packages of Build-Depends, so systemd.pc may be missing. Units go where systemd looks for them
+    all the same."""
     assert "systemd" not in re.search("Build-Depends:(.*?)Standards", CONTROL.read_text(), re.S).group(1)
     wrapper = tmp_path / "pkg-config"
     wrapper.write_text('#!/bin/sh\nfor word; do case $word in systemd*) exit 1 ;; esac; done\nexec pkg-config "$@"\n')
@@ -170,7 +169,7 @@ def test_a_build_without_systemd(tmp_path):
 
 
 def test_cmake_installs_what_the_packages_have(debs, tmp_path):
-    """For everybody else: the same files, below DESTDIR alone, without root."""
+    """cmake --install puts the same files below DESTDIR and nowhere else, without root."""
     build = ROOT / "build" / "release"
     if not (build / "bin/cloisterd").exists():
         assert os.environ.get("CI") != "true", "build/release is not built"
@@ -180,7 +179,7 @@ def test_cmake_installs_what_the_packages_have(debs, tmp_path):
     own = re.compile(r"usr/share/(doc|lintian)/")
     packed = {path.removesuffix(".gz").replace("zsh/vendor-completions", "zsh/site-functions")
               for name in OURS for path in files(debs[name]) if not own.match(path)}
-    # What is configured without a prefix goes to /usr/local, also its etc.
+    # Without a prefix everything goes to /usr/local, including its etc.
     installed = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
     assert all(path.startswith("usr/local/") for path in installed)
     found = {path.replace("usr/local/etc/", "etc/").replace("usr/local/", "usr/") for path in installed}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installing, upgrading, removing and purging cloister in a Debian of its own: what is left, and whose it is."""
+"""Installing, upgrading, removing and purging cloister in a Debian root of its own: what is left, and who owns it."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import procfs
 STATE = "var/lib/cloister"
 SIZE = 65536
 
-# What an administrator, another tool, or nobody in his right mind has written: it all counts.
+# Lines that an administrator or another tool may have written, and broken ones: all count.
 NASTY = """\
 # the ranges of this host
 carol:100000:65536
@@ -34,7 +34,7 @@ peggy:650000:65536:and more
 
 
 def range_of(root, name):
-    """(first, count) of cloister's one line in a file."""
+    """Returns (first, count) of cloister's single line in the file."""
     (line,) = [line for line in root.lines(f"etc/{name}") if line.startswith("cloister:")]
     return tuple(map(int, line.split(":")[1:]))
 
@@ -44,7 +44,7 @@ def user_database(root):
 
 
 def identity(root):
-    """All that must not change while the package is there."""
+    """Everything that must not change while the package is installed."""
     return [line for lines in user_database(root).values() for line in lines if line.startswith("cloister")]
 
 
@@ -54,7 +54,7 @@ def ids_of(root):
 
 
 def test_install_and_purge(root, debs):
-    """Purging leaves what was before, file by file; between them, what is there is whose it should be."""
+    """Purging leaves the file system as it was before the installation. In between, every file has the right owner."""
     before, users = root.snapshot(), user_database(root)
     said = root.install(debs["cloister"], debs["cloister-client"]).stdout
     assert "error" not in said.lower() and "warning" not in said.lower(), said
@@ -71,7 +71,7 @@ def test_install_and_purge(root, debs):
         assert (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)) == (mode, owner), name
     assert range_of(root, "subuid") == range_of(root, "subgid") and range_of(root, "subuid")[1] == SIZE
 
-    # What came with the packages: nobody but root and the service can write, and nothing is privileged.
+    # The packages' files: only root and the service can write them, and none has set-id bits.
     for name in set(root.snapshot()) - set(before):
         path = root.path / name
         status = path.lstat()
@@ -80,7 +80,7 @@ def test_install_and_purge(root, debs):
             assert not status.st_mode & stat.S_ISUID, name
             assert not status.st_mode & stat.S_ISGID or stat.S_ISDIR(status.st_mode), name
             assert "security.capability" not in os.listxattr(path), name
-    # The service's user reads the configuration, finds no mistake, and nobody else reads it.
+    # The service's user can read the configuration, which has no mistake. Other users cannot.
     checked = ("cloisterd", "--config", "/etc/cloister/cloister.conf", "--check")
     root.run("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", *checked)
     refused = root.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *checked, check=False)
@@ -93,7 +93,7 @@ def test_install_and_purge(root, debs):
 
 
 def test_who_finds_no_service_is_told_how_to_start_one(root, debs):
-    """By the name that its unit has; and the client alone says where it looks for what a private instance needs."""
+    """The message names the service's unit. Without the service's package, it says where a private instance's program belongs."""
     root.shell("useradd -m alice")
     root.install(debs["cloister-client"])
 
@@ -111,7 +111,7 @@ def test_who_finds_no_service_is_told_how_to_start_one(root, debs):
 
 
 def test_remove_keeps_and_reinstall_finds(root, debs):
-    """Removing leaves workspaces, log, configuration, user and ids; installing again goes on with them."""
+    """Removing keeps workspaces, log, configuration, user and ids; installing again uses them."""
     root.install(debs["cloister"])
     who = identity(root)
     first, _ = range_of(root, "subuid")
@@ -138,9 +138,9 @@ def test_remove_keeps_and_reinstall_finds(root, debs):
 
 
 def test_ids_meet_nobodys(root, debs):
-    """Whatever is in the files, the range meets no other's, in either file, and no user's or group's own id."""
+    """Whatever the files hold, the new range overlaps no other range in either file, and no id of a user or group."""
     (root.path / "etc/subuid").write_text(NASTY)
-    # The other file has something where that one has room, and here and there stand real ids.
+    # Where one file has room, the other has a range, and some ids belong to real users.
     (root.path / "etc/subgid").write_text("carol:220000:30000\n")
     root.shell("groupadd -g 365537 far; useradd -M -u 532200 -g 365537 far-away")
     users = {name: lines for name, lines in user_database(root).items() if name.startswith("sub")}
@@ -155,7 +155,7 @@ def test_ids_meet_nobodys(root, debs):
 
 
 def test_no_place_for_ids(root, debs):
-    """Then the service is not configured, and says what to do; doing that helps."""
+    """Without room for ids, the package is not configured and says what to do. Doing that helps."""
     (root.path / "etc/subuid").write_text("carol:100000:700000000\n")
     said = root.install(debs["cloister"], check=False)
     assert said.returncode != 0 and "no 65536 subordinate ids in a row are free" in said.stdout
@@ -168,7 +168,7 @@ def test_no_place_for_ids(root, debs):
 
 
 def test_ids_of_an_administrators_choice_stay(root, debs, newer):
-    """Also by number, also of one file alone, and where they are shared somebody is told."""
+    """Ranges by number, or in one file only, stay too. If another user shares them, a message says so."""
     root.shell("useradd --system --no-create-home --user-group --uid 555 cloister")
     (root.path / "etc/subuid").write_text("555:200000:70000\n")
     (root.path / "etc/subgid").write_text("carol:90000:300000\ncloister:500:65536\ncloister:200000:60000\n")
@@ -181,7 +181,7 @@ def test_ids_of_an_administrators_choice_stay(root, debs, newer):
 
 
 def test_upgrade(root, debs, newer):
-    """User, ids and data stay; the configuration is replaced where it is as it was shipped, with its mode and owner."""
+    """User, ids and data stay. An unchanged configuration is replaced, with its mode and owner."""
     root.install(debs["cloister"])
     who = identity(root)
     (root.path / STATE / "workspaces").mkdir()
@@ -194,14 +194,14 @@ def test_upgrade(root, debs, newer):
 
 
 def test_conffile_prompts(root, debs, newer):
-    """What an administrator has written is asked about where the package's has changed, and never otherwise."""
+    """dpkg asks about a changed configuration if the package's version has changed too, and never otherwise."""
     root.install(debs["cloister"])
     config = root.path / "etc/cloister/cloister.conf"
     own = config.read_text() + "# of the administrator\n"
     config.write_text(own)
     assert "Configuration file" not in root.install(newer("0.1.0+1")).stdout
     assert config.read_text() == own
-    # Without an answer nothing is decided.
+    # Without an answer dpkg changes nothing.
     changed = newer("0.1.0+2", "# of the newer version")
     said = root.install(changed, check=False)
     assert said.returncode != 0 and "Configuration file '/etc/cloister/cloister.conf'" in said.stdout
@@ -214,7 +214,7 @@ def test_conffile_prompts(root, debs, newer):
 
 
 def test_configuring_again_and_back(root, debs, newer):
-    """Configuring that was cut off anywhere goes on; the same version once more, and the version before, change nothing."""
+    """Configuring that was interrupted goes on. Installing the same version or the previous one changes nothing."""
     root.shell("""
         printf '#!/bin/sh\n/usr/bin/systemd-sysusers "$@"\nkill -9 $PPID\n' >/usr/local/bin/systemd-sysusers
         printf '#!/bin/sh\nkill -9 $PPID\n' >/usr/local/bin/usermod
@@ -224,7 +224,7 @@ def test_configuring_again_and_back(root, debs, newer):
     root.run("rm", "/usr/local/bin/systemd-sysusers")
     assert root.run("dpkg", "--configure", "cloister", check=False).returncode != 0
     root.shell("printf '#!/bin/sh\n/usr/sbin/usermod \"$@\"\nkill -9 $PPID\n' >/usr/local/bin/usermod")
-    # Of the two files one has a range now, and the other is given the same.
+    # One of the two files has a range now; the other gets the same.
     assert root.run("dpkg", "--configure", "cloister", check=False).returncode != 0
     assert range_of(root, "subuid")[1] == SIZE and "cloister" not in root.read("etc/subgid")
     with open(root.path / "etc/subuid", "a", encoding="utf-8") as file:
@@ -252,7 +252,7 @@ def test_configuring_again_and_back(root, debs, newer):
 
 
 def test_purge_goes_no_further_than_the_tree(root, debs):
-    """Links that workspaces made are removed and not followed; what is mounted there stops it until it is unmounted."""
+    """Purging removes the links of workspaces and does not follow them. A mount in the tree stops it until it is unmounted."""
     root.install(debs["cloister"])
     first, _ = range_of(root, "subuid")
     root.shell(f"""
@@ -278,7 +278,7 @@ def test_purge_goes_no_further_than_the_tree(root, debs):
 
 @pytest.mark.parametrize("understood", [True, False])
 def test_apparmor_profiles_where_they_are_understood(root, debs, understood):
-    """They are AppArmor's as soon as its parser takes them, and gone with the package."""
+    """The profiles are loaded as soon as AppArmor's parser takes them, and removed with the package."""
     place = root.path / "etc/apparmor.d/cloister"
     parser = root.path / "usr/local/bin/apparmor_parser"
     parser.write_text(f'#!/bin/sh\necho "$@" >>/apparmor-calls\nexit {0 if understood else 1}\n')
@@ -290,7 +290,7 @@ def test_apparmor_profiles_where_they_are_understood(root, debs, understood):
     assert place.exists() == understood
     calls = root.lines("apparmor-calls")
     assert ("-r -T -W /etc/apparmor.d/cloister" in calls) == understood
-    # A newer AppArmor comes, and an older one.
+    # AppArmor is upgraded, then downgraded.
     for code in (0, 1):
         parser.write_text(f'#!/bin/sh\necho "$@" >>/apparmor-calls\nexit {code}\n')
         root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
@@ -304,7 +304,7 @@ def test_apparmor_profiles_where_they_are_understood(root, debs, understood):
 
 
 def test_apparmor_profiles_of_an_administrator_stay(root, debs, newer):
-    """What is as it was shipped follows the package; what an administrator has changed or switched off stays until purged."""
+    """Unchanged profiles follow the package. Changed or disabled ones stay until the package is purged."""
     place, disabled = root.path / "etc/apparmor.d/cloister", root.path / "etc/apparmor.d/disable/cloister"
     disabled.parent.mkdir(parents=True)
     for name in ("apparmor_parser", "aa-enabled"):
@@ -326,7 +326,7 @@ def test_apparmor_profiles_of_an_administrator_stay(root, debs, newer):
 
 
 def test_purge_sees_what_is_mounted_behind_a_link(root, debs):
-    """/var is a link to a larger disk: the kernel names what is mounted below by where that is."""
+    """/var is a link to another disk, and the kernel names mounts below it by their real path."""
     root.install(debs["cloister"])
     root.shell(f"""
         mkdir -p /disk /srv/volume
@@ -342,7 +342,7 @@ def test_purge_sees_what_is_mounted_behind_a_link(root, debs):
 
 
 def test_purge_of_a_directory_that_is_a_link(root, debs):
-    """What is the service's goes from wherever it was put, with its number, and nothing else does; no link is left."""
+    """Purging removes the service's files where the link leads, with their id range, and nothing else. No link is left."""
     root.install(debs["cloister"])
     first, _ = range_of(root, "subuid")
     root.shell(f"""
@@ -368,7 +368,7 @@ def test_purge_of_a_directory_that_is_a_link(root, debs):
 
 
 def test_processes_of_workspaces_are_seen_while_others_end(root, debs):
-    """Purging waits for them, however many other processes come and go on the host."""
+    """Purging waits for processes of workspaces, however many other processes start and end on the host."""
     root.install(debs["cloister"])
     first, count = range_of(root, "subuid")
     missed = root.shell(f"""
@@ -396,11 +396,11 @@ def test_processes_of_workspaces_are_seen_while_others_end(root, debs):
 
 @pytest.mark.parametrize("group", [(), ("--no-user-group", "--gid", "users")])
 def test_purge_leaves_a_user_that_was_there_before(root, debs, group):
-    """Somebody has the name already, and everything of hers stays, with a group of her own or without."""
+    """A user has the name already. Her account and files stay, with a group of her own or without."""
     root.run("useradd", "-m", "-K", "SUB_UID_COUNT=0", "-K", "SUB_GID_COUNT=0", *group, "cloister")
     before = {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")}
     root.install(debs["cloister"])
-    # A link to where she lives is no reason to empty that.
+    # A link to her home does not let purging empty it.
     root.shell(f"rmdir /{STATE}; ln -s /home/cloister /{STATE}; echo precious >/home/cloister/file")
     said = root.run("dpkg", "--purge", "cloister").stdout
     assert {name: lines for name, lines in user_database(root).items() if not name.startswith("sub")} == before
@@ -409,7 +409,7 @@ def test_purge_leaves_a_user_that_was_there_before(root, debs, group):
 
 
 def test_purge_leaves_a_group_that_is_a_users_own(root, debs):
-    """An administrator has made one of the groups somebody's first: purging says that it stays, and is done."""
+    """One of the groups is the primary group of a user: purging says that the group stays, and succeeds."""
     root.install(debs["cloister"])
     root.shell("useradd --no-create-home --gid cloister-admin carol")
     said = root.run("dpkg", "--purge", "cloister").stdout
@@ -419,7 +419,7 @@ def test_purge_leaves_a_group_that_is_a_users_own(root, debs):
 
 
 def test_ranges_given_at_once_do_not_meet(root, debs):
-    """Two users are given theirs by two give-ids at the same time; usermod is slow, and looks at nobody's ranges."""
+    """Two give-ids run at the same time. usermod is slow and does not look at existing ranges."""
     root.install(debs["cloister"])
     root.shell("""
         printf '#!/bin/sh\nsleep 1\nexec /usr/sbin/usermod "$@"\n' >/usr/local/bin/usermod

@@ -8,7 +8,7 @@ import pytest
 
 import procfs
 
-# As systemd passes sockets: 3 and 4, by name.
+# Descriptors 3 and 4, with names, as systemd passes sockets.
 START = r"""#!/usr/bin/perl
 use Fcntl; use Socket; use POSIX ();
 POSIX::close($_) for 3 .. 9;
@@ -48,7 +48,7 @@ exit 0
 
 
 class Service:
-    """The service in a root, and alice, who may use it."""
+    """The service in a root, and its user alice."""
 
     def __init__(self, root, debs):
         self.root = root
@@ -78,7 +78,7 @@ class Service:
         return int(self.root.read("run/main.pid"))
 
     def status(self):
-        """What an administrator is told, or None while there is none to tell it."""
+        """Returns the status that an administrator sees, or None while the service does not answer."""
         done = self.root.run("setpriv", "--groups", "cloister-admin", "cloisterctl", "--json", "status", check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
@@ -95,7 +95,7 @@ def service(root, debs):
 
 
 def test_from_installing_to_a_call(service):
-    """A member of the tenant is served, under an id of the range; anybody else is told FORBIDDEN."""
+    """A member of the tenant is served under an id of the range. Other users get FORBIDDEN."""
     (first,) = [int(line.split(":")[1]) for line in service.root.lines("etc/subuid") if line.startswith("cloister:")]
     assert service.call("alice", "exec", "--", "sh", "-c", "echo text >file; id -un").stdout == "agent\n"
     (file,) = (service.root.path / "var/lib/cloister/workspaces").glob("*/w/file")
@@ -106,7 +106,7 @@ def test_from_installing_to_a_call(service):
 
 
 def test_an_upgrade_lets_calls_end(service, newer):
-    """What runs comes to its end, what is new is refused meanwhile, and then the new service has another process."""
+    """Running calls end, new ones are refused meanwhile, and then the new service runs in another process."""
     before = service.main()
     call = service.root.start(*service.words("alice", "exec", "--timeout=10m", "--", "sh", "-c",
                                              "touch begun; until [ -e end ]; do sleep 0.1; done; echo through"))
@@ -131,14 +131,14 @@ def test_an_upgrade_lets_calls_end(service, newer):
     service.wait()
     assert service.main() != before
     assert service.call("alice", "exec", "--", "ls").stdout.split() == ["begun", "end"]
-    # The sockets are not touched, and the service is started again once.
+    # The upgrade leaves the sockets alone and restarts the service once.
     acts = [line for line in service.root.lines("run/systemctl.log") if "restart" in line]
     assert acts[-1].endswith("restart cloister.service") and len(acts) == 2
 
 
 @pytest.mark.parametrize("systemd", [True, False])
 def test_purge_ends_everything(service, systemd):
-    """No process is left, of the service or of a command, whether systemd ends the service or postrm has to."""
+    """No process of the service or of a command is left, whether systemd or postrm ends the service."""
     command = service.root.start(*service.words("alice", "exec", "--timeout=10m", "--", "sh", "-c",
                                                 "trap '' TERM; touch begun; while :; do sleep 1000; done"))
     begun = service.root.path / "var/lib/cloister/workspaces/one/w/begun"
@@ -158,8 +158,8 @@ def test_purge_ends_everything(service, systemd):
 
 
 def test_the_spawner_may_be_the_services_alone(service, newer):
-    """Where only named programs make user namespaces, an administrator keeps this one for the service: nobody else runs
-    it, whoever wants an instance of his own is told why there is none, and upgrades leave it at that."""
+    """Where only named programs may make user namespaces, an administrator reserves the spawner for the service: other users
+    cannot run it, a private instance says why it cannot start, and upgrades keep the restriction."""
     root, spawner = service.root, "/usr/libexec/cloister/cloister-spawner"
     own = ("runuser", "-u", "alice", "--", "env", "--chdir=/home/alice", "HOME=/home/alice", "cloister", "--private",
            "--workspace", "/home/alice", "call", "list_directory", "path=.")

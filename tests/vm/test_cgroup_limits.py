@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""That cgroups hold commands and workspaces to their limits: in the virtual machine of tests/vm/run,
-whose kernel has the controllers and whose systemd delegates."""
+"""Cgroups hold commands and workspaces to their limits. Runs in the virtual machine of tests/vm/run, whose kernel has the
+controllers and whose systemd delegates them."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def number(group, name):
 
 @pytest.fixture
 def held(delegation, start_daemon):
-    """A cloisterd that has a delegated group with every controller."""
+    """A cloisterd with a delegated group that has every controller."""
     assert {"memory", "pids", "cpu", "io"} <= set(delegation.controllers())
     daemon = start_daemon(launcher=delegation.launcher())
     daemon.group = delegation.path
@@ -48,7 +48,7 @@ class Workspace:
         return self.client.observe("run_command", {"command": command, **arguments}, options)
 
     def check_well(self):
-        """It is the same cell, and nothing of what ran in it is left."""
+        """Checks that it is the same cell and that no process of a command is left."""
         assert self.daemon.cells()[0] == (self.worker, self.files)
         assert self.client.run("echo well")["stdout"] == "well\n"
         assert sorted(p.name for p in self.group.glob("*/")) == ["cell"]
@@ -124,14 +124,14 @@ def test_memory_bomb(workspace, bystander):
     output = check_memory(observation)
     assert output["stdout"] == "before\n"
     assert (output["signal"], output["exit_code"]) == ("SIGKILL", None)
-    # It came to its limit and not beyond.
+    # It reached its limit and not more.
     peak = observation["usage"]["peak_memory_bytes"]
     assert 0.9 * memory_total() / 2 < peak <= memory_total() // 2
     workspace.check_well()
 
 
 def test_memory_bomb_behind_a_shell_that_goes_on(workspace):
-    """The kernel ends the command as one: no shell is left that would call it a success."""
+    """The kernel kills the whole command, so that no shell is left to report success."""
     output = check_memory(workspace.observe(f"({BOMB}); echo survived", timeout_ms=600000))
     assert "survived" not in output["stdout"]
     workspace.check_well()
@@ -146,7 +146,7 @@ def test_memory_bomb_of_many_processes(workspace):
 
 
 def test_memory_bomb_in_the_private_tmpfs(workspace):
-    """Files in /tmp are memory too, and stay when their command has gone."""
+    """Files in /tmp are memory too, and stay after their command has ended."""
     command = "for d in /tmp /dev/shm /run; do cat /dev/zero >$d/fill; done; exit 1"
     output = workspace.observe(command, timeout_ms=600000)["output"]
     # The bound of the tmpfs may come first.
@@ -164,7 +164,7 @@ def test_memory_that_fits_is_given(workspace):
 
 
 def test_all_commands_together_have_the_workspaces_limit(workspace):
-    """Two that fit one by one, and not both: one is ended, the cell is not."""
+    """Each of two commands fits, both together do not: one command is killed, the cell lives on."""
     size = memory_total() * 2 // 5
     command = f"python3 -c 'import time; x = bytearray({size}); time.sleep(5)'"
     numbers = [workspace.client.begin("run_command", {"command": command, "timeout_ms": 600000})
@@ -259,7 +259,7 @@ def test_processor_time_of_those_nobody_waited_for(workspace):
 
 
 def test_a_workspaces_limits_are_not_the_workers_to_raise(workspace):
-    """The worker, taken over: its ids, its user and cgroup namespaces, its descriptor."""
+    """The test acts as a worker that was taken over: with its ids, user and cgroup namespace, and descriptor."""
     fd = os.open(f"/proc/{workspace.worker}/fd/6", os.O_RDONLY)
     before = number(workspace.group, "memory.max")
 
@@ -278,14 +278,14 @@ def test_a_workspaces_limits_are_not_the_workers_to_raise(workspace):
         refused = as_worker("echo " + attempt)
         assert refused.returncode != 0, attempt
         assert "not permitted" in refused.stderr or "denied" in refused.stderr, refused.stderr
-    # Nor can it leave: what is outside is not there.
+    # It cannot leave its group either: groups outside are not visible.
     assert as_worker(f"echo {workspace.worker} >../supervisor/cgroup.procs").returncode != 0
     assert number(workspace.group, "memory.max") == before
     os.close(fd)
 
 
 class Service:
-    """cloisterd as systemd runs it: a unit of the machine's, or of the user's own manager."""
+    """cloisterd as systemd runs it: a system unit, or a unit of the user's own manager."""
 
     def __init__(self, area, name, own_manager):
         account = area.account
@@ -330,7 +330,7 @@ class Service:
 
 
 def check_service(service):
-    """It has its groups at every start, also after it was killed under a command."""
+    """The service has its groups at every start, also after it was killed while a command ran."""
     unit = service.group()
     for turn in range(3):
         pid = service.pid()
@@ -368,7 +368,7 @@ def test_under_the_users_own_systemd(area):
 
 
 def test_the_figures_are_of_the_one_command(workspace):
-    """Not of those before it, nor of the workspace's."""
+    """The figures are those of this command, not of earlier ones or of the workspace."""
     workspace.observe("python3 -c 'x = bytearray(300 << 20)'", timeout_ms=600000)
     began = time.monotonic()
     usage = workspace.observe("true")["usage"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian package in a machine with systemd: from its installation on, in this order. It stays installed for the
+"""The Debian package on a machine with systemd, from its installation on, in this order. It stays installed for the
 suites that run against its service, and for test_rebooted.py."""
 
 import json
@@ -45,7 +45,7 @@ managed = yes
 
 @pytest.fixture(scope="module", autouse=True)
 def people():
-    """alice acts for a tenant by her group, bob and carol by name, mallory for none; ada is an administrator."""
+    """alice belongs to a tenant by her group, bob and carol by name, mallory to none. ada is an administrator."""
     run("groupadd", "team-a")
     for name in ("alice", "bob", "carol", "mallory", "ada", "olga"):
         run("useradd", "--create-home", "--shell", "/bin/sh", name)
@@ -64,13 +64,13 @@ def descendants(pid):
 
 
 def test_from_the_package_to_the_first_call():
-    """What an administrator types, and what two users get: tests/vm/run prints it."""
+    """What an administrator types, and what two users get. tests/vm/run prints it."""
     assert run("dpkg", "-l", "cloister*", check=False).stdout.count("\nii") == 0
     show("apt-get", "install", "--yes", "--no-install-recommends", "-q", *(f"./{deb.relative_to(ROOT)}" for deb in DEBS),
          cwd=ROOT, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
     show("systemctl", "is-active", "cloister.service", "cloister.socket", "cloister-control.socket")
     show("systemctl", "is-enabled", "cloister.service", "cloister.socket", "cloister-control.socket")
-    # Nobody has been given anything yet.
+    # No tenant is configured yet.
     denied = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "list_directory", "path=.",
                   check=False)
     assert denied.returncode == 3 and "FORBIDDEN" in denied.stdout
@@ -80,7 +80,7 @@ def test_from_the_package_to_the_first_call():
     configure("tenants", TENANTS, reload=False)
     show("cat", CONFIG / "cloister.conf.d/tenants.conf")
     show("systemctl", "reload", UNIT)
-    # It has ended, so it is done.
+    # The process has ended, so the operation is over.
     assert as_user("alice", "cloister", "--workspace", "first", "call", "list_directory", "path=.").returncode == 0
     assert procfs.eventually(lambda: "configuration is reloaded" in journal(), PATIENCE)
     wrote = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "write_file",
@@ -128,7 +128,7 @@ def test_systemd_finds_nothing_wrong():
 
 
 def test_the_capabilities_are_gone(alice):
-    """cloisterd has none of the two that it was started with, in no set from which one could come back."""
+    """cloisterd has neither of its two capabilities any more, in no set from which it could get one back."""
     pid = main_pid()
     assert pid == serves()
     show("grep", "-E", "^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp):", f"/proc/{pid}/status")
@@ -137,7 +137,7 @@ def test_the_capabilities_are_gone(alice):
                     "NoNewPrivileges": "yes"}
     status = procfs.status(pid)
     assert [int(status[name], 16) for name in CAPABILITY_SETS] == [0] * 4
-    # What remains in this one bounds what an exec could gain, and no_new_privs, which stays, leaves it nothing.
+    # The bounding set limits what execve(2) could gain, and no_new_privs, which stays, lets it gain nothing.
     assert int(status["CapBnd"], 16) in (0, 1 << 6 | 1 << 7)
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     cloister = pwd.getpwnam("cloister")
@@ -175,7 +175,7 @@ def test_a_connection_starts_the_service():
 
 
 def test_clients_wait_while_it_is_restarted():
-    """Those who connect in between are served by the next one."""
+    """The next cloisterd serves the clients that connect in between."""
     run("systemctl", "stop", UNIT)
     with client_of("bob") as client:
         number = client.request("workspace.open", {"workspace": "patient"})
@@ -184,7 +184,7 @@ def test_clients_wait_while_it_is_restarted():
 
 
 def test_what_the_host_gives_the_service_has():
-    """The sandbox of the unit takes nothing away that workspaces need."""
+    """The sandbox of the unit leaves everything that workspaces need."""
     found = {feature["feature"]: feature["present"] for feature in ctl("doctor")["features"]}
     show("runuser", "-u", "ada", "--", "cloisterctl", "doctor")
     missing = {name for name, present in found.items() if not present}
@@ -196,7 +196,7 @@ def test_the_walls_stand_under_the_unit():
     report = ctl("selftest")
     assert not [probe for probe in report["probes"] if probe["result"] == "failed"]
     assert report["result"] == "passed" and report["passed"] >= 100
-    # Of machines of another kind: nothing is left out for want of something here.
+    # Skips for machines of another kind; no test is skipped for something that this machine lacks.
     assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} <= FOREIGN
 
 
@@ -204,7 +204,7 @@ def test_what_the_unit_takes_from_commands_is_what_it_says(alice):
     def run_in(command):
         return alice.run(command, timeout_ms=600000)["stdout"]
 
-    # What they keep: loopback, a host name of their own, /proc, all of openat2's paths, file modes.
+    # What workspaces need: loopback, a host name, /proc, openat2(2), file modes.
     assert run_in("python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); "
                   "socket.create_connection(s.getsockname()); print(1)'") == "1\n"
     assert run_in("touch s && chmod 2755 s && stat -c %a s && setarch -R true && cat /proc/self/comm") == "2755\ncat\n"
@@ -238,7 +238,7 @@ def test_the_groups_have_the_limits(alice):
 
 
 def test_three_tenants():
-    """Each sees its own and nothing else, also under the same name, and as an id of its own."""
+    """Each sees only its own workspaces, also under the same name, and has ids of its own."""
     clients = {"alice": client_of("alice", ["team-a"]), "bob": client_of("bob"), "carol": client_of("carol")}
     first, count = subordinate()
     owners = {}
@@ -259,7 +259,7 @@ def test_three_tenants():
         for root in ("/srv/a", str(STATE), "/etc"):
             if (name, root) != ("alice", "/srv/a"):
                 assert client.call_error("workspace.open", {"root": root}) == "FORBIDDEN"
-    # A directory of the tenant's own is given an id by the administrator, with the command it is told.
+    # The administrator gives a directory of the tenant an id, with the command that the message names.
     pathlib.Path("/srv/a/project").mkdir()
     with pytest.raises(RpcError) as caught:
         clients["alice"].call("workspace.open", {"root": "/srv/a/project"})
@@ -278,7 +278,7 @@ def test_a_wrong_configuration_fails_the_reload_with_its_line():
     pid = main_pid()
     assert run("systemctl", "reload", UNIT, check=False).returncode != 0
     assert f"{file}:2:" in journal("-n", "20")
-    # No mistake, and refused nevertheless: a running service cannot change it.
+    # Correct, and refused all the same, because a running service cannot change it.
     configure("wrong", "[cloister]\numask = 0027\n", reload=False)
     run("cloisterd", "--config", CONFIG / "cloister.conf", "--check")
     assert show("systemctl", "reload", UNIT, check=False).returncode != 0
@@ -290,7 +290,7 @@ def test_a_wrong_configuration_fails_the_reload_with_its_line():
 
 
 def test_a_stopped_service_is_killed_and_started_again(alice):
-    """The watchdog's: the loop does not turn."""
+    """The watchdog does it, because the loop does not turn."""
     drop_in = pathlib.Path("/run/systemd/system/cloister.service.d/watchdog.conf")
     drop_in.parent.mkdir(parents=True)
     drop_in.write_text("[Service]\nWatchdogSec=10s\n")
@@ -330,7 +330,7 @@ def test_the_log_is_in_the_journal_with_its_priority_and_fields():
     as_user("ada", "cloisterctl", "drain")
     as_user("ada", "cloisterctl", "resume")
     ada = pwd.getpwnam("ada").pw_uid
-    # It is looked for by its fields, too.
+    # journalctl finds it by its fields too.
     assert procfs.eventually(lambda: len(run("journalctl", "--unit", UNIT, "-o", "cat", f"CLOISTER_UID={ada}",
                                              "_COMM=cloisterd").stdout.splitlines()) >= 2, PATIENCE)
     lines = [json.loads(line) for line in run("journalctl", "--unit", UNIT, "-o", "json").stdout.splitlines()]
@@ -362,7 +362,7 @@ def test_the_audit_log_is_rotated_and_its_chain_goes_on(alice):
 
 
 def newer_package(version):
-    """The package once more, with a higher version."""
+    """The same package with a higher version."""
     made = []
     for deb in DEBS:
         place = ROOT / "newer" / deb.stem
@@ -413,7 +413,7 @@ def test_an_upgrade_lets_calls_end_and_keeps_everything():
 
 
 def test_a_developers_own_service():
-    """systemd --user: the user's own workspaces, as the user, and for nobody else."""
+    """systemd --user runs a service for the user's own workspaces, as the user, and for no other user."""
     uid = pwd.getpwnam("carol").pw_uid
     run("systemctl", "start", f"user@{uid}.service")
     mine = {"env": {"XDG_RUNTIME_DIR": f"/run/user/{uid}", "PATH": os.environ["PATH"], "HOME": "/home/carol"}}

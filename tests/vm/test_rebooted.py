@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last of the virtual machine: what must outlive a loss of power, and then the package's removal. It runs twice, before
-the machine is reset and after."""
+"""The last suite in the virtual machine: what must survive a loss of power, and the removal of the package. It runs twice,
+before the machine is reset and after."""
 
 import json
 import os
@@ -26,7 +26,7 @@ after = pytest.mark.skipif(not REBOOTED, reason="the machine has not rebooted ye
 
 @before
 def test_something_is_left():
-    """A workspace, a removal that was begun, a write that was torn."""
+    """Leaves a workspace, a removal that has begun, and a torn write."""
     with client_of("alice", ["team-a"]) as client:
         client.call("workspace.open", {"workspace": "kept"})
         client.use("write_file", path="kept.txt", content="kept")
@@ -58,7 +58,7 @@ def test_the_service_is_there_again_and_everything_is_where_it_was():
     with client_of("alice", ["team-a"]) as client:
         client.call("workspace.open", {"workspace": "kept"})
         assert client.run("cat kept.txt")["stdout"] == "kept"
-        # What was torn is never seen, and goes.
+        # The torn write is never visible, and its file is removed.
         assert [entry["path"] for entry in client.use("list_directory", path=".")["entries"]] == ["kept.txt"]
         assert procfs.eventually(lambda: os.listdir(kept) == ["kept.txt"], PATIENCE)
 
@@ -86,7 +86,7 @@ def test_removing_leaves_the_data_and_purging_nothing():
     assert not pathlib.Path("/usr/sbin/cloisterd").exists() and not AGENTS.exists()
     assert (STATE / "workspaces/a/kept/kept.txt").read_text() == "kept"
     assert (CONFIG / "cloister.conf").exists() and subordinate() == (first, count)
-    # apt knows no more of what has left nothing, and of what has left something it is.
+    # apt forgets a package without configuration files and remembers one that has them.
     left = run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n", "cloister*", "libcloister*", check=False).stdout
     assert [line for line in left.splitlines() if "config-files" in line] == ["cloister config-files"], left
     assert " installed" not in left
@@ -96,7 +96,7 @@ def test_removing_leaves_the_data_and_purging_nothing():
     owned = [pid for pid in procfs.pids() for own in [procfs.status(pid).get("Uid", "0").split()[0]]
              if int(own) == uid or first <= int(own) < first + count]
     assert owned == []
-    # What a user's own service has left is in that user's home, where no package looks.
+    # The state of a user's own service is in the user's home, which a package does not touch.
     found = run("find", "/", "-xdev", "(", "-iname", "*cloister*", "-o", "-uid", uid, "-o", "-uid", f"+{first - 1}", "-uid",
                 f"-{first + count}", ")", "-not", "-path", "/payload*", "-not", "-path", "/srv/*", "-not", "-path",
                 "/home/carol/.local/*", "-not", "-path", "/var/log/apt/*").stdout.split()
