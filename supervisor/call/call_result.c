@@ -201,7 +201,7 @@ int call_result_begin(struct call_result *result, const struct call_request *req
 	result->content = (struct content_cut){.lines_max = shown->lines,
 		.bytes_max = shown->read,
 		.line_max = shown->line,
-		.numbered = request->options.line_numbers,
+		.numbered = shown->numbered,
 		.put = put_shown,
 		.context = result};
 	kinds[result->tool].begin(result);

@@ -16,6 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/*
+ * Numbers on every line of source cost a fifth of its tokens. Of more lines than NUMBERED_LINES_MAX
+ * only every NUMBERED_EVERYth has its number.
+ */
+#define NUMBERED_LINES_MAX 50
+#define NUMBERED_EVERY     5
+
 /* The text so far. Once memory is out, nothing more is added. */
 struct plain {
 	struct evbuffer *out;
@@ -165,12 +172,45 @@ static void put_note(struct plain *plain, const struct observation *observation)
 	put_format(plain, "[%s]", note);
 }
 
+static uint64_t first_line(const struct observation *observation)
+{
+	int64_t start = observation->args->start_line;
+
+	return start > 0 ? (uint64_t)start : 1;
+}
+
+static bool has_few_numbers(const struct observation *observation)
+{
+	return observation->shown->numbered && observation->files->lines > NUMBERED_LINES_MAX;
+}
+
+/* Puts the lines, of which every NUMBERED_EVERYth and the first keep their numbers. */
+static void put_few_numbers(struct plain *plain, const struct observation *observation)
+{
+	const char *data = (const char *)evbuffer_pullup(observation->text, -1);
+	struct text rest = {data, evbuffer_get_length(observation->text)};
+	const uint64_t first = first_line(observation);
+
+	plain->failed |= !data && rest.len > 0;
+	for (uint64_t line = first; rest.len > 0 && !plain->failed; line++) {
+		const char *newline = memchr(rest.data, '\n', rest.len);
+		size_t len = newline ? (size_t)(newline - rest.data) + 1 : rest.len, digits = 0;
+
+		while (digits < len && rest.data[digits] >= '0' && rest.data[digits] <= '9')
+			digits++;
+		if (line % NUMBERED_EVERY == 0 || line == first)
+			digits = 0;
+		put(plain, (struct text){rest.data + digits, len - digits});
+		rest.data += len;
+		rest.len -= len;
+	}
+}
+
 /* "src/a.c (300 lines)", "src/a.c (lines 2-4 of 5)" */
 static void put_range(struct plain *plain, const struct observation *observation)
 {
 	const struct files_end *end = observation->files;
-	uint64_t first =
-		observation->args->start_line > 0 ? (uint64_t)observation->args->start_line : 1;
+	uint64_t first = first_line(observation);
 
 	if (end->lines == 0)
 		put(plain, TEXT_LITERAL("empty"));
@@ -180,6 +220,8 @@ static void put_range(struct plain *plain, const struct observation *observation
 		put_format(plain, "lines %" PRIu64 "-%" PRIu64, first, first + end->lines - 1);
 	if (end->lines > 0 && end->lines < end->total_lines)
 		put_format(plain, " of %" PRIu64, end->total_lines);
+	if (has_few_numbers(observation))
+		put(plain, TEXT_LITERAL("; every fifth has its number"));
 	if (strcmp(observation->encoding, "utf-8-replaced") == 0)
 		put(plain, TEXT_LITERAL("; bytes that are not UTF-8 are shown as \xef\xbf\xbd"));
 }
@@ -198,7 +240,9 @@ static void write_read_file(struct plain *plain, const struct observation *obser
 		put_range(plain, observation);
 	}
 	put(plain, TEXT_LITERAL(")\n"));
-	if (!end->binary)
+	if (!end->binary && has_few_numbers(observation))
+		put_few_numbers(plain, observation);
+	else if (!end->binary)
 		put_items(plain, observation);
 	put_note(plain, observation);
 }

@@ -29,6 +29,7 @@ struct shown {
 	uint64_t lines;   /* of a file */
 	uint64_t line;    /* bytes of one line of a file */
 	uint64_t entries; /* of a directory */
+	bool numbered;    /* lines of a file have numbers */
 	bool images;      /* small images are shown as such */
 };
 

@@ -111,18 +111,28 @@ def test_a_command_that_is_ended(client, workspace):
     assert shown.startswith("TIMEOUT: The command was ended after ") and shown.endswith("\npartial\n")
 
 
+def few_numbers(first, last, line):
+    """The text of many lines: the first and every fifth has its number."""
+    return "".join(f"{n if n == first or n % 5 == 0 else ''}\t{line(n)}\n" for n in range(first, last + 1))
+
+
 def test_lines_of_a_file(client, mcp, workspace):
     (workspace / "f").write_text("".join(f"line {n}\n" for n in range(1, 5001)))
     text, output = both(client, mcp, "read_file", path="f")
-    first, *lines, note = text.splitlines()
-    assert first == "f (lines 1-2000 of 5000)"
-    assert lines == [f"{n}\tline {n}" for n in range(1, 2001)]
+    first, _, lines = text.partition("\n")
+    lines, _, note = lines.rpartition("\n")
+    assert first == "f (lines 1-2000 of 5000; every fifth has its number)"
+    assert lines + "\n" == few_numbers(1, 2000, lambda n: f"line {n}")
     assert note == "[Lines 2001 to 5000 are not shown; read_file with start_line=2001 shows the next ones]"
     assert (output["lines"], output["total_lines"], output["truncated"]) == (2000, 5000, True)
     assert output["note"] == note[1:-1] and output["content"].endswith("  2000\tline 2000\n")
     # As it says.
     text, _ = both(client, mcp, "read_file", path="f", start_line=4001)
-    assert text == "f (lines 4001-5000 of 5000)\n" + "".join(f"{n}\tline {n}\n" for n in range(4001, 5001))
+    assert text == "f (lines 4001-5000 of 5000; every fifth has its number)\n" + few_numbers(4001, 5000, lambda n: f"line {n}")
+    text, _ = both(client, mcp, "read_file", path="f", start_line=4951)
+    assert text == "f (lines 4951-5000 of 5000)\n" + "".join(f"{n}\tline {n}\n" for n in range(4951, 5001))
+    text = message(client, "read_file", {"line_numbers": False}, path="f", start_line=4001)
+    assert text == "f (lines 4001-5000 of 5000)\n" + "".join(f"line {n}\n" for n in range(4001, 5001))
     text, output = both(client, mcp, "read_file", path="f", start_line=2, end_line=2500)
     assert text.endswith("[Lines 2002 to 2500 are not shown; read_file with start_line=2002 shows the next ones]")
     # A program gets what it always got.
@@ -273,7 +283,7 @@ def test_no_more_than_the_tenant_keeps(client, workspace):
 
 def test_json_is_as_large_as_the_text(mcp, workspace):
     """A client that shows structuredContent shows no more than one that shows the text."""
-    (workspace / "f").write_text("x" * 80 + "\n" * 3000)
+    (workspace / "f").write_text(("x" * 40 + "\n") * 3000)
     for tool, arguments in (("run_command", {"command": "seq 1 300000"}), ("read_file", {"path": "f"}),
                             ("run_command", {"command": "head -c 500000 /dev/urandom"})):
         result = mcp.call(tool, **arguments)
