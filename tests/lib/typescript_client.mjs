@@ -124,7 +124,7 @@ cases.modelsCall = async () => {
 	const message = await client.answer(
 		{ id: "call_7", type: "function", function: { name: "read_file", arguments: '{"path":"a"}' } });
 	assert.deepEqual([message.role, message.tool_call_id], ["tool", "call_7"]);
-	assert.equal(JSON.parse(message.content).output.content, "     1\tx");
+	assert(message.content.startsWith("a ("), message.content);
 };
 
 cases.failures = async () => {
@@ -330,7 +330,7 @@ const NONSENSE = {
 	"junk": "HTTP/1.1 400 Bad Request\n",
 	"empty": "\n",
 	"no object": "[]\n",
-	"not utf-8": Buffer.from('{"id":1,"result":"\xff"}\n', "latin1"),
+	"not utf-8": Buffer.from('{"id":1,"result":{"a":"\xff"}}\n', "latin1"),
 	"wrong id": line({ id: 7, result: {} }),
 	"id of a string": line({ id: "1", result: {} }),
 	"no id": line({ result: {} }),

@@ -165,6 +165,8 @@ def test_results():
                           ("CancelResult", "tool.cancel"), ("InputResult", "tool.input"), ("ToolList", "tools.list")):
         shown = set(re.findall(r"^\.(?:It )?Va (\w+)", manual.part(PROTOCOL, "METHODS", section), re.M))
         assert set(DESCRIPTION["types"][name]["fields"]) <= shown, name
+    opened = re.findall(r"^\.It Va (\w+)", manual.part(PROTOCOL, "METHODS", "workspace.open"), re.M)
+    agree(DESCRIPTION["types"]["Workspace"]["fields"], opened, WHERE, "members of workspace.open's result")
     output = DESCRIPTION["notifications"]["tool.output"]["params"]
     agree(output, re.findall(r"^\.It Va (\w+)", manual.part(PROTOCOL, "NOTIFICATIONS", "tool.output"), re.M), WHERE,
           "params of tool.output")

@@ -88,6 +88,10 @@ export type Kind =
 	| "directory"
 	| "rootfs";
 
+export type Home =
+	| "kept"
+	| "temporary";
+
 export type Format =
 	| "ollama"
 	| "openai"
@@ -270,6 +274,8 @@ export interface ReadFileOutput {
 	binary?: boolean | undefined;
 	/** The type of a binary file. */
 	type?: string | undefined;
+	/** What is not shown, and how to get it. */
+	note?: string | undefined;
 }
 
 /** A file that was written. */
@@ -301,6 +307,10 @@ export interface ListDirectoryOutput {
 	count: number;
 	/** Whether there are more entries. */
 	truncated: boolean;
+	/** The number of entries, if fewer are shown. */
+	total?: number | undefined;
+	/** What is not shown, and how to get it. */
+	note?: string | undefined;
 }
 
 /** A command that ran, whatever its exit status. */
@@ -310,7 +320,7 @@ export interface RunCommandOutput {
 	exit_code: number | null;
 	/** The signal's name, such as SIGKILL. */
 	signal: string | null;
-	/** Empty with the option keep_output false. */
+	/** Of long output, the beginning and the end. */
 	stdout: string;
 	stderr: string;
 	/** How many bytes the command wrote. */
@@ -344,6 +354,10 @@ export interface SearchFilesOutput {
 	truncated: boolean;
 	files_searched: number;
 	files_skipped: number;
+	/** The number of matches, if fewer are shown. */
+	total?: number | undefined;
+	/** What is not shown, and how to get it. */
+	note?: string | undefined;
 }
 
 /** Why a tool failed. The message tells a model what to do next. */
@@ -375,7 +389,7 @@ export interface Observation {
 	usage: Usage;
 }
 
-/** The message for the model's conversation; content is the observation as text. */
+/** The message for the model's conversation; content is the observation as a model reads it. */
 export interface ToolMessage {
 	role: string;
 	tool_name: string;
@@ -391,6 +405,8 @@ export interface Workspace {
 	/** The path at which commands see it. */
 	root: string;
 	tenant: string;
+	/** Whether HOME of the commands is kept when the workspace's processes have ended. */
+	home: Home;
 	/** What is enforced, cloister-security(7). */
 	isolation: Record<string, unknown>;
 }
@@ -441,7 +457,7 @@ export interface CallOptions {
 	stdin?: string | undefined;
 	/** More input comes by tool.input while the command runs. */
 	stdin_stream?: boolean | undefined;
-	/** False: stdout and stderr of the observation are empty. */
+	/** False: stdout and stderr of the observation say only how much was left out. */
 	keep_output?: boolean | undefined;
 	/** Further environment variables. */
 	env?: Record<string, string> | undefined;
@@ -455,6 +471,8 @@ export interface CallOptions {
 	path_base64?: string | undefined;
 	/** Whether a written file is on the disk before the answer. */
 	durability?: Durability | undefined;
+	/** What a model is shown has at most so many bytes of each stream, file or list. */
+	max_output?: number | undefined;
 	/** message: the result is the message for the model's conversation. */
 	reply?: Reply | undefined;
 }

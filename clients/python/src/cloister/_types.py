@@ -29,6 +29,7 @@ EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "cancel", "output
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["managed", "directory", "rootfs"]
+Home = Literal["kept", "temporary"]
 Format = Literal["ollama", "openai", "mcp"]
 Encoding = Literal["utf-8", "base64"]
 Durability = Literal["durable", "fast"]
@@ -260,6 +261,8 @@ class ReadFileOutput(_ReadFileOutput, total=False):
     binary: bool
     #: The type of a binary file.
     type: str
+    #: What is not shown, and how to get it.
+    note: str
 
 
 class _WriteFileOutput(TypedDict):
@@ -303,6 +306,10 @@ class ListDirectoryOutput(_ListDirectoryOutput, total=False):
     """A directory, sorted by name."""
 
     path_base64: str
+    #: The number of entries, if fewer are shown.
+    total: int
+    #: What is not shown, and how to get it.
+    note: str
 
 
 class _RunCommandOutput(TypedDict):
@@ -311,7 +318,7 @@ class _RunCommandOutput(TypedDict):
     exit_code: Optional[int]
     #: The signal's name, such as SIGKILL.
     signal: Optional[str]
-    #: Empty with the option keep_output false.
+    #: Of long output, the beginning and the end.
     stdout: str
     stderr: str
     #: How many bytes the command wrote.
@@ -345,9 +352,7 @@ class Match(_Match, total=False):
     cut: bool
 
 
-class SearchFilesOutput(TypedDict):
-    """Lines that match, sorted by name and line."""
-
+class _SearchFilesOutput(TypedDict):
     pattern: str
     matches: List[Match]
     count: int
@@ -355,6 +360,15 @@ class SearchFilesOutput(TypedDict):
     truncated: bool
     files_searched: int
     files_skipped: int
+
+
+class SearchFilesOutput(_SearchFilesOutput, total=False):
+    """Lines that match, sorted by name and line."""
+
+    #: The number of matches, if fewer are shown.
+    total: int
+    #: What is not shown, and how to get it.
+    note: str
 
 
 class _ErrorObject(TypedDict):
@@ -402,7 +416,7 @@ class _ToolMessage(TypedDict):
 
 
 class ToolMessage(_ToolMessage, total=False):
-    """The message for the model's conversation; content is the observation as text."""
+    """The message for the model's conversation; content is the observation as a model reads it."""
 
     tool_call_id: str
 
@@ -416,6 +430,8 @@ class Workspace(TypedDict):
     #: The path at which commands see it.
     root: str
     tenant: str
+    #: Whether HOME of the commands is kept when the workspace's processes have ended.
+    home: Home
     #: What is enforced, cloister-security(7).
     isolation: Dict[str, Any]
 
@@ -472,7 +488,7 @@ class CallOptions(TypedDict, total=False):
     stdin: str
     #: More input comes by tool.input while the command runs.
     stdin_stream: bool
-    #: False: stdout and stderr of the observation are empty.
+    #: False: stdout and stderr of the observation say only how much was left out.
     keep_output: bool
     #: Further environment variables.
     env: Dict[str, str]
@@ -486,14 +502,16 @@ class CallOptions(TypedDict, total=False):
     path_base64: str
     #: Whether a written file is on the disk before the answer.
     durability: Durability
+    #: What a model is shown has at most so many bytes of each stream, file or list.
+    max_output: int
     #: message: the result is the message for the model's conversation.
     reply: Reply
 
 
 __all__ = ["Busy", "CallOptions", "CancelResult", "Cancelled", "CommandBlocked", "Durability", "Encoding",
            "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge",
-           "Forbidden", "Format", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "Kind",
-           "ListDirectoryOutput", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NoSpace",
+           "Forbidden", "Format", "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory",
+           "Kind", "ListDirectoryOutput", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NoSpace",
            "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutputLimit", "PathOutsideWorkspace",
            "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
            "RunCommandOutput", "SearchFilesOutput", "ShuttingDown", "Stream", "SymlinkOutsideWorkspace", "Timeout",
