@@ -14,6 +14,17 @@ add_compile_options(-Wall -Wextra -Wshadow -Wvla -Wimplicit-fallthrough -Wstrict
 	-Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wformat=2
 	-Wundef -fno-common -fno-strict-aliasing)
 
+# Debian 13's gcc takes the wrong one of two values after some comparisons. What cannot be run here is not trusted.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_CROSSCOMPILING)
+	try_run(BIT_TEST_STATUS BIT_TEST_COMPILED ${PROJECT_BINARY_DIR}/bit_test ${PROJECT_SOURCE_DIR}/cmake/bit_test.c
+		COMPILE_DEFINITIONS -O2)
+endif()
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT "${BIT_TEST_STATUS}" STREQUAL "0")
+	message(STATUS "The compiler may not use conditional moves: cmake/bit_test.c")
+	set(COMPILER_FAULTS -fno-if-conversion)
+endif()
+add_compile_options(${COMPILER_FAULTS})
+
 check_c_compiler_flag(-fcf-protection=full HAVE_CF_PROTECTION)
 check_c_compiler_flag(-fstack-clash-protection HAVE_STACK_CLASH)
 add_compile_options(-fstack-protector-strong

@@ -109,3 +109,17 @@ def test_a_cross_build_needs_no_other_compiler():
     needs = re.search("^Build-Depends:(.*?)^\\S", (ROOT / "packaging/debian/control").read_text(), re.S | re.M)[1].split()
     needs = [word.strip(",") for word in needs]
     assert not {"gcc", "g++", "clang"} & set(needs) and "libseccomp-dev:native" in needs
+
+
+def test_a_compiler_that_inverts_comparisons(tmp_path):
+    """cmake/bit_test.c finds it, and what is built then is built without the transformation; a compiler that does not is
+    left alone. A cross build cannot run the test, so it goes without."""
+    wrapper, header = tmp_path / "cc", tmp_path / "header.h"
+    wrapper.write_text("#!/bin/sh\nfor word; do case $word in */bit_test.c) option='-include header.h' ;; esac; done\n"
+                       f'exec gcc -I{tmp_path} $option "$@"\n')
+    wrapper.chmod(0o755)
+    for status, text in (0, ""), (1, "#define main(x) main(x) { return 1; } int unused(x)\n"):
+        header.write_text(text)
+        built = commands(tmp_path / f"built{status}", f"-DCMAKE_C_COMPILER={wrapper}")
+        without = [command for command in built if "-fno-if-conversion" in command]
+        assert without == (built if status else []), status
