@@ -11,43 +11,67 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <json-c/json.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {
-	&command_tools, &command_call, &command_exec, &command_put, &command_get, &command_mcp};
+static const struct command command_help;
+static const struct command *const commands[] = {&command_tools, &command_call, &command_exec,
+	&command_put, &command_get, &command_mcp, &command_help};
 
-static const struct option global_options[] = {CLOISTER_OPTIONS, {0}};
-
-static const struct command no_command = {
-	.usage = "tools|call|exec|put|get|mcp ...",
-	.short_options = "+",
-	.options = global_options,
-	.usage_status = STATUS_USAGE,
+static const struct option_row global_options[] = {
+	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},
+	{"socket", "PATH", 's', "the service's agent socket"},
+	{"private", NULL, 'p', "start a cloisterd for DIR alone, as if no service ran"},
+	{"rootfs", NULL, 'R', "DIR is a whole root file system, which commands see as /"},
+	{"readonly-path", "PATH", 'r',
+		"commands may read this path of the host; implies --private"},
+	{"json", NULL, 'j', "print only JSON on standard output, also errors"},
+	HELP_OPTION,
+	{"version", NULL, 'V', "print the version"},
+	{0},
 };
 
-static void print_help(void)
+static const struct command_help *help_at(size_t index)
 {
-	puts("usage: cloister [--workspace NAME|DIR] [--socket PATH | --private] [--rootfs] "
-	     "[--json]\n                [--readonly-path PATH]... COMMAND ...");
-	puts("Runs tool calls of LLM agents in a workspace, and only there.\n\ncommands:");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  cloister %s\n", commands[i]->usage);
-	puts("\nIf no service runs, or with --private, cloister starts a cloisterd for DIR "
-	     "alone\n(default: the current directory) and ends it afterwards.\n--rootfs: DIR is a "
-	     "whole root file system, which commands see as /.\n--readonly-path PATH: show "
-	     "commands this directory or file of the host too, in a private\ninstance; may be "
-	     "given several times.\n--json: print only JSON on "
-	     "standard output.\nDurations: 500ms, 30s, 5m, 1h; a number without a unit is in "
-	     "seconds.");
+	return index < ARRAY_SIZE(commands) ? &commands[index]->help : NULL;
 }
+
+static const struct program program = {
+	.name = "cloister",
+	.text = "Runs tool calls of LLM agents in a workspace, and only there.",
+	.notes = "If no service runs, cloister starts a cloisterd for DIR alone and ends it "
+		 "afterwards.\nDurations: 500ms, 30s, 5m, 1h; a number without a unit is in "
+		 "seconds.\n",
+	.options = global_options,
+	.command = help_at,
+};
+
+static int run_help(const struct invocation *invocation)
+{
+	if (invocation->argc > 1) {
+		complain_code("USAGE", "help takes one command, or none");
+		help_refer(&program, NULL);
+		return STATUS_USAGE;
+	}
+	return help_print(&program, invocation->argc > 0 ? invocation->argv[0] : NULL) < 0
+		       ? STATUS_USAGE
+		       : STATUS_OK;
+}
+
+static const struct command command_help = {
+	.help = {"help", "[COMMAND]", "Print a summary, or what a command takes.",
+		"cloister help exec", NULL},
+	.usage_status = STATUS_USAGE,
+	.run = run_help,
+};
 
 static const struct command *command_by_name(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (strcmp(commands[i]->name, name) == 0)
+		if (strcmp(commands[i]->help.name, name) == 0)
 			return commands[i];
 	}
 	return NULL;
@@ -57,7 +81,8 @@ static int take_size(const char *option, uint64_t *ret)
 {
 	if (size_parse(optarg, ret) == 0)
 		return 0;
-	complain("%s takes a number such as 500000, 64M or 2G, not '%s'", option, optarg);
+	complain_code(
+		"USAGE", "%s takes a number such as 500000, 64M or 2G, not '%s'", option, optarg);
 	return -EINVAL;
 }
 
@@ -69,7 +94,8 @@ static int take_readonly_path(struct invocation *invocation)
 	while (invocation->readonly_paths[n])
 		n++;
 	if (n == LIMIT_READONLY_PATHS) {
-		complain("--readonly-path can be given at most %d times", LIMIT_READONLY_PATHS);
+		complain_code("USAGE", "--readonly-path can be given at most %d times",
+			LIMIT_READONLY_PATHS);
 		return -EINVAL;
 	}
 	invocation->readonly_paths[n] = optarg;
@@ -77,9 +103,14 @@ static int take_readonly_path(struct invocation *invocation)
 	return 0;
 }
 
-/* Decodes one option into @invocation. Returns 0, or -EINVAL after a complaint. */
-static int take_option(int option, struct invocation *invocation)
+/*
+ * Decodes one option into the invocation. Returns 0, -EINVAL after a complaint, or -ECANCELED after
+ * printing the version.
+ */
+static int take_option(int option, void *context)
 {
+	struct invocation *invocation = context;
+
 	switch (option) {
 	case 'w':
 		invocation->workspace = optarg;
@@ -121,93 +152,75 @@ static int take_option(int option, struct invocation *invocation)
 	case 'I':
 		if (duration_parse(optarg, &invocation->idle_ms) == 0)
 			return 0;
-		complain("'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
+		complain_code(
+			"USAGE", "'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
 		return -EINVAL;
 	case 't':
 		if (duration_parse(optarg, &invocation->timeout_ms) == 0)
 			return 0;
-		complain("'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
+		complain_code(
+			"USAGE", "'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
 		return -EINVAL;
 	case 'o':
 		if (option_add(invocation->options, optarg) == 0)
 			return 0;
-		complain("--option takes NAME=VALUE, not '%s'", optarg);
+		complain_code("USAGE", "--option takes NAME=VALUE, not '%s'", optarg);
 		return -EINVAL;
 	case 'e':
 		if (environment_add(invocation->options, optarg) == 0)
 			return 0;
-		complain("--env takes NAME=VALUE, not '%s'", optarg);
+		complain_code("USAGE", "--env takes NAME=VALUE, not '%s'", optarg);
 		return -EINVAL;
-	default:
-		return -EINVAL; /* getopt_long() has complained */
+	case HELP_LETTER:
+		invocation->help = true;
+		return 0;
+	default: /* --version */
+		puts("cloister " CLOISTER_VERSION);
+		return -ECANCELED;
 	}
 }
 
-/*
- * Parses the options of @command from @argv, whose first word is a name. Returns 0, -EINVAL, or
- * -ECANCELED after printing --help or --version.
- */
+/* Reads the options of @command, or if it is NULL those before it. Returns like options_read(). */
 static int parse_options(
 	const struct command *command, int argc, char **argv, struct invocation *invocation)
 {
-	int option;
-	int r;
+	const struct option_set set = {
+		.program = &program,
+		.command = command ? &command->help : NULL,
+		.more = {command ? command->help.options : NULL},
+		.stops_at_operand = !command || command->stops_at_operand,
+	};
+	int r = options_read(&set, argc, argv, take_option, invocation);
 
-	optind = 0; /* glibc: reset the parser, also for another short_options */
-	while ((option = getopt_long(argc, argv, command->short_options, command->options, NULL)) >=
-		0) {
-		if (option == 'h') {
-			print_help();
-			return -ECANCELED;
-		}
-		if (option == 'V') {
-			puts("cloister " CLOISTER_VERSION);
-			return -ECANCELED;
-		}
-		r = take_option(option, invocation);
-		if (r < 0)
-			return r;
-	}
 	invocation->argc = argc - optind;
 	invocation->argv = argv + optind;
-	return 0;
-}
-
-static int usage(const struct command *command, bool json)
-{
-	if (json)
-		complain_code("USAGE", "usage: cloister %s", command->usage);
-	else
-		fprintf(stderr, "usage: cloister [--workspace NAME|DIR] [--socket PATH] %s\n",
-			command->usage);
-	return command->usage_status;
+	return r;
 }
 
 static int dispatch(int argc, char **argv, struct invocation *invocation)
 {
 	const struct command *command;
-	char program[] = "cloister"; /* the name that getopt_long() prints in its messages */
 	int r;
 
-	if (argc > 0)
-		argv[0] = program;
-	r = parse_options(&no_command, argc, argv, invocation);
+	r = parse_options(NULL, argc, argv, invocation);
 	if (r < 0)
-		return r == -ECANCELED ? STATUS_OK : usage(&no_command, invocation->json);
-	if (invocation->argc == 0)
-		return usage(&no_command, invocation->json);
-
-	command = command_by_name(invocation->argv[0]);
+		return r == -ECANCELED ? STATUS_OK : STATUS_USAGE;
+	if (invocation->help)
+		return run_help(invocation);
+	command = invocation->argc > 0 ? command_by_name(invocation->argv[0]) : NULL;
 	if (!command) {
-		complain("there is no command '%s'", invocation->argv[0]);
-		return usage(&no_command, invocation->json);
+		if (invocation->argc > 0)
+			no_command_complain(&program, invocation->argv[0]);
+		else
+			complain_code("USAGE", "a command is missing");
+		help_refer(&program, NULL);
+		return STATUS_USAGE;
 	}
-	argc = invocation->argc;
-	argv = invocation->argv;
-	argv[0] = program;
-	r = parse_options(command, argc, argv, invocation);
+	r = parse_options(command, invocation->argc, invocation->argv, invocation);
 	if (r < 0)
-		return r == -ECANCELED ? STATUS_OK : usage(command, invocation->json);
+		return r == -ECANCELED ? STATUS_OK : command->usage_status;
+	if (invocation->help)
+		return help_print(&program, command->help.name);
 
 	/* An MCP server writes only protocol messages to stdout. */
 	if (command == &command_mcp)

@@ -15,6 +15,7 @@
 #include "common/socket_peer.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <poll.h>
@@ -25,58 +26,88 @@
 #define CALL_NAME_LENGTH 16
 
 /* The meaning of the operand. */
-enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN };
+enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN, OPERAND_FILES, OPERAND_COMMAND };
 
+static const struct option_row target_options[] = {
+	{"tenant", "NAME", 't', "the tenant of WORKSPACE; the operand is then always a WORKSPACE"},
+	{0},
+};
+
+static const struct option_row audit_options[] = {
+	{"contains", "HASH", 'c', "the log must have a line with this hash"},
+	{0},
+};
+
+/* clang-format off */
 static const struct subcommand {
-	const char *name;
-	const char *doc;
+	struct command_help help;
 	void (*print)(struct json_object *result); /* NULL: prints events, one a line */
 	enum operand operand;
 } subcommands[] = {
-	{"status", "show the state of the service and what is enforced", print_status,
-		OPERAND_NONE},
-	{"doctor", "list what the host lacks, what that costs and how to get it", print_doctor,
-		OPERAND_NONE},
-	{"tenants", "show what each tenant has in use", print_tenants, OPERAND_NONE},
-	{"workspaces", "show the workspaces in use", print_workspaces, OPERAND_NONE},
-	{"commands", "show the calls in flight", print_calls, OPERAND_NONE},
-	{"show", "WORKSPACE|CALL: show one, with more of its command", print_shown, OPERAND_TARGET},
-	{"kill", "WORKSPACE|CALL: end a call, or all calls of a workspace", print_killed,
-		OPERAND_TARGET},
-	{"drain", "refuse new calls; calls in flight continue", print_draining, OPERAND_NONE},
-	{"resume", "accept new calls again", print_draining, OPERAND_NONE},
-	{"selftest", "attack the confinement from a test workspace; exit with 1 if a probe fails",
-		print_selftest, OPERAND_NONE},
-	{"reload", "reload the configuration", print_reloaded, OPERAND_NONE},
-	{"metrics", "print the metrics as OpenMetrics text", print_metrics, OPERAND_NONE},
-	{"events", "print a line of JSON for each beginning and end of a call", NULL, OPERAND_NONE},
-	{"top", "show the calls in flight live; sort, filter and end them", NULL, OPERAND_SCREEN},
+	{{"status", NULL, "Show the state of the service and what is enforced.",
+		"cloisterctl status", NULL}, print_status, OPERAND_NONE},
+	{{"doctor", NULL, "List what the host lacks, what that costs and how to get it.",
+		"cloisterctl doctor", NULL}, print_doctor, OPERAND_NONE},
+	{{"tenants", NULL, "Show what each tenant has in use.",
+		"cloisterctl tenants", NULL}, print_tenants, OPERAND_NONE},
+	{{"workspaces", NULL, "Show the workspaces in use.",
+		"cloisterctl workspaces --json", NULL}, print_workspaces, OPERAND_NONE},
+	{{"commands", NULL, "Show the calls in flight.",
+		"cloisterctl commands", NULL}, print_calls, OPERAND_NONE},
+	{{"show", "WORKSPACE|CALL", "Show a workspace or a call, with more of its command.",
+		"cloisterctl show build", target_options}, print_shown, OPERAND_TARGET},
+	{{"kill", "WORKSPACE|CALL", "End a call, or all calls of a workspace.",
+		"cloisterctl kill build", target_options}, print_killed, OPERAND_TARGET},
+	{{"drain", NULL, "Refuse new calls; calls in flight continue.",
+		"cloisterctl drain", NULL}, print_draining, OPERAND_NONE},
+	{{"resume", NULL, "Accept new calls again.",
+		"cloisterctl resume", NULL}, print_draining, OPERAND_NONE},
+	{{"selftest", NULL, "Attack the confinement from a test workspace; a failed probe: exit 1.",
+		"cloisterctl selftest", NULL}, print_selftest, OPERAND_NONE},
+	{{"reload", NULL, "Reload the configuration.",
+		"cloisterctl reload", NULL}, print_reloaded, OPERAND_NONE},
+	{{"metrics", NULL, "Print the metrics as OpenMetrics text.",
+		"cloisterctl metrics", NULL}, print_metrics, OPERAND_NONE},
+	{{"events", NULL, "Print a line of JSON for each beginning and end of a call.",
+		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
+	{{"top", NULL, "Show the calls in flight live; sort, filter and end them.",
+		"cloisterctl top", NULL}, NULL, OPERAND_SCREEN},
+	{{"audit", "verify FILE...",
+		"Check without a service that the files of an audit log, oldest first, are unchanged.",
+		"cloisterctl audit verify audit.log.1 audit.log", audit_options}, NULL, OPERAND_FILES},
+	{{"help", "[COMMAND]", "Print a summary, or what a command takes.",
+		"cloisterctl help kill", NULL}, NULL, OPERAND_COMMAND},
+};
+/* clang-format on */
+
+static const struct option_row global_options[] = {
+	{"socket", "PATH", 's', "the control socket"},
+	{"json", NULL, 'j', "print the result as JSON, also errors"},
+	HELP_OPTION,
+	{"version", NULL, 'V', "print the version"},
+	{0},
 };
 
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains;
-	bool json;
+	bool json, help;
 };
 
-static void print_usage(FILE *stream)
+static const struct command_help *help_at(size_t index)
 {
-	fputs("usage: cloisterctl [--socket PATH] [--json] [--tenant NAME] COMMAND\n\n"
-	      "Inspects and controls a running cloisterd, as far as the caller's groups allow.\n",
-		stream);
-	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
-		fprintf(stream, "  %-11s %s\n", subcommands[i].name, subcommands[i].doc);
-	fprintf(stream, "  %-11s %s\n", "audit",
-		"verify [--contains HASH] FILE...: check that the audit log is unchanged");
-	fputs("\nCALL is the 16 digits that `commands` shows. Any other operand is a WORKSPACE, "
-	      "and so is\nevery operand with --tenant, which chooses among workspaces of the same "
-	      "name.\naudit verify needs no service. Give the files in the order in which they "
-	      "were written.\nIt exits with 0: unchanged; 1: changed; 3: a file cannot be read; 4: "
-	      "unchanged, but the\nlast line is unfinished.\n"
-	      "PATH: default $CLOISTER_CONTROL_SOCKET, $XDG_RUNTIME_DIR/cloister/control.sock,\n"
-	      "/run/cloister/control.sock.\n",
-		stream);
+	return index < ARRAY_SIZE(subcommands) ? &subcommands[index].help : NULL;
 }
+
+static const struct program program = {
+	.name = "cloisterctl",
+	.text = "Inspects and controls a running cloisterd, as far as the caller's groups allow.",
+	.notes = "CALL is the 16 digits that `commands` shows; any other operand is a WORKSPACE.\n"
+		 "Default PATH: $CLOISTER_CONTROL_SOCKET, $XDG_RUNTIME_DIR/cloister/control.sock,\n"
+		 "/run/cloister/control.sock.\n",
+	.options = global_options,
+	.command = help_at,
+};
 
 /* Tries a default path, as cloister_open() does. */
 static int find_at(const char *path, struct cloister **ret_cloister)
@@ -229,7 +260,8 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 		cloister_on_notification(*cloister, print_event, NULL);
 	/* The current content of the screen. */
 	r = request(*cloister,
-		wish->subcommand->operand == OPERAND_SCREEN ? "commands" : wish->subcommand->name,
+		wish->subcommand->operand == OPERAND_SCREEN ? "commands"
+							    : wish->subcommand->help.name,
 		params_of(wish), &reply);
 	if (r == -ECANCELED) {
 		*cloister = NULL; /* print_event() has closed it */
@@ -246,107 +278,125 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 		       : print_events(cloister);
 }
 
-/* Returns 0, -EINVAL after a complaint, or -ECANCELED if there is nothing more to do. */
-static int read_options(int argc, char **argv, struct wish *wish)
+/* Returns 0, or -ECANCELED after printing the version. */
+static int take_option(int letter, void *context)
 {
-	static const struct option known[] = {
-		{"socket", required_argument, NULL, 's'},
-		{"tenant", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},
-		{"contains", required_argument, NULL, 'c'},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{0},
-	};
-	int option;
+	struct wish *wish = context;
 
-	while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
-		if (option == 's')
-			wish->socket_path = optarg;
-		else if (option == 't')
-			wish->tenant = optarg;
-		else if (option == 'c')
-			wish->contains = optarg;
-		else if (option == 'j')
-			complain_as("cloisterctl", wish->json = true);
-		else if (option == 'h')
-			print_usage(stdout);
-		else if (option == 'V')
-			puts("cloisterctl " CLOISTER_VERSION);
-		else
-			return -EINVAL;
-		if (option == 'h' || option == 'V')
-			return -ECANCELED;
-	}
-	return 0;
+	if (letter == 's')
+		wish->socket_path = optarg;
+	else if (letter == 't')
+		wish->tenant = optarg;
+	else if (letter == 'c')
+		wish->contains = optarg;
+	else if (letter == 'j')
+		complain_as("cloisterctl", wish->json = true);
+	else if (letter == HELP_LETTER)
+		wish->help = true;
+	else
+		puts("cloisterctl " CLOISTER_VERSION);
+	return letter == 'V' ? -ECANCELED : 0;
+}
+
+static const struct subcommand *subcommand_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
+		if (strcmp(name, subcommands[i].help.name) == 0)
+			return &subcommands[i];
+	return NULL;
 }
 
 /* "audit verify FILE..." needs no service. */
-static bool is_audit(int argc, char **argv)
-{
-	return argc > 0 && strcmp(argv[0], "audit") == 0;
-}
-
 static int verify(int argc, char **argv, const struct wish *wish)
 {
 	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant) {
-		complain_code("USAGE", "audit takes: verify [--contains HASH] FILE...");
-		if (!wish->json)
-			print_usage(stderr);
+		complain_code("USAGE", "audit takes: verify [--contains=HASH] FILE...");
+		help_refer(&program, &wish->subcommand->help);
 		return STATUS_USAGE;
 	}
 	return audit_verify(argc - 2, argv + 2, wish->contains, wish->json);
 }
 
-static int read_words(int argc, char **argv, struct wish *wish)
+static int help(int argc, char **argv)
 {
-	for (size_t i = 0; argc > 0 && i < ARRAY_SIZE(subcommands); i++)
-		if (strcmp(argv[0], subcommands[i].name) == 0)
-			wish->subcommand = &subcommands[i];
-	if (!wish->subcommand) {
-		if (argc > 0)
-			complain_code("USAGE", "there is no command '%s'", argv[0]);
-		return -EINVAL;
+	if (argc > 1) {
+		complain_code("USAGE", "help takes one command, or none");
+		help_refer(&program, NULL);
+		return STATUS_USAGE;
 	}
-	if (wish->contains) {
-		complain("--contains needs audit verify");
-		return -EINVAL;
-	}
-	if (wish->subcommand->operand == OPERAND_TARGET && argc > 1)
+	return help_print(&program, argc > 0 ? argv[0] : NULL) < 0 ? STATUS_USAGE : STATUS_OK;
+}
+
+/* Finds the subcommand in the first of the words. Returns 0, or -EINVAL after a complaint. */
+static int read_subcommand(int argc, char **argv, struct wish *wish)
+{
+	wish->subcommand = argc > 0 ? subcommand_by_name(argv[0]) : NULL;
+	if (wish->subcommand)
+		return 0;
+	if (argc > 0)
+		no_command_complain(&program, argv[0]);
+	else
+		complain_code("USAGE", "a command is missing");
+	help_refer(&program, NULL);
+	return -EINVAL;
+}
+
+/* Checks the words of a command that asks the service. Returns 0, or -EINVAL after a complaint. */
+static int read_operands(int argc, char **argv, struct wish *wish)
+{
+	bool takes_target = wish->subcommand->operand == OPERAND_TARGET;
+
+	if (takes_target && argc > 1)
 		wish->target = argv[1];
-	if (argc != (wish->subcommand->operand == OPERAND_TARGET ? 2 : 1) ||
-		(wish->tenant && !wish->target)) {
-		complain("%s takes %s", argv[0],
-			wish->subcommand->operand == OPERAND_TARGET
-				? "one operand: a workspace or a call"
-				: "no operand and no --tenant");
-		return -EINVAL;
-	}
-	return 0;
+	if (wish->contains)
+		complain_code("USAGE", "only audit verify takes --contains");
+	else if (argc != (takes_target ? 2 : 1) || (wish->tenant && !wish->target))
+		complain_code("USAGE", "%s takes %s", argv[0],
+			takes_target ? "one operand: a workspace or a call"
+				     : "no operand and no --tenant");
+	else
+		return 0;
+	help_refer(&program, &wish->subcommand->help);
+	return -EINVAL;
+}
+
+static int ask_service(int argc, char **argv, struct wish *wish)
+{
+	_cleanup_cloister_ struct cloister *cloister = NULL;
+
+	if (read_operands(argc, argv, wish) < 0)
+		return STATUS_USAGE;
+	if (connect_to_control(wish->socket_path, &cloister) < 0)
+		return STATUS_NO_SERVICE;
+	return ask(wish, &cloister);
+}
+
+static int run(int argc, char **argv, struct wish *wish)
+{
+	if (wish->help)
+		return help(argc > 0 ? 1 : 0, argv);
+	if (read_subcommand(argc, argv, wish) < 0)
+		return STATUS_USAGE;
+	if (wish->subcommand->operand == OPERAND_COMMAND)
+		return help(argc - 1, argv + 1);
+	if (wish->subcommand->operand == OPERAND_FILES)
+		return verify(argc, argv, wish);
+	return ask_service(argc, argv, wish);
 }
 
 int main(int argc, char **argv)
 {
-	_cleanup_cloister_ struct cloister *cloister = NULL;
+	static const struct option_set options = {
+		.program = &program, .more = {target_options, audit_options}};
 	struct wish wish = {0};
 	int status, r;
 
 	signal(SIGPIPE, SIG_IGN);
 	complain_as("cloisterctl", false);
-	r = read_options(argc, argv, &wish);
-	if (r == 0 && is_audit(argc - optind, argv + optind))
-		return verify(argc - optind, argv + optind, &wish);
-	if (r == 0)
-		r = read_words(argc - optind, argv + optind, &wish);
-	if (r == -EINVAL && wish.json)
-		complain_code("USAGE", "see cloisterctl --help");
-	else if (r == -EINVAL)
-		print_usage(stderr);
-	if (r < 0)
-		return r == -ECANCELED ? STATUS_OK : STATUS_USAGE;
-	if (connect_to_control(wish.socket_path, &cloister) < 0)
-		return STATUS_NO_SERVICE;
-	status = ask(&wish, &cloister);
+	r = options_read(&options, argc, argv, take_option, &wish);
+	if (r == -EINVAL)
+		return STATUS_USAGE;
+	status = r < 0 ? STATUS_OK : run(argc - optind, argv + optind, &wish);
 	if (fflush(stdout) != 0) {
 		complain("cannot write to stdout: %s", strerror(errno));
 		return STATUS_OWN_FAILURE;

@@ -107,14 +107,17 @@ static int run_call(const struct invocation *invocation)
 	return call_tool(invocation, params);
 }
 
-static const struct option options[] = {{"option", required_argument, NULL, 'o'},
-	{"timeout", required_argument, NULL, 't'}, CLOISTER_OPTIONS, {0}};
+static const struct option_row options[] = {
+	{"timeout", "DURATION", 't', "end the call after this time"},
+	{"option", "NAME=VALUE", 'o',
+		"an option of the call, see cloister-protocol(7); repeatable"},
+	{0},
+};
 
 const struct command command_call = {
-	.name = "call",
-	.usage = "call [--timeout=30s] [--option NAME=VALUE ...] TOOL [ARG=VALUE ... | JSON]",
-	.short_options = "",
-	.options = options,
+	.help = {"call", "TOOL [ARG=VALUE ... | JSON]",
+		"Make one tool call and print its observation as JSON.",
+		"cloister call read_file path=README.md end_line=3", options},
 	.usage_status = STATUS_USAGE,
 	.run = run_call,
 };

@@ -124,15 +124,19 @@ static int run_exec(const struct invocation *invocation)
 	return remote_run(session.cloister, &call).status;
 }
 
-static const struct option options[] = {{"timeout", required_argument, NULL, 't'},
-	{"env", required_argument, NULL, 'e'}, {"stdin", no_argument, NULL, 'i'},
-	{"no-stdin", no_argument, NULL, 'n'}, CLOISTER_OPTIONS, {0}};
+static const struct option_row options[] = {
+	{"timeout", "DURATION", 't', "end the command after this time"},
+	{"env", "NAME=VALUE", 'e', "a variable of the command's environment; repeatable"},
+	{"stdin", NULL, 'i', "pass on a terminal's input too"},
+	{"no-stdin", NULL, 'n', "give the command no input"},
+	{0},
+};
 
 const struct command command_exec = {
-	.name = "exec",
-	.usage = "exec [--timeout=30s] [--env NAME=VALUE ...] [--stdin|--no-stdin] -- COMMAND ...",
-	.short_options = "+",
-	.options = options,
+	.help = {"exec", "[--] COMMAND ...",
+		"Run a command, pass its output on, and exit with its status.",
+		"cloister exec --timeout=5m -- grep -rc TODO .", options},
+	.stops_at_operand = true,
 	.usage_status = STATUS_OWN_FAILURE,
 	.run = run_exec,
 };

@@ -328,17 +328,19 @@ static int run_get(const struct invocation *invocation)
 	return transfer_run(&get.transfer, &session, get_all_script, "p", get.path, NULL, -1);
 }
 
-static const struct option options[] = {{"timeout", required_argument, NULL, 't'},
-	{"idle-timeout", required_argument, NULL, 'I'}, {"max-size", required_argument, NULL, 'm'},
-	{"max-files", required_argument, NULL, 'M'}, {"any-links", no_argument, NULL, 'a'},
-	CLOISTER_OPTIONS, {0}};
+static const struct option_row options[] = {
+	{"max-size", "BYTES", 'm', "stop if the files have more bytes; default 16G"},
+	{"max-files", "NUMBER", 'M', "stop if there are more files; default 1000000"},
+	{"any-links", NULL, 'a', "create symbolic links that lead out of DIR too"},
+	{"idle-timeout", "DURATION", 'I', "stop if no data moves for this time; default 60s"},
+	{"timeout", "DURATION", 't', "stop after this time in total; default 1h"},
+	{0},
+};
 
 const struct command command_get = {
-	.name = "get",
-	.usage = "get [--max-size=16G] [--max-files=1000000] [--any-links] [--idle-timeout=60s]\n"
-		 "                [--timeout=1h] PATH [DIR|-]",
-	.short_options = "",
-	.options = options,
+	.help = {"get", "PATH [DIR|-]",
+		"Copy a file or a directory's content out of the workspace.",
+		"cloister --workspace project get input ./copy", options},
 	.usage_status = STATUS_USAGE,
 	.run = run_get,
 };

@@ -183,13 +183,9 @@ out:
 	return status;
 }
 
-static const struct option options[] = {CLOISTER_OPTIONS, {0}};
-
 const struct command command_mcp = {
-	.name = "mcp",
-	.usage = "mcp",
-	.short_options = "",
-	.options = options,
+	.help = {"mcp", NULL, "Serve the Model Context Protocol on standard input and output.",
+		"cloister --workspace project mcp", NULL},
 	.usage_status = STATUS_USAGE,
 	.run = run_mcp,
 };

@@ -153,14 +153,16 @@ static int run_put(const struct invocation *invocation)
 	return print_result(&put, invocation->json, status);
 }
 
-static const struct option options[] = {{"timeout", required_argument, NULL, 't'},
-	{"idle-timeout", required_argument, NULL, 'I'}, CLOISTER_OPTIONS, {0}};
+static const struct option_row options[] = {
+	{"idle-timeout", "DURATION", 'I', "stop if no data moves for this time; default 60s"},
+	{"timeout", "DURATION", 't', "stop after this time in total; default 1h"},
+	{0},
+};
 
 const struct command command_put = {
-	.name = "put",
-	.usage = "put [--idle-timeout=60s] [--timeout=1h] DIR|FILE|- [DEST]",
-	.short_options = "",
-	.options = options,
+	.help = {"put", "DIR|FILE|- [DEST]",
+		"Copy a directory's content, a file or a tar archive into the workspace.",
+		"cloister --workspace project put ./data input", options},
 	.usage_status = STATUS_USAGE,
 	.run = run_put,
 };

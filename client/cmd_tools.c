@@ -48,14 +48,15 @@ static int run_tools(const struct invocation *invocation)
 	return print_tools(reply);
 }
 
-static const struct option options[] = {{"format", required_argument, NULL, 'f'},
-	{"limits", no_argument, NULL, 'l'}, CLOISTER_OPTIONS, {0}};
+static const struct option_row options[] = {
+	{"format", "FORM", 'f', "ollama (the default), openai or mcp"},
+	{"limits", NULL, 'l', "with the limits that apply in the workspace"},
+	{0},
+};
 
 const struct command command_tools = {
-	.name = "tools",
-	.usage = "tools [--format=ollama|openai|mcp] [--limits]",
-	.short_options = "",
-	.options = options,
+	.help = {"tools", NULL, "Print the definitions of the tools for a model's API.",
+		"cloister tools --format=openai --limits", options},
 	.usage_status = STATUS_USAGE,
 	.run = run_tools,
 };

@@ -7,9 +7,9 @@
  */
 
 #include "client/complain.h"
+#include "client/help.h"
 #include "common/limits.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,6 +31,7 @@ struct invocation {
 	const char *format;          /* tools --format, or NULL */
 	int64_t timeout_ms;          /* --timeout, 0: not given */
 	struct json_object *options; /* call --option, exec --env: tool.call's options */
+	bool help;                   /* --help, -h */
 	bool private_only;           /* --private */
 	bool use_stdin;              /* exec --stdin */
 	bool no_stdin;               /* exec --no-stdin */
@@ -47,25 +48,11 @@ struct invocation {
 };
 
 struct command {
-	const char *name;
-	const char *usage;         /* what follows "usage: cloister [--workspace NAME|DIR] ..." */
-	const char *short_options; /* of getopt_long(3); a leading '+' stops at the first operand */
-	const struct option *options; /* of getopt_long(3); every table has CLOISTER_OPTIONS */
-	int usage_status;             /* the exit status for a wrong command line */
+	struct command_help help;
+	bool stops_at_operand; /* what follows the first operand is no option of ours */
+	int usage_status;      /* the exit status for a wrong command line */
 	int (*run)(const struct invocation *invocation);
 };
-
-/*
- * The options of every subcommand, before or after its name. Not formatted, because clang-format
- * takes the last row for a block.
- */
-/* clang-format off */
-#define CLOISTER_OPTIONS                                                                           \
-	{"workspace", required_argument, NULL, 'w'}, {"socket", required_argument, NULL, 's'},     \
-	{"private", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},                     \
-	{"version", no_argument, NULL, 'V'}, {"json", no_argument, NULL, 'j'},       \
-	{"rootfs", no_argument, NULL, 'R'}, {"readonly-path", required_argument, NULL, 'r'}
-/* clang-format on */
 
 extern const struct command command_tools;
 extern const struct command command_call;

@@ -181,8 +181,8 @@ _cloister()
 	esac
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
-	elif [[ ! $command ]]; then
-		_cloister_offer tools call exec put get mcp
+	elif [[ ! $command || ($command == help && ! $tool) ]]; then
+		_cloister_offer tools call exec put get mcp help
 	elif [[ $command == call && ! $tool ]]; then
 		_cloister_offer read_file write_file list_directory run_command search_files
 	elif [[ $command == call ]]; then

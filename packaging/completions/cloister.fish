@@ -97,9 +97,10 @@ complete -c cloister -l private -d 'Look for no service'
 complete -c cloister -l rootfs -d 'The directory is a whole root file system'
 complete -c cloister -l readonly-path -r -F -d 'A directory or file that commands may read'
 complete -c cloister -l json -d 'Print JSON, also errors'
-complete -c cloister -l help -d 'Print a summary'
+complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
-complete -c cloister -n 'test (count (__cloister_words)) -eq 0' -a 'tools call exec put get mcp'
+complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
+    -a 'tools call exec put get mcp help'
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
 complete -c cloister -n '__cloister_command tools' -l limits -d "With the workspace's limits"
 complete -c cloister -n '__cloister_command call; or __cloister_command exec' -l timeout -x -d 'A deadline'

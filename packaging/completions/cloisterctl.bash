@@ -74,8 +74,10 @@ _cloisterctl()
 		return
 	fi
 	case $command in
-	"") _cloisterctl_offer < <(printf '%s\n' status doctor tenants workspaces commands show kill drain resume \
-		selftest reload metrics events top audit) ;;
+	"" | help)
+		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status doctor tenants workspaces commands \
+			show kill drain resume selftest reload metrics events top audit help)
+		;;
 	show | kill)
 		((operands == 0)) && _cloisterctl_offer < <(
 			_cloisterctl_ask workspaces workspace

@@ -21,6 +21,10 @@ function __cloisterctl_after
     test "$words" = "$argv"
 end
 
+function __cloisterctl_wants_command
+    __cloisterctl_after; or __cloisterctl_after help
+end
+
 # __cloisterctl_ask COMMAND MEMBER: names that the service lists, without those that JSON escapes.
 function __cloisterctl_ask
     set -l words (commandline -opc)
@@ -41,24 +45,25 @@ complete -c cloisterctl -l socket -r -F -d 'The control socket'
 complete -c cloisterctl -l tenant -x -a '(__cloisterctl_ask tenants tenant)' -d 'The tenant of the workspace'
 complete -c cloisterctl -l json -d 'Print the result as JSON'
 complete -c cloisterctl -l contains -x -d 'audit verify: the log has a line with this hash'
-complete -c cloisterctl -l help -d 'Print a summary'
+complete -c cloisterctl -l help -d 'Print a summary, or what the command takes'
 complete -c cloisterctl -l version -d 'Print the version'
 
-complete -c cloisterctl -n __cloisterctl_after -a status -d 'Show the state and what is enforced'
-complete -c cloisterctl -n __cloisterctl_after -a doctor -d 'List what the host lacks'
-complete -c cloisterctl -n __cloisterctl_after -a tenants -d 'Show what each tenant has in use'
-complete -c cloisterctl -n __cloisterctl_after -a workspaces -d 'Show the workspaces in use'
-complete -c cloisterctl -n __cloisterctl_after -a commands -d 'Show the calls in flight'
-complete -c cloisterctl -n __cloisterctl_after -a show -d 'Show a workspace or a call'
-complete -c cloisterctl -n __cloisterctl_after -a kill -d 'End a call, or all calls of a workspace'
-complete -c cloisterctl -n __cloisterctl_after -a drain -d 'Refuse new calls'
-complete -c cloisterctl -n __cloisterctl_after -a resume -d 'Accept new calls again'
-complete -c cloisterctl -n __cloisterctl_after -a selftest -d 'Run the self-test'
-complete -c cloisterctl -n __cloisterctl_after -a reload -d 'Reload the configuration'
-complete -c cloisterctl -n __cloisterctl_after -a metrics -d 'Print the metrics'
-complete -c cloisterctl -n __cloisterctl_after -a events -d 'Print events as they happen'
-complete -c cloisterctl -n __cloisterctl_after -a top -d 'Show the calls in flight live'
-complete -c cloisterctl -n __cloisterctl_after -a audit -d 'Verify an audit log'
+complete -c cloisterctl -n __cloisterctl_wants_command -a status -d 'Show the state and what is enforced'
+complete -c cloisterctl -n __cloisterctl_wants_command -a doctor -d 'List what the host lacks'
+complete -c cloisterctl -n __cloisterctl_wants_command -a tenants -d 'Show what each tenant has in use'
+complete -c cloisterctl -n __cloisterctl_wants_command -a workspaces -d 'Show the workspaces in use'
+complete -c cloisterctl -n __cloisterctl_wants_command -a commands -d 'Show the calls in flight'
+complete -c cloisterctl -n __cloisterctl_wants_command -a show -d 'Show a workspace or a call'
+complete -c cloisterctl -n __cloisterctl_wants_command -a kill -d 'End a call, or all calls of a workspace'
+complete -c cloisterctl -n __cloisterctl_wants_command -a drain -d 'Refuse new calls'
+complete -c cloisterctl -n __cloisterctl_wants_command -a resume -d 'Accept new calls again'
+complete -c cloisterctl -n __cloisterctl_wants_command -a selftest -d 'Run the self-test'
+complete -c cloisterctl -n __cloisterctl_wants_command -a reload -d 'Reload the configuration'
+complete -c cloisterctl -n __cloisterctl_wants_command -a metrics -d 'Print the metrics'
+complete -c cloisterctl -n __cloisterctl_wants_command -a events -d 'Print events as they happen'
+complete -c cloisterctl -n __cloisterctl_wants_command -a top -d 'Show the calls in flight live'
+complete -c cloisterctl -n __cloisterctl_wants_command -a audit -d 'Verify an audit log'
+complete -c cloisterctl -n __cloisterctl_wants_command -a help -d 'Print a summary, or what a command takes'
 complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kill' \
     -a '(__cloisterctl_ask workspaces workspace)' -d Workspace
 complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kill' \

@@ -75,6 +75,17 @@ def known_options(area, *program):
     return found
 
 
+def program_commands(area, program):
+    """The commands that the program's help lists."""
+    return re.findall(r"^  (\w+) ", area.run(program, "--help").stdout.decode(), re.M)
+
+
+def program_help(area, program):
+    """The program's help, and that of each of its commands."""
+    commands = [] if program == "cloisterd" else program_commands(area, program)
+    return "".join(area.run(program, *words, "--help").stdout.decode() for words in [(), *((c,) for c in commands)])
+
+
 def literals(page, section):
     """The examples of a section, with mdoc's escapes taken back."""
     blocks = re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", part(page, section), re.M | re.S)

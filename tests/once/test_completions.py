@@ -95,24 +95,18 @@ def was_run(area):
     return any("pwned" in files for _, _, files in os.walk(area.path))
 
 
-def client_commands(area):
-    """As the usage without a command names them."""
-    usage = area.run("cloister").stderr.decode()
-    return re.search(r"\] ([a-z]+(?:\|[a-z]+)+) \.\.\.", usage)[1].split("|")
-
-
 def test_options_of_commands(shell, area):
-    for command in client_commands(area):
+    for command in manual.program_commands(area, "cloister"):
         agree(shell.long_options(f"cloister {command} --"), manual.known_options(area, "cloister", command),
               f"packaging/completions/{FILES[shell.name].format('cloister')}, {command},", "options")
 
 
 def test_commands(shell, area):
-    agree(shell.names("cloister "), client_commands(area),
-          f"packaging/completions/{FILES[shell.name].format('cloister')}", "commands")
-    usage = area.run("cloisterctl", "--help").stdout.decode()
-    agree(shell.names("cloisterctl "), re.findall(r"^  (\w+) ", usage, re.M),
-          f"packaging/completions/{FILES[shell.name].format('cloisterctl')}", "commands")
+    for program in ("cloister", "cloisterctl"):
+        commands = manual.program_commands(area, program)
+        where = f"packaging/completions/{FILES[shell.name].format(program)}"
+        agree(shell.names(f"{program} "), commands, where, "commands")
+        agree(shell.names(f"{program} help "), commands, f"{where}, help,", "commands")
     assert shell.complete("cloisterctl stat") == ["status"]
     assert shell.names("cloisterctl audit ") == {"verify"}
 

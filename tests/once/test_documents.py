@@ -174,7 +174,7 @@ def check_words(area, words, text, where):
         return check_words(area, rest[rest.index("--") + 1:], text, where)
     rest = rest[:rest.index("--")] if "--" in rest else rest
     if program in OURS:
-        usage = area.run(program, "--help").stdout.decode()
+        usage = manual.program_help(area, program)
         for word in [word for word in rest if word.startswith("--")] + ([rest[0]] if program == "cloisterctl" else []):
             assert re.search(rf"(?m)(^| |\[){re.escape(word.partition('=')[0])}\b", usage), f"{where}: {program} has no {word}"
     elif shutil.which(program):

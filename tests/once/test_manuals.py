@@ -60,9 +60,10 @@ def test_every_page_is_installed():
 def test_options(area, program):
     page = PROGRAMS[program]
     known = manual.known_options(area, program)
-    shown = set(re.findall(r"--([a-z][a-z-]*)", area.run(program, "--help").stdout.decode()))
+    shown = set(re.findall(r"^  --([a-z][a-z-]*)" if program != "cloisterd" else r"--([a-z][a-z-]*)",
+                           manual.program_help(area, program), re.M))
     if program == "cloister":
-        for command in cloister_commands(area):
+        for command in manual.program_commands(area, program):
             known |= manual.known_options(area, program, command)
     agree(shown | {"help", "version"}, known, f"{program} --help", "options")
     documented = manual.options(manual.part(page, "SYNOPSIS"))
@@ -72,17 +73,11 @@ def test_options(area, program):
     agree(described, known, f"man/{page}", "options")
 
 
-def cloister_commands(area):
-    """As the usage without a command names them."""
-    usage = area.run("cloister").stderr.decode()
-    return re.search(r"\] ([a-z]+(?:\|[a-z]+)+) \.\.\.", usage)[1].split("|")
-
-
 def test_each_command_s_options(area):
     """The synopsis of a command has what is its own, and no more."""
     synopsis = manual.part("cloister.1", "SYNOPSIS").split("\n.Nm\n")
     common = manual.known_options(area, "cloister")
-    for command in cloister_commands(area):
+    for command in manual.program_commands(area, "cloister"):
         lines = [block for block in synopsis if f".Cm {command}\n" in block + "\n"]
         assert lines, f"man/cloister.1, SYNOPSIS, has no {command}"
         own = manual.known_options(area, "cloister", command) - common
@@ -90,9 +85,9 @@ def test_each_command_s_options(area):
 
 
 def test_commands(area):
-    agree(heads("cloister.1", "COMMANDS"), cloister_commands(area), "man/cloister.1, COMMANDS,", "commands")
-    shown = re.findall(r"^  (\w+) ", area.run("cloisterctl", "--help").stdout.decode(), re.M)
-    agree(heads("cloisterctl.1", "COMMANDS"), shown, "man/cloisterctl.1, COMMANDS,", "commands")
+    for program in ("cloister", "cloisterctl"):
+        agree(heads(f"{program}.1", "COMMANDS"), manual.program_commands(area, program),
+              f"man/{program}.1, COMMANDS,", "commands")
 
 
 def heads(page, section):

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The command line of a program with commands: one table of options for getopt_long(3) and for the
+ * help, one printer of help, and errors of use in two lines, which name the nearest word.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/** A long option. The last row of a table has no name. */
+struct option_row {
+	const char *name;
+	const char *argument; /* what the help calls it; NULL: the option has none */
+	int letter;           /* what take() gets; not 'h', which is --help */
+	const char *text;     /* its line of the help */
+};
+
+/** What the help says of a command. */
+struct command_help {
+	const char *name;
+	const char *operands; /* NULL: none */
+	const char *text;     /* begins with a capital letter and ends with a full stop */
+	const char *example;
+	const struct option_row *options; /* its own; NULL: none */
+};
+
+struct program {
+	const char *name;
+	const char *text;
+	const char *notes; /* after the options; whole lines */
+	/* options of every command */
+	const struct option_row *options;
+	/* the command of this index, or NULL after the last one */
+	const struct command_help *(*command)(size_t index);
+};
+
+#define HELP_LETTER 'h'
+#define HELP_OPTION                                                                           \
+	{                                                                                     \
+		"help", NULL, HELP_LETTER, "print this help, or that of the command; also -h" \
+	}
+
+/** Which options a command line may have, and how its words are read. */
+struct option_set {
+	const struct program *program;
+	const struct command_help *command; /* NULL: none is known yet */
+	/* tables beside the program's, ended by NULL */
+	const struct option_row *more[3];
+	bool stops_at_operand;
+};
+
+/**
+ * Reads the options of @argv with getopt_long(3), also "-h", and gives each to @take with its
+ * letter; its argument is in optarg. The first operand is then argv[optind]. Returns 0, the first
+ * negative result of @take, or -EINVAL after a complaint.
+ */
+int options_read(const struct option_set *set, int argc, char **argv,
+	int (*take)(int letter, void *context), void *context);
+
+/** Prints the help of @program, or of its command @name. Returns 0, or -EINVAL after a complaint.
+ */
+int help_print(const struct program *program, const char *name);
+
+/** Complains that there is no command @name, and names the nearest one. */
+void no_command_complain(const struct program *program, const char *name);
+
+/** The second line of an error of use: where the help is. @command may be NULL. Not in JSON. */
+void help_refer(const struct program *program, const struct command_help *command);

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The help of cloister and cloisterctl, whose examples are run, and what a wrong command line is answered."""
+
+import json
+import os
+import shlex
+
+import manual
+import pytest
+from cloister_client import acting_as
+from daemon import environment, user_mode_only
+
+pytestmark = user_mode_only
+PROGRAMS = ("cloister", "cloisterctl")
+
+
+def text(area, *words):
+    done = area.run(*words)
+    assert (done.returncode, done.stderr) == (0, b""), done
+    return done.stdout.decode()
+
+
+def example(area, program, command):
+    (line,) = [line for line in text(area, program, "help", command).splitlines() if line.startswith("Example: ")]
+    return line.removeprefix("Example: ")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_way_to_ask_gives_the_same_help(area, program):
+    whole = text(area, program, "help")
+    assert whole.startswith(f"usage: {program} ") and whole == text(area, program, "-h") == text(area, program, "--help")
+    for command in manual.program_commands(area, program):
+        shown = text(area, program, "help", command)
+        for words in ([command, "-h"], [command, "--help"], ["--help", command], ["-h", command]):
+            assert text(area, program, *words) == shown, words
+        assert shown.startswith(f"usage: {program} [OPTION]... {command}") and len(shown.splitlines()) <= 15
+        assert max(map(len, shown.splitlines())) <= 100
+        assert f"\nExample: {program} " in shown
+
+
+def test_what_follows_a_command_for_exec_is_not_for_cloister(daemon, workspace):
+    done = daemon.area.run("cloister", "--socket", str(daemon.socket), "--workspace", str(workspace), "exec", "echo", "-h",
+                           "--help")
+    assert (done.returncode, done.stdout) == (0, b"-h --help\n")
+
+
+@pytest.fixture
+def desk(area):
+    """A directory with what the examples speak of."""
+    path = area.new_directory("desk")
+    with acting_as(area.account.uid, area.account.gid):
+        (path / "README.md").write_text("one\ntwo TODO\n")
+        for name in ("project", "data"):
+            (path / name).mkdir()
+        (path / "data" / "table").write_text("1\n")
+    return path
+
+
+def run_example(daemon, desk, program, command):
+    line = example(daemon.area, program, command)
+    variables = {**environment(daemon.area.home), "CLOISTER_SOCKET": str(daemon.socket),
+                 "CLOISTER_CONTROL_SOCKET": str(daemon.control_socket)}
+    return daemon.area.run(*shlex.split(line), cwd=desk, env=variables)
+
+
+@pytest.mark.parametrize("commands, said", [
+    (["tools"], b'"minimum"'), (["call"], b"one"), (["exec"], b"README.md:1"), (["mcp"], b""), (["help"], b"usage:"),
+    (["put", "get"], b"")])
+def test_cloisters_examples_work(daemon, desk, commands, said):
+    for command in commands:
+        done = run_example(daemon, desk, "cloister", command)
+        assert (done.returncode, done.stderr) == (0, b"") and said in done.stdout, done
+    if "get" in commands:
+        with acting_as(os.getuid()):
+            assert (desk / "copy" / "table").read_text() == "1\n"
+
+
+def test_cloisterctls_examples_work(start_daemon, area, desk):
+    daemon = start_daemon()
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "build"})
+    for command in manual.program_commands(area, "cloisterctl"):
+        if command in ("reload", "top", "events", "audit"):  # of them below
+            continue
+        done = run_example(daemon, desk, "cloisterctl", command)
+        assert (done.returncode, done.stderr) == (0, b"") and done.stdout, done
+    # What has no configuration cannot reload it, and what has no terminal shows no screen.
+    for command, said in {"reload": b"configuration", "top": b"terminal"}.items():
+        assert said in run_example(daemon, desk, "cloisterctl", command).stderr
+    assert example(area, "cloisterctl", "events") == "cloisterctl events"  # test_control.py reads them
+    with acting_as(area.account.uid, area.account.gid):
+        for name in ("audit.log.1", "audit.log"):
+            (desk / name).touch()
+    done = run_example(daemon, desk, "cloisterctl", "audit")
+    assert done.returncode == 0 and b"the files are empty" in done.stdout
+
+
+@pytest.mark.parametrize("words, status, said, where", [
+    ("cloister exce", 2, "there is no command 'exce'; did you mean 'exec'?", "cloister help"),
+    ("cloister toools", 2, "there is no command 'toools'; did you mean 'tools'?", "cloister help"),
+    ("cloister something", 2, "there is no command 'something'", "cloister help"),
+    ("cloister help exce", 2, "there is no command 'exce'; did you mean 'exec'?", "cloister help"),
+    ("cloister help get put", 2, "help takes one command, or none", "cloister help"),
+    ("cloister", 2, "a command is missing", "cloister help"),
+    ("cloister --sokcet=x tools", 2, "there is no option '--sokcet'; did you mean '--socket'?", "cloister help"),
+    ("cloister exec --tmeout 3 true", 125, "there is no option '--tmeout'; did you mean '--timeout'?", "cloister help exec"),
+    ("cloister exec --something true", 125, "there is no option '--something'", "cloister help exec"),
+    ("cloister exec -x true", 125, "there is no option '-x'", "cloister help exec"),
+    ("cloister exec --timeout", 125, "the option '--timeout' needs an argument", "cloister help exec"),
+    ("cloister exec --stdin=yes true", 125, "the option '--stdin' takes no argument", "cloister help exec"),
+    ("cloister get --max=3 x", 2, "the option '--max' could be any of '--max-size', '--max-files'", "cloister help get"),
+    ("cloister call --timeout=x read_file", 2, "'x' is not a duration such as 500ms, 30s, 5m or 1h", "cloister help call"),
+    ("cloisterctl staus", 2, "there is no command 'staus'; did you mean 'status'?", "cloisterctl help"),
+    ("cloisterctl", 2, "a command is missing", "cloisterctl help"),
+    ("cloisterctl --jsno status", 2, "there is no option '--jsno'; did you mean '--json'?", "cloisterctl help"),
+    ("cloisterctl kill", 2, "kill takes one operand: a workspace or a call", "cloisterctl help kill"),
+    ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),
+    ("cloisterctl audit", 2, "audit takes: verify [--contains=HASH] FILE...", "cloisterctl help audit")])
+def test_an_error_of_use_is_two_lines(area, words, status, said, where):
+    program, *rest = words.split()
+    done = area.run(program, *rest)
+    assert (done.returncode, done.stdout) == (status, b"")
+    assert done.stderr.decode().splitlines() == [f"{program}: {said}", f"see `{where}`"]
+    assert text(area, *where.split()).startswith(f"usage: {program} ")
+    done = area.run(program, "--json", *rest)
+    assert (done.returncode, done.stderr) == (status, b"")
+    assert json.loads(done.stdout) == {"error": {"code": "USAGE", "message": said}}
+
+
+def test_a_word_of_any_length_and_form_is_answered(area):
+    for word in ("x" * 100000, "\x1b[2Jexec", "é", "-", "--" + "y" * 100000, "-\x1b"):
+        done = area.run("cloister", word)
+        assert done.returncode == 2 and b"\x1b" not in done.stderr and done.stderr.count(b"\n") == 2, done
