@@ -184,6 +184,7 @@
 #define LIMIT_CGROUP_DEPTH          1   /* levels below a workspace's group; a worker needs one */
 
 /* A tool call's options (supervisor/call/args_decode.c). */
+#define LIMIT_NOTES     12 /* sentences about one call's arguments (supervisor/call/notes.h) */
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
 /* Variables that the configuration sets for a tenant; and these with the call's own. */
@@ -205,6 +206,11 @@
 #define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */
 #define LIMIT_OPEN_RETRIES 16         /* of one open or write while others rename its path */
 #define LIMIT_COUNT_BYTES  (64 * MIB) /* of a file whose lines after the range are counted */
+
+/* Names near one that does not exist (worker/files/near_paths.c, common/near_name.c). */
+#define LIMIT_NEAR_ENTRIES    1000 /* of its directory that are looked at */
+#define LIMIT_NEAR_NAME_BYTES 64   /* longer names are compared without counting letters */
+#define LIMIT_NEAR_PATH_BYTES 256  /* longer paths are not suggested */
 
 /* Listing and searching files (worker/files/glob.c, gitignore.c, tree_walk.c, pattern_scan.c). */
 #define LIMIT_GLOB_ALTERNATIVES 256       /* patterns from the braces {a,b} of one pattern */

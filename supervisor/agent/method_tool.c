@@ -254,6 +254,7 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 		.error = refusal->why.error,
 		.message = text_from(refusal_text(&refusal->why)),
 		.retry_after_ms = refusal->why.retry_after_ms,
+		.notes = &refusal->notes,
 	};
 
 	if (refusal->why.error == TOOL_BUSY && refusal->why.retry_after_ms == 0)

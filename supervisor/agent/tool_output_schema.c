@@ -13,6 +13,7 @@ enum field_type {
 	FIELD_BOOLEAN,
 	FIELD_ENTRIES, /* of a directory */
 	FIELD_MATCHES,
+	FIELD_TEXTS,
 };
 
 /* Objects are not closed, because a later version may add members. */
@@ -157,6 +158,17 @@ static struct json_object *array_schema(const struct field *fields)
 	return TAKE_PTR(array);
 }
 
+static struct json_object *texts_schema(void)
+{
+	_cleanup_json_ struct json_object *array = json_object_new_object();
+	_cleanup_json_ struct json_object *items = json_object_new_object();
+
+	if (!add_type(array, "array", false) || !add_type(items, "string", false) ||
+		!json_build_add(array, "items", TAKE_PTR(items)))
+		return NULL;
+	return TAKE_PTR(array);
+}
+
 static struct json_object *field_schema(const struct field *field)
 {
 	static const char *const types[] = {
@@ -172,6 +184,8 @@ static struct json_object *field_schema(const struct field *field)
 		return array_schema(entry_fields);
 	if (field->type == FIELD_MATCHES)
 		return array_schema(match_fields);
+	if (field->type == FIELD_TEXTS)
+		return texts_schema();
 	object = json_object_new_object();
 	if (!add_type(object, types[field->type],
 		    field->type == FIELD_TEXT_OR_NULL || field->type == FIELD_INTEGER_OR_NULL) ||
@@ -203,6 +217,7 @@ struct json_object *tool_output_schema(const struct tool *tool)
 {
 	static const struct field success = {"success", FIELD_BOOLEAN, false, NULL};
 	static const struct field name = {"tool", FIELD_TEXT, false, NULL};
+	static const struct field notes = {"notes", FIELD_TEXTS, true, NULL};
 	_cleanup_json_ struct json_object *properties = json_object_new_object();
 	_cleanup_json_ struct json_object *required = json_object_new_array();
 	_cleanup_json_ struct json_object *object = json_object_new_object();
@@ -221,6 +236,9 @@ struct json_object *tool_output_schema(const struct tool *tool)
 		if (!json_build_append(required, json_object_new_string(key)))
 			return NULL;
 	}
+	/* Only where there are some. */
+	if (!json_build_add(properties, notes.name, field_schema(&notes)))
+		return NULL;
 	if (!add_type(object, "object", false) ||
 		!json_build_add(object, "properties", TAKE_PTR(properties)) ||
 		!json_build_add(object, "required", TAKE_PTR(required)))

@@ -4,6 +4,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
+#include "supervisor/call/args_alias.h"
+#include "supervisor/call/notes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +13,10 @@
 #include <json-c/linkhash.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define TWO_TO_63        9223372036854775808.0
+#define INTEGER_DIGITS   20 /* of the longest integer, with its sign */
 #define NAME_SHOWN_BYTES 64 /* how much of a name that the client invented a message shows */
 
 /* The part being decoded, for messages: `read_file: argument "path" must be a string`. */
@@ -20,6 +24,7 @@ struct subject {
 	const char *tool;
 	const char *kind; /* "argument" or "option" */
 	char **ret_message;
+	struct notes *notes; /* NULL: values of another type are refused */
 };
 
 static enum tool_error fail(const struct subject *subject, enum tool_error error, const char *name,
@@ -94,12 +99,49 @@ static bool integer_value(struct json_object *value, int64_t *ret_number)
 	return true;
 }
 
+/* Reads a string that is exactly a decimal integer, as some models write one. */
+static bool integer_text(
+	const struct subject *subject, const char *name, struct text text, int64_t *ret_number)
+{
+	size_t sign = text.len > 0 && text.data[0] == '-';
+	char *end;
+
+	if (text.len == sign || text.len > INTEGER_DIGITS || text.data[sign] < '0' ||
+		text.data[sign] > '9' || (text.data[sign] == '0' && text.len > 1))
+		return false;
+	errno = 0;
+	*ret_number = strtoll(text.data, &end, 10);
+	if (errno != 0 || end != text.data + text.len)
+		return false;
+	notes_add(subject->notes,
+		"\"%s\" was taken as the number %" PRId64 "; give it without quotes", name,
+		*ret_number);
+	return true;
+}
+
+/* Takes the greatest value for a number beyond it, if there is one that a model can want. */
+static void lower(const struct subject *subject, const struct tool_param *param, int64_t *number)
+{
+	if (!subject->notes || *number <= param->max)
+		return;
+	notes_add(subject->notes, "\"%s\" was lowered from %" PRId64 " to its maximum, %" PRId64,
+		param->name, *number, param->max);
+	*number = param->max;
+}
+
 static enum tool_error decode_integer(const struct subject *subject, const struct tool_param *param,
 	struct json_object *value, int64_t *ret_number)
 {
-	int64_t number;
+	bool is_number;
+	int64_t number = 0;
 
-	if (integer_value(value, &number) && number >= param->min && number <= param->max) {
+	if (subject->notes && json_object_is_type(value, json_type_string))
+		is_number = integer_text(subject, param->name, string_text(value), &number);
+	else
+		is_number = integer_value(value, &number);
+	if (is_number)
+		lower(subject, param, &number);
+	if (is_number && number >= param->min && number <= param->max) {
 		*ret_number = number;
 		return TOOL_OK;
 	}
@@ -108,6 +150,27 @@ static enum tool_error decode_integer(const struct subject *subject, const struc
 			"must be an integer of at least %" PRId64, param->min);
 	return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
 		"must be an integer from %" PRId64 " to %" PRId64, param->min, param->max);
+}
+
+static enum tool_error decode_boolean(const struct subject *subject, const struct tool_param *param,
+	struct json_object *value, bool *ret_value)
+{
+	struct text text = {NULL, 0};
+	bool is_true;
+
+	if (json_object_is_type(value, json_type_boolean)) {
+		*ret_value = json_object_get_boolean(value);
+		return TOOL_OK;
+	}
+	if (subject->notes && json_object_is_type(value, json_type_string))
+		text = string_text(value);
+	is_true = text_equal(text, TEXT_LITERAL("true"));
+	if (!is_true && !text_equal(text, TEXT_LITERAL("false")))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must be true or false");
+	notes_add(subject->notes, "\"%s\" was taken as %s; give it without quotes", param->name,
+		is_true ? "true" : "false");
+	*ret_value = is_true;
+	return TOOL_OK;
 }
 
 /* Checks @value against @param's row and stores it in its field of the struct at @fields. */
@@ -124,10 +187,7 @@ static enum tool_error decode_value(const struct subject *subject, const struct 
 	case PARAM_BOOLEAN:
 		break;
 	}
-	if (!json_object_is_type(value, json_type_boolean))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must be true or false");
-	*(bool *)field = json_object_get_boolean(value);
-	return TOOL_OK;
+	return decode_boolean(subject, param, value, field);
 }
 
 static const struct tool_param *param_by_name(
@@ -139,23 +199,91 @@ static const struct tool_param *param_by_name(
 	return NULL;
 }
 
-/* `is not known; use "path", "start_line", "end_line"` */
-static enum tool_error unknown_argument(
-	const struct subject *subject, const struct tool *tool, const char *name)
+/* `is not known; use "path", "start_line", "end_line"; did you mean "end_line"?` */
+static enum tool_error unknown_argument(const struct subject *subject, const struct tool *tool,
+	struct json_object *arguments, const char *name)
 {
+	const struct tool_param *nearest = args_nearest(tool, name);
 	char known[256] = "";
 	size_t len = 0;
 
 	for (size_t i = 0; i < tool_param_count(tool) && len < sizeof(known); i++)
 		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s\"%s\"",
 			i > 0 ? ", " : "", tool->params[i].name);
+	if (nearest && !json_object_object_get_ex(arguments, nearest->name, NULL))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+			"is not known; use %s; did you mean \"%s\"?", known, nearest->name);
 	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known; use %s", known);
 }
 
-enum tool_error args_decode(const struct tool *tool, struct json_object *arguments,
-	struct tool_args *ret_args, char **ret_message)
+/* An argument that has another name than its parameter. */
+struct alias_use {
+	const char *name;
+	const struct tool_param *param;
+};
+
+/* Notes that @name means @param, unless another argument means it too. */
+static enum tool_error use_alias(const struct subject *subject, struct json_object *arguments,
+	struct alias_use *uses, size_t *count, struct alias_use use)
 {
-	struct subject subject = {tool->name, "argument", ret_message};
+	const char *other = NULL;
+
+	if (json_object_object_get_ex(arguments, use.param->name, NULL))
+		other = use.param->name;
+	for (size_t i = 0; i < *count; i++)
+		if (uses[i].param == use.param)
+			other = uses[i].name;
+	if (other)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, use.name,
+			"means the same as \"%.*s\"; give only \"%s\"", NAME_SHOWN_BYTES, other,
+			use.param->name);
+	uses[(*count)++] = use;
+	return TOOL_OK;
+}
+
+static enum tool_error rename_argument(
+	struct json_object *arguments, const struct alias_use *use, struct notes *notes)
+{
+	struct json_object *value = json_object_get(json_object_object_get(arguments, use->name));
+
+	if (json_object_object_add(arguments, use->param->name, value) < 0) {
+		json_object_put(value);
+		return TOOL_BUSY;
+	}
+	notes_add(notes, "\"%.*s\" was taken as \"%s\"", NAME_SHOWN_BYTES, use->name,
+		use->param->name);
+	json_object_object_del(arguments, use->name);
+	return TOOL_OK;
+}
+
+enum tool_error args_rename(const struct tool *tool, struct json_object *arguments,
+	struct notes *notes, char **ret_message)
+{
+	struct subject subject = {tool->name, "argument", ret_message, notes};
+	struct alias_use uses[TOOL_PARAMS_MAX];
+	enum tool_error error = TOOL_OK;
+	size_t count = 0;
+
+	if (!json_object_is_type(arguments, json_type_object))
+		return TOOL_OK;
+	json_object_object_foreach (arguments, name, value) {
+		struct alias_use use = {name, args_alias(tool, name)};
+
+		(void)value;
+		if (use.param && strcmp(use.param->name, name) != 0)
+			error = use_alias(&subject, arguments, uses, &count, use);
+		if (error != TOOL_OK)
+			return error;
+	}
+	for (size_t i = 0; i < count && error == TOOL_OK; i++)
+		error = rename_argument(arguments, &uses[i], notes);
+	return error;
+}
+
+enum tool_error args_decode(const struct tool *tool, struct json_object *arguments,
+	struct notes *notes, struct tool_args *ret_args, char **ret_message)
+{
+	struct subject subject = {tool->name, "argument", ret_message, notes};
 	size_t count = tool_param_count(tool);
 	struct tool_args args;
 
@@ -172,7 +300,7 @@ enum tool_error args_decode(const struct tool *tool, struct json_object *argumen
 			enum tool_error error = TOOL_OK;
 
 			if (!param)
-				error = unknown_argument(&subject, tool, name);
+				error = unknown_argument(&subject, tool, arguments, name);
 			else if (value)
 				error = decode_value(&subject, param, value, &args);
 			if (error != TOOL_OK)
@@ -318,7 +446,7 @@ void options_defaults(struct call_options *ret_options)
 int options_decode(const struct tool *tool, struct json_object *options,
 	struct call_options *ret_options, char **ret_message)
 {
-	struct subject subject = {tool->name, "option", ret_message};
+	struct subject subject = {tool->name, "option", ret_message, NULL};
 	struct call_options decoded;
 
 	options_defaults(&decoded);

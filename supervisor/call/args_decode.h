@@ -15,16 +15,28 @@
 #include "common/tools.h"
 
 struct json_object;
+struct notes;
 
 /**
- * Decodes @arguments (NULL: none) of @tool into @ret_args and fills in defaults.
+ * Renames the members of @arguments (NULL: none) that have another name for a parameter of @tool
+ * (supervisor/call/args_alias.h) and says so in @notes. Unknown names stay.
+ *
+ * Returns TOOL_OK; INVALID_ARGUMENTS with a sentence in @ret_message, as args_decode(), if two
+ * members mean one parameter; BUSY if memory is out.
+ */
+enum tool_error args_rename(const struct tool *tool, struct json_object *arguments,
+	struct notes *notes, char **ret_message);
+
+/**
+ * Decodes @arguments (NULL: none) of @tool into @ret_args and fills in defaults. Takes "2" for an
+ * integer, "true" for a boolean, and the maximum for a number beyond it, and says so in @notes.
  *
  * Returns TOOL_OK. Otherwise returns TOOL_INVALID_ARGUMENTS, TOOL_FILE_TOO_LARGE (content) or
  * TOOL_NAME_TOO_LONG (a path), leaves @ret_args unchanged and stores in @ret_message one sentence
  * that names the argument and its requirement (malloc'ed; NULL if memory is out).
  */
 enum tool_error args_decode(const struct tool *tool, struct json_object *arguments,
-	struct tool_args *ret_args, char **ret_message);
+	struct notes *notes, struct tool_args *ret_args, char **ret_message);
 
 struct call_options {
 	int64_t timeout_ms;      /* 0: not given */

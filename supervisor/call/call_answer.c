@@ -37,6 +37,7 @@ static void answer(struct call *call, struct observation *observation)
 	call->state = CALL_OVER;
 	observation->tool = text_from(call->request.tool->name);
 	observation->args = &call->request.args;
+	observation->notes = &call->request.notes;
 	observation->wall_us = call_elapsed_us(call);
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;

@@ -6,11 +6,13 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
+#include "supervisor/call/path_guess.h"
 #include "supervisor/call/tool_call_form.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/tenant.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json_object.h>
 #include <json-c/linkhash.h>
 #include <stdarg.h>
@@ -147,6 +149,8 @@ static int check_path(
 		path.data = decoded;
 	}
 	error = path_rules_check(visible_root, path, encoded.data != NULL, &request->path);
+	if (error == TOOL_PATH_OUTSIDE_WORKSPACE)
+		path_guess_note(visible_root, path, &request->notes);
 	if (error != TOOL_OK)
 		return refuse(refusal, error, "%s", path_rules_sentence(error, path));
 	return 0;
@@ -182,15 +186,47 @@ static int stand_in_for_path(
 }
 
 /* Without a deadline from the model the tenant's default applies, and its limit in any case. */
-static void limit_timeout(
-	struct tool_args *args, struct json_object *arguments, const struct tenant_limits *limits)
+static void limit_timeout(struct call_request *request, struct json_object *arguments,
+	const struct tenant_limits *limits)
 {
-	struct json_object *given;
+	int64_t *timeout_ms = &request->args.timeout_ms,
+		max = (int64_t)limits->command_timeout_max_ms;
+	struct json_object *given = NULL;
 
 	if (!json_object_object_get_ex(arguments, "timeout_ms", &given) || !given)
-		args->timeout_ms = (int64_t)limits->command_timeout_ms;
-	if (args->timeout_ms > (int64_t)limits->command_timeout_max_ms)
-		args->timeout_ms = (int64_t)limits->command_timeout_max_ms;
+		*timeout_ms = (int64_t)limits->command_timeout_ms;
+	if (*timeout_ms <= max)
+		return;
+	if (given)
+		notes_add(&request->notes,
+			"\"timeout_ms\" was lowered from %" PRId64 " to its maximum here, %" PRId64,
+			*timeout_ms, max);
+	*timeout_ms = max;
+}
+
+/* Takes the names and values of the model's arguments. */
+static int read_arguments(struct call_request *request, struct json_object *options,
+	struct json_object **arguments, struct call_refusal *refusal)
+{
+	char **message = &refusal->why.message;
+	enum tool_error error = args_rename(request->tool, *arguments, &request->notes, message);
+
+	if (error == TOOL_OK && stand_in_for_path(request->tool, options, arguments) < 0)
+		return -EINVAL;
+	if (error == TOOL_OK)
+		error = args_decode(
+			request->tool, *arguments, &request->notes, &request->args, message);
+	refusal->why.error = error;
+	return error == TOOL_OK ? 0 : -EINVAL;
+}
+
+/* The request is refused, but what was said about its arguments is told. */
+static int give_up(struct call_request *request, struct call_refusal *refusal)
+{
+	refusal->notes = request->notes;
+	request->notes.count = 0;
+	call_request_done(request);
+	return -EINVAL;
 }
 
 int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
@@ -216,19 +252,18 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 			"There is no tool of this name; use read_file, write_file, "
 			"list_directory, run_command or search_files");
 	json_object_object_get_ex(params, "options", &options);
-	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0 ||
-		stand_in_for_path(request.tool, options, &arguments) < 0)
+	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0)
 		return -EINVAL;
-	refusal->why.error =
-		args_decode(request.tool, arguments, &request.args, &refusal->why.message);
-	if (refusal->why.error != TOOL_OK)
-		return -EINVAL;
-	limit_timeout(&request.args, arguments, &tenant->limits);
+	if (read_arguments(&request, options, &arguments, refusal) < 0)
+		return give_up(&request, refusal);
+	limit_timeout(&request, arguments, &tenant->limits);
 	if (!json_object_object_get_ex(options, "durability", NULL))
 		request.options.fast_write = tenant->durability == TENANT_FAST;
 	request.json = json_object_new_array();
-	if (!request.json)
+	if (!request.json) {
+		notes_done(&request.notes);
 		return refuse(refusal, TOOL_BUSY, "Out of memory");
+	}
 	json_object_array_add(request.json, json_object_get(params));
 	json_object_array_add(request.json, json_object_get(arguments));
 	/* The string has been parsed. */
@@ -240,10 +275,8 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 		r = request.tool->id == TOOL_RUN_COMMAND
 			    ? check_command(&request, visible_root, tenant->policy, refusal)
 			    : check_path(&request, visible_root, refusal);
-	if (r < 0) {
-		call_request_done(&request);
-		return r;
-	}
+	if (r < 0)
+		return give_up(&request, refusal);
 	call_refusal_done(refusal);
 	request.tenant = tenant_hold(tenant);
 	*ret_request = request;
@@ -283,6 +316,7 @@ void call_request_done(struct call_request *request)
 	json_object_put(request->json);
 	free(request->decoded);
 	free(request->path);
+	notes_done(&request->notes);
 	tenant_release(request->tenant);
 	*request = (struct call_request){0};
 }
@@ -290,6 +324,7 @@ void call_request_done(struct call_request *request)
 void call_refusal_done(struct call_refusal *refusal)
 {
 	free(refusal->tool);
+	notes_done(&refusal->notes);
 	refusal_done(&refusal->why);
 	*refusal = (struct call_refusal){0};
 }

@@ -10,6 +10,7 @@
 #include "common/errors.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/args_decode.h"
+#include "supervisor/call/notes.h"
 #include "supervisor/call/shown.h"
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@ struct call_request {
 	struct tool_args args;       /* texts borrowed from json, or from decoded */
 	struct call_options options; /* texts borrowed like those of args */
 	struct shown shown;          /* how much of the result the reader is shown */
+	struct notes notes;          /* about the arguments, for the model */
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* decoded base64 */
 	struct json_object *json; /* a reference: an array of the params and the arguments */
@@ -37,6 +39,7 @@ struct call_request {
 struct call_refusal {
 	struct refusal why; /* its error TOOL_OK: the params are wrong, a protocol error */
 	char *tool;         /* the name given, or NULL */
+	struct notes notes; /* about the arguments, for the model */
 };
 
 /**

@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/shown.h"
 #include "supervisor/call/stream_shown.h"
@@ -355,6 +356,17 @@ static void put_error(struct plain *plain, const struct observation *observation
 	put(plain, TEXT_LITERAL("\n"));
 }
 
+/* Puts a line for each note. */
+static void put_notes(struct plain *plain, const struct notes *notes)
+{
+	for (size_t i = 0; notes && i < notes->count; i++) {
+		end_line(plain);
+		put(plain, TEXT_LITERAL("["));
+		put_name(plain, text_from(notes->texts[i]));
+		put(plain, TEXT_LITERAL("]"));
+	}
+}
+
 void model_text_write(struct json_text *json, const struct observation *observation)
 {
 	static void (*const writers[TOOL_COUNT])(struct plain *, const struct observation *) = {
@@ -372,6 +384,8 @@ void model_text_write(struct json_text *json, const struct observation *observat
 		put_error(&plain, observation);
 	if (tool && (observation->io || observation->error == TOOL_OK) && !plain.failed)
 		writers[tool->id](&plain, observation);
+	if (!plain.failed)
+		put_notes(&plain, observation->notes);
 	if (plain.failed)
 		json->failed = true;
 	else

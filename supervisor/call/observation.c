@@ -9,6 +9,7 @@
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/notes.h"
 #include "supervisor/call/shown.h"
 #include "supervisor/call/stream_shown.h"
 #include "supervisor/schedule/usage.h"
@@ -336,6 +337,17 @@ static void write_error(struct json_text *json, const struct observation *observ
 	json_text_object_end(json);
 }
 
+static void write_notes(struct json_text *json, const struct notes *notes)
+{
+	if (!notes || notes->count == 0)
+		return;
+	json_text_key(json, "notes");
+	json_text_array_begin(json);
+	for (size_t i = 0; i < notes->count; i++)
+		json_text_string(json, text_from(notes->texts[i]));
+	json_text_array_end(json);
+}
+
 /* Left out if the command had no cgroup to measure it. */
 static void write_cgroup_usage(struct json_text *json, const struct command_cgroup_usage *usage)
 {
@@ -368,6 +380,7 @@ void observation_write(struct json_text *json, const struct observation *observa
 	put_string(json, "tool", observation->tool);
 	write_output(json, observation);
 	write_error(json, observation);
+	write_notes(json, observation->notes);
 	observation_write_usage(json, observation);
 	json_text_object_end(json);
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The result of a tool call and its JSON form: {success, tool, output, error, usage}. A failure of
+ * The result of a tool call and its JSON form: {success, tool, output, error, usage}, and
+ * notes if there are any. A failure of
  * a tool is an observation, not a protocol error.
  */
 
@@ -15,6 +16,7 @@ struct command_io;
 struct evbuffer;
 struct json_text;
 struct shown;
+struct notes;
 
 /* Everything is borrowed while observation_write() runs. */
 struct observation {
@@ -22,6 +24,7 @@ struct observation {
 	enum tool_error error;
 	struct text message;          /* for a failure; empty: the code's own sentence */
 	int64_t retry_after_ms;       /* for a failure: when to try again; 0: not given */
+	const struct notes *notes;    /* about the arguments; NULL: none */
 	const struct tool_args *args; /* NULL if they could not be decoded */
 	uint64_t wall_us;
 	/* For a file tool that succeeded. */

@@ -58,7 +58,11 @@ def test_the_limits_are_the_validators(client, tool, name):
         assert is_refused(client, tool, name, make(least - 1))
     if most is not None:
         assert not is_refused(client, tool, name, make(most))
+    if most is not None and text:
         assert is_refused(client, tool, name, make(most + 1))
+    elif most is not None:  # a number beyond it is lowered, and a note says so
+        for value, notes in ((most, None), (most + 1, [f'"{name}" was lowered from {most + 1} to its maximum, {most}'])):
+            assert client.observe(tool, {**NEEDED[tool], name: value}).get("notes") == notes
 
 
 def test_limits_are_the_tenants(start_daemon, account):

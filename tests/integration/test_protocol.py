@@ -425,7 +425,7 @@ def test_an_unknown_tool_is_an_observation(client, workspace):
 @pytest.mark.parametrize("tool,arguments,named", [
     ("read_file", {}, "path"), ("read_file", {"path": 1}, "path"), ("read_file", {"path": ""}, "path"),
     ("read_file", {"path": "a\0b"}, "path"), ("read_file", {"path": "f", "start_line": 0}, "start_line"),
-    ("read_file", {"path": "f", "start_line": "1"}, "start_line"),
+    ("read_file", {"path": "f", "start_line": "one"}, "start_line"),
     ("read_file", {"path": "f", "start_line": 1.5}, "start_line"),
     ("read_file", {"path": "f", "start_line": 3, "end_line": 2}, "end_line"),
     ("read_file", {"path": "f", "lines": 3}, "lines"), ("write_file", {"path": "f"}, "content"),
@@ -434,9 +434,7 @@ def test_an_unknown_tool_is_an_observation(client, workspace):
     ("list_directory", {"path": ".", "recursive": 1}, "recursive"),
     ("run_command", {"command": ""}, "command"), ("run_command", {"command": "a\0b"}, "command"),
     ("run_command", {"command": "true", "timeout_ms": 0}, "timeout_ms"),
-    ("run_command", {"command": "true", "timeout_ms": 10 ** 12}, "timeout_ms"),
     ("run_command", {"command": "true", "cwd": "/"}, "cwd"),
-    ("search_files", {"pattern": "x", "max_results": 51}, "max_results"),
     ("search_files", {"pattern": "x", "max_results": 0}, "max_results")])
 def test_wrong_arguments_are_named(client, workspace, tool, arguments, named):
     observation = client.observe(tool, arguments)

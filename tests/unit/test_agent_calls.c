@@ -39,10 +39,11 @@ static int tear_down(void **state)
 	RESULT("1",                                                                             \
 		"{\"success\":true,\"tool\":\"" tool "\",\"output\":" output ",\"error\":null," \
 		"\"usage\":{\"wall_us\":*}}")
-#define FAILED(tool, code)                                           \
+#define FAILED(tool, code) FAILED_WITH(tool, code, "")
+#define FAILED_WITH(tool, code, notes)                               \
 	RESULT("1", "{\"success\":false,\"tool\":\"" tool            \
 		    "\",\"output\":null,\"error\":{\"code\":\"" code \
-		    "\",\"message\":\"*\"*},\"usage\":{\"wall_us\":*}}")
+		    "\",\"message\":\"*\"*}," notes "\"usage\":{\"wall_us\":*}}")
 #define ENDED(code, output)                                                          \
 	RESULT("1", "{\"success\":false,\"tool\":\"run_command\",\"output\":" output \
 		    ",\"error\":{\"code\":\"" code "\",\"message\":\"*\"},\"usage\":{*}}")
@@ -116,9 +117,13 @@ static void test_what_models_get_wrong(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CALL("read_file", "{\"path\":\"../x\"}"),
-			FAILED("read_file", "PATH_OUTSIDE_WORKSPACE")},
+			FAILED_WITH("read_file", "PATH_OUTSIDE_WORKSPACE",
+				"\"notes\":[\"The workspace's root is \\\"*\\\", and paths are "
+				"relative to it; did you mean \\\"x\\\"?\"],")},
 		{CALL("read_file", "{\"path\":\"/etc/passwd\"}"),
-			FAILED("read_file", "PATH_OUTSIDE_WORKSPACE")},
+			FAILED_WITH("read_file", "PATH_OUTSIDE_WORKSPACE",
+				"\"notes\":[\"The workspace's root is \\\"*\\\"; give a path "
+				"relative to it\"],")},
 		{CALL("read_file", "{}"), FAILED("read_file", "INVALID_ARGUMENTS")},
 		{CALL("read_file", "{\"path\":1}"), FAILED("read_file", "INVALID_ARGUMENTS")},
 		{CALL("fly", "{}"), FAILED("fly", "UNKNOWN_TOOL")},

@@ -5,6 +5,8 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/call/args_alias.h"
+#include "supervisor/call/notes.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -18,12 +20,14 @@
 
 /* The object that the last decoded arguments were borrowed from. */
 static struct json_object *kept;
+static struct notes notes; /* of the last arguments */
 
 static int put_kept(void **state)
 {
 	(void)state;
 	json_object_put(kept);
 	kept = NULL;
+	notes_done(&notes);
 	return 0;
 }
 
@@ -41,7 +45,9 @@ static struct tool_args decode(enum tool_id id, const char *json)
 	struct tool_args args;
 	char *message = NULL;
 
-	if (args_decode(&tools[id], parse(json), &args, &message) != TOOL_OK)
+	notes_done(&notes);
+	if (args_rename(&tools[id], parse(json), &notes, &message) != TOOL_OK ||
+		args_decode(&tools[id], kept, &notes, &args, &message) != TOOL_OK)
 		fail_msg("%s", message);
 	return args;
 }
@@ -54,7 +60,11 @@ static void assert_fails(struct json_object *arguments, enum tool_id id, enum to
 
 	memset(&args, 0x55, sizeof(args));
 	memcpy(&untouched, &args, sizeof(args));
-	assert_int_equal(args_decode(&tools[id], arguments, &args, &message), error);
+	if (args_rename(&tools[id], arguments, &notes, &message) != TOOL_OK)
+		assert_int_equal(error, TOOL_INVALID_ARGUMENTS);
+	else
+		assert_int_equal(
+			args_decode(&tools[id], arguments, &notes, &args, &message), error);
 	assert_memory_equal(&args, &untouched, sizeof(args));
 	assert_non_null(message);
 	if (expected_message)
@@ -114,8 +124,9 @@ static void test_defaults_and_null(void **state)
 
 static void test_integers(void **state)
 {
-	static const char *const wrong[] = {
-		"'5'", "5.5", "true", "0", "-1", "[]", "1e300", "9223372036854775808.0", "NaN"};
+	static const char *const wrong[] = {"'5.0'", "'05'", "'+5'", "' 5'", "'5 '", "'0'", "'-1'",
+		"''", "'five'", "'0x5'", "'99999999999999999999'", "5.5", "true", "0", "-1", "[]",
+		"1e300", "9223372036854775808.0", "NaN"};
 
 	(void)state;
 	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':5.0}").start_line, 5);
@@ -127,9 +138,9 @@ static void test_integers(void **state)
 		assert_invalid(TOOL_READ_FILE, json,
 			"read_file: argument \"start_line\" must be an integer of at least 1");
 	}
-	assert_invalid(TOOL_RUN_COMMAND, "{'command':'ls','timeout_ms':3600001}",
+	assert_invalid(TOOL_RUN_COMMAND, "{'command':'ls','timeout_ms':0}",
 		"run_command: argument \"timeout_ms\" must be an integer from 1 to 3600000");
-	assert_invalid(TOOL_SEARCH_FILES, "{'pattern':'x','max_results':51}",
+	assert_invalid(TOOL_SEARCH_FILES, "{'pattern':'x','max_results':'-5'}",
 		"search_files: argument \"max_results\" must be an integer from 1 to 50");
 }
 
@@ -140,8 +151,10 @@ static void test_wrong_types(void **state)
 		TOOL_READ_FILE, "{'path':5}", "read_file: argument \"path\" must be a string");
 	assert_invalid(TOOL_WRITE_FILE, "{'path':'a','content':{'a':1}}",
 		"write_file: argument \"content\" must be a string");
-	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':'true'}",
+	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':'True'}",
 		"list_directory: argument \"recursive\" must be true or false");
+	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':'yes'}", NULL);
+	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':''}", NULL);
 	assert_invalid(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':1}", NULL);
 	assert_invalid(TOOL_READ_FILE, "['a']", "read_file: the arguments must be a JSON object");
 }
@@ -176,11 +189,103 @@ static void test_unknown(void **state)
 	strcpy(name + 63, "\xc3\xa9 and so on");
 	arguments = json_object_new_object();
 	json_object_object_add(arguments, name, NULL);
-	assert_int_equal(args_decode(&tools[TOOL_READ_FILE], arguments, &args, &message),
+	assert_int_equal(args_decode(&tools[TOOL_READ_FILE], arguments, &notes, &args, &message),
 		TOOL_INVALID_ARGUMENTS);
 	assert_non_null(strstr(message, "xxx\" is not known"));
 	free(message);
 	json_object_put(arguments);
+}
+
+static void assert_note(const char *expected)
+{
+	assert_int_equal(notes.count, 1);
+	assert_string_equal(notes.texts[0], expected);
+}
+
+static void test_strings_for_other_types(void **state)
+{
+	(void)state;
+	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':'2'}").start_line, 2);
+	assert_note("\"start_line\" was taken as the number 2; give it without quotes");
+	assert_true(decode(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':'true'}").recursive);
+	assert_note("\"recursive\" was taken as true; give it without quotes");
+	assert_false(decode(TOOL_WRITE_FILE, "{'path':'a','content':'','create_dirs':'false'}")
+			     .create_dirs);
+	assert_note("\"create_dirs\" was taken as false; give it without quotes");
+	decode(TOOL_READ_FILE, "{'path':'2','start_line':2}");
+	assert_int_equal(notes.count, 0);
+}
+
+static void test_numbers_beyond_the_maximum(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		decode(TOOL_SEARCH_FILES, "{'pattern':'x','max_results':51}").max_results, 50);
+	assert_note("\"max_results\" was lowered from 51 to its maximum, 50");
+	assert_int_equal(
+		decode(TOOL_RUN_COMMAND, "{'command':'x','timeout_ms':1e10}").timeout_ms, 3600000);
+	assert_note("\"timeout_ms\" was lowered from 10000000000 to its maximum, 3600000");
+	assert_int_equal(
+		decode(TOOL_SEARCH_FILES, "{'pattern':'x','max_results':'100'}").max_results, 50);
+	assert_int_equal(notes.count, 2);
+}
+
+static void test_aliases(void **state)
+{
+	static const struct {
+		enum tool_id tool;
+		const char *json, *note;
+	} taken[] = {
+		{TOOL_READ_FILE, "{'file_path':'v'}", "\"file_path\" was taken as \"path\""},
+		{TOOL_READ_FILE, "{'filePath':'v'}", "\"filePath\" was taken as \"path\""},
+		{TOOL_READ_FILE, "{'Path':'v'}", "\"Path\" was taken as \"path\""},
+		{TOOL_READ_FILE, "{'path':'v','startLine':1}",
+			"\"startLine\" was taken as \"start_line\""},
+		{TOOL_WRITE_FILE, "{'path':'v','contents':'v'}",
+			"\"contents\" was taken as \"content\""},
+		{TOOL_LIST_DIRECTORY, "{'dir':'v'}", "\"dir\" was taken as \"path\""},
+		{TOOL_RUN_COMMAND, "{'cmd':'v'}", "\"cmd\" was taken as \"command\""},
+		{TOOL_SEARCH_FILES, "{'query':'v'}", "\"query\" was taken as \"pattern\""},
+		{TOOL_SEARCH_FILES, "{'pattern':'v','glob':'v'}",
+			"\"glob\" was taken as \"file_pattern\""},
+		{TOOL_SEARCH_FILES, "{'pattern':'v','limit':5}",
+			"\"limit\" was taken as \"max_results\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
+		decode(taken[i].tool, taken[i].json);
+		assert_note(taken[i].note);
+	}
+	assert_text(decode(TOOL_RUN_COMMAND, "{'cmd':'ls'}").command, "ls");
+	assert_text(decode(TOOL_SEARCH_FILES, "{'regex':'x','dir':'d'}").path, "d");
+	assert_int_equal(notes.count, 2);
+	assert_invalid(TOOL_READ_FILE, "{'path':'a','file_path':'a'}",
+		"read_file: argument \"file_path\" means the same as \"path\"; give only "
+		"\"path\"");
+	assert_invalid(TOOL_READ_FILE, "{'file_path':'a','filename':'a'}",
+		"read_file: argument \"filename\" means the same as \"file_path\"; give only "
+		"\"path\"");
+	/* A name that may mean something else is not taken. */
+	assert_invalid(TOOL_RUN_COMMAND, "{'command':'ls','timeout':5}",
+		"run_command: argument \"timeout\" is not known; use \"command\", "
+		"\"timeout_ms\"; did you mean \"timeout_ms\"?");
+	assert_invalid(TOOL_READ_FILE, "{'path':'a','end_lin':5}",
+		"read_file: argument \"end_lin\" is not known; use \"path\", \"start_line\", "
+		"\"end_line\"; did you mean \"end_line\"?");
+}
+
+/* Whatever letters an alias is made of, it must not be another parameter's name. */
+static void test_aliases_leave_the_parameters(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < TOOL_COUNT; t++)
+		for (size_t i = 0; i < tool_param_count(&tools[t]); i++)
+			assert_ptr_equal(args_alias(&tools[t], tools[t].params[i].name),
+				&tools[t].params[i]);
+	assert_null(args_alias(&tools[TOOL_READ_FILE], ""));
+	assert_null(args_alias(&tools[TOOL_READ_FILE], "___"));
+	assert_null(args_alias(&tools[TOOL_READ_FILE], "file path"));
 }
 
 static void test_line_range(void **state)
@@ -213,7 +318,8 @@ static void test_nul(void **state)
 		"run_command: argument \"command\" must not hold a NUL character");
 	arguments = one_string("content", "a\0b", 3);
 	json_object_object_add(arguments, "path", json_object_new_string("a"));
-	assert_int_equal(args_decode(&tools[TOOL_WRITE_FILE], arguments, &args, &message), TOOL_OK);
+	assert_int_equal(
+		args_decode(&tools[TOOL_WRITE_FILE], arguments, &notes, &args, &message), TOOL_OK);
 	assert_int_equal(args.content.len, 3);
 	assert_memory_equal(args.content.data, "a\0b", 3);
 }
@@ -229,8 +335,9 @@ static void test_lengths(void **state)
 	assert_fails(one_string("path", "", 0), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
 		"read_file: argument \"path\" must not be empty");
 	assert_fails(one_string("command", "", 0), TOOL_RUN_COMMAND, TOOL_INVALID_ARGUMENTS, NULL);
-	assert_int_equal(args_decode(&tools[TOOL_READ_FILE],
-				 one_string("path", long_text, LIMIT_PATH_BYTES), &args, &message),
+	assert_int_equal(
+		args_decode(&tools[TOOL_READ_FILE], one_string("path", long_text, LIMIT_PATH_BYTES),
+			&notes, &args, &message),
 		TOOL_OK);
 	assert_fails(one_string("path", long_text, LIMIT_PATH_BYTES + 1), TOOL_READ_FILE,
 		TOOL_NAME_TOO_LONG, "read_file: argument \"path\" must be at most 4096 bytes long");
@@ -323,6 +430,9 @@ static void test_bad_options(void **state)
 	assert_bad_options(parse("{'timeout_ms':'5'}"),
 		"run_command: option \"timeout_ms\" must be an integer from 1 to 3600000");
 	assert_bad_options(parse("{'idle_timeout_ms':0}"), NULL);
+	/* A program writes the options: what is taken from a model is refused here. */
+	assert_bad_options(parse("{'timeout_ms':3600001}"), NULL);
+	assert_bad_options(parse("{'stream':'true'}"), NULL);
 	assert_bad_options(parse("{'stream':1}"), NULL);
 	assert_bad_options(parse("{'stdin':[]}"), NULL);
 	assert_bad_options(parse("{'stdin_stream':'x'}"), NULL);
@@ -372,6 +482,10 @@ int main(void)
 		cmocka_unit_test_teardown(test_wrong_types, put_kept),
 		cmocka_unit_test_teardown(test_required, put_kept),
 		cmocka_unit_test_teardown(test_unknown, put_kept),
+		cmocka_unit_test_teardown(test_strings_for_other_types, put_kept),
+		cmocka_unit_test_teardown(test_numbers_beyond_the_maximum, put_kept),
+		cmocka_unit_test_teardown(test_aliases, put_kept),
+		cmocka_unit_test_teardown(test_aliases_leave_the_parameters, put_kept),
 		cmocka_unit_test_teardown(test_line_range, put_kept),
 		cmocka_unit_test_teardown(test_nul, put_kept),
 		cmocka_unit_test_teardown(test_lengths, put_kept),

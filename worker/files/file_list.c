@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/glob.h"
+#include "worker/files/near_paths.h"
 #include "worker/files/tree_walk.h"
 
 #include <dirent.h>
@@ -110,6 +111,7 @@ void file_list(const struct root *root, const struct files_list *request, struct
 		.context = &listing,
 	};
 	struct walk_end end;
+	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
 	int r;
 
@@ -120,7 +122,8 @@ void file_list(const struct root *root, const struct files_list *request, struct
 		error = root_open(
 			root, request->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd, &path);
 	if (error != TOOL_OK) {
-		reply_error(reply, error, NULL);
+		reply_error(reply, error, "%s",
+			near_paths_sentence(root, request->path, error, sentence));
 		return;
 	}
 	listing.pattern = pattern;

@@ -9,7 +9,7 @@
 #include "common/image_types.h"
 #include "common/limits.h"
 #include "common/line_count.h"
-#include "common/path_rules.h"
+#include "worker/files/near_paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -364,6 +364,7 @@ void file_read(const struct root *root, const struct files_read *request, struct
 		.numbered = request->numbered && !request->raw,
 		.line = 1,
 	};
+	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
 	struct stat st;
 
@@ -384,7 +385,8 @@ void file_read(const struct root *root, const struct files_read *request, struct
 	if (error == TOOL_OK && !S_ISREG(st.st_mode))
 		error = TOOL_NOT_A_REGULAR_FILE;
 	if (error != TOOL_OK) {
-		reply_error(reply, error, "%s", path_rules_sentence(error, request->path));
+		reply_error(reply, error, "%s",
+			near_paths_sentence(root, request->path, error, sentence));
 		return;
 	}
 	send_file(&(struct file){.fd = fd,

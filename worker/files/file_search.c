@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/glob.h"
+#include "worker/files/near_paths.h"
 #include "worker/files/pattern_scan.h"
 #include "worker/files/search_pool.h"
 #include "worker/files/tree_walk.h"
@@ -129,6 +130,7 @@ void file_search(const struct root *root, const struct files_search *request, st
 	};
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *path = NULL;
+	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
 	struct stat st;
 
@@ -140,7 +142,8 @@ void file_search(const struct root *root, const struct files_search *request, st
 	else if (error == TOOL_OK && !S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		error = TOOL_NOT_A_REGULAR_FILE;
 	if (error != TOOL_OK) {
-		reply_error(reply, error, NULL);
+		reply_error(reply, error, "%s",
+			near_paths_sentence(root, request->path, error, sentence));
 		return;
 	}
 	walk.path = text_from(path);

@@ -387,6 +387,8 @@ export interface Observation {
 	output: Record<string, unknown> | null;
 	error: ErrorObject | null;
 	usage: Usage;
+	/** How arguments were taken that were not as the tool describes them. */
+	notes?: Array<string> | undefined;
 }
 
 /** The message for the model's conversation; content is the observation as a model reads it. */

@@ -398,15 +398,20 @@ class Usage(_Usage, total=False):
     io_write_bytes: int
 
 
-class Observation(TypedDict):
-    """The result of a tool call. A tool that failed has an error; a command that was ended keeps its output."""
-
+class _Observation(TypedDict):
     success: bool
     tool: str
     #: What the tool's method returns.
     output: Optional[Dict[str, Any]]
     error: Optional[ErrorObject]
     usage: Usage
+
+
+class Observation(_Observation, total=False):
+    """The result of a tool call. A tool that failed has an error; a command that was ended keeps its output."""
+
+    #: How arguments were taken that were not as the tool describes them.
+    notes: List[str]
 
 
 class _ToolMessage(TypedDict):

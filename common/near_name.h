@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How near a name that a model wrote is to one that exists, for sentences such as `did you mean
+ * "big.py"?`. Used by cloisterd for arguments and by the files process for files.
+ */
+
+#include "common/text.h"
+
+#define NEAR_NAME_FAR 1000
+
+/**
+ * Returns how far @there is from @wanted: 0 if only letter case, "-", "_" and spaces differ, 1 for
+ * names that differ in what follows the last dot, 2 if one begins with the other, otherwise the
+ * number of letters to insert, remove, replace or swap. Returns NEAR_NAME_FAR for names that are
+ * not alike. The time is bounded: long names are compared without the last rule.
+ */
+unsigned near_name_distance(struct text wanted, struct text there);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. A model wrote the names. */
+#include "supervisor/call/args_alias.h"
+
+#include "common/near_name.h"
+
+#include <assert.h>
+
+#define FOLDED_SIZE 40 /* longer than every alias */
+
+#define FILE_NAMES "filepath filename pathname targetfile targetfilepath relativepath absolutepath"
+#define DIRECTORY_NAMES \
+	"directory directorypath dir dirpath dirname folder folderpath targetdirectory"
+
+/*
+ * For each parameter, in the order of the tools' table, the names that mean it without doubt, and
+ * those that probably mean it, but may mean something else ("timeout" may be in seconds, "offset"
+ * may count from 0): these stay errors that say the right name. All without capitals, "_" and "-".
+ */
+static const struct alias {
+	const char *param;
+	const char *names;
+	const char *likely;
+} aliases[TOOL_COUNT][TOOL_PARAMS_MAX] = {
+	[TOOL_READ_FILE] =
+		{
+			{"path", FILE_NAMES, "file"},
+			{"start_line",
+				"start linestart fromline firstline beginline startlinenumber "
+				"startlineoneindexed",
+				"offset line from"},
+			{"end_line",
+				"end lineend toline lastline stopline endlinenumber "
+				"endlineinclusive endlineoneindexedinclusive",
+				"to"},
+		},
+	[TOOL_WRITE_FILE] =
+		{
+			{"path", FILE_NAMES, "file"},
+			{"content",
+				"contents text filecontent filecontents filetext newcontent "
+				"filecontentstr",
+				"data body code string"},
+			{"create_dirs",
+				"createdirectories createdirectory createdir createparents "
+				"makedirs mkdirs createparentdirs createparentdirectories",
+				"mkdir parents"},
+		},
+	[TOOL_LIST_DIRECTORY] =
+		{
+			{"path",
+				DIRECTORY_NAMES " pathname relativepath absolutepath "
+						"relativeworkspacepath filepath",
+				"root cwd"},
+			{"recursive", "recurse isrecursive", "depth maxdepth"},
+			{"pattern", "glob globpattern filepattern", "filter include"},
+		},
+	[TOOL_RUN_COMMAND] =
+		{
+			{"command", "cmd commandline shellcommand bashcommand cmdline",
+				"script code"},
+			{"timeout_ms", "timeoutmilliseconds timeoutmillis timeoutmsec timeoutinms",
+				"timeout timeoutseconds timeoutsec"},
+		},
+	[TOOL_SEARCH_FILES] =
+		{
+			{"pattern",
+				"query regex regexp regexpattern searchpattern searchquery "
+				"searchterm searchstring searchregex",
+				"text search term keyword string"},
+			{"path", DIRECTORY_NAMES " " FILE_NAMES " searchpath searchdirectory",
+				"root cwd"},
+			{"file_pattern",
+				"glob globpattern fileglob filesglob include includepattern "
+				"filenamepattern",
+				"file files type filetype"},
+			{"max_results",
+				"maxmatches maxcount limit resultlimit maxnumresults headlimit",
+				"count max n"},
+		},
+};
+
+/* Writes @name without capitals, "_" and "-". Returns false if it is too long for an alias. */
+static bool fold(const char *name, char *folded)
+{
+	size_t len = 0;
+
+	for (; *name; name++) {
+		if (*name == '_' || *name == '-')
+			continue;
+		if (len == FOLDED_SIZE - 1)
+			return false;
+		folded[len++] = *name >= 'A' && *name <= 'Z' ? (char)(*name | 0x20) : *name;
+	}
+	folded[len] = '\0';
+	return len > 0;
+}
+
+static bool has_word(const char *words, struct text word)
+{
+	struct text rest = text_from(words);
+
+	while (rest.len > 0)
+		if (text_equal(text_take(&rest, ' '), word))
+			return true;
+	return false;
+}
+
+static const struct tool_param *find(const struct tool *tool, const char *name, bool likely)
+{
+	char folded[FOLDED_SIZE], own[FOLDED_SIZE];
+
+	if (!fold(name, folded))
+		return NULL;
+	for (size_t i = 0; i < tool_param_count(tool); i++) {
+		const struct alias *alias = &aliases[tool->id][i];
+		const struct tool_param *param = &tool->params[i];
+
+		assert(strcmp(alias->param, param->name) == 0);
+		if ((fold(param->name, own) && strcmp(own, folded) == 0) ||
+			has_word(likely ? alias->likely : alias->names, text_from(folded)))
+			return param;
+	}
+	return NULL;
+}
+
+const struct tool_param *args_alias(const struct tool *tool, const char *name)
+{
+	return find(tool, name, false);
+}
+
+const struct tool_param *args_nearest(const struct tool *tool, const char *name)
+{
+	const struct tool_param *nearest = find(tool, name, true);
+	unsigned least = NEAR_NAME_FAR;
+
+	if (nearest)
+		return nearest;
+	for (size_t i = 0; i < tool_param_count(tool); i++) {
+		const struct tool_param *param = &tool->params[i];
+		unsigned distance = near_name_distance(text_from(name), text_from(param->name));
+
+		if (distance < least) {
+			least = distance;
+			nearest = param;
+		}
+	}
+	return nearest;
+}

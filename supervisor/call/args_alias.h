@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Other names that models give to the arguments of the tools, because tools of other programs call
+ * them so. Runs in cloisterd.
+ */
+
+#include "common/tools.h"
+
+/**
+ * Returns the parameter of @tool that @name can only mean, or NULL. Letter case, "_" and "-" do not
+ * matter: "filePath" means "path".
+ */
+const struct tool_param *args_alias(const struct tool *tool, const char *name);
+
+/**
+ * Returns the parameter whose name is nearest to @name, or that @name may mean, for a message; NULL
+ * if none is near.
+ */
+const struct tool_param *args_nearest(const struct tool *tool, const char *name);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Notes of an observation: sentences for the model about arguments that were not as its tool
+ * describes them, but whose meaning was clear. Runs in cloisterd.
+ */
+
+#include "common/limits.h"
+
+#include <stddef.h>
+
+struct notes {
+	char *texts[LIMIT_NOTES];
+	size_t count;
+};
+
+/** Adds a sentence. It is left out if there are LIMIT_NOTES, or if memory is out. */
+void __attribute__((format(printf, 2, 3))) notes_add(struct notes *notes, const char *format, ...);
+
+/** Frees the sentences; there are none then. */
+void notes_done(struct notes *notes);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "common/near_name.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static unsigned distance(const char *wanted, const char *there)
+{
+	return near_name_distance(text_from(wanted), text_from(there));
+}
+
+static void test_distances(void **state)
+{
+	static const struct {
+		const char *wanted, *there;
+		unsigned distance;
+	} rows[] = {
+		{"a.py", "a.py", 0},
+		{"readme.md", "README.md", 0},
+		{"my-file", "my_file", 0},
+		{"big.js", "big.py", 1},
+		{"big", "big.py", 1},
+		{"bgi.py", "big.py", 1},
+		{"bog.py", "big.py", 1},
+		{"main.c", "amin.c", 1},
+		{"utlis.py", "utils.py", 1},
+		{"test_mian.py", "test_main.py", 1},
+		{"timeout", "timeout_ms", 2},
+		{"documentation", "doc", 2},
+		{"kitten", "sitting", NEAR_NAME_FAR},
+		{"a", "b", NEAR_NAME_FAR},
+		{"abc", "xyz", NEAR_NAME_FAR},
+		{"", "a", NEAR_NAME_FAR},
+		{"a", "", NEAR_NAME_FAR},
+		{".a", ".b", NEAR_NAME_FAR},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(distance(rows[i].wanted, rows[i].there), rows[i].distance);
+}
+
+/* Names of every length up to beyond the bound, which the sanitizers watch. */
+static void test_lengths(void **state)
+{
+	char a[2 * LIMIT_NEAR_NAME_BYTES], b[2 * LIMIT_NEAR_NAME_BYTES];
+
+	(void)state;
+	memset(a, 'a', sizeof(a));
+	memset(b, 'a', sizeof(b));
+	for (size_t len = 4; len < sizeof(a); len++) {
+		unsigned expected = len <= LIMIT_NEAR_NAME_BYTES ? 1 : NEAR_NAME_FAR;
+
+		b[1] = 'b';
+		assert_int_equal(
+			near_name_distance((struct text){a, len}, (struct text){b, len}), expected);
+		b[1] = 'a';
+		assert_int_equal(
+			near_name_distance((struct text){a, len}, (struct text){b, len}), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_distances),
+		cmocka_unit_test(test_lengths),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
