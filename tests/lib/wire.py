@@ -49,8 +49,8 @@ def command_ended(end=END_EXIT, status=0, error=0, number=0, flag=0):
     return struct.pack("=BIIQQQBBQQQQQ", end, status, error, *[number] * 3, flag, flag, *[number] * 5)
 
 
-def files_read(path, start=0, end=0, numbered=0, raw=0):
-    return text(path) + struct.pack("=QQBB", start, end, numbered, raw)
+def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
+    return text(path) + struct.pack("=QQBBBB", start, end, numbered, raw, images, by_type)
 
 
 def files_write(path, size, create_dirs=0, durable=0):

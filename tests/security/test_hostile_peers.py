@@ -174,6 +174,8 @@ ANSWERS = {
     "files: entries to a read": (READ, files("send(frame(FILES_ENTRY, call, files_entry('x')))"), LOST),
     "files: matches to a listing": (LIST, files("send(frame(FILES_MATCH, call, files_match('x')))"), LOST),
     "files: content to a listing": (LIST, files("send(frame(FILES_DATA, call, b'x'))"), LOST),
+    "files: an image that was not asked for": (READ, files("send(frame(FILES_IMAGE, call, b'x'))"), LOST),
+    "files: an image to a listing": (LIST, files("send(frame(FILES_IMAGE, call, b'x'))"), LOST),
     "files: content to a write": (WRITE, files("send(frame(FILES_DATA, call, b'x'))"), LOST),
     "files: an entry of no type": (LIST, files("send(frame(FILES_ENTRY, call, files_entry('x', kind=9)))"), LOST),
     "files: a match with a long text": (SEARCH, files("send(frame(FILES_MATCH, call, files_match('x', 1, 'x' * 2001)))"), LOST),

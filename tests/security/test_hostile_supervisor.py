@@ -98,7 +98,7 @@ class Supervisor:
         self.channel, theirs = socket.socketpair()
         number = theirs.fileno()
         self.spawner = subprocess.Popen(
-            ["/bin/bash", "-c", f"exec {area.bin}/cloister-spawner user 3<&{number}"], pass_fds=[number], cwd=area.path,
+            ["/bin/bash", "-c", f"exec {area.bin}/cloister-spawner user '' '' 3<&{number}"], pass_fds=[number], cwd=area.path,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment(area.home), **area.account.as_user())
         theirs.close()
         self.channel.settimeout(SOON)
@@ -231,9 +231,10 @@ TO_FILES = {
     "descriptors": frame(FILES_READ, 1, READ_X, fds=1),
     "a longer read": frame(FILES_READ, 1, READ_X + b"x"),
     "a shorter read": frame(FILES_READ, 1, READ_X[:-1]),
-    "a path that ends elsewhere": frame(FILES_READ, 1, text("x", 2 ** 32 - 1) + b"\0" * 18),
+    "a path that ends elsewhere": frame(FILES_READ, 1, text("x", 2 ** 32 - 1) + b"\0" * 20),
     "a path that is too long": frame(FILES_READ, 1, files_read("x" * 4097)),
     "half a yes": frame(FILES_READ, 1, files_read("x", raw=2)),
+    "half an image": frame(FILES_READ, 1, files_read("x", images=2)),
     "too much to write": frame(FILES_WRITE, 1, files_write("x", 2 ** 63)),
     "more content than announced": frame(FILES_WRITE, 1, WRITE_X) + frame(FILES_BODY, 1, b"12345"),
     "one number for two writes": frame(FILES_WRITE, 1, WRITE_X) * 2,
