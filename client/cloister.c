@@ -86,6 +86,14 @@ static int take_size(const char *option, uint64_t *ret)
 	return -EINVAL;
 }
 
+static int take_duration(int64_t *ret_ms)
+{
+	if (duration_parse(optarg, ret_ms) == 0)
+		return 0;
+	complain_code("USAGE", "'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
+	return -EINVAL;
+}
+
 /* Only a private instance takes the paths from its user, so the option stands for --private too. */
 static int take_readonly_path(struct invocation *invocation)
 {
@@ -150,17 +158,9 @@ static int take_option(int option, void *context)
 	case 'M':
 		return take_size("--max-files", &invocation->max_files);
 	case 'I':
-		if (duration_parse(optarg, &invocation->idle_ms) == 0)
-			return 0;
-		complain_code(
-			"USAGE", "'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
-		return -EINVAL;
+		return take_duration(&invocation->idle_ms);
 	case 't':
-		if (duration_parse(optarg, &invocation->timeout_ms) == 0)
-			return 0;
-		complain_code(
-			"USAGE", "'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
-		return -EINVAL;
+		return take_duration(&invocation->timeout_ms);
 	case 'o':
 		if (option_add(invocation->options, optarg) == 0)
 			return 0;

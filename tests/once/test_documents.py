@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 
+import manual
 import pytest
 
 import documents
