@@ -125,7 +125,7 @@ static int run_exec(const struct invocation *invocation)
 }
 
 static const struct option_row options[] = {
-	{"timeout", "DURATION", 't', "end the command after this time"},
+	{"timeout", "DURATION", 't', "end it after this time; default: the longest allowed"},
 	{"env", "NAME=VALUE", 'e', "a variable of the command's environment; repeatable"},
 	{"stdin", NULL, 'i', "pass on a terminal's input too"},
 	{"no-stdin", NULL, 'n', "give the command no input"},

@@ -145,6 +145,26 @@ static int signal_number(const struct cloister_message *reply)
 	return 0;
 }
 
+/* The service's sentence is for models and speaks of an argument; ours names the option. */
+static void complain_of_end(const struct remote_call *call, const struct cloister_message *reply)
+{
+	const char *ended_by = cloister_get_string(reply, "/output/ended_by", NULL);
+	const char *code = complains_json() ? "" : " (TIMEOUT)";
+
+	if (!ended_by || strcmp(ended_by, "timeout") != 0)
+		reply_complain(reply);
+	else if (call->timeout_ms > 0)
+		complain_code("TIMEOUT",
+			"the command was ended at its deadline; a larger --timeout gives it more "
+			"time, at most the tenant's command_timeout_max%s",
+			code);
+	else
+		complain_code("TIMEOUT",
+			"the command was ended at the longest deadline, the tenant's "
+			"command_timeout_max; --timeout can only shorten it%s",
+			code);
+}
+
 static struct remote_end command_end(
 	const struct remote_call *call, const struct cloister_message *reply)
 {
@@ -156,7 +176,7 @@ static struct remote_end command_end(
 			    cloister_error(reply) == CLOISTER_ERROR_TIMEOUT;
 
 		if (!call->ended || cloister_json_error(reply) != 0)
-			reply_complain(reply);
+			complain_of_end(call, reply);
 		return (struct remote_end){late ? STATUS_DEADLINE : STATUS_OWN_FAILURE, false};
 	}
 	number = signal_number(reply);
@@ -255,9 +275,13 @@ static int start(struct remote *remote)
 	int r;
 
 	json_put(arguments, "command", json_object_new_string(call->command));
-	/* As an argument it replaces the default of 30 s; an option could only shorten that. */
-	if (call->timeout_ms > 0)
-		json_put(arguments, "timeout_ms", json_object_new_int64(call->timeout_ms));
+	/*
+	 * As an argument it replaces the default of 30 s; an option could only shorten that. The
+	 * service takes the tenant's maximum if that is shorter.
+	 */
+	json_put(arguments, "timeout_ms",
+		json_object_new_int64(
+			call->timeout_ms > 0 ? call->timeout_ms : LIMIT_COMMAND_MAX_MS));
 	if (call->input)
 		json_put(call->options, "stdin_stream", json_object_new_boolean(1));
 	r = cloister_start_call(remote->cloister,

@@ -17,7 +17,7 @@ struct remote;
 
 struct remote_call {
 	const char *command;
-	int64_t timeout_ms;          /* 0: the workspace's default */
+	int64_t timeout_ms;          /* 0: the tenant's longest */
 	struct json_object *options; /* borrowed */
 	struct progress *progress;
 	/*

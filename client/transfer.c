@@ -121,11 +121,8 @@ int transfer_run(struct transfer *transfer, struct session *session, const char 
 	_cleanup_free_ char *command = with_value(script, name, value);
 	struct remote_call call = {
 		.command = command,
-		/*
-		 * Use the longest timeout allowed; the idle timeout detects a transfer that hangs.
-		 */
-		.timeout_ms =
-			invocation->timeout_ms > 0 ? invocation->timeout_ms : LIMIT_COMMAND_MAX_MS,
+		/* If it is the tenant's longest, the idle timeout detects a transfer that hangs. */
+		.timeout_ms = invocation->timeout_ms,
 		.options = json_object_new_object(),
 		.progress = &transfer->progress,
 		.output = take_output,

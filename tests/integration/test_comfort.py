@@ -144,6 +144,23 @@ def test_exec_as_json(daemon, workspace):
     assert done.returncode == 124 and [d["error"]["code"] for d in documents(done)] == ["TIMEOUT"]
 
 
+def test_execs_deadline_is_the_longest_that_the_tenant_has(start_daemon, area):
+    """And what is said at it names the option that sets another."""
+    def execute(more, *words):
+        daemon = start_daemon(config=f"[tenant t]\nusers = {area.account.name}\nroots = {area.path}\n"
+                                     f"command_timeout = 200ms\n{more}")
+        return run(daemon, "--socket", str(daemon.socket), "--workspace", str(daemon.new_directory()), "exec", *words)
+
+    done = execute("", "sleep 1; echo done")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", b"")
+    done = execute("command_timeout_max = 1s\n", "sleep 600")
+    assert (done.returncode, done.stderr) == (124, b"cloister: the command was ended at the longest deadline, the tenant's "
+                                              b"command_timeout_max; --timeout can only shorten it (TIMEOUT)\n")
+    done = execute("", "--timeout=1s", "sleep 600")
+    assert done.returncode == 124 and done.stderr.startswith(
+        b"cloister: the command was ended at its deadline; a larger --timeout gives it more time")
+
+
 @pytest.mark.parametrize("words,status,code", [
     (("call", "read_file", "path=none"), 1, "NOT_FOUND"), (("call", "no_such_tool"), 1, "UNKNOWN_TOOL"),
     (("nonsense",), 2, None), (("get",), 2, None), (("put", "/nonexistent"), 1, None), (("exec",), 125, None)])
