@@ -150,6 +150,17 @@ def test_a_home_that_is_too_large_is_emptied_at_the_end_of_its_cell(start, tenan
     assert use(daemon, tenants[0], "cat ~/it", workspace="v")["stdout"] == "small\n"
 
 
+def test_the_blocks_of_an_empty_home_count(start, tenants):
+    """Names that are gone leave them to a directory of ext4, up to gigabytes."""
+    daemon = start(tenants, more="home_size = 1M\n")
+    names = "seq -f %0250.0f 6000 | xargs"
+    said = use(daemon, tenants[0], f"cd ~; {names} touch; {names} rm; ls -A; stat -c %b .")
+    if int(said["stdout"]) * 512 <= 1 << 20:
+        pytest.skip("this file system takes the blocks of a directory back")
+    assert procfs.eventually(lambda: homes(daemon) == set())
+    assert procfs.eventually(lambda: "tenant a: the home w is larger than home_size" in daemon.log())
+
+
 def test_hard_links_count_once_and_sparse_files_what_they_take(start, tenants):
     daemon = start(tenants, more="home_size = 1M\n")
     put(daemon, tenants[0], "head -c 600K /dev/zero >~/one; ln ~/one ~/two; ln ~/one ~/three; truncate -s 1G ~/sparse")

@@ -49,6 +49,14 @@ static int enter(struct measure *measure, int parent, const char *name)
 	return 0;
 }
 
+/* All names of a file lie in this tree: a link never leads from one mount to another. */
+static void add_size(struct measure *measure, const struct stat *stat_buf)
+{
+	measure->bytes +=
+		(uint64_t)stat_buf->st_blocks * STAT_BLOCK /
+		(S_ISDIR(stat_buf->st_mode) || stat_buf->st_nlink == 0 ? 1 : stat_buf->st_nlink);
+}
+
 /* Counts the entry @name of the deepest level, and descends into it if it is a directory. */
 static int count(struct measure *measure, const char *name)
 {
@@ -58,10 +66,7 @@ static int count(struct measure *measure, const char *name)
 	if (fstatat(parent, name, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	measure->files++;
-	/* All names of a file lie in this tree: a link never leads from one mount to another. */
-	measure->bytes +=
-		(uint64_t)stat_buf.st_blocks * STAT_BLOCK /
-		(S_ISDIR(stat_buf.st_mode) || stat_buf.st_nlink == 0 ? 1 : stat_buf.st_nlink);
+	add_size(measure, &stat_buf);
 	if (S_ISDIR(stat_buf.st_mode))
 		r = enter(measure, parent, name);
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r; /* it was exchanged */
@@ -87,8 +92,12 @@ static int step(struct measure *measure)
 enum home_swept home_measure(int fd, uint64_t max_bytes)
 {
 	struct measure measure = {0};
-	int r = enter(&measure, fd, ".");
+	struct stat stat_buf;
+	int r = fstat(fd, &stat_buf) < 0 ? -errno : enter(&measure, fd, ".");
 
+	/* A directory may be large and empty: ext4 keeps the blocks of names that are gone. */
+	if (r == 0)
+		add_size(&measure, &stat_buf);
 	while (r == 0 && measure.depth > 0 && measure.bytes <= max_bytes &&
 		measure.files <= LIMIT_HOME_FILES)
 		r = step(&measure);
