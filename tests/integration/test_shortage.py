@@ -313,3 +313,45 @@ def test_what_did_not_end_at_the_limit_is_not_said_to(client, workspace, command
     observation = observe(client, command)
     assert (observation["success"], observation["output"]["ended_by"], observation["output"]["exit_code"]) == (
         True, "exit", code), observation
+
+
+# Stops each process that is made after it, until it is killed with its namespace; its parent has failed by then.
+STOPPER = """
+#include <signal.h>
+#include <unistd.h>
+
+int main(void)
+{
+	int ready[2];
+	char byte;
+
+	if (pipe(ready) < 0)
+		return 1;
+	if (fork() == 0) {
+		pid_t next = getpid() + 1;
+
+		for (int i = 0;; i++) {
+			for (pid_t pid = next; pid < next + 3; pid++)
+				kill(pid, SIGSTOP);
+			if (i == 100)
+				(void)!write(ready[1], "", 1);
+		}
+	}
+	(void)!read(ready[0], &byte, 1);
+	return 3;
+}
+"""
+
+
+@uncounted
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+def test_no_command_stops_the_look_for_the_limit(start_daemon):
+    """Landlock keeps commands from signalling it, where the kernel has that (Linux 6.12): the daemon runs without."""
+    daemon = start_daemon(without="landlock")
+    client = daemon.connect()
+    daemon.new_workspace(client)
+    client.use("write_file", path="stopper.c", content=STOPPER)
+    assert client.run("gcc -O2 stopper.c -o stopper")["exit_code"] == 0
+    for _ in range(200):
+        observation = observe(client, "exec ./stopper", timeout_ms=10000)
+        assert observation["success"] and observation["output"]["exit_code"] == 3, observation

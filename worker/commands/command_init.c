@@ -224,10 +224,15 @@ static void let_go(long pid, int status)
 	RAW4(SYS_ptrace, PTRACE_DETACH, pid, 0, signal_number);
 }
 
-/* The child uses nothing and ends at once; reap() or end_namespace() reaps it. */
+/*
+ * Asks for a process that the kernel cannot make, because it cannot write the child's pidfd to
+ * NULL: it says EAGAIN if it refuses one more process, which it checks first, and else EFAULT. No
+ * child comes into being, since commands of the same id could stop it, and the init would wait for
+ * it. A kernel that does not know CLONE_PIDFD makes a child, which ends at once. clone(2)
+ */
 static __attribute__((noinline)) bool is_fork_refused(void)
 {
-	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+	long pid = RAW5(SYS_clone, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0, NULL, 0, 0);
 
 	if (pid == 0)
 		exit_now(0);
