@@ -15,7 +15,7 @@ FILES = {
     "package.json": "{}\n", "my-file.txt": "mine\n", "src/main.c": "int main(void) { return 0; }\n", "src/utils.py": "TODO = 1\n",
     "src/lib/parser.js": "parse()\n", "tests/test_app.py": "def test(): pass\n", "docs/guide.md": "guide\n", "Makefile": "all:\n",
     "src/index.ts": "export {}\n", "a/one.txt": "1\n", "a/two.txt": "2\n"}
-MANY = "many"  # a directory of more names than are looked at
+MANY = "many"  # a directory of more names than are looked at: LIMIT_NEAR_ENTRIES
 
 
 def taken(tool, arguments, *notes, shows=""):
@@ -393,8 +393,11 @@ def test_a_models_text_has_the_notes(place):
     assert text({"path": "/src/main.c"}) == [f"{OUT}: {SEED}", "[" + place.real(outside("src/main.c")) + "]"]
 
 
-def test_few_names_of_a_large_directory_are_looked_at(place):
-    """LIMIT_NEAR_ENTRIES is 1000: among ten times as many names none need be found, and the answer comes all the same."""
-    place.client.run(f"mkdir {MANY}; cd {MANY}; seq -f 'entry%05g' 10000 | xargs touch")
-    error = place.client.fail("read_file", path=f"{MANY}/entry00000")
-    assert error["code"] == MISSING and error["message"].startswith("No such file or directory; ")
+def test_a_thousand_names_of_a_large_directory_are_looked_at(place):
+    """LIMIT_NEAR_ENTRIES, in the order in which the file system gives them."""
+    place.client.run(f"mkdir {MANY}; cd {MANY}; od -An -v -tx1 -w16 -N48000 /dev/urandom | tr -d ' ' | xargs touch")
+    names = place.client.run(f"ls -f {MANY}")["stdout"].split()
+    assert len(names) == 3002
+    near, far = ([entry for entry in part if len(entry) == 32][0] for part in (names[500:], names[1500:]))
+    assert f'did you mean "{MANY}/{near}"?' in place.client.fail("read_file", path=f"{MANY}/{near[:-1]}z")["message"]
+    assert "did you mean" not in place.client.fail("read_file", path=f"{MANY}/{far[:-1]}z")["message"]
