@@ -51,11 +51,6 @@ static const struct program program = {
 
 static int run_help(const struct invocation *invocation)
 {
-	if (invocation->argc > 1) {
-		complain_code("USAGE", "help takes one command, or none");
-		help_refer(&program, NULL);
-		return STATUS_USAGE;
-	}
 	return help_print(&program, invocation->argc > 0 ? invocation->argv[0] : NULL) < 0
 		       ? STATUS_USAGE
 		       : STATUS_OK;
@@ -64,6 +59,7 @@ static int run_help(const struct invocation *invocation)
 static const struct command command_help = {
 	.help = {"help", "[COMMAND]", "Print a summary, or what a command takes.",
 		"cloister help exec", NULL},
+	.most = 1,
 	.usage_status = STATUS_USAGE,
 	.run = run_help,
 };
@@ -221,6 +217,10 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 		return r == -ECANCELED ? STATUS_OK : command->usage_status;
 	if (invocation->help)
 		return help_print(&program, command->help.name);
+	if (invocation->argc < command->least || invocation->argc > command->most) {
+		operands_complain(&program, &command->help);
+		return command->usage_status;
+	}
 
 	/* An MCP server writes only protocol messages to stdout. */
 	if (command == &command_mcp)

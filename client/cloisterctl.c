@@ -310,8 +310,7 @@ static const struct subcommand *subcommand_by_name(const char *name)
 static int verify(int argc, char **argv, const struct wish *wish)
 {
 	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant) {
-		complain_code("USAGE", "audit takes: verify [--contains=HASH] FILE...");
-		help_refer(&program, &wish->subcommand->help);
+		operands_complain(&program, &wish->subcommand->help);
 		return STATUS_USAGE;
 	}
 	return audit_verify(argc - 2, argv + 2, wish->contains, wish->json);
@@ -320,8 +319,7 @@ static int verify(int argc, char **argv, const struct wish *wish)
 static int help(int argc, char **argv)
 {
 	if (argc > 1) {
-		complain_code("USAGE", "help takes one command, or none");
-		help_refer(&program, NULL);
+		operands_complain(&program, &subcommand_by_name("help")->help);
 		return STATUS_USAGE;
 	}
 	return help_print(&program, argc > 0 ? argv[0] : NULL) < 0 ? STATUS_USAGE : STATUS_OK;
@@ -350,12 +348,14 @@ static int read_operands(int argc, char **argv, struct wish *wish)
 		wish->target = argv[1];
 	if (wish->contains)
 		complain_code("USAGE", "only audit verify takes --contains");
-	else if (argc != (takes_target ? 2 : 1) || (wish->tenant && !wish->target))
-		complain_code("USAGE", "%s takes %s", argv[0],
-			takes_target ? "one operand: a workspace or a call"
-				     : "no operand and no --tenant");
-	else
+	else if (wish->tenant && !takes_target)
+		complain_code("USAGE", "only show and kill take --tenant");
+	else if (argc == (takes_target ? 2 : 1))
 		return 0;
+	else {
+		operands_complain(&program, &wish->subcommand->help);
+		return -EINVAL;
+	}
 	help_refer(&program, &wish->subcommand->help);
 	return -EINVAL;
 }

@@ -11,6 +11,7 @@
 #include "json/json_read.h"
 
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 
 /* A single operand that begins with '{' is the JSON object of arguments. */
@@ -90,10 +91,6 @@ static int run_call(const struct invocation *invocation)
 	struct json_object *params;
 	int status;
 
-	if (invocation->argc == 0) {
-		complain("call needs a tool; `cloister tools` lists them");
-		return STATUS_USAGE;
-	}
 	status = decode_arguments(invocation, &arguments);
 	if (status != STATUS_OK)
 		return status;
@@ -118,6 +115,8 @@ const struct command command_call = {
 	.help = {"call", "TOOL [ARG=VALUE ... | JSON]",
 		"Make one tool call and print its observation as JSON.",
 		"cloister call read_file path=README.md end_line=3", options},
+	.least = 1,
+	.most = INT_MAX,
 	.usage_status = STATUS_USAGE,
 	.run = run_call,
 };

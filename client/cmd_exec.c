@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,10 +109,6 @@ static int run_exec(const struct invocation *invocation)
 		.input_fd = STDIN_FILENO,
 	};
 
-	if (invocation->argc == 0) {
-		complain("exec needs a command: cloister exec -- COMMAND ...");
-		return STATUS_OWN_FAILURE;
-	}
 	line = shell_line(invocation->argc, invocation->argv);
 	if (!line) {
 		complain("out of memory");
@@ -136,6 +133,8 @@ const struct command command_exec = {
 	.help = {"exec", "[--] COMMAND ...",
 		"Run a command, pass its output on, and exit with its status.",
 		"cloister exec --timeout=5m -- grep -rc TODO .", options},
+	.least = 1,
+	.most = INT_MAX,
 	.stops_at_operand = true,
 	.usage_status = STATUS_OWN_FAILURE,
 	.run = run_exec,

@@ -303,8 +303,8 @@ static int run_get(const struct invocation *invocation)
 	_cleanup_free_ char *path = NULL;
 	struct get get = {.invocation = invocation};
 
-	if (invocation->argc < 1 || invocation->argc > 2 || invocation->argv[0][0] == '\0') {
-		complain("get takes a path and an optional destination: cloister get PATH [DIR|-]");
+	if (invocation->argv[0][0] == '\0') {
+		complain_code("USAGE", "get's PATH is empty; . is the workspace's root");
 		return STATUS_USAGE;
 	}
 	if (invocation->argc == 2)
@@ -341,6 +341,8 @@ const struct command command_get = {
 	.help = {"get", "PATH [DIR|-]",
 		"Copy a file or a directory's content out of the workspace.",
 		"cloister --workspace project get input ./copy", options},
+	.least = 1,
+	.most = 2,
 	.usage_status = STATUS_USAGE,
 	.run = run_get,
 };

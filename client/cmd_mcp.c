@@ -156,10 +156,6 @@ static int run_mcp(const struct invocation *invocation)
 	int status = STATUS_NO_SERVICE;
 	int pair[2];
 
-	if (invocation->argc > 0) {
-		complain("mcp takes no operands; got '%s'", invocation->argv[0]);
-		return STATUS_USAGE;
-	}
 	signal(SIGPIPE, SIG_IGN);
 	if (session_open(invocation, true, &session) < 0)
 		goto out;

@@ -134,11 +134,6 @@ static int run_put(const struct invocation *invocation)
 	struct put put = {0};
 	int status;
 
-	if (invocation->argc < 1 || invocation->argc > 2) {
-		complain("put takes a file or directory and an optional destination: cloister put "
-			 "DIR|FILE|- [DEST]");
-		return STATUS_USAGE;
-	}
 	if (strcmp(invocation->argv[0], "-") == 0 && isatty(STDIN_FILENO)) {
 		complain("put - reads a tar archive from stdin; redirect stdin, which is a "
 			 "terminal");
@@ -163,6 +158,8 @@ const struct command command_put = {
 	.help = {"put", "DIR|FILE|- [DEST]",
 		"Copy a directory's content, a file or a tar archive into the workspace.",
 		"cloister --workspace project put ./data input", options},
+	.least = 1,
+	.most = 2,
 	.usage_status = STATUS_USAGE,
 	.run = run_put,
 };

@@ -28,10 +28,6 @@ static int run_tools(const struct invocation *invocation)
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	int r;
 
-	if (invocation->argc > 0) {
-		complain("tools takes no operands; got '%s'", invocation->argv[0]);
-		return STATUS_USAGE;
-	}
 	r = session_open(invocation, invocation->limits, &session);
 	if (r < 0)
 		return STATUS_NO_SERVICE;

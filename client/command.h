@@ -49,6 +49,7 @@ struct invocation {
 
 struct command {
 	struct command_help help;
+	int least, most;       /* operands */
 	bool stops_at_operand; /* what follows the first operand is no option of ours */
 	int usage_status;      /* the exit status for a wrong command line */
 	int (*run)(const struct invocation *invocation);

@@ -80,6 +80,14 @@ void help_refer(const struct program *program, const struct command_help *comman
 			command ? command->name : "");
 }
 
+void operands_complain(const struct program *program, const struct command_help *command)
+{
+	complain_code("USAGE", "%s takes %s%s", command->name,
+		command->operands ? "these operands: " : "no operands",
+		command->operands ? command->operands : "");
+	help_refer(program, command);
+}
+
 static void print_options(const struct option_row *options)
 {
 	char word[64];

@@ -66,5 +66,8 @@ int help_print(const struct program *program, const char *name);
 /** Complains that there is no command @name, and names the nearest one. */
 void no_command_complain(const struct program *program, const char *name);
 
+/** Complains, in both lines, that @command has other operands than it takes. */
+void operands_complain(const struct program *program, const struct command_help *command);
+
 /** The second line of an error of use: where the help is. @command may be NULL. Not in JSON. */
 void help_refer(const struct program *program, const struct command_help *command);

@@ -100,7 +100,12 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloister toools", 2, "there is no command 'toools'; did you mean 'tools'?", "cloister help"),
     ("cloister something", 2, "there is no command 'something'", "cloister help"),
     ("cloister help exce", 2, "there is no command 'exce'; did you mean 'exec'?", "cloister help"),
-    ("cloister help get put", 2, "help takes one command, or none", "cloister help"),
+    ("cloister help get put", 2, "help takes these operands: [COMMAND]", "cloister help help"),
+    ("cloister call", 2, "call takes these operands: TOOL [ARG=VALUE ... | JSON]", "cloister help call"),
+    ("cloister exec", 125, "exec takes these operands: [--] COMMAND ...", "cloister help exec"),
+    ("cloister put a b c", 2, "put takes these operands: DIR|FILE|- [DEST]", "cloister help put"),
+    ("cloister get", 2, "get takes these operands: PATH [DIR|-]", "cloister help get"),
+    ("cloister mcp now", 2, "mcp takes no operands", "cloister help mcp"),
     ("cloister", 2, "a command is missing", "cloister help"),
     ("cloister --sokcet=x tools", 2, "there is no option '--sokcet'; did you mean '--socket'?", "cloister help"),
     ("cloister exec --tmeout 3 true", 125, "there is no option '--tmeout'; did you mean '--timeout'?", "cloister help exec"),
@@ -113,9 +118,12 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloisterctl staus", 2, "there is no command 'staus'; did you mean 'status'?", "cloisterctl help"),
     ("cloisterctl", 2, "a command is missing", "cloisterctl help"),
     ("cloisterctl --jsno status", 2, "there is no option '--jsno'; did you mean '--json'?", "cloisterctl help"),
-    ("cloisterctl kill", 2, "kill takes one operand: a workspace or a call", "cloisterctl help kill"),
+    ("cloisterctl tpo", 2, "there is no command 'tpo'; did you mean 'top'?", "cloisterctl help"),
+    ("cloisterctl kill", 2, "kill takes these operands: WORKSPACE|CALL", "cloisterctl help kill"),
+    ("cloisterctl status now", 2, "status takes no operands", "cloisterctl help status"),
+    ("cloisterctl --tenant=x status", 2, "only show and kill take --tenant", "cloisterctl help status"),
     ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),
-    ("cloisterctl audit", 2, "audit takes: verify [--contains=HASH] FILE...", "cloisterctl help audit")])
+    ("cloisterctl audit", 2, "audit takes these operands: verify FILE...", "cloisterctl help audit")])
 def test_an_error_of_use_is_two_lines(area, words, status, said, where):
     program, *rest = words.split()
     done = area.run(program, *rest)
