@@ -282,7 +282,9 @@ def test_what_is_installed_is_good_and_lets_nobody_in(account, start_daemon, ten
             with connect(who) as client:
                 client.request("tools.list" if connect == daemon.connect else "status")
                 assert client.receive()["error"]["data"]["code"] == "FORBIDDEN"
-                assert client.receive() is None
+                # The unit's reload asks as cloisterd's own user, so that connection stays open.
+                if (connect, who) != (daemon.control, account):
+                    assert client.receive() is None
 
 
 def test_the_example_lets_nobody_in(start_daemon):
