@@ -19,7 +19,7 @@
 
 static const struct command command_help;
 static const struct command *const commands[] = {&command_tools, &command_call, &command_exec,
-	&command_put, &command_get, &command_mcp, &command_help};
+	&command_put, &command_get, &command_workspace, &command_mcp, &command_help};
 
 static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},
@@ -39,7 +39,7 @@ static const struct command_help *help_at(size_t index)
 	return index < ARRAY_SIZE(commands) ? &commands[index]->help : NULL;
 }
 
-static const struct program program = {
+const struct program cloister_program = {
 	.name = "cloister",
 	.text = "Runs tool calls of LLM agents in a workspace, and only there.",
 	.notes = "If no service runs, cloister starts a cloisterd for DIR alone and ends it "
@@ -51,7 +51,7 @@ static const struct program program = {
 
 static int run_help(const struct invocation *invocation)
 {
-	return help_print(&program, invocation->argc > 0 ? invocation->argv[0] : NULL) < 0
+	return help_print(&cloister_program, invocation->argc > 0 ? invocation->argv[0] : NULL) < 0
 		       ? STATUS_USAGE
 		       : STATUS_OK;
 }
@@ -181,7 +181,7 @@ static int parse_options(
 	const struct command *command, int argc, char **argv, struct invocation *invocation)
 {
 	const struct option_set set = {
-		.program = &program,
+		.program = &cloister_program,
 		.command = command ? &command->help : NULL,
 		.more = {command ? command->help.options : NULL},
 		.stops_at_operand = !command || command->stops_at_operand,
@@ -206,19 +206,19 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 	command = invocation->argc > 0 ? command_by_name(invocation->argv[0]) : NULL;
 	if (!command) {
 		if (invocation->argc > 0)
-			no_command_complain(&program, invocation->argv[0]);
+			no_command_complain(&cloister_program, invocation->argv[0]);
 		else
 			complain_code("USAGE", "a command is missing");
-		help_refer(&program, NULL);
+		help_refer(&cloister_program, NULL);
 		return STATUS_USAGE;
 	}
 	r = parse_options(command, invocation->argc, invocation->argv, invocation);
 	if (r < 0)
 		return r == -ECANCELED ? STATUS_OK : command->usage_status;
 	if (invocation->help)
-		return help_print(&program, command->help.name);
+		return help_print(&cloister_program, command->help.name);
 	if (invocation->argc < command->least || invocation->argc > command->most) {
-		operands_complain(&program, &command->help);
+		operands_complain(&cloister_program, &command->help);
 		return command->usage_status;
 	}
 

@@ -55,9 +55,11 @@ struct command {
 	int (*run)(const struct invocation *invocation);
 };
 
+extern const struct program cloister_program;
 extern const struct command command_tools;
 extern const struct command command_call;
 extern const struct command command_exec;
 extern const struct command command_mcp;
 extern const struct command command_put;
 extern const struct command command_get;
+extern const struct command command_workspace;

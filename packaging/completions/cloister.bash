@@ -182,7 +182,9 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call exec put get mcp help
+		_cloister_offer tools call exec put get workspace mcp help
+	elif [[ $command == workspace && ! $tool ]]; then
+		_cloister_offer list create remove
 	elif [[ $command == call && ! $tool ]]; then
 		_cloister_offer read_file write_file list_directory run_command search_files
 	elif [[ $command == call ]]; then

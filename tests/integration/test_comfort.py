@@ -6,6 +6,7 @@ import json
 import os
 import time
 
+import procfs
 import pytest
 from cloister_client import acting_as
 from daemon import environment, user_mode_only
@@ -142,6 +143,36 @@ def test_exec_as_json(daemon, workspace):
     assert end["success"] and end["output"]["exit_code"] == 5 and "stdout" not in end["output"]
     done = run(daemon, *place, "exec", "--timeout=300ms", "sleep 60")
     assert done.returncode == 124 and [d["error"]["code"] for d in documents(done)] == ["TIMEOUT"]
+
+
+def test_workspaces_are_created_listed_and_removed(daemon):
+    def workspace(*words):
+        return run(daemon, "--socket", str(daemon.socket), "workspace", *words)
+
+    def listed():
+        done = workspace("list", "--json")
+        assert (done.returncode, done.stderr) == (0, b"")
+        return {row["workspace"]: row["kind"] for row in json.loads(done.stdout)["workspaces"]}
+
+    assert "made" not in listed()
+    done = workspace("create", "made")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"") and listed()["made"] == "managed"
+    heading, *rows = workspace("list").stdout.decode().splitlines()
+    assert heading.split() == ["KIND", "IN", "USE", "TENANT", "WORKSPACE"]
+    assert ["managed", "made"] in [[row.split()[0], row.split()[-1]] for row in rows]
+    done = workspace("create", "made")
+    assert done.returncode == 1 and b"'made' exists already" in done.stderr
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "made"})
+        done = workspace("remove", "made")
+        assert done.returncode == 3 and b"(BUSY)" in done.stderr and "made" in listed()
+    assert procfs.eventually(lambda: workspace("remove", "made").returncode == 0) and "made" not in listed()
+    done = workspace("remove", "made")
+    assert done.returncode == 3 and done.stderr
+    done = daemon.area.run("cloister", "--private", "workspace", "list")
+    assert done.returncode == 3 and b"no managed workspaces" in done.stderr
+    for words in (("made",), ("list", "made"), ("remove",)):
+        assert workspace(*words).returncode == 2
 
 
 def test_execs_deadline_is_the_longest_that_the_tenant_has(start_daemon, area):
