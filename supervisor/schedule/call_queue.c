@@ -96,10 +96,21 @@ static void list_flow(struct call_queue *queue, struct queue_flow *flow, uint64_
 	flow->listed = true;
 }
 
+/* Counts the flow's weight while it has entries. */
+static void count_weight(struct call_queue *queue, struct queue_flow *flow)
+{
+	uint64_t counted = flow->n_running + flow->n_waiting > 0 ? flow->weight : 0;
+
+	assert(queue->active_weight >= flow->counted);
+	queue->active_weight += counted - flow->counted;
+	flow->counted = counted;
+}
+
 static void update_flow(struct call_queue *queue, struct queue_flow *flow, uint64_t now_us)
 {
 	bool could = !LIST_EMPTY(&flow->ready) && flow->n_running < flow->limit;
 
+	count_weight(queue, flow);
 	if (could && !flow->listed) {
 		list_flow(queue, flow, now_us);
 	} else if (!could && flow->listed) {
@@ -187,23 +198,6 @@ void call_queue_add(struct call_queue *queue, struct queue_entry *entry,
 	update_workspace(queue, workspace, now_us);
 }
 
-static struct queue_flow *least_used(const struct call_queue *queue, uint64_t now_us)
-{
-	struct queue_flow *flow, *least = NULL;
-	int64_t least_used = 0;
-
-	LIST_FOREACH (flow, &queue->flows, entry) {
-		int64_t used = used_now(flow, now_us) +
-			       in_units(flow->n_running * CALL_QUEUE_QUANTUM_US, flow->weight);
-
-		if (least && used >= least_used)
-			continue;
-		least = flow;
-		least_used = used;
-	}
-	return least;
-}
-
 static struct workspace_queue *first_come(const struct queue_flow *flow)
 {
 	struct workspace_queue *workspace, *first = LIST_FIRST(&flow->ready);
@@ -233,30 +227,73 @@ bool call_queue_is_held(const struct call_queue *queue)
 	       !LIST_EMPTY(&queue->flows);
 }
 
-static bool may_pass_soft_limit(
+static int64_t order_of(const struct queue_flow *flow, uint64_t now_us)
+{
+	return used_now(flow, now_us) +
+	       in_units(flow->n_running * CALL_QUEUE_QUANTUM_US, flow->weight);
+}
+
+/* Whether the flow runs less than its share of the soft limit; it may always run one entry. */
+static bool is_within_share(const struct call_queue *queue, const struct queue_flow *flow)
+{
+	return flow->n_running == 0 ||
+	       flow->n_running * queue->active_weight < queue->soft_limit * flow->weight;
+}
+
+/* Whether the flow has waited long enough at the soft limit for an entry beyond its share. */
+static bool has_waited(
 	const struct call_queue *queue, const struct queue_flow *flow, uint64_t now_us)
 {
-	uint64_t above = queue->n_running - queue->soft_limit;
+	uint64_t share = queue->soft_limit * flow->weight / queue->active_weight;
+	uint64_t above;
 
-	return queue->has_room || flow->n_running == 0 ||
-	       now_us - queue->begun_us >= (above + 1) * CALL_QUEUE_PATIENCE_US;
+	share = share > 0 ? share : 1;
+	above = flow->n_running > share ? flow->n_running - share : 0;
+	return now_us - flow->begun_us >= (above + 1) * CALL_QUEUE_PATIENCE_US;
+}
+
+/* The first flow in order or, if @waited, of those that have waited long enough. */
+static struct queue_flow *least_used(const struct call_queue *queue, bool waited, uint64_t now_us)
+{
+	struct queue_flow *flow, *least = NULL;
+
+	LIST_FOREACH (flow, &queue->flows, entry) {
+		if (waited && !has_waited(queue, flow, now_us))
+			continue;
+		if (!least || order_of(flow, now_us) < order_of(least, now_us))
+			least = flow;
+	}
+	return least;
+}
+
+/* The flow whose turn it is, or NULL. */
+static struct queue_flow *next_flow(const struct call_queue *queue, uint64_t now_us)
+{
+	struct queue_flow *first;
+
+	if (queue->n_running >= queue->limit)
+		return NULL;
+	first = least_used(queue, false, now_us);
+	if (!first || !call_queue_is_held(queue) || queue->has_room ||
+		is_within_share(queue, first))
+		return first;
+	return least_used(queue, true, now_us);
 }
 
 struct queue_entry *call_queue_next(struct call_queue *queue, uint64_t now_us)
 {
-	struct queue_flow *flow =
-		queue->n_running < queue->limit ? least_used(queue, now_us) : NULL;
+	struct queue_flow *flow = next_flow(queue, now_us);
 	struct workspace_queue *workspace;
 	struct queue_entry *entry;
 
-	if (!flow || (call_queue_is_held(queue) && !may_pass_soft_limit(queue, flow, now_us)))
+	if (!flow)
 		return NULL;
 	workspace = first_come(flow);
 	entry = TAILQ_FIRST(&workspace->waiting);
 	if (used_now(flow, now_us) > queue->reached)
 		queue->reached = used_now(flow, now_us);
 	queue->begun++;
-	queue->begun_us = now_us;
+	flow->begun_us = now_us;
 	TAILQ_UNLINK(&workspace->waiting, entry, entry);
 	entry->running = true;
 	entry->since_us = now_us;

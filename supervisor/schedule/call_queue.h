@@ -16,8 +16,11 @@
  * open or at its limit do not hold up other workspaces. A flow without entries, or at its own
  * limit, saves up no credit for the time that others use meanwhile.
  *
- * Beyond the soft limit the next entry begins if the caller says that there is room, if its flow
- * runs none, or if none has begun for a while. So entries that only wait hold up no other flow.
+ * Beyond the soft limit, and without the room that the caller may report, a flow begins an entry in
+ * its turn while it runs less than its share of the soft limit, by weight among the flows that have
+ * entries, and always if it runs none. Otherwise it begins one when it has begun none for a while,
+ * which grows with what it runs beyond its share and with nothing else. So a flow's running entries
+ * hold up that flow alone.
  *
  * For two flows that could run a call at any time since the queue was idle, used_a / weight_a and
  * used_b / weight_b differ by at most n * max(L, quantum) * (1 / weight_a + 1 / weight_b), where n
@@ -30,7 +33,10 @@
 #include <sys/queue.h>
 
 #define CALL_QUEUE_QUANTUM_US 100000
-/* How long no entry begins at the soft limit; times the number of entries above it, and one. */
+/*
+ * At the soft limit: how long after its last entry a flow begins one that is not within its share,
+ * times the number of its entries beyond that share, and one.
+ */
 #define CALL_QUEUE_PATIENCE_US 1000000
 
 struct queue_entry {
@@ -61,7 +67,9 @@ struct queue_flow {
 	uint64_t began_sum;
 	int64_t used; /* time divided by weight of ended calls, in call_queue.c's unit */
 	uint64_t epoch, begun_seen;
-	uint64_t mean_us; /* mean time of recent calls; 0: none yet */
+	uint64_t mean_us;  /* mean time of recent calls; 0: none yet */
+	uint64_t begun_us; /* when an entry began last */
+	uint64_t counted;  /* its part of the queue's active_weight */
 	bool listed;
 };
 
@@ -69,7 +77,7 @@ struct call_queue {
 	size_t limit, n_running;
 	size_t soft_limit;             /* SIZE_MAX: there is none */
 	bool has_room;                 /* for an entry beyond the soft limit: set by the caller */
-	uint64_t begun_us;             /* when an entry began last */
+	uint64_t active_weight;        /* of the flows that have entries */
 	LIST_HEAD(, queue_flow) flows; /* flows that could begin a call */
 	int64_t reached;               /* the highest used value at which a turn was given */
 	int64_t furthest;              /* the highest used value of any flow */

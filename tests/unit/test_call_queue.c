@@ -339,6 +339,74 @@ static void test_the_soft_limit_gives_way_ever_more_slowly(void **state)
 	free(world);
 }
 
+/* Starts 64 calls of flow 0 while there is room, which there is not any more. */
+static struct world *new_full_world(void)
+{
+	struct world *world = new_world(256, 5);
+
+	world->queue.soft_limit = 6;
+	world->queue.has_room = true;
+	for (int j = 0; j < 65; j++)
+		add(world, 0, 0, 1000000000);
+	for (int j = 0; j < 64; j++)
+		assert_non_null(next(world));
+	world->queue.has_room = false;
+	return world;
+}
+
+/* Calls of one flow that waited when they began and compute now hold up no other flow. */
+static void test_the_soft_limit_is_shared_by_the_flows(void **state)
+{
+	struct world *world = new_full_world();
+
+	(void)state;
+	for (int j = 0; j < 5; j++)
+		add(world, 1, 0, 1000000000);
+	for (int j = 0; j < 3; j++) /* its share of 6 */
+		assert_int_equal(next(world)->flow, 1);
+	assert_null(next(world));
+	world->now += CALL_QUEUE_PATIENCE_US - 1;
+	assert_null(next(world));
+	world->now += 1;
+	assert_int_equal(next(world)->flow, 1);
+	world->now += 2 * CALL_QUEUE_PATIENCE_US - 1;
+	assert_null(next(world));
+	world->now += 1;
+	assert_int_equal(next(world)->flow, 1);
+	check_counts(world);
+	free(world);
+}
+
+/* Nor do short calls that a third flow begins again and again, whoever is first in order. */
+static void test_waiting_at_the_soft_limit_is_each_flows_own(void **state)
+{
+	struct world *world = new_full_world();
+	struct job *third = NULL;
+	uint64_t begun;
+
+	(void)state;
+	for (int j = 0; j < 4; j++)
+		add(world, 1, 0, 1000000000);
+	for (int j = 0; j < 3; j++)
+		assert_int_equal(next(world)->flow, 1);
+	begun = world->now;
+	for (;;) {
+		struct job *job;
+
+		if (third)
+			end(world, third);
+		third = add(world, 2, 0, 1000);
+		world->now += 100000;
+		while ((job = next(world)) && job->flow != 1)
+			;
+		if (job)
+			break;
+		/* two of its calls are beyond the share that three flows leave it */
+		assert_true(world->now - begun < 3 * CALL_QUEUE_PATIENCE_US);
+	}
+	free(world);
+}
+
 static void test_nobody_starves_beside_endless_others(void **state)
 {
 	struct world *world = new_world(2, 5);
@@ -588,6 +656,8 @@ int main(void)
 		cmocka_unit_test(test_the_soft_limit_holds_back_the_same_flow),
 		cmocka_unit_test(test_the_soft_limit_gives_no_turn_before_its_time),
 		cmocka_unit_test(test_the_soft_limit_gives_way_ever_more_slowly),
+		cmocka_unit_test(test_the_soft_limit_is_shared_by_the_flows),
+		cmocka_unit_test(test_waiting_at_the_soft_limit_is_each_flows_own),
 		cmocka_unit_test(test_nobody_starves_beside_endless_others),
 		cmocka_unit_test(test_a_workspace_at_its_limit_holds_up_no_other),
 		cmocka_unit_test(test_entries_leave_from_anywhere),
