@@ -244,7 +244,8 @@ def test_configuring_again_and_back(root, debs, newer):
         if step:
             root.install(*step)
         else:
-            root.shell("/var/lib/dpkg/info/cloister.postinst configure 0.1.0")
+            root.shell("DPKG_MAINTSCRIPT_PACKAGE=cloister DPKG_MAINTSCRIPT_NAME=postinst "
+                       "/var/lib/dpkg/info/cloister.postinst configure 0.1.0")  # as dpkg(1) starts it
         assert facts() == before
     root.install(newer("0.1.0+2", "# of the newer version"))
     root.install(debs["cloister"])
