@@ -304,7 +304,7 @@ static int run_get(const struct invocation *invocation)
 	struct get get = {.invocation = invocation};
 
 	if (invocation->argv[0][0] == '\0') {
-		complain_code("USAGE", "get's PATH is empty; . is the workspace's root");
+		complain_code("USAGE", "the PATH of get is empty; . is the workspace's root");
 		return STATUS_USAGE;
 	}
 	if (invocation->argc == 2)
