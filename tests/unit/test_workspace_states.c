@@ -21,7 +21,8 @@
 
 #include <cmocka.h>
 
-#define IDLE_MS (3600 * 1000)
+#define IDLE_MS  (3600 * 1000)
+#define PAUSE_MS 60000 /* longer than any */
 #define CONFIG                                                                      \
 	"[cloister]\nadmin_group = 50\nspare_cells = 0\nworkspace_idle_time = 1h\n" \
 	"[tenant one]\nusers = 1001\nmanaged = yes\nfile_timeout = 10min\n"
@@ -143,6 +144,9 @@ static void leave(struct fixture *f)
 	fake_client_close(&f->client);
 	fake_client_close(&f->other);
 	fake_client_close(&f->admin);
+	/* a removal goes on without its client: when the pause after the crashes is over */
+	f->fake->spawner_waits = false;
+	fake_service_pass(f->fake, PAUSE_MS);
 	fake_service_free(f->fake);
 }
 
