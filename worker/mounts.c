@@ -172,7 +172,7 @@ int mount_open_point(const char *path, int flags)
 int mount_open_shown(const char *path, bool *ret_directory)
 {
 	_cleanup_close_ int fd = mount_open_point(path, 0);
-	struct directory_known known;
+	struct directory_known known = {0};
 	int r = fd < 0 ? -errno : directory_known(fd, &known);
 
 	if (r < 0)

@@ -290,7 +290,7 @@ int audit_file_reopen(struct audit_file *file, int directory_fd, const char *nam
 
 static int remove_oldest(int directory_fd, const char *name, uint64_t keep)
 {
-	struct full_files files;
+	struct full_files files = {0};
 	int r = list_full(directory_fd, name, &files);
 
 	while (r == 0 && files.count > 0 && files.count >= keep) {

@@ -34,7 +34,7 @@ struct shown shown_to(
 
 const char *shown_number(uint64_t number, char buffer[static SHOWN_NUMBER_SIZE])
 {
-	char *at = buffer + SHOWN_NUMBER_SIZE - 1;
+	char *at = &buffer[SHOWN_NUMBER_SIZE - 1];
 	unsigned digits = 0;
 
 	*at = '\0';

@@ -298,8 +298,8 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     ((worker, files),) = daemon.cells()
     assert procfs.fds(daemon.spawner())[5] == str(delegation.path)
     # The worker's is a mount of its own whose root is the workspace's group: no way up.
-    assert procfs.fds(worker)[6] == "/"
-    up = f"/proc/{worker}/fd/6"
+    assert procfs.fds(worker)[7] == "/"  # FD_WORKER_CGROUP
+    up = f"/proc/{worker}/fd/7"
     assert os.stat(up + "/..").st_ino == os.stat(up).st_ino
     assert os.stat(up).st_ino == (delegation.path / "ws-1").stat().st_ino
     assert not any("cgroup" in target or target == str(delegation.path)

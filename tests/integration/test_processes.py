@@ -86,7 +86,8 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
     # The two listening sockets, the client, the spawner's channel, and two duplicates of that: reserved for the
     # descriptors of its answers.
-    assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1}
+    assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
+                     "/proc/loadavg": 1}
 
     path = daemon.new_workspace(client)
     daemon.settled_fds()

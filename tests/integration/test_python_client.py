@@ -653,6 +653,9 @@ def test_a_workspace_that_cannot_be_opened_again(hostile, connect):
                 return
     client = connect(hostile(serve).path)
     client.workspace("w")
+    # A call that is sent before the client has seen the end of the connection is lost with it.
+    with pytest.raises((cloister.ConnectionLost, cloister.Forbidden)):
+        client.read_file("a")
     for _ in range(2):
         with pytest.raises(cloister.Forbidden, match="not yours any more"):
             client.read_file("a")

@@ -444,7 +444,7 @@ static void come_to(enum at_hand at_hand, size_t room)
 static size_t length_of(enum at_hand at_hand)
 {
 	_cleanup_free_ char *bytes = NULL;
-	struct text rest, line;
+	struct text rest, line = {0};
 
 	assert_int_equal(set_up(NULL), 0);
 	come_to(at_hand, 0);

@@ -29,10 +29,10 @@ static void collect(void *context, struct text piece, bool padding)
 
 static const struct cut_case {
 	const char *content;
-	uint64_t lines_max, bytes_max, line_max;
+	unsigned lines_max, bytes_max, line_max;
 	bool numbered;
 	const char *shown;
-	uint64_t lines;
+	unsigned lines;
 	bool over, lines_cut;
 } cases[] = {
 	{"", 2, 100, 100, false, "", 0, false, false},

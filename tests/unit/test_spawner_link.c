@@ -522,7 +522,7 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 	static const struct {
 		uint8_t said;
 		bool fails; /* with the payload of a failure */
-		unsigned n_fds;
+		uint8_t n_fds;
 		bool lost;
 	} rows[] = {
 		{SPAWNER_OPEN_FAILED, true, 0, false},
