@@ -88,7 +88,7 @@ static void test_the_files_are_read_after_locking(void **state)
 	assert_int_equal(find(ACCOUNT_USER, "ann"), -ENOENT);
 }
 
-/* "nobody" exists on the host and not in the file; "root" is in both, until the file loses it. */
+/* The host has "nobody", the file does not; "root" is in both until it is removed from the file. */
 static void test_only_what_nss_alone_knew_is_remembered(void **state)
 {
 	int64_t nobody = find(ACCOUNT_USER, "nobody");

@@ -274,11 +274,11 @@ static void test_input_of_a_running_command(void **state)
 	NOTIFICATION("tool.output", \
 		"{\"id\":1,\"stream\":\"stdout\",\"data\":\"" data "\",\"seq\":" seq "}")
 
-/* Output as it comes, whole characters at a time. */
+/* cloisterd sends output as it comes, and never a part of a character. */
 static void test_output_of_a_running_command(void **state)
 {
 	static const struct {
-		const char *written, *told; /* NULL: nothing yet */
+		const char *written, *told; /* NULL: nothing is sent yet */
 	} rows[] = {
 		{"a\n", OUTPUT("a\\n", "0")},
 		{"b\303", OUTPUT("b", "1")},
@@ -303,7 +303,8 @@ static void test_output_of_a_running_command(void **state)
 		fake_service_match(
 			*state, fake_client_take(&client), rows[i].told ? rows[i].told : "");
 	}
-	/* What is left of a character is told at the end, before the answer. */
+	/* The bytes of an unfinished character are sent when the command ends, before the
+	 * answer. */
 	fake_client_send(&client, NOTIFICATION("tool.cancel", "{\"id\":1}") "\n");
 	fake_service_match(*state, fake_client_take(&client),
 		OUTPUT("\357\277\275", "5") "\n" RESULT("1", "{*}"));
@@ -338,7 +339,7 @@ static void test_answers_for_a_model(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* A program that asks for less gets what a model is shown, as an observation. */
+/* With max_output, a program gets as much as a model is shown, as an observation. */
 static void test_a_part_is_shown(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -390,7 +391,7 @@ static void test_tools_are_listed(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* What the service, and not the call, stands against. */
+/* cloisterd refuses calls that exceed a limit of the service. */
 static void test_calls_that_are_refused(void **state)
 {
 	static const struct fake_exchange

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
-/* A connection of the agent socket: its bytes to lines and its answers to bytes, with what clients
- * do to both; and the life of its session. */
+/* A connection of the agent socket: how bytes become lines and answers become bytes, what a client
+ * may do to disturb both, and the life of the session. */
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
@@ -36,7 +36,7 @@ static int tear_down(void **state)
 {
 	struct fake_service *fake = *state;
 
-	/* Whatever became of a connection, nothing of it is counted when it is gone. */
+	/* When a connection is gone, cloisterd's counters no longer include it. */
 	agent_conns_close();
 	assert_int_equal(fake->service.connections, 0);
 	assert_int_equal(fake->service.control_connections, 0);
@@ -59,7 +59,7 @@ static void answers(struct fake_client *client, const char *bytes, const char *a
 	fake_service_match(client->service, fake_client_take(client), answer);
 }
 
-/* However the bytes come, the lines are the same. */
+/* The same bytes give the same lines, in whatever pieces they come. */
 static void test_torn_and_joined_lines(void **state)
 {
 	static const struct {
@@ -95,7 +95,7 @@ static void test_byte_by_byte(void **state)
 	fake_client_close(&client);
 }
 
-/* More lines than are acted on in a turn: all are answered, in their order. */
+/* More lines arrive than cloisterd handles in one turn of the loop. All are answered in order. */
 static void test_many_lines_at_once(void **state)
 {
 	struct fake_client client = connect_client(state);
@@ -113,7 +113,8 @@ static void test_many_lines_at_once(void **state)
 	fake_client_close(&client);
 }
 
-/* A line that is too long is not kept, but answered under its id, once, and the next is served. */
+/* cloisterd discards a line that is too long, answers it once under its id, and serves the next
+ * one. */
 static void test_lines_that_are_too_long(void **state)
 {
 	static const struct {
@@ -136,7 +137,7 @@ static void test_lines_that_are_too_long(void **state)
 		answers(&client, rows[i].end, rows[i].answer);
 		answers(&client, REQUEST("8", "doctor", "{}") "\n", RESULT("8", "{*}"));
 	}
-	/* It is answered also where it does not end. */
+	/* cloisterd also answers such a line if its newline never comes. */
 	fake_client_send(&client, fill);
 	fake_client_send(&client, "x");
 	assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
@@ -144,7 +145,8 @@ static void test_lines_that_are_too_long(void **state)
 	fake_client_close(&client);
 }
 
-/* Where requests take all the memory there is, a connection has its own and no more. */
+/* When requests have taken all the memory for requests, each connection still has
+ * LIMIT_PENDING_OWN_BYTES, and no more. */
 static void test_lines_without_room(void **state)
 {
 	struct fake_client client = connect_client(state);
@@ -167,7 +169,7 @@ static void test_lines_without_room(void **state)
 	fake_client_close(&client);
 }
 
-/* A client that has said all gets all answers, then the end. */
+/* A client that has closed its writing end gets all answers, and then the end of file. */
 static void test_the_end_of_input(void **state)
 {
 	struct fake_client client = connect_client(state);
@@ -207,8 +209,8 @@ static void test_a_client_that_hangs_up(void **state)
 	assert_int_equal(fake->idle, 1);
 }
 
-/* A client that sends and does not read is not read either, and harms nobody else; when it reads it
- * is served again. */
+/* While a client does not read its answers, cloisterd does not read its requests. Other clients are
+ * not affected. When the client reads again, it is served again. */
 static void test_a_client_that_does_not_read(void **state)
 {
 	static const char request[] = REQUEST("1", "tools.list", "{}") "\n";
@@ -229,7 +231,7 @@ static void test_a_client_that_does_not_read(void **state)
 	fake_client_close(&client);
 }
 
-/* Descriptors that a client passes are not kept: neither by the kernel nor by cloisterd. */
+/* Descriptors that a client passes are closed by the kernel or by cloisterd. */
 static void test_descriptors_that_come_along(void **state)
 {
 	struct fake_client client = connect_client(state);
@@ -256,23 +258,23 @@ static void test_descriptors_that_come_along(void **state)
 	}
 	close(ends[1]);
 	assert_string_equal(fake_client_take(&client), PONG("1"));
-	/* The last write end is closed: the pipe ends. */
+	/* The last write end is closed, so the pipe is at its end. */
 	assert_int_equal(read(ends[0], &(char){0}, 1), 0);
 	close(ends[0]);
 	fake_client_close(&client);
 }
 
-/* Each state of a connection (agent_conn.c has the table), and what happens in it; the next test
- * has the lines of DRAINING. A second end of input cannot come, nor a second end of the session. */
+/* Each state of a connection and what each event does in it (agent_conn.c has the table). The next
+ * test has lines in DRAINING. The end of input and the end of the session come only once. */
 static void test_each_state_of_a_connection(void **state)
 {
-	enum state { OPEN_, DRAINING, ENDED }; /* CLOSING lasts until the loop comes round */
+	enum state { OPEN_, DRAINING, ENDED }; /* CLOSING ends in the same turn of the loop */
 	enum event { LINE, END_OF_INPUT, SESSION_ENDS, ALL_ANSWERED, HANG_UP };
 	static const struct {
 		enum state from;
 		enum event event;
-		bool acted;   /* on a line that had come */
-		bool closing; /* afterwards */
+		bool acted;   /* whether cloisterd acts on a line that had come */
+		bool closing; /* whether the connection closes afterwards */
 	} rows[] = {
 		{OPEN_, LINE, true, false},
 		{OPEN_, END_OF_INPUT, false, false},
@@ -297,14 +299,14 @@ static void test_each_state_of_a_connection(void **state)
 		const char *answer, *got;
 
 		(void)state;
-		/* A call holds it open. */
+		/* A call keeps the connection open. */
 		answers(&client, OPEN, OPENED);
 		answers(&client, slow, "");
 		if (rows[i].from == DRAINING)
 			assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
 		if (rows[i].from == ENDED) {
 			fake_service_reconfigure(fake, gone);
-			/* What came with its last line is dropped. */
+			/* cloisterd drops the lines that came with the last one. */
 			fake_client_send(&client, rows[i].event == LINE
 							  ? PING("2") "\n" PING("9") "\n"
 							  : PING("2") "\n");
@@ -336,8 +338,8 @@ static void test_each_state_of_a_connection(void **state)
 }
 
 /*
- * Lines that wait behind the end of input. There is room for one call at a time, so that lines
- * wait, and the slice of another connection comes first, so that the end is read before them.
+ * Lines wait behind the end of input. There is room for one call at a time, so the lines wait. The
+ * other connection's slice comes first, so cloisterd reads the end before it handles the lines.
  */
 static void test_lines_that_wait_behind_the_end(void **state)
 {
@@ -345,11 +347,11 @@ static void test_lines_that_wait_behind_the_end(void **state)
 	REQUEST(id, "tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}") \
 	"\n"
 	static const struct {
-		const char *config; /* NULL: as before */
+		const char *config; /* NULL: not reloaded */
 		const char *answer; /* to the lines that waited */
 	} rows[] = {
 		{NULL, PONG("3") "\n" PONG("4")},
-		/* The session ends at the first one, and drops the second. */
+		/* The first line ends the session, and the second is dropped. */
 		{"[tenant other]\n", "{*FORBIDDEN*}"},
 	};
 
@@ -368,7 +370,8 @@ static void test_lines_that_wait_behind_the_end(void **state)
 		answers(&client, OPEN, OPENED);
 		unread_open(&hog, &fake->service.unread);
 		unread_move(&hog, fake->service.config->tenants[0]->usage);
-		/* A tenant has half of all, and a connection half of what is left of that. */
+		/* A tenant may use half of the total, and a connection half of what its tenant has
+		 * left. */
 		unread_count(&hog, LIMIT_UNREAD_BYTES / 2 - 2 * LIMIT_UNREAD_LINE_BYTES -
 					   LIMIT_UNREAD_CALL_BYTES / 2);
 		answers(&first, SLOW("1") PING("2") "\n", "");
@@ -376,7 +379,7 @@ static void test_lines_that_wait_behind_the_end(void **state)
 		unread_count(&hog, -of_call);
 		answers(&client, SLOW("1") SLOW("2") PING("3") "\n" PING("4") "\n", "");
 		assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
-		/* Room for the second call. */
+		/* This leaves room for the second call. */
 		unread_count(&hog, -2 * of_call);
 		fake_service_match(fake, fake_client_take(&first), PONG("2"));
 		fake_service_match(fake, fake_client_take(&client), "");
@@ -407,7 +410,7 @@ static void test_connections_are_counted_by_user(void **state)
 	assert_int_equal(agent_conns_of_user(&control_endpoint, 1000), 0);
 	assert_int_equal(fake->service.connections, 2);
 	assert_int_equal(fake->service.config->tenants[0]->usage->connections, 2);
-	/* One that only passes MCP on came as an agent's. */
+	/* A connection that relays MCP still counts as an agent's. */
 	fake_client_send(&one,
 		REQUEST("0", "workspace.open", "{\"root\":\"@/root\",\"protocol\":\"mcp\"}") "\n");
 	fake_client_take(&one);

@@ -162,7 +162,7 @@ static void test_close(void **state)
 		{CLOSE("{\"workspace\":\"@/root/a\",\"tenant\":\"one\"}"), EMPTY},
 		{CLOSE("{\"workspace\":\"@/root/a\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
 		{CLOSE("{}"), EMPTY},
-		/* No other takes the place of the default. */
+		/* No other workspace becomes the default one. */
 		{CLOSE("{}"), REFUSED("WORKSPACE_NOT_FOUND")},
 		{NOTIFICATION("workspace.close", "{}"), NULL},
 	};
@@ -225,7 +225,8 @@ static void test_what_is_used_is_not_removed(void **state)
 	talk(state, ALICE, &(struct fake_exchange){REMOVE("{\"workspace\":\"w\"}"), EMPTY}, 1);
 }
 
-/* What is not empty when its files process has said that it is stays, and can be opened. */
+/* A workspace stays if its directory is not empty when its files process reports the removal. It
+ * can be opened again. */
 static void test_a_removal_that_fails(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -242,7 +243,8 @@ static void test_a_removal_that_fails(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* Who leaves before a workspace is open is not waited for, and what was asked for goes on well. */
+/* A client hangs up before its workspace is open. cloisterd forgets the look-up of its directory.
+ * The opening of a managed workspace goes on, and the workspace is then freed. */
 static void test_a_client_that_leaves_meanwhile(void **state)
 {
 	struct fake_service *fake = *state;
@@ -295,7 +297,7 @@ static void test_what_the_spawner_cannot_do(void **state)
 		&(struct fake_exchange){OPEN("{\"root\":\"@/root/a\"}"), REFUSED("BUSY")}, 1);
 }
 
-/* A reload takes from a client what it may no longer have, and leaves it the rest. */
+/* A reload withdraws the workspaces that the client may no longer use, and keeps the others. */
 static void test_a_reload(void **state)
 {
 	static const struct fake_exchange before[] = {

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-/* The object that the last decoded arguments were borrowed from. */
+/* The object from which the last decoded arguments borrow. */
 static struct json_object *kept;
 static struct notes notes; /* of the last arguments */
 
@@ -266,7 +266,7 @@ static void test_aliases(void **state)
 	assert_invalid(TOOL_READ_FILE, "{'file_path':'a','filename':'a'}",
 		"read_file: argument \"filename\" means the same as \"file_path\"; give only "
 		"\"path\"");
-	/* A name that may mean something else is not taken. */
+	/* An alias that may mean something else is refused. */
 	assert_invalid(TOOL_RUN_COMMAND, "{'command':'ls','timeout':5}",
 		"run_command: argument \"timeout\" is not known; use \"command\", "
 		"\"timeout_ms\"; did you mean \"timeout_ms\"?");
@@ -275,7 +275,7 @@ static void test_aliases(void **state)
 		"\"end_line\"; did you mean \"end_line\"?");
 }
 
-/* Whatever letters an alias is made of, it must not be another parameter's name. */
+/* No alias is the name of another parameter of its tool. */
 static void test_aliases_leave_the_parameters(void **state)
 {
 	(void)state;
@@ -430,7 +430,7 @@ static void test_bad_options(void **state)
 	assert_bad_options(parse("{'timeout_ms':'5'}"),
 		"run_command: option \"timeout_ms\" must be an integer from 1 to 3600000");
 	assert_bad_options(parse("{'idle_timeout_ms':0}"), NULL);
-	/* A program writes the options: what is taken from a model is refused here. */
+	/* Options come from a program, so a mistake that is mended for a model is refused here. */
 	assert_bad_options(parse("{'timeout_ms':3600001}"), NULL);
 	assert_bad_options(parse("{'stream':'true'}"), NULL);
 	assert_bad_options(parse("{'stream':1}"), NULL);

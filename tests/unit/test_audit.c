@@ -1,7 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
-/* What the audit log says of what clients do, and what a log that must be written stops. */
+/* What the audit log records of clients' actions, and what cloisterd refuses when a required log
+ * cannot be written. */
 #include "supervisor/audit/audit.h"
 
 #include "common/cleanup.h"
@@ -152,7 +153,7 @@ static void test_what_agents_do(void **state)
 	fake_client_close(&client);
 }
 
-/* The digest is of the arguments alone: in whatever order, from whichever form of a request. */
+/* The digest depends on the arguments alone: not on their order, nor on the form of the request. */
 static void test_digests(void **state)
 {
 	static const char *const same[] = {
@@ -232,7 +233,8 @@ static void test_what_administrators_do(void **state)
 	fake_client_close(&observer);
 }
 
-/* So many in a second; how many went by is said with the next. */
+/* The log has a bounded number of these events a second. The next one says how many were left
+ * out. */
 static void test_unauthorized_clients(void **state)
 {
 	static const struct peer_credentials peer = {.uid = 5, .gid = 6, .pid = 7};
@@ -258,7 +260,7 @@ static void test_unauthorized_clients(void **state)
 					 "\"FORBIDDEN\""));
 }
 
-/* Every function takes an audit log that is off. */
+/* Every function accepts NULL, which stands for an audit log that is off. */
 static void test_a_log_that_is_off(void **state)
 {
 	static const struct peer_credentials peer = {0};
@@ -278,13 +280,13 @@ static void test_a_log_that_is_off(void **state)
 	assert_string_equal(fake_audit_take(), "");
 }
 
-/* What the writer says of itself, and whether a log that must be written lets calls in. */
+/* Which states of the writer make cloisterd refuse calls, if the log is required. */
 static void test_when_calls_are_forbidden(void **state)
 {
 	static const struct {
 		int error;
 		size_t queued;
-		const char *why; /* NULL: they are let in */
+		const char *why; /* NULL: calls are admitted */
 	} rows[] = {
 		{0, 0, NULL},
 		{ENOSPC, 0, "cannot be written"},
@@ -328,7 +330,7 @@ static void test_when_calls_are_forbidden(void **state)
 	fake_client_close(&client);
 }
 
-/* Where the log need not be written nothing is stopped by it. */
+/* If the log is not required, its failure stops nothing. */
 static void test_a_log_that_may_fail(void **state)
 {
 	struct fake_client client = fake_client_connect(*state, &agent_endpoint, 1001, 1001);
@@ -347,7 +349,8 @@ static void test_a_log_that_may_fail(void **state)
 	assert_int_equal(fake_audit_reopened, 1);
 }
 
-/* Room for the ends of calls in flight is kept, and a call too many for that is not let in. */
+/* The queue keeps room for the ends of calls in flight. A call for which it has no such room is
+ * refused. */
 static void test_room_for_the_ends_of_calls(void **state)
 {
 	static const struct fake_exchange open = {OPEN, RESULT("1", "{*}")};

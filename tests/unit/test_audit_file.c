@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* The audit log's file: where a chain is gone on from, whatever a former cloisterd, logrotate(8) or
- * somebody else left there. */
+/* The audit log's file: where a chain continues after an earlier cloisterd, logrotate(8) or another
+ * program has changed the file. */
 #include "supervisor/audit/audit_file.h"
 
 #include "common/cleanup.h"
@@ -28,8 +28,8 @@ static int make_lines(void **state)
 	return 0;
 }
 
-/* What stands in a file: '1' and '2' are the lines, '2' without its newline is 'b', and a line of
- * which the last byte was changed is 'x'; other characters are themselves. */
+/* Writes a file. In @contents '1' and '2' stand for the two lines, 'b' for line 2 without its
+ * newline, and 'x' for line 2 with its last byte changed. Other characters stand for themselves. */
 static void write_file(const char *name, const char *contents)
 {
 	char bytes[4096] = "";
@@ -94,7 +94,7 @@ static void test_where_a_chain_is_gone_on_from(void **state)
 			fail_msg("%s: seq %d, in_line %d, new_chain %d, from_former %d",
 				rows[i].name, (int)file.last.seq, file.in_line, file.new_chain,
 				file.from_former);
-		/* Of the changed line what is behind the good one is torn, however long. */
+		/* All bytes behind the last good line count as torn, however many. */
 		if (rows[i].log && strcmp(rows[i].log, "1x") == 0)
 			assert_int_equal(file.torn, strlen(two) - 1);
 		else if (file.torn != rows[i].torn)
@@ -105,7 +105,7 @@ static void test_where_a_chain_is_gone_on_from(void **state)
 	(void)state;
 }
 
-/* Of a large file only its end is looked at. */
+/* Of a large file only the end is read. */
 static void test_a_large_file(void **state)
 {
 	size_t len = 2 * LIMIT_AUDIT_TAIL_BYTES;
@@ -138,7 +138,7 @@ static void test_what_is_no_file_for_a_log(void **state)
 	assert_int_equal(audit_file_open(scratch.fd, "link", &file), -ELOOP);
 	assert_int_equal(audit_file_open(scratch.fd, "no/log", &file), -ENOENT);
 	assert_int_equal(file.fd, -1);
-	/* One writer for each file. */
+	/* A file has only one writer. */
 	assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
 	assert_int_equal(audit_file_open(scratch.fd, "log", &other), -EAGAIN);
 	audit_file_close(&file);
@@ -146,7 +146,8 @@ static void test_what_is_no_file_for_a_log(void **state)
 	audit_file_close(&other);
 }
 
-/* Where the log is empty: the former file with the longest chain, whatever renamed it. */
+/* If the log is empty, the chain continues from the former file with the longest chain, whichever
+ * program renamed it. */
 static void test_which_former_file(void **state)
 {
 	static const struct {
@@ -155,12 +156,12 @@ static void test_which_former_file(void **state)
 		uint64_t seq;
 	} rows[] = {
 		{NULL, "1", NULL, NULL, 1}, {NULL, "1", "12", "log.000000000002", 2},
-		{NULL, "12", "1", "log.1000000000000", 1}, /* by its number, as verify reads them */
+		{NULL, "12", "1", "log.1000000000000", 1}, /* by number, like verify */
 		{"1", NULL, "12", "log.000000000002", 2}, {"12", "1", NULL, NULL, 2},
 		{NULL, NULL, "12", "log.00000000002", 0}, /* eleven digits */
 		{NULL, NULL, "12", "log.00000000000a", 0},
 		{NULL, NULL, "12", "log-000000000002", 0},
-		{NULL, NULL, "12", "log.99999999999999999999", 0}, /* no number of 64 bits */
+		{NULL, NULL, "12", "log.99999999999999999999", 0}, /* does not fit in 64 bits */
 	};
 
 	(void)state;
@@ -185,7 +186,7 @@ static void test_which_former_file(void **state)
 	}
 }
 
-/* A former file that is not one is as none. */
+/* A name of a former file that is not a regular file is ignored. */
 static void test_what_is_no_former_file(void **state)
 {
 	struct audit_file file;
@@ -203,13 +204,13 @@ static void test_what_is_no_former_file(void **state)
 	audit_file_close(&file);
 }
 
-/* What becomes of the name, and which file is then written. */
+/* Opening again: what happened to the name, and which file is written afterwards. */
 static void test_opening_again(void **state)
 {
 	static const struct {
 		const char *name, *in_place;
 		int result;
-		bool moved, gone; /* the file was renamed; and nothing took its place */
+		bool moved, gone; /* the file was renamed; and the name is free */
 		bool another, in_line;
 	} rows[] = {
 		{"nothing happened", NULL, 0, false, false, false, false},
@@ -243,7 +244,7 @@ static void test_opening_again(void **state)
 			file.in_line != rows[i].in_line)
 			fail_msg("%s: %d, another %d, in_line %d", rows[i].name, r, file.ino != ino,
 				file.in_line);
-		/* The chain goes on in any case; what failed leaves the old file open. */
+		/* The chain continues in any case. After a failure the old file stays open. */
 		assert_int_equal(file.last.seq, 2);
 		if (!rows[i].another)
 			assert_int_equal(file.fd, fd);

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: disk */
 // SPDX-License-Identifier: Apache-2.0
-/* The audit log's writer under a full disk, rotations and a queue without room: what of its table
- * (audit_writer.c) comes of each state and event, and that the chain holds through all of it. */
+/* The audit log's writer with a full disk, with rotations and with a full queue. Each state and
+ * event of the table in audit_writer.c is tried, and the chain must stay valid. */
 #include "supervisor/audit/audit_writer.h"
 
 #include "common/cleanup.h"
@@ -54,7 +54,8 @@ static struct audit_writer_state look(void)
 	return state;
 }
 
-/* Until @holds of the writer's state; the thread needs no time but its turn. */
+/* Waits until @holds is true of the writer's state. The thread needs no time to pass, only a
+ * CPU. */
 static void await(bool (*holds)(const struct audit_writer_state *state))
 {
 	struct audit_writer_state state;
@@ -75,7 +76,7 @@ static bool has_failed(const struct audit_writer_state *state)
 	return state->error != 0;
 }
 
-/* The writer counts as idle until its thread runs: the first line in the file shows that it has. */
+/* Starts the writer and waits for the first line in the file: until then it counts as idle. */
 static void start_and_await_opened(void)
 {
 	struct stat stat;
@@ -100,8 +101,8 @@ static char *contents(const char *name)
 	return bytes;
 }
 
-/* The whole lines of the file @name: events in their order, each of them linked to the one before.
- * A line that is torn is "-". */
+/* Checks the file @name, whose lines must be linked in one chain. @events are their events in
+ * order, with "-" for a torn line. */
 static void holds(const char *name, struct audit_chain *last, const char *expected)
 {
 	_cleanup_free_ char *bytes = contents(name);
@@ -145,7 +146,7 @@ static void test_lines_are_written_in_their_order(void **state)
 	holds("log", &last, "audit.opened before one two ");
 }
 
-/* Another cloisterd goes on with the chain. */
+/* The next cloisterd continues the chain. */
 static void test_a_chain_is_gone_on_with(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -166,7 +167,7 @@ static void test_a_chain_is_gone_on_with(void **state)
 	assert_non_null(strstr(bytes, "\"reason\":\"start\",\"chain\":\"continued\""));
 }
 
-/* However small the pieces that the file system takes. */
+/* The chain is valid however few bytes each write(2) takes. */
 static void test_pieces(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -179,7 +180,8 @@ static void test_pieces(void **state)
 	holds("log", &last, "audit.opened one ");
 }
 
-/* What is at hand when the disk is full, at each byte of it, is written when there is room. */
+/* The disk becomes full after each number of bytes. The line is written when there is room
+ * again. */
 static void test_a_full_disk(void **state)
 {
 	static const size_t rooms[] = {0, 1, 100, 250, 300, 400, 500};
@@ -207,7 +209,7 @@ static void test_a_full_disk(void **state)
 	}
 }
 
-/* What finds no room in the queue is counted, and the count is written where it would be. */
+/* Lines that do not fit in the queue are counted. The count is written in their place. */
 static void test_lines_that_are_lost(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -228,7 +230,7 @@ static void test_lines_that_are_lost(void **state)
 	assert_non_null(strstr(bytes, "\"event\":\"audit.lost\",\"lines\":1,"));
 }
 
-/* The queue is a ring: what is put in comes out, also where it wraps. */
+/* The queue is a ring. Lines come out unchanged where it wraps, too. */
 static void test_a_queue_that_wraps(void **state)
 {
 	static char large[LIMIT_AUDIT_LINE_BYTES + 1];
@@ -253,7 +255,8 @@ static void test_a_queue_that_wraps(void **state)
 	assert_true(n <= 3 * (LIMIT_AUDIT_QUEUE_BYTES / LIMIT_AUDIT_LINE_BYTES + 1));
 }
 
-/* A rotation: the chain goes on in the new file, which begins with where it comes from. */
+/* After a rotation the chain continues in the new file, whose first line names the old one's
+ * end. */
 static void test_a_rotation(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -262,7 +265,7 @@ static void test_a_rotation(void **state)
 	(void)state;
 	assert_true(put(LINE("one")));
 	start_and_await_opened();
-	audit_writer_reopen(writer); /* of the same file: nothing */
+	audit_writer_reopen(writer); /* the file has not changed: no effect */
 	assert_true(put(LINE("two")));
 	await(is_idle);
 	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
@@ -294,7 +297,8 @@ static void put_large(unsigned n)
 	}
 }
 
-/* Full files are renamed after their last line, the chain goes on, and the oldest ones go. */
+/* A full file is renamed after its last line. The chain continues, and the oldest files are
+ * removed. */
 static void test_full_files(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -311,7 +315,7 @@ static void test_full_files(void **state)
 	holds("log", &last, "audit.opened ");
 	assert_int_equal(fstatat(scratch.fd, "log.000000000006", &stat, 0), 0);
 	assert_in_range(stat.st_size, 40000, LIMIT_AUDIT_FILE_MIN_BYTES);
-	/* The next cloisterd has the same names. */
+	/* The next cloisterd continues the numbers of the names. */
 	assert_int_equal(unlinkat(scratch.fd, "log", 0), 0);
 	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", rotation, &writer), 0);
 	last = look().last;
@@ -325,7 +329,8 @@ static void test_full_files(void **state)
 	assert_true(is_there("log.1"));
 }
 
-/* A name that is taken: the file grows by a line, whose number makes another name. */
+/* If the name is taken, the file grows by one line, and the number of that line makes another
+ * name. */
 static void test_a_full_file_whose_name_is_taken(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -339,7 +344,7 @@ static void test_a_full_file_whose_name_is_taken(void **state)
 	holds("log", &last, "audit.opened ");
 }
 
-/* Renamed by another process before it was full: nothing more is renamed. */
+/* Another process renames the file before it is full. The writer then renames nothing. */
 static void test_a_full_file_that_was_renamed(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -356,7 +361,7 @@ static void test_a_full_file_that_was_renamed(void **state)
 	assert_false(is_there("log.000000000003"));
 }
 
-/* Where others rotate, cloisterd does not. */
+/* Without rotation by size, cloisterd renames nothing. */
 static void test_a_log_that_is_one_file(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -371,7 +376,7 @@ static void test_a_log_that_is_one_file(void **state)
 	holds("log", &last, "audit.opened large large large large ");
 }
 
-/* A new file that cannot be opened: the old one is written, and it is tried again. */
+/* If a new file cannot be opened, the writer keeps the old one and tries again later. */
 static void test_a_rotation_that_fails(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -392,8 +397,8 @@ static void test_a_rotation_that_fails(void **state)
 	holds("log", &last, "audit.opened two ");
 }
 
-/* A rotation while a line is torn by a full disk: it stays torn there and is whole in the new one,
- * which says how much was torn. */
+/* A rotation comes while a full disk has cut a line short. The line stays torn in the old file. The
+ * new file has it whole, and says how many bytes were torn. */
 static void test_a_rotation_in_a_torn_line(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -419,12 +424,12 @@ static void test_a_rotation_in_a_torn_line(void **state)
 }
 
 /*
- * The table of audit_writer.c: each line at hand, of which only the beginning is written. The lines
- * have the same length every time.
+ * The table of audit_writer.c: for each kind of line, the disk is full after each number of its
+ * bytes. A line of a kind always has the same length.
  */
 enum at_hand { OPENED, LOST, QUEUED, KINDS_OF_LINES };
 
-/* The disk becomes full after @room bytes of the line at hand. */
+/* Makes the disk full after @room bytes of a line of the kind @at_hand. */
 static void come_to(enum at_hand at_hand, size_t room)
 {
 	if (at_hand != OPENED)
@@ -459,7 +464,7 @@ static size_t length_of(enum at_hand at_hand)
 	return line.len + 1;
 }
 
-/* Until the writer has tried so often in vain. */
+/* Waits until the writer has failed @n times. */
 static void await_turns(unsigned n)
 {
 	unsigned before = fake_disk_waits;
@@ -471,11 +476,11 @@ static void await_turns(unsigned n)
 static void test_every_line_at_hand(void **state)
 {
 	static const struct {
-		const char *room_again;     /* what the file holds when there is room again */
-		const char *before, *after; /* in the old file and in the new one */
-		/* the same, where only the end of line is missing */
+		const char *room_again;     /* what the file holds once there is room again */
+		const char *before, *after; /* what the old and the new file hold */
+		/* the same, if only the newline is missing */
 		const char *whole, *after_whole;
-		uint64_t left; /* what is missing when the writer stops */
+		uint64_t left; /* lines missing when the writer stops */
 	} rows[KINDS_OF_LINES] = {
 		[OPENED] = {"audit.opened ", "- ", "- audit.opened ", "audit.opened ",
 			"- audit.opened ", 0},
@@ -504,7 +509,7 @@ static void test_every_line_at_hand(void **state)
 
 			assert_int_equal(set_up(NULL), 0);
 			last = audit_chain_new();
-			/* What is in the new file and does not end, is ended first. */
+			/* The writer first ends an unfinished line of the new file. */
 			scratch_text(&scratch, "new", "x");
 			come_to(at_hand, room);
 			assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
@@ -527,7 +532,7 @@ static void test_every_line_at_hand(void **state)
 	}
 }
 
-/* The next cloisterd ends what was torn, and says how much that was. */
+/* The next cloisterd ends a torn line, and records how many bytes were torn. */
 static void test_a_torn_line_is_ended(void **state)
 {
 	struct audit_chain last = audit_chain_new();
@@ -550,7 +555,8 @@ static void test_a_torn_line_is_ended(void **state)
 	assert_non_null(strstr(bytes, "\"torn_bytes\":7,"));
 }
 
-/* Ended while the disk is full: how many lines are not there is said, lost ones too. */
+/* The writer stops while the disk is full. It reports how many lines are missing, lost ones
+ * included. */
 static void test_the_end_on_a_full_disk(void **state)
 {
 	(void)state;

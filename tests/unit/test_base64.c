@@ -100,7 +100,7 @@ static void test_refused(void **state)
 	assert_true(len == 77);
 }
 
-/* One wrong character, anywhere: "=" counts only at the end. */
+/* Puts each wrong character in each place. "=" is right only at the end. */
 static void test_every_character_in_every_place(void **state)
 {
 	(void)state;

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
-/* fakes: workspace clock */
+/* fakes: workspace egress_link clock */
 // SPDX-License-Identifier: Apache-2.0
-/* The life of a call: every event in every state, for a command and for a file call, in a workspace
- * that the test plays and in time that the test lets pass. */
+/* The life of a call: every event in every state, for a command and for a file call. The test plays
+ * the workspace and controls the clock. */
 #include "supervisor/call/call_state.h"
 
 #include "common/limits.h"
@@ -15,7 +15,7 @@
 
 #include "tests/lib/call_fixture.h"
 
-/* What the events are for this kind of call in this state. */
+/* Causes @event for a call of @kind in its present state. */
 static void cause(struct fixture *f, enum kind kind, enum call_event event)
 {
 	bool cancelled = f->call->state != CALL_RUNNING;
@@ -125,7 +125,8 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 };
 /* clang-format on */
 
-/* Whether the code knows it too, or at least has nothing that could bring the event about. */
+/* Checks that the code calls the event impossible too, or that nothing in it can cause the
+ * event. */
 static void check_impossible(
 	struct fixture *f, enum kind kind, enum call_state state, enum call_event event)
 {
@@ -160,7 +161,7 @@ static void test_every_event_in_every_state(void **state)
 			}
 }
 
-/* What is read while it is answered may reach the output's limit. */
+/* Output that is read while the call is answered may still reach the limit. */
 static void test_over(void **state)
 {
 	struct fixture *f = *state;
@@ -174,7 +175,7 @@ static void test_over(void **state)
 	assert_string_equal(outcome(f), " leave = OK exit");
 }
 
-/* A deadline counts from the call's beginning, whatever it waited for. */
+/* A deadline counts from the start of the call, however long the call waited for its turn. */
 static void test_deadlines(void **state)
 {
 	struct fixture *f = *state;
@@ -245,7 +246,7 @@ static void test_deaf_worker(void **state)
 	finish(f);
 }
 
-/* Its client has gone: no answer, and the call ends all the same. */
+/* The client has gone: the call ends and is not answered. */
 static void test_disowned(void **state)
 {
 	struct fixture *f = *state;

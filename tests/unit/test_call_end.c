@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
-/* fakes: workspace clock */
+/* fakes: workspace egress_link clock */
 // SPDX-License-Identifier: Apache-2.0
-/* How a call ended, as its answer tells it: its causes, its process's frames, its output and the
- * memory for its answer. */
+/* How a call ended, as its answer reports it: the cause, the frames of its process, its output, and
+ * the memory for the answer. */
 #include "supervisor/call/call_state.h"
 
 #include "common/limits.h"
@@ -16,7 +16,7 @@
 
 #include "tests/lib/call_fixture.h"
 
-/* The first cause counts, if the end was really brought about by it. */
+/* The first cause is reported, if it is what ended the command. */
 static void test_causes(void **state)
 {
 	static const struct {
@@ -61,7 +61,7 @@ static void test_causes(void **state)
 		assert_string_equal(outcome(f), ends[i].answer);
 		fake_workspace_close(&f->workspace);
 	}
-	/* A file call that had succeeded, or failed, before the cancel reached it. */
+	/* The file call had succeeded or failed before the cancel reached its process. */
 	reach(f, FILE_CALL, CALL_ENDING);
 	assert_int_equal(end_file(f, TOOL_OK), 0);
 	assert_string_equal(outcome(f), " leave = OK exit");
@@ -70,8 +70,8 @@ static void test_causes(void **state)
 	assert_string_equal(outcome(f), " leave = NOT_FOUND exit");
 }
 
-/* Frames that an honest process would not send: the call is as it was, and its process is dropped.
- */
+/* Frames that an honest process would not send: the call stays as it was, and cloisterd drops the
+ * process. */
 static void test_hostile_frames(void **state)
 {
 	static const struct {
@@ -104,7 +104,7 @@ static void write_output(struct fixture *f, const char *text)
 	assert_int_equal(write(f->workspace.fds[COMMAND_FD_STDOUT], text, len), (ssize_t)len);
 }
 
-/* Output that has come is no silence, nor is it one that the client does not read. */
+/* Output that cloisterd has received ends the silence, even if the client does not read it. */
 static void test_silence(void **state)
 {
 	struct fixture *f = *state;
@@ -130,8 +130,8 @@ static void test_silence(void **state)
 	assert_string_equal(outcome(f), " leave = TIMEOUT idle_timeout");
 }
 
-/* Too much output ends a command, also where it is seen only at the end: then it ended by itself.
- */
+/* Too much output ends a command. If cloisterd sees it only after the end, the command ended by
+ * itself. */
 static void test_output_limit(void **state)
 {
 	struct fixture *f = *state;
@@ -139,7 +139,7 @@ static void test_output_limit(void **state)
 	f->tenant->limits.output_total_bytes = 2;
 	reach(f, COMMAND, CALL_RUNNING);
 	write_output(f, "too much");
-	/* The loop watches the pipes only after a while. */
+	/* The loop watches the pipes only after a delay. */
 	fake_clock_pass(10);
 	event_base_loop(f->service.base, EVLOOP_NONBLOCK);
 	assert_string_equal(outcome(f), " terminate = ending");
@@ -147,7 +147,7 @@ static void test_output_limit(void **state)
 	assert_string_equal(outcome(f), " leave = OUTPUT_LIMIT output_limit");
 }
 
-/* A call whose connection has no room for more answers has not entered its workspace. */
+/* The connection has no room for another answer, so the call has not entered its workspace. */
 static void test_without_room(void **state)
 {
 	struct fixture *f = *state;
@@ -161,7 +161,7 @@ static void test_without_room(void **state)
 	f->answer[0] = '\0';
 	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);
 	assert_string_equal(outcome(f), " = waiting");
-	/* Nor need it leave. */
+	/* So it does not leave the workspace either. */
 	call_cancel(f->call, ENDED_BY_CANCEL);
 	assert_string_equal(outcome(f), " = CANCELLED cancel");
 
@@ -173,7 +173,8 @@ static void test_without_room(void **state)
 	loop_turn_end();
 	assert_string_equal(outcome(f), " enter = waiting");
 	begin(f);
-	/* No room for the result: it is asked to stop, and its end is waited for. */
+	/* There is no room for the result: cloisterd asks the process to stop and waits for the
+	 * end. */
 	unread_count(&account, LIMIT_UNREAD_BYTES);
 	assert_int_equal(give_frame(f, FILES_DATA, TEXT_LITERAL("content")), 0);
 	assert_string_equal(outcome(f), " read cancel = running");
@@ -199,7 +200,7 @@ static void note_call(void *context, struct call *call)
 	*(struct call **)context = call;
 }
 
-/* What is seen of a call from outside. */
+/* What cloisterd shows of a call in each state. */
 static void test_info(void **state)
 {
 	static const char *const names[] = {"waiting", "running", "ending", "killed"};

@@ -269,8 +269,8 @@ static void test_who_was_away_gets_its_share_and_no_more(void **state)
 	free(world);
 }
 
-/* Calls that only wait fill the soft limit, and hold up neither another flow nor, with room,
- * theirs. */
+/* Calls that only sleep fill the soft limit. They hold up no other flow and, while the CPUs have
+ * room, not their own flow either. */
 static void test_the_soft_limit_holds_back_the_same_flow(void **state)
 {
 	struct world *world = new_world(4, 5);
@@ -295,7 +295,7 @@ static void test_the_soft_limit_holds_back_the_same_flow(void **state)
 	free(world);
 }
 
-/* A flow that had its turn and has nothing running waits for those that are behind it. */
+/* A flow that just had its turn and runs nothing still waits for the flows that have used less. */
 static void test_the_soft_limit_gives_no_turn_before_its_time(void **state)
 {
 	struct world *world = new_world(4, 5);
@@ -313,7 +313,7 @@ static void test_the_soft_limit_gives_no_turn_before_its_time(void **state)
 	assert_null(next(world));
 	world->now += 500000;
 	end(world, job);
-	assert_null(next(world)); /* the weight makes it twice as much as the other's */
+	assert_null(next(world)); /* its weight counts the time that it used twice */
 	world->now += 450000;
 	assert_int_equal(next(world)->flow, 1);
 	free(world);
@@ -339,7 +339,7 @@ static void test_the_soft_limit_gives_way_ever_more_slowly(void **state)
 	free(world);
 }
 
-/* Starts 64 calls of flow 0 while there is room, which there is not any more. */
+/* Starts 64 calls of flow 0 while the CPUs have room, and then takes the room away. */
 static struct world *new_full_world(void)
 {
 	struct world *world = new_world(256, 5);
@@ -354,7 +354,7 @@ static struct world *new_full_world(void)
 	return world;
 }
 
-/* Calls of one flow that waited when they began and compute now hold up no other flow. */
+/* Calls of one flow slept when they began and compute now. They hold up no other flow. */
 static void test_the_soft_limit_is_shared_by_the_flows(void **state)
 {
 	struct world *world = new_full_world();
@@ -377,7 +377,8 @@ static void test_the_soft_limit_is_shared_by_the_flows(void **state)
 	free(world);
 }
 
-/* Nor do short calls that a third flow begins again and again, whoever is first in order. */
+/* A third flow begins short calls again and again. It holds up no other flow, in whichever
+ * order. */
 static void test_waiting_at_the_soft_limit_is_each_flows_own(void **state)
 {
 	struct world *world = new_full_world();
@@ -401,7 +402,7 @@ static void test_waiting_at_the_soft_limit_is_each_flows_own(void **state)
 			;
 		if (job)
 			break;
-		/* two of its calls are beyond the share that three flows leave it */
+		/* two of its calls are beyond its share, which three flows divide */
 		assert_true(world->now - begun < 3 * CALL_QUEUE_PATIENCE_US);
 	}
 	free(world);

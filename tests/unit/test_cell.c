@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: spawner_link process clock */
 // SPDX-License-Identifier: Apache-2.0
-/* The life of a cell: every event in every state, with a spawner and processes that the test plays
- * and in time that it lets pass. */
+/* The life of a cell: every event in every state. The test plays the spawner and the cell's
+ * processes, and controls the clock. */
 #include "supervisor/workspace/cell_state.h"
 
 #include "common/cleanup.h"
@@ -20,7 +20,7 @@
 
 #include "tests/lib/cell_fixture.h"
 
-/* The worker dies, and is gone. */
+/* Makes the worker die. */
 static void crash(struct fixture *f)
 {
 	cell_abandon(f->cell, CELL_WORKER);
@@ -44,7 +44,7 @@ static void reach_files(struct fixture *f, enum state state)
 		pass(f, 0);
 }
 
-/* A new cell comes to @state, in which its workspace is open and has no calls. */
+/* Brings a new cell to @state. Its workspace is open and has no calls. */
 static void reach(struct fixture *f, enum state state)
 {
 	drop_cell(f);
@@ -162,7 +162,7 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_OVERDUE] = " = closed",
 		[EVENT_CALLED] = " = resting",
 	},
-	/* What the spawner has not named need not be waited for. */
+	/* A process that the spawner has not reported yet need not be waited for. */
 	[STATE_OPENING] = {
 		[EVENT_FAILED] = " NOT_MADE = closed",
 		[EVENT_FILES_FAILED] = " NOT_MADE = closed",
@@ -263,14 +263,14 @@ static void test_every_event_in_every_state(void **state)
 				assert_string_equal(outcome(f), want);
 				continue;
 			}
-			/* But for what test_ready_before_assigned has. */
+			/* The exception is in test_ready_before_assigned. */
 			assert_true(cell_acts[from][event] == cell_impossible ||
 				    (from == STATE_OPEN && event == EVENT_OVERDUE));
 			assert_false(event == EVENT_OVERDUE && timer_is_set(&f->cell->deadline));
 		}
 }
 
-/* Commands go on while there is no files process, and nothing begins in what is failing. */
+/* Commands run while there is no files process. No call begins in a cell that is failing. */
 static void test_serves(void **state)
 {
 	struct fixture *f = *state;
@@ -283,12 +283,13 @@ static void test_serves(void **state)
 		cell_process_fail(cell_worker(f->cell), "in the same turn");
 		assert_false(cell_serves(f->cell, CELL_WORKER));
 		assert_false(cell_serves(f->cell, CELL_FILES));
-		/* Not settled: the failure would be impossible where there are no processes. */
+		/* Without settling the cell: where it has no processes, a failure would be
+		 * impossible. */
 		free(TAKE_PTR(cell_worker(f->cell)->failure));
 	}
 }
 
-/* Processes that the spawner has started have so long to be ready. */
+/* Processes that the spawner has started must be ready in time. */
 static void test_ready_in_time(void **state)
 {
 	struct fixture *f = *state;
@@ -311,7 +312,7 @@ static void test_ready_in_time(void **state)
 	assert_string_equal(outcome(f), " kill-files FILES_LOST = files resting");
 }
 
-/* What the spawner cannot do, or not even be asked. */
+/* The spawner cannot make the cell, or cannot even be asked. */
 static void test_spawner_fails(void **state)
 {
 	static const struct {
@@ -351,7 +352,8 @@ static void test_spawner_fails(void **state)
 	assert_string_equal(outcome(f), " FILES_LOST = files resting");
 }
 
-/* It is made anew at once, then after longer and longer rests, until it has been open for long. */
+/* A cell is made again at once, then after longer and longer rests. A cell that was open for long
+ * starts over. */
 static void test_rests(void **state)
 {
 	static const int64_t rests[] = {0, 20, 40, 80, 160, 320, 640, 1000, 1000};
@@ -377,7 +379,7 @@ static void test_rests(void **state)
 	assert_int_equal(f->counts.lost, ARRAY_SIZE(rests) + 1);
 }
 
-/* Calls that wait are answered too when it dies a third time without a result to anybody. */
+/* When a cell has died three times without a result, cloisterd also answers the calls that wait. */
 static void test_gives_up(void **state)
 {
 	static const char *const losses[] = {" LOST", " LOST", " GIVEN_UP", " GIVEN_UP"};
@@ -396,7 +398,7 @@ static void test_gives_up(void **state)
 	assert_string_equal(f->log, " LOST");
 }
 
-/* So it is with a files process alone: then the worker is not kept for it. */
+/* The same holds for the files process alone. cloisterd then ends the worker too. */
 static void test_files_process_dies_again_and_again(void **state)
 {
 	struct fixture *f = *state;
@@ -433,11 +435,11 @@ static void test_idle(void **state)
 	assert_string_equal(outcome(f), " kill-worker kill-files = closed");
 	assert_int_equal(f->counts.idle_ended, 1);
 	assert_int_equal(f->counts.lost, 0);
-	/* And the next call makes another. */
+	/* The next call opens another cell. */
 	open_cell(f);
 }
 
-/* Of the two first words of a process, and what it may say after them. */
+/* Which frames each process may send as its first one, and which ones afterwards. */
 static void test_what_processes_say(void **state)
 {
 	static const struct {
@@ -484,7 +486,7 @@ static void test_what_processes_say(void **state)
 	}
 }
 
-/* Why its set-up failed is what its calls are told, not that it died of it. */
+/* Calls are told why the process could not be set up, not that the process died. */
 static void test_set_up_fails(void **state)
 {
 	struct fixture *f = *state;

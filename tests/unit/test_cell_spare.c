@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* fakes: spawner_link process clock */
 // SPDX-License-Identifier: Apache-2.0
-/* A cell that takes a spare one: processes that were made, and may have died, before. */
+/* A cell that takes a spare one, whose processes were made, and may have died, before. */
 #include "supervisor/workspace/cell_state.h"
 
 #include "supervisor/workspace/spare_cells.h"
@@ -15,13 +15,13 @@
 
 #include "tests/lib/cell_fixture.h"
 
-/* A spare cell is there, and the workspace's cell is closed. */
+/* Makes a spare cell and closes the workspace's own. */
 static void make_spare(struct fixture *f)
 {
 	struct spare_cells_view view;
 
 	spare_cells_limit(f->spares, 1);
-	open_cell(f); /* which shows that they are wanted */
+	open_cell(f); /* which makes cloisterd want spare cells */
 	f->need = CELL_KEPT;
 	cell_rest(f->cell);
 	run(f);
@@ -34,8 +34,8 @@ static void make_spare(struct fixture *f)
 	f->log[0] = '\0';
 }
 
-/* Its processes may be ready before the spawner has answered. Their time to be ready begins with
- * the answer all the same, and runs out without a consequence. */
+/* The processes of a spare cell may be ready before the spawner has answered. The timer for
+ * readiness starts with the answer all the same, and has no effect when it expires. */
 static void test_ready_before_assigned(void **state)
 {
 	struct fixture *f = *state;
@@ -52,7 +52,7 @@ static void test_ready_before_assigned(void **state)
 	fake_clock_pass_until(&f->cell->deadline);
 	run(f);
 	assert_string_equal(outcome(f), " prepare = open");
-	/* And one that dies before the answer is known to be dead with it. */
+	/* A process that dies before the answer is known to be dead when the answer comes. */
 	drop_cell(f);
 	make_cell(f);
 	make_spare(f);
@@ -68,7 +68,7 @@ static void test_ready_before_assigned(void **state)
 	assert_string_equal(outcome(f), " FILES_LOST = files resting");
 }
 
-/* Instead of one that died ahead another is taken, or made, and nobody is told. */
+/* If the spare cell died, another is taken or made, and no client is told. */
 static void test_spare_dies(void **state)
 {
 	struct fixture *f = *state;
@@ -83,7 +83,7 @@ static void test_spare_dies(void **state)
 		run(f);
 		if (i == 0) {
 			answer(f);
-		} else { /* the spawner finds it dead */
+		} else { /* the spawner finds the spare cell dead */
 			fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -ESRCH,
 				TEXT_LITERAL("assign it"));
 			run(f);
@@ -96,7 +96,8 @@ static void test_spare_dies(void **state)
 	}
 }
 
-/* Where spare cells die as they are taken, a workspace's own is made after some tries. */
+/* If spare cells die whenever they are taken, the workspace gets a cell of its own after some
+ * tries. */
 static void test_spares_are_not_tried_for_ever(void **state)
 {
 	struct fixture *f = *state;
@@ -130,7 +131,7 @@ static void test_spares_are_not_tried_for_ever(void **state)
 	answer(f);
 	say_ready(f, f->worker);
 	say_ready(f, f->files);
-	/* Nobody was told, and the next time it is tried again. */
+	/* No client was told. The next opening tries a spare cell again. */
 	assert_string_equal(f->log, "");
 	assert_int_equal(f->counts.lost, 0);
 	assert_int_equal(cell_status(f->cell), CELL_STATUS_OPEN);

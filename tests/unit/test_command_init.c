@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
 /*
- * An init whose report cannot be written, and one that is never given a command. Needs root, and
+ * A command init whose report cannot be written, and one that never gets a command. Needs root, and
  * skips without.
  */
 #include "common/cleanup.h"

@@ -40,18 +40,18 @@ static const struct cut_case {
 	{"a\nb\n", 2, 100, 100, false, "a\nb\n", 2, false, false},
 	{"a\nb\nc", 2, 100, 100, false, "a\nb\n", 2, true, false},
 	{"\n\n\n", 2, 100, 100, false, "\n\n", 2, true, false},
-	/* A line that begins within the bytes is whole. */
+	/* A line that begins within the limit is shown whole. */
 	{"one\ntwo\nthree\n", 9, 4, 100, false, "one\n", 1, true, false},
 	{"one\ntwo\nthree\n", 9, 5, 100, false, "one\ntwo\n", 2, true, false},
 	{"one\ntwo\nthree\n", 9, 14, 100, false, "one\ntwo\nthree\n", 3, false, false},
-	/* Numbers as cat -n writes them lose their spaces. */
+	/* The padding of numbers, which are like those of cat -n, is removed. */
 	{"     1\ta\n     2\t b\n", 9, 100, 100, true, "1\ta\n2\t b\n", 2, false, false},
 	{"999999\ta\n1000000\tb\n", 9, 100, 100, true, "999999\ta\n1000000\tb\n", 2, false, false},
 	{"     1\ta\n     2\tb\n", 1, 100, 100, true, "1\ta\n", 1, true, false},
 	{"     1\t", 9, 100, 100, true, "1\t", 1, false, false},
-	/* What is not numbered as was asked is content. */
+	/* A line without the expected number is content. */
 	{"one\n two\n", 9, 100, 100, true, "one\ntwo\n", 2, false, false},
-	/* Long lines, with and without an end, and inside a character. */
+	/* Long lines: with a newline, without one, and cut inside a character. */
 	{"abcdef\ng\n", 9, 100, 4, false, "abcd [… 2 more bytes of this line]\ng\n", 2, false,
 		true},
 	{"abcd\n", 9, 100, 4, false, "abcd\n", 1, false, false},
@@ -61,7 +61,7 @@ static const struct cut_case {
 		true},
 };
 
-/* The parts end anywhere. Inside a character they would show it as cut by its part: not tried. */
+/* Splits the content at @first. Not inside a character, because each part would show it as cut. */
 static void check(const struct cut_case *expected, size_t first)
 {
 	struct text content = text_from(expected->content);
@@ -95,7 +95,7 @@ static void test_cuts(void **state)
 			check(&cases[i], first);
 }
 
-/* JSON keeps the numbers as they came. */
+/* In JSON the numbers keep their padding. */
 static void test_padding_is_told_apart(void **state)
 {
 	struct collected collected = {.keep_padding = true};

@@ -75,12 +75,12 @@ static void says(struct fake_client *client, const char *line, const char *answe
 	fake_client_talk(client, &exchange, 1);
 }
 
-/* Which of the methods each role has. */
+/* Which roles each method allows. */
 static void test_roles(void **state)
 {
 	static const struct {
 		const char *method;
-		bool looks; /* an observer may */
+		bool looks; /* an observer may call it */
 	} rows[] = {
 		{"status", true},
 		{"workspaces", true},
@@ -114,7 +114,7 @@ static void test_roles(void **state)
 	assert_false(house->fake->service.draining);
 }
 
-/* No method of the agents' is there, and what no method knows is refused. */
+/* The control socket has none of the agent socket's methods, and refuses unknown ones. */
 static void test_what_is_not_there(void **state)
 {
 	struct house *house = *state;
@@ -228,7 +228,7 @@ static void test_show(void **state)
 	}
 }
 
-/* The name of the one call in flight. */
+/* Finds the name of the only call in flight. */
 static void name_call(struct house *house, char name[64])
 {
 	const char *answer, *at;
@@ -299,7 +299,7 @@ static void test_doctor(void **state)
 		       "}"));
 }
 
-/* Two tenants have a workspace of one name: it is not guessed which is meant. */
+/* Two tenants have workspaces of the same name. cloisterd refuses instead of guessing. */
 static void test_names_that_two_have(void **state)
 {
 	struct house *house = *state;
@@ -389,7 +389,8 @@ static void test_events(void **state)
 		"*\"subject\":\"missing\",*\n*\"success\":false,\"code\":\"NOT_FOUND\",\"ended_"
 		"by\":"
 		"null,*");
-	/* Whose role a reload takes away hears nothing more, and is told so when it asks. */
+	/* A client whose role is withdrawn by a reload gets no more events, and FORBIDDEN as its
+	 * next answer. */
 	fake_service_reconfigure(house->fake, "[tenant one]\nusers = 1001\nroots = @/root\n");
 	says(&house->agent,
 		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}"),
@@ -398,7 +399,8 @@ static void test_events(void **state)
 	says(&house->observer, ASK("status", "{}"), ERROR("1", "-32000", NAMED("FORBIDDEN")));
 }
 
-/* Nobody waits for an observer: to one that does not read events are not sent, but counted. */
+/* cloisterd does not wait for an observer that does not read: it counts the events instead of
+ * sending them. */
 static void test_an_observer_that_does_not_read(void **state)
 {
 	static const char call[] =
@@ -410,7 +412,8 @@ static void test_an_observer_that_does_not_read(void **state)
 	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
 	unread_open(&hog, &house->fake->service.unread);
 	unread_count(&hog, LIMIT_UNREAD_BYTES);
-	/* What is on its way is not taken back; then it is stalled. */
+	/* Bytes that are already on their way are still delivered. Later events are only
+	 * counted. */
 	says(&house->agent, call, ANSWER("{*}"));
 	(void)fake_client_take(&house->observer);
 	says(&house->agent, call, ANSWER("{*}"));

@@ -19,7 +19,7 @@ static void test_the_mean_follows_what_is_counted(void **state)
 	struct cpu_load load = {.fd = -1};
 
 	(void)state;
-	cpu_load_count(&load, 8, 1000000); /* after a pause the past says nothing */
+	cpu_load_count(&load, 8, 1000000); /* after a pause the old mean counts for nothing */
 	assert_load(&load, 8);
 	cpu_load_count(&load, 0, 1000000 + CPU_LOAD_MEAN_US / 2);
 	assert_load(&load, 4);
@@ -39,7 +39,7 @@ static void test_what_begins_counts_at_once(void **state)
 	for (int i = 0; i < 3; i++)
 		cpu_load_begun(&load, 5);
 	assert_load(&load, 3);
-	for (int i = 0; i < 5; i++) /* also those that slept, which were not in the mean any more */
+	for (int i = 0; i < 5; i++) /* more than began: some had slept */
 		cpu_load_ended(&load);
 	assert_load(&load, 0);
 }

@@ -58,7 +58,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Writes the configuration @text, '@' for the scratch directory. */
+/* Writes the configuration @text, in which '@' stands for the scratch directory. */
 static void write_config(const char *text)
 {
 	char expanded[4096] = "";
@@ -74,7 +74,7 @@ static void test_a_configuration_that_is_read_again(void **state)
 	static const struct {
 		const char *text;
 		int result;
-		const char *first; /* in the first mistake; NULL: none */
+		const char *first; /* words of the first mistake; NULL: there is none */
 	} rows[] = {
 		{"[cloister]\nadmin_group = 50\n[tenant one]\nusers = 1001\n[tenant two]\n", 0,
 			NULL},
@@ -102,13 +102,14 @@ static void test_a_configuration_that_is_read_again(void **state)
 		assert_int_equal(first != NULL, rows[i].first != NULL);
 		if (first && rows[i].first && !strstr(first, rows[i].first))
 			fail_msg("%s: %s", rows[i].text, first);
-		/* All of it or nothing; the spawner hears of the one alone. */
+		/* cloisterd takes all of a new configuration or nothing. The spawner is told only
+		 * if it is taken. */
 		assert_int_equal(fake->service.config != before, r == 0);
 		assert_int_equal(fake_spawner_reloads(fake->spawner), told + (r == 0));
 	}
 }
 
-/* What is counted of a tenant goes on with the tenant of its name. */
+/* The counters of a tenant continue under the new tenant of the same name. */
 static void test_what_a_tenant_uses_goes_on(void **state)
 {
 	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
@@ -141,7 +142,7 @@ static void test_the_first_configuration(void **state)
 	assert_null(config_reload_first(fake->source));
 }
 
-/* By a signal, and by an administrator; each is told to the audit log. */
+/* A reload asked for by a signal or by an administrator: the audit log records both. */
 static void test_who_asks_for_it(void **state)
 {
 	static const struct fake_exchange
@@ -175,14 +176,14 @@ static void test_who_asks_for_it(void **state)
 	assert_non_null(strstr(
 		fake_audit_take(), "\"by\":\"signal\",\"act\":\"reload\",\"outcome\":\"done\""));
 	assert_int_equal(fake->service.config->n_tenants, 1);
-	/* The log is opened again each time, whatever the configuration is like. */
+	/* Each reload opens the log again, whether or not the configuration is valid. */
 	assert_int_equal(fake_audit_reopened, 4);
 	fake->service.audit = NULL;
 	fake_client_close(&admin);
 	audit_free(audit);
 }
 
-/* What the service manager is told: datagrams, one line each here. */
+/* What the service manager is told: datagrams, here with one line each. */
 
 static int manager = -1;
 
@@ -197,7 +198,7 @@ static void hear_manager(void)
 	setenv("NOTIFY_SOCKET", address.sun_path, 1);
 }
 
-/* The next of what it was told is @pattern; NULL: nothing was said. */
+/* Checks that the next datagram matches @pattern; NULL: that there is none. */
 static void manager_hears(const char *pattern)
 {
 	char said[1024];
@@ -236,7 +237,7 @@ static void test_what_the_manager_is_told(void **state)
 	manager_hears(NULL);
 	fake_service_pass(fake, 1);
 	manager_hears("WATCHDOG=1");
-	manager_hears(NULL); /* the same status is not told again */
+	manager_hears(NULL); /* an unchanged status is not sent again */
 	fake_client_talk(&client,
 		&(struct fake_exchange){REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}"),
 			RESULT("1", "{*}")},
@@ -261,7 +262,7 @@ static void test_what_the_manager_is_told(void **state)
 	close_fd(&manager);
 }
 
-/* A watchdog of another process is none, nor is one that is no number. */
+/* cloisterd ignores a watchdog set for another process, and one whose time is not a number. */
 static void test_watchdogs_that_are_none(void **state)
 {
 	static const struct {
@@ -313,16 +314,17 @@ static void test_sockets_that_are_none(void **state)
 	path[sizeof(path) - 1] = '\0';
 	setenv("NOTIFY_SOCKET", path, 1);
 	assert_int_equal(notify_open(), -ENAMETOOLONG);
-	/* Without one nothing is said, and nothing is wrong. */
+	/* Without a service manager nothing is sent, and that is no error. */
 	assert_int_equal(notify_open(), 0);
 	notify_start(&fake->service);
 	notify_ready();
 	notify_close();
 }
 
-/* Ending. */
+/* Shutdown. */
 
-/* @ms pass, in the steps in which the end is looked for; all others have a turn of every tenth. */
+/* Lets @ms pass in the steps of the shutdown's timer. The rest of the loop runs at every tenth
+ * step. */
 static void pass(int64_t ms)
 {
 	for (int64_t step = 1; step <= ms / 20 && !fake->stopped; step++) {
@@ -342,9 +344,9 @@ static void test_ending(void **state)
 	static const struct {
 		const char *name, *command; /* NULL: no call is in flight */
 		int signals[2];
-		int64_t after_ms; /* of the first signal, the second or the end of waiting */
-		bool answered;    /* the call, by then */
-		bool over;        /* and the loop */
+		int64_t after_ms; /* until the second signal, or until the row ends */
+		bool answered;    /* whether the call is answered by then */
+		bool over;        /* whether the loop has ended by then */
 	} rows[] = {
 		{"nothing to wait for", NULL, {SIGTERM}, 200, false, true},
 		{"nothing to wait for, interrupted", NULL, {SIGINT}, 200, false, true},
@@ -401,7 +403,7 @@ static void test_ending(void **state)
 	}
 }
 
-/* What cloisterd may come to need grows with what is configured. */
+/* The bound on cloisterd's memory grows with the configured numbers. */
 static void test_the_bound_on_memory(void **state)
 {
 	uint64_t before = memory_bound(fake->service.config);
@@ -422,7 +424,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_a_tenant_uses_goes_on, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_first_configuration, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_who_asks_for_it, set_up, tear_down),
-		/* First: what was read of a watchdog stays. */
+		/* This one is first because a watchdog's time, once read, stays set. */
 		cmocka_unit_test_setup_teardown(test_watchdogs_that_are_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_the_manager_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_sockets_that_are_none, set_up, tear_down),

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 static struct job_table *table;
-static struct channel up; /* as cloisterd's end */
+static struct channel up; /* what cloisterd reads */
 static int up_in, hold[2];
 
 static int set_up(void **state)
@@ -26,7 +26,7 @@ static int set_up(void **state)
 	int ends[2];
 
 	(void)state;
-	signal(SIGCHLD, SIG_IGN); /* as cloister-files does */
+	signal(SIGCHLD, SIG_IGN); /* as in cloister-files */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(hold, O_CLOEXEC), 0);
 	assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
@@ -47,8 +47,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Leaves a process with the job's descriptors: it stands for a killed job that has no CPU to die.
- */
+/* Leaves a process that holds the job's descriptors. It stands for a killed job that gets no CPU in
+ * which to die. */
 static void stay(void)
 {
 	char c;
@@ -118,7 +118,7 @@ static size_t jobs(void)
 	return job_table_poll_fds(table, poll_fds);
 }
 
-/* Serves the jobs once one of them has something for the table. */
+/* Waits until a job has written to the table, then serves the jobs. */
 static void serve(void)
 {
 	struct pollfd poll_fds[JOB_TABLE_SIZE];
@@ -129,7 +129,7 @@ static void serve(void)
 	assert_int_equal(job_table_serve(table), 0);
 }
 
-/* Takes the next frame that has come up; false: there is none. */
+/* Takes the next frame for cloisterd. Returns false if there is none. */
 static bool next_frame(struct channel_frame *frame)
 {
 	int filled = channel_fill(&up, WIRE_FRAME_MAX);
@@ -159,7 +159,7 @@ static void check_no_answer(void)
 	assert_false(next_frame(&frame));
 }
 
-/* The files process has other calls to answer while a job that has answered dies. */
+/* A job that has answered is still dying. The files process answers other calls meanwhile. */
 static void test_an_answer_does_not_wait_for_its_job_to_die(void **state)
 {
 	(void)state;
@@ -174,7 +174,7 @@ static void test_an_answer_does_not_wait_for_its_job_to_die(void **state)
 	check_no_answer();
 }
 
-/* What a cancelled job did last is over when its call is answered. */
+/* When the call of a cancelled job is answered, the job has ended and changes nothing more. */
 static void test_cancelled_is_answered_when_the_job_is_gone(void **state)
 {
 	struct channel_frame frame;
@@ -184,7 +184,7 @@ static void test_cancelled_is_answered_when_the_job_is_gone(void **state)
 	serve();
 	assert_true(next_frame(&frame));
 	assert_int_equal(frame.type, FILES_ENTRY);
-	job_table_cancel(table, 3); /* of no job */
+	job_table_cancel(table, 3); /* no job has this call */
 	job_table_cancel(table, 2);
 	job_table_cancel(table, 2);
 	assert_int_equal(job_table_serve(table), 0);

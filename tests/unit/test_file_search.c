@@ -385,7 +385,7 @@ static void test_too_complex(void **state)
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(?=a)(a+)+$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
-	/* Nor has a line that means something else to the automaton than to PCRE2. */
+	/* A line that the automaton and PCRE2 read differently has no alternative either. */
 	memcpy(text + 30, "!\ra\n", 5);
 	scratch_text(&scratch, "f", text);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("(a+)+$")},

@@ -79,7 +79,7 @@ static int use_up_inodes(const struct fixture *fixture)
 	int wrong = 0;
 
 	snprintf(path, sizeof(path), "%s/small", fixture->visible);
-	/* Its root takes one inode, and "file" another. */
+	/* The root takes one inode, and "file" another. */
 	if (!mount_small(path, "size=1m,nr_inodes=4"))
 		return NO_TMPFS;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {

@@ -1,8 +1,8 @@
 /* links: PkgConfig::SECCOMP filters-of-both */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The compiled filters of x86-64 and arm64, whichever of them this machine is: they are interpreted
- * here, and give the same verdict for the same call.
+ * The compiled filters of x86-64 and arm64, both on any machine: the test interprets them. Both
+ * must give the same verdict for the same call.
  */
 #include "common/cleanup.h"
 #include "worker/filters/filters.h"
@@ -40,7 +40,7 @@
 #include "aarch64/spawner_filters.h"
 
 #define CALLS       512
-#define VECTORS     3000 /* of arguments, for each call */
+#define VECTORS     3000 /* how many sets of arguments each call is tried with */
 #define ALLOW       SECCOMP_RET_ALLOW
 #define KILL        SECCOMP_RET_KILL_PROCESS
 #define FAIL(error) (SECCOMP_RET_ERRNO | (error))
@@ -124,7 +124,8 @@ static uint32_t interpret(const struct program *program, const struct seccomp_da
 	return KILL;
 }
 
-/* The strictest answer counts, and of equally strict ones the first, seccomp(2). */
+/* Returns the verdict of all filters together: the strictest, and of equally strict ones the first,
+ * seccomp(2). */
 static uint32_t verdict(int processor, int process, const struct seccomp_data *data)
 {
 	uint32_t strictest = ALLOW;
@@ -145,7 +146,7 @@ static uint32_t refused(void)
 	return CLOISTER_FILTER_KILL ? KILL : FAIL(EPERM);
 }
 
-/* The numbers are those of Linux's tables; -1 is a call that the processor does not have. */
+/* The numbers are those of Linux's tables; -1: the processor does not have the call. */
 static const struct row {
 	const char *name;
 	int numbers[PROCESSORS];
@@ -205,7 +206,7 @@ static void test_numbers(void **state)
 	}
 }
 
-/* A call that comes with another processor's table is not looked up in this one's. */
+/* A call of another architecture is not looked up in this one's table. */
 static void test_other_processors(void **state)
 {
 	static const uint32_t others[PROCESSORS][2] = {[X86] = {SCMP_ARCH_X86, SCMP_ARCH_AARCH64},
@@ -228,7 +229,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Values that rules ask for, single bits, and whatever else. */
+/* Returns a value that rules compare with, a single bit, or any other value. */
 static uint64_t any_argument(uint64_t *state)
 {
 	static const uint64_t values[] = {0, 1, 2, 3, 4, 5, 6, 16, 31, 0x5412, 0x541c, 0x5423,
@@ -245,8 +246,7 @@ static uint64_t any_argument(uint64_t *state)
 	}
 }
 
-/* Holds the two filters of one call to each other; returns whether any arguments are let through.
- */
+/* Compares two processors' filters for one call. Returns whether any arguments are allowed. */
 static bool compare(const char *name, int process, const int *numbers, uint64_t *random)
 {
 	bool allowed = false;
@@ -280,7 +280,7 @@ static void test_same_verdicts(void **state)
 		_cleanup_free_ char *known =
 			seccomp_syscall_resolve_num_arch(SCMP_ARCH_X86_64, number);
 		const char *name = known ? known : "without a name";
-		/* Numbers since Linux 5.1 are everybody's. */
+		/* From Linux 5.1 on, all processors have the same numbers. */
 		int numbers[] = {number, number >= 424 ? number : -1};
 
 		if (known && number < 424)
@@ -291,7 +291,7 @@ static void test_same_verdicts(void **state)
 		for (int process = 0; process < PROCESSES; process++)
 			allowed[process] += compare(name, process, numbers, &random);
 	}
-	/* Neither everything nor nothing was compared. */
+	/* The loop compared some calls that are allowed and some that are not. */
 	assert_true(common > 300 && allowed[COMMANDS] > 200 && allowed[COMMANDS] < common);
 	assert_true(allowed[FILES] > 50 && allowed[FILES] < 100);
 	assert_true(allowed[SPAWNER] > 250 && allowed[SPAWNER] < common);

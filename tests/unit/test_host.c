@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: paths probes id_range */
 // SPDX-License-Identifier: Apache-2.0
-/* The host as cloisterd finds it at start: sockets that were passed, the delegated cgroup, what the
- * kernel counts for all workspaces, and features. The kernel's files hold what the tests say. */
+/* What cloisterd finds out about the host at start: sockets that were passed, the delegated cgroup,
+ * the kernel's limits for all users, and features. The tests write the kernel's files. */
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/config/lists.h"
@@ -26,7 +26,7 @@
 
 #include <cmocka.h>
 
-/* What systemd passes: descriptors from 3 on. */
+/* Descriptors that systemd passes, from 3 on. */
 
 enum passed { NONE, LISTENS, IS_CONNECTED, IS_A_DATAGRAMS, IS_A_FILE };
 
@@ -115,12 +115,12 @@ static void test_sockets_that_were_passed(void **state)
 		assert_int_equal(fds.control >= 0, rows[i].control);
 		if (r == 0 && fds.agent >= 0)
 			assert_int_equal(fcntl(fds.agent, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-		/* What is executed later is not told of them. */
+		/* Programs that are executed later get none of the variables. */
 		assert_null(getenv("LISTEN_PID"));
 		assert_null(getenv("LISTEN_FDS"));
 		assert_null(getenv("LISTEN_FDNAMES"));
 	}
-	/* Another process's are none of ours. */
+	/* Variables for another process are ignored. */
 	setenv("LISTEN_PID", "1", 1);
 	setenv("LISTEN_FDS", "1", 1);
 	{
@@ -165,7 +165,7 @@ static int tear_down_cgroup(void **state)
 	return 0;
 }
 
-/* A group @name with @processes in it, and a supervisor/ below it. */
+/* Makes a group @name with @processes in it, and a supervisor/ below it. */
 static void make_group(const char *name, const char *processes, const char *controllers)
 {
 	static const char *const files[] = {"cgroup.subtree_control", "supervisor/cgroup.procs",
@@ -206,14 +206,14 @@ static void test_a_cgroup_that_is_delegated(void **state)
 	assert_true(cgroup.root >= 0);
 	holds("unit/supervisor/cgroup.procs", "0");
 	holds("unit/supervisor/cpu.weight", "1000");
-	/* The kernel that has no io.weight has no such file. */
+	/* A kernel without io.weight has no such file. */
 	assert_false(cgroup.io_weight);
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&cgroup)), "none");
 	cgroup_done(&cgroup);
 	assert_int_equal(cgroup.root, -1);
 }
 
-/* Started in its own supervisor/, the group above is the one. */
+/* cloisterd was started in its own supervisor/: the group above it is the delegated one. */
 static void test_a_cgroup_that_was_ours_before(void **state)
 {
 	struct stat unit, root;
@@ -236,7 +236,7 @@ static void test_a_cgroup_that_was_ours_before(void **state)
 static void test_cgroups_that_are_not_ours(void **state)
 {
 	static const struct {
-		const char *group, *processes; /* NULL: ours alone */
+		const char *group, *processes; /* NULL: only cloisterd */
 		bool read_only, no_files;
 		const char *missing;
 	} rows[] = {
@@ -264,7 +264,7 @@ static void test_cgroups_that_are_not_ours(void **state)
 		if (!strstr(cgroup.missing, rows[i].missing))
 			fail_msg("row %zu: %s", i, cgroup.missing);
 	}
-	/* One that cannot be moved into is none either. */
+	/* A group into which cloisterd cannot move is not taken. */
 	make_group("unit", own, "memory\n");
 	assert_int_equal(unlinkat(scratch.fd, "unit/supervisor/cgroup.procs", 0), 0);
 	{
@@ -276,7 +276,7 @@ static void test_cgroups_that_are_not_ours(void **state)
 	}
 }
 
-/* What the kernel counts for all workspaces. */
+/* The kernel's limits for all workspaces together. */
 
 struct seen {
 	const char *name;
@@ -297,7 +297,7 @@ static void look_at(void *context, const struct shared_budget_view *budget)
 static void test_shared_budgets(void **state)
 {
 	static const struct {
-		const char *name, *file, *text; /* NULL: the kernel does not count it */
+		const char *name, *file, *text; /* NULL: the kernel has no such file */
 		bool one_id;
 		uint64_t of_all, enough_for;
 	} rows[] = {
@@ -311,9 +311,10 @@ static void test_shared_budgets(void **state)
 		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "0\n", false,
 			SHARED_BUDGET_UNLIMITED, SHARED_BUDGET_UNLIMITED},
 		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "98304\n", false, 98304, 2},
-		/* In user mode one workspace may have it all. */
+		/* In user mode one workspace may use all of it. */
 		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "98304\n", true, 98304, 0},
-		{"terminals", "/proc/sys/kernel/pty/max", "1344\n", false, 320, 5}, /* 1024 kept */
+		{"terminals", "/proc/sys/kernel/pty/max", "1344\n", false, 320,
+			5}, /* reserved: 1024 */
 		{"terminals", "/proc/sys/kernel/pty/max", "1000\n", false, 0, 0},
 	};
 
@@ -360,7 +361,8 @@ static void test_budgets_that_do_not_suffice(void **state)
 
 /* Features. */
 
-/* A command's memory costs cloisterd its life only where the kernel kills whole groups. */
+/* A command that exceeds its memory limit ends cloisterd only where the kernel kills whole
+ * groups. */
 static void test_memory_that_costs_all(void **state)
 {
 	static const struct {
@@ -373,9 +375,9 @@ static void test_memory_that_costs_all(void **state)
 		{"0\n", "1\n", "0::/above/unit\n", 0, false},
 		{NULL, "1\n", "0::/above/unit\n", 0, false},
 		{"1\n", "1\n", "0::/above/unit\n", CGROUP_MEMORY, true},
-		{"1\n", "0\n", "0::/above\n", 0, true}, /* another group's */
+		{"1\n", "0\n", "0::/above\n", 0, true}, /* the setting is another group's */
 		{NULL, NULL, "0::/above/unit\n", 0, true},
-		{"1\n", "1\n", "1:memory:/above/unit\n", 0, true}, /* v1 has none of that */
+		{"1\n", "1\n", "1:memory:/above/unit\n", 0, true}, /* v1 has no such setting */
 	};
 
 	(void)state;
@@ -445,7 +447,8 @@ static void test_features(void **state)
 		if (feature_is_present(name) != rows[i].present)
 			fail_msg("row %zu: %s", i, name);
 		assert_non_null(feature_remedy(name));
-		/* Where it is required a host without it is refused, and told what to do. */
+		/* If the feature is required, cloisterd refuses a host without it and says what to
+		 * do. */
 		r = features_check(&required, &message);
 		assert_int_equal(r, rows[i].present ? 0 : -ENOTSUP);
 		assert_int_equal(message != NULL, r < 0);

@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* Finding our subordinate ids, as subuid(5) and subgid(5) describe. */
+/* Finding cloisterd's subordinate ids, as subuid(5) and subgid(5) describe. */
 #include "common/limits.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/workspace/workspace_owner.h"

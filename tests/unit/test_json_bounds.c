@@ -1,7 +1,7 @@
 /* links: cloister-json */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How much a text may hold, and the memory that its value is counted with. */
+/* The bounds on the values in a text, and how much memory is counted for its value. */
 
 #include "common/cleanup.h"
 #include "common/limits.h"

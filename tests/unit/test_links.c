@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is in a list cannot be linked again, nor what is in none unlinked. */
+/* An entry of a list cannot be linked again, and an entry of no list cannot be unlinked. */
 #undef NDEBUG
 #include "common/links.h"
 

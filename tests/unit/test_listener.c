@@ -1,7 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
-/* A listening socket: who is let in, who is told why not, and clients without a tenant. */
+/* A listening socket: which clients are admitted, which ones are told why not, and clients without
+ * a tenant. */
 #include "supervisor/rpc/listener.h"
 
 #include "common/cleanup.h"
@@ -45,7 +46,7 @@ static struct sockaddr_un address_of(const char *name)
 	return named;
 }
 
-/* Of the tenant "one" is the user that runs the test, or not. */
+/* Configures the tenant "one". If @admitted, its user is the one that runs the test. */
 static void configure(bool admitted, const char *more)
 {
 	char config[256];
@@ -77,7 +78,7 @@ static int tear_down(void **state)
 	assert_int_equal(fake->service.connections, 0);
 	assert_int_equal(fake->service.unauthorized_clients, 0);
 	listener_free(listener);
-	/* Its name has gone with it. */
+	/* The socket's name is removed with it. */
 	assert_int_equal(access(address.sun_path, F_OK), -1);
 	fake_service_free(fake);
 	return 0;
@@ -106,7 +107,7 @@ static void test_a_client_of_a_tenant(void **state)
 	fake_client_close(&client);
 }
 
-/* One that no tenant admits: one request, one answer, the end. */
+/* A client that no tenant admits may send one request. It gets one answer and the end of file. */
 static void test_a_client_of_no_tenant(void **state)
 {
 	static const struct {
@@ -137,7 +138,7 @@ static void test_a_client_of_no_tenant(void **state)
 	}
 }
 
-/* A line as long as it may be, and one in pieces. */
+/* The longest line allowed, and a line in pieces. */
 static void test_long_and_slow_words(void **state)
 {
 	static char line[LIMIT_UNAUTHORIZED_LINE_BYTES + 1];
@@ -156,7 +157,7 @@ static void test_long_and_slow_words(void **state)
 	fake_client_send(&client, "\"method\":\"x\"}\n");
 	fake_service_match(fake, fake_client_take(&client), FORBIDDEN("3"));
 	fake_client_close(&client);
-	/* Bytes that trickle win no time. */
+	/* A client that sends byte by byte gets no more time. */
 	client = connect_client();
 	for (int ms = 0; ms < LIMIT_UNAUTHORIZED_MS; ms += 1000) {
 		assert_int_equal(client.ended, false);
@@ -166,7 +167,7 @@ static void test_long_and_slow_words(void **state)
 	fake_client_take(&client);
 	assert_true(client.ended);
 	fake_client_close(&client);
-	/* Nor does one that hangs up keep anything. */
+	/* After a client has hung up, nothing of it remains. */
 	client = connect_client();
 	fake_service_run(fake);
 	fake_client_close(&client);
@@ -184,7 +185,7 @@ static void test_too_many_without_a_tenant(void **state)
 		fake_service_run(fake);
 	}
 	assert_int_equal(fake->service.unauthorized_clients, LIMIT_UNAUTHORIZED_CLIENTS);
-	/* The last is told at once. */
+	/* The last client is refused at once. */
 	fake_service_match(
 		fake, fake_client_take(&clients[LIMIT_UNAUTHORIZED_CLIENTS]), FORBIDDEN("null"));
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
@@ -215,7 +216,7 @@ static void test_who_is_refused(void **state)
 	fake_client_close(&one);
 }
 
-/* Without descriptors accepting pauses, and goes on when there are some. */
+/* Without free descriptors cloisterd stops accepting, and continues when there are some. */
 static void test_without_descriptors(void **state)
 {
 	struct rlimit limit, low;
@@ -224,11 +225,11 @@ static void test_without_descriptors(void **state)
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	low = limit;
-	low.rlim_cur = (rlim_t)client.fd + 1; /* no place for another */
+	low.rlim_cur = (rlim_t)client.fd + 1; /* no descriptor is free */
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
 	fake_service_run(fake);
 	assert_int_equal(fake->service.connections, 0);
-	/* One of the last: it is told so. */
+	/* Only reserved descriptors are free: the client is told so. */
 	low.rlim_cur = (rlim_t)client.fd + LIMIT_DESCRIPTORS_KEPT;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
 	fake_service_run(fake);
@@ -249,7 +250,7 @@ static void test_without_descriptors(void **state)
 	fake_client_close(&client);
 }
 
-/* More than are accepted in one turn of the loop. */
+/* More clients connect than cloisterd accepts in one turn of the loop. */
 static void test_many_at_once(void **state)
 {
 	struct fake_client clients[40];
@@ -263,7 +264,8 @@ static void test_many_at_once(void **state)
 		fake_client_close(&clients[i]);
 }
 
-/* What stands at the path: something that is served, a stale socket, a file, a long name. */
+/* What is at the path already: a socket in use, a stale socket, a file; and a path that is too
+ * long. */
 static void test_binding(void **state)
 {
 	struct sockaddr_un stale = address_of("stale");
@@ -287,7 +289,7 @@ static void test_binding(void **state)
 	listener_free(NULL);
 }
 
-/* One that the service manager listens on: its name is known and stays. */
+/* A socket of the service manager: cloisterd finds its name and does not remove it. */
 static void test_a_socket_that_was_passed(void **state)
 {
 	struct sockaddr_un passed = address_of("passed");

@@ -1,6 +1,6 @@
 /* links: cloister-spawner-core */
 // SPDX-License-Identifier: Apache-2.0
-/* Lookers are children of the one who asks: they answer, and none is left when the spawner ends. */
+/* Lookers are children of the spawner. They answer, and none is left when the spawner ends. */
 #include "worker/spawner/looker.h"
 
 #include <errno.h>

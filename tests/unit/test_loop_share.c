@@ -96,7 +96,7 @@ static void test_nobody_saves_time_up(void **state)
 	begin(&comer);
 	slices = 0;
 	event_base_dispatch(base);
-	/* It did not have all its slices before the other's first. */
+	/* The late flow did not get its 20 slices before the busy flow got its next one. */
 	assert_true(comer.seen >= 30);
 }
 

@@ -88,7 +88,7 @@ static void test_agreeing_on_a_revision(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* Of a request that says which revision it is of, and of one that does not. */
+/* Requests with and without the revision in _meta. */
 static void test_a_request_of_each_revision(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -175,7 +175,8 @@ static void test_calling_a_tool(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* Nothing more is said of a call that was cancelled; only calls that MCP began can be. */
+/* A call that was cancelled is not answered. Only calls that were made over MCP can be
+ * cancelled. */
 static void test_cancelling(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -203,7 +204,7 @@ static void test_cancelling(void **state)
 	NOTIFICATION("notifications/progress", \
 		"{\"progressToken\":\"t\",\"progress\":" ms ",\"message\":\"" message "\"}")
 
-/* What a client that asked for progress is told, and when. */
+/* When a client that asked for progress is notified, and with which text. */
 static void test_progress(void **state)
 {
 	static const struct fake_exchange begin[] = {
@@ -211,7 +212,7 @@ static void test_progress(void **state)
 		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
 	};
 	static const struct {
-		const char *command, *line; /* the last line, as it is told */
+		const char *command, *line; /* the last line, as the notification shows it */
 	} rows[] = {
 		{"say one", "one"},
 		{"say one|two", "two"},
@@ -235,7 +236,7 @@ static void test_progress(void **state)
 				"\"_meta\":{\"progressToken\":\"t\"}}"),
 			rows[i].command);
 		fake_client_talk(&client, &call, 1);
-		/* Not at once. */
+		/* The first notification comes after a pause. */
 		fake_service_pass(*state, 2);
 		assert_string_equal(fake_client_take(&client), "");
 		fake_service_pass(*state, PROGRESS_OUTPUT_MS);
@@ -245,19 +246,19 @@ static void test_progress(void **state)
 		} else {
 			assert_string_equal(fake_client_take(&client), "");
 		}
-		/* Of more a moment later; */
+		/* The next output is reported after the same pause. */
 		fake_workers_write("\nmore\n");
 		fake_service_run(*state);
 		fake_service_pass(*state, PROGRESS_OUTPUT_MS);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "more"));
-		/* and without any every second. */
+		/* Without output there is a notification every second. */
 		fake_service_pass(*state, PROGRESS_MS);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
 		fake_service_pass(*state, PROGRESS_MS - 1);
 		assert_string_equal(fake_client_take(&client), "");
 		fake_service_pass(*state, 1);
 		fake_service_match(*state, fake_client_take(&client), PROGRESS("*", "*"));
-		/* Nothing after it was cancelled. */
+		/* A cancelled call has no more notifications. */
 		fake_client_send(
 			&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":1}") "\n");
 		fake_service_pass(*state, 3 * PROGRESS_MS);
@@ -266,8 +267,8 @@ static void test_progress(void **state)
 	}
 }
 
-/* A connection that only passes MCP on has nothing else, and errors without an id where none could
- * be read. */
+/* A connection that relays MCP has only MCP's methods. An error whose id could not be read has no
+ * id. */
 static void test_a_connection_of_its_own(void **state)
 {
 	static const struct fake_exchange exchanges[] = {

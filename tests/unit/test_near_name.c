@@ -48,7 +48,7 @@ static void test_distances(void **state)
 		assert_int_equal(distance(rows[i].wanted, rows[i].there), rows[i].distance);
 }
 
-/* Names of every length up to beyond the bound, which the sanitizers watch. */
+/* Names of every length, also beyond the bound. The sanitizers watch for reads past the ends. */
 static void test_lengths(void **state)
 {
 	char a[2 * LIMIT_NEAR_NAME_BYTES], b[2 * LIMIT_NEAR_NAME_BYTES];

@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd's command line: what each is, and what holds where it says nothing. */
+/* cloisterd's command line: what each option means, and which value applies without it. */
 #include "supervisor/config/options.h"
 
 #include "common/cleanup.h"
@@ -31,7 +31,7 @@ static void read_options(const char *const args[ARGS], struct options *ret)
 	options_read(argc, argv, ret);
 }
 
-/* What a program exits with that reads @args; -1: it goes on. */
+/* Returns the status with which a program that reads @args exits; -1: it goes on. */
 static int status_after(const char *const args[ARGS])
 {
 	pid_t pid = fork();
@@ -61,12 +61,12 @@ static void test_what_ends_it(void **state)
 		{{"--version"}, 0},
 		{{"word"}, 2},
 		{{"--wings"}, 2},
-		{{"--check"}, 2}, /* of what */
+		{{"--check"}, 2}, /* there is no file to check */
 		{{"--connection-fd=4"}, 2},
 		{{"--connection-fd=3", "--config", "x"}, 2},
 		{{"--connection-fd=3", "--agent-socket", "x"}, 2},
 		{{"--connection-fd=3", "--control-socket", "x"}, 2},
-		{{"--only-root", "1:2:3"}, 2}, /* of a private instance alone */
+		{{"--only-root", "1:2:3"}, 2}, /* only for a private instance */
 		{{"--connection-fd=3", "--only-root", "1:2"}, 2},
 		{{"--connection-fd=3", "--only-root", "1:2:3:4"}, 2},
 		{{"--connection-fd=3", "--only-root", "1:2:x"}, 2},
@@ -137,14 +137,14 @@ static void test_what_is_read(void **state)
 	assert_int_equal(options.control_fd, -1);
 }
 
-/* From the command line, the configuration and the environment, in that order. */
+/* A value comes from the command line, then the configuration, then the environment. */
 static void test_what_holds_otherwise(void **state)
 {
 	static const struct {
 		const char *args[ARGS];
-		const char *agent, *control, *state; /* of the configuration */
+		const char *agent, *control, *state; /* from the configuration */
 		const char *runtime, *state_home, *home;
-		bool passed; /* an agents' socket */
+		bool passed; /* an agent socket was passed */
 		int result;
 		const char *agent_is, *control_is, *state_is;
 	} rows[] = {
@@ -164,7 +164,7 @@ static void test_what_holds_otherwise(void **state)
 		{{NULL}, "/ca", "/cc", "/cs", "/run/u", "/s", NULL, false, 0, "/ca", "/cc", "/cs"},
 		{{"--agent-socket=/a"}, "/ca", "/cc", "/cs", NULL, NULL, NULL, false, 0, "/a",
 			"/cc", "/cs"},
-		/* One with a socket of its own takes no other's beside it. */
+		/* If one socket is set, the other one's default is not used. */
 		{{"--agent-socket=/a"}, NULL, NULL, NULL, "/run/u", "/s", NULL, false, 0, "/a",
 			NULL, "/s/cloister"},
 		{{"--control-socket=/c"}, NULL, NULL, NULL, "/run/u", "/s", NULL, false, 0,

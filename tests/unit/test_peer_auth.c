@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* fakes: paths */
 // SPDX-License-Identifier: Apache-2.0
-/* Who a client is, as the kernel says it, and what that makes of it. */
+/* Which ids the kernel reports for a client, and which role and tenant they give it. */
 #include "supervisor/config/peer_auth.h"
 
 #include "common/cleanup.h"
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* What the kernel says of the peer. */
+/* What the kernel reports of the peer. */
 static struct ucred ids;
 static gid_t groups[8];
 static size_t n_groups;
@@ -52,17 +52,17 @@ int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *res
 #define SOME      "0 1000 1\n1 100000 65536\n"
 #define NOBODY    ((uid_t)-1)
 
-/* What a peer without a name in our user namespace is. */
+/* Which ids a peer has that our user namespace does not map. */
 static void test_ids_without_a_name(void **state)
 {
 	static const struct {
-		const char *uid_map, *gid_map, *overflow; /* NULL: not there */
+		const char *uid_map, *gid_map, *overflow; /* NULL: there is no such file */
 		uid_t uid, is_uid;
 		gid_t gid, is_gid;
 		size_t groups_left; /* of 5, 65534 and 7 */
 	} rows[] = {
 		{EVERYBODY, EVERYBODY, "65534\n", 1000, 1000, 1000, 1000, 3},
-		/* Where everybody has a name 65534 is a user as any other. */
+		/* If every id is mapped, 65534 is an ordinary user. */
 		{EVERYBODY, EVERYBODY, "65534\n", 65534, 65534, 65534, 65534, 3},
 		{SOME, SOME, "65534\n", 65534, NOBODY, 65534, NOBODY, 2},
 		{SOME, EVERYBODY, "65534\n", 65534, NOBODY, 65534, 65534, 3},
@@ -110,7 +110,7 @@ static void test_what_the_kernel_does_not_say(void **state)
 		failing_option = options[i];
 		fails = ENOTCONN;
 		assert_int_equal(peer_auth_read(77, &peer), -ENOTCONN);
-		/* Untouched. */
+		/* The output is unchanged. */
 		assert_int_equal(peer.uid, 4);
 	}
 	failing_option = 0;
@@ -129,12 +129,12 @@ static void test_roles(void **state)
 	} rows[] = {
 		{true, false, 50, 0, CONTROL_ROLE_ADMIN},
 		{true, false, 51, 0, CONTROL_ROLE_OBSERVER},
-		{true, false, 52, 0, CONTROL_ROLE_ADMIN}, /* the higher of both */
+		{true, false, 52, 0, CONTROL_ROLE_ADMIN}, /* the higher of the two roles */
 		{true, false, 53, 0, CONTROL_ROLE_NONE},
 		{true, false, 53, 50, CONTROL_ROLE_ADMIN},
 		{true, false, 53, 51, CONTROL_ROLE_OBSERVER},
 		{true, false, 51, 50, CONTROL_ROLE_ADMIN},
-		{true, true, 53, 0, CONTROL_ROLE_NONE}, /* a file says who */
+		{true, true, 53, 0, CONTROL_ROLE_NONE}, /* only the file's groups count */
 		{false, true, 53, 0, CONTROL_ROLE_ADMIN},
 		{false, false, 53, 0, CONTROL_ROLE_NONE},
 	};
@@ -159,7 +159,7 @@ static void test_roles(void **state)
 	config_release(config);
 }
 
-/* The first tenant that admits it, in the configuration's order. */
+/* The peer's tenant is the first one that admits it, in the configuration's order. */
 static void test_the_first_tenant(void **state)
 {
 	static const struct {

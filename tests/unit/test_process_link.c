@@ -76,7 +76,7 @@ static int set_up(void **state)
 	struct process_link_owner owner = {on_frame, on_lost, on_gone, share, &f};
 	int fds[2];
 
-	/* First, so that it inherits none of the descriptors. */
+	/* Forked first, so that the process inherits none of the descriptors. */
 	f = (struct fixture){.process = fork()};
 	if (f.process == 0)
 		for (;;)
@@ -111,7 +111,7 @@ static void write_frames(struct fixture *f)
 	assert_int_equal(channel_flush(&f->theirs), 0);
 }
 
-/* It no longer reads, and a request is sent before its output is read. */
+/* The process no longer reads, and a request is sent before its output is read. */
 static void test_write_fails_first(void **state)
 {
 	struct fixture *f = *state;
@@ -125,7 +125,7 @@ static void test_write_fails_first(void **state)
 	assert_string_equal(f->told, "ffflg");
 }
 
-/* Its death is noticed first. */
+/* cloisterd notices the death of the process first. */
 static void test_death_first(void **state)
 {
 	struct fixture *f = *state;
@@ -185,8 +185,8 @@ static uint64_t say_and_flush(struct fixture *f)
 	return process_link_said(f->link);
 }
 
-/* A process that has read what was said to it by then is not taken for one that reads nothing,
- * though more is said to it all the time. */
+/* More is sent all the time, but the process has read what was sent by then. It does not count as
+ * one that reads nothing. */
 static void test_what_a_process_has_heard(void **state)
 {
 	struct fixture *f = *state;
@@ -197,7 +197,7 @@ static void test_what_a_process_has_heard(void **state)
 	assert_true(second > first);
 	assert_false(process_link_has_heard(f->link, first));
 	read_all(f);
-	/* With this there is something again that it has not read. */
+	/* After this there is again something that the process has not read. */
 	(void)say_and_flush(f);
 	assert_true(process_link_has_heard(f->link, first));
 	assert_true(process_link_has_heard(f->link, second));
@@ -212,7 +212,7 @@ struct crowd {
 	struct process_link *link;
 	int fds[2];
 	unsigned frames;
-	unsigned before; /* frames of all links before its own first one */
+	unsigned before; /* how many frames of all links came before its own first one */
 };
 
 static unsigned frames;

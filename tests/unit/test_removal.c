@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process id_range */
 // SPDX-License-Identifier: Apache-2.0
-/* Managed workspaces: removals that a former cloisterd began, and in system mode whose ids and how
- * many there may be. */
+/* Managed workspaces: cloisterd goes on with removals that were interrupted. In system mode: which
+ * ids directories must have, and how many workspaces there may be. */
 #include "supervisor/workspace/removal.h"
 
 #include "common/cleanup.h"
@@ -71,11 +71,11 @@ static void test_removals_are_finished(void **state)
 	make("one/b");
 	make("one/kept");
 	make("one/.removing-b");
-	make("one/.removing-gone"); /* only the mark had been left */
+	make("one/.removing-gone"); /* only the mark is left */
 	make("two/c");
 	make("two/.removing-c");
 	make("none/d");
-	make("none/.removing-d"); /* of a tenant without managed workspaces */
+	make("none/.removing-d"); /* in a tenant without managed workspaces */
 	scratch_text(&fake->scratch, "state/one/b/file", "which is not removed");
 	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
 	assert_non_null(removal);
@@ -87,17 +87,17 @@ static void test_removals_are_finished(void **state)
 	assert_false(is_there("two/c"));
 	assert_false(is_there("two/.removing-c"));
 	assert_true(is_there("one/kept"));
-	/* What is not empty stays marked, and the next cloisterd tries again. */
+	/* A directory that is not empty keeps its mark, and the next cloisterd tries again. */
 	assert_true(is_there("one/b"));
 	assert_true(is_there("one/.removing-b"));
 	assert_true(is_there("none/.removing-d"));
-	/* The spawner hears of the last that went, and removes its home. */
+	/* The spawner is told of the last removed workspace, and removes its home. */
 	assert_string_equal(fake_spawner_removed(fake->spawner), "two/c");
 	assert_int_equal(fake->service.config->tenants[0]->usage->workspaces, 0);
 	removal_free(removal);
 }
 
-/* Nobody gets such a workspace before. */
+/* Until its removal is over, the workspace cannot be opened. */
 static void test_what_is_being_removed(void **state)
 {
 	static const struct fake_exchange busy = {REQUEST("1", "workspace.open",
@@ -141,7 +141,7 @@ static void test_a_removal_that_cannot_be(void **state)
 	removal_free(removal);
 }
 
-/* So many managed workspaces of @tenant and no other. */
+/* Makes @n managed workspaces of @tenant and removes all others. */
 static void make_many(const char *tenant, size_t n)
 {
 	char path[64];
@@ -156,12 +156,12 @@ static void make_many(const char *tenant, size_t n)
 	}
 }
 
-/* How many of them a tenant may have: its own limit, and in system mode its share of the ids. */
+/* A tenant's number of workspaces has its own limit and, in system mode, a share of the ids. */
 static void test_how_many_may_exist(void **state)
 {
 	static const struct id_range range = {100000, 100000, 42}; /* 20 ids for managed ones */
 	static const struct {
-		size_t of_one, of_two; /* that exist */
+		size_t of_one, of_two; /* how many exist */
 		bool system, one_may, two_may;
 	} rows[] = {
 		{0, 0, false, true, true},
@@ -169,7 +169,7 @@ static void test_how_many_may_exist(void **state)
 		{3, 0, false, false, true},
 		{3, 12, false, false, true},
 		{0, 9, true, true, true},
-		{0, 10, true, true, false}, /* half is in use: 5 for each of the two */
+		{0, 10, true, true, false}, /* half of the ids are used: 5 for each */
 		{2, 8, true, true, false},
 		{3, 0, true, false, true},
 	};
@@ -183,7 +183,7 @@ static void test_how_many_may_exist(void **state)
 		make_many("one", rows[i].of_one);
 		make_many("two", rows[i].of_two);
 		for (size_t j = 0; j < ARRAY_SIZE(may); j++)
-			config->tenants[j]->usage->existing_ms = 0; /* count them now */
+			config->tenants[j]->usage->existing_ms = 0; /* forgets the cached number */
 		managed_quota_follow(fake->managed_fd, config);
 		for (size_t j = 0; j < ARRAY_SIZE(may); j++) {
 			_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -199,7 +199,7 @@ static void test_how_many_may_exist(void **state)
 	}
 }
 
-/* System mode: whose a directory must be. */
+/* System mode: which owner a directory must have. */
 
 static uid_t used_id;
 
@@ -220,7 +220,7 @@ static void test_whose_a_directory_must_be(void **state)
 	} rows[] = {
 		{100000, 200000, 0, NULL},
 		{100999, 200999, 0, NULL},
-		{100007, 5, 0, NULL}, /* a group that is no workspace's */
+		{100007, 5, 0, NULL}, /* the group is no workspace's id */
 		{101000, 200000, 0, "must belong to an id of cloister's range"},
 		{99999, 200000, 0, "must belong to an id of cloister's range"},
 		{0, 0, 0, "must belong to an id of cloister's range"},
@@ -250,11 +250,11 @@ static void test_whose_a_directory_must_be(void **state)
 			continue;
 		if (!strstr(refusal.message, rows[i].why_not))
 			fail_msg("row %zu: %s", i, refusal.message);
-		/* And what to do, for a shell, with an id that is free. */
+		/* The message says what to do: a command for the shell with a free id. */
 		assert_non_null(strstr(refusal.message, ": chown -R 100"));
 		assert_non_null(strstr(refusal.message, " '/it'\\''s'"));
 	}
-	/* In user mode ids do not matter. */
+	/* In user mode the owner does not matter. */
 	fake_id_range = NULL;
 	assert_int_equal(workspace_owner_check(&(struct workspace_root){.fd = -1}, is_used, NULL,
 				 &(struct refusal){0}),

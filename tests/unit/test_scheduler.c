@@ -29,8 +29,8 @@ static enum entry_state state_of(const struct queue_entry *entry)
 
 enum entry_event {
 	ADDED,
-	ITS_TURN, /* the queue is asked for the next one, and has room */
-	NO_ROOM,  /* likewise, and has none */
+	ITS_TURN, /* the queue is asked for the next entry, and has room */
+	NO_ROOM,  /* the same, without room */
 	RETURNED,
 	REMOVED,
 	WORKSPACE_CLOSED,
@@ -101,7 +101,7 @@ static void test_each_state_of_an_entry(void **state)
 			workspace_queue_move(&queue, &workspace, &other, 1);
 		if (state_of(&entry) != rows[i].to)
 			fail_msg("row %zu: %d", i, state_of(&entry));
-		/* Whatever happened, it is counted where it is. */
+		/* Each counter matches the entry's state after the event. */
 		assert_int_equal(queue.n_running, rows[i].to == RUNNING);
 		assert_int_equal(workspace.n_running, rows[i].to == RUNNING);
 		assert_int_equal(workspace.n_waiting, rows[i].to == WAITING);
@@ -136,8 +136,8 @@ static struct scheduler *scheduler;
 static struct tenant *tenant;
 static struct sched_queues queues;
 static struct sched_entry entries[CALLS];
-static size_t begun[2 * CALLS], n_begun; /* indices, in their order */
-static bool returns;                     /* what begins cannot, after all */
+static size_t begun[2 * CALLS], n_begun; /* indices of entries, in the order in which they began */
+static bool returns;                     /* on_begin() returns the entry */
 
 static void on_begin(struct sched_entry *entry)
 {
@@ -189,7 +189,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What begins does so from the loop, in order, up to the limits of tenant and class. */
+/* Entries begin from the loop, in order, up to the limits of tenant and class. */
 static void test_calls_begin_from_the_loop(void **state)
 {
 	(void)state;
@@ -233,7 +233,7 @@ static void test_one_that_leaves_before_its_turn(void **state)
 	assert_int_equal(begun[0], 1);
 }
 
-/* One that could not begin is the first to begin when its workspace is open again. */
+/* An entry that could not begin is the first one to begin when its workspace is open again. */
 static void test_one_that_cannot_begin(void **state)
 {
 	(void)state;
@@ -253,7 +253,7 @@ static void test_one_that_cannot_begin(void **state)
 	assert_int_equal(begun[2], 1);
 }
 
-/* A reload: limits that are raised let more begin at once, lowered ones end nothing. */
+/* After a reload, raised limits let more entries begin at once; lowered ones end none. */
 static void test_limits_that_change(void **state)
 {
 	struct config_host host = fake->service.config->host;
@@ -305,7 +305,8 @@ static void test_a_tenant_that_is_made_anew(void **state)
 	tenant_release(another);
 }
 
-/* By what its calls took: those that wait, over those that run. */
+/* The estimate is the mean time of the tenant's calls, times those that wait, over those that
+ * run. */
 static void test_the_wait(void **state)
 {
 	(void)state;
@@ -327,7 +328,7 @@ static void test_connections_that_are_refused(void **state)
 {
 	static const struct {
 		size_t all, of_tenant, of_user;
-		int reason; /* -1: let in */
+		int reason; /* -1: admitted */
 	} rows[] = {
 		{0, 0, 0, -1},
 		{3, 2, 1, -1},
@@ -359,7 +360,7 @@ static void test_connections_that_are_refused(void **state)
 			continue;
 		assert_int_equal(refusal.error, TOOL_BUSY);
 		assert_non_null(refusal.sentence);
-		/* Until one of so many ends. */
+		/* The mean time of a connection, divided by their number. */
 		assert_int_equal(refusal.retry_after_ms, 6000 / (rows[i].of_tenant + 1));
 	}
 	tenant->usage->connections = 0;
@@ -376,7 +377,7 @@ static void test_calls_that_are_refused(void **state)
 		{3, 0, 0, false, ADMISSION_CONNECTION_CALLS},
 		{3, 5, 2, true, ADMISSION_CONNECTION_CALLS},
 		{2, 5, 0, false, ADMISSION_TENANT_CALLS}, {2, 4, 2, true, ADMISSION_QUEUE_LENGTH},
-		{2, 4, 2, false, -1}, /* it waits for nobody */
+		{2, 4, 2, false, -1}, /* no turn is needed */
 	};
 	static const size_t closed[SCHED_CLASSES] = {0};
 	struct admission *admission = &fake->service.admission;
@@ -406,7 +407,7 @@ static void test_calls_that_are_refused(void **state)
 	tenant->usage->calls = 0;
 }
 
-/* What came in the same turn of the loop and can begin does not count as waiting. */
+/* Entries that came in the same turn of the loop and can begin do not count as waiting. */
 static void test_a_queue_that_only_looks_full(void **state)
 {
 	struct refusal refusal = {0};

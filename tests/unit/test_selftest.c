@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
-/* The self-test's runs: what the answers of the suite's probes come to, and what stands against a
- * run. The workspace's processes answer each probe as the suite wants it, but for one. */
+/* The self-test's runs: the outcome for each answer of a probe, and what prevents a run. The
+ * workspace's processes give each probe the answer that the suite expects, except for one. */
 #include "supervisor/selftest/selftest.h"
 
 #include "common/cleanup.h"
@@ -25,10 +25,10 @@
 
 #include <cmocka.h>
 
-/* The one probe that does not get what it wants, and what it gets. */
+/* The probe that gets an unexpected answer, and that answer. */
 static const char *wrong_probe, *wrong_answer;
 
-/* The first of the answers that @probe wants, or the wrong one. */
+/* Returns the first answer that @probe accepts, or the wrong one. */
 static const char *answer_to(const struct selftest_probe *probe)
 {
 	static char answer[64];
@@ -96,7 +96,7 @@ static bool has_member(const char *json, const char *name, const char *value, si
 	return strstr(json, member) != NULL;
 }
 
-/* Others may stand there escaped. */
+/* Other characters may be escaped in the result. */
 static bool is_ascii(struct text text)
 {
 	for (size_t i = 0; i < text.len; i++)
@@ -105,7 +105,7 @@ static bool is_ascii(struct text text)
 	return true;
 }
 
-/* The probe that asks @tool for @path or @pattern there. */
+/* Answers for the probe that asks @tool for @path or @pattern. */
 static int on_file(const char *tool, struct text path, struct text pattern, uint64_t *ret_count)
 {
 	for (size_t i = 0; i < selftest_suite_count; i++) {
@@ -174,7 +174,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Time passes until the run has ended. */
+/* Lets time pass until the run has ended. */
 static struct selftest_summary end_run(void)
 {
 	struct selftest_summary summary;
@@ -189,7 +189,7 @@ static struct selftest_summary end_run(void)
 	return summary;
 }
 
-/* What is the result of the probe @name. */
+/* Finds the result of the probe @name. */
 struct look {
 	const char *name, *outcome;
 	char answer[64];
@@ -228,7 +228,7 @@ static void test_a_host_where_all_holds(void **state)
 	selftest_run(fake->service.selftest);
 	selftest_look(fake->service.selftest, &summary);
 	assert_true(summary.running);
-	selftest_run(fake->service.selftest); /* the one that runs goes on */
+	selftest_run(fake->service.selftest); /* the present run goes on */
 	summary = end_run();
 	for (size_t i = 0; i < selftest_suite_count; i++) {
 		struct look look = result_of(selftest_suite[i].name);
@@ -240,7 +240,7 @@ static void test_a_host_where_all_holds(void **state)
 	assert_int_equal(summary.passed, selftest_suite_count);
 }
 
-/* One probe of each kind, and what comes where something else does. */
+/* One probe of each kind, with an answer that it does not accept. */
 static void test_one_that_fails(void **state)
 {
 	static const struct {
@@ -250,7 +250,7 @@ static void test_one_that_fails(void **state)
 		{"search-follows-none", "NOT_FOUND", "failed", "NOT_FOUND"}, /* PROBE_COUNT */
 		{"cwd-returns", "/", "failed", "/"},                         /* PROBE_SHELL */
 		{"mknod", "OK", "failed", "OK"},                             /* PROBE_PROGRAM */
-		{"mknod", "EACCES", "passed", "EACCES"}, /* the second of those wanted */
+		{"mknod", "EACCES", "passed", "EACCES"}, /* the second of the accepted answers */
 		{"mknod", "skipped", "skipped", "skipped"},
 		{"mknod", "EPERM|EACCES", "failed", "EPERM|EACCES"},
 	};
@@ -281,7 +281,7 @@ static const char *say_nothing(const char *command)
 	return strncmp(command, "./probe ", 8) == 0 ? "" : on_command(command);
 }
 
-/* A program that says nothing has let none of its probes pass. */
+/* If the program prints nothing, all its probes fail. */
 static void test_a_program_that_says_nothing(void **state)
 {
 	struct look look;
@@ -311,7 +311,7 @@ static void test_no_canary(void **state)
 	assert_non_null(strstr(result_of("mknod").answer, "no canary: "));
 }
 
-/* Nothing is served before the first run, and after one that failed. */
+/* cloisterd serves no client before the first run, nor after a run that failed. */
 static void test_one_that_is_required(void **state)
 {
 	static const char open[] = REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}");
@@ -329,7 +329,7 @@ static void test_one_that_is_required(void **state)
 	selftest_start(fake->service.selftest);
 	assert_int_equal(end_run().state, SELFTEST_FAILED);
 	fake_client_talk(&client, &forbidden, 1);
-	/* It is run again when its time has come. */
+	/* The self-test runs again when its interval is over. */
 	wrong_probe = NULL;
 	fake_service_pass(fake, 3599999);
 	selftest_look(fake->service.selftest, &summary);
@@ -340,7 +340,7 @@ static void test_one_that_is_required(void **state)
 	fake_client_close(&client);
 }
 
-/* Where the audit log must have each call, none of the self-test's goes without. */
+/* If the audit log is required, the calls of the self-test need it too. */
 static void test_a_log_that_cannot_be_written(void **state)
 {
 	static const struct fake_exchange busy = {
@@ -360,7 +360,7 @@ static void test_a_log_that_cannot_be_written(void **state)
 	fake_service_pass(fake, SELFTEST_RETRY_MS);
 	selftest_look(fake->service.selftest, &summary);
 	assert_false(summary.running);
-	/* In the middle of a run it ends that as failed, and it is run again soon. */
+	/* If the log fails during a run, the run fails and is repeated soon. */
 	fake_audit_state.error = 0;
 	fake->spawner_waits = true;
 	fake_service_pass(fake, SELFTEST_RETRY_MS);
@@ -381,7 +381,7 @@ static void test_a_log_that_cannot_be_written(void **state)
 	fake_client_close(&admin);
 }
 
-/* Who asks for a run is answered when it has ended; who watches hears of it. */
+/* The client that asked for a run is answered at its end. A client that watches gets an event. */
 static void test_who_asks_for_it(void **state)
 {
 	struct fake_client admin = fake_client_connect(fake, &control_endpoint, 1, 50);

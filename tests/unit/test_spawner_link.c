@@ -1,9 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: process id_range clock */
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd's end of cloister-spawner: frames that are torn, wrong or late, a spawner that is
- * silent and one that dies. The test is the spawner; the process that is forked only waits to end.
- */
+/* cloisterd's end of the socket to cloister-spawner. The test plays the spawner: it sends frames
+ * that are torn, wrong or late, is silent, and dies. */
 #include "supervisor/workspace/spawner_link.h"
 
 #include "common/channel.h"
@@ -337,7 +336,7 @@ static int ask(uint8_t type, uint64_t *ret_number)
 	return spawner_link_open(link_, type, &request, fds, on_answer, &told, ret_number);
 }
 
-/* The spawner's next frame from cloisterd is of @type, with so many descriptors. */
+/* Checks the next frame that the spawner reads: its type, its call and its descriptors. */
 static void hears(uint8_t type, uint64_t call, unsigned n_fds)
 {
 	struct channel_frame frame;
@@ -350,7 +349,7 @@ static void hears(uint8_t type, uint64_t call, unsigned n_fds)
 	channel_frame_done(&frame);
 }
 
-/* The spawner says @type of @call, with @n_fds descriptors that can be told from others. */
+/* The spawner sends a frame of @type for @call, with @n_fds eventfds. */
 static void says(uint8_t type, uint64_t call, struct text payload, unsigned n_fds)
 {
 	int fds[CHANNEL_FDS_MAX];
@@ -363,11 +362,11 @@ static void says(uint8_t type, uint64_t call, struct text payload, unsigned n_fd
 }
 
 enum outcome {
-	ANSWERED, /* with an error where the frame says one */
-	LOST,     /* the spawner broke the protocol: that is the end of it */
+	ANSWERED, /* with the frame's error, if it has one */
+	LOST,     /* the spawner broke the protocol, so cloisterd ends it */
 };
 
-/* Each answer to each request. */
+/* The spawner answers each request with each answer, right or wrong. */
 static void test_answers(void **state)
 {
 	enum payload { NONE, FAILURE, WHERE, GARBAGE };
@@ -442,7 +441,7 @@ static void test_answers(void **state)
 	}
 }
 
-/* What is known to be the answer of a directory is looked at as one: its payload too. */
+/* cloisterd decodes the payload of a looked-up directory, and ends a spawner that sends garbage. */
 static void test_a_directory_that_is_garbage(void **state)
 {
 	uint64_t number;
@@ -454,7 +453,7 @@ static void test_a_directory_that_is_garbage(void **state)
 	assert_int_equal(losses, 1);
 }
 
-/* Answers go to who asked, in whatever order they come. */
+/* Each answer reaches its own request, in whatever order answers come. */
 static void test_answers_out_of_order(void **state)
 {
 	uint64_t first, second, third;
@@ -472,13 +471,13 @@ static void test_answers_out_of_order(void **state)
 	says(SPAWNER_OPEN_FAILED, first, failure("one", EIO), 0);
 	assert_string_equal(told.step, "one");
 	assert_int_equal(told.answers, 3);
-	/* A second answer is nobody's, and no fault. */
+	/* cloisterd drops a second answer, and does not take it for a fault. */
 	says(SPAWNER_OPEN_FAILED, first, failure("again", EIO), 0);
 	assert_int_equal(told.answers, 3);
 	assert_int_equal(losses, 0);
 }
 
-/* What comes for a cell that is forgotten is killed; a directory is only closed. */
+/* cloisterd kills the processes of a cell that it has forgotten; it only closes a directory. */
 static void test_forgotten_answers(void **state)
 {
 	struct fake_process worker, files;
@@ -515,8 +514,8 @@ static void test_forgotten_answers(void **state)
 	assert_int_equal(losses, 0);
 }
 
-/* Other answers about what is forgotten: its failure is nothing, and what the spawner never sends
- * is the end of it, as about what is not forgotten. */
+/* cloisterd drops a failure of a request that it has forgotten. A frame that breaks the protocol
+ * ends the spawner, as it does for any other request. */
 static void test_other_answers_about_what_is_forgotten(void **state)
 {
 	static const struct {
@@ -526,7 +525,7 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 		bool lost;
 	} rows[] = {
 		{SPAWNER_OPEN_FAILED, true, 0, false},
-		{SPAWNER_ASSIGNED, false, 0, false}, /* what was asked for is forgotten too */
+		{SPAWNER_ASSIGNED, false, 0, false}, /* the kind of the request is forgotten too */
 		{SPAWNER_OPEN_FAILED, false, 0, true},
 		{SPAWNER_OPEN_FAILED, true, 1, true},
 		{SPAWNER_ASSIGNED, false, 1, true},
@@ -546,7 +545,7 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 			rows[i].n_fds);
 		if (losses != rows[i].lost || told.answers != rows[i].lost)
 			fail_msg("row %zu: lost %u, answers %u", i, losses, told.answers);
-		/* What is not forgotten is told. */
+		/* The request that is not forgotten is answered. */
 		assert_int_equal(told.error, rows[i].lost ? -ECONNRESET : 0);
 		tear_down(state);
 	}
@@ -585,7 +584,8 @@ static void test_bytes_that_are_no_frame(void **state)
 	assert_int_equal(told.error, -ECONNRESET);
 }
 
-/* Its death is told once, whoever waits is answered, and nothing more is asked. */
+/* cloisterd reports the spawner's death once, answers every request that waits, and sends no more.
+ */
 static void test_the_spawners_death(void **state)
 {
 	uint64_t number;
@@ -608,22 +608,22 @@ static void test_the_spawners_death(void **state)
 	assert_int_equal(told.answers, 2);
 }
 
-/* One that was asked something and says nothing for so long hangs: it is killed. */
+/* cloisterd kills a spawner that does not answer a request for LIMIT_SPAWNER_SILENT_MS. */
 static void test_a_silent_spawner(void **state)
 {
 	uint64_t number;
 	int status;
 
 	(void)state;
-	/* With nothing asked it may be silent. */
+	/* Without a request it may be silent. */
 	pass(2 * LIMIT_SPAWNER_SILENT_MS);
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
-	/* An answer is an end of silence, */
+	/* An answer begins the time anew. */
 	for (int ms = 0; ms < LIMIT_SPAWNER_SILENT_MS - 1000; ms += 1000)
 		pass(1000);
 	says(SPAWNER_OPEN_FAILED, number, failure("mount", EIO), 0);
-	/* and a cloisterd that stood still itself counts that once. */
+	/* A pause of cloisterd itself counts as one step of its timer. */
 	pass(10 * LIMIT_SPAWNER_SILENT_MS);
 	for (int ms = 1000; ms < LIMIT_SPAWNER_SILENT_MS - 1000; ms += 1000)
 		pass(1000);
@@ -635,8 +635,7 @@ static void test_a_silent_spawner(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* What is forgotten is waited for all the same: a spawner that hangs does so in what nobody wants.
- */
+/* cloisterd waits for the answer to a request that it has forgotten: the spawner may hang in it. */
 static void test_silence_about_what_is_forgotten(void **state)
 {
 	uint64_t number;
@@ -650,7 +649,7 @@ static void test_silence_about_what_is_forgotten(void **state)
 	assert_int_equal(told.answers, 0);
 }
 
-/* It goes by the new configuration before it is asked for anything more. */
+/* cloisterd tells the spawner to reload before it sends the next request. */
 static void test_a_reload(void **state)
 {
 	uint64_t number;
@@ -663,14 +662,14 @@ static void test_a_reload(void **state)
 	hears(SPAWNER_ASSIGN, number, SPAWNER_ASSIGN_FDS);
 }
 
-/* What it is told of a removal comes before what it is asked later. */
+/* cloisterd tells the spawner of a removed workspace before it sends the next request. */
 static void test_a_removed_workspace(void **state)
 {
 	uint64_t number;
 
 	(void)state;
 	spawner_link_removed(link_, "tenant", "name");
-	/* longer than a tenant of a configuration */
+	/* a name longer than a configuration allows: it is not sent */
 	spawner_link_removed(link_, "12345678901234567890123456789012345678901", "name");
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	run();
@@ -678,7 +677,7 @@ static void test_a_removed_workspace(void **state)
 	hears(SPAWNER_OPEN, number, SPAWNER_OPEN_FDS);
 }
 
-/* A spawner that does not read: what is asked waits, and is sent in order when it does. */
+/* Requests to a spawner that does not read wait. They are sent in order when it reads again. */
 static void test_a_spawner_that_does_not_read(void **state)
 {
 	uint64_t numbers[200];

@@ -242,7 +242,8 @@ static void test_invalid_bytes_stay_visible(void **state)
 	stream_capture_free(&capture);
 }
 
-/* Parts and caps of any size: base64 gives the kept bytes, first half and last half. */
+/* Parts and caps of any size. In base64, the kept bytes are the first and the last half of the
+ * cap. */
 static void test_random_parts(void **state)
 {
 	static char stream[6000], expected[8200];

@@ -22,7 +22,7 @@ static const struct {
 } cases[] = {
 	{8, "", "", false},
 	{8, "a\nb\nc\nd\n", "a\nb\nc\nd\n", false},
-	/* What is before the tail is not known, so its first line may be a part of one. */
+	/* The bytes before the tail are gone, so the tail's first line may be incomplete. */
 	{8, "a\nb\nc\nd\ne\n", "a\nb\n" MARK("2 lines, 4 bytes") "e\n", true},
 	/* Whole lines on both sides. */
 	{16, "1\n22\n333\n4444\n55555\n666666\n", "1\n22\n" MARK("3 lines, 15 bytes") "666666\n",
@@ -36,7 +36,7 @@ static const struct {
 					      "a",
 		true},
 	{8, "aaaaaaaaaa\naaaaaaaaaa", "aaaa\n" MARK("1 line, 13 bytes") "aaaa", true},
-	/* The head ends with a line, and the tail is a part of one. */
+	/* The head ends with a whole line; the tail begins inside one. */
 	{8, "abc\nxxxxxxxxxxxx", "abc\n" MARK("8 bytes") "xxxx", true},
 };
 
@@ -94,11 +94,12 @@ static void test_cuts(void **state)
 		}
 }
 
-/* What is no text is only described, whether it is cut or not; a little of it does not matter. */
+/* Binary output is only described, whether it is cut or not. A few bytes that are not text do not
+ * make it binary. */
 static void test_binary(void **state)
 {
 	static const struct {
-		size_t cap, len, period; /* every so many bytes one is no text */
+		size_t cap, len, period; /* one byte in each period is not text */
 		bool binary;
 	} sizes[] = {
 		{4096, 1000, 4, true},

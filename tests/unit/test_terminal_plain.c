@@ -20,19 +20,19 @@ static const struct {
 	{TEXT_LITERAL("\x1bPdevice\x1b\\a\x1b(Bb\x1b"
 		      "7c"),
 		TEXT_LITERAL("abc")},
-	/* One sequence inside another, and one that does not end. */
+	/* A sequence inside another, and a sequence without an end. */
 	{TEXT_LITERAL("\x1b]0;a\x1b[1mb"), TEXT_LITERAL("b")},
 	{TEXT_LITERAL("\x1b]0;a\nb\x1b["), TEXT_LITERAL("\nb")},
-	/* Lines that are written over, and ends of lines of other systems. */
+	/* Lines that overwrite themselves, and line ends of other systems. */
 	{TEXT_LITERAL("10%\r50%\r100%\nok\n"), TEXT_LITERAL("100%\nok\n")},
 	{TEXT_LITERAL("100%\r\n"), TEXT_LITERAL("100%\n")},
 	{TEXT_LITERAL("a\r\nb\r\r\nc\r"), TEXT_LITERAL("a\nb\nc")},
 	{TEXT_LITERAL("10%\r\x1b[Kdone"), TEXT_LITERAL("done")},
-	/* Pages of a manual strike twice. */
+	/* Manual pages print bold characters twice, with a backspace between them. */
 	{TEXT_LITERAL("N\bNA\bA _\b\xc3\xa9"), TEXT_LITERAL("NA \xc3\xa9")},
 	{TEXT_LITERAL("\xc3\xa9\bx\n\b\by"), TEXT_LITERAL("x\ny")},
 	{TEXT_LITERAL("a\0b\a\f\x7f\v"), TEXT_LITERAL("a\\0b")},
-	/* Bytes that are not UTF-8 are for the writer of JSON. */
+	/* Bytes that are not UTF-8 stay: the JSON writer replaces them. */
 	{TEXT_LITERAL("\xff\x9b"), TEXT_LITERAL("\xff\x9b")},
 };
 

@@ -29,7 +29,7 @@
 #define LOG_LINES (LIMIT_LOG_QUEUE_BYTES / 4) /* more than a pipe and the queue hold */
 #define HANG_MS   60000
 
-/* The descriptors that come with bytes are closed, and so is the one given to it. */
+/* The closer closes the descriptors that come with bytes, and the descriptor that it is given. */
 static void test_descriptors_are_closed(void **state)
 {
 	int sockets[2], ends[2];

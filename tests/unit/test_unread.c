@@ -38,7 +38,7 @@ static void test_who_comes_later_finds_room(void **state)
 		for (size_t j = 0; j < CONNECTIONS; j++) {
 			unread_open(&accounts[i][j], &unread);
 			unread_move(&accounts[i][j], &usages[i]);
-			/* Every tenant gets some, whatever the others hold, */
+			/* Each tenant may use some memory, however much the others hold. */
 			assert_true(j > 0 ||
 				    unread_may_begin(&accounts[i][j], LIMIT_UNREAD_LINE_BYTES));
 			fill(&accounts[i][j]);
@@ -46,7 +46,7 @@ static void test_who_comes_later_finds_room(void **state)
 				    LIMIT_UNREAD_BYTES + (i + 1) * LIMIT_UNREAD_TENANT_BYTES);
 			assert_true(usages[i].unread_bytes <= LIMIT_UNREAD_BYTES / 2);
 		}
-	/* and after all of them there is enough for a small call. */
+	/* After all of them there is still enough for a small call. */
 	unread_open(&accounts[TENANTS][0], &unread);
 	unread_move(&accounts[TENANTS][0], &usages[TENANTS]);
 	assert_true(unread_may_begin(&accounts[TENANTS][0], LIMIT_UNREAD_LINE_BYTES));
@@ -72,7 +72,7 @@ static void test_the_largest_listing_fits(void **state)
 		assert_true(384 * KIB <= unread_room(&account));
 		unread_count(&account, 384 * KIB);
 	}
-	/* And its copy for a model fits too, with one character in seven escaped. */
+	/* The copy for a model fits too, with one character in seven escaped. */
 	assert_true(LIMIT_RESULT_BYTES + LIMIT_RESULT_BYTES / 7 <= unread_tenant_room(&account));
 	unread_close(&account);
 }

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
-/* What becomes of a workspace's calls, of each class, waiting or begun, with everything that can
- * become of its cell; and how long the cell of a workspace without calls is kept. */
+/* What happens to a workspace's calls, of each class, waiting or begun, when its cell changes; and
+ * how long cloisterd keeps the cell of a workspace without calls. */
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_commands.h"
@@ -46,7 +46,7 @@ static void end(void **state, struct fake_client *client)
 	fake_service_free(*state);
 }
 
-/* A call of @class that its process never answers. */
+/* Makes a call of @class that its process never answers. */
 static void call(struct fake_client *client, int id, enum call_class class)
 {
 	static const char *const calls[CALL_CLASSES] = {
@@ -67,7 +67,7 @@ static void call(struct fake_client *client, int id, enum call_class class)
 	fake_client_send(client, line);
 }
 
-/* One of each class, numbered from @first. */
+/* Makes one call of each class, numbered from @first. */
 static void call_all(struct fake_client *client, int first)
 {
 	for (enum call_class class = 0; class < CALL_CLASSES; class ++)
@@ -79,7 +79,7 @@ static struct fake_cell *newest(void **state)
 	return fake_spawner_cells(((struct fake_service *)*state)->spawner);
 }
 
-/* The process breaks the protocol and is killed; @held: which does not end it yet. */
+/* A process breaks the protocol and is killed. If @held, the kill does not end it yet. */
 static void crash(void **state, bool files, bool held)
 {
 	struct fake_cell *cell = newest(state);
@@ -89,7 +89,7 @@ static void crash(void **state, bool files, bool held)
 	fake_service_run(*state);
 }
 
-/* The code that the answer to @id in @answers has; "-": there is none. */
+/* Returns the code in the answer to @id; "-": there is no answer. */
 static const char *code_of(const char *answers, int id)
 {
 	static char code[64];
@@ -107,12 +107,12 @@ static const char *code_of(const char *answers, int id)
 	return code;
 }
 
-#define REST_MS 1000 /* as long as a cell that crashed ever rests */
+#define REST_MS 1000 /* the longest rest of a cell that crashed */
 
 #define BEGUN   100
 #define WAITING 200
 
-/* A cell that is not made has no calls that have begun. */
+/* In a cell that could not be made, no call has begun. */
 static void lose_unmade(void **state, struct fake_client *client, int error)
 {
 	struct fake_service *fake = *state;
@@ -125,7 +125,7 @@ static void lose_unmade(void **state, struct fake_client *client, int error)
 	fake_service_run(fake);
 }
 
-/* Calls that come while the cell, or its files process, ends wait for the next. */
+/* Calls that come while the cell or its files process ends wait for the next one. */
 static void lose_open(void **state, struct fake_client *client, bool files, int64_t after_ms)
 {
 	struct fake_cell *cell;
@@ -147,7 +147,7 @@ static void lose_open(void **state, struct fake_client *client, bool files, int6
 static void lose(void **state, struct fake_client *client, enum cell_loss loss)
 {
 	switch (loss) {
-	case CELL_GIVEN_UP: /* the third time */
+	case CELL_GIVEN_UP: /* for the third time */
 		for (int i = 0; i < 2; i++) {
 			call(client, 1, CALL_CLASS_COMMAND);
 			crash(state, false, false);
@@ -176,12 +176,12 @@ static void lose(void **state, struct fake_client *client, enum cell_loss loss)
 	}
 }
 
-/* Of the calls of each class, those that had begun and those that waited. */
+/* For one class: the answers of calls that had begun and of calls that waited. */
 struct fate {
 	const char *begun, *waiting; /* the code of the answer; "-": the call goes on */
 };
 
-#define IMPOSSIBLE "-" /* where nothing was begun, nothing is answered */
+#define IMPOSSIBLE "-" /* no call has begun, so there is no answer */
 
 /* clang-format off */
 static const struct fate expected[CELL_LOSSES][CALL_CLASSES] = {
@@ -258,7 +258,7 @@ static void test_every_loss_for_every_class(void **state)
 	}
 }
 
-/* What waited for a lost cell begins in the next one. */
+/* A call that waited for a lost cell begins in the next one. */
 static void test_what_waits_goes_on(void **state)
 {
 	static const struct fake_exchange echo = {
@@ -288,8 +288,8 @@ static void note_id(void *context, struct call *call)
 	*(uint64_t *)context = info.id;
 }
 
-/* Frames of calls that have not begun, or are over, are let pass as long as they are few; those of
- * another process's calls never are. */
+/* cloisterd ignores a few frames of calls that have not begun or are over. A frame of another
+ * process's call is never ignored. */
 static void test_frames_of_no_call_of_its_own(void **state)
 {
 	struct fake_client client;
@@ -319,7 +319,8 @@ static void test_frames_of_no_call_of_its_own(void **state)
 	end(state, &client);
 }
 
-/* Its processes end when nothing has been called for so long, and the next call has others. */
+/* cloisterd ends the processes of a workspace without calls after a time. The next call gets new
+ * ones. */
 static void test_idle(void **state)
 {
 	static const struct fake_exchange echo = {
@@ -339,7 +340,7 @@ static void test_idle(void **state)
 	assert_true(cell->worker.killed > 0);
 	fake_client_talk(&client, &echo, 1);
 	assert_ptr_not_equal(newest(state), cell);
-	/* What runs is no idleness, however long. */
+	/* A workspace with a running call is not idle, however long the call runs. */
 	cell = newest(state);
 	call(&client, BEGUN, CALL_CLASS_COMMAND);
 	fake_service_pass(*state, 100000);
@@ -356,7 +357,7 @@ static void test_without_an_idle_time_the_processes_stay(void **state)
 	cell = newest(state);
 	fake_service_pass(*state, 10 * 3600 * 1000LL);
 	assert_int_equal(cell->worker.killed, 0);
-	/* A reload changes that for the workspaces that there are. */
+	/* A reload changes the time for open workspaces too. */
 	fake_service_reconfigure(*state, CONFIG("200ms"));
 	fake_service_pass(*state, 199);
 	assert_int_equal(cell->worker.killed, 0);

@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
-/* What clients, calls, administrators and time do to a workspace in each state of its cell, which
- * are all the states that it has (workspace.c). What becomes of its calls when the cell is lost is
- * in test_workspace.c, and how the cell goes on is in test_cell.c. */
+/* Each event from clients, calls, administrators and timers in each state of a workspace, which is
+ * that of its cell (workspace.c). test_workspace.c has the answers of calls whose cell is lost, and
+ * test_cell.c the further states of the cell. */
 #include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/base/clock.h"
@@ -22,21 +22,21 @@
 #include <cmocka.h>
 
 #define IDLE_MS  (3600 * 1000)
-#define PAUSE_MS 60000 /* longer than any */
+#define PAUSE_MS 60000 /* longer than any pause of a cell */
 #define CONFIG                                                                      \
 	"[cloister]\nadmin_group = 50\nspare_cells = 0\nworkspace_idle_time = 1h\n" \
 	"[tenant one]\nusers = 1001\nmanaged = yes\nfile_timeout = 10min\n"
 
 enum event {
 	OPEN_AGAIN,   /* by another client */
-	CALL,         /* comes */
-	CANCEL,       /* of a call that waits or runs */
-	KILL,         /* of the same, by an administrator */
-	CLOSE,        /* by the last client that has it open */
+	CALL,         /* a client makes a call */
+	CANCEL,       /* a client cancels a call that waits or runs */
+	KILL,         /* an administrator kills such a call */
+	CLOSE,        /* the last client that has the workspace open closes it */
 	CLOSE_CALLED, /* the same, while it has a call */
-	HANG_UP,      /* of the last client, which has a call */
-	IDLE,         /* its time without calls is over */
-	REMOVE,       /* of its directory */
+	HANG_UP,      /* the last client, which has a call, hangs up */
+	IDLE,         /* the workspace had no call for workspace_idle_time */
+	REMOVE,       /* a client removes the workspace */
 	WORKSPACE_EVENTS,
 };
 
@@ -48,7 +48,7 @@ struct fixture {
 static const struct fake_exchange open_it = {
 	REQUEST("0", "workspace.open", "{\"workspace\":\"w\"}"), RESULT("0", "{*}")};
 
-/* NULL: there is none any more. */
+/* Returns the workspace; NULL: it is gone. */
 static struct workspace *workspace(const struct fixture *f)
 {
 	return LIST_FIRST(&f->fake->service.workspaces->list);
@@ -77,7 +77,7 @@ static void call(struct fixture *f, const char *file)
 	say(f, &f->client, line);
 }
 
-/* A process breaks the protocol and is killed; @held: which does not end it yet. */
+/* A process breaks the protocol and is killed. If @held, the kill does not end it yet. */
 static void crash(struct fixture *f, bool files, bool held)
 {
 	struct fake_cell *cell = newest(f);
@@ -94,7 +94,7 @@ static void be_idle(struct fixture *f)
 	fake_service_run(f->fake);
 }
 
-/* A client has a workspace open that has no call, and whose cell is in @state. */
+/* Opens a workspace for a client, without a call, and brings its cell to @state. */
 static void reach(struct fixture *f, enum state state)
 {
 	f->fake = fake_service_new(CONFIG);
@@ -144,7 +144,7 @@ static void leave(struct fixture *f)
 	fake_client_close(&f->client);
 	fake_client_close(&f->other);
 	fake_client_close(&f->admin);
-	/* a removal goes on without its client: when the pause after the crashes is over */
+	/* a removal goes on without its client, once the pause after the crashes is over */
 	f->fake->spawner_waits = false;
 	fake_service_pass(f->fake, PAUSE_MS);
 	fake_service_free(f->fake);
@@ -181,7 +181,7 @@ static void cause(struct fixture *f, enum event event)
 	}
 }
 
-/* The answer that the request 1 got; "": none yet. */
+/* Returns the answer to request 1; "": there is none yet. */
 static const char *answer_of(struct fake_client *client)
 {
 	static char answer[80];
@@ -197,8 +197,8 @@ static const char *answer_of(struct fake_client *client)
 }
 
 /*
- * The answer; the state of the cell, or that the workspace is gone; whether a client or a call
- * still uses it, and whether its call waits or runs. What the spawner is asked for waits.
+ * Returns the answer, the state of the cell or "gone", whether a client or a call uses the
+ * workspace, and whether its call waits or runs. Requests to the spawner stay unanswered.
  */
 static const char *outcome(struct fixture *f, enum event event)
 {

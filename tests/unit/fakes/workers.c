@@ -228,7 +228,7 @@ static void end_files(struct fake_process *process, uint64_t call, const struct 
 	fake_process_say(process, FILES_END, call, (struct text){(char *)payload, writer.len});
 }
 
-/* Acts as the file's name demands. Returns false if the name is an ordinary one. */
+/* Acts as the name of the file says. Returns false for an ordinary name. */
 static bool is_special(struct fake_process *process, uint64_t call, const char *tool,
 	struct text path, struct text pattern)
 {
