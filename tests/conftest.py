@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the suites that run the real programs: a user, a place, daemons and clients."""
+"""Fixtures of the suites that run the real programs: users, directories, daemons and clients."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ from installed import InstalledDaemon  # noqa: E402
 
 
 def left_of(account):
-    """The command lines of what is alive of the user, and stays so."""
+    """Waits until the user's processes have ended. Returns the command lines of those that are still alive."""
     def alive():
         return [pid for pid in account.processes() if procfs.is_alive(pid)]
     procfs.eventually(lambda: not alive())
@@ -30,19 +30,20 @@ failed = []
 
 
 def pytest_runtest_logreport(report):
-    """A sanitizer's complaint is never a matter of time, nor is what goes wrong in making ready and clearing up."""
+    """tests/run repeats cases that may have failed because the machine was busy. A sanitizer's report, and a failure of a
+    fixture, never count as such."""
     if report.failed:
         busy = report.when == "call" and not any(word in report.longreprtext for word in ("Sanitizer", "runtime error:"))
         failed.append(report.nodeid if busy else f"{report.when} of {report.nodeid}")
 
 
 def pytest_sessionfinish():
-    """For tests/run: the cases that failed, and apart from them what else did."""
+    """Writes the failed cases, and other failures marked as such, for tests/run."""
     if "CLOISTER_FAILED_CASES" in os.environ:
         pathlib.Path(os.environ["CLOISTER_FAILED_CASES"]).write_text("".join(f"{case}\n" for case in failed))
 
 
-# What tests/run sends: an end with all that fixtures do at theirs.
+# tests/run sends SIGTERM. It must run the ends of all fixtures.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -50,7 +51,7 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 def account():
     made = Account()
     yield made
-    # A dead process whose new parent, the host's init, has not reaped it yet is not left behind.
+    # A zombie does not count: the host's init has yet to reap it.
     left = [] if not made.made else left_of(made)
     made.remove()
     assert not left, f"processes of the test user were left behind: {left}"
@@ -58,7 +59,7 @@ def account():
 
 @pytest.fixture(scope="session")
 def tenants():
-    """Three users who are neither the daemon's nor each other."""
+    """Three users, none of whom is the daemon's."""
     if os.getuid() != 0:
         pytest.skip("needs root to make users")
     made = [Account(suffix) for suffix in "abc"]
@@ -76,7 +77,7 @@ def area(account):
 
 @pytest.fixture(scope="session")
 def typescript_client(area):
-    """clients/typescript as `npm pack` packs it: the file."""
+    """clients/typescript as `npm pack` packs it. The value is the package's file."""
     return npm.pack(area.new_directory("pack"))
 
 
@@ -90,7 +91,7 @@ def daemon(area):
 
 @pytest.fixture
 def start_daemon(area):
-    """Starts further daemons; they are stopped, if they still run, when the test is over."""
+    """Returns a function that starts further daemons. Those that still run are stopped after the test."""
     started = []
 
     def start(**keywords):
@@ -104,8 +105,8 @@ def start_daemon(area):
 
 @pytest.fixture(scope="module", params=["openat2", "walk"])
 def either_daemon(account, request):
-    """A cloisterd whose files processes have openat2(2), the installed service if there is one, and one where they
-    have to do without."""
+    """Two cloisterds, one after the other: one whose files processes have openat2(2), which is the installed service if
+    there is one, and one whose files processes do not."""
     place = Area(account)
     if request.param == "walk":
         place.take_openat2()
@@ -134,7 +135,7 @@ def delegation(account):
 
 @pytest.fixture
 def as_user(account):
-    """Whatever the test itself does to files is done by the user."""
+    """The test itself makes and changes files as the user."""
     with acting_as(account.uid, account.gid):
         yield
 
@@ -147,8 +148,8 @@ def client(daemon):
 
 @pytest.fixture
 def workspace(daemon, client):
-    """The path of a new directory, which is the client's default workspace. In system mode the test
-    does what it does there as the workspace's own id."""
+    """The path of a new directory, which is the client's default workspace. In system mode the test acts as the
+    workspace's own id."""
     path = daemon.new_workspace(client)
     if not daemon.system:
         yield path

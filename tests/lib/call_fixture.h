@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * One call at a time, in a workspace that the test plays (fakes/workspace.h) and in time that the
- * test lets pass (fakes/clock.h). Include after <cmocka.h>.
+ * One call at a time. The test plays its workspace (fakes/workspace.h) and lets time pass
+ * (fakes/clock.h). Include after <cmocka.h>.
  */
 
 #include "supervisor/call/call_state.h"
@@ -35,7 +35,7 @@ struct fixture {
 	struct service service;
 	struct workspace workspace;
 	struct tenant *tenant;
-	struct call *call; /* NULL: it has been answered */
+	struct call *call; /* NULL once it is answered */
 	char answer[128];  /* "CODE ended_by" */
 	char message[256];
 	int64_t retry_after_ms;
@@ -186,7 +186,7 @@ static int end_file(struct fixture *f, enum tool_error error)
 	return give_frame(f, FILES_END, (struct text){(char *)payload, writer.len});
 }
 
-/* As lose_entries() in workspace.c does it. */
+/* Loses the entry as lose_entries() in workspace.c does. */
 static void lose(struct fixture *f)
 {
 	struct workspace_entry *lost = entry(f);
@@ -195,7 +195,7 @@ static void lose(struct fixture *f)
 	lost->owner->lost(lost->context, TOOL_WORKER_LOST, "the reason");
 }
 
-/* A new call comes to @state. Its cause to end is an administrator. */
+/* Starts a call and brings it to @state, if need be with an administrator who ends it. */
 static void reach(struct fixture *f, enum kind kind, enum call_state state)
 {
 	f->workspace.heard = true;
@@ -210,7 +210,7 @@ static void reach(struct fixture *f, enum kind kind, enum call_state state)
 	(void)fake_workspace_log(&f->workspace);
 }
 
-/* What the workspace was told, and then the state or the answer. */
+/* Returns what the workspace was asked, and then the call's state or its answer. */
 static const char *outcome(struct fixture *f)
 {
 	static const char *const names[CALL_STATES] = {
@@ -222,7 +222,7 @@ static const char *outcome(struct fixture *f)
 	return text;
 }
 
-/* Whatever state it is in. */
+/* Ends the call in any state. */
 static void finish(struct fixture *f)
 {
 	if (f->call && f->workspace.entry)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * One cell, with a spawner and processes that the test plays (fakes/spawner_link.h,
- * fakes/process.h) and in time that it lets pass (fakes/clock.h). Include after <cmocka.h>.
+ * One cell. The test plays its spawner and processes (fakes/spawner_link.h, fakes/process.h) and
+ * lets time pass (fakes/clock.h). Include after <cmocka.h>.
  */
 
 #include "supervisor/workspace/cell_state.h"
@@ -31,7 +31,7 @@ struct fixture {
 	enum cell_need need;
 	int root;
 	struct fake_process *worker, *files; /* NULL: the spawner has made none */
-	char log[256];                       /* what the owner was told */
+	char log[256];                       /* of the losses that cell.c reported */
 	char why[256];
 	unsigned frames;
 };
@@ -70,7 +70,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 {
 	struct fixture *f = context;
 
-	/* Of the calls that the workspace has, these end also those that wait. */
+	/* These losses end the workspace's waiting calls too. */
 	if (loss != CELL_LOST && loss != CELL_FILES_LOST && f->need == CELL_CALLED)
 		f->need = CELL_KEPT;
 	assert_true(strlen(f->log) + strlen(loss_names[loss]) < sizeof(f->log));
@@ -162,7 +162,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The spawner makes what it was asked for last. */
+/* The spawner answers the last request with what that asks for. */
 static void answer(struct fixture *f)
 {
 	struct fake_asked *asked = fake_spawner_asked(f->spawner);
@@ -196,7 +196,7 @@ static void open_cell(struct fixture *f)
 	assert_int_equal(f->cell->state, STATE_OPEN);
 }
 
-/* The kernel holds what is killed from now on. */
+/* From now on killed processes do not end: the kernel holds them. */
 static void hold(struct fixture *f)
 {
 	if (f->worker)
@@ -205,7 +205,7 @@ static void hold(struct fixture *f)
 		f->files->held = true;
 }
 
-/* What was asked of the spawner, what was killed, what the owner was told, and the state. */
+/* Returns the spawner's requests, the kills, the reported losses and the state. */
 static const char *outcome(struct fixture *f)
 {
 	static const char *const names[STATES] = {"closed", "resting", "opening", "open",

@@ -21,7 +21,7 @@ class Cell:
             (self.path / name).write_text(text)
 
     def command_processes(self):
-        """The processes that commands have started in this workspace, zombies included, but not the inits."""
+        """Returns the processes that commands have started in this workspace, with zombies and without command inits."""
         return sorted(procfs.descendants(self.worker, without_children=True))
 
     def close(self):
@@ -48,7 +48,7 @@ class Bystander(Cell):
 
 
 def with_variable(value):
-    """The processes, zombies aside, that have this text in their environment or command line."""
+    """Returns the living processes that have this text in their environment or command line."""
     found = []
     for pid in procfs.pids():
         try:

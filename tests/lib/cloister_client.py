@@ -42,7 +42,7 @@ def acting_as(uid, gid=None, groups=()):
 
 
 class Client:
-    """One connection. Answers may come in any order; an answer that was not asked for yet is kept."""
+    """One connection. Answers may come in any order; the client keeps those that come before they are asked for."""
 
     def __init__(self, path, uid=None, gid=None, groups=()):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -84,7 +84,7 @@ class Client:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def receive_line(self, timeout=PATIENCE):
-        """The next line without its newline; None at the end of the connection."""
+        """Returns the next line without its newline; None at the end of the connection."""
         deadline = time.monotonic() + timeout
         while b"\n" not in self.buffer:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -152,7 +152,7 @@ class Client:
         return self.request("tool.call", params)
 
     def observe(self, tool, arguments, options=None, workspace=None, timeout=PATIENCE):
-        """Makes a tool call, checks the form of its observation and returns that."""
+        """Makes a tool call, checks the form of its observation and returns the observation."""
         observation = self.result(self.begin(tool, arguments, options, workspace), timeout)
         check_observation(observation, tool)
         return observation

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# usage: bash --norc complete.bash FOLDER LINE: what bash offers at the end of LINE, one a line, with the completions
-# in FOLDER. The words are what readline makes of the line: apart at blanks and at "=".
+# usage: bash --norc complete.bash FOLDER LINE: prints what bash offers at the end of LINE, one word a line, with the
+# completions in FOLDER. Splits the line into words as readline does: at blanks and at "=".
 folder=$1 COMP_LINE=$2
 COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 read -ra parts <<<"$COMP_LINE"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real cloisterd, started as an unprivileged user, and that user."""
+"""Runs the real cloisterd as an unprivileged user, and makes such users."""
 
 import contextlib
 import os
@@ -20,16 +20,16 @@ BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
             "cloisterctl")
 AM_ROOT = os.getuid() == 0
-# Every cloisterd gets a cgroup of its own, where there can be one.
+# Each cloisterd gets a cgroup of its own, if the machine allows that.
 DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # a feature that every program runs without: tests/lib/without.c
 SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # run every daemon that has no configuration of its own in system mode
 INSTALLED = os.environ.get("CLOISTER_SERVICE") == "1"  # tests/vm: use the package's service
 user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
-IDS = 1000  # of an account's subordinate range
+IDS = 1000  # in an account's subordinate range
 
 
-# Now, and not when a test acts as a user that cannot reach the checkout.
+# Read at import, because a test may later act as a user that cannot reach the checkout.
 SANITIZED = b"__asan_init" in (BUILD / "bin" / "cloisterd").read_bytes()
 
 
@@ -38,7 +38,7 @@ def is_sanitized():
 
 
 def where_is(program):
-    """In this build; or as it is installed, where the suites run against the package's service."""
+    """Returns the program of this build, or the installed one where the suites run against the package's service."""
     if not INSTALLED:
         return BUILD / "bin" / program
     return next(path for place in ("sbin", "bin", "libexec/cloister")
@@ -46,7 +46,7 @@ def where_is(program):
 
 
 class Account:
-    """A user for a daemon or a tenant: made for the tests if they run as root, otherwise our own."""
+    """A user for a daemon or a tenant. As root the tests make one; otherwise it is the user that runs them."""
 
     def __init__(self, suffix=""):
         self.made = AM_ROOT
@@ -63,7 +63,7 @@ class Account:
     ranges = 0
 
     def give_ids(self, count=IDS):
-        """Gives the user a subordinate range of ids of its own; removing the user removes it."""
+        """Gives the user a subordinate range of ids. Removing the user removes the range."""
         if getattr(self, "first", None):
             return
         self.first = 1_000_000_000 + (os.getpid() % 100_000 * 8 + Account.ranges) * IDS * 2
@@ -75,7 +75,7 @@ class Account:
              f"{self.first_gid}-{self.first_gid + count - 1}", self.name], check=True)
 
     def give_away(self, path):
-        """Gives the directory to an id of the range that no other directory has. Returns the id."""
+        """Gives the directory to an id of the range that owns no other directory. Returns the id."""
         n = next(n for n in range(1, self.count) if n not in self.given)
         with acting_as(os.getuid()):
             os.lchown(path, self.first + n, self.first_gid + n)
@@ -83,11 +83,11 @@ class Account:
         return n
 
     def note_given(self, path):
-        """Reserves the id of the range that the directory has, so that give_away() does not give it to another."""
+        """Reserves the id that owns the directory, so that give_away() gives it to no other."""
         self.given.add(os.lstat(path).st_uid - self.first)
 
     def as_user(self):
-        """Arguments for subprocess, to start a program as this user and nothing more."""
+        """Returns arguments for subprocess that start a program as this user, without other groups."""
         if not self.made:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
@@ -107,16 +107,16 @@ class Account:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        # userdel(8) also refuses while zombies exist, which the host's init reaps later.
+        # userdel(8) refuses even while only zombies exist, which the host's init reaps later.
         procfs.eventually(lambda: not self.processes(), 60)
         subprocess.run(["userdel", self.name], check=True, capture_output=True)
 
 
 def environment(home):
-    """Returns the environment of our programs: nothing from the caller except sanitizer options."""
+    """Returns the environment of cloister's programs: nothing from the caller except sanitizer options."""
     options = [os.environ["ASAN_OPTIONS"]] if "ASAN_OPTIONS" in os.environ else []
-    # Leak detection traces its own process, which confined ones cannot; freed memory that is
-    # kept aside would look like growth.
+    # LeakSanitizer traces its own process, which a confined process cannot do. AddressSanitizer's
+    # quarantine of freed memory would look like growth.
     options += ["detect_leaks=0", "quarantine_size_mb=1", "thread_local_quarantine_size_kb=16"]
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -127,7 +127,7 @@ def environment(home):
 
 
 class Area:
-    """A directory that the user can reach and that belongs to it, with a copy of the programs."""
+    """A directory with a copy of the programs. The user owns it and can reach it."""
 
     def __init__(self, account):
         self.account = account
@@ -138,25 +138,25 @@ class Area:
         for program in PROGRAMS:
             shutil.copy(where_is(program), self.bin)
         self.home = self.directory("home")
-        if WITHOUT == "openat2":  # the spawner needs it
+        if WITHOUT == "openat2":  # only the files process may lack it: the spawner needs it
             self.take_openat2()
         self.number = 0
         self.delegations = []
 
     def take_openat2(self):
-        """Files processes that are started from now on have no openat2(2)."""
+        """Files processes that are started from now on run as if the kernel had no openat2(2)."""
         if not (self.bin / "cloister-files.real").exists():
             self.put_in_place_of("cloister-files", "without_openat2")
 
     def take_liars(self):
-        """Workers and files processes that are started from now on lie where a test tells them to: liar.py."""
+        """Workers and files processes that are started from now on send what a test tells them to: liar.py."""
         for program in ("cloister-worker", "cloister-files"):
             self.put_in_place_of(program, "stand_in")
             shutil.copy(ROOT / "tests" / "lib" / "liar.py", self.bin / f"{program}.py")
         shutil.copy(ROOT / "tests" / "lib" / "wire.py", self.bin)
 
     def tool(self, name):
-        """Copies a program of tests/lib to where the user can reach it; the checkout may be unreachable."""
+        """Copies a program of tests/lib to a place that the user can reach, unlike perhaps the checkout."""
         if not (self.path / name).exists():
             shutil.copy(BUILD / "tests" / name, self.path)
         return self.path / name
@@ -185,13 +185,13 @@ class Area:
         self.number += 1
         path = self.directory(f"{prefix}{self.number}")
         if SYSTEM:
-            # The tests act as the workspaces' ids.
+            # The tests act as the ids of the workspaces, which must enter it.
             with acting_as(os.getuid()):
                 path.chmod(0o777)
         return path
 
     def start(self, words, launcher=None, without=None, **keywords):
-        """Starts a program of ours as the user, directly or by a launcher, possibly without a kernel feature."""
+        """Starts one of cloister's programs as the user, directly or by a launcher, possibly without a kernel feature."""
         keywords.setdefault("cwd", self.path)
         keywords.setdefault("env", environment(self.home))
         program, *rest = words
@@ -211,14 +211,14 @@ class Area:
             return subprocess.Popen([*(launcher or []), *words], **keywords)
 
     def run(self, *words, **keywords):
-        """Runs a program of ours as the user, and returns it completed."""
+        """Runs one of cloister's programs as the user, and returns it completed."""
         with self.start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE, **keywords) as process:
             stdout, stderr = process.communicate(timeout=120)
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
     def private(self, workspace, *words, **keywords):
-        """`cloister --private --workspace WORKSPACE WORDS` as the user."""
+        """Runs `cloister --private --workspace WORKSPACE WORDS` as the user."""
         return self.run("cloister", "--private", "--workspace", str(workspace), *words, **keywords)
 
     def remove(self):
@@ -228,14 +228,14 @@ class Area:
 
 
 def system_config(area, *lines):
-    """Returns a configuration that gives the area's user in system mode the same as user mode without a file."""
+    """Returns a configuration of system mode that gives the area's user what user mode gives it without a file."""
     return "\n".join(["[cloister]", "mode = system", *lines, f"[tenant {area.account.name}]",
                       f"users = {area.account.name}", "managed = yes", f"roots = {area.path}", ""])
 
 
 class Daemon:
-    """A running cloisterd with its own socket and state; config is the text of its file, or none. In
-    system mode the file is in a directory of root's."""
+    """A running cloisterd with its own sockets and state. @config is the text of its file, or None. In system mode the
+    file is in a directory that root owns."""
 
     def __init__(self, area, config=None, system=None, state=None, as_root=False,
                  launcher=None, **keywords):
@@ -276,21 +276,22 @@ class Daemon:
         return self.log_path.read_text(errors="replace")
 
     def connect(self, account=None, groups=()):
-        """A client that acts as the user, or as another."""
+        """Returns a client that acts as the daemon's user, or as @account."""
         account = account or self.account
         client = Client(self.socket, account.uid, account.gid, groups)
         self.clients.append(client)
         return client
 
     def control(self, account=None, groups=()):
-        """A client of the control socket that acts as the user, or as another."""
+        """Returns a client of the control socket that acts as the daemon's user, or as @account."""
         account = account or self.account
         client = Client(self.control_socket, account.uid, account.gid, groups)
         self.clients.append(client)
         return client
 
     def spares_ready(self):
-        """How many cells cloisterd could give a workspace at once. Their processes may be there before it knows of them."""
+        """Returns how many spare cells cloisterd could assign now. Their processes may exist before cloisterd knows of
+        them."""
         with self.control() as control:
             return int(control.call("metrics")["text"].split("\ncloister_spare_cells ")[1].split()[0])
 
@@ -310,7 +311,7 @@ class Daemon:
         return "is reloaded" in said[0]
 
     def new_directory(self):
-        """A directory that the daemon opens as a workspace."""
+        """Makes a directory that the daemon opens as a workspace."""
         path = self.area.new_directory()
         if self.system:
             self.account.give_away(path)
@@ -323,7 +324,7 @@ class Daemon:
         return path
 
     def filters_before(self):
-        """Returns the number of system call filters under which it was started."""
+        """Returns the number of system call filters under which cloisterd was started."""
         return 0
 
     def spawner(self):
@@ -339,13 +340,14 @@ class Daemon:
                 try:
                     if procfs.is_going(pid):
                         continue
-                    # What waits is called a spare but for its first moment, and has a root of its own only after it.
+                    # A spare cell's process is called cloister-spare, except in its first moment, when it still has the
+                    # host's root.
                     coming = os.path.samefile(f"/proc/{pid}/root", "/")
                     name = procfs.name(pid)
                     namespace = pid if coming else procfs.namespace(pid, "user")
-                except (FileNotFoundError, ProcessLookupError):  # it has gone meanwhile
+                except (FileNotFoundError, ProcessLookupError):  # the process has ended
                     continue
-                except PermissionError:  # it is still the spawner's copy, which only root looks into
+                except PermissionError:  # the process is still a copy of the spawner, which only root may inspect
                     namespace, name = pid, ""
                 if name != "cloister-spare":
                     namespaces.setdefault(namespace, {}).setdefault(name, []).append(pid)
@@ -369,7 +371,7 @@ class Daemon:
         return seen[0]
 
     def cell_of(self, path):
-        """(worker, files) of the open workspace that is this directory on the host."""
+        """Returns (worker, files) of the open workspace whose directory on the host is @path."""
         def has_it(files):
             try:
                 return os.path.samefile(f"/proc/{files}/root", path)
@@ -402,7 +404,7 @@ class Daemon:
             assert complaint not in self.log(), self.log()
 
     def stop(self):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM. Returns the exit status."""
         for client in self.clients:
             client.close()
         if self.process.poll() is None:

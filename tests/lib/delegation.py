@@ -13,7 +13,7 @@ ENTER = 'echo 0 >"$0/cgroup.procs" && exec "$@"'
 
 
 def mount_point():
-    """Where cgroup v2 is mounted, or None."""
+    """Returns the mount point of cgroup v2, or None."""
     for line in procfs.mounts():
         left, right = line.split(" - ", 1)
         if right.split()[0] == "cgroup2":
@@ -22,7 +22,7 @@ def mount_point():
 
 
 def reason_against():
-    """Why this machine can have no delegated group; None if it can."""
+    """Returns why this machine can have no delegated group, or None if it can."""
     if os.getuid() != 0:
         return "making a cgroup and giving it away needs root"
     if not mount_point():
@@ -33,7 +33,7 @@ def reason_against():
 
 
 def group_of(pid):
-    """The process's group as a directory."""
+    """Returns the directory of the process's group."""
     for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         if line.startswith("0::"):
             return mount_point() / line[4:]
@@ -41,7 +41,7 @@ def group_of(pid):
 
 
 def processes(group):
-    """Sorted, as the kernel does not: cgroups(7)."""
+    """Returns the pids in the group, sorted: the kernel does not sort them. cgroups(7)"""
     return sorted(int(line) for line in (group / "cgroup.procs").read_text().split())
 
 
@@ -64,24 +64,24 @@ class Delegation:
         return (self.path / "cgroup.controllers").read_text().split()
 
     def launcher(self, below="."):
-        """Starts what follows in this group, or in one below it, as the user."""
+        """Returns a launcher that starts a program as the user in this group, or in the group @below it."""
         account = self.account
         return ["/bin/sh", "-c", ENTER, str(self.path / below), "setpriv",
                 f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
 
     def groups(self):
-        """The names of all groups below."""
+        """Returns the names of all groups below."""
         while True:
             try:
                 return sorted(str(path.relative_to(self.path))
                               for path in self.path.glob("**/") if path != self.path)
-            except FileNotFoundError:  # one that was removed meanwhile
+            except FileNotFoundError:  # the kernel removed a group during the listing
                 pass
 
     def remove(self):
         def gone():
             for path in [*(self.path / name for name in reversed(self.groups())), self.path]:
-                # A process or the group may go meanwhile, or not be gone yet.
+                # A process or the group may disappear in between, and a killed process may still be in the group.
                 with contextlib.suppress(OSError):
                     for pid in processes(path):
                         os.kill(pid, signal.SIGKILL)

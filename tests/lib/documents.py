@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents as tests read them: their blocks, the commands in them, and a shell to run those in. doc/README.md has the conventions."""
+"""Reads documents for tests: their fenced blocks and the commands in these, and a shell that runs the commands.
+doc/README.md has the conventions."""
 
 import dataclasses
 import json
@@ -15,8 +16,8 @@ from cloister_client import acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)(`{3,})\s*(.*)$")
-PATIENCE = 300  # seconds that no command takes
-# Each command comes as one NUL-terminated word, and reads nothing of those that follow.
+PATIENCE = 300  # seconds; every command is faster
+# Reads commands as NUL-terminated words. A command cannot read the words that follow it.
 DRIVER = r"""
 while IFS= read -r -d '' -u 9 command; do
 	(exit "${last:-0}")
@@ -28,13 +29,13 @@ done
 
 
 def documents():
-    """Those that a user reads."""
+    """Returns the documents for users."""
     return [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
 
 
 @dataclasses.dataclass
 class Block:
-    """What stands between two fences. @words: what stands behind the first; the first of them is the language."""
+    """A fenced block. @words are those after the opening fence; the first one is the language."""
     document: pathlib.Path
     line: int
     words: list
@@ -60,7 +61,7 @@ class Command:
 
 
 def blocks(document, indented=False):
-    """The fenced blocks; or the lines outside of them, as (number, line)."""
+    """Returns the fenced blocks, or with @indented the lines outside of them as (number, line)."""
     found, rest, current, fence = [], [], None, None
     for number, line in enumerate(document.read_text().splitlines(), 1):
         match = FENCE.match(line)
@@ -84,7 +85,7 @@ def outside(document):
 
 
 def with_links(document):
-    """What stands outside of blocks, with each link by reference, [text][label] or [label][], written out."""
+    """Returns the text outside of blocks. Links by reference, [text][label] or [label][], become inline links."""
     lines = [line for _, line in outside(document)]
     targets = dict(match.groups() for match in map(re.compile(r"\[([^]]+)\]: (\S+)$").fullmatch, lines) if match)
 
@@ -95,7 +96,7 @@ def with_links(document):
 
 
 def commands(block, prompts=("$ ",)):
-    """What stands behind a prompt, with the lines that continue it behind "> ", and the output below."""
+    """Returns the commands after a prompt, each with its continuation lines after "> " and the output below it."""
     found = []
     for number, line in enumerate(block.lines, block.line + 1):
         where = f"{block.document.relative_to(ROOT)}:{number}"
@@ -107,21 +108,21 @@ def commands(block, prompts=("$ ",)):
             assert found, f"{where}: output without a command"
             found[-1].output.append(line)
     assert found, f"{block}: no command"
-    for command in found:  # An empty line between two commands is layout.
+    for command in found:  # empty lines between commands are layout
         while command.output and not command.output[-1]:
             command.output.pop()
     return found
 
 
 def line_matches(expected, line):
-    """In a line "..." is any text."""
+    """Compares a line. "..." in @expected stands for any text."""
     if "..." not in expected:
         return expected == line
     return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), line) is not None
 
 
 def output_matches(expected, lines):
-    """A line of "..." alone is any number of lines, or none."""
+    """Compares lines. A line "..." in @expected stands for any number of lines."""
     if not expected:
         return not lines
     if expected[0].strip() == "...":
@@ -130,7 +131,7 @@ def output_matches(expected, lines):
 
 
 class Shell:
-    """bash as the user, one for a document: directories, variables and jobs last from command to command."""
+    """bash as the user, one for each document. Directories, variables and jobs last from command to command."""
 
     def __init__(self, account, place, env):
         self.mark = f"mark-{os.urandom(8).hex()}"
@@ -144,13 +145,13 @@ class Shell:
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def run(self, text):
-        """Its output's lines and its exit status."""
+        """Runs a command. Returns the lines of its output and its exit status."""
         os.write(self.fd, text.encode() + b"\0")
         data, deadline = b"", time.monotonic() + PATIENCE
         end = re.compile(re.escape(self.mark.encode()) + rb" (\d+)\n$")
         while not end.search(data):
             left = deadline - time.monotonic()
-            assert left > 0, f"{text}: no end to it: {data!r}"
+            assert left > 0, f"{text}: the command does not end: {data!r}"
             if select.select([self.process.stdout], [], [], left)[0]:
                 more = self.process.stdout.read()
                 assert more, f"{text}: the shell has ended: {data!r}"
@@ -159,7 +160,7 @@ class Shell:
         return data[:found.start()].decode(errors="replace").splitlines(), int(found[1])
 
     def close(self):
-        """Ends it, and the jobs that it still has."""
+        """Ends the shell and its jobs."""
         os.close(self.fd)
         with acting_as(os.getuid()):
             os.killpg(self.process.pid, signal.SIGTERM)
@@ -167,12 +168,13 @@ class Shell:
         self.process.stdout.close()
 
 
-# What stands for anything in a transcript.
+# In a transcript this stands for anything.
 ANY = "…"
 
 
 def value_matches(expected, value):
-    """A string's "…" is any text, "…" alone any value; a member named "…" is any further members."""
+    """Compares JSON values. In a string "…" stands for any text, alone for any value, as a member's name for further
+    members."""
     if expected == ANY:
         return True
     if isinstance(expected, str):
@@ -191,7 +193,7 @@ def value_matches(expected, value):
 
 
 def messages(block):
-    """(whether it is sent, the message, where) of a transcript; a message may take several lines."""
+    """Returns [(whether the client sends it, message, where)] of a transcript. A message may take several lines."""
     parts = []
     for number, line in enumerate(block.lines, block.line + 1):
         if line[:1] in "→←" and line:

@@ -232,7 +232,7 @@ static UNUSED void assert_text(struct text text, const char *expected)
 	assert_string_equal(copy, expected);
 }
 
-/* A hostile tenant that swaps two names as fast as it can. */
+/* Plays a hostile tenant, who swaps two names as fast as possible. */
 struct swapper {
 	int dir;
 	const char *a, *b;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: fuse_root.py DIRECTORY UID: a file system of one empty directory, which it says is UID's.
+"""usage: fuse_root.py DIRECTORY UID
 
-Says "ready" when it is mounted. The protocol is that of linux/fuse.h, version 7.31.
-"""
+Mounts a file system of one empty directory that belongs to UID, and prints "ready". The protocol is that of linux/fuse.h,
+version 7.31."""
 
 import ctypes
 import errno

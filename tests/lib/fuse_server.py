@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A FUSE file system whose server chooses the owner of each directory that it shows. Every name that is looked up is an
-empty directory. It speaks the kernel's protocol (linux/fuse.h) without a library. Mounting with allow_other is what
-fusermount3(1) does for users where user_allow_other is set; here root does it. fuse(4), mount(2)"""
+"""A FUSE file system whose server chooses the owner of each directory in it. Every name in its root is an empty
+directory. It speaks the protocol of linux/fuse.h without a library. Root mounts it with allow_other, as fusermount3(1)
+does for users where user_allow_other is set. fuse(4), mount(2)"""
 
 import contextlib
 import ctypes
@@ -27,7 +27,7 @@ def attributes(node, owner):
 
 
 def serve(device, owner):
-    """Answers until the mount is gone."""
+    """Answers requests until the file system is unmounted."""
     names = {}
     while True:
         try:
@@ -64,7 +64,7 @@ def serve(device, owner):
 
 @contextlib.contextmanager
 def mounted(place, owner):
-    """The file system at @place, for everybody, its directories belonging to @owner: (uid, gid). Needs root."""
+    """Mounts the file system at @place for all users. Its directories belong to @owner: (uid, gid). Needs root."""
     libc = ctypes.CDLL(None, use_errno=True)
     device = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -86,7 +86,7 @@ def mounted(place, owner):
 
 
 def reason_against():
-    """Why this machine can have none; None if it can."""
+    """Returns why this machine can have no FUSE file system, or None if it can."""
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Unix socket whose server says what a test wants, and counts what it could send."""
+"""A Unix socket whose server sends what a test chooses, and counts what it could send."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ import threading
 
 
 class HostileServer:
-    """Serves each connection by serve(server, connection, number), in a thread of its own."""
+    """Serves each connection with serve(server, connection, number), in a thread of its own."""
 
     def __init__(self, path, serve):
         self.path, self.serve = str(path), serve
@@ -30,7 +30,7 @@ class HostileServer:
             self.serve(self, connection, number)
 
     def say(self, connection, data):
-        """Sends, and counts what the other side took."""
+        """Sends @data, and counts the bytes that the other side took."""
         data = memoryview(data)
         while data:
             taken = connection.send(data[:1 << 16])
@@ -44,7 +44,7 @@ class HostileServer:
 
 
 def requests(connection):
-    """The requests that come, as objects."""
+    """Yields the requests that arrive, as objects."""
     with connection.makefile("rb") as lines:
         for line in lines:
             yield json.loads(line)

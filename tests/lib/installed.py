@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package as it is installed in the virtual machine of tests/vm/run: its service, its users, its files."""
+"""The package installed in the virtual machine of tests/vm/run: its service, users and files."""
 
 import copy
 import grp
@@ -19,11 +19,11 @@ CONFIG = pathlib.Path("/etc/cloister")
 STATE = pathlib.Path("/var/lib/cloister")
 AUDIT = pathlib.Path("/var/log/cloister/audit.log")
 TRANSCRIPT = pathlib.Path(__file__).resolve().parents[2] / "transcript"
-PATIENCE = 120  # an emulated machine
+PATIENCE = 120  # seconds, on an emulated machine
 
 
 def run(*words, check=True, **keywords):
-    """Runs a command to its end. Its stdout and stderr are both in .stdout."""
+    """Runs a command to its end. Its .stdout has both stdout and stderr."""
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, timeout=600, **keywords)
     assert not check or done.returncode == 0, (words, done.returncode, done.stdout)
@@ -31,7 +31,7 @@ def run(*words, check=True, **keywords):
 
 
 def show(*words, check=True, **keywords):
-    """Likewise, and it is in the transcript, which tests/vm/run prints."""
+    """Like run(), and also writes the output to the transcript, which tests/vm/run prints."""
     done = run(*words, check=check, **keywords)
     with TRANSCRIPT.open("a") as file:
         file.write("# " + " ".join(map(str, words)) + "\n" + done.stdout + (
@@ -52,7 +52,7 @@ def main_pid():
 
 
 def serves():
-    """Waits until a cloisterd answers; its pid."""
+    """Waits until cloisterd answers. Returns its pid."""
     assert procfs.eventually(lambda: run("cloisterctl", "--json", "status", check=False).returncode in (0, 3)
                              and prop("ActiveState") == "active", PATIENCE), journal()
     return main_pid()
@@ -63,12 +63,12 @@ def journal(*words):
 
 
 def ctl(*words):
-    """What the administrator of the tests is told."""
+    """Returns what cloisterctl prints as JSON for ada, the administrator of the tests."""
     return json.loads(as_user("ada", "cloisterctl", "--json", *words).stdout)
 
 
 def configure(name, text, reload=True):
-    """Makes a drop-in of the configuration, or changes or removes (None) one, and reloads."""
+    """Writes a drop-in of the configuration, or removes it if @text is None, and reloads."""
     before = journal()
     file = CONFIG / "cloister.conf.d" / f"{name}.conf"
     file.parent.mkdir(exist_ok=True)
@@ -81,12 +81,12 @@ def configure(name, text, reload=True):
         os.chown(file, 0, CONFIG.stat().st_gid)
     if reload:
         run("systemctl", "reload", UNIT)
-        # Now, and not some time before.
+        # Only a new line in the journal counts.
         assert procfs.eventually(lambda: "reloaded" in journal()[len(before):], PATIENCE)
 
 
 def subordinate(kind="uid"):
-    """(first, count) of the service's user."""
+    """Returns (first, count) of the service user's subordinate range. subuid(5)"""
     for line in pathlib.Path(f"/etc/sub{kind}").read_text().splitlines():
         name, first, count = line.split(":")
         if name == "cloister":
@@ -95,10 +95,10 @@ def subordinate(kind="uid"):
 
 
 class InstalledDaemon(Daemon):
-    """The service in place of a daemon of the tests' own, serving the tests' user from the area's
-    directories. Nothing that ends it is for tests that use this."""
+    """The installed service in place of a daemon that the tests start. It serves the tests' user from the area's
+    directories. Tests that end the daemon cannot use it."""
 
-    given = set()  # one service, and the same ids, for all files of tests
+    given = set()  # shared by all test files, because the service and its ids are
 
     def __init__(self, area):
         self.area = area
@@ -120,7 +120,7 @@ class InstalledDaemon(Daemon):
         return journal()[len(self.since):]
 
     def filters_before(self):
-        """The unit's: cloisterd adds one."""
+        """Returns the number of the unit's filters. cloisterd itself adds one."""
         return int(procfs.status(self.pid)["Seccomp_filters"]) - 1
 
     def control(self, account=None, groups=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the kernel that hold for the whole machine."""
+"""Temporary changes of kernel settings that hold for the whole machine."""
 
 import contextlib
 import fcntl
@@ -9,8 +9,8 @@ import pathlib
 
 @contextlib.contextmanager
 def setting(name, value):
-    """/proc/sys/NAME has this value meanwhile, or OSError. Another run of the tests waits for its turn: two that overlap
-    would take each other's value for the machine's."""
+    """Sets /proc/sys/NAME for a while, or raises OSError. A lock makes other runs of the tests wait: of two that
+    overlapped, each would restore the other's value."""
     path = pathlib.Path("/proc/sys") / name
     lock = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -6,7 +6,7 @@ workspaces it executes the real program."""
 import os
 import socket
 import sys
-import time  # noqa: F401  (for the lies)
+import time  # noqa: F401  (for the code in the file)
 
 program, kind, workspace = sys.argv[1:4] if len(sys.argv) > 3 else (*sys.argv[1:3], "")
 sys.path.insert(0, os.path.dirname(program))
@@ -35,7 +35,8 @@ def send(*data):
 
 
 def request(*kinds):
-    """The next request, of one of the kinds: (type, call, payload, descriptors). cloisterd's end is ours."""
+    """Returns the next request of one of the kinds: (type, call, payload, descriptors). Exits when cloisterd closes the
+    connection."""
     while True:
         got = requests.next()
         if not got:
@@ -45,7 +46,7 @@ def request(*kinds):
 
 
 def note(value):
-    """Tells the test."""
+    """Writes a line for the test."""
     with open(f"{workspace}/.note-{name}", "a") as out:
         print(value, file=out)
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: node manifests.mjs FILE.yaml... | FILE.hcl
 //
-// Prints what the files hold as JSON. A Kubernetes object must be valid by the schemas of the API, and have no
-// field that the API has not: those are ignored in silence, or refused, by server and version.
+// Prints the content of the files as JSON. A Kubernetes object must match the schemas of the API and have no other
+// fields: depending on its version, a server ignores those silently or refuses the object.
 import {readFileSync} from "node:fs";
 import {createRequire} from "node:module";
 import {parseAllDocuments} from "yaml";
@@ -29,7 +29,7 @@ const plain = {
 	any: () => true,
 };
 
-// Every field by the name and type that the API's description has for it.
+// Checks that each field has a name and type of the API's description.
 async function check(value, type, path) {
 	const list = /^(?:Array|Set)<(.*)>$/.exec(type);
 	const map = /^\{ \[key: string\]: (.*); \}$/.exec(type);

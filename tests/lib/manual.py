@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages' sources, taken apart: mdoc(7)."""
+"""Parses the sources of the manual pages. mdoc(7)"""
 
 import json
 import os
@@ -12,12 +12,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "man"
-# A page that another part of the tree brings along is held to lint and to its references alone.
+# Of pages from other parts of the tree, only the lint and the references are checked.
 PAGES = sorted(path.name for path in FOLDER.glob("*.[1-8]"))
 
 
 def need(tool):
-    """Skips without the tool, but not where all of them are to be there."""
+    """Skips the test without the tool. In CI, where all tools must be installed, it fails."""
     if shutil.which(tool):
         return
     if os.environ.get("CI") == "true":
@@ -30,7 +30,7 @@ def text(page):
 
 
 def part(page, section, subsection=None):
-    """The source of a section, or of one of its subsections."""
+    """Returns the source of a section, or of one of its subsections."""
     found = re.search(rf"^\.Sh {re.escape(section)}\n(.*?)(?=^\.Sh |\Z)", text(page), re.M | re.S)
     assert found, f"man/{page} has no section {section}"
     if not subsection:
@@ -38,16 +38,16 @@ def part(page, section, subsection=None):
     for name, source in subsections(page, section):
         if name == subsection:
             return source
-    raise AssertionError(f"man/{page}, {section}: nothing is said of {subsection}")
+    raise AssertionError(f"man/{page}, {section}: there is no subsection {subsection}")
 
 
 def subsections(page, section):
-    """[(name, source)]"""
+    """Returns [(name, source)]."""
     return re.findall(r"^\.Ss (.*?)\n(.*?)(?=^\.Ss |\Z)", part(page, section), re.M | re.S)
 
 
 def words(source, macro, items_only=False):
-    """What is marked with a macro: of lists' heads, or anywhere."""
+    """Returns the words marked with a macro, anywhere or only in the heads of list items."""
     found = set()
     for line in source.splitlines():
         if not line.startswith(".It ") and items_only or not line.startswith("."):
@@ -62,13 +62,12 @@ def words(source, macro, items_only=False):
 
 
 def options(source):
-    """Long options: .Fl -name"""
+    """Returns the long options: .Fl -name"""
     return set(re.findall(r"\bFl -([a-z][a-z-]*)", source))
 
 
 def known_options(area, *program):
-    """Those that a program has: the empty prefix of a long option is ambiguous, and getopt_long(3)
-    names all that it may mean."""
+    """Returns the program's long options. An empty prefix of one is ambiguous, so getopt_long(3) lists them all."""
     done = area.run(*program, "--=x")
     found = set(re.findall(r"'--([a-z-]+)'", done.stderr.decode()))
     assert found, done.stderr
@@ -76,24 +75,24 @@ def known_options(area, *program):
 
 
 def program_commands(area, program):
-    """The commands that the program's help lists."""
+    """Returns the commands that the program's help lists."""
     return re.findall(r"^  (\w+) ", area.run(program, "--help").stdout.decode(), re.M)
 
 
 def program_help(area, program):
-    """The program's help, and that of each of its commands."""
+    """Returns the program's help and that of each of its commands."""
     commands = [] if program == "cloisterd" else program_commands(area, program)
     return "".join(area.run(program, *words, "--help").stdout.decode() for words in [(), *((c,) for c in commands)])
 
 
 def literals(page, section):
-    """The examples of a section, with mdoc's escapes taken back."""
+    """Returns the examples of a section, without mdoc's escapes."""
     blocks = re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", part(page, section), re.M | re.S)
     return [block.replace("\\e", "\\").replace("\\&", "") for block in blocks]
 
 
 def commands(page):
-    """The command lines of the page's examples: what stands behind "$ ", with its further lines."""
+    """Returns the command lines of the page's examples: those after "$ ", with their continuation lines."""
     found = []
     for block in literals(page, "EXAMPLES"):
         for line in block.splitlines():
@@ -105,7 +104,7 @@ def commands(page):
 
 
 def messages(page):
-    """The protocol's examples in their order: (direction, message)"""
+    """Returns the protocol's examples in their order: (direction, message)."""
     found = []
     for block in re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", text(page), re.M | re.S):
         for line in block.replace("\\e", "\\").splitlines():
@@ -117,7 +116,7 @@ def messages(page):
 
 
 def tables():
-    """What cloisterd works by: tests/lib/print_tables.c."""
+    """Returns cloisterd's own tables, printed by tests/lib/print_tables.c."""
     build = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
     done = subprocess.run([build / "tests" / "print_tables"], check=True, capture_output=True,
                           env={"ASAN_OPTIONS": "detect_leaks=0"})
@@ -125,17 +124,17 @@ def tables():
 
 
 def limits(names):
-    """{name: number}, as common/limits.h has them."""
+    """Returns {name: number} from common/limits.h."""
     lines = '#include "common/limits.h"\n' + "".join(f"@{i} = {name}\n" for i, name in enumerate(names))
     done = subprocess.run(["cc", "-E", "-P", "-I", ROOT, "-"], input=lines, text=True, check=True,
                           capture_output=True)
     values = re.findall(r"@\s*\d+\s*=\s*([^@]+)", done.stdout)
-    return {name: eval(value.replace("ULL", ""))  # of digits, "*" and brackets
+    return {name: eval(value.replace("ULL", ""))  # the text has only digits, "*" and brackets
             for name, value in zip(names, values, strict=True)}
 
 
 def agree(documented, real, where, what):
-    """Both ways; says which page needs what."""
+    """Fails unless both sets are equal, and names the page and what it lacks or has too much."""
     missing, extra = set(real) - set(documented), set(documented) - set(real)
     assert not missing, f"{where} does not describe {what}: {', '.join(sorted(missing))}"
     assert not extra, f"{where} describes {what} that do not exist: {', '.join(sorted(extra))}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of MCP over stdio or the agent socket that holds every message it gets to the official schema."""
+"""A client of MCP over stdio or the agent socket. It checks every message that it gets against the official schema."""
 
 import copy
 import json
@@ -20,9 +20,9 @@ _validators = {}
 
 
 def validator(revision, name):
-    """Returns a validator for the definition @name. Messages of 2025-06-18 are checked with the schema of 2025-11-25, which only
-    adds to the messages of a tool server."""
-    import jsonschema  # a package that only these tests need
+    """Returns a validator for the definition @name. Messages of 2025-06-18 are checked with the schema of 2025-11-25,
+    which for a tool server only adds to them."""
+    import jsonschema  # only these tests need the package
 
     revision = LEGACY if revision == OLDEST else revision
     if (revision, name) not in _validators:
@@ -79,7 +79,7 @@ class Pipes:
         return line[:-1]
 
     def close(self):
-        """Ends the input; the exit status."""
+        """Closes the server's stdin. Returns its exit status."""
         self.process.stdin.close()
         return self.process.wait(PATIENCE)
 
@@ -91,7 +91,7 @@ class Mcp:
         self.pipes, self.revision = pipes, revision
         self.last_id = 0
         self.methods = {}  # of requests in flight, by id
-        self.messages = []  # all that came
+        self.messages = []  # all messages received
         self.progress = []
         self.output_schemas = None
 
@@ -99,7 +99,7 @@ class Mcp:
         self.pipes.send_raw(json.dumps(message).encode() + b"\n")
 
     def request(self, method, params=None, number=None, **more):
-        """Sends a request and returns its id; more goes into _meta."""
+        """Sends a request and returns its id. @more goes into _meta."""
         if number is None:
             self.last_id += 1
             number = self.last_id
@@ -115,7 +115,7 @@ class Mcp:
         self.send({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
 
     def receive(self, timeout=PATIENCE):
-        """The next message, which the schema must allow; None at the end."""
+        """Returns the next message, which must match the schema; None at the end."""
         line = self.pipes.receive_line(timeout)
         if line is None:
             return None
@@ -157,7 +157,7 @@ class Mcp:
         assert result["isError"] is not observation["success"]
 
     def wait(self, number, timeout=PATIENCE):
-        """The answer to the request @number. Progress is kept; nothing else may come in between."""
+        """Returns the answer to the request @number. Keeps progress; no other message may come in between."""
         deadline = time.monotonic() + timeout
         while True:
             message = self.receive(deadline - time.monotonic())
@@ -185,7 +185,7 @@ class Mcp:
         return result
 
     def ready(self):
-        """As a client that has begun, and knows the tools."""
+        """Begins the session if the revision has one, and lists the tools."""
         if self.revision != MODERN:
             self.initialize()
         tools = self.result("tools/list")["tools"]
@@ -196,7 +196,7 @@ class Mcp:
         return self.request("tools/call", {"name": tool, "arguments": arguments}, **more)
 
     def call(self, tool, more=None, **arguments):
-        """The result of a call, whose form is checked."""
+        """Returns the result of a call and checks its form."""
         answer = self.wait(self.begin(tool, arguments, **(more or {})))
         assert "result" in answer, answer
         return answer["result"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that speaks Ollama's /api/chat and OpenAI's chat completions, and answers with recorded messages, one after the other."""
+"""A server that speaks Ollama's /api/chat and OpenAI's chat completions, and answers with recorded messages in their
+order."""
 
 import http.server
 import json
@@ -7,7 +8,8 @@ import threading
 
 
 class ModelServer:
-    """Answers with the assistant's @messages in order. The requests are in .requests, mistakes in them in .faults."""
+    """Answers with the assistant's @messages in order. Keeps the requests in .requests, and wrong ones also in
+    .faults."""
 
     def __init__(self, messages):
         self.messages, self.requests, self.faults = list(messages), [], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages of the npm registry for tests: pinned, installed once a run in a directory of their own."""
+"""Pinned packages of the npm registry for tests, installed once a run in a directory of their own."""
 
 import json
 import os
@@ -17,7 +17,7 @@ ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 
 
 def unavailable(reason):
-    """A reason to skip on a developer's machine, and a failure in CI."""
+    """Skips the test on a developer's machine, and fails it in CI."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -28,7 +28,7 @@ def major(node):
 
 
 class Packages:
-    """@wanted (name: version) in a directory that everybody may read, and a Node of at least @least."""
+    """Installs @wanted (name: version) in a directory that all users may read, with a Node of at least version @least."""
 
     def __init__(self, path, wanted, least):
         self.path = path
@@ -49,13 +49,14 @@ class Packages:
         subprocess.run(["chmod", "-R", "a+rX", path], check=True)
 
     def command(self, script, *words):
-        """The words that run a script of ours, beside the packages so that it finds them."""
+        """Returns the words that run a script of the tests. A copy of it lies beside the packages, so that it finds
+        them."""
         copied = self.path / os.path.basename(script)
         shutil.copy(script, copied)
         return [self.node, str(copied), *map(str, words)]
 
     def run(self, account, home, script, *words, **keywords):
-        """Runs it as the user to its end."""
+        """Runs the script as the user to its end."""
         env = {**environment(home), **keywords.pop("env", {})}
         return subprocess.run(
             self.command(script, *words), stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container of a Kubernetes pod without Kubernetes: an OCI runtime is given what containerd would make of the manifest.
+"""A container of a Kubernetes pod without Kubernetes: an OCI runtime gets what containerd would make of the manifest.
 
-What is emulated: the pod's user namespace (hostUsers), the masked and read-only paths (procMount), the capabilities
-(only root gets any), no_new_privs, the runtime's default system call filter as far as it decides about
-cloister, ConfigMaps as links into a directory of root's, and emptyDirs. AppArmor and idmapped mounts are not.
-"""
+Emulated are the pod's user namespace (hostUsers), the masked and read-only paths (procMount), the capabilities (only root
+gets any), no_new_privs, the part of the runtime's default system call filter that matters to cloister, ConfigMaps as
+links into a directory that root owns, and emptyDirs. AppArmor and idmapped mounts are not emulated."""
 
 import json
 import os
@@ -15,17 +14,17 @@ import procfs
 import pytest
 from npm import unavailable
 
-BASE, IDS = 1_900_000_000, 65536  # as the kubelet gives them: 65536 ids that no other pod has
+BASE, IDS = 1_900_000_000, 65536  # like the kubelet's: 65536 ids that no other pod has
 MASKED = ["/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
           "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"]
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 USERS = {"root": 0, "cloister": 900, "blue": 1001, "green": 1002, "nobody": 65534}
-# What containerd's default profile has only with CAP_SYS_ADMIN, and what not even then.
+# System calls that containerd's default profile allows only with CAP_SYS_ADMIN, and those that it never allows.
 WITH_ADMIN = ["bpf", "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree",
               "perf_event_open", "sethostname", "setns", "umount2", "unshare"]
 NEVER = ["add_key", "keyctl", "pivot_root", "request_key", "userfaultfd"]
 NAMESPACE_FLAGS = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
-# crun takes no mixture of both versions of cgroups; what limits a pod is none of the tests' business.
+# crun refuses a mixture of cgroup v1 and v2, and the tests need no limits of pods.
 PLAIN_CGROUPS = 'umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec "$@"'
 
 
@@ -44,7 +43,7 @@ def runtime():
 
 
 def default_profile(capabilities):
-    """The runtime's default, of what decides about cloister: docs of containerd, contrib/seccomp."""
+    """Returns the part of containerd's default profile that matters to cloister: contrib/seccomp in containerd."""
     admin = "SYS_ADMIN" in capabilities
 
     def refuse(names, error, **more):
@@ -58,7 +57,7 @@ def default_profile(capabilities):
 
 
 class Volumes:
-    """Directories as the kubelet makes them, by their names in the pod."""
+    """Makes directories as the kubelet does. @paths has them by their names in the pod."""
 
     def __init__(self, path, spec, config_maps, base):
         self.paths, self.base = {}, base
@@ -74,7 +73,7 @@ class Volumes:
 
     @staticmethod
     def fill(place, data):
-        """A ConfigMap's files are links through a link, so that all of them change at once."""
+        """Makes a ConfigMap's files as links through one more link, by which the kubelet changes all of them at once."""
         (place / "..1").mkdir()
         (place / "..data").symlink_to("..1")
         for name, text in data.items():
@@ -83,7 +82,7 @@ class Volumes:
 
 
 def image(path, base):
-    """The root of a container: this system's /usr, and what the image's recipe adds to /etc."""
+    """Makes the root of a container: this system's /usr, and what the image's recipe adds to /etc."""
     for name in ("usr", "etc", "proc", "sys", "dev", "tmp", "run/cloister", "var/lib/cloister", "opt/cloister"):
         (path / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
@@ -138,7 +137,7 @@ def namespaces(context, host_users):
 
 
 class Pod:
-    """cloister's container of a pod, running, or ended if it could not."""
+    """cloister's container of a pod. @serves says whether cloisterd runs; otherwise it has ended."""
 
     started = 0
 
@@ -167,7 +166,7 @@ class Pod:
             lambda: "listening" in self.log() or self.process.poll() is not None, 120) and self.process.poll() is None
 
     def make_ready(self, spec, container):
-        """What the init container of the DaemonSet does."""
+        """Does what the DaemonSet's init container does."""
         if "initContainers" in spec and container not in spec["initContainers"]:
             state = self.volumes.paths["state"] / "state"
             state.mkdir(mode=0o700)
@@ -177,7 +176,7 @@ class Pod:
         return self.log_path.read_text(errors="replace")
 
     def run(self, uid, *words):
-        """Runs a program in it as another container of the pod would, and returns it completed."""
+        """Runs a program in the pod as another container would, and returns it completed."""
         return subprocess.run(
             [*self.runtime, "exec", "--user", f"{uid}:{uid}", self.name, *words],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
@@ -186,7 +185,7 @@ class Pod:
         return self.run(uid, "/opt/cloister/cloisterctl", "--socket", "/run/cloister/control.sock", *words)
 
     def call(self, uid, tool, *words):
-        return self.run(uid, "/opt/cloister/cloister", "--socket", "/run/cloister/agent.sock", "--workspace", "w",
+        return self.run(uid, "/opt/cloister/cloister", "--socket", "/run/cloister/agent.sock", "--create", "--workspace", "w",
                         "call", tool, *words)
 
     def stop(self):

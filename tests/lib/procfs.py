@@ -7,12 +7,12 @@ import signal
 import time
 
 PROC = pathlib.Path("/proc")
-SOON = 120.0  # seconds: only what hangs takes longer, on any machine
-PF_EXITING = 4  # of the kernel's include/linux/sched.h
+SOON = 120.0  # seconds; only a hung process takes longer, on any machine
+PF_EXITING = 4  # from the kernel's include/linux/sched.h
 
 
 class Process(int):
-    """A pid together with the start time of its process, so that is_alive() is not misled when the pid is reused."""
+    """A pid with the start time of its process, so that is_alive() is right even if the kernel reuses the pid."""
 
     def __new__(cls, pid):
         made = super().__new__(cls, pid)
@@ -85,7 +85,7 @@ def name(pid):
 
 
 def is_looker(pid):
-    """Whether it looks directories up for the spawner, and so is of no workspace."""
+    """Whether the process is a looker of the spawner, which belongs to no workspace."""
     try:
         return name(pid) == "cloister-looker"
     except (FileNotFoundError, ProcessLookupError):
@@ -93,7 +93,7 @@ def is_looker(pid):
 
 
 def children(pid):
-    """The oldest first; the spawner's without its lookers."""
+    """Returns the children, the oldest first. Those of the spawner are without its lookers."""
     return sorted((Process(other) for other in pids() if parent(other) == pid and not is_looker(other)),
                   key=lambda child: (child.started, child))
 
@@ -118,12 +118,12 @@ def descendants(pid, without_children=False, without_lookers=False):
 
 
 def having(marker):
-    """The living processes whose command line holds the marker."""
+    """Returns the living processes whose command line contains the marker."""
     return [pid for pid in pids() if marker in command_line(pid) and is_alive(pid)]
 
 
 def of_user(uid):
-    """Every process that has the id in any of its four, zombies too."""
+    """Returns all processes, zombies too, that have @uid as one of their four uids. credentials(7)"""
     found = []
     for pid in pids():
         line = status(pid).get("Uid")
@@ -133,7 +133,7 @@ def of_user(uid):
 
 
 def fds(pid):
-    """What each descriptor of the process is, as readlink says; nothing of one that has ended."""
+    """Returns {descriptor: target of its link in /proc/PID/fd}, empty if the process has ended. proc_pid_fd(5)"""
     directory = f"/proc/{pid}/fd"
     found = {}
     try:
@@ -143,7 +143,7 @@ def fds(pid):
     for fd in listed:
         try:
             found[int(fd)] = os.readlink(f"{directory}/{fd}")
-        except FileNotFoundError:  # closed since it was listed
+        except FileNotFoundError:  # the process has closed it since the listing
             pass
     return found
 
@@ -157,15 +157,15 @@ def mounts(pid="self"):
 
 
 def mounts_below(path):
-    """Returns this process's mounts below @path. Only these, because other users of the host mount things, too."""
+    """Returns this process's mounts below @path. Other users of the host may mount things elsewhere."""
     return [line for line in mounts() if f" {path}/" in line]
 
 
 def eventually(condition, seconds=SOON, interval=0.02):
-    """Waits until condition() is true: its value, which is false when the time is over."""
+    """Waits until condition() is true. Returns its value, which is false when the time is over."""
     deadline = time.monotonic() + seconds
     while True:
-        over = time.monotonic() > deadline  # before the last look, however long this process stood still
+        over = time.monotonic() > deadline  # read before the last look, in case this process itself was stopped
         value = condition()
         if value or over:
             return value
@@ -173,20 +173,21 @@ def eventually(condition, seconds=SOON, interval=0.02):
 
 
 def vanish(processes, seconds=SOON):
-    """Whether none of the processes is alive, at the latest after that many seconds."""
+    """Waits until none of the processes is alive. Returns whether that came true in time."""
     return eventually(lambda: not any(is_alive(pid) for pid in processes), seconds)
 
 
 def stop(pid):
-    """Stops the process, and waits until it stands still. Who else has stopped it, and would let it go on, does so first."""
+    """Stops the process and waits until it has stopped. If another process has stopped it and would continue it, that
+    comes first."""
     assert eventually(lambda: status(pid)["State"][0] not in "Tt"), status(pid)
     os.kill(pid, signal.SIGSTOP)
     assert eventually(lambda: status(pid)["State"][0] in "Tt"), status(pid)
 
 
 def free_seconds():
-    """A clock that stands while anything on this host waits for a CPU: for bounds that are of a product and of no
-    host. proc_pressure(5); without that it is any clock."""
+    """A clock that stands still while any process on this host waits for a CPU, so that a bound measures cloister and not
+    the host. Without proc_pressure(5) it is the monotonic clock."""
     try:
         some = (PROC / "pressure" / "cpu").read_text().splitlines()[0]
     except OSError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian of its own in a directory, with its own processes, for packages to be installed in: nothing of the host's
-/etc, users or processes is in its reach. Needs root."""
+"""A Debian system in a directory, with its own processes, in which tests install packages. It cannot reach the host's
+/etc, users or processes. Needs root."""
 
 import hashlib
 import os
@@ -16,11 +16,11 @@ import procfs
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "package-root"
 
-# What dpkg, the user database's tools and the loader keep for themselves, whatever is installed.
+# Files that dpkg, the tools of the user database and the loader write themselves, whatever is installed.
 BOOKKEEPING = re.compile(r"(var/lib/dpkg|var/cache|var/log/(dpkg\.log|alternatives\.log|apt)|run|proc|dev|tmp)(/|$)"
                          r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|etc/\.pwd\.lock$|etc/ld\.so\.cache$")
 
-# The init: it reaps, and runs until it is killed. perl-base is in every Debian.
+# The init reaps processes and runs until it is killed. perl-base is in every Debian.
 INIT = r"""
 set -e
 mount -t tmpfs -o mode=755 tmpfs "$2"
@@ -49,7 +49,7 @@ def run(*words, **keywords):
 
 
 def dependencies(package):
-    """What the package needs, one package of each alternative: parts of systemd rather than all of it."""
+    """Returns the packages that @package needs, one of each alternative: parts of systemd rather than all of it."""
     chosen = []
     for alternatives in run("dpkg-deb", "-f", package, "Depends").stdout.split(","):
         names = [re.match(r"[^\s(:]+", name.strip()).group() for name in alternatives.split("|")]
@@ -58,7 +58,7 @@ def dependencies(package):
 
 
 def host_sources():
-    """The lines of the distribution's own sources, as the host's apt has them."""
+    """Returns the lines of sources.list for the distribution's own repositories, as the host's apt has them."""
     done = run("apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)",
                "Created-By: Packages")
     found = {tuple(line.split("|")) for line in done.stdout.splitlines()}
@@ -67,7 +67,7 @@ def host_sources():
 
 
 def base(packages):
-    """The directory of a minimal Debian with these packages, made once."""
+    """Returns the directory of a minimal Debian with these packages. It is made once."""
     KEPT.mkdir(parents=True, exist_ok=True)
     sources = host_sources()
     if not sources:
@@ -80,7 +80,7 @@ def base(packages):
         return directory
     shutil.rmtree(KEPT)
     KEPT.mkdir()
-    # How to reach the mirror: proxies and the like.
+    # The host's settings for reaching the mirror, such as proxies.
     options = KEPT / "apt.conf"
     settings = run("apt-config", "dump").stdout.splitlines()
     options.write_text("".join(f"{line}\n" for line in settings if line.startswith("Acquire::")))
@@ -94,7 +94,7 @@ def base(packages):
 
 
 class ScratchRoot:
-    """One root, running, over a base that it leaves as it is. @path is where to look into it from outside."""
+    """A running system over a base directory, which it does not change. @path shows its root from outside."""
 
     def __init__(self, lower, place):
         place.mkdir()
@@ -133,13 +133,14 @@ class ScratchRoot:
         return self.read(name).splitlines()
 
     def install(self, *packages, options=(), **keywords):
-        """Installs archives of the host's."""
+        """Installs package files of the host."""
         for package in packages:
             shutil.copy(package, self.path / "tmp")
         return self.run("dpkg", *options, "--install", *(f"/tmp/{package.name}" for package in packages), **keywords)
 
     def processes(self):
-        """{pid on the host: its command line} of what lives in the root but its init; also in namespaces below."""
+        """Returns {pid on the host: command line} of the living processes but the init, also those in namespaces
+        below."""
         return {pid: procfs.command_line(pid) for pid in procfs.descendants(self.pid) if procfs.is_alive(pid)}
 
     def snapshot(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a terminal of its own, and what stands on its screen: as much of xterm as is needed."""
+"""Runs a program on a terminal of its own, and keeps the text of its screen. Emulates the part of xterm that the tests
+need."""
 
 import codecs
 import fcntl
@@ -19,7 +20,7 @@ class Screen:
     def __init__(self, words, env, uid=None, gid=None, lines=24, columns=120):
         self.size = lines, columns
         self.clear()
-        self.raw = b""  # all that came
+        self.raw = b""  # all bytes received
         self.pending = b""
         self.decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
         self.pid, self.fd = pty.fork()
@@ -38,10 +39,10 @@ class Screen:
     def clear(self):
         self.cells = [[" "] * self.size[1] for _ in range(self.size[0])]
         self.y = self.x = 0
-        self.region = 0, self.size[0]  # that scrolls
+        self.region = 0, self.size[0]  # the scrolling region
 
     def scroll(self, first, n):
-        """Lines from the first on go up, or down where n is negative, to the end of the region."""
+        """Moves the lines from @first to the end of the region up by @n, or down if @n is negative."""
         last = self.region[1]
         empty = [[" "] * self.size[1] for _ in range(abs(n))]
         moved = self.cells[first:last]
@@ -103,7 +104,7 @@ class Screen:
             self.y = self.x = 0
         else:
             assert final in b"mlhtc", (parameters, final)
-        # What was drawn for a larger screen may come after it has become smaller.
+        # After the screen has shrunk, output for the larger one may still arrive.
         self.y, self.x = min(self.y, lines - 1), max(self.x, 0)
 
     def put(self, text):
@@ -133,7 +134,7 @@ class Screen:
             escape = data.find(b"\x1b")
             if escape:
                 part = data if escape < 0 else data[:escape]
-                self.put(self.decode(part))  # the rest of a character may come later
+                self.put(self.decode(part))  # the decoder keeps an incomplete character
                 data = data[len(part):]
                 continue
             found = SEQUENCE.match(data)
@@ -149,7 +150,7 @@ class Screen:
             data = data[found.end():]
 
     def read(self, seconds):
-        """Takes in what comes; False at the end."""
+        """Reads what arrives within @seconds. Returns False at the end."""
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:
             return True
@@ -161,14 +162,14 @@ class Screen:
         return bool(data)
 
     def until(self, condition, seconds=20):
-        """Waits until the screen's text meets it; that text."""
+        """Waits until condition(text of the screen) is true. Returns the text."""
         deadline = time.monotonic() + seconds
         while not condition(self.text()):
             assert time.monotonic() < deadline and self.read(0.2), self.text()
         return self.text()
 
     def wait(self):
-        """The program's exit status, when all it wrote has come."""
+        """Reads to the end. Returns the program's exit status."""
         deadline = time.monotonic() + 60
         while self.read(1):
             assert time.monotonic() < deadline, self.text()

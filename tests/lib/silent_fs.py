@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system of directories that ceases to answer when it is told to, and answers again. Every name that begins
-with "ws" is a directory in every other; nothing is cached. fuse(4), and the kernel's fuse.h, protocol 7.31.
+"""A FUSE file system that stops answering when it is told to, and later answers again. In each of its directories every
+name that begins with "ws" is a directory. The kernel caches nothing of it. fuse(4), linux/fuse.h version 7.31
 
-As a program (silent_fs.py POINT) it mounts itself and obeys lines: silent, answer, count, end.
-"""
+As a program (silent_fs.py POINT OWNER) it mounts itself and obeys lines: silent, answer, count, end."""
 
 import contextlib
 import ctypes
@@ -17,7 +16,7 @@ import sys
 LOOKUP, FORGET, GETATTR, STATFS, INIT, OPENDIR, READDIR, RELEASEDIR = 1, 2, 3, 17, 26, 27, 28, 29
 INTERRUPT, DESTROY, BATCH_FORGET, READDIRPLUS = 36, 38, 42, 44
 ENOENT, ENOSYS = 2, 38
-UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)  # by the protocol
+UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)  # the protocol has no answers to these
 
 
 class Server:
@@ -40,7 +39,7 @@ class Server:
         return self.names.setdefault((parent, name), len(self.names) + 2)
 
     def reply_to(self, opcode, node, body):
-        """(errno, bytes)."""
+        """Returns (errno, bytes)."""
         if opcode == INIT:
             return 0, struct.pack("<IIIIHHIIHHI7I", 7, 31, 65536, 0, 16, 12, 4096, 1, 0, 0, 0, *[0] * 7)
         if opcode == LOOKUP:
@@ -62,14 +61,14 @@ class Server:
     def reply(self, request):
         _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
         error, body = self.reply_to(opcode, node, request[40:])
-        # Who asked may have been killed meanwhile.
+        # The process that asked may have been killed.
         with contextlib.suppress(FileNotFoundError):
             os.write(self.fd, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
 
     def take(self):
         try:
             request = os.read(self.fd, 1 << 17)
-        except OSError:  # it was interrupted before it was read
+        except OSError:  # the request was interrupted before it was read
             return
         opcode, = struct.unpack_from("<I", request, 4)
         if opcode in UNANSWERED:
@@ -103,7 +102,7 @@ class Server:
 
 
 class FuseMount:
-    """One at @point, for tests. Directories in it belong to the id @owner."""
+    """Runs such a file system at @point for tests. Its directories belong to the id @owner."""
 
     def __init__(self, point, owner):
         self.point = pathlib.Path(point)
@@ -117,7 +116,7 @@ class FuseMount:
         return int(self.process.stdout.readline())
 
     def count(self):
-        """How many requests have come."""
+        """Returns the number of requests so far."""
         return self.tell("count")
 
     def silence(self):
@@ -127,7 +126,7 @@ class FuseMount:
         self.tell("answer")
 
     def end(self):
-        """Its death ends what waits for it."""
+        """Kills the server, which ends all calls that wait for it."""
         self.process.kill()
         self.process.wait()
         subprocess.run(["umount", "--lazy", self.point], check=False)

@@ -6,7 +6,7 @@ import subprocess
 
 
 def small_system(root):
-    """Makes as little of a system in the directory as a shell needs."""
+    """Makes the smallest system in the directory that a shell needs."""
     for directory in ("bin", "proc", "dev", "tmp", "etc", "run", "sys"):
         (root / directory).mkdir(parents=True)
     for program in ("sh",):

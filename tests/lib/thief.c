@@ -2,10 +2,10 @@
 /*
  * usage: thief SECRET DEV INO
  *
- * Prints "ready", then tries until standard input ends to take things from every new process that
- * its user must not have: a terminal, the file with that device and inode, an environment with
- * SECRET in it, the memory of a process called cloister. Prints a line for each success, and at the
- * end how many descriptors it could take at all. pidfd_getfd(2), proc(5).
+ * Prints "ready". Until standard input ends it then tries to take from every new process what its
+ * user must not have: a terminal, the file with that device and inode, an environment with SECRET
+ * in it, the memory of a process called cloister. Prints a line for each success, and at the end
+ * the number of all descriptors that it could take. pidfd_getfd(2), proc(5).
  */
 #include <ctype.h>
 #include <dirent.h>

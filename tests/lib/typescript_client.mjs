@@ -49,7 +49,7 @@ function newDirectory(name) {
 	return path.join(directory, name);
 }
 
-/** A client with a workspace, and that. */
+/** Returns a client, and the workspace that it has open. */
 async function open(settings) {
 	await startService();
 	const client = connect(settings), place = newDirectory("work");
@@ -64,7 +64,7 @@ async function until(condition) {
 	}
 }
 
-/** Whether a process has these words as its arguments, or none has them any more. */
+/** Whether some process has exactly these words as its arguments. */
 function runs(words) {
 	return fs.readdirSync("/proc").filter((entry) => /^\d+$/.test(entry)).some((pid) => {
 		try {
@@ -153,10 +153,10 @@ cases.noService = async () => {
 	await fails(connect({ path: undefined }).connect(), cloister.ServiceNotFound, /CLOISTER_SOCKET/);
 	await startService();
 	fs.symlinkSync(directory, path.join(directory, "cloister"));
-	await connect({ path: undefined }).toolsList(); // found
-	fs.chmodSync(directory, 0o777); // where anybody could put another socket
+	await connect({ path: undefined }).toolsList(); // found in XDG_RUNTIME_DIR
+	fs.chmodSync(directory, 0o777); // any user could put another socket there
 	await fails(connect({ path: undefined }).connect(), cloister.ServiceNotFound, /another user/);
-	process.env.CLOISTER_SOCKET = socketPath; // which the program's user has named
+	process.env.CLOISTER_SOCKET = socketPath; // the program's user has named this path
 	await connect({ path: undefined }).toolsList();
 };
 
@@ -199,7 +199,7 @@ cases.overrun = async () => {
 		options: { keep_output: false } });
 	const before = process.memoryUsage().rss;
 	for (let ended = false; !ended;) {
-		await client.runCommand({ command: "sleep 0.1" }); // the client has to read on
+		await client.runCommand({ command: "sleep 0.1" }); // the client must go on reading for this answer
 		ended = !runs("yes");
 		assert(process.memoryUsage().rss < before + 800 * MIB);
 	}
@@ -213,7 +213,7 @@ cases.slowReader = async () => {
 		options: { keep_output: false } });
 	const pieces = call[Symbol.asyncIterator]();
 	await pieces.next();
-	// Without a reader the command waits: what came is less than what overruns the client.
+	// Without a reader the command waits before the client has more unread output than it keeps.
 	const before = process.memoryUsage().rss;
 	await sleep(3000);
 	assert(process.memoryUsage().rss < before + 32 * MIB);
@@ -269,10 +269,10 @@ cases.restart = async () => {
 	await endService(service, "SIGKILL");
 	await fails(call.wait(), cloister.ConnectionLost);
 	const later = sleep(500).then(startService);
-	await Promise.all(["a", "b"].map((path) => client.writeFile({ path, content: "x" }))); // one connection for both
+	await Promise.all(["a", "b"].map((path) => client.writeFile({ path, content: "x" }))); // both calls use one connection
 	assert.deepEqual(fs.readdirSync(second).sort(), ["a", "b"]);
 	assert.deepEqual((await client.listDirectory({ path: "." }, { workspace: first })).entries, []);
-	await endService(await later, "SIGKILL"); // while nothing is in flight: no call is lost
+	await endService(await later, "SIGKILL"); // no call is in flight, so none is lost
 	await startService();
 	assert.equal((await client.readFile({ path: "a" })).size, 1);
 };
@@ -304,7 +304,7 @@ cases.closedStaysClosed = async () => {
 
 // Servers that do not follow the protocol
 
-/** Serves each connection by serve(socket, number): once a line has come, the socket has its messages as "message". */
+/** Serves each connection with serve(socket, number). For each line received the socket emits "message". */
 async function serve(handler) {
 	let number = 0;
 	const server = net.createServer((socket) => {
@@ -432,13 +432,13 @@ cases.full = async () => {
 	});
 	const client = connect();
 	await client.workspace("w");
-	await client.toolsList(); // and the server ends the connection
+	await client.toolsList(); // the server then closes the connection
 	await client.toolsList();
 	assert.equal(connections, 4);
 	assert.equal((await fails(connect().toolsList(), cloister.Busy)).retryAfterMs, 50);
 };
 
-/** A server that closes the connection instead of answering the first calls; the methods that came. */
+/** A server that closes the connection instead of answering the first calls. Returns the methods that it received. */
 async function losing(first) {
 	const came = [];
 	let lost = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cloister's processes say to each other, as common/wire*.h have it, and anything that is not quite it."""
+"""The messages between cloister's processes, as in common/wire*.h, and malformed variants of them."""
 
 import array
 import os
@@ -79,7 +79,7 @@ def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind="")
 
 
 def end_of(payload):
-    """The error's number, message and path of a FILES_END."""
+    """Returns the error's number, message and path in a FILES_END."""
     error, = struct.unpack_from("=I", payload)
     texts, at = [], 4
     for _ in range(2):
@@ -90,13 +90,13 @@ def end_of(payload):
 
 
 class Frames:
-    """Takes frames, and the descriptors that came with them, from what read() gives: bytes and descriptors."""
+    """Splits the bytes that read() returns into frames, with the descriptors that came along."""
 
     def __init__(self, read):
         self.read, self.data, self.fds = read, b"", []
 
     def next(self):
-        """(type, call, payload, descriptors), or None at the end."""
+        """Returns (type, call, payload, descriptors), or None at the end."""
         while len(self.data) < HEADER.size or len(self.data) - HEADER.size < self.header()[3]:
             data, fds = self.read()
             if not data:

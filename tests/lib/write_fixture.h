@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writing a file as a call does, for the tests of worker/files/file_write.h. Include after
+/* Writes files as a call does, for the tests of worker/files/file_write.h. Include after
  * <cmocka.h>. */
 
 #include "tests/lib/files_fixture.h"
