@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit log: its lines, the hash chain that shows every change, and that no slow or full disk stops a call."""
+"""The audit log: its lines, its hash chain, which shows every change, and calls that go on when the disk is slow or
+full."""
 
 import contextlib
 import hashlib
@@ -25,7 +26,7 @@ GENESIS = "0" * 64
 
 
 def digest(arguments):
-    """The digest of a call's arguments; supervisor/audit/audit.h describes it."""
+    """Returns the digest of a call's arguments, as supervisor/audit/audit.h describes it."""
     sha256 = hashlib.sha256()
     for name in sorted(arguments, key=str.encode):
         value = arguments[name]
@@ -46,7 +47,7 @@ def read(path):
 
 
 def read_so_far(path):
-    """The complete lines of a log that is still being written."""
+    """Returns the complete lines of a log that is still being written."""
     data = pathlib.Path(path).read_bytes()
     return [json.loads(line) for line in data[:data.rfind(b"\n") + 1].splitlines()]
 
@@ -59,14 +60,14 @@ def verify(area, *words):
 
 
 class Audited:
-    """A daemon with an audit log, and its client with a workspace."""
+    """A daemon with an audit log, and a client that has opened a workspace."""
 
     def __init__(self, start_daemon, area, mode="on", path=None, settings="", **keywords):
         self.area = area
         self.daemon = start_daemon(config=config(area, mode, path, settings), **keywords)
         self.log = pathlib.Path(path or self.daemon.state / "audit" / "audit.log")
         self.client = self.daemon.connect()
-        if "selftest = required" in settings:  # until it has passed
+        if "selftest = required" in settings:  # calls are refused until the self-test has passed
             assert procfs.eventually(lambda: "probes passed" in self.daemon.log(), 60)
         self.client.call("workspace.open", {"workspace": "w"})
 
@@ -143,7 +144,7 @@ def test_the_digest_does_not_depend_on_the_form(audited):
     found = [line["arguments"] for line in audited.events("call.admitted")]
     expected = digest({"path": "a", "content": "ü/\n", "create_dirs": True})
     assert found == [expected, expected, digest(other), digest({"path_base64": "YQ=="})]
-    # The content that was written is not in the log.
+    # The log does not contain the content of the file.
     assert "ü" not in audited.log.read_text() and "u00fc" not in audited.log.read_text()
 
 
@@ -155,7 +156,7 @@ def test_what_is_refused(audited):
         client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "nonsense": 1})
     with pytest.raises(RpcError):
         client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "workspace": "other"})
-    # Notifications have no answer. They are refused all the same.
+    # cloisterd refuses notifications too, although these have no answer.
     client.notify("tool.call", {"tool": "no_such_tool", "arguments": {}})
     with pytest.raises(RpcError):
         client.call("workspace.open", {"root": "/"})
@@ -170,7 +171,7 @@ def test_what_is_refused(audited):
     assert audited.verify()[0] == 0
 
 
-def test_what_mcp_asks_for_is_told_of_like_the_rest(audited):
+def test_mcp_calls_are_recorded_like_native_ones(audited):
     client = audited.client
     version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
                "io.modelcontextprotocol/clientCapabilities": {}}
@@ -268,7 +269,7 @@ def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tena
 
 @pytest.fixture(scope="module")
 def long_log(area, tmp_path_factory):
-    """A log of some lines."""
+    """Fills a log with some lines."""
     started = []
     from daemon import Daemon
 
@@ -368,7 +369,7 @@ def test_verify_says_what_it_cannot_do(area):
 
 
 def restart(audited, start_daemon):
-    """Another daemon on the same log."""
+    """Starts another daemon on the same log."""
     return Audited(start_daemon, audited.area, path=audited.log)
 
 
@@ -474,9 +475,10 @@ def full_files(audited):
 
 
 def test_full_files(start_daemon, area):
-    """By cloisterd, confined as it is: no file is larger than audit_size, no more than audit_files are kept, their names
-    stay, and the chain goes on through them, and through a restart that finds no other file."""
-    # Not beside a socket, whose directory cloisterd may remove files from anyway.
+    """cloisterd, confined as it is, keeps its log within bounds. No file is larger than audit_size, there are at most
+    audit_files, and their names stay. The chain goes on through all of them, and through a restart that finds no other
+    file."""
+    # The log is not beside a socket, because cloisterd may remove files from a socket's directory anyway.
     log = area.new_directory("log") / "audit.log"
     audited = Audited(start_daemon, area, path=log, settings="audit_size = 64K\naudit_files = 2\n")
     flood(audited, 800)
@@ -518,7 +520,8 @@ def test_a_file_that_cannot_be_renamed_grows(start_daemon, area):
 
 
 def test_the_hash_that_the_unit_keeps_elsewhere(audited, start_daemon, area):
-    """What cloister-audit-anchor.service runs prints the hash of a line of the log, and fails where there is none."""
+    """The command in cloister-audit-anchor.service prints the hash of a line of the log, and fails where there is
+    none."""
     def anchor(daemon):
         unit = (BUILD / "packaging/systemd/cloister-audit-anchor.service").read_text()
         (words,) = re.findall("(?m)^ExecStart=(.*)$", unit)
@@ -540,7 +543,7 @@ def test_the_hash_that_the_unit_keeps_elsewhere(audited, start_daemon, area):
 
 
 def test_a_directory_that_is_gone_costs_no_line(audited):
-    """While no new file can be opened, cloisterd goes on writing to the old one."""
+    """While cloisterd cannot open a new file, it goes on writing to the old one."""
     audited.client.run("true")
     audited.written()
     former = rotate(audited, 1)
@@ -622,7 +625,7 @@ def losses(lines):
 
 
 @as_root
-def test_a_slow_disk_stops_nobody_and_loses_nothing_silently(audited):
+def test_a_slow_disk_stops_no_call_and_loses_no_line_silently(audited):
     with held(audited):
         for i in range(50):
             assert audited.client.run(f"echo {i}")["stdout"] == f"{i}\n"
@@ -654,7 +657,7 @@ def test_required_stops_admission_before_a_line_is_lost(start_daemon, area):
             audited.client.call("workspace.open", {"workspace": "other"})
         assert caught.value.name == "BUSY"
         assert audited.status()["lost"] == 0
-        # The running call ends, and room is kept for its line, whatever is refused meanwhile.
+        # The running call can end: cloisterd keeps room for its line while it refuses others.
         flood(audited, 40000)
         assert audited.status()["lost"] > 0
         audited.client.call("tool.cancel", {"id": running})
@@ -674,7 +677,8 @@ def selftest(audited):
 
 @as_root
 def test_required_holds_for_the_self_test_too(start_daemon, area):
-    """A call that cannot be audited is refused to the self-test too: it does not run, and its last result stays."""
+    """With audit = required, a log that is behind also stops the self-test: it does not run, and its last result
+    stays."""
     audited = Audited(start_daemon, area, mode="required")
     assert selftest(audited)[0] == 0
     with audited.daemon.control() as control:
@@ -724,7 +728,7 @@ def test_the_end_does_not_wait_for_a_disk_for_ever(audited):
     with held(audited):
         audited.daemon.process.send_signal(signal.SIGTERM)
         assert procfs.eventually(lambda: "lines of the audit log could not be written" in audited.daemon.log())
-    # It waited only for the tracer of its own thread.
+    # cloisterd could not end before strace let its writing thread go.
     assert audited.daemon.process.wait(120) == 0
 
 
@@ -796,7 +800,7 @@ def test_rotating_away_from_a_file_that_takes_no_more(start_daemon, area):
         return audited, former, data[data.rindex(b"\n") + 1:]
 
     audited, former, torn = fill_up(100001)
-    if not torn:  # a line ended just there
+    if not torn:  # the size fell on the end of a line
         audited, former, torn = fill_up(100101)
     assert torn
     audited.daemon.process.send_signal(signal.SIGHUP)
@@ -819,7 +823,7 @@ def test_the_hash_in_status_is_in_the_log(audited, area):
     assert verify(area, "--contains", audited.status()["hash"], audited.log)[0] == 0
 
 
-# Metrics, as OpenMetrics 1.0 wants them
+# Metrics, in the format of OpenMetrics 1.0
 
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -886,6 +890,6 @@ def test_metrics_are_openmetrics_and_tell_of_each_tenant(audited):
     cpu = sum(one.get("user_us", 0) + one.get("system_us", 0) for one in usage)
     assert cpu > 0 and total("tenant_command_cpu_seconds") == pytest.approx(cpu / 1e6)
     assert total("tenant_call_seconds") == pytest.approx(sum(one["wall_us"] for one in usage) / 1e6)
-    # A reload goes on counting.
+    # The counters survive a reload.
     assert audited.daemon.reload(config(audited.area))
     assert total("tenant_calls_ended") == 3

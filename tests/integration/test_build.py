@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs are linked with and how they are hardened, read from the programs themselves."""
+"""The programs' libraries and hardening, read from the programs themselves."""
 
 import os
 import pathlib
@@ -30,7 +30,7 @@ def test_no_json_and_no_event_loop_near_a_workspace(program):
     needed = [line for line in readelf("-d", path).splitlines() if "(NEEDED)" in line]
     assert needed or is_static(path)
     assert not [line for line in needed if "json" in line or "event" in line]
-    # Nor as parts of the program itself.
+    # The libraries are not linked statically either.
     symbols = readelf("-s", path)
     assert "channel_fill" in symbols and "json_object_" not in symbols and "event_base_" not in symbols
 
@@ -53,7 +53,7 @@ def test_hardening(program):
     symbols = readelf("-s", path)
     assert "__stack_chk_fail" in symbols
     if BUILD == "release":
-        # Of a static program the parts tell: the C library in it has all of them.
+        # A static program contains the C library and all its functions, so the test looks at the program's own objects.
         parts = readelf("-s", ROOT / "build" / BUILD / "worker" / f"lib{program}-core.a") if is_static(path) else symbols
         assert re.search(r" UND __\w+_chk", parts), "no fortified function"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cgroups: what is made where a group is delegated, and what is said and done where none is. That
-limits hold is shown in tests/vm, on a kernel that has the controllers for it."""
+"""Cgroups: the groups that cloisterd makes where one is delegated to it, and what it reports and does without one.
+tests/vm shows that limits are enforced, on a kernel with the controllers."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def opened(daemon, client):
 
 
 def check_without(daemon, reason):
-    """Everything works, and what nothing enforces is said."""
+    """Shows that calls work without cgroups, and that cloisterd says which limits nothing enforces."""
     client = daemon.connect()
     _, isolation = opened(daemon, client)
     assert isolation["cgroup"] is False
@@ -31,7 +31,7 @@ def check_without(daemon, reason):
         "memory": "none", "processes": "rlimit", "cpu": "none", "io": "none"}
     observation = client.observe("run_command", {"command": "cat /proc/self/cgroup"})
     assert observation["success"]
-    # No path of the host's, all the same.
+    # Even so, a command sees no path of the host's cgroups.
     for line in observation["output"]["stdout"].splitlines():
         assert line.split(":", 2)[2] == "/"
     assert not MEASURED & set(observation["usage"])
@@ -53,7 +53,7 @@ def test_a_group_with_other_processes(delegation, start_daemon):
 
 
 @needs_root
-@pytest.mark.skipif(reason_against() is not None, reason="there is nothing to unmount")
+@pytest.mark.skipif(reason_against() is not None, reason="needs a cgroup v2 mount to unmount")
 def test_a_host_without_cgroup2(account, start_daemon):
     hide = 'umount -l "$0" && exec "$@"'
     become = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
@@ -71,7 +71,7 @@ def test_groups_come_and_go(delegation, start_daemon):
     assert isolation["cgroup"] is True and "cgroup_missing" not in isolation
     cell = ["supervisor", "ws-1", "ws-1/cell"]
     assert delegation.groups() == cell
-    # And a job of the files process's, for a moment: what dead writes left is swept.
+    # A job of the files process is in the group for a moment: it removes what interrupted writes left.
     assert procfs.eventually(
         lambda: processes(delegation.path / "ws-1/cell") == sorted(daemon.cells()[0]), 20)
     for _ in range(200):
@@ -101,7 +101,8 @@ def test_only_the_command_is_in_its_group(delegation, start_daemon):
     (init,) = procfs.children(worker)
     assert procfs.eventually(lambda: len(procfs.descendants(init)) == 3)
     assert processes(delegation.path / "ws-1/cmd-1") == sorted(procfs.descendants(init))
-    # What shares the worker's memory stays with it; a job of the files process's is there for a moment.
+    # The command init shares the worker's memory and stays in this group. A job of the files process may be in it for a
+    # moment.
     cell = delegation.path / "ws-1/cell"
     assert procfs.eventually(lambda: processes(cell) == sorted([worker, files, init])), processes(cell)
     assert client.cancel(number)
@@ -120,7 +121,7 @@ def test_a_command_sees_its_own_group_and_no_path(delegation, start_daemon):
 
 
 def test_killing_reaches_what_is_in_the_group(delegation, start_daemon):
-    """The second way: a process that no namespace of the command's has."""
+    """Cancelling a call kills every process in the command's cgroup, also one outside the command's pid namespace."""
     daemon = start_daemon(launcher=delegation.launcher())
     client = daemon.connect()
     path, _ = opened(daemon, client)
@@ -182,7 +183,7 @@ ATTEMPTS = ("echo max >{0}/cgroup.max.descendants", "mkdir {0}/more", "echo $$ >
 
 
 def check_cannot_write(run, group):
-    """Although the group's files belong to the user as whom the command runs."""
+    """Shows that a command cannot write the group's files, although the user that it runs as owns them."""
     for attempt in ATTEMPTS:
         output = run(f"test -O {group}/cgroup.procs && {attempt.format(group)}")
         assert output["exit_code"] != 0
@@ -210,8 +211,8 @@ def test_a_command_in_the_whole_root_cannot_write_cgroups(delegation, area):
 
 
 def mounted_at(place, delegation):
-    """Starts a command in a mount namespace in which the delegated group is also mounted at @place. The mount is private,
-    because it would also be in the way of other suites that use the host's root as a workspace."""
+    """Returns a launcher that starts cloisterd in a mount namespace in which the delegated group is also mounted at
+    @place. Other suites, which use the host's root as a workspace, do not see that mount."""
     return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(delegation.path), str(place),
             *delegation.launcher()]
 
@@ -227,7 +228,7 @@ def test_a_command_cannot_write_cgroups_mounted_in_its_workspace(delegation, are
 
 
 CLOSE = "chmod 0 mine"
-# Mount points are told by their paths, and a path may be longer than can be said.
+# The worker finds mount points by their paths in /proc/self/mountinfo. This command moves one to a path that is too long.
 BURY = """exec /usr/bin/python3 -c '
 import os
 top = os.getcwd()
@@ -248,7 +249,8 @@ def unbury(path):
     (CLOSE, lambda path: os.chmod(path / "mine", 0o755), "Permission denied"),
     (BURY, unbury, "File name too long")], ids=["closed", "buried"])
 def test_a_command_cannot_keep_cgroups_from_the_next_worker(delegation, area, start_daemon, hide, unhide, said):
-    """By what it does to a directory of its own on the way to them: the next cell has no commands then."""
+    """A command makes its own directory above a mounted cgroup unreachable, so that the next worker cannot make the
+    cgroup read-only. That cell then refuses to open or to run commands."""
     path = area.new_directory()
     (path / "mine/groups").mkdir(parents=True)
     os.chown(path / "mine", area.account.uid, area.account.gid)
@@ -262,7 +264,7 @@ def test_a_command_cannot_keep_cgroups_from_the_next_worker(delegation, area, st
         client.call("workspace.close")
         assert procfs.eventually(lambda: not daemon.cells())
         answer = client.wait(client.request("workspace.open", {"root": str(path)}))
-        if "result" in answer:  # it was ready, but for that
+        if "result" in answer:  # the workspace opened, and its commands are refused
             answer = client.observe("run_command", {"command": "chmod 755 mine; mkdir mine/groups/more"})
         assert f"make cgroups read-only: {said}" in answer["error"]["message"], answer
         unhide(path)
@@ -273,11 +275,11 @@ def test_a_command_cannot_keep_cgroups_from_the_next_worker(delegation, area, st
     finally:
         if hidden:
             unhide(path)
-        # What is left has paths that others' searches of the area do not get through.
+        # The test leaves paths too long for the searches that other tests make in the area.
         subprocess.run(["rm", "-rf", "--one-file-system", path], check=True)
 
 
-def test_cgroups_behind_somebody_elses_directory_stand_in_nobodys_way(delegation, area, start_daemon):
+def test_unreachable_cgroups_do_not_prevent_a_workspace(delegation, area, start_daemon):
     path = area.new_directory()
     (path / "others/groups").mkdir(parents=True)
     os.chmod(path / "others", 0o700)
@@ -287,7 +289,7 @@ def test_cgroups_behind_somebody_elses_directory_stand_in_nobodys_way(delegation
 
 
 def held(worker):
-    """How many descriptors it has, but for the walls of inits made ahead."""
+    """Returns the number of the worker's descriptors, without the Landlock rulesets of command inits made ahead."""
     return sum("landlock" not in target for target in procfs.fds(worker).values())
 
 
@@ -297,7 +299,7 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     path, _ = opened(daemon, client)
     ((worker, files),) = daemon.cells()
     assert procfs.fds(daemon.spawner())[5] == str(delegation.path)
-    # The worker's is a mount of its own whose root is the workspace's group: no way up.
+    # The worker's descriptor is the root of a mount of its own, the workspace's group, so ".." leads to no other group.
     assert procfs.fds(worker)[7] == "/"  # FD_WORKER_CGROUP
     up = f"/proc/{worker}/fd/7"
     assert os.stat(up + "/..").st_ino == os.stat(up).st_ino
@@ -312,5 +314,5 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     before = held(worker)
     assert client.cancel(number)
     client.result(number)
-    # The command's group and the pipes that it had as 1 and 2 are closed when it has ended.
+    # When the command has ended, the worker closes its cgroup and its two output pipes.
     assert procfs.eventually(lambda: held(worker) == before - 3), (before, held(worker))

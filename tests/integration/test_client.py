@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloister command against a stand-in cloisterd, which answers what no real one would at will."""
+"""The cloister command against a stand-in for cloisterd, which sends answers that a test cannot get from a real one."""
 
 import json
 import os
@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 ORDINARY_UID = 65534
 
-# Written beside a copy of cloister, where it looks for cloisterd first. Its behaviour is the command's
-# text; what it was sent goes back in the observation's "request".
+# The tests write this beside a copy of cloister, which looks for cloisterd there first. The text of the command says what
+# the stand-in does. The observation's "request" holds the request that it got.
 STAND_IN = r'''#!/usr/bin/python3
 import base64, json, os, socket, sys
 
@@ -127,7 +127,7 @@ def run(place, *arguments, where=("--private",), **keywords):
 
 
 def call(place, *arguments):
-    """What the stand-in was sent by `cloister call ARGUMENTS`."""
+    """Runs `cloister call ARGUMENTS`. Returns the request that the stand-in got."""
     done = run(place, "call", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["request"]
@@ -225,7 +225,7 @@ def test_the_private_instance_has_its_connection_and_nothing_else(place):
     status = os.stat(place / "ws")
     only = [f"--only-root={status.st_dev}:{status.st_ino}:{status.st_uid}"] if os.getuid() == 0 else []
     assert sent["args"] == ["--connection-fd=3", *only]
-    assert sent["fds"] == [0, 1, 2, 3, 4]  # 4: of the listing itself
+    assert sent["fds"] == [0, 1, 2, 3, 4]  # 4 is the descriptor that lists the directory
 
 
 def test_closed_standard_descriptors_do_no_harm(place):
@@ -235,7 +235,7 @@ def test_closed_standard_descriptors_do_no_harm(place):
     assert done.returncode == 7
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to leave it")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, whose privilege cloister drops")
 def test_root_becomes_the_directorys_owner(place):
     done = run(place, "call", "read_file", "path=a", extra_groups=[0, 4])
     sent = json.loads(done.stdout)["request"]
@@ -244,7 +244,7 @@ def test_root_becomes_the_directorys_owner(place):
     assert sent["home"] != os.environ.get("HOME")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to be refused it")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to own a directory as root")
 def test_a_directory_of_root_is_refused(place):
     os.chown(place / "ws", 0, 0)
     done = run(place, "call", "read_file", "path=a")
@@ -308,7 +308,7 @@ def test_a_second_signal_does_not_wait_for_the_answer(place):
         assert client.stderr.readline() == b"told\n"
         assert client.poll() is None
         client.send_signal(signal.SIGTERM)
-        assert client.wait(12) == 130, "in 15 s it would leave by itself"
+        assert client.wait(12) == 130, "cloister waited for the answer, for which it gives 15 s"
 
 
 def test_signals_are_heard_while_the_reader_stalls(place):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people and scripts see: progress and colours on terminals and nowhere else, JSON where it is asked
-for, and what is said when there is no service."""
+"""The output of cloister for people and for scripts: progress and colours only on terminals, JSON on request, and the
+message when no service answers."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def words_of(daemon, workspace, *words):
 
 @pytest.fixture
 def screen(daemon, workspace, account):
-    """Starts `cloister WORDS` on a terminal."""
+    """Returns a function that starts `cloister WORDS` on a terminal."""
     started = []
 
     def start(*words, **more):
@@ -38,12 +38,12 @@ def screen(daemon, workspace, account):
 
 
 def ends(screen):
-    """Reads to the end: the exit status."""
+    """Reads to the end. Returns the exit status."""
     return screen.wait()
 
 
 def shows(screen, wanted):
-    """Reads until that has been written, whatever became of it since."""
+    """Reads until the program has written @wanted, even if it has erased that since."""
     deadline = time.monotonic() + PATIENCE
     while wanted not in screen.raw:
         assert time.monotonic() < deadline and screen.read(0.2), screen.raw
@@ -53,7 +53,7 @@ def left(screen):
     return [line for line in screen.text().splitlines() if line]
 
 
-# What the rest of a command waits behind until the test makes the file.
+# Holds back the rest of a command until the test makes the file "go".
 GATE = "until [ -e go ]; do sleep 0.05; done"
 
 
@@ -69,7 +69,7 @@ def test_what_takes_long_is_reported_and_leaves_no_trace(screen, workspace):
 def test_an_unfinished_line_is_not_written_over(screen):
     running = screen("exec", "--timeout=60s", "printf 'name? '; sleep 4; printf x")
     assert ends(running) == 0
-    # Before it, where the command took its time to begin, there may have been a line, and is none.
+    # A slow start may have shown a progress line earlier; cloister has erased it.
     assert b"\x1b" not in running.raw.partition(b"name? ")[2] and left(running) == ["name? x"]
 
 
@@ -112,7 +112,7 @@ def test_a_second_ctrl_c_does_not_wait(screen, daemon):
     os.write(running.fd, b"\x03")
     assert ends(running) == 130
     with daemon.control() as control:
-        # It still is there, told to end and ignoring that: nobody waited for it.
+        # The command ignores SIGTERM and still runs, so cloister did not wait for it.
         assert time.monotonic() - began > 5 or control.call("commands")["calls"]
 
 
@@ -176,7 +176,8 @@ def test_workspaces_are_created_listed_and_removed(daemon):
 
 
 def test_execs_deadline_is_the_longest_that_the_tenant_has(start_daemon, area):
-    """And what is said at it names the option that sets another."""
+    """Without --timeout, exec has the longest deadline that the tenant allows. The message at the deadline names the
+    option that sets another."""
     def execute(more, *words):
         daemon = start_daemon(config=f"[tenant t]\nusers = {area.account.name}\nroots = {area.path}\n"
                                      f"command_timeout = 200ms\n{more}")

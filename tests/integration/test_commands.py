@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run_command through the real daemon: output, ends, options and what is blocked."""
+"""run_command through the real daemon: output, ends, options and blocked commands."""
 
 import base64
 import os
@@ -19,7 +19,7 @@ KEPT = 256 * KIB  # output_kept
 
 
 def ended(client, by, command, options=None, **arguments):
-    """The observation of a command that cloister ends."""
+    """Runs a command that cloister must end for the reason @by. Returns the observation."""
     observation = client.observe("run_command", {"command": command, **arguments}, options)
     assert not observation["success"]
     assert observation["output"]["ended_by"] == by
@@ -100,7 +100,7 @@ def test_standard_input(client, workspace):
     output = client.run("sha256sum", {"stdin": base64.b64encode(data).decode(), "encoding": "base64"})
     expected = subprocess.run(["sha256sum"], input=data, capture_output=True).stdout
     assert base64.b64decode(output["stdout"]) == expected
-    # Nobody reads it: the command does not hang, nor does the service.
+    # The command reads none of its input. Neither the command nor cloisterd hangs.
     assert client.run("true", {"stdin": "x" * MIB})["exit_code"] == 0
 
 
@@ -115,7 +115,7 @@ def test_environment(client, workspace):
 
 
 def test_streaming(client, workspace):
-    """What it writes is told while it runs: it goes on when that has been heard."""
+    """Output is streamed while the command runs: the command goes on only after its output has reached the client."""
     number = client.begin("run_command", {"command": (
         "for i in 1 2 3; do echo out $i; echo err $i >&2; until [ -e heard$i ]; do sleep 0.02; done; done")}, {"stream": True})
     for i in (1, 2, 3):
@@ -165,7 +165,7 @@ def test_without_the_option_nothing_is_streamed(client, workspace):
 
 def test_a_long_stream_arrives_whole(client, workspace):
     number = client.begin("run_command", {"command": "seq 2000000"}, {"stream": True})
-    time.sleep(1)  # nobody reads meanwhile: the command is held back, not its output lost
+    time.sleep(1)  # the client reads nothing: cloisterd holds the command back and loses no output
     assert client.wait(number)["result"]["success"]
     received = "".join(m["params"]["data"] for m in client.notifications)
     assert received == "".join(f"{i}\n" for i in range(1, 2000001))
@@ -175,7 +175,7 @@ def test_a_long_stream_arrives_whole(client, workspace):
 
 
 SOON = 300  # ms
-SAID = 6000 if INSTALLED else 3000  # ms in which a shell says something, on a machine that is emulated, or busy
+SAID = 6000 if INSTALLED else 3000  # ms until a shell has begun and written, on an emulated or busy machine
 
 
 @pytest.mark.parametrize("options,argument", [
@@ -248,9 +248,9 @@ def test_a_long_command_line(client, workspace):
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
 @pytest.mark.parametrize("sanitizer", ["address", "leak", "thread", "undefined"])
 def test_sanitized_programs_run(client, workspace, sanitizer):
-    """A sanitizer reserves terabytes that it never touches."""
+    """Programs built with a sanitizer run, although it reserves terabytes of addresses that it never touches."""
     (workspace / "a.c").write_text("int main(void) { return 0; }\n")
-    # LeakSanitizer traces its process when this ends.
+    # The options are off because LeakSanitizer traces its own process at the end: ptrace(2).
     output = client.run(f"gcc -fsanitize={sanitizer} a.c -o a && "
                         "ASAN_OPTIONS=detect_leaks=0 LSAN_OPTIONS=detect_leaks=0 ./a", timeout_ms=300000)
     assert output["exit_code"] == 0, output["stderr"]
@@ -297,7 +297,7 @@ def test_commands_that_only_mention_blocked_ones(client, workspace, command):
 
 
 def test_all_that_a_larger_pipe_holds_is_read(client, workspace):
-    """Also what is still in it when the command is over."""
+    """cloisterd also reads what a pipe still holds when its command has ended, even if the command enlarged the pipe."""
     program = "import fcntl, os; fcntl.fcntl(1, 1031, 1 << 20); os.write(1, b'x' * 1000000)"  # F_SETPIPE_SZ
     output = client.run(f'/usr/bin/python3 -c "{program}"')
     assert (output["stdout_bytes"], output["truncated"]) == (1000000, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration as cloisterd reads it: what --check says, what refuses to start, the example."""
+"""The configuration files that cloisterd reads: the messages of --check, mistakes that prevent a start, the example."""
 
 import os
 import pathlib
@@ -36,13 +36,13 @@ class Config:
         return path
 
     def check(self):
-        """(exit status, what is said, without the directory's name)"""
+        """Runs --check. Returns the exit status and the messages, without the directory's name."""
         done = self.area.run("cloisterd", "--config", str(self.path), "--check")
         assert done.stdout == b""
         return done.returncode, done.stderr.decode().replace(f"{self.directory}/", "")
 
     def start(self, *words, **keywords):
-        """cloisterd with this configuration, which must refuse: what it says."""
+        """Starts cloisterd with this configuration, which it must refuse. Returns its messages."""
         done = self.area.run("cloisterd", "--config", str(self.path), "--agent-socket",
                              str(self.directory / "s"), "--state-dir", str(self.directory / "state"), *words,
                              **keywords)
@@ -202,7 +202,7 @@ def test_no_workspace_holds_the_configuration(area):
 def test_root_becomes_the_user_that_the_configuration_names(area):
     with open("/proc/self/uid_map") as file:
         if file.read().split()[1] != "0":
-            pytest.skip("root in here is an ordinary user on the host")
+            pytest.skip("root in this user namespace is an ordinary user on the host")
     config = Config(area, f"[cloister]\ntenants = none\nuser = {area.account.name}\n")
     process = subprocess.Popen(
         [area.bin / "cloisterd", "--config", config.path, "--agent-socket", config.directory / "s",
@@ -219,8 +219,8 @@ def test_root_becomes_the_user_that_the_configuration_names(area):
 
 
 def example_settings():
-    """{section: {key}} of the example, commented or not, and its text with every comment that is a
-    setting made one."""
+    """Returns {section: [key]} of the example, including settings in comments, and its text with those settings
+    enabled."""
     found, lines, section = {}, [], None
     for line in EXAMPLE.read_text().splitlines():
         text = line[1:] if re.match(r"#(\[|\w+ = |\t)", line) else line
@@ -244,7 +244,7 @@ def test_the_example_shows_every_key_once(area):
     found, text = example_settings()
     assert {section: sorted(names) for section, names in found.items()} == \
         {section: sorted(names) for section, names in keys.items()}
-    # And what it shows is right, but for the users and directories of the example.
+    # The settings are valid with users and directories that exist here in place of the example's.
     for name in ("alice", "bob", "agents"):
         text = text.replace(name, str(1000 + len(name)))
     for shown, there in (("/srv/projects", "/usr"), ("/srv/checkouts", "/etc"), ("/opt/toolchain", "/opt"),
@@ -255,21 +255,21 @@ def test_the_example_shows_every_key_once(area):
 
 
 def installed():
-    """The configuration that an installation starts with, made from the example by packaging/CMakeLists.txt."""
+    """Returns the configuration that an installation starts with. packaging/CMakeLists.txt makes it from the example."""
     return (BUILD / "packaging" / "cloister.conf").read_text()
 
 
 def test_what_is_installed_is_as_the_manual_says():
     prefix = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
     (page,) = manual.literals("cloister.conf.5", "PACKAGED CONFIGURATION")
-    # The directories are those of the prefix that this was built for.
+    # This build may have another prefix than the manual's.
     assert [line.replace(f"{prefix}/var/", "/var/").replace("/var/run/", "/run/")
             for line in re.findall(r"^[^#\s\[].*$", installed(), re.M)] == page.splitlines()
 
 
 @needs_root
 def test_what_is_installed_is_good_and_lets_nobody_in(account, start_daemon, tenants):
-    """With users and groups that there are here."""
+    """cloisterd starts with the installed configuration, for users and groups of this host, and refuses every client."""
     text = installed().replace("user = cloister", f"user = {account.name}")
     for number, group in enumerate(("cloister-admin", "cloister-observer")):
         assert f"= {group}\n" in text
@@ -282,7 +282,7 @@ def test_what_is_installed_is_good_and_lets_nobody_in(account, start_daemon, ten
             with connect(who) as client:
                 client.request("tools.list" if connect == daemon.connect else "status")
                 assert client.receive()["error"]["data"]["code"] == "FORBIDDEN"
-                # The unit's reload asks as cloisterd's own user, so that connection stays open.
+                # The unit's ExecReload= runs as cloisterd's own user, so that user's connection stays open.
                 if (connect, who) != (daemon.control, account):
                     assert client.receive() is None
 
@@ -322,8 +322,8 @@ def test_a_configuration_may_say_that_it_has_no_tenants(area):
 
 
 @pytest.mark.parametrize("text", EMPTY.values(), ids=EMPTY.keys())
-def test_tenants_do_not_go_with_what_the_file_lost(area, start_daemon, text):
-    """A file that is cut off, or replaced by an empty one, is not loaded: the tenants stay."""
+def test_a_truncated_file_does_not_remove_tenants(area, start_daemon, text):
+    """cloisterd refuses to reload a file that was cut off or emptied: the tenants stay."""
     account = area.account
     daemon = start_daemon(config=f"[cloister]\n[tenant a]\nusers = {account.name}\nroots = {area.path}\n")
     with daemon.connect() as client:

@@ -111,7 +111,7 @@ def test_unauthorized_clients_get_forbidden_and_nothing_else(roles):
 
 @as_root
 def test_the_services_own_user_may_reload_and_nothing_else(roles):
-    """Without a role: it could send SIGHUP as well."""
+    """cloisterd's own user has no role and may only reload, which it could also ask for with SIGHUP."""
     daemon, *_ = roles
     with daemon.control(daemon.account) as own:
         for method in (*LOOKING, *ACTING, "kill"):
@@ -122,7 +122,8 @@ def test_the_services_own_user_may_reload_and_nothing_else(roles):
 
 @as_root
 def test_the_units_reload_says_whether_it_was_done(roles):
-    """ExecReload= as it is in the unit, as the service's user, who is in no group of the control socket."""
+    """ExecReload= of the unit runs as the service's user, who is in no group of the control socket, and reports a
+    failure."""
     daemon, *_ = roles
     unit = (BUILD / "packaging/systemd/cloister.service").read_text()
     (words,) = re.findall("(?m)^ExecReload=(.*)$", unit)
@@ -136,13 +137,13 @@ def test_the_units_reload_says_whether_it_was_done(roles):
             env={"CLOISTER_CONTROL_SOCKET": str(daemon.control_socket)})
     text = daemon.config.read_text()
     line = len(text.splitlines()) + 1
-    # The second is no mistake to --check, which does not know what cloisterd was started with.
+    # --check accepts the second file, because it does not know how cloisterd was started.
     for wrong, reason in ((text + "no_such_key = 1\n", f'cloister.conf:{line}: unknown key "no_such_key"'),
                           (text.replace("[cloister]", "[cloister]\numask = 0027"), "umask is fixed at start: restart")):
         daemon.config.write_text(wrong)
         refused = reload()
         assert refused.returncode == 1 and refused.stdout == "" and reason in refused.stderr, refused
-        assert reason in daemon.log() and "was not reloaded" in daemon.log()
+        assert procfs.eventually(lambda: reason in daemon.log() and "was not reloaded" in daemon.log())
     daemon.config.write_text(text + "[tenant u]\nmanaged = yes\n")
     done = reload()
     assert (done.returncode, done.stdout, done.stderr) == (0, "the configuration is reloaded: 2 tenants\n", "")
@@ -168,7 +169,7 @@ def test_a_reload_takes_a_role_away(roles):
 
 
 @as_root
-def test_without_groups_nobody_administers(start_daemon, tenants):
+def test_without_groups_there_is_no_administrator(start_daemon, tenants):
     daemon = start_daemon(config=f"[cloister]\nagent_socket_mode = 0666\n[tenant t]\nusers = {tenants[0].name}\n")
     for account in (daemon.account, tenants[0]):
         with daemon.control(account) as client:
@@ -218,7 +219,7 @@ def test_a_long_line_is_refused_and_skipped(control):
 def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, control):
     away, last = (f"sleep {os.getpid()}.{number}" for number in (4711, 4712))  # a mark that no other process on this host has
     call, number = start_command(client, control, f"(setsid {away} &) ; echo partial; {last}")
-    # Not the shell: its command line has both words before it prints them.
+    # Only exact command lines count: the shell's contains both words before it prints them.
     assert procfs.eventually(lambda: {away, last} <= {procfs.command_line(pid) for pid in procfs.pids()})
     assert control.call("kill", {"call": number}) == {"told": 1, "already_ending": 0}
     observation = client.result(call)
@@ -475,7 +476,7 @@ def test_events_tell_of_every_call(client, workspace, control):
 
 
 @as_root
-def test_an_observer_that_does_not_read_holds_nobody_up(roles):
+def test_an_observer_that_does_not_read_delays_no_call(roles):
     daemon, agent, _, observer = roles
     watching, client = daemon.control(observer), daemon.connect(agent)
     watching.call("events")

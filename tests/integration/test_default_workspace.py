@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where `cloister` does not take the current directory for the workspace: agents' programs start MCP servers in / and in
-the home directory, and then the whole account would be in the agent's reach."""
+"""The directories in which `cloister` refuses to take the current directory for the workspace. Programs start MCP
+servers in / and in the home directory, where an agent would reach the whole account."""
 
 import json
 import os
@@ -20,7 +20,7 @@ PRIVATE = [".ssh/", ".gnupg/", ".claude.json", ".claude/.credentials.json", ".co
 
 
 class Person:
-    """A home directory of the user's, and `cloister` there."""
+    """A home directory of the user's, in which `cloister` runs."""
 
     def __init__(self, area):
         self.area = area
@@ -42,7 +42,7 @@ class Person:
         return self.area.run("cloister", "--private", *words, cwd=directory, env=env)
 
     def refused(self, directory, *words, **variables):
-        """The message, of which the program says nothing else and does nothing."""
+        """Runs `cloister`, which must refuse: it prints one message, which is returned, and does nothing."""
         done = self.run(directory, *(words or ("call", "list_directory", "path=.")), **variables)
         assert done.returncode == (EXEC_FAILED if "exec" in words else REFUSED) and done.stdout == b"", done
         message = done.stderr.decode()
@@ -75,9 +75,9 @@ def test_root_home_and_what_is_above_it(person):
     assert "is your home directory" in person.refused(link)
 
 
-@pytest.mark.skipif(not AM_ROOT, reason="needs root, whose home is no account of the tests")
+@pytest.mark.skipif(not AM_ROOT, reason="needs root and its home directory")
 def test_the_home_of_passwd(area):
-    """passwd(5) says which directory is the home, whatever HOME is: here root's."""
+    """The home directory is that of passwd(5), whatever HOME is. Here it is root's."""
     home = pwd.getpwuid(0).pw_dir
     done = subprocess.run([area.bin / "cloister", "--private", "call", "list_directory", "path=."], cwd=home, user=0,
                           env=environment("/nonexistent"), capture_output=True, text=True, timeout=60, check=False)
@@ -89,13 +89,13 @@ def test_private_files(person, name):
     path = person.make(name)
     project = person.make("project/").resolve()
     named = name.rstrip("/")
-    # inside, where it is a directory of its own
+    # a directory inside the protected one, if that is a directory
     if name.endswith("/"):
         assert f"is part of {named}" in person.refused(path)
-    # above, below the home
+    # the directory above it, if that is below the home
     if "/" in named:
         assert f"holds {named}" in person.refused(path.parent)
-    # in the copy of a home
+    # the same name below a copy of the home
     copy = person.area.new_directory("copy")
     with acting_as(person.area.account.uid):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)

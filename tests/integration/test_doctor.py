@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What doctor and cloisterd itself say on hosts that lack what workspaces are made of."""
+"""Reports of doctor and of cloisterd itself on hosts that lack something that workspaces need."""
 
 import os
 
@@ -15,7 +15,7 @@ def as_account(account):
 
 
 def without(account, name):
-    """A launcher into a user namespace in which there may be none of the namespaces so called."""
+    """Returns a launcher into a user namespace in which no namespace of this kind can be made: namespaces(7)."""
     script = f'echo 0 > /proc/sys/user/max_{name}_namespaces; exec "$@"'
     return [*as_account(account), "unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
 
@@ -33,7 +33,7 @@ def test_a_host_that_has_them(daemon, client, workspace):
 
 
 def test_no_user_namespaces(area, account):
-    """cloisterd cannot start, and says what to do."""
+    """Without user namespaces cloisterd does not start, and its message names the setting to change."""
     place = area.new_directory()
     done = area.run("cloisterd", "--agent-socket", str(place / "s"), "--state-dir", str(place / "state"),
                     launcher=without(account, "user"))
@@ -47,13 +47,14 @@ def test_no_namespaces_for_workspaces(start_daemon, area, account, name):
     found = feature(daemon, "namespaces")
     assert not found["present"] and f"sysctl -w user.max_{name}_namespaces=15000" in found["fix"]
     assert "no workspace can be opened" in found["cost"]
-    assert "could not be tried" in feature(daemon, "fresh_proc")["fix"]  # /proc is not to blame
+    assert "could not be tried" in feature(daemon, "fresh_proc")["fix"]  # doctor does not blame /proc
     with pytest.raises(RpcError):
         daemon.new_workspace(daemon.connect())
 
 
 def test_a_hard_limit_on_cores_of_0(start_daemon, account):
-    """A common hardening, with which a core_pattern that is a pipe gets commands' cores: with 1 it does not."""
+    """doctor warns of a hard core limit of 0, a common hardening: a core_pattern that is a pipe gets commands' cores even
+    then. A limit of 1 prevents that. core(5)"""
     daemon = start_daemon(launcher=["prlimit", "--core=0:0", "--", *as_account(account)])
     found = feature(daemon, "core_limit")
     assert not found["present"] and "LimitCORE=1" in found["fix"]
@@ -66,7 +67,7 @@ def test_a_hard_limit_on_cores_of_0(start_daemon, account):
 
 @as_root
 def test_a_masked_proc(start_daemon, account):
-    """As in most containers: what it costs is true, and so is that it is for want of a whole /proc."""
+    """Where /proc is masked, as in most containers, doctor says so, and rightly says that no workspace opens."""
     masked = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc/irq && exec "$@"', "sh"]
     daemon = start_daemon(launcher=[*masked, *as_account(account)])
     assert feature(daemon, "namespaces")["present"]
@@ -99,18 +100,19 @@ def test_it_can_be_required(area, account):
     ("pivot_root-refused", ["these system calls are refused: pivot_root:", "seccomp=unconfined"]),
 ])
 def test_an_old_kernel_and_a_strict_container(start_daemon, lacking, said):
-    """cloisterd runs there and tells; what it says of the cost is true."""
+    """cloisterd starts without these system calls. doctor names them, and rightly says that no workspace opens."""
     daemon = start_daemon(without=lacking)
     found = feature(daemon, "system_calls")
     assert not found["present"] and all(words in found["fix"] for words in said), found
-    assert len(found["fix"].split("(Linux")) <= 2, "more is said to be missing than is"
+    assert len(found["fix"].split("(Linux")) <= 2, "doctor names more than the one missing call"
     assert "no workspace can be opened" in found["cost"]
     with pytest.raises(RpcError):
         daemon.new_workspace(daemon.connect())
 
 
-def test_what_only_cells_made_ahead_need_is_said_too(start_daemon):
-    """The first workspace, which is not of them, opens; those after it do not."""
+def test_doctor_names_what_only_spare_cells_need(start_daemon):
+    """doctor names fspick(2) too, which only spare cells need: without it the first workspace opens, and later ones
+    fail."""
     found = feature(start_daemon(without="fspick-refused"), "system_calls")
     assert not found["present"] and "these system calls are refused: fspick:" in found["fix"], found
 
@@ -125,7 +127,8 @@ def test_a_kernel_too_old_to_start_on(area):
 
 @as_root
 def test_what_the_kernel_counts_for_all_workspaces(start_daemon, account):
-    """Where it is not enough for all that the tenants may have in use, doctor names each setting and the number."""
+    """The kernel counts signals and message queues for all workspaces together. Where a limit is too low for the
+    workspaces that tenants may open, doctor names the setting and the number."""
     config = f"[cloister]\nadmin_group = {account.name}\n[tenant a]\nusers = {account.name}\nmanaged = yes\nworkspaces = "
     limits = ["prlimit", "--sigpending=20000:20000", "--msgqueue=800000:800000", "--", *as_account(account)]
     daemon = start_daemon(config=config + "20\n", launcher=limits)
@@ -140,6 +143,6 @@ def test_what_the_kernel_counts_for_all_workspaces(start_daemon, account):
     assert budgets["message_queue_bytes"]["enough_for"] == 3
     assert budgets["terminals"]["of_each"] == 64
     assert 'cloister_shared_budget_enough_for{budget="pending_signals"} 19\n' in metrics
-    # Enough for the three that are allowed: nothing of these is named.
+    # Three workspaces fit into both limits, so doctor names neither.
     found = feature(start_daemon(config=config + "3\n", launcher=limits), "shared_budgets")
     assert found["present"] or not {"LimitSIGPENDING", "LimitMSGQUEUE"} & set(found["fix"].split("="))

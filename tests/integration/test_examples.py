@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agents of examples/, each run against a scripted model; and what `cloister tools` prints for a model's API."""
+"""The agents of examples/, each run against a scripted model, and the tool definitions that `cloister tools` prints for a
+model's API."""
 
 import json
 import os
@@ -19,7 +20,7 @@ AWKWARD = "it's \"$HOME\" `id` \\ é\n\ttwo\n"
 
 
 def calling(*calls, content=""):
-    """As Ollama sends a model's calls: arguments are an object."""
+    """A model's message with tool calls as Ollama sends it: the arguments are an object."""
     return {"role": "assistant", "content": content,
             "tool_calls": [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]}
 
@@ -27,7 +28,7 @@ def calling(*calls, content=""):
 CONVERSATION = [
     calling(("list_directory", {"path": "."})),
     calling(("write_file", {"path": "src/awkward name.txt", "content": AWKWARD}), content="I write it."),
-    # Several in one message, of which one fails and one is no tool.
+    # Three calls in one message: the first fails, and the last names no tool.
     calling(("read_file", {"path": "../outside"}),
             ("run_command", {"command": "cat 'src/awkward name.txt'; exit 3", "timeout_ms": 20000}),
             ("delete_everything", {})),
@@ -126,8 +127,8 @@ def test_an_example_agent_says_when_there_is_no_model(packages, area, daemon, ex
 
 
 def type_check(made, tools):
-    """tsc on the definitions as an array of the package's Tool."""
-    # Each a variable of its own: TypeScript would give the elements of one literal each other's members.
+    """Runs tsc on the definitions as an array of the package's type Tool."""
+    # Each definition is a variable. In one literal TypeScript would give the elements each other's members.
     lines = ['import type { Tool } from "ollama";']
     lines += [f"const tool{i} = {json.dumps(tool)};" for i, tool in enumerate(tools)]
     lines += [f"export const tools: Tool[] = [{', '.join(f'tool{i}' for i in range(len(tools)))}];", ""]
@@ -145,7 +146,7 @@ def test_the_definitions_are_ollamas_type(packages, area, limits):
     tools = json.loads(printed.stdout)
     done = type_check(packages(), tools)
     assert done.returncode == 0, done.stdout
-    if not limits:  # and a mistake would be seen
+    if not limits:  # tsc does find a mistake
         tools[0]["function"]["parameters"]["required"].append(7)
         assert type_check(packages(), tools).returncode != 0
 

@@ -19,13 +19,14 @@ from daemon import is_sanitized
 needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 
 LONG = "sleep 1000"
-ADMIN = 64321  # a group that need not have a name
+ADMIN = 64321  # a gid; no group needs to have it
 
 
 def config_for(users, host="commands_per_cpu = 0", **settings):
-    """A configuration with tenants a, b, c for the users. A setting is one value for all, or one for each.
+    """A configuration with tenants a, b and c for the users. A setting is one value for all tenants, or a tuple with one
+    for each.
 
-    Without host lines the load of the host decides about no call."""
+    With the default @host, the load of the host decides about no call."""
     text = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\n{host}\n"
     for i, user in enumerate(users):
         text += f"[tenant {'abc'[i]}]\nusers = {user.name}\nmanaged = yes\n"
@@ -96,7 +97,7 @@ def test_a_full_queue_says_when_to_come_again(limited):
     wait_for(daemon, commands=1, waiting=3)
     observation = client.observe("run_command", {"command": "true"})
     check_busy(observation)
-    # Half of three that each took 0.4 s or a little more.
+    # The answer is half the time of three commands that took 0.4 s or a little more each.
     assert 600 <= observation["error"]["retry_after_ms"] < 30000
     assert "wait" in observation["error"]["message"]
     assert refused(daemon, "queue_length") == 1
@@ -139,7 +140,7 @@ def test_a_call_waits_no_longer_than_its_tenant_allows(limited):
     assert client.fail("read_file", path="ran")["code"] == "NOT_FOUND"
 
 
-def test_what_waits_can_be_ended_by_everybody_who_may(limited):
+def test_waiting_calls_can_be_ended(limited):
     daemon, client = limited(commands=1)
     first = begin(client, LONG)
     wait_for(daemon, commands=1)
@@ -264,7 +265,7 @@ def test_commands_that_compute_are_few_for_each_cpu(neighbours):
     for number in reversed(numbers):
         a.cancel(number)
     wait_for(daemon, "a", commands=0, waiting=0)
-    # No such limit: all run at once.
+    # Without the limit all commands run at once.
     daemon, a, b = neighbours("commands_per_cpu = 0")
     with admin(daemon) as control:
         assert control.call("status")["commands_soft_limit"] is None
@@ -353,7 +354,7 @@ def test_what_commands_may_write_is_the_tenants(limited):
     assert client.run("df -B1 --output=size /tmp | tail -1")["stdout"].strip() == str(3 << 20)
     full = client.run("head -c 4000000 /dev/zero | split -b 1M - /tmp/x 2>&1; du -sm /tmp | cut -f1")
     assert "No space left" in full["stdout"] and full["stdout"].split()[-1] == "3"
-    # A file of the workspace, one byte too large; and a command cannot raise the limit.
+    # A file of the workspace may not be one byte larger, and a command cannot raise the limit.
     fits = client.run("head -c 2097152 /dev/zero > fits && stat -c %s fits")
     assert fits["stdout"].strip() == str(2 << 20)
     over = client.run("ulimit -f unlimited; head -c 2097153 /dev/zero > over; echo $?; stat -c %s over")
@@ -361,7 +362,7 @@ def test_what_commands_may_write_is_the_tenants(limited):
     assert "Operation not permitted" in over["stderr"] or "ulimit" in over["stderr"]
 
 
-@pytest.mark.skipif(is_sanitized(), reason="sanitized programs, ours too, need terabytes")
+@pytest.mark.skipif(is_sanitized(), reason="sanitized programs, cloister's own too, need terabytes of addresses")
 def test_the_data_of_a_process_is_the_tenants(limited):
     _, client = limited(process_data="256M")
     assert client.run("ulimit -Sd")["stdout"].split() == [str(256 << 10)]
@@ -381,8 +382,9 @@ def test_the_open_files_of_a_process_are_the_tenants(limited):
 
 
 @needs_users
-def test_a_removal_that_takes_its_time_keeps_nobody_waiting(neighbours):
-    """A removal has no deadline. The tenant's own files process does it."""
+def test_a_slow_removal_delays_no_other_tenant(neighbours):
+    """The tenant's own files process removes a workspace, without a deadline. Another tenant's search does not wait for
+    it."""
     daemon, a, b = neighbours("file_jobs = 1", queue_time="30s")
     a.call("workspace.open", {"workspace": "slow"})
     known = daemon.cells()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corners of the file tools: sizes, shapes and neighbours of files that models seldom think of."""
+"""The file tools on files whose sizes, shapes and surroundings models seldom think of."""
 
 import base64
 import os
@@ -37,7 +37,8 @@ def read(client, **arguments):
     ("a\x0bb\x0cc\u2028d\u0085e\n", ["a\x0bb\x0cc\u2028d\u0085e\n"]), ("\ufeffbom\nx", ["\ufeffbom\n", "x"]),
     ("\n".join(map(str, range(12))), [f"{i}\n" for i in range(11)] + ["11"])], ids=ascii)
 def test_what_a_line_is(client, workspace, content, lines):
-    """Every range of a small file: a line ends with its newline, the last one may lack it, and nothing else ends one."""
+    """read_file with every range of a small file: a line ends at its newline and nowhere else; the last line may lack
+    one."""
     (workspace / "f").write_bytes(content.encode())
     output = read(client)
     assert (output["content"], output["lines"], output["total_lines"]) == (content, len(lines), len(lines))
@@ -76,20 +77,21 @@ def test_the_cap_is_on_what_is_returned(client, workspace):
 
 
 def peak_rss(pid):
-    """The files process's and its children's, in KiB, the highest seen while the generator is asked."""
+    """Yields the highest memory seen so far, in KiB, of the files process and its children. Each step looks once."""
     highest = 0
     while True:
         for process in [pid] + procfs.children(pid):
             try:
                 highest = max(highest, procfs.rss_kib(process))
-            except KeyError:  # gone
+            except KeyError:  # it has ended
                 pass
         yield highest
 
 
 @pytest.mark.parametrize("holes", [True, False], ids=["sparse", "log"])
 def test_a_range_deep_in_a_large_file_costs_no_memory(own_daemon, holes):
-    """10 GiB with holes; 1 GiB without, for the disk's sake."""
+    """read_file of the last two lines takes no more memory in a large file: 10 GiB with holes, or 1 GiB of data, which is
+    as much as the disk should hold."""
     cell, size = Cell(own_daemon), 10 * GIB if holes else GIB
     text = "".join(f"line {i:010}\n" for i in range(65536))  # 16 bytes each
     with open(cell.path / "f", "wb") as file:
@@ -124,7 +126,8 @@ def test_a_range_deep_in_a_large_file_costs_no_memory(own_daemon, holes):
 
 
 def test_a_file_that_grows_meanwhile(client, workspace):
-    """What was read is whole lines' bytes from the file's beginning, never something else."""
+    """While another process appends to a file, read_file returns bytes from its beginning, and never fewer than
+    before."""
     stop = threading.Event()
 
     def grow():
@@ -167,7 +170,7 @@ def test_what_a_replaced_file_keeps(client, workspace):
     assert file.read_text() == "new"
     assert stat.S_IMODE(file.stat().st_mode) == 0o751
     assert not has_attributes or os.getxattr(file, "user.note") == b"kept"
-    # A hard link: replaced under the name that was written, the others keep the old content.
+    # write_file replaces the name that it was given. The file's other hard links keep the old content.
     assert (workspace / "other").read_text() == "old"
     assert file.stat().st_nlink == (workspace / "other").stat().st_nlink == 1
 
@@ -229,7 +232,8 @@ def test_a_read_only_file_system(read_only_mount, start_daemon):
 
 
 def test_a_listing_deeper_than_paths_may_be(client, workspace):
-    """150 directories with names of 200 bytes: 30,000 bytes of path, where PATH_MAX is 4,096."""
+    """list_directory descends 150 directories with names of 200 bytes: a path of 30,000 bytes, where PATH_MAX is
+    4,096."""
     name, depth = "n" * 200, 150
     fd = os.open(workspace, os.O_RDONLY)
     for _ in range(depth):
@@ -276,7 +280,7 @@ def test_a_tree_is_cut_at_the_cap_in_order(client, workspace):
 
 
 def test_a_listing_does_not_delay_other_calls(client, workspace):
-    """A recursive one runs in a job of its own: what comes behind it is answered."""
+    """A recursive listing runs in a job of its own, so calls that come behind it are answered."""
     for i in range(100):
         (workspace / f"{i}").mkdir()
         for j in range(80):
@@ -288,7 +292,7 @@ def test_a_listing_does_not_delay_other_calls(client, workspace):
         assert client.result(number)["output"]["count"] == 8101
 
 
-# What cannot be, and what is said of it
+# Failures and their messages
 
 
 @user_mode_only
@@ -297,7 +301,7 @@ def test_a_directory_that_its_user_may_not_enter(own_daemon, mode):
     directory = own_daemon.new_directory()
     os.chmod(directory, mode)
     with own_daemon.connect() as client:
-        for _ in range(6):  # by cells that were made ahead, and by others
+        for _ in range(6):  # with spare cells and with others
             answer = client.wait(client.request("workspace.open", {"root": str(directory)}))["error"]
             assert answer["data"]["code"] == "PERMISSION_DENIED", answer
             assert f"user {os.geteuid()}" in answer["message"] and "chmod" in answer["message"]
@@ -308,7 +312,7 @@ def test_a_directory_that_its_user_may_not_enter(own_daemon, mode):
 
 @pytest.mark.parametrize("mode", [0o000, 0o600], ids=oct)
 def test_closed_directories_and_files(client, workspace, mode):
-    """The four file tools at what permissions forbid: one code, and who may not."""
+    """Where permissions deny access, the four file tools answer PERMISSION_DENIED and name the user who lacks it."""
     (workspace / "closed").mkdir()
     (workspace / "closed" / "f").write_text("x")
     (workspace / "f").write_text("x")
@@ -327,7 +331,7 @@ def test_closed_directories_and_files(client, workspace, mode):
 
 
 def test_a_root_that_was_removed(client, workspace):
-    """The directory of an open workspace goes from the host: writing says so, and nothing is made elsewhere."""
+    """The host removes the directory of an open workspace. write_file then says so and makes nothing elsewhere."""
     workspace.rmdir()
     for path in ("f", "a/b/f"):
         error = client.fail("write_file", path=path, content="x")

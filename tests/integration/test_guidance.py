@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model is told: the limits that hold for its arguments, and what to do when a tool fails."""
+"""The guidance that a model gets: the limits of its arguments, and what to do when a tool fails."""
 
 import json
 import re
@@ -25,13 +25,13 @@ def test_without_limits_the_definitions_are_the_seeds(client):
     assert not re.search("minimum|maximum|minLength|maxLength", plain)
 
 
-# Arguments that a call needs beside the one in question.
+# The other arguments that a call of each tool needs.
 NEEDED = {"read_file": {"path": "."}, "write_file": {"path": "d/f", "content": ""}, "list_directory": {"path": "."},
           "run_command": {"command": "true"}, "search_files": {"pattern": "x"}}
 
 
 def is_refused(client, tool, name, value):
-    """Whether the validator says that this argument's value is not one."""
+    """Whether cloisterd refuses the value as invalid for this argument."""
     error = client.observe(tool, {**NEEDED[tool], name: value})["error"]
     return bool(error) and f'"{name}" must' in error["message"]
 
@@ -60,7 +60,7 @@ def test_the_limits_are_the_validators(client, tool, name):
         assert not is_refused(client, tool, name, make(most))
     if most is not None and text:
         assert is_refused(client, tool, name, make(most + 1))
-    elif most is not None:  # a number beyond it is lowered, and a note says so
+    elif most is not None:  # a larger number is lowered to it, and a note says so
         for value, notes in ((most, None), (most + 1, [f'"{name}" was lowered from {most + 1} to its maximum, {most}'])):
             assert client.observe(tool, {**NEEDED[tool], name: value}).get("notes") == notes
 
@@ -119,10 +119,10 @@ def test_a_failure_says_in_one_sentence_what_to_do_and_no_host_path(prepared, da
     answer = prepared.wait(prepared.begin(tool, arguments))
     error = answer["result"]["error"]
     assert error["code"] == code
-    # The workspace's real directory, and whatever else lies on the host, is nobody's affair in there.
+    # The answer names no path of the host, such as the workspace's real directory.
     assert str(daemon.area.path) not in json.dumps(answer)
     message = error["message"]
     assert "\n" not in message and not re.search(r"[.!?] [A-Z]", message) and not message.endswith(".")
     assert len(message) < 300
-    if code != "PATH_OUTSIDE_WORKSPACE":  # whose wording is the seed's
+    if code != "PATH_OUTSIDE_WORKSPACE":  # this message has the seed's wording
         assert re.search(r"; \w|must|is required|use ", message), message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The help of cloister and cloisterctl, whose examples are run, and what a wrong command line is answered."""
+"""The help of cloister and cloisterctl: its examples run, and a wrong command line gets a message."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_what_follows_a_command_for_exec_is_not_for_cloister(daemon, workspace):
 
 @pytest.fixture
 def desk(area):
-    """A directory with what the examples speak of."""
+    """A directory with the files that the examples name."""
     path = area.new_directory("desk")
     with acting_as(area.account.uid, area.account.gid):
         (path / "README.md").write_text("one\ntwo TODO\n")
@@ -80,14 +80,14 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "build"})
     for command in manual.program_commands(area, "cloisterctl"):
-        if command in ("reload", "top", "events", "audit"):  # of them below
+        if command in ("reload", "top", "events", "audit"):  # checked below
             continue
         done = run_example(daemon, desk, "cloisterctl", command)
         assert (done.returncode, done.stderr) == (0, b"") and done.stdout, done
-    # What has no configuration cannot reload it, and what has no terminal shows no screen.
+    # Without a configuration file there is nothing to reload. Without a terminal there is no screen.
     for command, said in {"reload": b"configuration", "top": b"terminal"}.items():
         assert said in run_example(daemon, desk, "cloisterctl", command).stderr
-    assert example(area, "cloisterctl", "events") == "cloisterctl events"  # test_control.py reads them
+    assert example(area, "cloisterctl", "events") == "cloisterctl events"  # test_control.py reads the events
     with acting_as(area.account.uid, area.account.gid):
         for name in ("audit.log.1", "audit.log"):
             (desk / name).touch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""home = kept: a workspace's HOME outlives its cell, and nothing else gets it."""
+"""home = kept: a workspace's HOME outlives its cell, and no other workspace gets it."""
 
 import os
 import pathlib
@@ -45,7 +45,8 @@ def start(request, area):
 
 @pytest.fixture
 def root(start, area):
-    """A directory that may be a workspace: the first id's of the range, or the service's own user's."""
+    """A directory that may be a workspace. Its owner is the first id of the range or, in user mode, the service's
+    user."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="cloister:home%.", dir="/srv"))
     path.chmod(0o755)
     work = path / "work"
@@ -87,7 +88,7 @@ def test_a_cache_is_there_for_the_next_connection(start, tenants, root, spares):
     assert homes(daemon) == {"a/w", "a/" + str(root).replace("%", "%25").replace(":", "%3A").replace("/", ":")}
     for path in (daemon.state / "homes").glob("*/*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    # Nobody else has it: no other workspace, no other tenant's of the same name.
+    # No other workspace of the tenant has it, and no workspace of that name of another tenant.
     for user, name in ((tenants[0], "v"), (tenants[1], "w")):
         said = use(daemon, user, f"ls -A ~; ls {daemon.state}/homes", workspace=name)
         assert said["stdout"] == "" and said["exit_code"] != 0, said
@@ -109,11 +110,11 @@ def test_a_removed_workspace_takes_its_home_along(start, tenants):
     client.call("workspace.open", {"workspace": "w"})
     assert client.run("ls -A ~")["stdout"] == ""
     assert procfs.eventually(lambda: homes(daemon) == {"a/w", "a/v"})
-    # In use by this very client, in a cell that has it.
+    # The same client uses the workspace, whose cell has the home mounted.
     client.run("echo new >~/it")
     client.call("workspace.remove", {"workspace": "w"})
     assert procfs.eventually(lambda: homes(daemon) == {"a/v"})
-    # What is left of "v" is still its own.
+    # The other workspace, "v", still has its home.
     assert use(daemon, tenants[0], "cat ~/it", workspace="v")["stdout"] == "built\n"
 
 
@@ -151,7 +152,7 @@ def test_a_home_that_is_too_large_is_emptied_at_the_end_of_its_cell(start, tenan
 
 
 def test_the_blocks_of_an_empty_home_count(start, tenants):
-    """Names that are gone leave them to a directory of ext4, up to gigabytes."""
+    """On ext4 a directory keeps the blocks of names that were removed, up to gigabytes."""
     daemon = start(tenants, more="home_size = 1M\n")
     names = "seq -f %0250.0f 6000 | xargs"
     said = use(daemon, tenants[0], f"cd ~; {names} touch; {names} rm; ls -A; stat -c %b .")
@@ -164,7 +165,7 @@ def test_the_blocks_of_an_empty_home_count(start, tenants):
 def test_hard_links_count_once_and_sparse_files_what_they_take(start, tenants):
     daemon = start(tenants, more="home_size = 1M\n")
     put(daemon, tenants[0], "head -c 600K /dev/zero >~/one; ln ~/one ~/two; ln ~/one ~/three; truncate -s 1G ~/sparse")
-    put(daemon, tenants[0], "true", workspace="v")  # measured after the other
+    put(daemon, tenants[0], "true", workspace="v")  # the sweeper measures it after the other one
     assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
     assert use(daemon, tenants[0], "cd ~; ls")["stdout"] == "one\nsparse\nthree\ntwo\n"
 
@@ -175,7 +176,7 @@ def test_there_are_no_more_homes_than_workspaces_may_exist(start, tenants, root)
     put(daemon, tenants[0], "echo built >~/it", workspace="first")
     put(daemon, tenants[0], "echo built >~/it", workspace="second")
     with daemon.connect(tenants[0]) as client:
-        client.call("workspace.open", {"workspace": "first"})  # in use, and the last one opened
+        client.call("workspace.open", {"workspace": "first"})  # in use, and opened last
         put_root = daemon.connect(tenants[0])
         put_root.call("workspace.open", {"workspace": "third"})
         put_root.call("workspace.close", {"workspace": "third"})
@@ -186,7 +187,8 @@ def test_there_are_no_more_homes_than_workspaces_may_exist(start, tenants, root)
 
 
 def test_what_was_planted_leads_the_next_cell_nowhere(start, tenants, area):
-    """Also not its removal, which the workspace's id does in user mode and every other id's files are safe from."""
+    """Links and modes that a command left in its home mislead neither the next cell nor the removal. In user mode the
+    workspace's own id removes it, so the files of other ids are safe."""
     victim = area.new_directory("victim")
     (victim / "file").write_text("kept\n")
     daemon = start(tenants)
@@ -204,7 +206,7 @@ def test_what_was_planted_leads_the_next_cell_nowhere(start, tenants, area):
 
 
 def test_a_home_in_the_place_of_another_file_or_id_is_replaced(start, tenants):
-    """What is not a directory of the workspace's own id is never given to its commands."""
+    """A file in the home's place, or a directory of another id, is never given to the workspace's commands."""
     daemon = start(tenants)
     put(daemon, tenants[0], "echo mine >~/it", workspace="v")
     place = daemon.state / "homes" / "a" / "w"
@@ -231,7 +233,7 @@ def test_a_killed_service_leaves_the_homes(start, tenants):
 
 @pytest.fixture
 def agents_home():
-    """A workspace where HOME usually is, which needs that directory on the host too."""
+    """A workspace below /home/agent, which is HOME of commands. The test makes that directory on the host."""
     made = [path for path in (pathlib.Path("/home/agent"),) if not path.exists()]
     for path in made:
         path.mkdir(mode=0o755)
@@ -245,7 +247,7 @@ def agents_home():
 
 @pytest.mark.parametrize("spares", [0, 2])
 def test_a_workspace_never_lies_in_its_kept_home(start, tenants, area, agents_home, spares):
-    """There a command could put something else in the place of the mount point."""
+    """In its own home, a command could replace the mount point."""
     if start.mode == "system":
         area.account.give_ids()
         os.chown(agents_home, area.account.first, area.account.first_gid)

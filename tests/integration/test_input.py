@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tool.input: a running command's standard input, from friends and from clients that mean harm."""
+"""tool.input, the standard input of a running command, from ordinary and from hostile clients."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ MIB = 1 << 20
 PART = 64 * 1024
 
 
-# What the rest of a command waits behind until the test makes the file.
+# Holds back the rest of a command until the test makes the file "go".
 GATE = "until [ -e go ]; do sleep 0.1; done"
 
 
@@ -24,7 +24,7 @@ def begin(client, command, options=None, **arguments):
 
 
 def feed(client, call, data, **more):
-    """The answer's result, once the command has taken it."""
+    """Sends input. Returns the result, which comes once the command has taken the input."""
     return client.call("tool.input", {"id": call, "data": data, **more})
 
 
@@ -35,7 +35,7 @@ def refused(client, call, data="x", **more):
 
 
 def memory(pid):
-    """Of cloisterd's own, in KiB."""
+    """Returns the anonymous memory of the process, in KiB."""
     with open(f"/proc/{pid}/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
 
@@ -69,7 +69,7 @@ def test_what_came_with_the_call_goes_first(client, workspace):
 
 
 def test_input_before_its_call_has_begun(own_daemon):
-    """It waits with its call, and both go on together."""
+    """Input for a call that still waits to begin waits with it, and then reaches its command."""
     with own_daemon.connect() as client:
         own_daemon.new_workspace(client)
         call = begin(client, "wc -c")
@@ -93,7 +93,7 @@ def test_a_command_that_does_not_read_on_is_no_error(client, workspace):
 def test_input_of_a_call_that_ends_is_answered_before_the_call(client, workspace):
     call = begin(client, GATE)
     numbers = [client.request("tool.input", {"id": call, "data": "x" * PART}) for _ in range(8)]
-    client.call("workspace.list")  # all are read
+    client.call("workspace.list")  # cloisterd has read them all
     (workspace / "go").touch()
     order = [client.receive_any()["id"] for _ in range(9)]
     assert order == [*numbers, call]
@@ -137,7 +137,7 @@ def test_wrong_params_are_named(client, workspace, params, word):
 
 
 def test_a_notification_brings_nothing(client, workspace):
-    """It could not be told to wait."""
+    """cloisterd ignores input in a notification: without an answer it could not make the client wait."""
     call = begin(client, "cat")
     client.notify("tool.input", {"id": call, "data": "unheard"})
     feed(client, call, "heard", eof=True)
@@ -155,7 +155,7 @@ def test_another_connections_call_is_out_of_reach(daemon, client, workspace):
 
 
 def test_input_is_no_silence(client, workspace):
-    """What takes input is at work, though it says nothing."""
+    """A command that only takes input is not idle: idle_timeout_ms does not end it."""
     call = begin(client, "cat > /dev/null", {"idle_timeout_ms": 6000}, timeout_ms=60000)
     began = time.monotonic()
     while time.monotonic() - began < 8:
@@ -167,7 +167,7 @@ def test_input_is_no_silence(client, workspace):
     assert client.result(call)["output"]["ended_by"] == "idle_timeout"
 
 
-def test_what_is_never_read_stalls_nobody(daemon, client, workspace):
+def test_input_that_is_never_read_delays_no_other_call(daemon, client, workspace):
     call = begin(client, "sleep 600", timeout_ms=600000)
     number = client.request("tool.input", {"id": call, "data": "x" * MIB})
     for _ in range(3):
@@ -192,12 +192,12 @@ def test_a_flood_is_refused_and_not_kept(own_daemon):
         busy = 0
         for i in range(200):
             client.send_raw(line % (i, call, data))
-            if i >= 2:  # two fit
+            if i >= 2:  # two fit into the bound
                 error = client.receive_any()["error"]
                 assert error["data"]["code"] == "BUSY" and error["data"]["retry_after_ms"] > 0
                 busy += 1
         assert busy == 198
-        # Messages of nothing are counted as well.
+        # Messages without data count too.
         for i in range(1000):
             client.request("tool.input", {"id": call, "data": ""}, number=f"e{i}")
         answers = [client.receive_any() for _ in range(1000 - 62)]
@@ -215,9 +215,9 @@ def test_a_connections_calls_share_a_bound(own_daemon):
         calls = [begin(client, "sleep 600", timeout_ms=600000) for _ in range(20)]
         for call in calls:
             client.request("tool.input", {"id": call, "data": "x" * (MIB - 100)}, number=f"i{call}")
-        client.run("true")  # all are read
+        client.run("true")  # cloisterd has read them all
         refusals = [answer for answer in client.answers if "error" in answer]
-        assert 3 <= len(refusals) <= 5  # of 20, 16 fit, and pipes took a little
+        assert 3 <= len(refusals) <= 5  # 16 of 20 fit into the bound, and the pipes took some more
         assert all(answer["error"]["data"]["code"] == "BUSY" for answer in refusals)
 
 
@@ -235,7 +235,7 @@ def test_a_client_that_leaves_with_input_under_way(own_daemon):
 
 
 def test_gigabytes_pass_in_bounded_memory(own_daemon):
-    """More than is ever kept: through a command and back."""
+    """More input than cloisterd ever keeps passes through a command and back, and cloisterd's memory stays bounded."""
     total, window = (64 if is_sanitized() or INSTALLED else 512) * MIB, 8
     part = base64.b64encode(bytes(PART)).decode()
     with own_daemon.connect() as client:
@@ -259,7 +259,7 @@ def test_gigabytes_pass_in_bounded_memory(own_daemon):
                 peak = max(peak, memory(own_daemon.pid))
         assert sent == received == total + PART
         output = message["result"]["output"]
-        # Nothing was kept, and nothing was too much.
+        # cloisterd kept no output, and no limit of output ended the command.
         assert output["stdout"] == "" and output["stdout_bytes"] == sent and output["exit_code"] == 0
         if not is_sanitized():
             assert peak - before < 32 * 1024
@@ -269,6 +269,6 @@ def test_output_that_is_not_kept_is_counted_and_bounded(client, workspace):
     output = client.run("echo hidden", {"keep_output": False})
     assert output["stdout_bytes"] == 7 and output["truncated"] is True
     assert "hidden" not in output["stdout"]
-    # Who does not stream it either has the usual bound.
+    # Output that is neither kept nor streamed has the usual bound.
     observation = client.observe("run_command", {"command": "cat /dev/zero", "timeout_ms": 60000}, {"keep_output": False})
     assert observation["output"]["ended_by"] == "output_limit"

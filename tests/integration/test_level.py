@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""That the level at which tests/run lets the suite run (tests/lib/daemon.py) is what it is called."""
+"""The programs run at the level that tests/run has chosen for the suite (tests/lib/daemon.py)."""
 
 import ctypes
 import platform
@@ -18,7 +18,8 @@ def test_what_there_is(daemon, client, workspace):
         features = {feature["feature"]: feature["present"] for feature in control.call("doctor")["features"]}
     assert isolation["landlock"] == features["landlock"] == (has_landlock() and not (WITHOUT or "").startswith("landlock"))
     _, files = daemon.cell_of(workspace)
-    # Its own, the spawner's, and tests/lib/without*.c's; the first comes after what it says when it is ready.
+    # The filters of the files process, of the spawner and of tests/lib/without*.c. The files process installs its own after
+    # it has reported that it is ready.
     assert procfs.eventually(
         lambda: int(procfs.status(files)["Seccomp_filters"]) - daemon.filters_before() == 2 + bool(WITHOUT))
     if INSTALLED:
@@ -29,7 +30,7 @@ def test_what_there_is(daemon, client, workspace):
 
 
 def test_what_a_filter_does(client, workspace):
-    """To a command that would unshare(2)."""
+    """The commands' filter refuses unshare(2). In the build "kill" it kills the command."""
     number = 272 if platform.machine() == "x86_64" else 97
     program = f"import ctypes; print(ctypes.CDLL(None).syscall({number}, 0))"
     observation = client.observe("run_command", {"command": "exec /usr/bin/python3 -"}, {"stdin": program})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libcloister as another program gets it: installed, found by pkg-config, against the real service."""
+"""libcloister as another program gets it: installed, found by pkg-config, used with a real cloisterd."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ SANITIZER = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 class Installed:
-    """What `cmake --install` puts into place, and programs built with that and nothing of the tree."""
+    """The files that `cmake --install` installs, and programs built from these files alone."""
 
     def __init__(self, area):
         self.place = area.new_directory("installed")
@@ -29,7 +29,7 @@ class Installed:
         self.lib = self.pc.parent.parent
 
     def pkg_config(self, *words):
-        # The sysroot is put before paths that do not have it, also those of the host's own packages.
+        # pkg-config puts the sysroot before every path that lacks it, also before paths of the host's own packages.
         env = {**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(self.place)}
         return subprocess.run(["pkg-config", *words], env=env, check=True, capture_output=True, text=True).stdout.split()
 
@@ -79,12 +79,12 @@ def test_a_program_in_an_event_loop(installed, area, daemon):
 
 
 def test_an_archive_and_a_private_instance(installed, area):
-    """Linked with the archive; the service is the program's own, on one end of a socketpair."""
+    """A program is linked with libcloister.a and starts its own private cloisterd on one end of a socketpair."""
     archive = installed.lib / "libcloister.a"
     program = installed.compile(EXTERNAL / "blocking.c", *STRICT, "-D_GNU_SOURCE", str(archive), "-ljson-c", name="static")
     needed = subprocess.run(["readelf", "-Wd", program], check=True, capture_output=True, text=True).stdout
     assert "libjson-c" in needed and "libcloister" not in needed
-    # The service is confined and cannot look for leaks.
+    # The private cloisterd is confined, and LeakSanitizer cannot trace it.
     lines = installed.run(area, program, f"private:{area.bin / 'cloisterd'}", area.new_directory(), leaks=False)
     assert lines == ["opened directory", *COMMANDS, "service ended with 0"]
 
@@ -100,7 +100,7 @@ def names(path, *words):
 
 
 def test_the_names_are_those_of_the_header(installed):
-    """Neither the shared library nor the archive adds another name to a program."""
+    """The shared library and the archive define no global names but those that the header declares."""
     declared = header_functions()
     assert len(declared) > 30
     shared = installed.lib / "libcloister.so.0"
@@ -111,9 +111,9 @@ def test_the_names_are_those_of_the_header(installed):
     assert "[libcloister.so.0]" in dynamic
 
 
-@pytest.mark.skipif(is_sanitized(), reason="the sanitizers' own calls are among them")
+@pytest.mark.skipif(is_sanitized(), reason="a sanitized library also makes the sanitizers' calls")
 def test_it_does_nothing_behind_the_programs_back(installed):
-    """No stdio, no exit, no signal handlers, no threads, no processes, no variables of its own."""
+    """The library uses no stdio, exit, signal handlers, threads, processes or global variables."""
     shared = installed.lib / "libcloister.so.0"
     used = names(shared, "-D", "--undefined-only")
     forbidden = re.compile(r"_?_?(f|v|d)?(printf|puts|putc|perror|exit|abort|signal|sigaction|sigprocmask|pthread_.*|fork|"
@@ -145,7 +145,7 @@ def test_what_pkg_config_says(installed):
 
 @pytest.mark.parametrize("program", ["cloister", "cloisterctl"])
 def test_the_commands_need_no_library_beside_them(program):
-    """They are copied to where they are used (packaging/quickstart), and have it in them."""
+    """cloister and cloisterctl contain libcloister, because packaging/quickstart copies only the programs."""
     path = pathlib.Path(BUILD) / "bin" / program
     needed = subprocess.run(["readelf", "-Wd", path], check=True, capture_output=True, text=True).stdout
     assert "libcloister" not in needed and "cloister_dispatch" in names(path)
@@ -164,7 +164,8 @@ def test_the_manual_has_the_headers_functions():
 
 
 def test_the_manuals_examples(installed, area, daemon):
-    """The first is run as it stands but for the directory; the second compiled."""
+    """The first example of libcloister(3) runs as printed except for its directory and socket. The second one
+    compiles."""
     text = PAGE.read_text().split(".Sh EXAMPLES")[1]
     program, loop = (part.split(".Ed")[0].replace(r"\e", "\\") for part in text.split(".Bd -literal\n")[1:])
     workspace = area.new_directory()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloisterd does not start with a library that does something else than the one that it was built with."""
+"""cloisterd does not start if a library behaves differently from the one that it was built with."""
 
 import subprocess
 
@@ -7,9 +7,9 @@ import pytest
 
 from daemon import SANITIZED, environment
 
-pytestmark = pytest.mark.skipif(SANITIZED, reason="AddressSanitizer wants to be loaded first")
+pytestmark = pytest.mark.skipif(SANITIZED, reason="AddressSanitizer must be the first library that is loaded")
 
-# What another version or build of a library could do, and what cloisterd says to it.
+# How another version or build of each library may behave, and what cloisterd prints then.
 OTHERS = {
     "json-c": ("""const char *json_object_to_json_string_ext(void *object, int flags)
         { return object && flags ? "{ \\"a\\/b\\": 1e5 }" : 0; }""", "prints numbers or strings in another way"),

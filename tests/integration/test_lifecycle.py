@@ -29,12 +29,12 @@ AT_ONCE = 3.0 if is_sanitized() else 1.0
 
 @pytest.fixture
 def marker():
-    """A word for command lines, by which the test finds their processes."""
+    """Returns a word for command lines, by which the test finds its processes."""
     return f"cloister-marker-{os.getpid()}-{random.randrange(10 ** 9)}"
 
 
 def begin_all_kinds(client, path, marker):
-    """Commands that are hard to get rid of. Returns the calls' ids once all of them run."""
+    """Begins commands that are hard to end. Returns the calls' ids once all of them run."""
     program = f"; : {marker}"
     commands = {
         "plain": f"sleep 600{program}",
@@ -72,7 +72,8 @@ def assert_gone_at_once(processes, marker):
 @pytest.mark.parametrize("stopped", [False, pytest.param(True, marks=pytest.mark.skipif(
     not AM_ROOT, reason="needs root to stop the workspace's processes"))])
 def test_a_killed_cloisterd_leaves_nothing(own_daemon, marker, stopped):
-    """It holds even if the worker, the files process and the command inits are stopped."""
+    """When cloisterd is killed, all its processes end, even if the worker, the files process and the command inits are
+    stopped."""
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)
     other = own_daemon.connect()
@@ -223,13 +224,14 @@ def stays_gone(path):
 
 
 def unread(client):
-    """The bytes of the client's that cloisterd has not read yet (SIOCOUTQ, unix(7))."""
+    """Returns the number of the client's bytes that cloisterd has not read yet: SIOCOUTQ, unix(7)."""
     return struct.unpack("i", fcntl.ioctl(client.socket, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 @pytest.mark.parametrize("victim", ["cloisterd", "spawner"])
 def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
-    """cloisterd is killed at every moment of the making."""
+    """cloisterd or the spawner is killed at different moments while it makes cells, and none of their processes
+    remain."""
     for i in range(15 if is_sanitized() else 40):
         daemon = Daemon(area, config=spare_config(account, 0))
         client = daemon.connect()
@@ -238,7 +240,7 @@ def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
         time.sleep(i % 20 * 0.0005)
         kill(daemon, daemon.pid if victim == "cloisterd" else daemon.spawner())
         if victim == "spawner":
-            for number in asked:  # it was open before, or the opening was refused with a reason
+            for number in asked:  # cloisterd had opened it, or refuses with a reason
                 answer = client.wait(number)
                 assert "result" in answer or answer["error"]["data"]["code"] in ("EXECUTION_ERROR", "SHUTTING_DOWN"), answer
         daemon.process.wait(120)
@@ -268,7 +270,7 @@ def kill(daemon, pid):
 
 
 def two_workspaces(daemon):
-    """(client, path, worker, files) of each."""
+    """Opens two workspaces. Returns (client, path, worker, files) of each."""
     made = []
     for _ in range(2):
         client = daemon.connect()
@@ -306,7 +308,7 @@ def test_a_killed_files_process_is_replaced(own_daemon):
             (directory / "0").write_bytes(b"some line of text\n" * 3000000)
             for i in range(1, 200):
                 os.link(directory / "0", directory / str(i))
-    client.use("list_directory", path=".", pattern="none")  # answered after the sweep has begun, which is a job as well
+    client.use("list_directory", path=".", pattern="none")  # answered after the sweep, which is a job too, has begun
     assert procfs.eventually(lambda: not procfs.children(files))
     lost = client.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"})
     untouched = other.begin("search_files", {"pattern": "t[a-z]+ of (?!text)"}, {"timeout_ms": 300000})
@@ -460,7 +462,7 @@ def spares_lost(daemon):
     return int(line.split()[1])
 
 
-def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
+def test_spare_cells_are_bounded_and_used_once(start_daemon, account):
     daemon = start_daemon(config=spare_config(account, 2))
     client = daemon.connect()
     assert not spares_of(daemon)
@@ -472,7 +474,7 @@ def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
         has_ahead(daemon, 2)
         spares = set(spares_of(daemon))
         for pid in spares if AM_ROOT else ():
-            # It runs as the only user, without any workspace's files.
+            # The user namespace of a spare cell maps one id, and the cell sees no workspace's files.
             assert (procfs.PROC / str(pid) / "uid_map").read_text().split() == ["1000", str(account.uid), "1"]
             assert str(daemon.state) not in (procfs.PROC / str(pid) / "mountinfo").read_text()
             assert not any(str(daemon.state) in text for text in procfs.fds(pid).values())
@@ -489,7 +491,7 @@ def test_what_is_made_ahead_is_bounded_and_used_once(start_daemon, account):
     assert status["spare_cells_used"] == 6
 
 
-def test_what_is_made_ahead_fits_what_it_is_for(start_daemon, account, area):
+def test_spare_cells_fit_their_workspaces(start_daemon, account, area):
     """A spare cell's root is made before its workspace is known. It must fit a workspace whose private tmpfs has another
     limit, one that covers the home, and one that is a whole system."""
     plain, covering, root = (area.new_directory(name) for name in ("plain", "covering", "rootfs"))
@@ -524,7 +526,7 @@ def test_what_is_made_ahead_fits_what_it_is_for(start_daemon, account, area):
     assert "/proc" in points and not points & {"/usr", "/etc/ssl", "/home/agent"}
 
 
-def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
+def test_spare_cells_may_die_and_may_be_forbidden(start_daemon, account):
     daemon = start_daemon(config=spare_config(account, 2))
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
@@ -532,7 +534,7 @@ def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
     # One process of each cell dies, and cloisterd learns of it together with the request for the cell.
     procfs.stop(daemon.pid)
     for victim in spares_of(daemon)[1:3]:
-        kill(daemon, victim)  # and the other process of the cell is ended
+        kill(daemon, victim)  # cloisterd ends the cell's other process
     client.send({"jsonrpc": "2.0", "id": "late", "method": "workspace.open", "params": {"workspace": "late"}})
     os.kill(daemon.pid, signal.SIGCONT)
     assert "result" in client.receive()
@@ -548,7 +550,7 @@ def test_what_is_made_ahead_may_die_and_may_be_forbidden(start_daemon, account):
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["worker", "files"])
-def test_what_is_made_ahead_may_die_while_it_is_assigned(start_daemon, account, which):
+def test_a_spare_cell_may_die_while_it_is_assigned(start_daemon, account, which):
     """The process dies after cloisterd has taken the cell, before the spawner learns of the death or of the workspace. No
     call fails for that."""
     daemon = start_daemon(config=spare_config(account, 1))
@@ -609,8 +611,8 @@ def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
     assert frozen.process.poll() is None
 
 
-def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
-    """The client that wanted the cell has left; the next client gets a new cell."""
+def test_a_cell_that_comes_too_late_is_discarded(own_daemon):
+    """The spawner delivers a cell after the client that wanted it has left. The next client gets a new cell."""
     leaving, client = own_daemon.connect(), own_daemon.connect()
     path = own_daemon.new_workspace(leaving)
     before = own_daemon.settled_fds()
@@ -632,7 +634,7 @@ def test_what_a_spawner_brings_late_is_nobodys(own_daemon):
     assert procfs.eventually(lambda: len([pid for pid in procfs.children(own_daemon.spawner())
                                           if procfs.name(pid) != "cloister-spare"]) == 2, 20)
     assert path.stat().st_uid == (path / "mine").stat().st_uid
-    assert procfs.eventually(lambda: own_daemon.settled_fds() < before)  # a client has left
+    assert procfs.eventually(lambda: own_daemon.settled_fds() < before)  # the first client's descriptor is closed
 
 
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
@@ -725,7 +727,7 @@ def test_what_a_dead_write_left_goes_at_the_next_opening(daemon, client):
         (path / ".cloisterrc").write_text("kept")
     client.call("workspace.open", {"root": str(path)})
     assert client.use("list_directory", path=".")["count"] == 1
-    # The sweep looks for it in the background, at idle priority.
+    # The sweep removes such files in the background, at idle priority.
     assert procfs.eventually(lambda: os.listdir(path) == [".cloisterrc"], 60), os.listdir(path)
 
 
@@ -748,14 +750,14 @@ def test_what_a_living_write_has_stays(daemon, client):
 def in_shm(account):
     found = []
     for entry in os.scandir("/dev/shm"):
-        with contextlib.suppress(FileNotFoundError):  # of another test, which removed it
+        with contextlib.suppress(FileNotFoundError):  # another test has removed its file
             if entry.stat().st_uid == account.uid:
                 found.append(entry.name)
     return sorted(found)
 
 
 def leftovers(daemon):
-    """What a workspace left behind on the host, read when it does not change any more."""
+    """Returns what a workspace left behind on the host, once that does not change any more."""
     area = daemon.area.path
     return {
         "mounts": sorted(line.split(" - ")[0].split(" ", 2)[2] for line in procfs.mounts_below(area)),
@@ -820,6 +822,7 @@ def test_nothing_is_left_and_memory_is_flat_after_much_work(own_daemon):
     work(opens, calls)
     assert leftovers(own_daemon) == before
     grown = [procfs.rss_kib(own_daemon.pid) - rss[0], procfs.rss_kib(own_daemon.spawner()) - rss[1]]
-    assert max(grown) < 4096, f"KiB that cloisterd and the spawner grew by: {grown}"
+    # AddressSanitizer keeps what is freed in a quarantine, to notice a later use.
+    assert max(grown) < (16384 if is_sanitized() else 4096), f"KiB that cloisterd and the spawner grew by: {grown}"
     assert client.call("tools.list")
     client.socket.shutdown(socket.SHUT_RDWR)

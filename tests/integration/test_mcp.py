@@ -75,7 +75,7 @@ def place(area, daemon):
 
 
 
-# Of every revision.
+# Requirements of every revision.
 
 
 @row("stdout-pure", ALL)
@@ -116,7 +116,7 @@ def a_notification_is_not_answered(place, revision):
     server.notify("notifications/cancelled")
     number = server.request("tools/list")
     assert server.receive()["id"] == number
-    # The answer to a write that had been accepted would come before this one.
+    # If the server had accepted the write, its answer would come before this one.
     assert server.call("list_directory", path=".")["structuredContent"]["output"]["count"] == 0
 
 
@@ -160,7 +160,7 @@ def what_a_model_can_mend_is_a_result(place, revision):
         result = server.call(tool, **arguments)
         assert result["isError"] is True
         assert result["structuredContent"]["error"]["code"] == code
-    for timeout in (300, 3000, 30000):  # the first turn in which it could begin
+    for timeout in (300, 3000, 30000):  # until a deadline leaves the command time to begin
         result = server.call("run_command", command="echo partial; touch begun; sleep 1000", timeout_ms=timeout)
         assert result["structuredContent"]["error"]["code"] == "TIMEOUT"
         if (place.workspace / "begun").exists():
@@ -226,9 +226,9 @@ def structured_content_conforms(place, revision):
 
 @row("structured-also-as-text", ALL)
 def the_text_block_says_what_the_structured_content_says(place, revision):
-    """As text for a model, not as JSON: doc/decisions/0064-models-are-shown-less.md."""
+    """The text block is text for a model, not JSON: doc/decisions/0064-models-are-shown-less.md."""
     server = place.ready(revision)
-    # A megabyte comes in several pieces, whose edges may cut characters.
+    # The content comes in several pieces, whose edges may cut characters.
     place.write("large", "é\"\\\t\u2028😀\n" * 60000)
     result = server.call("read_file", path="large", start_line=59001)
     (block,) = result["content"]
@@ -237,7 +237,7 @@ def the_text_block_says_what_the_structured_content_says(place, revision):
     assert content == "".join(f"{n:6}\té\"\\\t\u2028😀\n" for n in range(59001, 60001))
     assert block["text"] == "large (lines 59001-60000 of 60000; every fifth has its number)\n" + "".join(
         f"{n if n % 5 == 0 or n == 59001 else ''}\té\"\\\t\u2028😀\n" for n in range(59001, 60001))
-    # Base64 is for a program.
+    # With base64, which a program asks for, the text is the JSON.
     result = server.call("read_file", {"cloister/options": {"encoding": "base64"}}, path="large")
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert len(result["structuredContent"]["output"]["content"]) > 1000000
@@ -258,9 +258,9 @@ def a_cancelled_call_is_killed_and_never_mentioned_again(place, revision):
     number = server.begin("run_command", {"command": f"echo begun; {marker} & {marker}"}, progressToken="p")
     assert server.receive()["params"]["progressToken"] == "p"
     assert procfs.eventually(lambda: len(procfs.having(marker)) >= 2, PATIENCE)
-    server.notify("notifications/cancelled", {"requestId": str(number)})  # of another request
+    server.notify("notifications/cancelled", {"requestId": str(number)})  # names another request: the id is a string
     server.notify("notifications/cancelled", {"requestId": number, "reason": "enough"})
-    server.result("tools/list")  # progress from before the cancellation arrived
+    server.result("tools/list")  # reads the progress sent before the cancellation arrived
     before = len(server.messages)
     assert procfs.eventually(lambda: not procfs.having(marker), PATIENCE)
     # All that follows belongs to other requests; no answer to the cancelled one comes late.
@@ -273,7 +273,7 @@ def a_cancelled_call_is_killed_and_never_mentioned_again(place, revision):
 
 
 def progress_until(server, message):
-    """Reads progress notifications until this one comes."""
+    """Reads progress notifications until one has this message."""
     while not server.progress or server.progress[-1]["message"] != message:
         server.progress.append(server.receive()["params"])
 
@@ -282,7 +282,7 @@ def progress_until(server, message):
 def progress_grows_and_ends_with_the_call(place, revision):
     server = place.ready(revision)
     server.call("run_command", command="for i in 1 2 3; do echo line $i; sleep 0.3; done")
-    assert not server.progress, "nobody asked"
+    assert not server.progress, "progress without a progressToken"
     for n, token in enumerate(("t\"", 7)):
         server.progress.clear()
         steps = [("line 1\n", "line 1"), ("lin", "lin"), ("e é\n", "line é")]
@@ -296,7 +296,7 @@ def progress_grows_and_ends_with_the_call(place, revision):
         assert [entry["progressToken"] for entry in server.progress] == [token] * len(server.progress)
         values = [entry["progress"] for entry in server.progress]
         assert values == sorted(set(values))
-        # If it waited before it began, the first notification says so.
+        # A command that waited before it began sends "running" first.
         told = [message for message, _ in itertools.groupby(entry["message"] for entry in server.progress)]
         assert told[-3:] == ["line 1", "lin", "line é"] and told[:-3] in ([], ["running"])
     server.progress.clear()
@@ -320,14 +320,14 @@ def an_unreadable_request_is_answered_without_an_id(place, revision):
     assert answer["error"]["code"] == -32700 and "id" not in answer
     server.pipes.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"' + b"x" * (33 << 20) + b'"}\n')
     answer = server.receive()
-    assert answer["error"]["code"] == -32600 and answer["id"] == 1, "this one could be read"
+    assert answer["error"]["code"] == -32600 and answer["id"] == 1, "the id comes before the part that is too long"
     server.pipes.send_raw(b'{"jsonrpc":"2.0","method":"ping","params":"' + b"x" * (33 << 20) + b'"}\n')
     answer = server.receive()
     assert answer["error"]["code"] == -32600 and "id" not in answer
     assert server.ready()
 
 
-# Of the revisions that begin with initialize.
+# Requirements of the revisions that begin with initialize.
 
 
 @row("initialize-version", LEGACIES)
@@ -365,7 +365,7 @@ def the_server_declares_tools(place, revision):
 @row("initialized-accepted", LEGACIES)
 def initialized_is_accepted_silently(place, revision):
     server = place.start(revision)
-    server.initialize()  # sends it
+    server.initialize()  # also sends notifications/initialized
     number = server.request("ping")
     assert server.receive()["id"] == number
 
@@ -376,7 +376,7 @@ def ping_is_answered_at_any_time(place, revision):
     assert server.result("ping") == {}
     server.ready()
     number = server.begin("run_command", {"command": "sleep 1000"})
-    assert server.result("ping") == {}, "also while a command runs"
+    assert server.result("ping") == {}, "no answer to a ping while a command runs"
     server.notify("notifications/cancelled", {"requestId": number})
 
 
@@ -389,7 +389,7 @@ def initialize_cannot_be_cancelled(place, revision):
     assert server.wait(number)["result"]["protocolVersion"] == revision
 
 
-# Of 2026-07-28.
+# Requirements of 2026-07-28.
 
 
 @row("discover", LATEST)
@@ -490,7 +490,7 @@ def only_defined_error_codes_are_used(place, revision):
                         **{"cloister/options": {"nonsense": 1}})["code"] == -32602
     number = server.begin("run_command", {"command": "sleep 1000"})
     server.request("tools/call", {"name": "run_command", "arguments": {"command": "true"}}, number=number)
-    assert server.wait(number)["error"]["code"] == -32600, "the number is in use"
+    assert server.wait(number)["error"]["code"] == -32600, "the id of a running call was taken again"
     server.notify("notifications/cancelled", {"requestId": number})
 
 
@@ -585,7 +585,7 @@ def test_a_service_that_ends_is_said_on_stderr(area, start_daemon):
 
 
 def test_many_large_answers_while_requests_still_come(place):
-    """A client that writes all its requests before it reads an answer is served."""
+    """The server serves a client that writes all its requests before it reads an answer."""
     server = place.ready()
     place.write("large", "x" * 100 + "\n" * 50 + "y" * 200000)
     options = {"cloister/options": {"encoding": "base64"}}
@@ -598,4 +598,4 @@ def test_workspace_open_takes_no_other_protocol(place):
     with place.daemon.connect() as client:
         answer = client.wait(client.request("workspace.open", {"root": str(place.workspace), "protocol": "http"}))
         assert answer["error"]["code"] == -32602
-        assert "workspaces" in client.call("workspace.list"), "native methods are still there"
+        assert "workspaces" in client.call("workspace.list"), "the native methods do not answer on this connection"

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that models make in tool calls, and the observation that each of them gets.
 
-Every row was read with one question: does the model know from this observation alone what to do next? Taken mistakes carry
-the result and exactly the notes of the row; errors carry the code, the words of their sentence, and exactly the notes.
-ROOT stands for the path of the workspace's root, NAME for the name of that directory.
-"""
+The observation alone must tell the model what to do next. If the tool accepts the mistake, the row has the result and the
+exact notes. Otherwise it has the error's code, words of its message and the exact notes. ROOT stands for the path of the
+workspace's root, NAME for the name of that directory."""
 
 import json
 
@@ -15,7 +14,7 @@ FILES = {
     "package.json": "{}\n", "my-file.txt": "mine\n", "src/main.c": "int main(void) { return 0; }\n", "src/utils.py": "TODO = 1\n",
     "src/lib/parser.js": "parse()\n", "tests/test_app.py": "def test(): pass\n", "docs/guide.md": "guide\n", "Makefile": "all:\n",
     "src/index.ts": "export {}\n", "a/one.txt": "1\n", "a/two.txt": "2\n"}
-MANY = "many"  # a directory of more names than are looked at: LIMIT_NEAR_ENTRIES
+MANY = "many"  # a directory with more names than cloister-files compares: LIMIT_NEAR_ENTRIES
 
 
 def taken(tool, arguments, *notes, shows=""):
@@ -315,7 +314,7 @@ MISTAKES = STRINGS + NUMBERS + NAMES + UNKNOWN + TYPES + NEAR + PLACES
 
 
 class Place:
-    """One workspace for all of them."""
+    """One workspace for all rows."""
 
     def __init__(self, daemon):
         self.client = daemon.connect()
@@ -328,7 +327,7 @@ class Place:
         self.name = self.root.rpartition("/")[2]
 
     def real(self, value):
-        """The value with the names of this workspace."""
+        """Returns the value with the workspace's own names for ROOT and NAME."""
         return json.loads(json.dumps(value).replace("ROOT", self.root).replace("NAME", self.name))
 
 
@@ -369,7 +368,7 @@ def test_options_are_a_programs_and_stay_strict(place):
 
 
 def test_the_raw_path_of_a_program_and_a_models_alias(place):
-    """The alias is the model's path, in whose place the program's comes."""
+    """The program's path replaces the model's, which came under an alias."""
     observation = place.client.observe("read_file", {"file_path": "x"}, {"path_base64": "c21hbGwucHk="})
     assert observation["success"] and observation["output"]["path"] == "small.py"
 
@@ -385,7 +384,7 @@ def test_the_tenants_own_maximum_is_told(start_daemon, account):
 
 
 def test_a_models_text_has_the_notes(place):
-    """They are lines at the end of the text, after a result and after an error."""
+    """Notes are lines at the end of the text, after a result or an error."""
     def text(arguments):
         call = {"tool": "read_file", "arguments": arguments, "options": {"reply": "message"}}
         return place.client.call("tool.call", call)["content"].splitlines()
@@ -394,7 +393,7 @@ def test_a_models_text_has_the_notes(place):
 
 
 def test_a_thousand_names_of_a_large_directory_are_looked_at(place):
-    """LIMIT_NEAR_ENTRIES, in the order in which the file system gives them."""
+    """cloister-files compares LIMIT_NEAR_ENTRIES names, in the order of the file system."""
     place.client.run(f"mkdir {MANY}; cd {MANY}; od -An -v -tx1 -w16 -N48000 /dev/urandom | tr -d ' ' | xargs touch")
     names = place.client.run(f"ls -f {MANY}")["stdout"].split()
     assert len(names) == 3002

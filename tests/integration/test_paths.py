@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every kind of path means to every file tool, with openat2(2) and where there is none."""
+"""Every kind of path in every file tool, with openat2(2) and with the fallback for kernels without it."""
 
 import os
 
@@ -14,13 +14,13 @@ TOOLS = {"read_file": {}, "list_directory": {}, "search_files": {"pattern": "x"}
 
 
 class Tree:
-    """A workspace with files, directories and links, beside a directory that is not of it."""
+    """A workspace with files, directories and links, and a directory outside it."""
 
     def __init__(self, daemon):
         self.client = daemon.connect()
         self.outside = daemon.area.new_directory("outside")
         self.path = daemon.new_workspace(self.client)
-        # In system mode the workspace's own id's.
+        # In system mode the workspace has an id of its own, which must own the files.
         self.owner = self.path.stat()
         with acting_as(self.owner.st_uid, self.owner.st_gid):
             self.fill()
@@ -62,14 +62,15 @@ def tree(either_daemon):
 
 @pytest.mark.skipif(not AM_ROOT, reason="only root sees what an undumpable process runs")
 def test_the_fallback_is_what_runs(either_daemon, tree):
-    """Otherwise the whole file would show the same thing twice."""
+    """One of the two files processes really runs without openat2(2). Otherwise this file would test the same thing
+    twice."""
     _, files = either_daemon.cell_of(tree.path)
     walks = (either_daemon.area.bin / "cloister-files.real").exists()
     assert os.readlink(f"/proc/{files}/exe").endswith(".real") is walks
     assert int(procfs.status(files)["Seccomp_filters"]) >= walks
 
 
-# Each names the regular file whose content it gives.
+# Each path, and the file whose content read_file returns for it.
 READS = {
     "f": "f", "./f": "f", ".//f": "f", "d/f": "d/f", "d//f": "d/f", "d/./f": "d/f", "d/../f": "f", "d/sub/../f": "d/f",
     "d/sub/../../d/sub/./f": "d/sub/f", "d\\sub\\f": "d/sub/f", "d\\..\\f": "f", "WS/f": "f", "WS//d/../f": "f",
@@ -88,7 +89,7 @@ def test_reading(tree, path):
 
 
 LONG = "n" * 256
-# What each tool answers: read_file, list_directory, search_files, write_file; None: success.
+# The errors of read_file, list_directory, search_files and write_file, in this order. None is success.
 FAILS = {
     "": ["INVALID_ARGUMENTS"] * 4, "f\0": ["INVALID_ARGUMENTS"] * 4, "\0": ["INVALID_ARGUMENTS"] * 4,
     "..": [OUTSIDE] * 4, "../x": [OUTSIDE] * 4, "d/../..": [OUTSIDE] * 4, "d/../../x": [OUTSIDE] * 4,
@@ -128,7 +129,7 @@ def test_refusals(tree, path):
 
 
 def test_what_was_refused_changed_nothing(tree):
-    """Runs behind the refusals, in this order."""
+    """Must run after the refusals above."""
     assert tree.names() == tree.holds
     assert os.listdir(tree.outside) == ["f"]
     assert (tree.outside / "f").read_text() == "secret\n"
@@ -148,7 +149,7 @@ def test_writing(tree, path, file):
 
 
 def test_a_deep_tree(tree):
-    """Paths of up to PATH_MAX bytes, of many directories."""
+    """Paths of many directories, up to PATH_MAX bytes."""
     deep = "/".join(["deep"] * 60)
     assert tree.client.use("write_file", path=f"{deep}/f", content="down here")["created"]
     assert tree.client.use("read_file", RAW, path=f"{deep}/f")["content"] == "down here"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which descriptors, rights and names each process has, seen from the host, and what a command sees from inside."""
+"""The descriptors, rights and names of each process, seen from the host, and what a command sees from inside."""
 
 import collections
 import fcntl
@@ -54,8 +54,8 @@ def cell(area):
 
 
 def kinds(pid):
-    """The targets of the process's descriptors, without the inode numbers of pipes and sockets. A static program has
-    detached the host's root, so its /dev/null reads "/null"."""
+    """Returns the targets of the process's descriptors, without the inode numbers of pipes and sockets. A static program
+    has detached the host's root, so its /dev/null reads "/null"."""
     return {fd: re.sub(r":\[\d+\]$", "", target if target != "/null" else "/dev/null")
             for fd, target in procfs.fds(pid).items()}
 
@@ -66,7 +66,8 @@ def has_kinds(pid, expected):
 
 
 def standard():
-    """Under a sanitizer, reports of the worker and files must reach the log, which is the spawner's pipe."""
+    """Returns the expected standard descriptors. Under a sanitizer stderr is the pipe of the spawner's log, so that
+    reports of the worker and files process reach the log."""
     return {0: "/dev/null", 1: "/dev/null", 2: "pipe" if is_sanitized() else "/dev/null"}
 
 
@@ -81,10 +82,10 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
     pipes = count.pop("pipe")
-    # The loop's signals; the spawner's log; the descriptor closer's, on kernels without SO_PASSRIGHTS; and the pipes
-    # made ahead for output.
+    # Pipes for the loop's signals, for the spawner's log, for supervisor/base/fd_closer.c on kernels without
+    # SO_PASSRIGHTS, and those made ahead for output.
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
-    # The two listening sockets, the client, the spawner's channel, and two duplicates of that: reserved for the
+    # The two listening sockets, the client, the spawner's channel, and three duplicates of that: reserved for the
     # descriptors of its answers.
     assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
                      "/proc/loadavg": 1}
@@ -104,7 +105,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert procfs.eventually((path / "begun").exists)
     daemon.settled_fds()
     running = collections.Counter(kinds(daemon.pid).values())
-    assert running["pipe"] == pipes + 2 - 2 * 2 + 2  # two of them taken, and their read ends kept
+    assert running["pipe"] == pipes + 2 - 2 * 2 + 2  # two pipes are in use, and cloisterd keeps their read ends
     client.cancel(number)
     client.wait(number)
     client.call("workspace.close")
@@ -118,7 +119,7 @@ def kinds_of(idle, daemon):
 
 @needs_root
 def test_descriptors_of_the_spawner(cell):
-    """The last descriptor is the socket of its one looker."""
+    """The spawner's last descriptor is the socket of its only looker."""
     directory = cell.daemon.area.bin
     has_kinds(cell.spawner, {
         0: "/dev/null", 1: "/dev/null", 2: "pipe", 3: "socket",
@@ -129,7 +130,7 @@ def test_descriptors_of_the_spawner(cell):
 
 @needs_root
 def test_descriptors_of_the_looker(cell):
-    """A looker, which a file system may block for ever, has no descriptor but its socket."""
+    """A looker, which a hung file system may block for ever, has no descriptor but its socket."""
     (looker,) = procfs.lookers(cell.spawner)
     assert procfs.eventually(lambda: sorted(kinds(looker).values()) == ["socket"] if not is_sanitized() else
                              sorted(kinds(looker).values()) == ["/dev/null", "/dev/null", "pipe", "socket"]), kinds(looker)
@@ -137,7 +138,8 @@ def test_descriptors_of_the_looker(cell):
 
 @needs_root
 def test_descriptors_of_the_worker(cell):
-    """It keeps the running command's stdout and stderr until that ends, and the directories of its Landlock rules."""
+    """The worker keeps the running command's stdout and stderr until it ends, and the directories of its Landlock
+    rules."""
     held = kinds(cell.worker)
     assert {fd: held.pop(fd) for fd in range(5)} == {**standard(), 3: "socket", 4: "pipe"}
     opened = cell.client.call("workspace.open", {"root": str(cell.path)})
@@ -171,7 +173,7 @@ def test_descriptors_of_commands(cell):
 
 def test_descriptors_that_commands_see(client, workspace):
     for options in (None, {"stdin": "x"}, {"stream": True}):
-        # The fourth belongs to the listing.
+        # ls itself opens the fourth.
         assert client.run("ls /proc/self/fd", options)["stdout"].split() == ["0", "1", "2", "3"]
 
 
@@ -198,7 +200,7 @@ def capabilities(pid):
 
 def test_capabilities(cell):
     daemon = capabilities(cell.daemon.pid)
-    del daemon["CapBnd"]  # it takes a capability to empty it
+    del daemon["CapBnd"]  # cloisterd would need a capability to empty the bounding set: capabilities(7)
     assert not any(daemon.values())
     assert capabilities(cell.worker) == {**NONE, "CapEff": CAP_SYS_ADMIN, "CapPrm": CAP_SYS_ADMIN}
     for name in ("files", "init", "shell", "sleep"):
@@ -223,18 +225,19 @@ def test_what_is_not_dumpable(cell):
 
 def wait_for_the_sweep(client, files):
     """After each opening, a job of the files process removes what interrupted writes left. Waits until that job is over."""
-    client.use("list_directory", path=".", pattern="none")  # which is answered after the sweep has begun
+    client.use("list_directory", path=".", pattern="none")  # the answer comes after the sweep has begun
     assert procfs.eventually(lambda: not procfs.children(files))
 
 
 def test_files_processes_are_in_the_spawners_session(cell):
-    """That session may have a larger share of the CPUs, so that small calls are answered fast."""
+    """Files processes stay in the spawner's session, which may have a larger share of the CPUs, so that small calls are
+    answered fast."""
     assert os.getsid(cell.files) == os.getsid(cell.spawner) == cell.spawner != os.getsid(cell.daemon.pid)
 
 
 @pytest.mark.parametrize("entries", [60000, 3000])
 def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
-    """One listing of a huge directory moves it out before it begins. Of a large directory it takes a run of listings."""
+    """A files process leaves the session before it lists a huge directory, and after a run of listings of a large one."""
     client = cell.daemon.connect()
     path = cell.daemon.new_workspace(client)
     _, files = cell.daemon.cell_of(path)
@@ -258,7 +261,7 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
 
 
 def terminal_of(pid):
-    """The number of its controlling terminal, 0 for none: proc_pid_stat(5), field 7."""
+    """Returns the number of the process's controlling terminal, or 0: proc_pid_stat(5), field 7."""
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[4])
 
@@ -358,7 +361,8 @@ def test_the_account_is_mapped_to_one_id(cell):
 
 @needs_root
 def test_real_time_scheduling_reaches_no_process_of_a_workspace(start_daemon, area):
-    """CPUSchedulingPolicy= of a unit and chrt(1) are for cloisterd: a command that inherited it would keep others off the CPU."""
+    """Real-time scheduling, from a unit's CPUSchedulingPolicy= or chrt(1), stays with cloisterd. A command that inherited
+    it would take the CPU from all others. sched(7)"""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except PermissionError:
@@ -484,7 +488,7 @@ for score in {before - 1} -1000; do echo $score >/proc/self/oom_score_adj; done 
 for score in 1000 {before}; do echo $score >/proc/1/oom_score_adj; done 2>/dev/null
 cat /proc/self/oom_score_adj
 echo {before} >/proc/self/oom_score_adj; cat /proc/self/oom_score_adj""")
-    # It may undo its own set-up and nothing more, as SECURITY.md says.
+    # A command may undo what the worker set, and nothing more, as SECURITY.md says.
     assert output["stdout"].split() == [str(min(before + 500, 1000))] * 2 + [str(before)]
     assert oom_score(worker) == min(before + 500, 1000)
 
@@ -665,7 +669,7 @@ def home_on_the_host(area):
     if not AM_ROOT:
         pytest.skip("needs root to own a directory at /home/agent")
     lock = os.open("/home", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)  # the entry may belong to another suite
+    fcntl.flock(lock, fcntl.LOCK_EX)  # another suite may have made the directory
     if os.path.exists("/home/agent"):
         os.close(lock)
         pytest.skip("this host has a /home/agent of its own")
@@ -688,7 +692,7 @@ def test_home_moves_out_of_the_workspaces_way(area, home_on_the_host):
 def test_host_root_is_refused_with_advice(area):
     with open("/proc/self/uid_map") as file:
         if file.read().split()[1] != "0":
-            pytest.skip("root in here is an ordinary user on the host")
+            pytest.skip("root in this user namespace is an ordinary user on the host")
     done = subprocess.run(
         [area.bin / "cloisterd", "--agent-socket", area.path / "root.sock", "--state-dir",
          area.path / "root-state"], capture_output=True, timeout=120)

@@ -17,7 +17,7 @@ DEPTH_LIMIT = 32  # LIMIT_JSON_DEPTH
 
 
 def error_of(client, line):
-    """The error that answers a raw line, whose id must be null."""
+    """Sends a raw line. Returns the error that answers it, whose id must be null."""
     client.send_raw(line + b"\n")
     answer = client.receive()
     assert answer["id"] is None
@@ -29,7 +29,7 @@ def assert_usable(client):
     assert len(client.call("tools.list")["tools"]) == 5
 
 
-# What the rest of a command waits behind until the test makes the file.
+# Holds back the rest of a command until the test makes the file "go".
 GATE = "until [ -e go ]; do sleep 0.05; done"
 
 
@@ -174,7 +174,7 @@ def test_an_integer_and_a_string_are_different_ids(client, workspace):
     assert client.wait(1)["result"]["output"]["stdout"] == "integer\n"
 
 
-def test_empty_lines_are_nobodys_message(client):
+def test_empty_lines_are_ignored(client):
     client.send_raw(b"\n\n\n")
     assert_usable(client)
 
@@ -231,7 +231,7 @@ def test_an_overlong_line_is_refused_and_not_kept(own_daemon):
     send_part_of_line(client, LINE_LIMIT + MIB)
     answer = client.receive()
     assert answer["id"] is None and answer["error"]
-    # What counted as too long is let go of, and no more is taken in.
+    # cloisterd frees the part of the line that it has read, and keeps nothing of the rest.
     send_part_of_line(client, 200 * MIB)
     assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) - before < 4096), \
         f"{before} KiB before the line, {procfs.rss_kib(own_daemon.pid)} after 233 MiB of it"
@@ -265,7 +265,8 @@ def test_an_unfinished_line_at_the_end_is_dropped(client):
 
 
 def test_a_client_that_does_not_read_is_not_read(own_daemon):
-    """Its unread answers are bounded, and other clients are served all the same."""
+    """cloisterd stops reading from a client that does not read. The unread answers are bounded, and other clients are
+    served."""
     client = own_daemon.connect()
     before = procfs.rss_kib(own_daemon.pid)
     client.socket.settimeout(1)
@@ -334,7 +335,7 @@ def test_cancelling_a_search(client, workspace):
     asked = procfs.free_seconds()
     assert client.cancel(number)
     observation = client.wait(number)["result"]
-    assert procfs.free_seconds() - asked < 18, "after 20 it would have been killed"
+    assert procfs.free_seconds() - asked < 18, "the search ended only near the 20 s at which it is killed"
     assert observation["error"]["code"] == "CANCELLED"
     assert client.use("list_directory", path=".")["count"] == 300
 
@@ -361,7 +362,7 @@ def test_cancelling_what_is_no_id(client, workspace, wrong):
     assert not client.answers
 
 
-# What models' APIs emit
+# Tool calls as models' APIs send them
 
 
 def test_ollamas_tool_call(client, workspace):
@@ -514,7 +515,7 @@ def test_more_workspaces_than_a_connection_may_have(start_daemon):
     for i in range(256):
         client.call("workspace.open", {"workspace": f"many-{i}"})
     error = client.wait(client.request("workspace.open", {"workspace": "one-more"}))["error"]
-    assert error["data"] == {"code": "QUOTA_EXCEEDED"}, "no BUSY, and nothing to wait for"
+    assert error["data"] == {"code": "QUOTA_EXCEEDED"}, "the answer must not be BUSY, because waiting does not help"
     assert "256" in error["message"] and "workspace.close" in error["message"]
     client.call("workspace.close", {"workspace": "many-0"})
     client.call("workspace.open", {"workspace": "one-more"})
@@ -539,7 +540,7 @@ def test_the_workspace_opened_last_is_the_default(daemon, client):
 def test_what_cannot_be_opened(daemon, client, what):
     file = daemon.area.new_directory() / "file"
     file.touch()
-    # A tenant with roots is not told what there is: test_tenants.py.
+    # A tenant with roots does not learn what exists elsewhere: test_tenants.py.
     absent, not_a_directory = ("FORBIDDEN", "FORBIDDEN") if daemon.system else ("NOT_FOUND", "NOT_A_DIRECTORY")
     root, name = {
         "absent": (file.parent / "absent", absent),
@@ -559,7 +560,7 @@ def test_names_that_managed_workspaces_cannot_have(client, name):
     assert refused(client, "workspace.open", {"workspace": name}).code == -32602
 
 
-# Who may
+# Authorization
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as another user")
@@ -571,11 +572,11 @@ def test_another_user_is_forbidden(daemon):
         with Client(daemon.socket, daemon.account.uid + 1) as other:
             assert refused(other, "tools.list", {}).name == "FORBIDDEN"
     except PermissionError:
-        pass  # the socket's mode is the first to say so
+        pass  # the mode of the socket already refuses the other user
 
 
 def pass_descriptors(client, fds, data):
-    """Whether the kernel took them; if not, the data is sent alone."""
+    """Sends the data with descriptors, or alone if the kernel refuses these. Returns whether the kernel took them."""
     try:
         socket.send_fds(client.socket, [data], fds)
     except PermissionError:
@@ -585,7 +586,7 @@ def pass_descriptors(client, fds, data):
 
 
 def passrights_is_refused():
-    """Started as a daemon's preexec_fn: setsockopt(SO_PASSRIGHTS) fails as before Linux 6.16."""
+    """A preexec_fn for a daemon: setsockopt(SO_PASSRIGHTS) fails as on kernels before Linux 6.16."""
     import ctypes
     import struct
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clients/python against the real service, blocking and with asyncio; and against servers that do not follow the
-protocol."""
+"""clients/python, blocking and asyncio, against cloisterd and against servers that break the protocol."""
 
 import asyncio
 import base64
@@ -28,7 +27,8 @@ MIB = 1 << 20
 
 
 class Waiting:
-    """An object of the asyncio client, each of whose coroutines is run to its end: so one test tries both clients."""
+    """Wraps an object of the asyncio client and runs each of its coroutines to the end, so that one test covers both
+    clients."""
 
     def __init__(self, loop, inner):
         self._loop, self._inner = loop, inner
@@ -153,14 +153,14 @@ def test_the_methods(client, place):
     assert (opened["kind"], opened["root"]) == ("managed", "/workspace") and opened["isolation"]["network"] == "none"
     client.write_file("here", "")
     listed = client.workspace_list()["workspaces"]
-    # All that is described, and no more.
+    # The results have exactly the described members.
     assert set(opened) == set(cloister.Workspace.__annotations__)
     assert all(set(one) == set(cloister.ListedWorkspace.__annotations__) for one in listed)
     assert {"managed-one", str(place)} <= {one["workspace"] for one in listed if one["open"]}
     assert client.read_file("here", workspace="managed-one")["size"] == 0
     client.workspace_close("managed-one")
     with pytest.raises(cloister.WorkspaceNotFound):
-        client.read_file("here")  # not in the other workspace
+        client.read_file("here")  # the default is not replaced by the other workspace
     assert client.list_directory(".", workspace=str(place))["entries"] == []
     client.workspace_remove("managed-one")
     assert "managed-one" not in {one["workspace"] for one in client.workspace_list()["workspaces"]}
@@ -188,7 +188,7 @@ def test_any_request(client):
     assert raised.value.json_error == -32602 and "mode" in str(raised.value)
 
 
-# What fails
+# Errors
 
 
 def test_a_tool_that_fails_is_raised_by_its_code(client):
@@ -200,7 +200,7 @@ def test_a_tool_that_fails_is_raised_by_its_code(client):
         client.run_command("echo partial; sleep 60", options={"timeout_ms": 1500})
     assert raised.value.observation["output"]["stdout"] == "partial\n"
     assert raised.value.observation["output"]["ended_by"] == "timeout"
-    observation = client.call("read_file", {"path": "gone"})  # not raised
+    observation = client.call("read_file", {"path": "gone"})  # call() does not raise
     assert observation["success"] is False and observation["error"]["code"] == "NOT_FOUND"
     with pytest.raises(cloister.NotFound):
         cloister.output_of(observation)
@@ -217,7 +217,7 @@ def test_a_refused_workspace(daemon, connect):
     assert raised.value.json_error == -32000
     with pytest.raises(cloister.Forbidden):
         client.workspace("/proc")
-    assert client.tools_list()["tools"]  # the connection goes on
+    assert client.tools_list()["tools"]  # the connection stays open
 
 
 def test_what_cannot_be_sent(client):
@@ -264,11 +264,11 @@ def test_another_user_s_server_is_not_believed(connect, tenants, area, monkeypat
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     with pytest.raises(cloister.ServiceNotFound, match="another user"):
         connect().connect()
-    connect(server.path).connect()  # the program named it
+    connect(server.path).connect()  # a path that the program named is trusted
     server.close()
 
 
-# Streams, cancelling, several at once
+# Streams, cancelling, several calls at once
 
 
 def test_output_as_it_comes(client):
@@ -289,7 +289,7 @@ def test_output_as_it_comes(client):
 
 
 def test_huge_output(client):
-    """More than the client keeps unread, and none of it is lost."""
+    """The output is larger than what the client keeps unread, and arrives whole."""
     count, options = 80 * MIB, {"keep_output": False}
     call = client.start_call("run_command", {"command": f"head -c {count} /dev/zero | tr '\\0' x"}, options=options,
                              timeout_ms=110_000)
@@ -300,7 +300,7 @@ def test_huge_output(client):
 
 
 def test_output_that_is_never_read_has_a_bound(client):
-    """The program waits for other answers meanwhile, so the client must read on."""
+    """The program never reads the stream but waits for other answers, so the client must go on reading."""
     flood = client.start_call("run_command", {"command": "yes"}, timeout_ms=110_000, options={"keep_output": False})
     pending = getattr(flood, "_inner", flood)._pending
     while not pending.error:
@@ -384,7 +384,7 @@ def test_a_task_that_is_cancelled_cancels_its_call(daemon, place):
 
 
 def test_a_slow_reader_makes_the_command_wait(daemon, place):
-    """asyncio reads on by itself, but not more than is kept."""
+    """The asyncio client reads in the background, but only as much as it keeps unread."""
     async def main():
         async with cloister.aio.Client(str(daemon.socket)) as client:
             await client.workspace(str(place))
@@ -399,7 +399,7 @@ def test_a_slow_reader_makes_the_command_wait(daemon, place):
     asyncio.run(main())
 
 
-# The service goes away
+# The service restarts
 
 
 def test_a_restart_in_the_middle(service, connect, area):
@@ -412,7 +412,7 @@ def test_a_restart_in_the_middle(service, connect, area):
     with pytest.raises(cloister.ConnectionLost):
         call.wait()
     with pytest.raises(cloister.ConnectionLost):
-        call.wait()  # and so again
+        call.wait()  # and again
     service.start()
     client.write_file("after", "x")
     assert (second / "after").exists() and not (first / "after").exists()
@@ -423,7 +423,7 @@ def test_a_restart_in_the_middle(service, connect, area):
 def test_it_waits_while_the_service_is_away(service, connect, area):
     client = connect(service.socket, reconnect=120)
     client.workspace(str(area.new_directory()))
-    service.kill()  # while nothing is in flight: no call is lost
+    service.kill()  # no call is in flight, so none is lost
     later = threading.Timer(0.5, service.start)
     later.start()
     assert client.run_command("echo back")["stdout"] == "back\n"
@@ -448,7 +448,7 @@ def test_what_was_closed_stays_closed(service, connect, area):
     service.kill()
     service.start()
     with pytest.raises(cloister.WorkspaceNotFound):
-        client.write_file("a", "")  # and not in the first
+        client.write_file("a", "")  # and nothing is written to the first
     assert client.list_directory(".", workspace=str(first))["entries"] == []
     with pytest.raises(cloister.WorkspaceNotFound):
         client.list_directory(".", workspace=str(second))
@@ -460,7 +460,7 @@ def test_a_closed_client(client):
         client.tools_list()
 
 
-# Servers that do not follow the protocol
+# Servers that break the protocol
 
 
 @pytest.fixture
@@ -531,7 +531,7 @@ def test_a_line_without_an_end(hostile, connect):
     server = hostile(serve)
     with pytest.raises(cloister.ProtocolError, match="line of more than"):
         connect(server.path).tools_list()
-    # The server may count what it sent last after the client has read it.
+    # The server's thread may count its last bytes only after the client has read them.
     assert procfs.eventually(lambda: server.sent > 32 * MIB) and server.sent < 40 * MIB
 
 
@@ -570,7 +570,7 @@ def test_a_server_that_never_answers(hostile, connect):
 
 
 def test_a_server_that_never_reads(hostile, connect):
-    """What waits to be sent is bounded, and so is the wait."""
+    """The queue of bytes to send is bounded, and the wait for an answer ends."""
     stop = threading.Event()
     client = connect(hostile(lambda *_: stop.wait(300)).path, answer_timeout=0.2)
     with pytest.raises(cloister.BadRequest, match="wait to be sent"):
@@ -582,7 +582,7 @@ def test_a_server_that_never_reads(hostile, connect):
 
 
 def test_a_service_that_is_full(hostile, connect):
-    """BUSY without an id, and the end. A client that connects again tries until there is room."""
+    """BUSY without an id, then the end of the connection. A client that reconnects tries until there is room."""
     def serve(server, connection, number):
         if number in (2, 3, 5):
             server.say(connection, line({"jsonrpc": "2.0", "id": None, "error": {
@@ -596,7 +596,7 @@ def test_a_service_that_is_full(hostile, connect):
     server = hostile(serve)
     client = connect(server.path)
     client.workspace("w")
-    client.tools_list()  # and the server ends the connection
+    client.tools_list()  # then the server closes the connection
     client.tools_list()
     assert server.connections == 4
     with pytest.raises(cloister.Busy) as raised:
@@ -639,7 +639,7 @@ def test_only_reads_are_repeated_and_only_on_request(hostile, connect):
     client = connect(hostile(lost_in_the_middle(counts, repeat_from=99)).path, retry_reads=True)
     with pytest.raises(cloister.ConnectionLost):
         client.read_file("a")
-    assert counts == ["tool.call"] * 2  # once more, and not for ever
+    assert counts == ["tool.call"] * 2  # the client repeats the call once
 
 
 def test_a_workspace_that_cannot_be_opened_again(hostile, connect):
@@ -654,7 +654,7 @@ def test_a_workspace_that_cannot_be_opened_again(hostile, connect):
                 return
     client = connect(hostile(serve).path)
     client.workspace("w")
-    # A call that is sent before the client has seen the end of the connection is lost with it.
+    # If the call is sent before the client has seen the end of the connection, the call is lost.
     with pytest.raises((cloister.ConnectionLost, cloister.Forbidden)):
         client.read_file("a")
     for _ in range(2):

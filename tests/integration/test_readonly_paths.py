@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readonly_paths: what of the host a tenant's commands see beside the system."""
+"""readonly_paths: directories and files of the host that a tenant's commands see besides the system."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make a d
 
 @pytest.fixture
 def toolchain():
-    """A directory that is no workspace's, with a file, a program and something of root's."""
+    """A directory outside all workspaces, with a file, a program and a file that only root may read."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="cloister readonly.", dir="/srv"))
     path.chmod(0o755)
     (path / "file").write_text("of the host\n")
@@ -65,7 +65,7 @@ def start(request, area):
 def test_commands_read_and_run_what_is_there_and_change_nothing(start, tenants, toolchain, spares):
     daemon = start(tenants, {"a": [toolchain]}, spares)
     first, second = daemon.connect(tenants[0]), daemon.connect(tenants[1])
-    for number in range(3):  # with spares the later ones are assigned
+    for number in range(3):  # with spares, the later cells are assigned ones
         first.call("workspace.open", {"workspace": f"w{number}"})
         said = first.run(f"cat '{toolchain}/file'; '{toolchain}/program' it")
         assert said["stdout"] == "of the host\nran it\n", said
@@ -84,7 +84,7 @@ def test_commands_read_and_run_what_is_there_and_change_nothing(start, tenants, 
 
 @pytest.mark.parametrize("spares", [0, 2])
 def test_a_single_file_is_shown_without_its_neighbours(start, tenants, toolchain, spares):
-    """Also one in a directory that is shown already, whichever of the two comes first."""
+    """A file may lie in a directory that is shown too. The two paths may come in either order."""
     shown = [toolchain / "file", toolchain / "open", toolchain / "open" / "inner"]
     (toolchain / "open" / "inner").write_text("within\n")
     for paths in (shown, shown[::-1]):
@@ -127,7 +127,7 @@ def test_a_file_that_was_swapped_is_named_and_costs_nothing_else(start, tenants,
     assert f"show the read-only path {file}{said}" in str(caught.value)
     other.call("workspace.open", {"workspace": "w"})
     assert other.run("echo there")["stdout"] == "there\n"
-    assert client.run(f"cat '{file}'")["stdout"] == "of the host\n"  # an open cell keeps what it has
+    assert client.run(f"cat '{file}'")["stdout"] == "of the host\n"  # an open cell keeps its mounts
     (toolchain / "away").replace(file)
     second.call("workspace.open", {"workspace": "w"})
     assert second.run(f"cat '{file}'")["stdout"] == "of the host\n"
@@ -159,7 +159,7 @@ def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
     daemon = start(tenants, {"a": [toolchain]}, spares)
     client = daemon.connect(tenants[0])
     client.call("workspace.open", {"workspace": "before"})
-    # Two, of which each is a worker and a files process, beside the workspace's.
+    # Each spare cell is a worker and a files process, like the workspace's own cell.
     assert procfs.eventually(lambda: len(procfs.children(daemon.spawner())) == 2 * (spares + 1))
     toolchain.rename(f"{toolchain}.away")
     try:
@@ -173,7 +173,8 @@ def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
 
 @pytest.mark.parametrize("spares", [0, 2])
 def test_one_that_has_gone_does_not_keep_a_workspace(start, tenants, toolchain, spares):
-    """Removing shows nothing to anybody; opening does, and says what is not there to be shown."""
+    """A workspace can be removed while a path is missing, because a removal mounts nothing. It cannot be opened, and
+    the error names the missing path."""
     daemon = start(tenants, {"a": [toolchain]}, spares)
     client = daemon.connect(tenants[0])
     for name in ("v", "w"):
@@ -242,7 +243,7 @@ def test_bad_values_are_refused(area, toolchain, value, said):
 
 
 def test_own_state_is_not_shown_wherever_it_is(area):
-    """--state-dir goes over the file, so the start itself is what can tell."""
+    """--state-dir overrides the file, so only the start can find this mistake."""
     state = pathlib.Path(tempfile.mkdtemp(prefix="cloister-state.", dir="/srv"))
     area.account.own(state)
     config = Config(area, f"[tenant a]\nreadonly_paths = {state}\n")
@@ -258,7 +259,7 @@ def test_own_state_is_not_shown_wherever_it_is(area):
 
 @pytest.fixture
 def ask(area):
-    """Runs a command in a private instance of the user's for a directory of theirs."""
+    """Runs a command in a private instance of the user, in a directory of the user's."""
     place = pathlib.Path(tempfile.mkdtemp(prefix="cloister-workspace.", dir="/srv"))
     area.account.own(place)
 
@@ -279,7 +280,7 @@ def test_a_private_instance_shows_what_its_user_names(ask, toolchain):
     assert (status, stdout) == (1, "file\nopen\nof the host\n")
     assert "Read-only file system" in stderr
     assert ask([], f"ls '{toolchain}'")[0] == 2
-    # What is around the workspace is read-only, and the workspace is not.
+    # The directory above the workspace is read-only; the workspace is writable.
     around = ask.place / "around"
     (around / "inner").mkdir(parents=True)
     for path in (around, around / "inner"):
@@ -304,7 +305,7 @@ def test_a_private_instance_says_what_it_cannot_show(ask, toolchain):
     assert status == 125 and "is given twice" in stderr
     status, _, stderr = ask([toolchain] * 17, "true")
     assert status == 2 and "at most 16 times" in stderr
-    # A service has its administrator's paths, never a client's; nor does a whole root have any.
+    # The paths of a service come from its configuration, never from a client. A whole root has none.
     for more in (["--socket", "/nowhere"], ["--rootfs"], ["--workspace", "managed"]):
         status, _, stderr = ask([toolchain], "true", *more)
         assert status == 125 and "readonly_paths in its configuration" in stderr, (more, stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent socket from elsewhere: through ssh -L, a proxy of Unix sockets, and out of other user namespaces."""
+"""The agent socket reached through ssh -L, through a proxy of Unix sockets, and from other user namespaces."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ from daemon import ROOT
 from npm import unavailable
 
 MANIFEST = ROOT / "packaging" / "fleets" / "kubernetes" / "daemonset.yaml"
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to be several users")
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 
 
 def config(*tenants):
@@ -37,7 +37,7 @@ def is_refused(client):
 
 
 def listens_at(path, account=None):
-    """To the account, where one is named, or to us."""
+    """Waits until @account, or this process's user, can connect to the socket. Returns whether it could."""
     def can_connect():
         with socket.socket(socket.AF_UNIX) as probe, acting_as(account and account.uid, account and account.gid):
             return probe.connect_ex(str(path)) == 0
@@ -45,7 +45,7 @@ def listens_at(path, account=None):
 
 
 def own_address():
-    """An address of the loopback that nobody else uses, so that a port that was free stays so."""
+    """Returns a loopback address that only this process uses, so a port that was free there stays free."""
     pid = os.getpid()
     return f"127.{pid >> 16}.{pid >> 8 & 255}.{pid & 255}"
 
@@ -57,17 +57,17 @@ def free_port():
 
 
 def sshd_config(**ours):
-    """The DaemonSet's, with keys, port and users of our own."""
+    """Returns the sshd_config of the DaemonSet's manifest, with the test's own keys, port and users."""
     lines = MANIFEST.read_text().splitlines()
     lines = lines[lines.index("  sshd_config: |") + 1:]
     settings = dict(line.split(maxsplit=1) for line in lines[:lines.index("---")])
     assert ours.keys() <= settings.keys() and settings["ForceCommand"] == "/bin/false"
-    # The files lie in /tmp.
+    # StrictModes would refuse keys below /tmp.
     return "".join(f"{key} {value}\n" for key, value in {**settings, **ours, "StrictModes": "no"}.items())
 
 
 class Sshd:
-    """A server of our own, on a port of the loopback, with keys that were made for it."""
+    """The test's own sshd, on a port of the loopback, with its own keys."""
 
     def __init__(self, place):
         self.place, self.port = place, free_port()
@@ -86,7 +86,7 @@ class Sshd:
         return (self.place / f"{name}.pub").read_text()
 
     def admit(self, user):
-        # Without a password, and not locked, as "!" is to a sshd without PAM.
+        # "*" allows no password. "!" would lock the account for an sshd without PAM.
         subprocess.run(["usermod", "--password", "*", user], check=True)
         (self.place / "keys" / user).write_text(self.key(f"key-of-{user}"))
 
@@ -96,7 +96,7 @@ class Sshd:
                 *words]
 
     def forward(self, user, remote):
-        """ssh -L as that user there: the path of the socket here."""
+        """Starts ssh -L as @user of the server. Returns the path of the local socket."""
         local = self.place / f"of-{user}.sock"
         self.clients.append(subprocess.Popen(
             self.ssh(user, "-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{local}:{remote}"),
@@ -126,7 +126,8 @@ def sshd(area):
 
 @needs_root
 def test_through_ssh_the_tenant_is_the_user_who_logged_in(start_daemon, sshd, tenants):
-    """Whoever is at this end, whom a key lets in is who asks; and a stranger there is one."""
+    """Through ssh -L the tenant is the user who logged in at the server, whichever local user connects. A user there
+    without a tenant is refused."""
     blue, green, stranger = tenants
     daemon = start_daemon(config=config(("blue", blue.name), ("green", green.name)))
     for user in tenants:
@@ -158,7 +159,7 @@ def test_what_runs_ends_with_the_ssh_connection(start_daemon, sshd, tenants):
 
 @needs_root
 def test_through_a_proxy_the_tenant_is_the_proxy(start_daemon, area, tenants):
-    """A mesh's proxy asks in its own name for everybody whom it lets in."""
+    """Every client of a proxy, such as a service mesh's, acts as the tenant of the proxy's own user."""
     if not shutil.which("socat"):
         unavailable("socat is not installed")
     proxy, other, _ = tenants
@@ -176,15 +177,16 @@ def test_through_a_proxy_the_tenant_is_the_proxy(start_daemon, area, tenants):
 
 
 def in_namespace(account):
-    """A launcher into a user namespace in which the account has id 900, and nobody else has any."""
+    """Returns a launcher into a user namespace that maps the account's id to 900 and no other id."""
     return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups",
             "unshare", "--user", "--map-user=900", "--map-group=900"]
 
 
 @needs_root
 @pytest.mark.parametrize("line", ["users = 65534", "groups = 65534"])
-def test_nobody_is_not_whoever_is_outside(start_daemon, account, tenants, line):
-    """The kernel reports 65534 for users without an id in cloisterd's user namespace. A real user there may have that id."""
+def test_an_unmapped_client_is_not_the_user_65534(start_daemon, account, tenants, line):
+    """A client without an id in cloisterd's user namespace is refused, even if a tenant names the user or group 65534.
+    The kernel reports such clients as 65534, and a real user may have that id too. user_namespaces(7)"""
     text = config(("everybody", "900")) + "\n".join(["[tenant nobody]", line, "managed = yes", ""])
     daemon = start_daemon(config=text, launcher=in_namespace(account))
     with daemon.connect() as client:

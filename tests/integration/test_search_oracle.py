@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""search_files against `git grep -P` and `rg -P` over real sources: the same lines.
+"""search_files finds the same lines as `git grep -P` and `rg -P` in real sources.
 
-CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many generated patterns and which; the seed is printed.
+CLOISTER_ORACLE_CASES sets the number of generated patterns, and CLOISTER_ORACLE_SEED their seed, which is printed.
 
-What is left out of the comparison is where the three are documented to differ: a carriage return belongs to the
-line's end here only; a match over several lines exists here only, so no pattern can match a newline; rg's \\w, \\d
-and \\b are Unicode's, so it searches the files that are ASCII; files with a NUL are binary to each by a rule of
-its own.
-"""
+The comparison leaves out what the three document differently. Only search_files counts a carriage return as part of the
+line's end. Only search_files matches over several lines, so no pattern can match a newline. In rg \\w, \\d and \\b follow
+Unicode, so rg searches only ASCII files. Each program has its own rule for files with a NUL, so there are none."""
 
 import os
 import pathlib
@@ -31,7 +29,7 @@ RESULTS = 50  # LIMIT_SEARCH_RESULTS
 
 
 def sources(chance):
-    """Real files that all three take for text: this checkout's, and some of the system's."""
+    """Real files that all three programs take for text: from this checkout and from the system."""
     own = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.[chp]*"))]
     system = []
     for place in SYSTEM:
@@ -47,7 +45,7 @@ def sources(chance):
             if not path.is_file() or path.is_symlink() or path.stat().st_size > 1 << 20:
                 continue
             data = path.read_bytes()
-        except (PermissionError, FileNotFoundError):  # what another test run made is gone again
+        except (PermissionError, FileNotFoundError):  # another test run has removed its file
             continue
         if data and b"\0" not in data and b"\r" not in data:
             taken += 1
@@ -56,7 +54,7 @@ def sources(chance):
 
 @pytest.fixture(scope="module")
 def tree(daemon):
-    """(directory, words of it). In `ascii` are the files that are, in `mixed` all others."""
+    """Returns (directory, words from its files). ASCII files are in `ascii`, all others in `mixed`."""
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     path = daemon.area.new_directory("sources")
@@ -75,7 +73,7 @@ def tree(daemon):
 
 
 def pattern_of(chance, words):
-    """A pattern that can match no newline, of the kinds that a model writes."""
+    """Returns a pattern of a kind that models write, which cannot match a newline."""
     def word():
         return chance.choice(words)
 
@@ -109,12 +107,12 @@ def pattern_of(chance, words):
 
 
 def ordered(found):
-    """(path, line) in the order of search_files: by the names on the way, and lines."""
+    """Sorts (path, line) as search_files does: by the names of the path, then by lines."""
     return sorted(found, key=lambda item: ([os.fsencode(part) for part in item[0].split("/")], item[1]))
 
 
 def ask(words, directory):
-    """The (path, line) that a program prints as `path NUL line :`."""
+    """Returns the (path, line) pairs that a program prints as `path NUL line :`."""
     output = subprocess.run(
         words, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
         stdin=subprocess.DEVNULL,
@@ -160,7 +158,7 @@ def test_the_same_lines_as_git_grep_and_rg(daemon, client, tree):
 
 
 def test_two_threads_change_nothing(client, tree):
-    """What is asked again and again is answered the same, in the order of names."""
+    """Repeated searches with several threads give the same answer, in the order of names."""
     directory, _ = tree
     client.call("workspace.open", {"root": str(directory)})
     for pattern in ("static", r"\b[a-z]+_[a-z]+\(", r"[0-9]{3}"):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seed documents' own test plans, by name, through the real programs.
+"""The test plans of the seed documents, under their own names, against the real programs.
 
-Seed 000 is "Sidecar tool path resolution", seed 001 the plan of the tool registry and the sandbox.
-"""
+Seed 000 is "Sidecar tool path resolution", seed 001 the plan of the tool registry and the sandbox."""
 
 import json
 

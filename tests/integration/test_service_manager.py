@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service manager passes and is told: sockets, readiness, reloads, the watchdog, the end."""
+"""cloisterd under a service manager: passed sockets, readiness, reloads, the watchdog, the end and the journal.
+sd_notify(3), sd_listen_fds(3)"""
 
 import contextlib
 import os
@@ -17,7 +18,7 @@ from daemon import BUILD, environment
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to trace")
 
-# Puts the descriptors where a service manager puts them, and says so as it does.
+# Moves the descriptors to 3 and up and sets LISTEN_PID, as a service manager does, and starts the program.
 LAUNCHER = """
 import fcntl, os, sys
 keep, program = int(sys.argv[1]), sys.argv[2:]
@@ -32,7 +33,7 @@ os.execv(program[0], program)
 
 
 class Manager:
-    """A service manager's end of it."""
+    """Plays the service manager: starts cloisterd and reads what it sends to NOTIFY_SOCKET."""
 
     def __init__(self, area, name):
         self.area = area
@@ -75,7 +76,7 @@ class Manager:
         return self.notified.recv(4096).decode()
 
     def until(self, wanted):
-        """All that is told up to what begins so."""
+        """Returns all messages up to the first that begins with @wanted."""
         messages = [self.told()]
         while not messages[-1].startswith(wanted):
             messages.append(self.told())
@@ -106,14 +107,14 @@ def test_ready_status_stopping(managers, abstract):
     manager = managers(f"@cloister-test-{os.getpid()}" if abstract else None)
     manager.start("--agent-socket", str(manager.place / "s"))
     assert manager.told() == "READY=1"
-    # It is ready when it says so.
+    # cloisterd accepts connections once it has sent READY=1.
     client = Client(manager.place / "s", manager.area.account.uid, manager.area.account.gid)
     assert manager.told() == "STATUS=serving: 0 calls, 0 workspaces, 0 connections"
     path = manager.area.new_directory()
     client.call("workspace.open", {"root": str(path)})
     client.begin("run_command", {"command": "sleep 600"})
     assert manager.until("STATUS=serving: 1 calls, 1 workspaces, 1 connections")
-    # Nothing of it is inherited by what it starts, commands least of all.
+    # Neither cloisterd's children nor commands inherit NOTIFY_SOCKET.
     assert "NOTIFY_SOCKET" not in client.run("env")["stdout"]
     for pid in procfs.children(manager.process.pid):
         assert b"NOTIFY" not in open(f"/proc/{pid}/environ", "rb").read()
@@ -191,7 +192,7 @@ def test_sockets_that_are_passed(managers):
     manager = managers()
     account = manager.area.account
     agent, control = manager.listen("a"), manager.listen("c")
-    # Who connects before cloisterd runs is served when it does.
+    # A client that connects before cloisterd runs is served once it runs.
     early = Client(manager.place / "a", account.uid, account.gid)
     number = early.request("tools.list")
     manager.start(sockets=(control, agent), LISTEN_FDS=2, LISTEN_FDNAMES="control:agent")
@@ -201,11 +202,11 @@ def test_sockets_that_are_passed(managers):
     path = manager.area.new_directory()
     early.call("workspace.open", {"root": str(path)})
     assert "LISTEN" not in early.run("env")["stdout"]
-    # It lies where no workspace may be.
+    # A workspace cannot be the directory of the socket.
     assert early.call_error("workspace.open", {"root": str(manager.place)}) == "FORBIDDEN"
     early.close()
     assert manager.stop() == 0
-    # They are not its own to remove.
+    # cloisterd does not remove sockets that the service manager made.
     assert (manager.place / "a").exists() and (manager.place / "c").exists()
     manager.start(sockets=(agent,), LISTEN_FDS=1)
     with Client(manager.place / "a", account.uid, account.gid) as again:
@@ -250,7 +251,8 @@ def test_what_was_passed_to_another_process_is_closed(managers):
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_lines_for_the_journal_have_their_priority(managers, ours):
-    """JOURNAL_STREAM names the journal's socket: whether that is where stderr goes decides."""
+    """JOURNAL_STREAM names the device and inode of the journal's socket. cloisterd prefixes priorities only if its stderr
+    is that file. systemd.exec(5)"""
     manager = managers()
     log = manager.place / "log"
     log.touch()
@@ -263,7 +265,7 @@ def test_lines_for_the_journal_have_their_priority(managers, ours):
 
 
 def entry_of(datagram):
-    """The fields of what systemd's documentation calls the native journal protocol."""
+    """Parses an entry of systemd's native journal protocol. Returns its fields."""
     fields = {}
     while datagram:
         name, _, rest = datagram.partition(b"\n")
@@ -276,7 +278,7 @@ def entry_of(datagram):
 
 @pytest.fixture
 def journal(area):
-    """The journal's socket, where a launcher's mounts show it."""
+    """A socket in the journal's place. Returns it and a launcher whose mounts show it there."""
     place = area.new_directory("journal")
     receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     receiving.bind(str(place / "socket"))
@@ -321,7 +323,7 @@ def test_the_journal_gets_entries_with_fields(managers, journal, area):
         manager.process.send_signal(signal.SIGHUP)
         entry = until("no_such_key")
         assert (entry["PRIORITY"], entry["CONFIG_FILE"], entry["CONFIG_LINE"]) == ("3", str(manager.place / "c.conf"), "2")
-    # What the journal takes is not on stderr as well; what it does not take is.
+    # Lines that the journal took are not on stderr. Lines that it does not take are.
     assert "listening" not in manager.log()
     receiving.close()
     manager.process.send_signal(signal.SIGTERM)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors, processes and memory run out, are given back, and everything is as before."""
+"""cloisterd, the spawner, workers and files processes run out of descriptors, processes or memory. They answer with an
+error, and work again when there is enough."""
 
 import json
 import os
@@ -15,12 +16,11 @@ import procfs
 from cloister_client import RpcError
 from daemon import AM_ROOT, BUILD, DELEGATED, INSTALLED
 
-asan = pytest.mark.skipif("asan" in str(BUILD), reason="the sanitizers' own memory is without a limit")
+asan = pytest.mark.skipif("asan" in str(BUILD), reason="sanitizers reserve more memory than any limit allows")
 
 
 class Squeezed:
-    """The process's soft limit is lower meanwhile. Who it belongs to may do that, also without
-    privilege."""
+    """Lowers a soft limit of the process for a while. Its own user may do that without privilege. prlimit(2)"""
 
     def __init__(self, daemon, pid, kind, limit):
         self.daemon, self.pid, self.kind, self.limit = daemon, pid, kind, limit
@@ -43,7 +43,7 @@ def check_works(daemon, client):
     with daemon.connect() as another:
         processes = daemon.cell_of(daemon.new_workspace(another))
         assert another.run("echo too")["stdout"] == "too\n"
-    assert procfs.vanish(processes)  # and so do cloisterd's descriptors for them
+    assert procfs.vanish(processes)  # and cloisterd closes its descriptors for them
 
 
 def check_busy(error):
@@ -78,16 +78,16 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
     before = own_daemon.settled_fds()
     highest = max(procfs.fds(own_daemon.pid))
     with Squeezed(own_daemon, own_daemon.pid, "nofile", highest + 1):
-        # Pipes that were made ahead still serve a few commands at once; then there are none.
+        # Pipes that cloisterd made ahead serve the first commands; then it has none.
         numbers = [client.begin("run_command", {"command": "sleep 1"}) for _ in range(24)]
-        # A call that needs no descriptor of cloisterd's is served.
+        # A call for which cloisterd needs no descriptor is served.
         client.use("write_file", path="g", content="x")
         waiting = [own_daemon.connect() for _ in range(3)]
         for one in waiting:
             try:
                 one.request("tools.list")
             except OSError:
-                pass  # it has been told BUSY already
+                pass  # cloisterd has answered BUSY and closed the connection
         observations = [client.result(number) for number in numbers]
         failed = [o["error"] for o in observations if not o["success"]]
         assert failed
@@ -106,7 +106,7 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
 
 
 class Injected:
-    """System calls of the process fail meanwhile, as strace(1) is told: what the whole host has run out of."""
+    """Makes system calls of the process fail for a while, with strace(1), as on a host that has run out of something."""
 
     def __init__(self, pid, *injections):
         self.words = ["strace", "-f", "-qq", "-o", "/dev/null", *[f"--inject={injection}" for injection in injections], "-p", str(pid)]
@@ -132,7 +132,7 @@ def test_a_host_without_files_is_waited_for(own_daemon, error):
         waiting = own_daemon.connect()
         waiting.request("tools.list")
         assert procfs.eventually(lambda: "cloisterd pauses accepting connections" in own_daemon.log())
-        # Not in a busy loop, and who is connected is served.
+        # cloisterd waits without a busy loop, and serves the clients that are connected.
         used = cpu_ticks(own_daemon.pid)
         for i in range(20):
             client.use("write_file", path=f"f{i}", content="x")
@@ -167,7 +167,7 @@ def test_answers_of_the_spawner_wait_until_their_descriptors_fit(own_daemon):
     asked = [client.request("workspace.open", {"root": str(own_daemon.area.new_directory())}) for _ in range(4)]
     own_daemon.settled_fds()
     crowd = []
-    while max(procfs.fds(own_daemon.pid)) >= own_daemon.settled_fds():  # there are free numbers below
+    while max(procfs.fds(own_daemon.pid)) >= own_daemon.settled_fds():  # lower descriptor numbers are free
         crowd.append(own_daemon.connect())
         crowd[-1].request("tools.list")
         crowd[-1].receive()
@@ -200,7 +200,7 @@ def test_connections_leave_descriptors_for_work(own_daemon):
             except (OSError, ConnectionError):
                 told.append("BUSY" if b"BUSY" in one.buffer else "waits")
         assert told and set(told) <= {"BUSY", "waits"}, told
-        # With every connection taken that is to be had, workspaces open and commands run.
+        # Workspaces open and commands run although clients hold every connection that cloisterd admits.
         own_daemon.new_workspace(client)
         assert client.run("echo works")["stdout"] == "works\n"
         for one in crowd:
@@ -232,7 +232,7 @@ def test_a_worker_that_cannot_fork_says_so_and_goes_on(own_daemon):
     worker, files = own_daemon.cell_of(path)
     check_works(own_daemon, client)
     with Squeezed(own_daemon, worker, "nproc", 0):
-        # Inits that were made ahead may serve some.
+        # Command inits made ahead may serve some of the calls.
         observations = [client.result(number) for number in [
             client.begin("run_command", {"command": "true"}) for _ in range(8)]]
         failed = [o["error"]["code"] for o in observations if not o["success"]]
@@ -270,11 +270,11 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
                     large.request("tool.call", {"tool": "write_file", "arguments": {
                         "path": "f", "content": "x" * (12 << 20)}})
                     answer = large.receive(30)
-                except OSError:  # not enough to answer with: the connection is closed
+                except OSError:  # without memory for an answer cloisterd closes the connection
                     answer = None
                 if answer is not None:
                     assert "BUSY" in json.dumps(answer), answer
-        # What is small goes on meanwhile, or is told; nothing dies.
+        # cloisterd lives on, and answers a small request with a result or an error.
         assert own_daemon.process.poll() is None
         client.request("tools.list")
         client.receive_any()
@@ -282,7 +282,7 @@ def test_without_memory_requests_are_refused_and_the_service_goes_on(own_daemon)
     assert procfs.eventually(lambda: own_daemon.settled_fds() <= before)
 
 
-PROCESSES = 1024  # of all commands of a workspace, where no cgroup counts them
+PROCESSES = 1024  # for all commands of a workspace together, where no cgroup counts them
 BEYOND = f"for i in $(seq {PROCESSES + 50}); do sleep 600 & done"
 uncounted = pytest.mark.skipif(DELEGATED or INSTALLED, reason="a cgroup counts refused forks there: tests/vm/test_cgroup_limits.py")
 
@@ -309,13 +309,13 @@ def test_a_shell_that_cannot_fork_met_the_limit(client, workspace):
     (f"ulimit -p 50; {BEYOND}; wait", 2),  # a limit of its own, which is not ours
     (f"({BEYOND}); kill $(ps -o pid= -C sleep); while ps -C sleep >/dev/null; do :; done; exit 2", 2),  # nothing left to see
 ])
-def test_what_did_not_end_at_the_limit_is_not_said_to(client, workspace, command, code):
+def test_other_ends_are_not_blamed_on_the_limit(client, workspace, command, code):
     observation = observe(client, command)
     assert (observation["success"], observation["output"]["ended_by"], observation["output"]["exit_code"]) == (
         True, "exit", code), observation
 
 
-# Stops each process that is made after it, until it is killed with its namespace; its parent has failed by then.
+# The child stops every process that is made after it, until it is killed with its pid namespace. The parent then fails.
 STOPPER = """
 #include <signal.h>
 #include <unistd.h>
@@ -346,7 +346,8 @@ int main(void)
 @uncounted
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
 def test_no_command_stops_the_look_for_the_limit(start_daemon):
-    """Landlock keeps commands from signalling it, where the kernel has that (Linux 6.12): the daemon runs without."""
+    """A command that stops every new process does not stop its init's check of the limit. cloisterd runs without Landlock
+    here, which since Linux 6.12 keeps a command's signals from its init. landlock(7)"""
     daemon = start_daemon(without="landlock")
     client = daemon.connect()
     daemon.new_workspace(client)

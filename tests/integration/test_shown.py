@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model is shown of a result: in results of MCP and in messages, and what a program is that asks for less."""
+"""How much of a result a model is shown, over MCP and in messages, and what max_output gives a program."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from cloister_client import RpcError
 from mcp_client import LEGACY, Mcp
 
 KIB = 1024
-SHOWN = 32 * KIB  # output_shown
+SHOWN = 32 * KIB  # the default of output_shown
 CUT = "[… "
 
 
@@ -23,7 +23,7 @@ def mcp(client, workspace):
 
 
 def message(client, tool, options=None, **arguments):
-    """The text of the message that a call is answered with."""
+    """The text of the message that answers the call."""
     answer = client.call("tool.call", {"tool": tool, "arguments": arguments,
                                        "options": {"reply": "message", **(options or {})}})
     assert answer["role"] == "tool" and answer["tool_name"] == tool
@@ -34,7 +34,7 @@ def both(client, mcp, tool, **arguments):
     """The text, which is the same over MCP and in a message, and the structured output."""
     result = mcp.call(tool, **arguments)
     text = result["content"][0]["text"]
-    if tool != "run_command":  # which may say how long it took
+    if tool != "run_command":  # a command's text may contain its duration
         assert text == message(client, tool, **arguments)
     return text, result["structuredContent"]["output"]
 
@@ -64,7 +64,7 @@ def test_the_head_and_the_tail_of_output(client, mcp):
     assert text.startswith("exit 0")
     assert text.endswith(f"\n{output['stdout']}[stderr]\n{output['stderr']}")
     assert message(client, "run_command", command=command).partition("\n")[2] == text.partition("\n")[2]
-    # A program gets what it always got.
+    # A program gets the whole output.
     assert len(client.use("run_command", command=command)["stdout"]) > 250 * KIB
 
 
@@ -82,12 +82,12 @@ def test_output_that_is_no_text(client, mcp):
     text, output = both(client, mcp, "run_command", command="head -c 200000 /dev/urandom; printf 'a\\0b\\377\\n' >&2")
     assert output["stdout"].startswith("[200,000 bytes that are not text are left out; ") and "xxd" in output["stdout"]
     assert output["truncated"] and output["stdout"] in text and len(text) < 400
-    # A little of it is shown as it is.
+    # A few bytes that are not text do not make the output binary.
     assert output["stderr"] == "a\0b\ufffd\n" and text.endswith("a\\0b\ufffd\n")
 
 
 def test_a_terminal_is_not_needed(client, mcp):
-    """Escapes and lines that were written over are in the bytes, not in the text."""
+    """Escape sequences and overwritten lines are in the structured output, and not in the text."""
     text, output = both(client, mcp, "run_command", command=r"printf '\033[31mred\033[0m\n10%%\r100%%\n\033]0;title\007end\n'")
     assert output["stdout"] == "\x1b[31mred\x1b[0m\n10%\r100%\n\x1b]0;title\x07end\n"
     assert text.endswith("\nred\n100%\nend\n")
@@ -112,7 +112,7 @@ def test_a_command_that_is_ended(client, workspace):
 
 
 def few_numbers(first, last, line):
-    """The text of many lines: the first and every fifth has its number."""
+    """The text of a long file: the first line and every fifth one have numbers."""
     return "".join(f"{n if n == first or n % 5 == 0 else ''}\t{line(n)}\n" for n in range(first, last + 1))
 
 
@@ -126,7 +126,7 @@ def test_lines_of_a_file(client, mcp, workspace):
     assert note == "[Lines 2001 to 5000 are not shown; read_file with start_line=2001 shows the next ones]"
     assert (output["lines"], output["total_lines"], output["truncated"]) == (2000, 5000, True)
     assert output["note"] == note[1:-1] and output["content"].endswith("  2000\tline 2000\n")
-    # As it says.
+    # The arguments that the note names give the rest.
     text, _ = both(client, mcp, "read_file", path="f", start_line=4001)
     assert text == "f (lines 4001-5000 of 5000; every fifth has its number)\n" + few_numbers(4001, 5000, lambda n: f"line {n}")
     text, _ = both(client, mcp, "read_file", path="f", start_line=4951)
@@ -135,7 +135,7 @@ def test_lines_of_a_file(client, mcp, workspace):
     assert text == "f (lines 4001-5000 of 5000)\n" + "".join(f"line {n}\n" for n in range(4001, 5001))
     text, output = both(client, mcp, "read_file", path="f", start_line=2, end_line=2500)
     assert text.endswith("[Lines 2002 to 2500 are not shown; read_file with start_line=2002 shows the next ones]")
-    # A program gets what it always got.
+    # A program gets the whole file.
     output = client.use("read_file", path="f")
     assert output["lines"] == 5000 and not output["truncated"] and "note" not in output
 
@@ -180,7 +180,7 @@ def test_entries_of_a_directory(client, mcp, workspace):
     text, output = both(client, mcp, "list_directory", path="d", pattern="f1*")
     assert text.startswith("d (234 entries)\n") and "d/f1023\t1023\nd/f1024\t1.0K\n" in text
     assert "total" not in output and "note" not in output
-    # Where there are many, their paths are enough.
+    # A recursive listing has paths without sizes.
     text, _ = both(client, mcp, "list_directory", path=".", recursive=True, pattern="f00[0-9]1")
     assert text == ". (10 entries)\n" + "".join(f"d/f00{n}1\n" for n in range(10))
     assert client.use("list_directory", path="d")["count"] == 1235
@@ -230,7 +230,7 @@ def test_images(client, mcp, workspace):
         "path": "small.png", "binary": True, "size": len(small), "type": "image/png"}
     (block,) = mcp.call("read_file", path="large.png")["content"]
     assert "at most 1 MiB" in block["text"]
-    # A message has text only, and a program asks for base64.
+    # A message has text only. A program without images asks for base64.
     assert message(client, "read_file", path="small.png").startswith(f"small.png (image/png, {len(small):,} bytes)\n[Not text")
     assert client.use("read_file", path="small.png") == result["structuredContent"]["output"]
     result = mcp.call("read_file", {"cloister/options": {"encoding": "base64"}}, path="small.png")
@@ -265,7 +265,7 @@ def test_a_program_may_ask_for_another_size(client, mcp, workspace):
     assert output["count"] == 9 and output["total"] == 601 and len(output["entries"]) == 9
     output = client.use("read_file", {"max_output": 999, "encoding": "base64"}, path="f")
     assert len(base64.b64decode(output["content"])) == 999 and output["truncated"]
-    # Only the bytes count then; and the option is for models too.
+    # max_output replaces the limits on lines and entries, and a model's call may have it too.
     more = {"cloister/options": {"max_output": 200 * KIB}}
     assert mcp.call("read_file", more, path="f")["structuredContent"]["output"]["lines"] == 10000
     assert len(mcp.call("list_directory", more, path=".")["structuredContent"]["output"]["entries"]) == 601
@@ -282,7 +282,7 @@ def test_no_more_than_the_tenant_keeps(client, workspace):
 
 
 def test_json_is_as_large_as_the_text(mcp, workspace):
-    """A client that shows structuredContent shows no more than one that shows the text."""
+    """The structured output of a call is about as large as its text, so a client may show either."""
     (workspace / "f").write_text(("x" * 40 + "\n") * 3000)
     for tool, arguments in (("run_command", {"command": "seq 1 300000"}), ("read_file", {"path": "f"}),
                             ("run_command", {"command": "head -c 500000 /dev/urandom"})):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System mode: each workspace has a host id of its own. Who gets which id, who owns what, and what removal removes."""
+"""System mode: each workspace has a host id of its own. The tests show which id it gets, who owns its files, and what its
+removal removes."""
 
 import ctypes
 import fcntl
@@ -37,7 +38,7 @@ def refused(client, method, params):
 
 
 def opened(client, params):
-    """The answer of workspace.open, or None if it was refused."""
+    """Returns the answer of workspace.open, or None if it was refused."""
     try:
         return client.call("workspace.open", params)
     except RpcError as error:
@@ -50,7 +51,7 @@ def start(area, way, **keywords):
     area.account.give_ids()
     if way == "root":
         return Daemon(area, system=True, as_root=True, **keywords)
-    if way == "capabilities":  # as systemd does, no_new_privs included
+    if way == "capabilities":  # as systemd starts it, with no_new_privs
         words = ["setpriv", "--reuid", area.account.name, "--regid", area.account.name,
                  "--clear-groups", *HELD, "--no-new-privs", "--"]
         return Daemon(area, system=True, launcher=words, **keywords)
@@ -87,7 +88,7 @@ def new_root(daemon, directory, name, mode=0o700):
     return path, daemon.account.give_away(path)
 
 
-# The ways to the maps
+# Three ways to the id maps
 
 
 @pytest.mark.parametrize("way", ["root", "capabilities", "helpers"])
@@ -118,7 +119,7 @@ def test_every_way_of_starting_ends_in_the_same_place(start_system, area, way):
     client.call("workspace.remove", {"workspace": f"of-{way}"})
 
 
-def test_what_is_made_ahead_is_nobody_until_it_is_known_whose_it_is(start_system, area):
+def test_spare_cells_have_no_id_until_they_are_assigned(start_system, area):
     def spares():
         return {pid for pid in procfs.children(daemon.spawner())
                 if procfs.name(pid) == "cloister-spare" and procfs.is_alive(pid)}
@@ -146,7 +147,7 @@ def test_what_is_made_ahead_is_nobody_until_it_is_known_whose_it_is(start_system
 
 
 def start_and_fail(area, account, config, directory=None):
-    """The messages of a cloisterd that refuses to start."""
+    """Returns the messages of a cloisterd that refuses to start."""
     directory = directory or area.path
     file = directory / f"wrong-{area.number}.conf"
     area.number += 1
@@ -230,8 +231,9 @@ def has_feature(daemon, name):
         return {row["feature"]: row["present"] for row in control.call("doctor")["features"]}[name]
 
 
-def test_in_another_s_session_nobody_comes_first(start_system, area):
-    """With autogroups (sched(7)) the nice value counts within a session only. Doctor says that cloisterd has no preference."""
+def test_cloisterd_has_no_priority_in_anothers_session(start_system, area):
+    """With autogroups a nice value counts only within its session, so cloisterd gets no priority in another's session,
+    and doctor says so. sched(7)"""
     daemon = start_system("root", config=system_config(area, f"admin_group = {area.account.name}",
                                                        f"user = {area.account.name}"))
     enabled = pathlib.Path("/proc/sys/kernel/sched_autogroup_enabled")
@@ -241,16 +243,16 @@ def test_in_another_s_session_nobody_comes_first(start_system, area):
 
 
 @pytest.mark.parametrize("way", ["root", "allowed", "helpers"])
-def test_who_comes_first(start_system, area, way):
-    """A cloisterd that may raise its priority comes before commands, and so do the processes that answer small calls.
-    No process that a tenant starts has that right or that session."""
+def test_cloisterd_and_small_calls_run_before_commands(start_system, area, way):
+    """A cloisterd that may raise its priority runs before commands, and so do the processes that answer small calls. No
+    process that a tenant starts has that capability or is in that session."""
     name = area.account.name
     lines = [f"admin_group = {name}"] + ([f"user = {name}"] if way == "root" else [])
     allowed = {"launcher": ["setpriv", "--reuid", name, "--regid", name, "--clear-groups", "--inh-caps", "+sys_nice",
                             "--ambient-caps", "+sys_nice", "--"]} if way == "allowed" else {}
     daemon = start_system("helpers" if way == "allowed" else way, start_new_session=True,
                           config=system_config(area, *lines), **allowed)
-    first, own = way != "helpers", nice(0)  # what the administrator chose
+    first, own = way != "helpers", nice(0)  # the nice value that the administrator chose
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
     number = client.begin("run_command", {"command": "exec sleep 600"})
@@ -269,7 +271,8 @@ def test_who_comes_first(start_system, area, way):
 
 
 def test_a_files_process_keeps_its_place_while_its_calls_are_small(start_system, area):
-    """What jobs compute does not count; what the files process computes itself does."""
+    """A files process stays in the preferred session while its calls are small. CPU time of its jobs does not count, its
+    own does."""
     daemon = start_system("root", start_new_session=True,
                           config=system_config(area, f"admin_group = {area.account.name}", f"user = {area.account.name}"))
     if not autogroup(daemon.pid):
@@ -292,7 +295,7 @@ def test_a_files_process_keeps_its_place_while_its_calls_are_small(start_system,
     assert procfs.eventually(lists_and_leaves, 60)
 
 
-def test_whom_the_administrator_wants_last_does_not_come_first(start_system, area):
+def test_a_nice_value_of_the_administrator_is_kept(start_system, area):
     daemon = start_system("root", start_new_session=True,
                           preexec_fn=lambda: os.setpriority(os.PRIO_PROCESS, 0, 10),  # as the unit's Nice= does
                           config=system_config(area, f"admin_group = {area.account.name}", f"user = {area.account.name}"))
@@ -341,8 +344,8 @@ class UserCap(ctypes.Structure):
 
 
 def as_broken_out(worker, attempt):
-    """Calls attempt in a process with every capability of the worker's user namespace and its id, but
-    in the host's mount and pid namespaces. What attempt returned, as text."""
+    """Calls @attempt in a process that has the worker's id and every capability in its user namespace, but is in the
+    host's mount and pid namespaces. Returns the result of @attempt as text."""
     libc = ctypes.CDLL(None, use_errno=True)
     read_end, write_end = os.pipe()
     namespace = os.open(f"/proc/{worker}/ns/user", os.O_RDONLY)
@@ -380,7 +383,7 @@ def outcome(act, *arguments):
     return "done"
 
 
-def test_who_breaks_out_reaches_neither_others_nor_cloister(host):
+def test_a_worker_that_breaks_out_reaches_neither_tenants_nor_cloister(host):
     daemon, clients, roots = host
     own, n = new_root(daemon, roots["a"], "attacker")
     victim, _ = new_root(daemon, roots["b"], "victim", 0o700)
@@ -447,7 +450,7 @@ def test_the_chown_that_is_named_is_the_remedy(host):
 
 
 @pytest.mark.parametrize("owner", ["root", "supervisor", "tenant", "before", "behind"])
-def test_a_directory_of_anybody_else_is_refused(host, tenants, owner):
+def test_a_directory_of_any_other_user_is_refused(host, tenants, owner):
     daemon, clients, roots = host
     account = daemon.account
     path = roots["a"] / f"of-{owner}"
@@ -583,7 +586,7 @@ def test_everything_that_a_workspace_made_goes(start_system):
     assert made["exit_code"] == 0, made
     top = daemon.state / "workspaces" / daemon.account.name
     assert (top / "w").stat().st_mode & 0o777 == 0
-    # The workspace's owner has taken all permissions away; removal works all the same.
+    # Removal works although the workspace's owner has taken all permissions away.
     client.close()
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "w"})
@@ -673,7 +676,7 @@ def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
     limits = [*group.glob("*.max"), *group.glob("*.weight"), group / "cgroup.max.descendants"]
     assert {path.stat().st_uid for path in limits} == {area.account.uid}
     everybody = procfs.descendants(daemon.pid)
-    os.kill(daemon.spawner(), signal.SIGSTOP)  # stopped, it cannot clear up
+    os.kill(daemon.spawner(), signal.SIGSTOP)  # a stopped spawner cannot remove the group
     daemon.process.kill()
     daemon.process.wait()
     assert procfs.vanish(everybody)
@@ -687,7 +690,7 @@ def test_groups_are_the_workspaces_and_go_after_a_kill(area, delegation):
 
 
 def test_doctor_says_what_system_mode_lacks(start_daemon, tenants, area):
-    """The user has no range of ids, and no helper is installed."""
+    """doctor reports a user without a range of ids, and a host without the helpers. newuidmap(1)"""
     place = Area(tenants[2])
     try:
         daemon = Daemon(place, system=False, launcher=[

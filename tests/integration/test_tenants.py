@@ -77,7 +77,7 @@ def test_a_tenant_lists_its_own_and_nothing_else(host):
 
 
 def test_what_is_not_ones_own_is_not_there(host, tenants):
-    """No answer tells another tenant's workspace from one that does not exist."""
+    """No answer lets a tenant tell another tenant's workspace from one that does not exist."""
     daemon, a, b = host
     a.call("workspace.open", {"workspace": "secret"})
     call = a.begin("run_command", {"command": "sleep 600"})
@@ -139,13 +139,13 @@ def test_whatever_a_stranger_sends_ends_its_connection(host, tenants, sent, answ
     else:
         try:
             stranger.send_raw(sent)
-        except BrokenPipeError:  # the refusal came before the whole request was sent
+        except BrokenPipeError:  # cloisterd refused before the test had sent the whole request
             pass
     data = b""
     try:
         while part := stranger.socket.recv(65536):
             data += part
-    except ConnectionResetError:  # its request was not read
+    except ConnectionResetError:  # cloisterd did not read its request
         pass
     assert (b"FORBIDDEN" in data) == answered
     assert a.call("workspace.list") == {"workspaces": []}
@@ -158,7 +158,7 @@ def test_a_silent_stranger_is_dropped(host, tenants):
     assert stranger.socket.recv(1) == b""
 
 
-def test_strangers_take_nobodys_place(start_daemon, tenants):
+def test_strangers_take_no_tenants_connections(start_daemon, tenants):
     daemon = start_daemon(config=config_of(tenants, "connections = 2"))
     strangers = [daemon.connect(tenants[2]) for _ in range(3 * UNAUTHORIZED_CLIENTS)]
     # Clients above the bound are refused at once.
@@ -173,7 +173,7 @@ def test_a_group_lets_its_members_in(start_daemon, tenants):
     a, b, c = tenants
     daemon = start_daemon(config="[cloister]\nagent_socket_mode = 0666\n"
                           f"[tenant g]\ngroups = {a.name} {c.gid}\nmanaged = yes\n")
-    # By the primary group, by a supplementary one among others; not by the id of a user.
+    # A user belongs to the tenant by the primary group or by any supplementary group, not by a uid of the same number.
     for account, groups in ((a, ()), (b, (65000, a.gid, 65001)), (b, (c.gid,))):
         with daemon.connect(account, groups) as client:
             assert client.call("workspace.open", {"workspace": "w"})["tenant"] == "g"
@@ -183,7 +183,7 @@ def test_a_group_lets_its_members_in(start_daemon, tenants):
         assert client.call_error("workspace.list") == "FORBIDDEN"
 
 
-def test_a_tenant_without_users_is_nobodys(start_daemon, tenants):
+def test_a_tenant_without_users_admits_no_user(start_daemon, tenants):
     daemon = start_daemon(config="[cloister]\nagent_socket_mode = 0666\n[tenant x]\nmanaged = yes\nroots = /\n")
     for account in (daemon.account, tenants[0]):
         with daemon.connect(account) as client:
@@ -198,7 +198,7 @@ def test_who_fits_several_tenants_names_one(start_daemon, tenants):
         f"[tenant {tenant}]\nusers = {name}\nmanaged = yes\nenvironment = WHO={tenant}\n"
         for tenant in ("z", "m", "k")))
     client = daemon.connect(tenants[0])
-    # The first in the order of the file, not of the alphabet.
+    # The default tenant is the first in the file, not in the alphabet.
     assert client.call("workspace.open", {"workspace": "w"})["tenant"] == "z"
     assert client.run("echo $WHO > who; cat who")["stdout"] == "z\n"
     assert client.call("workspace.open", {"workspace": "w", "tenant": "k"})["tenant"] == "k"
@@ -227,7 +227,7 @@ def opened(client, name):
 
 
 def existing(daemon, tenant):
-    """The number of existing workspaces; checks that `tenants` and `metrics` agree on it."""
+    """Returns the number of existing workspaces, on which `tenants` and `metrics` must agree."""
     with daemon.control() as control:
         (row,) = [row for row in control.call("tenants")["tenants"] if row["tenant"] == tenant]
         line = f'\ncloister_tenant_workspaces_existing{{tenant="{tenant}"}} {row["workspaces_existing"]}\n'
@@ -280,7 +280,7 @@ def test_managed_workspaces_that_exist_are_bounded(start_daemon, tenants, area):
 
 
 def test_openings_that_fail_make_no_more_than_others(start_daemon, tenants, area):
-    """An opening that is answered BUSY may have made its directory, and that counts."""
+    """An opening that is answered BUSY may have made its directory. Such directories count too."""
     daemon = start_daemon(config=config_of(tenants, workspaces=1, workspaces_existing=4))
     a = daemon.connect(tenants[0])
     a.call("workspace.open", {"workspace": "held"})
@@ -365,7 +365,7 @@ def test_a_deleted_root_allows_nothing_that_takes_its_place(start_daemon, area, 
     daemon = start_daemon(config=config_of(tenants[:1], roots=top / "root"))
     client = daemon.connect(tenants[0])
     (top / "root").rmdir()
-    for number in range(50):  # one of them would get its inode number if that were free
+    for number in range(50):  # one of these would reuse its inode number if that were free
         path = top / f"new{number}"
         path.mkdir()
         area.account.own(path)
@@ -379,7 +379,7 @@ def test_a_deleted_root_allows_nothing_that_takes_its_place(start_daemon, area, 
 
 @pytest.fixture
 def limited(start_daemon, tenants):
-    """Starts a daemon whose first tenant has these settings: a client in a workspace."""
+    """Returns a function that starts a daemon whose tenant has these settings, and returns it and a client in a workspace."""
     def start(**settings):
         daemon = start_daemon(config=config_of(tenants[:1], **settings))
         client = daemon.connect(tenants[0])
@@ -390,7 +390,8 @@ def limited(start_daemon, tenants):
 
 
 def ended_after(error):
-    """The duration of a timed-out call, in milliseconds: far below the default if the tenant's limit holds."""
+    """Returns the duration of a timed-out call in milliseconds, which is far below the default if the tenant's limit
+    holds."""
     assert error["code"] == "TIMEOUT"
     return int(re.search(r"after (\d+) ms", error["message"])[1])
 
@@ -436,7 +437,7 @@ def test_the_environment_goes_between_defaults_and_options(limited):
     _, client = limited(environment="OVER=tenant\n  PAGER=less\n  CONFIGURED=a b ; c")
     output = client.run('echo "$PAGER|$CONFIGURED|$OVER|$LANG"', {"env": {"OVER": "call", "MORE": "1"}})
     assert output["stdout"] == "less|a b ; c|call|C.UTF-8\n"
-    # Both at their maximum: the size of a request does not shrink.
+    # The tenant's variables do not count against the 256 that a call may set.
     env = {f"V{number}": "x" * 100 for number in range(256)}
     assert client.run("env | grep -c ^V", {"env": env})["stdout"] == "256\n"
 
@@ -523,7 +524,7 @@ def test_a_reload_is_all_or_nothing(host, tenants):
     daemon, a, b = host
     good = daemon.config.read_text()
     a.call("workspace.open", {"workspace": "w"})
-    # The mistake is in the last line; the lines before it would exclude a and admit c.
+    # The last line is wrong. The lines before it would exclude user a and admit user c.
     bad = good.replace(tenants[0].name, tenants[2].name) + "weight = heavy\n"
     assert not daemon.reload(bad)
     line = len(bad.splitlines())
@@ -581,7 +582,7 @@ def test_who_is_no_longer_named_is_out_but_its_call_is_answered(host, tenants):
     c.call("workspace.open", {"workspace": "w"})
     c.use("write_file", path="go", content="")
     assert a.result(running)["output"]["stdout"] == "done\n"
-    with pytest.raises(ConnectionResetError):  # the request for "late" was not read
+    with pytest.raises(ConnectionResetError):  # cloisterd did not read the request "late"
         a.receive()
     assert b.call("workspace.list") == {"workspaces": []}
 
@@ -632,7 +633,8 @@ def test_what_is_in_use_is_counted_across_reloads(start_daemon, tenants):
 
 
 def test_a_user_made_since_the_start_is_found(host, tenants):
-    """cloisterd's filter is installed by then, so it cannot ask an NSS service."""
+    """cloisterd finds a user that was made after its start, although its system call filter then forbids asking an NSS
+    service."""
     daemon, _, _ = host
     late = Account("late")
     try:

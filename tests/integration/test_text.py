@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every character comes through every string parameter and back, raw and as a JSON escape."""
+"""Every character passes through every string parameter and back, raw and as a JSON escape."""
 
 import json
 
@@ -9,15 +9,15 @@ pytestmark = pytest.mark.usefixtures("as_user")
 
 RAW = {"line_numbers": False}
 ABOVE = range(0x10000, 0x110000)
-CHUNK = 1 << 15  # characters of a request: 128 KiB, which an answer has room for
-# The ends of planes, and of what differs in the bits that tell surrogates.
+CHUNK = 1 << 15  # characters in a request: 128 KiB at most, for which an answer has room
+# The first and last characters of planes, and those whose bits differ where UTF-16 makes surrogates.
 SOME = [chr(point) for point in range(0x80, 0x110000)
         if point & 0x7ff in (0, 1, 0x400, 0x7fe, 0x7ff) and not 0xd800 <= point < 0xe000]
 
 
 @pytest.fixture(params=[False, True], ids=["raw", "escaped"])
 def writer(client, workspace, request):
-    """A client that sends characters as they are, or what is not ASCII as escapes."""
+    """A client that sends characters raw, or everything but ASCII as escapes."""
     client.send = lambda message: client.send_raw(
         json.dumps(message, ensure_ascii=request.param).encode() + b"\n")
     return client

@@ -113,7 +113,7 @@ def test_invalid_utf8_is_replaced_and_said_so(client, workspace):
     output = client.use("read_file", RAW, path="f")
     assert output["content"] == "a\ufffdb\ufffd\n€\n"
     assert output["encoding"] not in ("utf-8", "base64")
-    (workspace / "f").write_text("€" * 100000)  # characters across the pieces of the answer
+    (workspace / "f").write_text("€" * 100000)  # characters cross the edges of the answer's pieces
     output = client.use("read_file", RAW, path="f")
     assert output["content"] == "€" * 100000
     assert output["encoding"] == "utf-8"
@@ -255,7 +255,7 @@ def test_links_that_lead_outside_are_refused(daemon, client, workspace):
     assert code(client, "write_file", path="dir/made/f", content="x") == "SYMLINK_OUTSIDE_WORKSPACE"
     assert sorted(os.listdir(outside)) == ["f"]
     assert (outside / "f").read_text() == "secret"
-    # Found on the way, links are neither followed nor descended into.
+    # Searches and listings do not follow links that they meet.
     assert client.use("search_files", pattern="secret")["count"] == 0
     assert "dir/f" not in paths(client.use("list_directory", path=".", recursive=True))
 
@@ -513,7 +513,7 @@ def test_a_pattern_that_would_take_for_ever(client, workspace):
     (workspace / "f").write_text("a" * 3000 + "b\n")
     began = procfs.free_seconds()
     assert code(client, "search_files", pattern=r"^(?!b)(a+)+$") == "PATTERN_TOO_COMPLEX"
-    # Where an automaton can take it there is an answer instead.
+    # A pattern that an automaton can match gets an answer instead.
     assert client.use("search_files", pattern=r"^(a+)+$")["count"] == 0
     assert procfs.free_seconds() - began < 30
     assert client.use("search_files", pattern="ab$")["count"] == 1
@@ -552,7 +552,7 @@ def threads_of(pid):
 
 @user_mode_only
 def test_cancelling_a_search_ends_all_its_threads(own_daemon):
-    """Threads are in the job alone, and it takes them with it."""
+    """Only the job has threads, and they end with it."""
     client = own_daemon.connect()
     workspace = own_daemon.new_workspace(client)
     (workspace / "0").write_bytes(b"some line of text\n" * 3000000)
@@ -599,7 +599,7 @@ def test_at_the_host_root_nothing_is_writable_that_was_not(area):
     assert (status, observation["error"]["code"]) == (1, "PERMISSION_DENIED")
     path = area.new_directory() / "made"
     status, observation = call(area, "/", "write_file", f"path={path}", "content=x")
-    # Its /tmp is a private one in there for commands; the files process sees the real one.
+    # Commands see a private /tmp; the files process sees the host's.
     assert (status, path.exists()) in ((0, True), (1, False))
 
 

@@ -13,7 +13,7 @@ from screen import Screen
 
 @pytest.fixture
 def top(daemon):
-    """Starts it on a terminal of its own."""
+    """Returns a function that starts cloisterctl top on a terminal of its own."""
     screens = []
 
     def start(term="xterm", **keywords):
@@ -31,7 +31,7 @@ def top(daemon):
 
 @pytest.fixture
 def calls(daemon):
-    """Two commands and a name that is up to no good, in workspaces of their own."""
+    """Three commands in workspaces of their own, one of them with escape sequences in its text."""
     client = daemon.connect()
     numbers = {}
     for name, command in (("zeta", "sleep 601"), ("alpha", "sleep 602; : \x1b]0;owned\x07\x1b[2J ümlaut"),
@@ -44,7 +44,7 @@ def calls(daemon):
                 for call in control.call("commands")["calls"]))
     yield client, numbers
     client.close()
-    # The next test's are the only ones on its screen.
+    # No call is left for the screen of the next test.
     with daemon.control() as control:
         assert procfs.eventually(lambda: not control.call("commands")["calls"], 60)
 
@@ -60,7 +60,7 @@ def all_there(text):
 def test_what_runs_and_in_which_order(top, calls):
     screen = top()
     text = screen.until(all_there)
-    assert order(text) == ["zeta", "alpha", "mid"]  # by age
+    assert order(text) == ["zeta", "alpha", "mid"]  # the oldest first
     assert "3 commands running" in text and "sleep 601" in text and "run_command" in text
     assert re.search(r"^tenant \S+ +3 calls, 3 workspaces", text, re.MULTILINE)
     screen.type("w")
@@ -92,7 +92,7 @@ def test_kill(top, calls):
     client, numbers = calls
     screen = top()
     screen.until(all_there)
-    screen.type("\x1bOB")  # down: alpha
+    screen.type("\x1bOB")  # arrow down, to alpha
     screen.type("k")
     screen.until(lambda text: re.search(r"end [0-9a-f]{16} of \S+, alpha\? y/n", text))
     screen.type("n")
@@ -119,7 +119,7 @@ def test_resize_and_quit(top, calls):
     assert screen.wait() == 0
     restored = termios.tcgetattr(screen.fd)
     assert restored[3] & termios.ECHO and restored[3] & termios.ICANON
-    # The alternate screen is left, and the cursor is seen again.
+    # top has left the alternate screen and shows the cursor again.
     assert screen.raw.rindex(b"\x1b[?1049l") > screen.raw.rindex(b"\x1b[?1049h")
     assert b"\x1b[?25h" in screen.raw[screen.raw.rindex(b"\x1b[?25l"):] or b"\x1b[34h\x1b[?25h" in screen.raw
 
@@ -127,7 +127,7 @@ def test_resize_and_quit(top, calls):
 def test_what_the_service_says_stands_on_the_screen(calls, top):
     screen = top()
     screen.until(all_there)
-    # The call is over before it is confirmed.
+    # The call ends before the user confirms the kill.
     client, numbers = calls
     screen.type("k")
     screen.until(lambda text: "y/n" in text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cloister put` and `cloister get`, and the input of `cloister exec`, with a real workspace."""
+"""`cloister put`, `cloister get` and the standard input of `cloister exec`, in a real workspace."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ PATIENCE = 120
 
 
 class Place:
-    """Two directories of the user's: what is put, and where things are got to; and the workspace."""
+    """A workspace, and a directory of the user's where put finds files and get leaves them."""
 
     def __init__(self, daemon, workspace):
         self.daemon, self.workspace, self.area = daemon, workspace, daemon.area
@@ -51,7 +51,7 @@ class Place:
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
     def json(self, *words):
-        """What --json says of a transfer that must be complete."""
+        """Makes a transfer with --json that must be complete. Returns the result that it prints."""
         done = self.run("--json", *words)
         result = json.loads(done.stdout.splitlines()[-1])
         assert done.returncode == 0 and result["complete"] is True, done.stderr
@@ -65,7 +65,7 @@ def place(daemon, workspace, account):
 
 
 def describe(root):
-    """Everything of a tree that a transfer is to keep, by name as bytes."""
+    """Returns what a transfer must keep of each file of a tree, by the file's name as bytes."""
     found = {}
     root = os.fsencode(root)
     for directory, directories, files in os.walk(root):
@@ -90,9 +90,9 @@ def test_execs_input_is_the_commands(place):
     done = place.run("exec", "--", "sha256sum", data=data)
     assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
     assert place.run("exec", "cat; cat; echo end", data=b"").stdout == b"end\n"
-    assert place.run("exec", "cat").stdout == b""  # /dev/null
+    assert place.run("exec", "cat").stdout == b""  # stdin is /dev/null
     assert place.run("exec", "--no-stdin", "cat", data=b"unread").stdout == b""
-    # What is not read does no harm, nor does what nobody ends.
+    # Input that the command does not read does no harm, and neither does input without an end.
     assert place.run("exec", "exit 7", data=bytes(2 * MIB)).returncode == 7
     with place.start("exec", "read line; echo got $line", stdin=subprocess.PIPE) as process:
         process.stdin.write(b"one\n")
@@ -114,7 +114,7 @@ def make_tree(root):
             file.write(content)
         os.chmod(root + b"/" + name, [0o644, 0o600, 0o755, 0o666, 0o400, 0o777][number % 6])
         os.utime(root + b"/" + name, ns=(0, 1234567890_123456789 + number * 10**12))
-    os.utime(root + b"/plain", ns=(0, -1_500_000_000))  # before 1970
+    os.utime(root + b"/plain", ns=(0, -1_500_000_000))  # a time before 1970
     os.symlink(b"plain", root + b"/link")
     os.symlink(b"nowhere\xff", root + b"/dangling")
     os.mkdir(root + b"/private")
@@ -135,10 +135,10 @@ def test_a_tree_comes_back_as_it_went(place):
     after = describe(place.path / "back")
     assert set(after) == set(before)
     for name, wanted in before.items():
-        # Directories are made into while they are there; those that were not keep their time.
+        # The time of a directory may differ, because files were made in it.
         assert after[name] == wanted or (stat.S_ISDIR(wanted[0]) and after[name][:2] == wanted[:2]), name
     assert after[b"private"] == before[b"private"]
-    # Once more: nothing that is there moves.
+    # A second transfer sends no file again.
     files = sum(stat.S_ISREG(wanted[0]) for wanted in before.values())
     assert place.json("put", "src")["unchanged"] == files
     again = place.json("get", ".", "back")
@@ -182,7 +182,7 @@ def test_one_file(place):
     (place.path / "f").unlink()
     place.json("get", str(place.workspace / "f"))
     assert (place.path / "f").read_text() == "one"
-    # What a link in the workspace leads to, and not the link.
+    # get follows a symbolic link and brings the file that it leads to.
     (place.workspace / "l").symlink_to("f")
     place.json("get", "l")
     assert not (place.path / "l").is_symlink() and (place.path / "l").read_text() == "one"
@@ -219,7 +219,8 @@ def modes(root):
 
 
 def test_nothing_that_is_put_is_set_user_id(place):
-    """It comes all the same, from a directory and from an archive: commands may not give those bits, and tar is one."""
+    """Files with set-user-ID and set-group-ID bits arrive without these, from a directory and from an archive. tar
+    unpacks them as a command, and a command may not set the bits."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name, kind, mode in (("d", tarfile.DIRTYPE, 0o7755), ("d/user", tarfile.REGTYPE, 0o4755),
@@ -286,7 +287,7 @@ def test_holes_stay_holes_here(place):
 
 @pytest.mark.skipif(is_sanitized(), reason="AddressSanitizer reserves more than any limit")
 def test_memory_does_not_grow_with_the_tree(place):
-    """More files and more bytes than would fit, through a client that may have little."""
+    """A client with 24 MiB of memory puts and gets a tree that is larger than that."""
     src = place.path / "src"
     src.mkdir()
     with open(src / "big", "wb") as file:
@@ -343,7 +344,7 @@ def test_an_interrupted_put_is_completed_by_the_next(place):
 
 def test_what_stands_still_is_ended(place):
     with place.start("put", "--idle-timeout=3s", "-", stdin=subprocess.PIPE) as process:
-        half_an_archive(process, 32 * 1024)  # as much as a pipe takes at once
+        half_an_archive(process, 32 * 1024)  # small enough for a pipe to take at once
         assert process.wait(PATIENCE) == 124
 
 
@@ -375,7 +376,7 @@ def test_a_system_without_tar_is_told_so(place, daemon):
 
 # A real project's tree
 
-# Debian's package, which tests/run installs: templates' engine, its messages, tables of Unicode and compiled files.
+# Debian's package python3-jinja2, which tests/run installs: a template engine, messages, Unicode tables, compiled files.
 JINJA2 = pathlib.Path("/usr/lib/python3/dist-packages/jinja2")
 DIFFICULT = {
     "templates/größe ☃.html": "{% for x in 'äöü' %}{{ x|e }}\n{% endfor %}\u2028\u2029\u0085".encode(),
@@ -400,7 +401,7 @@ DIFFICULT = {
 
 
 def project(directory):
-    """Fills the directory, and returns the content of each file by its path."""
+    """Fills @directory with the tree. Returns the content of each file by its path."""
     if not JINJA2.is_dir():
         unavailable("python3-jinja2 is not installed")
     shutil.copytree(JINJA2, directory / "jinja2", symlinks=True)
@@ -416,12 +417,13 @@ def content_of(directory):
 
 
 def named(name, **options):
-    """Options that name the file by its bytes: in a path a backslash separates, as a model of Windows means it."""
+    """Returns options that name a file by its bytes. In a plain `path` a backslash would separate directories, as on
+    Windows."""
     return {"path_base64": base64.b64encode(name.encode()).decode(), **options}
 
 
 def text_of(content):
-    """As UTF-8, or None; a file with a NUL is binary to read_file."""
+    """Returns the content as text, or None if it is not UTF-8. read_file also takes a file with a NUL byte for binary."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -429,7 +431,7 @@ def text_of(content):
 
 
 def test_a_projects_tree_comes_back_byte_for_byte(place, client, workspace):
-    """What `put` copied is what `get` brings back, and what read_file says of each file, as base64 and as text."""
+    """put and then get copy a project's tree byte for byte, and read_file returns every file, as base64 and as text."""
     (place.path / "src").mkdir()
     files = project(place.path / "src")
     assert len(files) > 40 and any(name.endswith("/environment.py") for name in files)
@@ -451,7 +453,7 @@ def test_a_projects_tree_comes_back_byte_for_byte(place, client, workspace):
 
 
 def test_a_projects_tree_is_written_byte_for_byte(place, client, workspace):
-    """write_file, as base64, and as text where it is."""
+    """write_file writes every file of the tree byte for byte: as base64, and as text where it is UTF-8."""
     (place.path / "src").mkdir()
     for name, content in project(place.path / "src").items():
         client.use("write_file", named(f"bytes/{name}", encoding="base64"), path="-",

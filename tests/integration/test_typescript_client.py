@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clients/typescript as a program gets it, packed and installed: tests/lib/typescript_client.mjs and a cloisterd."""
+"""clients/typescript, packed and installed as a program gets it: tests/lib/typescript_client.mjs against cloisterd."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def test_against_a_service(packages, area, case):
 
 
 def test_what_is_packed(typescript_client):
-    """The compiled modules with their types, and nothing that another package would be needed for."""
+    """The package has the compiled modules and their types, and needs no other package."""
     with tarfile.open(typescript_client) as packed:
         names = {name.removeprefix("package/") for name in packed.getnames()}
     modules = {path.stem for path in (ROOT / "clients" / "typescript" / "src").glob("*.ts")}
@@ -62,7 +62,7 @@ def type_check(packages, text):
 
 
 def test_a_program_s_types(packages):
-    """What a program's author is told of a mistake."""
+    """The types of the package make tsc report a program's mistakes."""
     done = type_check(packages, RIGHT)
     assert done.returncode == 0, done.stdout
     for mistake in ("await client.readFile({ path: 7 });", 'await client.readFile({ file: "a" });',

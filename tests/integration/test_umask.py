@@ -33,7 +33,7 @@ def test_what_concerns_the_owner_is_ignored(area):
 @user_mode_only
 @pytest.mark.parametrize("line,umask", [("", 0o022), ("umask = 0007\n", 0o007)])
 def test_a_configuration_says(area, start_daemon, line, umask):
-    """Whatever it was started with."""
+    """The configuration's umask holds, whatever umask cloisterd was started with."""
     account = area.account
     daemon = start_daemon(umask=0o077, config=f"[cloister]\n{line}[tenant a]\nusers = {account.name}\nroots = {area.path}\n")
     with daemon.connect() as client:
