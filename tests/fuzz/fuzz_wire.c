@@ -1,7 +1,7 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every message of the three internal protocols, decoded as the receiver does. If a decoder accepts
+ * Every message of the internal protocols, decoded as the receiver does. If a decoder accepts
  * a payload, its encoder must write the same bytes: each message has one form, and no byte of a
  * payload is ignored.
  */

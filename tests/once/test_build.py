@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the programs are built: by which compilers, on which machines and for which."""
+"""How the programs are built: with which compilers, on which machines and for which architectures."""
 
 import json
 import os
@@ -19,7 +19,7 @@ PRESETS = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets
 
 
 def commands(directory, *options):
-    """The compilers' commands of a build that is configured so."""
+    """Returns the compiler commands of a build with @options."""
     subprocess.run(["cmake", *options, "-S", ROOT, "-B", directory], check=True, capture_output=True, timeout=120)
     return [entry["command"] for entry in json.loads((directory / "compile_commands.json").read_text())]
 
@@ -30,7 +30,8 @@ def quickstart():
 
 
 def test_packages_have_no_fatal_warnings(tmp_path):
-    """Their compilers may be newer than the source. The recipes configure without a preset, and name no such option themselves."""
+    """A distribution's compiler may be newer than the source. The recipes configure without a preset, and do not name
+    the option themselves."""
     for recipe in RECIPES:
         text = (ROOT / "packaging" / recipe).read_text()
         assert "--preset" not in text and not re.search("werror|warning.as.error", text, re.I), recipe
@@ -45,7 +46,7 @@ def test_quickstart_has_no_fatal_warnings(tmp_path):
 @pytest.mark.parametrize("preset", [preset["name"] for preset in PRESETS
                                     if not preset.get("hidden") and "toolchainFile" not in preset])
 def test_presets_have_fatal_warnings(tmp_path, preset):
-    """Warnings are errors in each of them; clang's need not be there for the preset of the fuzzers."""
+    """Warnings are errors in every preset. The fuzz preset needs clang, which may be missing."""
     options = ["-DCMAKE_C_COMPILER=cc", "-DCMAKE_CXX_COMPILER=c++", "-DCLOISTER_FUZZ=OFF"] if preset == "fuzz" else []
     built = commands(tmp_path, "--preset", preset, *options)
     ours = [command for command in built if "-Werror" not in command]
@@ -59,7 +60,7 @@ def filters(processor, name, target, *runner):
 
 @pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
 def test_filters_without_seccomp(tmp_path, processor):
-    """The machine that builds may have a kernel, or an emulator of one, without seccomp(2)."""
+    """The machine that builds may have a kernel, or an emulator, without seccomp(2)."""
     without = (BUILD / "tests" / "without", "seccomp")
     for name in "commands", "files", "spawner":
         made = filters(processor, name, tmp_path / "filters.h", *without)
@@ -72,7 +73,7 @@ def test_unknown_processor(tmp_path):
 
 
 def test_numbers_of_another_processor_do_not_compile(tmp_path):
-    """The build compares the filters' numbers with the headers of the processor that it is for."""
+    """The build compares the filters' numbers with the headers of the target architecture."""
     here = os.uname().machine
     there = {"x86_64": "aarch64", "aarch64": "x86_64"}[here]
     for processor in here, there:
@@ -84,7 +85,8 @@ def test_numbers_of_another_processor_do_not_compile(tmp_path):
 
 
 def test_every_constant_of_a_filter_is_checked():
-    """The rules are compiled with the constants of the machine that builds."""
+    """The rules use the constants of the building machine, so filter_checks.c must check each of them for the
+    target."""
     checked = re.search(r"constants\[\] = (.*?)};", (FILTERS / "filter_checks.c").read_text(), re.S)[1]
     prefixes = "ADDR|AF|CLONE|IOPRIO|IPPROTO|MAP|MFD|MS|O|PER|PR|PRIO|RLIMIT|SHM|SOCK|S|TCP"
     constant = re.compile(rf"\b(?:(?:{prefixes})_[A-Z0-9_]+|E[A-Z]{{3,}}|TIOC[A-Z]+|UNAME26)\b")
@@ -96,7 +98,7 @@ def test_every_constant_of_a_filter_is_checked():
 
 
 def test_architectures():
-    """Those that doc/decisions names, in each recipe, in the recipe's words."""
+    """Each recipe names exactly the architectures of the decision in doc/decisions, in its own spelling."""
     recipes = {recipe: (ROOT / "packaging" / recipe).read_text() for recipe in ("debian/control", *RECIPES)}
     assert set(re.findall("^Architecture: (.*)$", recipes["debian/control"], re.M)) == {"amd64 arm64"}
     assert re.findall(r"^arch=\((.*)\)$", recipes["arch/PKGBUILD"], re.M) == ["x86_64 aarch64"]
@@ -104,16 +106,16 @@ def test_architectures():
 
 
 def test_a_cross_build_needs_no_other_compiler():
-    """A compiler in Build-Depends would be one of the architecture that is built for, which does not run; the one that
-    builds for it is there already. make_filter runs in the build, with a libseccomp of the machine's own."""
+    """A compiler in Build-Depends would be one for the target, which cannot run. The cross compiler is installed
+    already. make_filter runs during the build, with the building machine's libseccomp."""
     needs = re.search("^Build-Depends:(.*?)^\\S", (ROOT / "packaging/debian/control").read_text(), re.S | re.M)[1].split()
     needs = [word.strip(",") for word in needs]
     assert not {"gcc", "g++", "clang"} & set(needs) and "libseccomp-dev:native" in needs
 
 
 def test_a_compiler_that_inverts_comparisons(tmp_path):
-    """cmake/bit_test.c finds it, and what is built then is built without the transformation; a compiler that does not is
-    left alone. A cross build cannot run the test, so it goes without."""
+    """If cmake/bit_test.c fails, the build disables the transformation that is wrong; otherwise it does not. A cross
+    build cannot run the test and always disables it."""
     wrapper, header = tmp_path / "cc", tmp_path / "header.h"
     wrapper.write_text("#!/bin/sh\nfor word; do case $word in */bit_test.c) option='-include header.h' ;; esac; done\n"
                        f'exec gcc -I{tmp_path} $option "$@"\n')

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clients/description.json against cloisterd's tables, cloister-protocol(7) and cloister.h; and the clients against it."""
+"""clients/description.json against cloisterd's tables, cloister-protocol(7) and cloister.h; and both clients against
+the description."""
 
 import inspect
 import json
@@ -22,7 +23,7 @@ DESCRIPTION = json.loads((CLIENTS / "description.json").read_text())
 
 sys.path.insert(0, str(PYTHON / "src"))
 
-import cloister  # noqa: E402  (it is only now on the path)
+import cloister  # noqa: E402  (the path was set above)
 import cloister.aio  # noqa: E402
 
 
@@ -38,7 +39,7 @@ def source(*names):
 HEADER = re.sub(r"/\*.*?\*/", "", source("libcloister/cloister.h"), flags=re.S)
 
 
-# What is generated
+# Generated files
 
 
 def generate(folder, *words):
@@ -71,7 +72,7 @@ def test_causes(tables):
 
 
 def test_methods(tables):
-    # MCP's have other names, and clients of their own.
+    # MCP's methods have names of another form, and other clients.
     native = {name: row for name, row in tables["agent_methods"].items() if re.fullmatch(r"\w+\.\w+", name)}
     agree(DESCRIPTION["methods"], native, WHERE, "methods")
     for name, method in DESCRIPTION["methods"].items():
@@ -89,7 +90,7 @@ def schema_type(schema):
 
 
 def plain(kind):
-    """A type of the description as JSON Schema has it, and whether it may be null."""
+    """Converts a type of the description to JSON Schema's, and returns whether it may be null."""
     name = kind.rstrip("?").removesuffix("|null")
     if name.startswith("["):
         name = "array"
@@ -116,7 +117,7 @@ def test_tools(tables):
     agree(DESCRIPTION["tools"], real, WHERE, "tools")
     for name, tool in DESCRIPTION["tools"].items():
         check_fields(tool["arguments"], real[name]["inputSchema"], name)
-        # What only reads may be repeated.
+        # A tool that only reads may be repeated.
         assert tool.get("reads", False) == real[name]["annotations"]["readOnlyHint"], name
 
 
@@ -160,7 +161,7 @@ def test_words():
 
 
 def test_results():
-    """What has no schema: the manual names each member."""
+    """Results without a schema: the manual page must name each member."""
     for name, section in (("Workspace", "workspace.open"), ("ListedWorkspace", "workspace.list"),
                           ("CancelResult", "tool.cancel"), ("InputResult", "tool.input"), ("ToolList", "tools.list")):
         shown = set(re.findall(r"^\.(?:It )?Va (\w+)", manual.part(PROTOCOL, "METHODS", section), re.M))
@@ -201,7 +202,7 @@ def test_the_header_s_functions():
 
 
 def test_the_header_s_call():
-    """A call's parameters are struct cloister_tool_call's."""
+    """The parameters of Client.call are the members of struct cloister_tool_call."""
     struct = re.search(r"struct cloister_tool_call \{(.*?)\n\};", HEADER, re.S)[1]
     members = re.findall(r"\*?(\w+)(?:\[\d\])?;", struct)
     for client in (cloister.Client, cloister.aio.Client):
@@ -219,7 +220,7 @@ def test_each_code_has_a_class():
 
 
 def test_both_clients_are_the_same():
-    """But for what asyncio awaits."""
+    """Both clients have the same methods and parameters."""
     def surface(kind):
         return {name: str(inspect.signature(value)).split(" -> ")[0] for name, value in inspect.getmembers(kind, callable)
                 if not name.startswith("_")}
@@ -238,7 +239,7 @@ def test_versions():
 
 @pytest.fixture(scope="module")
 def mypy(tmp_path_factory):
-    """mypy(directory, words): as Python 3.9 has its library."""
+    """Returns mypy(directory, words), which checks for Python 3.9."""
     manual.need("mypy")
     cache = tmp_path_factory.mktemp("mypy")
 
@@ -254,7 +255,7 @@ def test_the_types_of_python(mypy):
 
 
 def test_a_program_s_types(mypy, tmp_path):
-    """What a program's author is told of a mistake."""
+    """mypy reports a program's mistakes."""
     shutil.copytree(PYTHON / "src" / "cloister", tmp_path / "cloister")
     program = tmp_path / "program.py"
     right = ('import cloister\nwith cloister.Client() as client:\n    size: int = client.read_file("a")["size"]\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The completions of bash, zsh and fish, asked for what they offer, against what the programs take."""
+"""The completions of bash, zsh and fish offer what the programs accept."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ PROGRAMS = ("cloister", "cloisterctl", "cloisterd")
 
 
 class Shell:
-    """One of the three; complete(LINE) is what it offers at the end of LINE."""
+    """One shell of the three. complete(LINE) returns what it offers at the end of LINE."""
 
     def __init__(self, name, area):
         manual.need(name)
@@ -35,7 +35,7 @@ class Shell:
 
     def words(self, line):
         if self.name == "fish":
-            # As typed: what stands before is not run, only read.
+            # Typed literally: the text before the cursor is read and not run.
             program = line.split()[0]
             return ["fish", "--no-config", "-c",
                     f"source {self.folder}/{program}.fish; complete -C $argv[1]", "--", line]
@@ -52,14 +52,14 @@ class Shell:
         return [word.split("\t")[0] for word in done.stdout.splitlines()]
 
     def names(self, line, **variables):
-        """Without what stands before the last "=" and without one at the end."""
+        """Returns the names, without the part before the last "=" and without a "=" at the end."""
         return {re.sub(r"=$", "", word) for word in self.complete(line, **variables)}
 
     def long_options(self, line):
         return {match[1] for word in self.complete(line) if (match := re.match(r"--([a-z][a-z-]*)", word))}
 
     def values(self, line):
-        """What may stand behind the "="; fish offers the whole word."""
+        """Returns the values after the "="; fish offers the whole word."""
         return {word.rpartition("=")[2] for word in self.complete(line)}
 
 
@@ -91,7 +91,7 @@ def test_options(shell, area):
 
 
 def was_run(area):
-    """Whether a name was, which would have made a file."""
+    """Whether the shell ran a name, which would have made a file."""
     return any("pwned" in files for _, _, files in os.walk(area.path))
 
 
@@ -147,7 +147,7 @@ def test_paths_are_the_workspace_s(shell, area):
 
 @user_mode_only
 def test_what_a_service_has(shell, area, account, start_daemon):
-    """Workspaces, calls and tenants come from the service; a name is never run, whatever it is."""
+    """Workspaces, calls and tenants come from the service. No shell runs such a name, whatever it contains."""
     daemon = start_daemon(config=f"[cloister]\nadmin_group = {account.gid}\n"
                                  f"[tenant alice]\nusers = {account.uid}\nmanaged = yes\nroots = {area.path}\n")
     evil = area.directory(f"$(touch pwned);`touch pwned` {shell.name}")
@@ -161,7 +161,7 @@ def test_what_a_service_has(shell, area, account, start_daemon):
         offered = shell.complete("cloisterctl kill ", **sock)
         assert {"build", call["call"]} <= set(offered)
         assert any("touch" in word for word in offered)
-        if shell.name == "bash":  # as it is put into the line
+        if shell.name == "bash":  # the form in which it is inserted into the line
             (quoted,) = [word for word in offered if "touch" in word]
             assert subprocess.run(["bash", "-c", f"printf %s {quoted}"], capture_output=True, text=True,
                                   cwd=shell.directory).stdout == str(evil)
@@ -170,12 +170,12 @@ def test_what_a_service_has(shell, area, account, start_daemon):
         assert "build" in shell.complete("cloister --workspace ", **sock)
         assert not [word for word in shell.complete("cloister --workspace ", **sock) if "touch" in word]
     assert not was_run(area)
-    # And without one nothing is offered, and nothing said.
+    # Without a service the shell offers nothing and prints nothing.
     assert shell.complete("cloisterctl kill ", CLOISTER_CONTROL_SOCKET="/nonexistent") == []
 
 
 def typed_into_bash(shell, line):
-    """What stands on a terminal after LINE and two tabs: bash expands names only where readline is at work."""
+    """Returns the terminal's text after LINE and two tabs. bash expands names only when readline runs."""
     controller, terminal = pty.openpty()
     env = {**environment(shell.area.home), "TERM": "dumb", "LANG": "C.UTF-8", "PS1": "> "}
     with acting_as(os.getuid()):

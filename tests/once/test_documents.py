@@ -425,14 +425,14 @@ def numbers(text):
 
 
 def is_in(number, measured):
-    """Returns whether a measured number is this one or rounds to it."""
+    """Returns whether @number is a measured number or one of them rounded."""
     places = len(number.partition(".")[2])
     return any(f"{float(other):.{places}f}" == number for other in measured)
 
 
 @pytest.mark.parametrize("document, least", [("README.md", 3), ("doc/benchmarks.md", 15), ("doc/operators-guide.md", 5)])
 def test_figures_are_measured(document, least):
-    """Each figure in a table's second column is in the run that the row's last column names."""
+    """Each figure in a table's second column is in the RESULT file that the row's last column names."""
     text = documents.with_links(ROOT / document)
     rows = re.findall(r"(?m)^\|[^|\n]*\|([^|\n]*)\| \[[^]]*\]\((?:\.\./)?(tests/bench/RESULT-\w+\.md)\) \|$", text)
     assert len(rows) >= least

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of every document of the tree: its width, its links, and what it quotes of the source."""
+"""The form of every document of the tree: line width, links, and quotations from the source."""
 
 import re
 
@@ -9,13 +9,13 @@ import documents
 
 ROOT = documents.ROOT
 COLUMNS = 100
-# Whose tables have cells that no line of this width holds: names of tests, of probes, of options.
+# Documents with tables whose cells do not fit in the width: names of tests, probes and options.
 WIDE_TABLES = {"SECURITY.md", "doc/fleets.md", "doc/migration.md", "doc/operators-guide.md",
                "packaging/systemd/README.md", "tests/fuzz/README.md", "tests/vm/README.md"}
 
 
 def all_documents():
-    """But tests/bench/RESULT-*.md, which are what programs printed."""
+    """All documents except tests/bench/RESULT-*.md, which programs wrote."""
     found = [ROOT.glob("*.md"), (ROOT / "doc").rglob("*.md"), (ROOT / "supervisor").rglob("README"),
              *((ROOT / folder).rglob("README.md") for folder in ("clients", "examples", "packaging", "tests"))]
     return sorted(path for paths in found for path in paths if "node_modules" not in path.parts)
@@ -29,7 +29,7 @@ EVERY = pytest.mark.parametrize("document", all_documents(), ids=name)
 
 
 def too_wide(text, wide_tables=False):
-    """The numbers of lines that are wider than they may be. The line of a reference may be as long as its address."""
+    """Returns the numbers of lines that are too wide. A line with a reference may be as long as its address."""
     return [number for number, line in enumerate(text.splitlines(), 1) if len(line.expandtabs(8)) > COLUMNS
             and not re.fullmatch(r"\[[^]]+\]: \S+", line) and not (wide_tables and line.startswith("|"))]
 
@@ -46,7 +46,7 @@ def test_a_wide_line_is_seen():
 
 
 def anchors(document):
-    """GitHub's names of a document's headings."""
+    """Returns the anchors that GitHub makes of a document's headings."""
     found = set()
     for _, line in documents.outside(document):
         if line.startswith("#"):
@@ -78,7 +78,7 @@ def test_a_broken_link_is_seen(tmp_path):
     assert broken_links(page) == ["gone.md", "away.md", "#gone", "away.md"]
 
 
-# What the documents for developers quote of the source.
+# Quotations from the source in the documents for developers.
 
 DEVELOPERS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "doc" / "design").glob("*.md")),
               *sorted((ROOT / "doc" / "decisions").glob("*.md"))]
@@ -113,7 +113,8 @@ def test_the_layers():
 
 
 def life_in(source):
-    """{state: {event: act}} of the table of acts in @source, without what changes nothing or cannot come."""
+    """Returns {state: {event: act}} of the table of acts in @source, without events that change nothing or cannot
+    come."""
     body = re.search(r"acts\[\w+\]\[\w+\] = \{\n(.*?)\n\};", source, re.DOTALL)[1]
     rows = re.findall(r"\[[A-Z]+_(\w+)\] = \{(.*?)\}", body, re.DOTALL)
     acts = {state: {event: act for event, act in re.findall(r"\[[A-Z]+_(\w+)\] = (\w+)", row)
@@ -122,7 +123,8 @@ def life_in(source):
 
 
 def life_said(rows):
-    """The same of rows such as "FAILED, UNUSED: `end_both`; READY: `be_open`"; one without a state goes on with the last."""
+    """Returns the same of rows such as "FAILED, UNUSED: `end_both`; READY: `be_open`". A row without a state continues
+    the row above."""
     found, state = {}, None
     for cell, cells in rows:
         state = unquoted(cell) or state
@@ -135,7 +137,7 @@ def life_said(rows):
 @pytest.mark.parametrize("heading, file, states", [
     ("## The life of a cell", "supervisor/workspace/cell.c", 10), ("## The life of a call", "supervisor/call/call.c", 4)])
 def test_the_lives(heading, file, states):
-    """What ARCHITECTURE.md says of each state and event is what the table in the source says."""
+    """The tables of states and events in ARCHITECTURE.md are those of the source."""
     said, there = life_said(table((ROOT / "ARCHITECTURE.md").read_text(), heading)), life_in((ROOT / file).read_text())
     assert said == there and len(said) == states
 
@@ -149,7 +151,7 @@ def test_the_order_of_a_cells_events():
 
 
 def constants():
-    """{name: value} of all #defines that are numbers."""
+    """Returns {name: value} of all #defines that are numbers."""
     known = {}
     for path in sources():
         for name, value in re.findall(r"(?m)^#define (\w+)[ \t\\\n]+([^\n/]*)", path.read_text()):
@@ -164,7 +166,7 @@ def constants():
 
 @pytest.mark.parametrize("document", DEVELOPERS, ids=name)
 def test_quoted_limits(document):
-    """A limit that is named exists, and the value behind its name, `LIMIT_X` (5 s), is its value."""
+    """Each limit that a document names exists, and the value given with it, as in `LIMIT_X` (5 s), is right."""
     text, known = " ".join(document.read_text().split()), constants()
     assert len(known) > 200
     for limit in re.findall(r"\bLIMIT_\w+", text):
@@ -174,13 +176,13 @@ def test_quoted_limits(document):
 
 
 def test_limits_are_quoted():
-    """The expression above finds what it is to look at."""
+    """The regular expression above finds quotations."""
     assert sum(len(re.findall(r"`LIMIT_\w+`\s+\(\d+\s?\w*\)", document.read_text())) for document in DEVELOPERS) > 20
 
 
 @pytest.mark.parametrize("document", DEVELOPERS, ids=name)
 def test_named_files_exist(document):
-    """What is written as a file of C or Python, with its folder or without."""
+    """Each C or Python file that a document names exists, with or without its folder."""
     files = {path.relative_to(ROOT).as_posix() for path in [*sources(), *(ROOT / "tests").rglob("*.[chp]*")]}
     for named in re.findall(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|py))\b", document.read_text()):
         assert any(f"/{file}".endswith(f"/{named}") for file in files), named
@@ -191,7 +193,7 @@ def names_of_tests(path):
 
 
 def test_decisions():
-    """Each has its parts and its tests, and the index has each."""
+    """Each decision has its parts and its tests, and is in the index."""
     folder = ROOT / "doc" / "decisions"
     pages = sorted(folder.glob("0*.md"))
     index = re.findall(r"\[(\d{4})\]\(([\w.-]+)\):\s+([^\n]*)", (folder / "README.md").read_text())

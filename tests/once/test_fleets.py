@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""packaging/fleets: manifests that their engines take, pods as the manifests make them, and sockets from afar."""
+"""packaging/fleets: engines accept the manifests, pods run as the manifests describe, and clients reach the sockets."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ def parsed(packages, area, *files):
 
 @pytest.fixture(scope="module")
 def manifests(packages, area):
-    # Where the user reaches them, which a checkout need not be.
+    # A checkout may be in a directory that the user cannot enter, so the files are copied.
     place = area.new_directory("manifests")
     done = parsed(packages, area, *[shutil.copy(file, place) for file in FILES])
     assert done.returncode == 0, done.stderr
@@ -71,7 +71,7 @@ def test_the_nomad_job(manifests, packages, area):
 
 
 def test_a_pods_end_leaves_calls_their_time(manifests):
-    """The grace is for the drain_time that the configuration has, and for the 20 s that ending what is left may take."""
+    """The grace period covers the configured drain_time and the 20 s in which cloisterd ends what is left."""
     config = of_kind([thing for thing in manifests["daemonset.yaml"] if "cloister.conf" in thing.get("data", {})], "ConfigMap")
     (drain,) = re.findall(r"(?m)^drain_time = (\d+)s$", config["data"]["cloister.conf"])
     spec = of_kind(manifests["daemonset.yaml"], "DaemonSet")["spec"]["template"]["spec"]
@@ -85,7 +85,7 @@ def script_of_the_keeper(manifests):
 
 
 def test_the_keeper_reloads_once_for_each_change(manifests, tmp_path):
-    """At its start, after a change of the link, and again after a reload that was refused."""
+    """The keeper reloads at its start, after each change of the link, and again after a reload that was refused."""
     for name in ("etc", "metrics", "bin"):
         (tmp_path / name).mkdir()
     (tmp_path / "etc/..data").symlink_to("..1")
@@ -96,7 +96,7 @@ def test_the_keeper_reloads_once_for_each_change(manifests, tmp_path):
         metrics) echo "a_metric 1" ;;
         esac
         """)
-    # The fifth turn is the last; in the third the kubelet has replaced the link, and later the mistake is mended.
+    # There are five turns. In the third one the kubelet has replaced the link; later the mistake is corrected.
     (tmp_path / "bin/sleep").write_text(f"""#!/bin/sh
         cd {tmp_path}
         echo turn >>calls
@@ -118,7 +118,7 @@ def test_the_keeper_reloads_once_for_each_change(manifests, tmp_path):
     assert (tmp_path / "metrics/cloister.prom").read_text() == "a_metric 1\n"
 
 
-# What kustomize has for a base of files alone (kubectl.docs.kubernetes.io, kustomization); it refuses other fields.
+# The fields of kustomization that concern a base of files (kubectl.docs.kubernetes.io); kustomize refuses unknown ones.
 KUSTOMIZATION = {"apiVersion", "kind", "resources", "images"}
 
 
@@ -131,7 +131,7 @@ def test_the_base_for_kustomize(manifests):
     assert base["resources"] and all((directory / name).is_file() for name in base["resources"])
     used = set(re.findall(r"(?m)^ *image: (\S+)$", "".join((directory / name).read_text() for name in base["resources"])))
     assert {f"{image['name']}:{image['newTag']}" for image in base["images"]} == used
-    # One object of a name and kind, or kustomize refuses the base.
+    # kustomize refuses a base with two objects of one kind and name.
     names = [(thing["kind"], thing["metadata"].get("namespace"), thing["metadata"]["name"])
              for name in base["resources"] for thing in manifests[name]]
     assert len(names) == len(set(names))
@@ -176,7 +176,7 @@ def succeeds(done):
 
 @needs_pods
 def test_the_sidecar(start_pod, manifests):
-    """Without any capability; and the agents' containers are tenants by their runAsUser."""
+    """The sidecar has no capability. The agents' containers are told apart by their runAsUser."""
     pod = start_pod(*sidecar(manifests))
     assert pod.serves, pod.log()
     passes(pod, 900)
@@ -189,7 +189,7 @@ def test_the_sidecar(start_pod, manifests):
 
 @needs_pods
 def test_the_daemon_set(start_pod, manifests):
-    """In system mode: ids of their own for workspaces, and no capability left in cloisterd."""
+    """The DaemonSet runs in system mode: each workspace has an id of its own, and cloisterd keeps no capability."""
     pod = start_pod(*daemon_set(manifests))
     assert pod.serves, pod.log()
     passes(pod, 0)
@@ -206,7 +206,8 @@ def test_the_daemon_set(start_pod, manifests):
 
 @needs_pods
 def test_probes_and_a_changed_config_map(start_pod, manifests):
-    """What the kubelet and the keeper run, in the pod: it serves, is not ready while drained, and takes a new tenant."""
+    """The kubelet's probes and the keeper's command, run in the pod: it serves, is not ready while it drains, and
+    accepts a new tenant."""
     spec, container, objects = daemon_set(manifests)
     pod = start_pod(spec, container, objects)
 
@@ -250,7 +251,7 @@ def capabilities(*names):
 
 
 def default_profile_with_admin(spec, context):
-    """The capability that makes the runtime's profile wider makes it not wide enough."""
+    """CAP_SYS_ADMIN widens the runtime's default profile, but not enough."""
     without("seccompProfile")(spec, context)
     capabilities("SYS_ADMIN")(spec, context)
 
@@ -260,7 +261,7 @@ def as_root(_, context):
 
 
 def without_user(objects):
-    """The DaemonSet's configuration, with no user that the pod's root becomes."""
+    """The DaemonSet's configuration without `user`, so that cloisterd stays the pod's root."""
     data = of_kind(objects, "ConfigMap")["data"]
     data["cloister.conf"] = data["cloister.conf"].replace("user = cloister\n", "")
 
@@ -305,7 +306,7 @@ def test_system_mode_is_no_containers_roots(start_pod, manifests):
 
 
 def test_the_image_has_what_the_programs_link():
-    """In Debian 12, whose packages' names they are."""
+    """The image installs Debian 12's packages of all libraries that the programs are linked with."""
     if "VERSION_ID=\"12\"" not in open("/etc/os-release", encoding="utf-8").read() or is_sanitized():
         pytest.skip("the image is Debian 12, and not of sanitized programs")
     loaded = subprocess.run(["ldd", *(BUILD / "bin").iterdir()], capture_output=True, text=True, check=True).stdout
@@ -313,7 +314,7 @@ def test_the_image_has_what_the_programs_link():
     listed = (FLEETS / "runtime-packages").read_text().split()
     there = subprocess.run(["dpkg", "-L", *listed], capture_output=True, text=True, check=True).stdout
     names = {line.rsplit("/", 1)[1] for line in there.splitlines() if "/" in line}
-    # Every image has these; libtinfo comes with libncursesw.
+    # Every image has these. libtinfo comes with libncursesw.
     assert libraries - names <= {"libc.so.6", "libm.so.6", "libtinfo.so.6", "libgcc_s.so.1"}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who includes whom: supervisor/LAYERS is the order of cloisterd's folders, and there is no way round it. And which
-files may wait by libevent itself."""
+"""The order of cloisterd's folders in supervisor/LAYERS: no include and no call goes upwards. Also: which files may
+wait with libevent directly."""
 
 import os
 import pathlib
@@ -30,7 +30,7 @@ def layers(root):
 
 
 def faults(root):
-    """Every include of cloisterd's folders that does not go to an earlier line of LAYERS."""
+    """Returns every include of cloisterd's folders that does not lead to an earlier line of LAYERS."""
     order = layers(root)
     found = []
     folders = sorted(path.name for path in (root / "supervisor").iterdir() if path.is_dir())
@@ -54,7 +54,7 @@ def test_folders_include_downwards_only():
 
 
 def test_one_upward_include_is_a_fault(tmp_path):
-    """The test itself: the tree as it is, and one include more."""
+    """Checks the test itself: one upward include is added to the tree."""
     shutil.copytree(ROOT / "supervisor", tmp_path / "supervisor")
     assert faults(tmp_path) == []
     lowest, highest = layers(tmp_path)[0], layers(tmp_path)[-1]
@@ -66,7 +66,7 @@ def test_one_upward_include_is_a_fault(tmp_path):
 
 
 def symbols(library):
-    """The names that the objects of @library define for others, and those that they use of others (nm(1))."""
+    """Returns the names that @library's objects define for others, and the names that they use (nm(1))."""
     found = {True: set(), False: set()}
     for line in subprocess.run(["nm", "--extern-only", "--format=posix", library], check=True, capture_output=True,
                                text=True).stdout.splitlines():
@@ -76,30 +76,30 @@ def symbols(library):
 
 
 def libraries():
-    """cloisterd's libraries from the bottom up, those below supervisor/ first."""
+    """Returns cloisterd's libraries from the bottom up, after those that are below supervisor/."""
     below = [BUILD / path for path in ("common/libcloister-common.a", "common/chain/libcloister-chain.a",
                                        "common/config/libcloister-config.a", "json/libcloister-json.a")]
     return below + [BUILD / "supervisor" / f"libsupervisor-{layer}.a" for layer in layers(ROOT)]
 
 
 def upward_uses(ordered):
-    """[(name, defined, used)] from the bottom up: what one uses that only a later one defines."""
+    """Returns [(name, defined, used)] from the bottom up: names that a library uses and only a later one defines."""
     return [f"{name} uses {symbol} of {above}" for number, (name, _, used) in enumerate(ordered)
             for above, defined, _ in ordered[number + 1:] for symbol in sorted(used & defined)]
 
 
 def test_libraries_use_downwards_only():
-    """Also where a lower header declares a function, or a variable, that only a higher folder has."""
+    """No library uses a later one, even if a header of a lower layer declares the function or variable."""
     ordered = [(path.stem, *symbols(path)) for path in libraries()]
     assert all(defined for _, defined, _ in ordered)
     assert upward_uses(ordered) == []
-    # What is used downwards is seen: each layer uses something below it.
+    # The test sees downward uses: each layer uses something of a lower one.
     assert all(used & set().union(*(below for _, below, _ in ordered[:number]))
                for number, (name, _, used) in enumerate(ordered) if name.startswith("libsupervisor-"))
 
 
 def test_one_upward_use_is_a_fault(tmp_path):
-    """The test itself: libraries of one object each, of which the lower one calls the higher one."""
+    """Checks the test itself: of two libraries with one object each, the lower one calls the higher one."""
     ordered = []
     for name, code in (("low", "int high(void); int low(void) { return high(); }"),
                        ("high", "int low(void); extern int x; int high(void) { return low() + x; }")):
@@ -122,7 +122,7 @@ OF_A_DESCRIPTOR = re.compile(r"\bevent_(?:new|assign)\s*\((?!\s*[^,]+,\s*-1\s*,)
 
 
 def event_faults(path):
-    """Events of libevent that may be lost: event_add(3) may fail, for want of memory or of watches of epoll(7)."""
+    """Returns direct uses of libevent's events: event_add(3) may fail without memory or without watches of epoll(7)."""
     code = COMMENT.sub("", path.read_text())
     for match in EVENT_ADD.finditer(code):
         if not CHECKED.match(code, match.start()):
@@ -132,7 +132,8 @@ def event_faults(path):
 
 
 def test_no_event_is_lost():
-    """Outside of base/, watch.h and timer.h wait for descriptors and time, and signals are checked."""
+    """Outside base/, files wait for descriptors and time through watch.h and timer.h, and check event_add(3) for
+    signals."""
     assert [fault for path in sources(ROOT / "supervisor") if path.parent.name != "base"
             for fault in event_faults(path)] == []
 
@@ -153,13 +154,13 @@ def test_a_lost_event_is_found(tmp_path, code, n):
 
 @pytest.mark.parametrize("folder", ["common", "worker", "probe", "client", "libcloister"])
 def test_nothing_else_includes_the_supervisor(folder):
-    """The spawner least of all, which has more rights than cloisterd."""
+    """No program but cloisterd includes the supervisor. The spawner has more rights than cloisterd."""
     assert [(str(path.relative_to(ROOT)), target) for path in sources(ROOT / folder)
             for target in includes(path) if target.startswith("supervisor/")] == []
 
 
 def cycle(graph):
-    """Returns a cycle as a list of nodes, in which each leads to the next and the last to the first; or None."""
+    """Returns a cycle as a list of nodes, each of which leads to the next and the last to the first; or None."""
     done, way = set(), []
 
     def visit(node):
@@ -187,7 +188,7 @@ def test_a_cycle_is_found():
 
 
 def functions(source, end):
-    """The names of the functions that C text declares (end ";") or defines (end "{") for others."""
+    """Returns the functions that C text declares (end ";") or defines (end "{") for other files."""
     source = re.sub(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", "", source, flags=re.S)
     source = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", source, flags=re.M)
     source = re.sub(r"__attribute__\(\(.*?\)\)\)?(?=[\s;{])", "", source, flags=re.S)
@@ -210,7 +211,7 @@ def functions(source, end):
 
 
 def homeless(root):
-    """Functions that a header X.h, or X_state.h, of cloisterd's declares and X.c does not define."""
+    """Returns functions that cloisterd's header X.h, or X_state.h, declares and X.c does not define."""
     found = []
     for header in sorted((root / "supervisor").rglob("*.h")):
         source = header.with_name(header.stem.removesuffix("_state") + ".c")
@@ -225,7 +226,7 @@ def test_a_header_declares_its_own_files_functions():
 
 
 def test_a_function_of_another_file_is_a_fault(tmp_path):
-    """The test itself: the tree as it is, and one function that has moved."""
+    """Checks the test itself: one function is moved to another file."""
     shutil.copytree(ROOT / "supervisor", tmp_path / "supervisor")
     assert homeless(tmp_path) == []
     header = tmp_path / "supervisor" / "call" / "call_name.h"
@@ -241,7 +242,7 @@ def test_no_headers_include_each_other(folder):
 
 
 def test_no_parts_of_libcloister_include_each_other():
-    """A part is NAME.c with NAME.h."""
+    """Each part of libcloister is NAME.c with NAME.h, and no parts include each other."""
     graph = {}
     for path in sources(ROOT / "libcloister"):
         others = {pathlib.PurePath(target).stem for target in includes(path)
@@ -251,7 +252,7 @@ def test_no_parts_of_libcloister_include_each_other():
 
 
 def test_nothing_else_is_linked_with_the_supervisor():
-    """Its libraries are supervisor-NAME and cloister-supervisor (supervisor/CMakeLists.txt)."""
+    """Only cloisterd links supervisor-NAME and cloister-supervisor (supervisor/CMakeLists.txt)."""
     lists = [path for path in ROOT.glob("*/**/CMakeLists.txt")
              if path.relative_to(ROOT).parts[0] in ("common", "worker", "probe", "client", "libcloister", "json")]
     assert len(lists) >= 6

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the manual pages show is run: the commands of their EXAMPLES, the protocol's messages, and the members
-that they name against those that come."""
+"""The examples in the manual pages are true: the commands run, the messages are answered as shown, and the members
+named are those that come."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = user_mode_only
 
 
 def shell(area, line, directory, **variables):
-    """Runs a command line of an example as the user, with our programs first in PATH."""
+    """Runs a command line of an example as the user, with this build's programs first in PATH."""
     env = {**environment(area.home), **variables}
     env["PATH"] = f"{area.bin}:{env['PATH']}"
     with acting_as(os.getuid()):
@@ -36,7 +36,7 @@ def ran(done, page, line):
 
 
 def test_cloister(area):
-    """Without a service: each example has a private instance, as its reader's would."""
+    """Each example runs without a service, in a private instance."""
     manual.need("jq")
     directory = area.new_directory()
     with acting_as(area.account.uid, area.account.gid):
@@ -63,7 +63,7 @@ def test_the_mcp_client_s_configuration():
 
 @pytest.fixture
 def service(start_daemon, account):
-    """As the examples of cloisterctl(1) have it: a tenant alice with a workspace, an audit log."""
+    """The service that the examples of cloisterctl(1) assume: a tenant alice with a workspace, and an audit log."""
     group = account.gid
     daemon = start_daemon(config=f"[cloister]\nadmin_group = {group}\naudit = on\n"
                                  f"[tenant alice]\nusers = {account.uid}\nmanaged = yes\n")
@@ -86,7 +86,7 @@ def test_cloisterctl(area, service):
             if "audit verify" in line:
                 assert procfs.eventually(log.exists)
             ran(shell(area, line, log.parent, CLOISTER_CONTROL_SOCKET=str(daemon.control_socket)), page, line)
-            if page == "cloister-security.7":  # between the two pages the log is reopened
+            if page == "cloister-security.7":  # the second page needs the log to be reopened
                 assert daemon.ctl("reload").returncode == 0
     assert client.result(call)["output"]["ended_by"] == "admin"
 
@@ -125,11 +125,11 @@ OPTIONAL = {"cgroup_missing", "peak_memory_bytes", "io_read_bytes", "io_write_by
 
 
 def same(shown, came, where, key=None):
-    """Whether what the page shows is what came, but for what differs from time to time or host to host."""
+    """Compares what the page shows with what came, except for values that depend on the time or the host."""
     if isinstance(shown, dict):
         assert isinstance(came, dict) and set(shown) - OPTIONAL == set(came) - OPTIONAL, (where, shown, came)
         for name in set(shown) - OPTIONAL:
-            # What holds is the host's affair, what is said of it is not.
+            # Which isolation holds depends on the host; the members do not.
             same(shown[name], came[name], f"{where}.{name}", None if key == "isolation" and name != "limits" else name)
     elif isinstance(shown, list) and shown and isinstance(shown[0], dict):
         for one in shown:
@@ -168,15 +168,15 @@ def test_messages(daemon, client):
             same(message, wait_for(message.get("id", message.get("method"))), f"man/{PROTOCOL}")
             continue
         client.send(message)
-        if message["method"] != "tool.call":  # what goes on meanwhile is shown
+        if message["method"] != "tool.call":  # the page shows its answer later, with other messages
             assert "error" not in wait_for(message["id"]), message
 
 
-# Members that come, and that the page names
+# Members that come against members that the page names
 
 
 def members(value):
-    """The names of all members in it."""
+    """Returns the names of all members of @value."""
     if isinstance(value, list):
         return set().union(*map(members, value))
     if not isinstance(value, dict):
@@ -189,7 +189,7 @@ def named(subsection):
 
 
 def test_results_of_the_control_methods(service):
-    """Both ways, but for what is there only at times."""
+    """The page names every member that comes and no others, except for members that come only sometimes."""
     daemon, client = service
     at_times = {"subject", "error", "cost", "fix", "why", "ended_ms", "result",
                 "workspaces_omitted", "calls_omitted"}

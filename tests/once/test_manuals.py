@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages against the programs and their tables, both ways: nothing is left out, and nothing is
-described that is not there. tests/lib/manual.py reads the pages, tests/lib/print_tables.c the tables."""
+"""The manual pages against the programs and their tables: each option, key, method and code is described, and nothing
+else is. tests/lib/manual.py reads the pages, tests/lib/print_tables.c the tables."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def tables():
 
 
 def source(*names):
-    """Returns the text of the files of these names together."""
+    """Returns the concatenated text of all files with these names."""
     return "\n".join(path.read_text() for name in names for path in sorted(ROOT.glob(name)))
 
 
@@ -33,7 +33,7 @@ def test_lint(page):
     manual.need("mandoc")
     done = subprocess.run(["mandoc", "-T", "lint", "-W", "style", manual.FOLDER / page], capture_output=True,
                           text=True)
-    # Whether other packages' pages are installed is not for us to say.
+    # Pages of other packages may or may not be installed.
     said = [line for line in (done.stdout + done.stderr).splitlines()
             if "referenced manual not found" not in line and "outdated mandoc.db" not in line]
     assert not said, "\n".join(said)
@@ -74,7 +74,7 @@ def test_options(area, program):
 
 
 def test_each_command_s_options(area):
-    """The synopsis of a command has what is its own, and no more."""
+    """The synopsis of a command has exactly the command's own options."""
     synopsis = manual.part("cloister.1", "SYNOPSIS").split("\n.Nm\n")
     common = manual.known_options(area, "cloister")
     for command in manual.program_commands(area, "cloister"):
@@ -138,7 +138,7 @@ def test_top_s_keys():
 
 
 def config_entries(section):
-    """{key: (what stands behind the =, the description)}"""
+    """Returns {key: (the text after the =, the description)}."""
     return {name: (value, text) for name, value, text in re.findall(
         r"^\.It Cm (\w+) = (.*?)\n(.*?)(?=^\.It Cm |^\.Ss |\Z)",
         manual.part(CONFIG, {"cloister": "SERVICE KEYS", "tenant": "TENANT KEYS"}[section]), re.M | re.S)}
@@ -178,7 +178,7 @@ def test_features(tables):
 
 
 def test_the_example_s_defaults(tables):
-    """What packaging/cloister.conf shows behind a "#" as a default is the default."""
+    """A default that packaging/cloister.conf shows after a "#" is the real one."""
     text, section = (ROOT / "packaging" / "cloister.conf").read_text(), None
     shown = {}
     for line in text.splitlines():
@@ -201,7 +201,7 @@ def methods(section):
 
 def test_methods(tables):
     mcp = methods("MCP")
-    assert mcp.pop("notifications/progress")  # the one that the server sends
+    assert mcp.pop("notifications/progress")  # the only message that the server sends on its own
     agree(set(methods("METHODS")) | set(mcp), tables["agent_methods"], f"man/{PROTOCOL}", "methods")
     control = list(methods("CONTROL METHODS"))
     agree(control, tables["control_methods"], f"man/{PROTOCOL}, CONTROL METHODS,", "methods")
@@ -235,7 +235,7 @@ def test_call_options():
 
 
 def test_documented_call_options_exist(client, workspace):
-    """cloisterd takes each of them; null is as good as absent."""
+    """cloisterd accepts each option. null means the same as no value."""
     for name in manual.words(manual.part(PROTOCOL, "OPTIONS"), "Cm", True):
         client.run("true", {name: None})
 
@@ -274,7 +274,7 @@ def test_observations(tables):
 def test_error_codes(tables):
     page = manual.words(manual.part(PROTOCOL, "ERROR CODES"), "Er", True)
     agree(page, tables["errors"], f"man/{PROTOCOL}, ERROR CODES,", "codes")
-    for name in manual.PAGES:  # a code elsewhere is one of them, too
+    for name in manual.PAGES:  # other pages may name only codes of this list
         used = manual.words(manual.text(name), "Er") - {"EINVAL", "ENOMEM"}
         if name in (*PROGRAMS.values(), PROTOCOL, SECURITY, CONFIG):
             assert used <= page, f"man/{name}: {used - page}"
@@ -301,7 +301,7 @@ def test_notifications():
 
 
 def test_limits():
-    """A comment before each limit names it in common/limits.h."""
+    """A comment before each limit in the page names its constant in common/limits.h."""
     rows = re.findall(r'^\.\\" (LIMIT_\w+)\n\.It (\d+)', manual.part(PROTOCOL, "THE WIRE", "Limits"), re.M)
     items = re.findall(r"^\.It ", manual.part(PROTOCOL, "THE WIRE", "Limits"), re.M)
     assert len(rows) == len(items) > 10, f"man/{PROTOCOL}, Limits: a limit is not named"

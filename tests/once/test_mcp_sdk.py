@@ -13,7 +13,7 @@ from daemon import environment
 from npm import Packages
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "lib" / "mcp_sdk.mjs"
-# What it is held to is what these two do; newer ones are taken by hand.
+# The test is bound to these two versions. A newer one is chosen by hand.
 PINNED = {"@modelcontextprotocol/sdk": "1.32.2", "@modelcontextprotocol/client": "2.4.0"}
 
 
@@ -37,7 +37,7 @@ def test_an_official_client(packages, area, daemon, sdk, mode, version):
             said.append(json.loads(line))
             if len([entry for entry in said if "result" in entry]) == 7:
                 break
-        # The client is still connected: it was the cancellation that ended the command.
+        # The client is still connected, so the cancellation ended the command.
         gone = procfs.eventually(lambda: not procfs.having(f"sleep {number}"), 60)
         process.stdin.close()
         said += [json.loads(line) for line in process.stdout]
@@ -46,7 +46,7 @@ def test_an_official_client(packages, area, daemon, sdk, mode, version):
 
     def all_of(what):
         return [entry[what] for entry in said if what in entry]
-    # The SDK handles a notification later than an answer that comes in the same read, and then knows nothing of it.
+    # The SDK may handle a notification after an answer that came in the same read. It then no longer knows the call.
     assert [said for said in all_of("complaint") if "progress notification for an unknown token" not in said] == []
     assert all_of("server")[0]["name"] == "cloister"
     assert all_of("version") == ([version] if version else [])
@@ -64,6 +64,6 @@ def test_an_official_client(packages, area, daemon, sdk, mode, version):
     assert [bool(result.get("isError")) for result in all_of("result")] == [False] * 5 + [True, False]
     progress = all_of("progress")
     told = [entry["message"] for entry in progress]
-    assert told[told.count("running")] == "begun"  # where it took its time to begin, that is told first
+    assert told[told.count("running")] == "begun"  # a command that begins late is reported as running first
     assert [entry["progress"] for entry in progress] == sorted({entry["progress"] for entry in progress})
     assert all_of("running") and "enough" in all_of("aborted")[0]

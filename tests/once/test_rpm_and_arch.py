@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPM spec and the PKGBUILD: they parse, and their packages have the files that cmake installs and Debian's have."""
+"""The RPM spec and the PKGBUILD parse, and their packages have the files that cmake installs and Debian's packages
+have."""
 
 import fnmatch
 import os
@@ -17,10 +18,10 @@ ARCH = ROOT / "packaging" / "arch"
 MACROS = ROOT / "tests" / "lib" / "fedora.macros"
 DEBIAN = ROOT / "packaging" / "debian"
 VERSION = re.search(r"project\(cloister VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
-# By Debian's names.
+# The RPM packages, by Debian's names.
 RPM_NAMES = {"cloister": "cloister", "cloister-client": "cloister-client", "libcloister0": "libcloister",
              "libcloister-dev": "libcloister-devel"}
-# In directories that cmake has configured: the programs are there already, built for other directories.
+# Stands in for the build in a directory that cmake has configured: it copies the programs of this build.
 STAND_IN = f"""#!/bin/sh
 mkdir -p "$1/bin" "$1/libcloister" && cp {BUILD}/bin/* "$1/bin" && cp -a {BUILD}/libcloister/lib*.[as]* "$1/libcloister"
 """
@@ -39,7 +40,7 @@ def needs(program, package):
 
 
 def plain(path):
-    """A path in a package without what is a distribution's own choice."""
+    """Returns a path in a package without the parts that differ between distributions."""
     path = re.sub(r"^/lib/", "/usr/lib/", path)
     path = re.sub(r"^/usr/lib(64|/[^/]+-linux-gnu\w*)/(libcloister|pkgconfig)", r"/usr/lib/\2", path)
     path = path.replace("/zsh/vendor-completions/", "/zsh/site-functions/").replace("/usr/sbin/", "/usr/bin/")
@@ -61,7 +62,7 @@ def stand_in(directory):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """What cmake --install puts below /usr."""
+    """Returns the paths that cmake --install makes below /usr."""
     place = tmp_path_factory.mktemp("installed")
     run("cmake", "-S", ROOT, "-B", place / "built", "-DCMAKE_INSTALL_PREFIX=/usr", "-DCLOISTER_TESTS=OFF")
     run(stand_in(place), place / "built")
@@ -70,7 +71,7 @@ def installed(tmp_path_factory):
 
 
 def of_debian(name, installed):
-    """Those of them that Debian's package has, by its list: patterns, which a directory may match."""
+    """Returns the paths of @installed that Debian's package has. Its list has patterns, which may match a directory."""
     listed = DEBIAN / f"{name}.install"
     patterns = [f"/{line}" for line in listed.read_text().split()] if listed.exists() else []
     return {plain(path) for path in installed
@@ -78,7 +79,7 @@ def of_debian(name, installed):
 
 
 def archive(directory):
-    """The tree as it is, as the recipes want it."""
+    """Makes a source archive of the tree, as the recipes expect it."""
     names = run("git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard")
     made = directory / f"cloister-{VERSION}.tar.gz"
     run("tar", "-C", ROOT, "-czf", made, f"--transform=s,^,cloister-{VERSION}/,",
@@ -88,7 +89,7 @@ def archive(directory):
 
 @pytest.fixture(scope="module")
 def rpms(tmp_path_factory):
-    """{name: {path: mode and owner}} of packages that rpmbuild has made."""
+    """Returns {name: {path: mode and owner}} of the packages that rpmbuild made."""
     needs("rpmbuild", "rpm")
     place = tmp_path_factory.mktemp("rpm")
     (place / "SOURCES").mkdir()
@@ -112,7 +113,7 @@ def test_the_spec_parses():
 
 
 def test_the_rpms_have_the_files_of_debians_packages(rpms, installed):
-    """Each in the package of that name, and none but those."""
+    """Each file is in the package of the same name, and there are no others."""
     every = []
     for debian, rpm in RPM_NAMES.items():
         ours = {plain(path) for path, kind in rpms[rpm].items()
@@ -128,7 +129,7 @@ def test_the_rpms_have_the_files_of_debians_packages(rpms, installed):
 
 
 def test_the_spec_has_no_word_that_is_not_fedoras(rpms):
-    """rpm leaves an undefined macro unchanged, and the shell would then take it for a job."""
+    """rpm leaves an undefined macro unchanged, and the shell would take its % for a job."""
     del rpms
     done = run("rpmspec", f"--load={MACROS}", "-P", SPEC)
     assert not re.findall(r"^\s*%(?!prep|build|install|pre|post|preun|postun|files|changelog|description|package|doc|"
@@ -137,7 +138,7 @@ def test_the_spec_has_no_word_that_is_not_fedoras(rpms):
 
 @pytest.fixture(scope="module")
 def arch(tmp_path_factory):
-    """The directory that the PKGBUILD's build() and package() filled, with cmake --build standing in."""
+    """The directory that the PKGBUILD's build() and package() filled. A stand-in replaces cmake --build."""
     place = tmp_path_factory.mktemp("arch")
     (place / "src").mkdir()
     run("tar", "-C", place / "src", "-xzf", archive(place))
@@ -177,7 +178,7 @@ def test_what_pacman_runs_is_shell():
 
 
 def test_every_recipe_installs_paths_that_are_there(arch):
-    """What the scriptlets call by its path is in the package."""
+    """Each path that a scriptlet calls is in the package."""
     for script in (ARCH / "cloister.install").read_text(), SPEC.read_text().replace("%{_libexecdir}", "/usr/lib"):
         for path in re.findall(r"^\s*(/usr/\S+)", script, flags=re.M):
             assert (arch / path.lstrip("/")).exists(), path

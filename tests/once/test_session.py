@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a session (doc/session.svg) shows what the programs really print: it is recorded once more, and compared."""
+"""The picture of a session, doc/session.svg, shows real output: the test records the session again and compares."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def text_of(path):
-    """What the picture says, line by line."""
+    """Returns the lines of text in the picture."""
     return [line.text for line in xml.etree.ElementTree.parse(path).iter(f"{SVG}text")]
 
 

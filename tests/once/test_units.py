@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units and what belongs to them, as far as that can be seen without a systemd that runs: tests/vm has one."""
+"""The units and the files around them, checked without a running systemd. tests/vm has tests with one."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files 
 
 
 def settings(path):
-    """What is set: {key: [value, ...]}."""
+    """Returns the settings of a unit: {key: [value, ...]}."""
     found = {}
     for line in path.read_text().splitlines():
         if "=" in line and not line.startswith("#"):
@@ -37,7 +37,7 @@ def run(*words, **keywords):
 
 @pytest.fixture(params=["system", "user"])
 def unit_files(request, tmp_path):
-    """The units of the system's or a user's manager, starting the programs of this build."""
+    """The units of the system or of a user, with the programs of this build."""
     part = "user/" if request.param == "user" else ""
     for socket in SOCKETS:
         shutil.copy(SOURCE / f"{part}{socket}", tmp_path)
@@ -69,7 +69,7 @@ def test_it_is_no_more_exposed_than_is_said(tmp_path):
                                   (SOURCE / "README.md").read_text()).groups()
     if run("systemd-analyze", "--version").stdout.split()[1] == version:
         assert figure == float(recorded)
-    else:  # others count other things
+    else:  # another version of systemd has other checks
         assert figure < float(recorded) + 1
 
 
@@ -90,15 +90,15 @@ def test_the_capabilities_are_the_two_that_write_maps():
 
 
 def test_a_reload_is_asked_for_where_it_is_answered():
-    """A signal has no answer, so `systemctl reload` would succeed whatever cloisterd does. As the service's user, too: a
-    "+" would make it root's. test_control.py runs the line."""
+    """ExecReload calls cloisterctl, whose status tells whether the reload worked; a signal has no status. It runs as
+    the service's user, without a "+", which would make it root. test_control.py runs the line."""
     (line,) = settings(UNITS / "cloister.service")["ExecReload"]
     assert re.fullmatch(r"/\S+/bin/cloisterctl reload", line)
 
 
 @pytest.mark.parametrize("part", ["", "user/"])
 def test_commands_can_have_their_limit_on_cores(part):
-    """1: with 0 the host's core_pattern, where it is a pipe, would get what they leave."""
+    """The limit is 1. With 0, a host whose core_pattern is a pipe would still be given the dumps."""
     assert settings(UNITS / f"{part}cloister.service")["LimitCORE"] == ["1"]
 
 
@@ -113,7 +113,7 @@ def test_the_clients_find_the_sockets():
 
 
 def test_where_they_are_installed(tmp_path):
-    """For a prefix, and packed by DESTDIR."""
+    """The files are installed below the prefix, and below DESTDIR when packed."""
     done = run("cmake", "--install", str(BUILD), "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
     assert done.returncode == 0, done.stdout
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("**/*") if path.is_file()}
@@ -127,8 +127,8 @@ def test_where_they_are_installed(tmp_path):
 
 @pytest.mark.parametrize("prefix", ["/usr/local", "/usr", "/opt/cloister"])
 def test_an_installation_names_its_places_once(tmp_path, prefix):
-    """Configured for any prefix, the service is told of the sockets, state and log that its units, its clients and
-    tmpfiles.d know of, and of no place that its unit keeps it from writing to."""
+    """For each prefix, cloisterd's sockets, state and log are where the units, the clients and tmpfiles.d expect them,
+    and where the unit lets cloisterd write."""
     said = run("cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), f"-DCMAKE_INSTALL_PREFIX={prefix}",
                "-DCLOISTER_TESTS=OFF")
     assert said.returncode == 0, said.stdout
@@ -149,7 +149,8 @@ def test_an_installation_names_its_places_once(tmp_path, prefix):
 
 
 def test_the_kernels_counts_are_enough_for_all_workspaces():
-    """What each workspace may have of what the kernel counts for the service's user, for as many as there can be."""
+    """The kernel counts some resources for the service's user. The limits must cover each workspace's share, for the
+    largest number of workspaces."""
     numbers = re.findall(r"(?m)^#define (LIMIT_\w+) +\(?(\d+)( \* KIB)?", (ROOT / "common/limits.h").read_text())
     limits = {name: int(number) * (1024 if kib else 1) for name, number, kib in numbers}
     unit = settings(UNITS / "cloister.service")
@@ -166,7 +167,7 @@ def test_the_kernels_counts_are_enough_for_all_workspaces():
 @needs_systemd
 @as_root
 def test_users_and_directories(tmp_path):
-    """Runs in a root of its own: the user cannot log in, and only the daemon can access its files."""
+    """Runs in a root of its own: the user cannot log in, and only cloisterd can access its files."""
     root = tmp_path / "root"
     for name in ("etc", "var/lib", "var/log", "run"):
         (root / name).mkdir(parents=True)
@@ -186,5 +187,5 @@ def test_users_and_directories(tmp_path):
                                      ("var/log/cloister", 0o2750, int(entry[2]), int(groups["cloister-admin"][2]))):
         status = (root / name).stat()
         assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (mode, owner, group), name
-    # What is inside is the workspaces' own.
+    # The directories below keep their owners, the ids of workspaces.
     assert (root / "var/lib/cloister/workspaces").stat().st_uid == 200001

@@ -138,7 +138,8 @@ __attribute__((constructor)) static void borrow(void) { puts("borrowed"); fflush
 
 def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
     """From an unconfined process AppArmor attaches a profile and leaves the environment as it is. The programs that
-    have profiles take no library from whoever starts them; one that is linked dynamically does."""
+    have profiles take no library from whoever starts them; one that is linked dynamically does. So does cloister-egress,
+    whose profile grants nothing."""
     source, library = tmp_path / "library.c", tmp_path / "library.so"
     source.write_text(PRELOADED)
     run(tool("gcc"), "-shared", "-fPIC", "-o", library, source)

@@ -83,7 +83,7 @@ class Service:
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def words(self, user, *words):
-        return ("runuser", "-u", user, "--", "cloister", "--workspace", "w", *words)
+        return ("runuser", "-u", user, "--", "cloister", "--create", "--workspace", "w", *words)
 
     def call(self, user, *words, **keywords):
         return self.root.run(*self.words(user, *words), **keywords)
