@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the client. Looks at names only, and trusts the user's environment and passwd(5). */
+/* Runs in the client. Compares paths only, and trusts the user's environment and passwd(5). */
 #include "client/default_workspace.h"
 
 #include "client/complain.h"
@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 /*
- * Paths in a home directory. A project may have settings of the same programs, such as
- * .claude/settings.json and .codex/config.toml: only what a program keeps in the home is here.
+ * Private paths in a home directory. A project may have settings of the same programs, such as
+ * .claude/settings.json and .codex/config.toml. So the list has only what a program keeps in the
+ * home directory.
  */
 static const char *const private_paths[] = {
 	".ssh",
@@ -35,7 +36,7 @@ static const char *const private_paths[] = {
 	".cline",
 };
 
-/* Where these programs keep it instead, if the user says so. */
+/* Variables with which the user moves such a directory elsewhere. */
 static const char *const private_variables[] = {"GNUPGHOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"};
 
 /* Whether @path is @directory or below it. Both are real paths. */
@@ -67,7 +68,8 @@ static int check_home(const char *directory, const char *home)
 							      : "holds your home directory");
 }
 
-/* @path is a private path that may not exist, and @shown how the message names it. */
+/* Refuses @directory because of the private path @path, which may not exist. @shown is its name in
+ * the message. */
 static int check_private(const char *directory, const char *path, const char *shown)
 {
 	_cleanup_free_ char *real = realpath(path, NULL);
@@ -80,7 +82,7 @@ static int check_private(const char *directory, const char *path, const char *sh
 	return refuse(directory, what);
 }
 
-/* The private paths of @home, whether @directory holds them or they hold @directory. */
+/* Refuses @directory if it holds a private path of @home, or is below one. */
 static int check_private_paths(const char *directory, const char *home)
 {
 	char path[PATH_MAX];
@@ -116,6 +118,6 @@ int default_workspace_check(const char *directory)
 		if (r < 0)
 			return r;
 	}
-	/* also a copy of a home, or another user's */
+	/* also if it is a copy of a home, or another user's home */
 	return check_private_paths(directory, directory);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Whether the current directory may become the workspace without having been named. */
+/* Whether the current directory may be the workspace when the user has named none. */
 
 /**
  * Refuses @directory, a real path, where an agent would reach the user's account instead of a

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/param.h>
 
-#define WORD_MAX    32  /* a longer word is like no name */
-#define OPTIONS_MAX 32  /* of one command line */
-#define LONG_BASE   256 /* getopt_long(3) then says of no short option that it is a long one */
+#define WORD_MAX    32  /* a longer word resembles no name */
+#define OPTIONS_MAX 32  /* in one command line */
+#define LONG_BASE   256 /* makes getopt_long(3) tell short and long options apart in optopt */
 
 /*
- * The number of letters to insert, remove, replace or swap with their neighbour to make @a of @b:
- * the optimal string alignment distance. Both have at most WORD_MAX letters.
+ * Returns how many letters must be inserted, removed, replaced or swapped with their neighbour to
+ * turn @a into @b: the optimal string alignment distance. Both have at most WORD_MAX letters.
  */
 static size_t distance(const char *a, const char *b)
 {
@@ -41,11 +41,11 @@ static size_t distance(const char *a, const char *b)
 }
 
 struct nearest {
-	const char *word, *name; /* @name: the nearest so far, or NULL */
+	const char *word, *name; /* the nearest name so far, or NULL */
 	size_t distance;
 };
 
-/* One letter of three may be wrong. */
+/* Names count as near if at most one letter of three differs. */
 static void consider(struct nearest *nearest, const char *name)
 {
 	size_t len = strlen(nearest->word), far;
@@ -143,7 +143,7 @@ int help_print(const struct program *program, const char *name)
 	return -EINVAL;
 }
 
-/* The name of the option that has @letter. */
+/* Returns the name of the option that has @letter. */
 static const char *name_of(const struct option *known, int letter)
 {
 	while (known->name && known->val != letter)
@@ -151,7 +151,7 @@ static const char *name_of(const struct option *known, int letter)
 	return known->name ? known->name : "";
 }
 
-/* Complains of the long option @word, which no option is, or which more than one may be. */
+/* Complains about the long option @word, which names no option or several. */
 static void complain_of_long(const struct option *known, const char *word)
 {
 	char name[4 * WORD_MAX], found[OPTIONS_MAX * (WORD_MAX + 8)] = "";
@@ -175,7 +175,8 @@ static void complain_of_long(const struct option *known, const char *word)
 		complain_code("USAGE", "there is no option '--%s'", name);
 }
 
-/* Complains of what getopt_long(3) answered with '?' or ':'. @word is the last word it read. */
+/* Complains about an option for which getopt_long(3) returned '?' or ':'. @word is the last word it
+ * read. */
 static void complain_of_option(const struct option *known, int answer, const char *word)
 {
 	if (answer == ':')

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The command line of a program with commands: one table of options for getopt_long(3) and for the
- * help, one printer of help, and errors of use in two lines, which name the nearest word.
+ * The command line of a program with commands. One table of options serves getopt_long(3) and the
+ * help, one function prints the help, and errors of use have two lines, with the nearest name in
+ * the first.
  */
 
 #include <stdbool.h>
@@ -12,18 +13,18 @@
 /** A long option. The last row of a table has no name. */
 struct option_row {
 	const char *name;
-	const char *argument; /* what the help calls it; NULL: the option has none */
-	int letter;           /* what take() gets; not 'h', which is --help */
+	const char *argument; /* its name in the help; NULL: the option has none */
+	int letter;           /* passed to take(); not 'h', which is --help */
 	const char *text;     /* its line of the help */
 };
 
-/** What the help says of a command. */
+/** A command, for its help. */
 struct command_help {
 	const char *name;
 	const char *operands; /* NULL: none */
 	const char *text;     /* begins with a capital letter and ends with a full stop */
 	const char *example;
-	const struct option_row *options; /* its own; NULL: none */
+	const struct option_row *options; /* the command's own options; NULL: none */
 };
 
 struct program {
@@ -42,7 +43,7 @@ struct program {
 		"help", NULL, HELP_LETTER, "print this help, or that of the command; also -h" \
 	}
 
-/** Which options a command line may have, and how its words are read. */
+/** The options that a command line may have, and how its words are read. */
 struct option_set {
 	const struct program *program;
 	const struct command_help *command; /* NULL: none is known yet */
@@ -69,5 +70,8 @@ void no_command_complain(const struct program *program, const char *name);
 /** Complains, in both lines, that @command has other operands than it takes. */
 void operands_complain(const struct program *program, const struct command_help *command);
 
-/** The second line of an error of use: where the help is. @command may be NULL. Not in JSON. */
+/**
+ * Prints the second line of an error of use, which names the help; nothing with --json. @command
+ * may be NULL.
+ */
 void help_refer(const struct program *program, const struct command_help *command);

@@ -173,7 +173,8 @@
 /* The pipes of 64 commands, each as large as fs.pipe-max-size permits. pipe(7) */
 #define LIMIT_PIPE_PAGES (3ULL * LIMIT_COMMANDS_PER_WORKSPACE * 256)
 #define LIMIT_TERMINALS  64 /* pty(7) */
-/* One for each command; those of ended commands count a little longer. namespaces(7) */
+/* One for each command, and more, because those of ended commands count a little longer.
+ * namespaces(7) */
 #define LIMIT_COMMAND_NAMESPACES 1024
 
 /* Limits where cgroups are delegated (supervisor/host/cgroup.c), cgroups(7). */
@@ -207,9 +208,9 @@
 #define LIMIT_OPEN_RETRIES 16         /* of one open or write while others rename its path */
 #define LIMIT_COUNT_BYTES  (64 * MIB) /* of a file whose lines after the range are counted */
 
-/* Names near one that does not exist (worker/files/near_paths.c, common/near_name.c). */
-#define LIMIT_NEAR_ENTRIES    1000 /* of its directory that are looked at */
-#define LIMIT_NEAR_NAME_BYTES 64   /* longer names are compared without counting letters */
+/* Names similar to one that does not exist (worker/files/near_paths.c, common/near_name.c). */
+#define LIMIT_NEAR_ENTRIES    1000 /* of its directory that are compared */
+#define LIMIT_NEAR_NAME_BYTES 64   /* longer names are not compared letter by letter */
 #define LIMIT_NEAR_PATH_BYTES 256  /* longer paths are not suggested */
 
 /* Listing and searching files (worker/files/glob.c, gitignore.c, tree_walk.c, pattern_scan.c). */

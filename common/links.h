@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * queue(3) for objects that are in a list for a part of their life, and in one at a time. An entry
- * is zero while it is in no list: linking asserts that, and unlinking that it is in one.
+ * queue(3) for objects that are sometimes in a list, and never in two. The entry of an object in no
+ * list is zero. Linking asserts that the object is in no list, and unlinking that it is in one.
  */
 
 #include <assert.h>

@@ -4,7 +4,7 @@
 
 #include "common/limits.h"
 
-#define BEGINNING_MIN 3 /* letters that a common beginning needs */
+#define BEGINNING_MIN 3 /* letters that the common beginning must have */
 
 static char fold(char c)
 {
@@ -23,7 +23,8 @@ static bool folded_equal(struct text a, struct text b)
 	return true;
 }
 
-/* The name without what follows its last dot; the whole name if that would leave nothing. */
+/* Returns the name without its last dot and what follows; the whole name if nothing would be
+ * left. */
 static struct text stem(struct text name)
 {
 	const char *dot = name.len > 0 ? memrchr(name.data, '.', name.len) : NULL;
@@ -42,7 +43,7 @@ static unsigned least(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* The optimal string alignment distance of two names of at most LIMIT_NEAR_NAME_BYTES. */
+/* Returns the optimal string alignment distance of two names of at most LIMIT_NEAR_NAME_BYTES. */
 static unsigned edits(struct text a, struct text b)
 {
 	unsigned rows[3][LIMIT_NEAR_NAME_BYTES + 1];

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How near a name that a model wrote is to one that exists, for sentences such as `did you mean
- * "big.py"?`. Used by cloisterd for arguments and by the files process for files.
+ * How similar a name that a model wrote is to an existing one, for sentences such as `did you mean
+ * "big.py"?`. cloisterd uses it for arguments, and the files process for files.
  */
 
 #include "common/text.h"

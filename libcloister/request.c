@@ -175,7 +175,7 @@ int cloister_start(struct cloister *cloister, const char *method, const char *pa
 
 	if (r < 0)
 		return r;
-	/* It is written as it was read, which is faster, if it takes one line. */
+	/* If the text is one line, it is sent as it is, which is faster. */
 	if (params && !strchr(params, '\n'))
 		json_object_set_serializer(
 			object, json_object_userdata_to_json_string, (void *)params, NULL);

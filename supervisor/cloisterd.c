@@ -124,10 +124,9 @@ static bool start_loop(struct daemon *daemon, bool epoll)
 }
 
 /*
- * watch.h goes on without a place in epoll(7), but needs a timer, and signals need a pipe. In user
- * mode the commands of another instance may hold all places of the id already
- * (fs.epoll.max_user_watches): this cloisterd then waits by poll(2), of which the kernel counts
- * nothing.
+ * watch.h needs no place in epoll(7), but it needs a timer, and signals need a pipe. In user mode
+ * the commands of another instance may have used up fs.epoll.max_user_watches. This cloisterd then
+ * waits by poll(2), for which the kernel has no such limit.
  */
 static void start_some_loop(struct daemon *daemon)
 {

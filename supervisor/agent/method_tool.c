@@ -113,7 +113,7 @@ static struct session_reply read_reply(struct json_object *params)
 	return reply;
 }
 
-/* For a program that asked for base64. */
+/* Writes the observation as a string of JSON, for a program that asked for base64. */
 static void write_as_string(struct json_text *json, const struct observation *observation)
 {
 	struct evbuffer *buffer = evbuffer_new();

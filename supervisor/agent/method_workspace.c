@@ -118,7 +118,7 @@ static void leave(struct session_pending *pending)
 		pending_free(pending);
 }
 
-/* From here on the pending operation answers @request. */
+/* Makes @pending the operation that will answer @request. */
 static void pending_begin(
 	struct session_pending *pending, struct session *session, struct jsonrpc_request *request)
 {
@@ -362,7 +362,7 @@ static enum tool_error begin_open(
 	return error;
 }
 
-/* Answers a refusal that the audit log records. */
+/* Answers a refusal, which the audit log records and events tell of. */
 static void refuse(struct session *session, const struct jsonrpc_request *request,
 	const char *event, const struct refusal *refusal)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What MCP says about a tool besides its arguments. Runs in cloisterd; there is no input. */
+/* MCP's description of a tool, besides its arguments. Runs in cloisterd; there is no input. */
 
 #include "common/tools.h"
 

@@ -4,13 +4,8 @@
 /*
  * The audit log: who asked for what, the decision, and the result, one JSON line
  * (common/chain/audit_chain.h) per event. These functions never wait for a disk (audit_writer.h).
- * All accept NULL for an audit log that is off.
- *
- * The digest of a call's arguments is the SHA-256 of its members, sorted by the bytes of their
- * names, each as NAME NUL TYPE LENGTH NUL VALUE. TYPE is "s" for a string, whose VALUE is its
- * UTF-8, and "j" for anything else, whose VALUE is its JSON without white space; LENGTH is the
- * length of VALUE in bytes, in decimal. If options.path_base64 names the file, a member path_base64
- * takes the place of path.
+ * All accept NULL for an audit log that is off. The digest of a
+ * call's arguments is that of supervisor/call/call_digest.h.
  */
 
 #include "common/errors.h"

@@ -272,7 +272,7 @@ int audit_file_reopen(struct audit_file *file, int directory_fd, const char *nam
 	fd = open_regular(directory_fd, name, &stat_buf);
 	if (fd < 0)
 		return fd;
-	/* The file may have content of others: it only has to end with a newline. */
+	/* Other programs may have written to this file. Only its last byte must be a newline. */
 	if (stat_buf.st_size > 0)
 		r = find_chain(fd, &found, &is_there);
 	if (r < 0) {
@@ -319,8 +319,8 @@ int audit_file_rename_full(
 	r = remove_oldest(directory_fd, name, keep);
 	if (r < 0)
 		return r;
-	/* Not RENAME_NOREPLACE, which not every file system has; only cloisterd makes such names.
-	 */
+	/* Not every file system has RENAME_NOREPLACE. Only cloisterd makes such names, so the check
+	 * is enough. */
 	if (fstatat(directory_fd, full, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
 	return renameat(directory_fd, name, directory_fd, full) < 0 ? -errno : 0;

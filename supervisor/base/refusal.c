@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Sentences may repeat names that a client has sent. */
+/* Runs in cloisterd. Sentences may repeat names that a client has sent. */
 #include "supervisor/base/refusal.h"
 
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Why cloisterd does not do what it is asked: one form for the service, admission, workspaces and
- * requests. A function that may refuse returns TOOL_OK, or the code with which it has filled in a
- * refusal of its caller's; a refusal is released with refusal_done().
+ * Why cloisterd refuses a request, in one form for the service, admission, workspaces and requests.
+ * A function that may refuse returns TOOL_OK, or an error code after filling in its caller's
+ * refusal. The caller releases the refusal with refusal_done().
  */
 
 #include "common/errors.h"
@@ -13,23 +13,27 @@
 
 struct refusal {
 	enum tool_error error;
-	const char *sentence;   /* static; NULL: that of the error */
-	char *message;          /* malloc'ed: stands in place of the sentence, if there is one */
-	int64_t retry_after_ms; /* 0: not said */
+	const char *sentence;   /* static; NULL: the error code's own sentence */
+	char *message;          /* malloc'ed; used in place of the sentence, unless it is NULL */
+	int64_t retry_after_ms; /* 0: no time is given */
 };
 
-/** refusal_set() with a formatted sentence; without memory it is that of the error. */
+/**
+ * Like refusal_set(), with a formatted sentence. If memory is out, the error code's own is used.
+ */
 enum tool_error __attribute__((format(printf, 3, 4)))
 refusal_format(struct refusal *ret, enum tool_error error, const char *format, ...);
 
-/** What to tell the client. Borrowed. */
+/** Returns the sentence for the client, borrowed. */
 const char *refusal_text(const struct refusal *refusal);
 
-/** Frees what @refusal holds; it can be filled in again. */
+/** Frees what @refusal holds. It can be filled in again. */
 void refusal_done(struct refusal *refusal);
 
-/** Fills in @ret with a static @sentence, or NULL for that of the error. Returns @error, which is
- * not TOOL_OK: an analyzer sees it here. */
+/**
+ * Fills in @ret with the static @sentence, or NULL for the error code's own. Returns @error, which
+ * is not TOOL_OK; it is inline so that static analyzers see that.
+ */
 static inline enum tool_error refusal_set(
 	struct refusal *ret, enum tool_error error, const char *sentence)
 {

@@ -201,7 +201,8 @@ bool watch_learns_of_refusals(void)
 	struct event *event = base && file >= 0 ? event_new(base, file, EV_READ, NULL, NULL) : NULL;
 	bool holds = true;
 
-	/* Without the memory or the places for it, start-up says so later; poll(2) takes a file. */
+	/* If memory or descriptors are out here, start-up reports it later. poll(2) accepts a
+	 * regular file. */
 	if (event && strcmp(event_base_get_method(base), "epoll") == 0)
 		holds = event_add(event, NULL) < 0;
 	if (event)

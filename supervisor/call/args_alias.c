@@ -13,9 +13,10 @@
 	"directory directorypath dir dirpath dirname folder folderpath targetdirectory"
 
 /*
- * For each parameter, in the order of the tools' table, the names that mean it without doubt, and
- * those that probably mean it, but may mean something else ("timeout" may be in seconds, "offset"
- * may count from 0): these stay errors that say the right name. All without capitals, "_" and "-".
+ * For each parameter, in the order of the tools' table: names that can only mean it, and names that
+ * probably mean it ("timeout" may be in seconds, "offset" may count from 0). The latter are
+ * refused, with a message that gives the parameter's name. All are written without capitals, "_"
+ * and "-".
  */
 static const struct alias {
 	const char *param;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Other names that models give to the arguments of the tools, because tools of other programs call
- * them so. Runs in cloisterd.
+ * Other names for the arguments of the tools. Models use them because the tools of other programs
+ * have them. Runs in cloisterd.
  */
 
 #include "common/tools.h"
@@ -15,7 +15,7 @@
 const struct tool_param *args_alias(const struct tool *tool, const char *name);
 
 /**
- * Returns the parameter whose name is nearest to @name, or that @name may mean, for a message; NULL
- * if none is near.
+ * Returns the parameter whose name is nearest to @name, or that @name probably means, for a
+ * message; NULL if none is near.
  */
 const struct tool_param *args_nearest(const struct tool *tool, const char *name);

@@ -119,7 +119,7 @@ static bool integer_text(
 	return true;
 }
 
-/* Takes the greatest value for a number beyond it, if there is one that a model can want. */
+/* Lowers a model's number that is above the parameter's maximum to it, and notes that. */
 static void lower(const struct subject *subject, const struct tool_param *param, int64_t *number)
 {
 	if (!subject->notes || *number <= param->max)
@@ -216,7 +216,7 @@ static enum tool_error unknown_argument(const struct subject *subject, const str
 	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known; use %s", known);
 }
 
-/* An argument that has another name than its parameter. */
+/* An argument under another name, and the parameter that the name means. */
 struct alias_use {
 	const char *name;
 	const struct tool_param *param;

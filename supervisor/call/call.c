@@ -202,7 +202,7 @@ static int64_t wait_ms(const struct call_request *request)
 	return call_is_scheduled(request) && queue < timeout ? queue : timeout;
 }
 
-/* What the events do. */
+/* The actions of the events. */
 
 int call_impossible(struct call *call, const struct call_event_data *data)
 {

@@ -71,8 +71,8 @@ struct call_observer {
 };
 
 /**
- * Begins a call in @workspace, which it holds until it is over. Takes @request, also on failure.
- * Returns 0 or -ENOMEM.
+ * Begins a call in @workspace, which it holds until it is over. If it has a key, keys_arrive() has
+ * said KEY_RUN or KEY_JOIN. Takes @request, also on failure. Returns 0 or -ENOMEM.
  */
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret);

@@ -105,7 +105,7 @@ static int add_content(struct call_result *result, const struct channel_frame *f
 	return 0;
 }
 
-/* Whether one more fits; counts it if so. */
+/* Whether one more item fits. Counts it if so. */
 static bool has_room(struct call_result *result, uint64_t max)
 {
 	const struct shown *shown = &result->request->shown;
@@ -212,7 +212,7 @@ int call_result_add(struct call_result *result, const struct channel_frame *fram
 {
 	int r = kinds[result->tool].add(result, frame);
 
-	/* A failure shows at the end. Between writes the buffer must not hold reserved space. */
+	/* json_text remembers a failure. The flush releases reserved space in the buffer. */
 	(void)json_text_flush(&result->json);
 	return r;
 }
@@ -259,7 +259,7 @@ static const char *encoding_of(const struct call_result *result)
 	return result->json.replaced > 0 ? "utf-8-replaced" : "utf-8";
 }
 
-/* The content is less than what the files process sent. */
+/* Reports how much of the content is shown, which may be less than the files process sent. */
 static void tell_content(
 	const struct call_result *result, struct files_end *end, struct observation *observation)
 {

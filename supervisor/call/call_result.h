@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The result of a file call so far, kept as the JSON of its answer, and as text where a model is
- * shown a part of it (shown.h): what it is not shown is counted and not kept. The files process is
+ * The result of a file call so far, kept as the JSON of its answer and, for a model, also as text
+ * (shown.h). Results that the model is not shown are counted and not kept. The files process is
  * hostile: amounts are bounded here, and a frame type that the tool does not have is a protocol
  * error.
  */
@@ -38,7 +38,7 @@ struct call_result {
 /** Begins the result of @request. Returns 0 or -ENOMEM. */
 int call_result_begin(struct call_result *result, const struct call_request *request);
 
-/** Takes FILES_DATA, FILES_IMAGE, FILES_ENTRY or FILES_MATCH. Returns 0 or -EBADMSG. */
+/** Takes a frame of the result, such as FILES_DATA or FILES_ENTRY. Returns 0 or -EBADMSG. */
 int call_result_add(struct call_result *result, const struct channel_frame *frame);
 
 /** Returns the size of the kept result in bytes. */

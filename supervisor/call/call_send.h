@@ -13,8 +13,8 @@ struct workspace;
 int call_send_files(struct workspace *workspace, uint64_t call, const struct call_request *request);
 
 /**
- * Sends the command @call with its descriptors, which it takes. Returns 0, or -EMSGSIZE if the
- * environment is too large.
+ * Sends the command @call with its descriptors, which it takes. @use is its network. Returns 0, or
+ * -EMSGSIZE if the environment is too large.
  */
 int call_send_command(struct workspace *workspace, uint64_t call,
 	const struct call_request *request, const int *fds, unsigned n_fds);

@@ -44,7 +44,7 @@ void call_stats_tenant(struct tenant_usage *usage, const struct observation *obs
 	if (!command)
 		return;
 	usage->command_cpu_us += command->user_us + command->system_us;
-	/* Nothing is counted if it was not measured. */
+	/* A command whose I/O was not measured adds nothing. */
 	if (command->cgroup.has_io) {
 		usage->io_read_bytes += command->cgroup.io_read_bytes;
 		usage->io_write_bytes += command->cgroup.io_write_bytes;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Cuts the content of a file to what its reader is shown: whole lines up to a number of lines and
- * of bytes, and of a very long line its beginning. Runs in cloisterd; the content is hostile and
- * comes in parts of any length. Nothing is kept here.
+ * Cuts the content of a file to the part that its reader is shown: whole lines, up to a number of
+ * lines and bytes, and only the beginning of a very long line. Runs in cloisterd. The content is
+ * hostile and comes in parts of any length. Nothing is kept here.
  */
 
 #include "common/text.h"
@@ -17,7 +17,7 @@ enum content_place { CONTENT_LINE_START, CONTENT_PADDING, CONTENT_NUMBER, CONTEN
 struct content_cut {
 	uint64_t lines_max, bytes_max, line_max;
 	bool numbered; /* each line begins with spaces, a number and a tab */
-	/* @padding: these are the spaces before a number, which text for a model leaves out */
+	/* @padding: the spaces before a line's number, which a model's text leaves out */
 	void (*put)(void *context, struct text piece, bool padding);
 	void *context;
 
@@ -30,5 +30,5 @@ struct content_cut {
 };
 
 void content_cut_add(struct content_cut *cut, struct text part);
-/** The content is complete. */
+/** Call it when the content is complete. */
 void content_cut_end(struct content_cut *cut);

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 
 /*
- * Numbers on every line of source cost a fifth of its tokens. Of more lines than NUMBERED_LINES_MAX
- * only every NUMBERED_EVERYth has its number.
+ * Numbers on every line of source would cost a fifth of its tokens. If there are more than
+ * NUMBERED_LINES_MAX lines, only each NUMBERED_EVERYth one has its number.
  */
 #define NUMBERED_LINES_MAX 50
 #define NUMBERED_EVERY     5
@@ -142,14 +142,14 @@ bool model_text_match(struct evbuffer *text, const struct files_match *match)
 	return !plain.failed;
 }
 
-/* Moves the items, which are lines. */
+/* Moves the collected items, one a line. */
 static void put_items(struct plain *plain, const struct observation *observation)
 {
 	if (!plain->failed && evbuffer_add_buffer(plain->out, observation->text) < 0)
 		plain->failed = true;
 }
 
-/* Begins a new line if the last one has not ended. */
+/* Begins a new line if the last line has no newline yet. */
 static void end_line(struct plain *plain)
 {
 	size_t len = evbuffer_get_length(plain->out);
@@ -185,7 +185,7 @@ static bool has_few_numbers(const struct observation *observation)
 	return observation->shown->numbered && observation->files->lines > NUMBERED_LINES_MAX;
 }
 
-/* Puts the lines, of which every NUMBERED_EVERYth and the first keep their numbers. */
+/* Puts the lines with the numbers of the first one and of every NUMBERED_EVERYth. */
 static void put_few_numbers(struct plain *plain, const struct observation *observation)
 {
 	const char *data = (const char *)evbuffer_pullup(observation->text, -1);
@@ -303,7 +303,7 @@ static void put_stream(struct plain *plain, const struct stream_shown *shown)
 	free(text.out);
 }
 
-/* Puts how the command ended, unless the error has said it. */
+/* Puts how the command ended, unless the error message says it. */
 static void put_ending(struct plain *plain, const struct observation *observation)
 {
 	char name[32];

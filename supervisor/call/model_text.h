@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * An observation as text for a model, which reads like a terminal: a line that says what happened,
- * then the output. It is the content of MCP's results and of messages of a conversation. What it
- * does not show is named in its last line. Runs in cloisterd; names and contents are hostile bytes,
- * and become valid UTF-8 only when the text is written as a string of JSON.
+ * An observation as text for a model. It reads like a terminal: a line that says what happened,
+ * then the output, and a last line that names what is left out. MCP's results and messages of a
+ * conversation contain it. Runs in cloisterd. Names and contents are hostile bytes, and become
+ * valid UTF-8 only when the text is written as a string of JSON.
  */
 
 #include "common/wire_files.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Notes of an observation: sentences for the model about arguments that were not as its tool
- * describes them, but whose meaning was clear. Runs in cloisterd.
+ * Notes of an observation: sentences that tell the model how cloisterd took arguments that were not
+ * as the tool describes them. Runs in cloisterd.
  */
 
 #include "common/limits.h"

@@ -35,13 +35,14 @@ struct observation {
 		 */
 		items;
 	const char *encoding; /* of the content */
-	/* What its reader is shown of it; NULL: all, and then the next five are not set. */
+	/* What the reader is shown of it; NULL: everything, and the next five members are not
+	 * set. */
 	const struct shown *shown;
 	struct evbuffer *text;  /* the items once more as plain text, see model_text.h; emptied */
 	uint64_t total;         /* entries or matches that came, shown or not */
 	bool cut;               /* there are lines that are not shown */
 	bool lines_cut;         /* of some lines only the beginning is shown */
-	bool more;              /* there were even more entries or matches */
+	bool more;              /* even more entries or matches exist */
 	struct evbuffer *image; /* JSON: the base64 of the image as a string; NULL: none; emptied */
 	/* For a command that has run. */
 	struct command_io *io;

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What a path outside the workspace probably meant inside it, for a note to the model. Looks at the
- * string only: cloisterd makes no system call with a path of a workspace. Runs in cloisterd.
+ * Guesses the path inside the workspace that was meant by a path outside it, for a note to the
+ * model. It compares strings only: cloisterd makes no system call with a path of a workspace. Runs
+ * in cloisterd.
  */
 
 #include "common/text.h"
@@ -11,8 +12,8 @@
 struct notes;
 
 /**
- * Notes where the root is, and the relative path that @path, which is outside of it, probably
+ * Adds a note that says where the root is and which relative path @path, which is outside, probably
  * meant: what follows a directory with the root's own name, or a name that stands for a workspace
- * in examples ("/workspace/a.c"), or the first "/". For a directory of the system there is none.
+ * in examples ("/workspace/a.c"), or the first "/". A directory of the system gets no such guess.
  */
 void path_guess_note(struct text visible_root, struct text path, struct notes *notes);

@@ -48,7 +48,8 @@ const char *shown_number(uint64_t number, char buffer[static SHOWN_NUMBER_SIZE])
 	return at;
 }
 
-/* What reads a file of a type, or of all types that begin so. */
+/* Commands that read files of a type. The first row whose type is a prefix of the file's type
+ * applies. */
 static const struct {
 	const char *type, *reader;
 } readers[] = {

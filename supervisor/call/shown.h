@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * How much of a result its reader is shown. A program gets all that there is, within the tenant's
- * limits. A model's context is small: it gets the beginning and the end of output, whole lines of a
- * file, the first entries of a directory, and a sentence that says how to get the rest. A program
- * gets the same with options.max_output. Runs in cloisterd.
+ * How much of a result the reader of the answer is shown. A program gets everything, within the
+ * tenant's limits. A model's context is small, so it gets the beginning and the end of output,
+ * whole lines of a file, the first entries of a directory, and a sentence that says how to get the
+ * rest. With options.max_output, a program also gets such a part. Runs in cloisterd.
  */
 
 #include <stdbool.h>
@@ -16,24 +16,24 @@ struct call_options;
 struct observation;
 struct tenant_limits;
 
-/* Who reads the answer. */
+/* The reader of the answer. */
 enum reader {
 	READER_PROGRAM,
-	READER_MODEL,        /* text only: a message of its conversation */
-	READER_MODEL_IMAGES, /* also images: MCP */
+	READER_MODEL,        /* text only: a message of a conversation */
+	READER_MODEL_IMAGES, /* text and images: MCP */
 };
 
 struct shown {
-	uint64_t bytes;   /* of each stream, a listing, a search; 0: all, and the rest is unused */
+	uint64_t bytes;   /* of each stream, a listing, a search; 0: all; then the rest is unused */
 	uint64_t read;    /* bytes of a file */
 	uint64_t lines;   /* of a file */
 	uint64_t line;    /* bytes of one line of a file */
 	uint64_t entries; /* of a directory */
-	bool numbered;    /* lines of a file have numbers */
-	bool images;      /* small images are shown as such */
+	bool numbered;    /* the lines of a file have numbers */
+	bool images;      /* small images are sent as images */
 };
 
-/** Returns what @reader is shown of a call with @options. */
+/** Returns how much of a call with @options is shown to @reader. */
 struct shown shown_to(
 	enum reader reader, const struct call_options *options, const struct tenant_limits *limits);
 
@@ -43,7 +43,7 @@ const char *shown_number(uint64_t number, char buffer[static SHOWN_NUMBER_SIZE])
 
 #define SHOWN_NOTE_SIZE 512
 /**
- * Writes the sentence about what is not shown of the result of a file tool, and how to get it, into
- * @buffer of SHOWN_NOTE_SIZE bytes, and returns it. Empty if all is shown.
+ * Writes into @buffer, of SHOWN_NOTE_SIZE bytes, a sentence that says which part of a file tool's
+ * result is left out and how to get it. Returns @buffer; it is empty if everything is shown.
  */
 const char *shown_note(const struct observation *observation, char *buffer, size_t size);

@@ -9,16 +9,16 @@
 
 #include <stdio.h>
 
-/* Less output than this is shown whatever it is. */
+/* Shorter output is always shown, even if it is binary. */
 #define BINARY_LEAST_BYTES 256
-/* Output is binary if one byte of so many is not of a text. */
+/* Output is binary if more than one byte in so many does not belong to text. */
 #define BINARY_PORTION 8
 
 #define HOW_TO_GET                                                                            \
 	"to see more, run the command with its output in a file and read_file ranges of it, " \
 	"or pass the output through grep, head or tail"
 
-/* Returns how many bytes are neither of a character nor a control character of texts. */
+/* Returns how many bytes are neither part of a character nor control characters that text has. */
 static size_t strange_bytes(struct text text)
 {
 	size_t strange = 0;
@@ -102,7 +102,7 @@ static uint64_t lines_in(struct text text)
 	return text.len > 0 ? line_count(text.data, text.len) : 0;
 }
 
-/* Begins the mark on a line of its own. */
+/* The mark of left-out output begins on a line of its own. */
 static const char *line_before(struct text head)
 {
 	return head.len > 0 && head.data[head.len - 1] != '\n' ? "\n" : "";

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a model is shown of a stream that stream_capture.h keeps a part of: whole lines of its
- * beginning and of its end, and between them a line that says what is left out and how to get it.
- * Output that is not text is only described. Runs in cloisterd; the bytes are hostile.
+ * The part of a stream that a model is shown, made from what stream_capture.h keeps: whole lines of
+ * the beginning and of the end, and between them a line that says how much is left out and how to
+ * get it. Output that is not text is only described. Runs in cloisterd; the bytes are hostile.
  */
 
 #include "supervisor/call/stream_capture.h"

@@ -8,7 +8,7 @@ enum state { PLAIN, ESCAPED, CONTROL_SEQUENCE, STRING, STRING_ESCAPED };
 /* Returns the state after @c, a byte of an escape sequence that has begun. */
 static enum state go_on(enum state state, unsigned char c)
 {
-	/* A sequence that a program did not end must not swallow the rest of its output. */
+	/* An escape sequence without an end must not swallow the rest of the output. */
 	if (c == '\n')
 		return PLAIN;
 	switch (state) {
@@ -37,7 +37,7 @@ static void put(struct terminal_plain *plain, char c)
 	plain->out[plain->len++] = c;
 }
 
-/* Removes the character before a backspace, with which printers strike twice. */
+/* Removes the character before a backspace: "c\bc" makes it bold on printers. */
 static void step_back(struct terminal_plain *plain)
 {
 	while (plain->len > plain->line && (plain->out[plain->len - 1] & 0xc0) == 0x80)

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Output as a terminal would leave it on the screen, for a model: without escape sequences
- * (ECMA-48), with only the last state of a line that was written over (progress bars), and without
- * the controls of bells and printers. NUL becomes \0. Runs in cloisterd; the bytes are hostile.
+ * Output as it would remain on a terminal's screen, for a model: without escape sequences
+ * (ECMA-48), with only the last state of a line that overwrites itself (progress bars), and without
+ * the control characters of bells and printers. NUL becomes \0. Runs in cloisterd; the bytes are
+ * hostile.
  */
 
 #include "common/text.h"
@@ -12,9 +13,9 @@
 struct terminal_plain {
 	char *out; /* the caller's: room for twice the bytes that are added */
 	size_t len;
-	size_t line;    /* where the present line begins */
+	size_t line;    /* where the current line begins */
 	unsigned state; /* inside an escape sequence */
-	bool over;      /* a carriage return came: what follows is written over the line */
+	bool over;      /* after a carriage return: the next characters overwrite the line */
 };
 
 void terminal_plain_add(struct terminal_plain *plain, struct text part);

@@ -140,8 +140,8 @@ static bool could_mean_all(const char *name, size_t len)
 }
 
 /*
- * Returns the part of the absolute path @operand below @root, or NULL if the path is not, or might
- * not be, strictly below it.
+ * Returns the part of the absolute path @operand below @directory, empty for the directory itself,
+ * or NULL if the path is not, or might not be, there. Of "/" itself nothing is given.
  */
 static const char *below_root(const char *operand, struct text root)
 {
@@ -211,7 +211,7 @@ static bool is_recursive_forced_rm(struct text words)
 	return recursive && force;
 }
 
-/* Puts operands outside the workspace first, where a pattern that checks one operand finds them. */
+/* Puts operands that are not its own first, where a pattern that checks one operand finds them. */
 static void show_rm(struct shown *shown, struct text words, struct text visible_root)
 {
 	show_word(shown, command_line_word(&words));

@@ -31,19 +31,22 @@ int command_policy_new(const char *const *patterns, size_t count,
 void command_policy_free(struct command_policy *policy);
 
 /**
- * Returns the first pattern that matches a simple command of the shell line @command, or NULL if
- * the command may run. The string belongs to @policy.
+ * Returns NULL if the shell line @command may run, or why it may not and what to do instead: a
+ * sentence without its end, in words, of the first pattern that matches one of its simple commands.
+ * The string belongs to @policy.
  *
  * A command is matched in the form that command_line_each() gives it: the program and its words,
  * joined by single spaces. White space inside a word appears as "_", so that \s matches only
  * between words. If an rm is both recursive and forced, its options appear as "-rf" however they
- * are written, and operands inside @visible_root (an absolute path without ".."; "/" for a whole
- * root) appear as relative paths, "./build". The root itself, or "*" in it, does not count as
- * inside.
+ * are written, and operands at or below @visible_root (an absolute path without "..") or /tmp
+ * appear as relative paths, "./build". Of a whole root, "/", the root itself and "*" in it do not.
+ *
+ * A default pattern leaves alone a command of plain words that only asks a program for --help or
+ * --version, and a request to the loopback (loopback_request.h). An own pattern of the
+ * administrator leaves nothing alone, unless it equals a default one.
  *
  * Fails closed: a line that is nested too deeply, a pattern that takes too many steps and a failed
- * allocation count as matches. For the first and the last a static text is returned in place of a
- * pattern.
+ * allocation count as matches.
  */
 const char *command_policy_match(
 	const struct command_policy *policy, struct text command, struct text visible_root);

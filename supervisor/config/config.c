@@ -45,7 +45,8 @@ struct config *config_user_mode(const char *name, uid_t uid)
 		goto fail;
 	/* A single user opens a workspace too seldom for spare cells. */
 	config->host.spare_cells = 0;
-	/* Nobody else's turn is due, and what computes is the user's own choice. */
+	/* There are no other tenants whose commands would have to wait, so the user decides what
+	 * computes. */
 	config->host.commands_per_cpu = 0;
 	tenant->managed = true;
 	tenant->any_root = true;

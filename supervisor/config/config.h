@@ -29,7 +29,7 @@ struct config_host {
 	uint64_t connections;
 	uint64_t connections_per_user;
 	uint64_t commands;         /* running at once, of all tenants */
-	uint64_t commands_per_cpu; /* of these, before the load of the CPUs is looked at; 0: all */
+	uint64_t commands_per_cpu; /* for each CPU, at any load of the CPUs; 0: any number */
 	uint64_t file_jobs;        /* running at once, of all tenants */
 	uint64_t tenants;          /* enum config_tenants */
 	uint64_t umask;            /* of commands and files processes */

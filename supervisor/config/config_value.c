@@ -343,8 +343,8 @@ static void set_root(
 }
 
 /*
- * The worker opens the path and mounts it at the same place, where a workspace must have nothing
- * else.
+ * The worker mounts the path at the same place in the root. So the path must be none at which a
+ * workspace has something of its own.
  */
 static void set_readonly_path(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)

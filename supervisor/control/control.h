@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the methods of the control socket share. */
+/* Functions that the methods of the control socket share. */
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"

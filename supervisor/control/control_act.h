@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What administrators may do. */
+/* The methods that only administrators may call. */
 
 struct jsonrpc_request;
 struct session;

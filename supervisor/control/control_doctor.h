@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the host lacks. */
+/* The method that reports which features the host lacks. */
 
 struct jsonrpc_request;
 struct session;

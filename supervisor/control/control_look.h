@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What observers may look at. */
+/* The methods that observers may call. */
 
 struct jsonrpc_request;
 struct session;

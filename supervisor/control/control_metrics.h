@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* OpenMetrics text. */
+/* OpenMetrics text, or Prometheus's own. */
 
 struct jsonrpc_request;
 struct session;

@@ -264,7 +264,7 @@ enum cgroup_keeper cgroup_keeper_of_memory(const struct cgroup *cgroup)
 
 enum cgroup_keeper cgroup_keeper_of_processes(const struct cgroup *cgroup)
 {
-	/* Otherwise RLIMIT_NPROC limits all commands of a workspace together. */
+	/* Without the controller, RLIMIT_NPROC limits all commands of a workspace together. */
 	return cgroup->controllers & CGROUP_PIDS ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_RLIMIT;
 }
 

@@ -3,7 +3,7 @@
 
 /*
  * The part of the cgroup tree that was delegated to cloisterd, if any, and the limits that it
- * enforces. cloisterd uses it before lock-down only. Below that directory
+ * enforces. After lock-down cloisterd only reads there. Below that directory
  *
  *   supervisor/       cloisterd and the spawner
  *   ws-N/cell/        worker, files process and command inits of one workspace
@@ -19,7 +19,7 @@
 #include <stddef.h>
 
 struct cgroup {
-	int root;             /* the delegated directory, for the spawner; -1: none */
+	int root;             /* the delegated directory; -1: none */
 	unsigned controllers; /* CGROUP_*: controllers that limit workspaces */
 	bool io_weight;       /* the kernel has io.weight for them */
 	const char *missing;  /* static: why nothing is delegated; NULL if something is */
@@ -38,10 +38,10 @@ void cgroup_take(struct cgroup *ret);
  */
 bool cgroup_is_killed_whole(void);
 
-/** Closes the directory, after the spawner has got it. */
+/** Closes the directory. */
 void cgroup_done(struct cgroup *cgroup);
 
-/* What enforces a bound on workspaces and commands. */
+/* The mechanism that enforces a bound on workspaces and commands. */
 enum cgroup_keeper {
 	CGROUP_KEEPER_NONE,
 	CGROUP_KEEPER_RLIMIT, /* setrlimit(2) */
@@ -52,7 +52,7 @@ enum cgroup_keeper {
 /** The keeper as the protocol writes it. Static. */
 const char *cgroup_keeper_name(enum cgroup_keeper keeper);
 
-/** What enforces each bound. */
+/** Return the mechanism for each bound. */
 enum cgroup_keeper cgroup_keeper_of_memory(const struct cgroup *cgroup);
 enum cgroup_keeper cgroup_keeper_of_processes(const struct cgroup *cgroup);
 enum cgroup_keeper cgroup_keeper_of_cpu(const struct cgroup *cgroup);

@@ -39,7 +39,8 @@ static bool has_cgroup(const struct cgroup *cgroup)
 	return (cgroup->controllers & needed) == needed;
 }
 
-/* With a cgroup of its own, a command reaches its own limit first, and is killed alone. */
+/* A command in a cgroup of its own reaches its own limit first, and only its processes are
+ * killed. */
 static bool is_killed_alone(const struct cgroup *cgroup)
 {
 	return cgroup->controllers & CGROUP_MEMORY || !cgroup_is_killed_whole();
@@ -55,7 +56,7 @@ static bool has_io(const struct cgroup *cgroup)
 	return cgroup_keeper_of_io(cgroup) == CGROUP_KEEPER_CGROUP;
 }
 
-/* For all processes, commands too. */
+/* Landlock confines all processes, commands included. */
 static bool has_landlock(const struct cgroup *cgroup)
 {
 	(void)cgroup;

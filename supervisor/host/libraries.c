@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd, once, at the beginning. Each check is what cloisterd does with the library,
- * with a known result: a version's number would say what its authors meant, not what a
- * distribution's build does.
+ * Runs in cloisterd, once, at the start. Each check calls the library as cloisterd does and
+ * compares the result. A check of the version would show what the library's authors intended, and
+ * not what a distribution's build does.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Answers are json-c's, and tests of clients hold them to the byte. */
+/* json-c prints cloisterd's answers, and clients' tests compare them byte by byte. */
 static bool json_prints_as_ever(void)
 {
 	static const char bytes[] = "\1\"\\\n/\xc3\xa9\0x";
@@ -42,7 +42,7 @@ static bool json_prints_as_ever(void)
 	return holds;
 }
 
-/* A pattern of the administrator's that never ends must end; blocked commands are matched so. */
+/* A pattern that takes too long must end with an error: blocked commands are matched with it. */
 static bool pcre2_keeps_limits(void)
 {
 	static const char text[] = "aaaaaaaaaaaaaab";
@@ -62,7 +62,7 @@ static bool pcre2_keeps_limits(void)
 	return r == PCRE2_ERROR_MATCHLIMIT;
 }
 
-/* The audit log's chain is to be checked by any other SHA-256, whose "abc" is in FIPS 180-4. */
+/* Any other SHA-256 must be able to check the audit log. FIPS 180-4 has the digest of "abc". */
 static bool nettle_hashes(void)
 {
 	struct audit_digest *digest = audit_digest_new();
@@ -96,7 +96,7 @@ static void on_setting(struct config_reader *reader, const char *name, const cha
 		reader->mistakes++;
 }
 
-/* Distributions build inih with options of their own, such as for continued lines. */
+/* A distribution may build inih with other options, such as for lines that continue. */
 static bool inih_reads_lines(void)
 {
 	static const struct config_handler handler = {on_file, on_section, on_setting};
@@ -108,7 +108,8 @@ static bool inih_reads_lines(void)
 	return holds && reader.mistakes == 1;
 }
 
-/* Numbers of calls that a processor lacks are the header's own; an older library has others. */
+/* The header numbers calls that an architecture lacks. An older library has other numbers for
+ * them. */
 static bool libseccomp_is_not_older(void)
 {
 	const struct scmp_version *version = seccomp_version();

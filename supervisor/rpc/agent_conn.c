@@ -157,8 +157,9 @@ static void act_soon(struct agent_conn *conn)
 	loop_share_wait(&conn->share, session_share(conn->session));
 }
 
-/* The connection is read when what came has been acted on: lines of a few bytes come faster than
- * they are. While it is not read for want of room, its client's hang-up has to be looked for. */
+/* cloisterd reads the connection only after handling what has come, because short lines can come
+ * faster than it handles them. While a connection is not read for lack of room, cloisterd checks
+ * whether its client has hung up. */
 static void watch(struct agent_conn *conn)
 {
 	bool may_read = may_act(conn) && !conn->end_of_input;

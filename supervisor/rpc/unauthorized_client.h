@@ -15,8 +15,8 @@
 
 /**
  * Waits for the request of the unauthorized client at the connected socket *@fd, for at most
- * LIMIT_UNAUTHORIZED_MS. @takes_fds: the kernel does not refuse descriptors there. 0, and *@fd is
- * taken and -1; or -ENOMEM.
+ * LIMIT_UNAUTHORIZED_MS. With @takes_fds the kernel does not refuse descriptors on that socket.
+ * Returns 0 and takes the socket (*@fd is -1 then), or returns -ENOMEM.
  */
 int unauthorized_client_new(struct service *service, int *fd, bool takes_fds);
 

@@ -49,9 +49,9 @@ enum tool_error admission_refuses_connection(struct admission *admission,
 	size_t of_user, struct refusal *ret_refusal);
 
 /**
- * Whether a new call of @tenant is refused on a connection with @of_connection calls;
- * @is_scheduled: it may have to wait in a queue. TOOL_OK, or TOOL_BUSY: a refusal is
- * counted and filled in.
+ * Whether a new call of @tenant is refused on a connection with @of_connection calls. With
+ * @is_scheduled the call may have to wait in a queue. Returns TOOL_OK, or TOOL_BUSY with a refusal,
+ * which is counted and filled in.
  */
 enum tool_error admission_refuses_call(struct admission *admission, const struct tenant *tenant,
 	size_t of_connection, bool is_scheduled, struct refusal *ret_refusal);

@@ -16,11 +16,11 @@
  * open or at its limit do not hold up other workspaces. A flow without entries, or at its own
  * limit, saves up no credit for the time that others use meanwhile.
  *
- * Beyond the soft limit, and without the room that the caller may report, a flow begins an entry in
- * its turn while it runs less than its share of the soft limit, by weight among the flows that have
- * entries, and always if it runs none. Otherwise it begins one when it has begun none for a while,
- * which grows with what it runs beyond its share and with nothing else. So a flow's running entries
- * hold up that flow alone.
+ * The soft limit is lower than the limit, and holds only while the caller reports no room. Once it
+ * is reached, a flow may begin an entry in its turn if it runs none, or less than its share: the
+ * soft limit divided by weight among the flows that have entries. A flow beyond its share must have
+ * begun no entry for a while. That time grows only with the number of its own entries beyond the
+ * share, so a flow's running entries hold up no other flow.
  *
  * For two flows that could run a call at any time since the queue was idle, used_a / weight_a and
  * used_b / weight_b differ by at most n * max(L, quantum) * (1 / weight_a + 1 / weight_b), where n
@@ -34,8 +34,8 @@
 
 #define CALL_QUEUE_QUANTUM_US 100000
 /*
- * At the soft limit: how long after its last entry a flow begins one that is not within its share,
- * times the number of its entries beyond that share, and one.
+ * Once the soft limit is reached, a flow beyond its share begins an entry only when it has begun
+ * none for this time, multiplied by the number of its entries beyond the share plus one.
  */
 #define CALL_QUEUE_PATIENCE_US 1000000
 

@@ -39,7 +39,7 @@ void cpu_load_count(struct cpu_load *load, unsigned runnable, uint64_t now_us)
 	load->looked_us = now_us;
 }
 
-/* Counts the threads that are runnable now, without this one: proc_loadavg(5). */
+/* Reads the number of runnable threads without this one: proc_loadavg(5). */
 static void look(struct cpu_load *load, uint64_t now_us)
 {
 	char text[128];

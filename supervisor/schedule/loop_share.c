@@ -19,8 +19,8 @@ static struct loop_share_flow nobody;
  * heir. NULL: no slice runs.
  */
 static struct loop_share_flow *running;
-/* The flow of the last client that asked, that time, and when a client of another flow last asked.
- */
+/* The flow whose client asked last, when that was, and when a client of another flow had asked
+ * last. */
 static const struct loop_share_flow *asked;
 static uint64_t asked_ns, asked_before_ns;
 static uint64_t reached_ns; /* the highest used_ns at which a slice was given */

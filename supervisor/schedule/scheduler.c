@@ -19,7 +19,7 @@ struct scheduler {
 	struct call_queue queues[SCHED_CLASSES];
 	struct cpu_load load;
 	struct event *run;
-	struct timer look_again; /* set while a command is held back */
+	struct timer look_again; /* set while a command waits for the soft limit */
 };
 
 static uint64_t now_us(void)

@@ -84,7 +84,7 @@ void selftest_look(const struct selftest *selftest, struct selftest_summary *ret
 void selftest_each(const struct selftest *selftest,
 	void (*each)(void *context, const struct selftest_result *result), void *context);
 
-/** Whether nothing is served: TOOL_OK, or the code of @ret_refusal. */
+/** Whether the self-test refuses all calls. Returns TOOL_OK, or the code of @ret_refusal. */
 enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal *ret_refusal);
 
 /** Returns "never", "passed" or "failed". */

@@ -327,8 +327,8 @@ const cell_act cell_acts[STATES][EVENTS] = {
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
 		[EVENT_READY] = be_open, [EVENT_GONE] = cell_stay,
 		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = cell_stay},
-	/* Both processes of a spare cell may be ready before the spawner has answered. Then a death
-	 * counts as a failure, and the time to open begins, only with the answer. */
+	/* Both processes of a spare cell may be ready before the spawner has answered. Until the
+	 * answer, a death does not count as a failure, and the time to open does not begin. */
 	[STATE_OPEN] = {
 		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = end_both,

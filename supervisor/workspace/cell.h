@@ -40,7 +40,7 @@ enum cell_need {
 	CELL_CALLED, /* there are calls */
 };
 
-/* How a cell is, for those who look: cell.c has more states. */
+/* The status of a cell for clients and metrics. cell.c distinguishes more states. */
 enum cell_status {
 	CELL_STATUS_CLOSED,
 	CELL_STATUS_RESTING,
@@ -52,15 +52,15 @@ enum cell_status {
 	CELL_STATUSES,
 };
 
-/* Why calls lost their cell. */
+/* Why calls have lost their cell. */
 enum cell_loss {
 	/* calls that had begun are lost; waiting ones may wait for the next cell */
 	CELL_LOST,
-	CELL_GIVEN_UP,   /* waiting calls are lost too: the cell died again and again */
-	CELL_NOT_MADE,   /* it could not be made */
-	CELL_REFUSED,    /* it must not be made */
-	CELL_SILENT,     /* its directory's file system does not answer */
-	CELL_HELD,       /* the kernel holds a killed process of it: calls must not wait for that */
+	CELL_GIVEN_UP, /* waiting calls are lost too, because the cell has died repeatedly */
+	CELL_NOT_MADE, /* the cell could not be made */
+	CELL_REFUSED,  /* the spawner refuses it: SPAWNER_REFUSAL */
+	CELL_SILENT,   /* its directory's file system does not answer */
+	CELL_HELD,     /* the kernel does not end a killed process of it, so calls must not wait */
 	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only */
 	CELL_FILES_HELD,
 	CELL_LOSSES,
@@ -126,7 +126,7 @@ void cell_abandon(struct cell *cell, enum cell_process process);
 /** No call has come for a long time: ends an open cell. The next call makes another. */
 void cell_rest(struct cell *cell);
 
-/** How it is, as others are told. */
+/** Returns the status for clients and metrics. */
 enum cell_status cell_status(const struct cell *cell);
 /** The status as the protocol and the metrics write it. Static. */
 const char *cell_status_name(enum cell_status status);

@@ -35,7 +35,7 @@ enum state {
 	STATES,
 };
 
-/* What may hold when a cell is looked at, in the order in which it is. */
+/* Events, in the order in which the loop checks whether they hold. */
 enum cell_event {
 	EVENT_FAILED,       /* the worker is lost, or something that both processes need */
 	EVENT_FILES_FAILED, /* the files process is lost */
@@ -53,7 +53,7 @@ typedef void (*cell_act)(struct cell *cell);
 /* The action of every event in every state. */
 extern const cell_act cell_acts[STATES][EVENTS];
 
-/** For events that may hold, and of which nothing comes in this state. */
+/** The action of events that may hold in a state and change nothing. */
 void cell_stay(struct cell *cell);
 
 /** For events that cannot hold in a state. */

@@ -15,9 +15,9 @@
 struct tenant;
 
 /**
- * Opens the tenant's workspace @name below @managed_fd (-1: there is no state directory); with
- * @create it is made if there is none. TOOL_OK and *ret to be released with workspace_root_done;
- * otherwise the code and @ret_refusal filled in.
+ * Opens the tenant's workspace @name below @managed_fd (-1: there is no state directory). With
+ * @create a missing one is made. Returns TOOL_OK and *ret, to be released with
+ * workspace_root_done(); otherwise returns the code, with @ret_refusal filled in.
  */
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
 	bool create, struct workspace_root *ret, struct refusal *ret_refusal);

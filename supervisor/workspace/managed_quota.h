@@ -20,11 +20,10 @@ struct tenant;
 void managed_quota_follow(int managed_fd, const struct config *config);
 
 /**
- * Whether @tenant may have one more: no more than its workspaces_existing; and in system mode,
- * where half of the ids for managed workspaces are in use, no more than its share of the other
- * half, so that tenants leave some to each other whatever they may have. TOOL_OK; or
- * TOOL_QUOTA_EXCEEDED, or TOOL_BUSY when they cannot be counted, with @ret_refusal filled in
- *.
+ * Whether @tenant may have one more managed workspace. The limit is its workspaces_existing. In
+ * system mode, once half of the ids for managed workspaces are in use, a tenant also gets at most
+ * its share of the other half, so that each tenant finds some left. Returns TOOL_OK; otherwise
+ * TOOL_QUOTA_EXCEEDED, or TOOL_BUSY if they cannot be counted, with @ret_refusal filled in.
  */
 enum tool_error managed_quota_check(
 	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal);

@@ -211,7 +211,8 @@ static void flush(void *context)
 	struct process_link *link = context;
 	int r;
 
-	/* For a process that keeps sending, this is the only place where it is checked. */
+	/* If requests are sent all the time, this is the only place that checks what the process
+	 * has read. */
 	if (link->heard < link->asked)
 		look_how_much_is_heard(link);
 	r = channel_flush(&link->channel);

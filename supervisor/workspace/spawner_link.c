@@ -216,8 +216,8 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
-	/* The tenant of user mode may have a longer name; without a configuration no home is kept.
-	 */
+	/* The tenant of user mode without a configuration may have a longer name, and has no kept
+	 * homes. */
 	if (link->is_lost || message.tenant.len > LIMIT_CONFIG_NAME_BYTES)
 		return;
 	spawner_look_up_put(&writer, &message);

@@ -12,7 +12,7 @@ struct event_base;
 struct id_range;
 struct spawner_link;
 
-/* What the spawner is started with. All borrowed. */
+/* The descriptors and texts with which the spawner starts. All are borrowed. */
 struct spawner_start {
 	int cgroup_fd;                /* the delegated cgroup, or -1 */
 	int managed_fd;               /* directory of the managed workspaces, or -1 */

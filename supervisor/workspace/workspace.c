@@ -32,7 +32,7 @@ static const struct {
 	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
-	/* And the tenant's limit. */
+	/* The tenant's limit applies too. */
 	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
 };
 
@@ -159,8 +159,8 @@ static void remove_entry(struct workspace *workspace, struct workspace_entry *en
 	scheduler_remove(workspace->all->scheduler, &entry->sched);
 }
 
-/* Those of the classes from @from to @to that have begun, with @waiting the others too, leave and
- * are lost with @error. */
+/* The entries of the classes from @from to @to whose calls have begun, with @waiting also the
+ * others, leave the workspace. Their calls are lost with @error. */
 struct loss {
 	enum call_class from, to;
 	bool waiting;

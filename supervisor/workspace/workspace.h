@@ -63,15 +63,17 @@ struct workspace_entry_owner {
 };
 
 /**
- * For workspaces.c: one more of @workspaces, for @tenant at @root, which is taken in any case.
- * NULL: out of memory.
+ * For workspaces.c: adds a workspace of @tenant at @root, which is taken in any case, to
+ * @workspaces. Returns NULL if memory is out.
  */
 struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, const char *name);
-/** For workspaces.c: ends the cell, without callbacks, and leaves the list. */
+/** For workspaces.c: ends the cell, without callbacks, and removes the workspace from the list. */
 void workspace_free(struct workspace *workspace);
-/** For workspaces.c, after a reload: @tenant is its tenant as configured now; NULL: there is none,
- * and it keeps the one that it had. */
+/**
+ * For workspaces.c, after a reload: sets the tenant as it is configured now. NULL: the tenant does
+ * not exist any more, and the workspace keeps the old one.
+ */
 void workspace_reload(struct workspace *workspace, struct tenant *tenant);
 
 struct workspace *workspace_hold(struct workspace *workspace);
@@ -81,7 +83,7 @@ void workspace_release(struct workspace *workspace);
 /** Returns its name for clients: a managed workspace's own, otherwise its path. */
 const char *workspace_name(const struct workspace *workspace);
 enum workspace_kind workspace_kind(const struct workspace *workspace);
-/** Returns its tenant, as configured now. */
+/** Returns its tenant as configured now. */
 struct tenant *workspace_tenant(const struct workspace *workspace);
 /** Whether its tenant may still have it open. */
 bool workspace_is_allowed(const struct workspace *workspace);

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /**
- * Whether @root, which is no managed workspace's, belongs to an id of the range that no other
- * directory has for which @is_used is true. TOOL_OK, as always in user mode; or TOOL_FORBIDDEN with
+ * Whether @root, the directory of no managed workspace, belongs to an id of the range, and to none
+ * for which @is_used is true. Returns TOOL_OK, in user mode always; otherwise TOOL_FORBIDDEN, with
  * @ret_refusal saying what to do.
  */
 enum tool_error workspace_owner_check(const struct workspace_root *root,

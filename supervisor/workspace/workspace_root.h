@@ -38,9 +38,10 @@ typedef void (*root_looked_up)(
 	void *context, const struct refusal *refusal, struct workspace_root *root);
 
 /**
- * Looks @path, absolute, up for @tenant (borrowed for the call). TOOL_OK: @looked is called exactly
- * once, later, unless root_look_forget(@ret) comes before. Otherwise it is refused, without any
- * look-up and whether it exists or not, with @ret_refusal filled in.
+ * Looks up the absolute path @path for @tenant (borrowed for the call). Returns TOOL_OK: @looked is
+ * called exactly once, later, unless root_look_forget(@ret) comes before. Otherwise returns the
+ * code, with @ret_refusal filled in; the path is then refused by its text alone, whether it exists
+ * or not.
  */
 enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenant *tenant,
 	struct text path, root_looked_up looked, void *context, struct root_look **ret,
@@ -49,9 +50,9 @@ enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenan
 void root_look_forget(struct root_look *look);
 
 /**
- * Whether @root may be the root of a workspace of @kind: none of the kernel's own, and none that
- * contains or is part of one of @own_directories (ended by NULL), which are cloister's, canonical.
- * TOOL_OK; otherwise the code and @ret_refusal filled in.
+ * Whether @root may be the root of a workspace of @kind. It must not belong to a file system of the
+ * kernel's own, and must neither contain nor lie in one of @own_directories (canonical, ended by
+ * NULL), which are cloister's. Returns TOOL_OK; otherwise the code, with @ret_refusal filled in.
  */
 enum tool_error workspace_root_check(const struct workspace_root *root, enum workspace_kind kind,
 	const char *const *own_directories, struct refusal *ret_refusal);

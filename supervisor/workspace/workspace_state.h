@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a workspace, for workspace.c (its calls and its cell) and workspaces.c (which there
- * are). */
+/* The inside of a workspace, for workspace.c (its calls and its cell) and workspaces.c (the set of
+ * workspaces). */
 
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd. Which workspace a client names and whether it gets it is decided here; the roots have
- * been looked up by the spawner. */
+/* Runs in cloisterd. Decides which workspace a client's name means and whether the client gets it.
+ * The spawner has looked up the roots. */
 #include "supervisor/workspace/workspaces.h"
 
 #include "common/cleanup.h"

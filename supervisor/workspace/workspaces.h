@@ -45,10 +45,10 @@ enum tool_error workspaces_look_up(struct workspaces *workspaces, const struct t
 	struct refusal *ret_refusal);
 
 /**
- * The workspace of @tenant at the directory @root, which was looked up and is taken, and which is
- * made a workspace if it is none; the caller becomes a user of it and calls workspace_release. A
- * directory that is not below the tenant's roots is FORBIDDEN. Tenants share no workspace, also
- * where they name the same. TOOL_OK, or a code with @ret_refusal filled in.
+ * Returns the workspace of @tenant at the directory @root, which was looked up and is taken; makes
+ * one if there is none. The caller becomes a user of it and calls workspace_release(). A directory
+ * that is not below the tenant's roots is FORBIDDEN. Tenants never share a workspace, even if they
+ * open the same directory. Returns TOOL_OK, or a code with @ret_refusal filled in.
  */
 enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, struct workspace **ret,
@@ -88,5 +88,5 @@ void workspaces_foreach(struct workspaces *workspaces,
 /** Returns the totals over all cells since the start. */
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces);
 
-/** What is made ahead. */
+/** Returns the spare cells. */
 const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);

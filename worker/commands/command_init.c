@@ -225,10 +225,10 @@ static void let_go(long pid, int status)
 }
 
 /*
- * Asks for a process that the kernel cannot make, because it cannot write the child's pidfd to
- * NULL: it says EAGAIN if it refuses one more process, which it checks first, and else EFAULT. No
- * child comes into being, since commands of the same id could stop it, and the init would wait for
- * it. A kernel that does not know CLONE_PIDFD makes a child, which ends at once. clone(2)
+ * Finds out whether the kernel refuses one more process, without making one: clone(2) cannot write
+ * the child's pidfd to NULL. It fails with EAGAIN if it refuses the process, which it checks first,
+ * and otherwise with EFAULT. A real child could be stopped by commands of the same id, and the init
+ * would wait for it. A kernel without CLONE_PIDFD makes a child, which ends at once.
  */
 static __attribute__((noinline)) bool is_fork_refused(void)
 {
@@ -240,9 +240,9 @@ static __attribute__((noinline)) bool is_fork_refused(void)
 }
 
 /*
- * RLIMIT_NPROC counts no refusals. But a shell that has ended counts until it is reaped, so when it
- * failed for want of a process, the init cannot fork now either unless others have ended since. The
- * init has the limits and the id of the command. setrlimit(2)
+ * RLIMIT_NPROC has no counter of refusals. A shell that has ended counts until it is reaped. So if
+ * the shell failed because a process was refused, the init cannot fork now either, unless other
+ * processes have ended since. The init has the same limits and id as the command. setrlimit(2)
  */
 static void look_for_limit(long shell, struct command_report *report)
 {
@@ -317,7 +317,8 @@ static void serve(long shell, const struct command_init *init)
  * Kills and reaps until the init is alone. Every orphan becomes a child of the init, so no process
  * is left when it has no children. kill(2) to -1 and fork(2) exclude each other, so no process is
  * created behind it. kill(2) to -1 walks all processes of the host, so it is called only if there
- * is a child.
+ * is a child. Returns how many were alive: those that SIGKILL ended, unless their own parent had
+ * asked the kernel to forget its children.
  */
 static void end_namespace(void)
 {

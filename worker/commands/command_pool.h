@@ -12,7 +12,7 @@
 struct command_pool;
 
 /**
- * Makes an empty pool. @cookie is the filter's cookie (command_filter.h); @ruleset is
+ * Makes an empty pool. @cookie is the filter's cookie (command_filter.h); @ruleset and @tries are
  * borrowed. Returns 0 or -errno.
  */
 int command_pool_new(

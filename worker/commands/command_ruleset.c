@@ -48,7 +48,7 @@ int command_ruleset_prepare(
 		{visible, PRIVATE},
 		{"/tmp", PRIVATE},
 		{"/run", PRIVATE},
-		/* Of a rootfs /var/tmp is part of the workspace, and may be a link. */
+		/* In a rootfs, /var/tmp is part of the workspace and may be a link. */
 		{visible[1] ? "/var/tmp" : visible, PRIVATE},
 		{home, PRIVATE},
 		{"/dev/shm", PRIVATE},

@@ -182,8 +182,8 @@ static int set_limits(void *context)
 	return 0;
 }
 
-/* Descriptors in flight over sockets count for the user (unix(7)), whose cloisterd must still be
- * able to pass its own: a workspace has a quarter of what cloisterd may open. */
+/* Descriptors in flight over sockets are counted for the user (unix(7)), and cloisterd needs to
+ * pass its own. So a workspace gets a quarter of the number that cloisterd may open. */
 static int limit_open_files(uint32_t value)
 {
 	struct rlimit limit;
@@ -193,8 +193,8 @@ static int limit_open_files(uint32_t value)
 	return set_limit(RLIMIT_NOFILE, limit.rlim_max / 4 < value ? limit.rlim_max / 4 : value);
 }
 
-/* A soft limit, against accidents: it is per process and so no bound on what a hostile command
- * takes. A program that was built with a sanitizer maps terabytes and ends under any such limit. */
+/* A soft limit against accidents. It is per process, so it does not bound what a hostile command
+ * takes. A program built with a sanitizer maps terabytes and would fail under any such limit. */
 static int limit_data(uint64_t bytes)
 {
 	struct rlimit limit;

@@ -95,7 +95,8 @@ static int pass_on(int up, const struct channel_frame *frame)
 	return 0;
 }
 
-/* Ends @job; @owed answers its call once it is gone, TOOL_OK: the call has been answered. */
+/* Kills @job. When it is gone, its call is answered with @owed; TOOL_OK: the call has been
+ * answered. */
 static void kill_job(struct job *job, enum tool_error owed)
 {
 	kill(job->pid, SIGKILL);
@@ -118,7 +119,7 @@ static int forget_job(struct job_table *table, struct job *job)
 	return r;
 }
 
-/* Passes on the whole frames that @job has written, up to its last. */
+/* Forwards the whole frames that @job has written, up to its last one. */
 static int pass_on_all(struct job_table *table, struct job *job)
 {
 	struct channel_frame frame;
@@ -138,7 +139,7 @@ static int pass_on_all(struct job_table *table, struct job *job)
 	return r;
 }
 
-/* Whether a killed job has given up its end of the pipe. What it wrote last is dropped. */
+/* Whether a killed job has closed its end of the pipe. Frames that it wrote last are dropped. */
 static bool is_gone(const struct job *job)
 {
 	char rest[4096];
@@ -173,7 +174,8 @@ static struct job *unused_job(struct job_table *table)
 	return NULL;
 }
 
-/* Returns an unused slot; if all are in use, it waits for a killed job. NULL: none is killed. */
+/* Returns an unused slot. If all are in use, waits for a killed job; if none is killed, returns
+ * NULL. */
 static struct job *take_slot(struct job_table *table)
 {
 	struct job *unused = unused_job(table);

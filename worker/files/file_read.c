@@ -234,7 +234,7 @@ struct file {
 	bool images;
 };
 
-/* Sends the whole file, of which @buffer has the first @len bytes and is used for the rest. */
+/* Sends the whole file. @buffer has its first @len bytes, and is reused for the rest. */
 static void send_image(struct reply *reply, const struct file *file, char *buffer, size_t len)
 {
 	uint64_t left = file->size;

@@ -15,11 +15,11 @@
 
 #define NEAR_PATHS 2
 
-/* The path, split where it ceases to exist. */
+/* A path, split at its first component that does not exist. */
 struct split {
-	struct text there;   /* an existing directory; empty: the root */
-	struct text missing; /* the name that it does not have */
-	struct text rest;    /* what follows that name, with its slash */
+	struct text there;   /* the existing directory; empty: the root */
+	struct text missing; /* the first component that does not exist */
+	struct text rest;    /* the rest of the path, with its slash */
 };
 
 /* The nearest names in that directory, the nearest first. */
@@ -41,7 +41,7 @@ static bool exists(const struct root *root, struct text path)
 	return opens(root, path, O_PATH, &fd);
 }
 
-/* Finds the first component of @path that does not exist; @path has no "." and no "..". */
+/* Finds the first component of @path that does not exist. @path has no "." and no "..". */
 static bool find_missing(const struct root *root, struct text path, struct split *ret)
 {
 	struct split split = {.there = {path.data, 0}, .rest = path};
@@ -74,8 +74,8 @@ static bool is_plain(struct text name)
 	return true;
 }
 
-/* Sorts @name in, by its distance and then by its bytes, so that the order on disk is without
- * effect. */
+/* Inserts @name by its distance and then by its bytes, so that the order on disk does not
+ * matter. */
 static void add(struct near_names *names, unsigned distance, const char *name)
 {
 	size_t at = NEAR_PATHS;
@@ -120,8 +120,7 @@ static void look(const struct root *root, const struct split *split, struct near
 	closedir(directory);
 }
 
-/* Appends `did you mean "PATH"?` or a further path to @buffer. Returns false if @path is not there.
- */
+/* Appends `did you mean "PATH"?`, or a second path to it. Returns false if @path does not exist. */
 static bool suggest(const struct root *root, struct text path, bool first, char *buffer)
 {
 	size_t len = strlen(buffer);
@@ -157,7 +156,7 @@ static bool suggest_near(const struct root *root, const struct split *split, cha
 	return found;
 }
 
-/* Whether the path begins with the name of the root and is right without it. */
+/* Suggests the path without the root's own name, with which it begins. Returns false otherwise. */
 static bool suggest_inside(const struct root *root, const struct split *split, char *buffer)
 {
 	struct text visible = root->visible, name, own = {NULL, 0}, rest = split->rest;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a path that does not exist probably meant. Runs in the files process; the directory's names
- * are hostile bytes.
+ * Existing paths that are similar to one that does not exist. Runs in the files process; the names
+ * in directories are hostile bytes.
  */
 
 #include "worker/files/root_open.h"

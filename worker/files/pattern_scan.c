@@ -32,7 +32,7 @@ struct scanner *scanner_new(struct scan_pattern *pattern)
 	if (!scanner)
 		return NULL;
 	scanner->pattern = pattern;
-	/* One pair for the match itself; groups are not needed. */
+	/* One pair of offsets, for the match itself. Groups are not needed. */
 	scanner->data = pcre2_match_data_create(1, NULL);
 	scanner->context = pcre2_match_context_create(NULL);
 	if (!scanner->data || !scanner->context)

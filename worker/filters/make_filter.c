@@ -55,7 +55,8 @@ static uint32_t low_half(uint32_t processor, unsigned argument)
 	return processor & __AUDIT_ARCH_LE ? offset : offset + (uint32_t)sizeof(uint32_t);
 }
 
-/* The number is in the accumulator, and so it is behind the rule if it is not @call's. */
+/* Prints the rule of @call. The call's number is in the accumulator; another number skips the
+ * rule. */
 static void print_new_call(FILE *out, uint32_t processor, const struct filter_new_call *call)
 {
 	const struct sock_filter is_call =
@@ -72,7 +73,7 @@ static void print_new_call(FILE *out, uint32_t processor, const struct filter_ne
 	print_instruction(out, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
 }
 
-/* What comes before libseccomp's program, which also kills calls of other processors' tables. */
+/* Prints what comes before libseccomp's program. It also kills calls of other architectures. */
 static int print_new_calls(FILE *out, uint32_t processor, const struct filter_source *source)
 {
 	size_t length = 0;
@@ -81,7 +82,7 @@ static int print_new_calls(FILE *out, uint32_t processor, const struct filter_so
 		length += source->new_calls[i].mask == 0 ? 2 : 5;
 	if (length == 0)
 		return 0;
-	/* A jump is at most so far. */
+	/* A jump can skip at most so many instructions. */
 	if (length + 2 > UINT8_MAX)
 		return -E2BIG;
 	const struct sock_filter is_new[] = {
@@ -109,7 +110,7 @@ static int print_program(FILE *out, int program)
 	return n < 0 ? -errno : 0;
 }
 
-/* Makes @filter one of @processor alone; at first it is one of the machine that builds. */
+/* Makes @filter one for @processor only. At first it is for the machine that builds. */
 static int set_processor(scmp_filter_ctx filter, uint32_t processor)
 {
 	int r;
@@ -193,7 +194,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "make_filter: %s: %s\n", argv[3], strerror(errno));
 		return 1;
 	}
-	/* Otherwise libseccomp asks the kernel that it runs on which actions are valid. */
+	/* Without an API level, libseccomp would ask the building machine's kernel which actions
+	 * are valid. */
 	r = seccomp_api_set(API_LEVEL);
 	if (r == 0)
 		r = checks ? print_checks(out, processor) : print_filters(out, processor, set);

@@ -138,7 +138,7 @@ static int limit_memory(int group, const struct workspace_limits *limits)
 {
 	int r = cgroup_write_number(group, "memory.max", limits->memory_bytes);
 
-	/* Otherwise memory above the limit would go to the host's swap. */
+	/* Without this limit, memory above memory.max would go to the host's swap. */
 	return r < 0 ? r : write_optional(group, "memory.swap.max", 0);
 }
 

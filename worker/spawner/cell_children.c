@@ -163,9 +163,10 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 	char byte;
 	int r = 0;
 
-	/* Otherwise it would wait for itself if the spawner died now. */
+	/* With the write end open, the worker would wait for itself if the spawner died now. */
 	close(go_write);
-	/* Its present cgroup, ws-N if there is one, becomes the root of its cgroup namespace. */
+	/* The worker's present cgroup, ws-N if there is one, becomes the root of its cgroup
+	 * namespace. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
 	/*
@@ -311,7 +312,8 @@ static int begin_files(struct cell *cell, int go)
 		files_child(cell, report_write, start->files);
 	}
 	cell_starts_add(cell->maker->starts, start, (pid_t)pid, TAKE_FD(report));
-	/* Until it ends, its pid stands for the process that it clones: cell_starts_reaped(). */
+	/* The helper's pid stands for the process that it clones, until the helper ends:
+	 * cell_starts_reaped(). */
 	cell->pids[SPAWNER_OPENED_FILES] = (pid_t)pid;
 	cell->start = start;
 	return 0;
@@ -322,7 +324,7 @@ int cell_start_files(struct cell *cell)
 	return begin_files(cell, -1);
 }
 
-/* For a new cell, in which no hostile code has run. */
+/* Starts the files process of a new cell, in which no hostile code has run. */
 static int start_files(struct cell *cell, uint64_t deadline, int go)
 {
 	struct cell_start *start;

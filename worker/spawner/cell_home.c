@@ -20,20 +20,20 @@
 
 #define GONE ".gone-"
 
-/* A home, or a former one. */
+/* A home that the sweep at the start looks at. */
 struct home_name {
 	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 	char name[NAME_MAX + 1];
 };
 
-/* The use of a home by a cell. */
+/* A home that a cell uses. */
 struct live_home {
 	LIST_ENTRY(live_home) entry;
 	struct home_name of;
 	pid_t worker; /* 0 while the cell is made */
 };
 
-/* Measures a home, or clears what was one. */
+/* A home to be measured, or a former one whose content is to be removed. */
 struct home_job {
 	TAILQ_ENTRY(home_job) entry;
 	struct home_name of;
@@ -153,7 +153,7 @@ static bool is_live(const struct cell_homes *homes, const struct home_name *of)
 	return false;
 }
 
-/* Whether the managed workspace of the home exists. When in doubt, it does. */
+/* Whether the home's managed workspace exists. An error counts as yes. */
 static bool has_workspace(const struct cell_homes *homes, const struct home_name *of)
 {
 	char path[sizeof(struct home_name) + 1];
@@ -174,7 +174,8 @@ static void add_job(struct cell_homes *homes, const struct home_name *of)
 		if (is_same(&job->of, of) &&
 			(homes->sweeper == 0 || job != TAILQ_FIRST(&homes->jobs)))
 			return;
-	/* Without memory it is left for the next start, or the end of its next cell. */
+	/* Without memory the home is left out. The next start, or the end of its next cell, adds it
+	 * again. */
 	job = malloc(sizeof(*job));
 	if (!job)
 		return;
@@ -262,7 +263,7 @@ static void end_job(struct cell_homes *homes, int status)
 		if (unlinkat(tenant, of.name, AT_REMOVEDIR) < 0)
 			log_swept(&of, "could not be removed; the next start tries again");
 	} else if (swept == HOME_TOO_LARGE && !is_live(homes, &of)) {
-		/* If a cell has it again, the end of that cell measures it again. */
+		/* A cell uses the home again, so the end of that cell measures it again. */
 		if (put_aside(homes, tenant, &of) == 0)
 			log_swept(&of, "is larger than home_size, or has too many files, and is "
 				       "emptied");
@@ -393,7 +394,7 @@ void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers)
 struct oldest {
 	size_t count;
 	struct timespec time;
-	struct home_name of; /* name[0] == 0: each is in use */
+	struct home_name of; /* name[0] == 0: all homes are in use */
 };
 
 static bool is_before(struct timespec a, struct timespec b)
@@ -428,7 +429,8 @@ static int find_oldest(
 	return 0;
 }
 
-/* A tenant has no more homes than it may have workspaces: the one that was opened first goes. */
+/* A tenant has at most @max homes. To make room, the home that has not been opened for the longest
+ * time is put aside, unless a cell uses it. */
 static int make_room(struct cell_homes *homes, int tenant, const struct home_name *of, uint64_t max,
 	const char **ret_reason)
 {
@@ -444,8 +446,8 @@ static int make_room(struct cell_homes *homes, int tenant, const struct home_nam
 }
 
 /*
- * Opens the home. One that belongs to another id was left by an earlier workspace of that name, or
- * was not given an id, and is replaced.
+ * Opens the home. It is replaced if it belongs to another id: an earlier workspace of the same name
+ * left it, or it was never given to an id.
  */
 static int open_home(struct cell_homes *homes, int tenant, const struct home_name *of,
 	struct cell_id id, uint64_t max, const char **ret_reason)
@@ -467,7 +469,7 @@ static int open_home(struct cell_homes *homes, int tenant, const struct home_nam
 	return fd < 0 ? -errno : fd;
 }
 
-/* Its mode may have been changed by commands; the time says when it was last opened. */
+/* Commands may have changed the mode. The time is that of the last opening. */
 static int prepare(int fd, struct cell_id id)
 {
 	char link[64];
@@ -519,7 +521,7 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 		"shorter path, or ask the administrator for home = temporary";
 	r = r < 0 ? -SPAWNER_REFUSAL
 		  : take(homes, &live->of, id, policy.max_homes, ret_tree, ret_reason);
-	/* A home that was put aside is cleared, also if the cell is not made. */
+	/* Begins to clear a home that was put aside, even if the cell is not made. */
 	begin_next(homes);
 	if (r < 0) {
 		free(live);

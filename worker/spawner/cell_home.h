@@ -5,12 +5,12 @@
  * The kept homes of workspaces (home = kept), in the spawner: homes/TENANT/NAME beside the
  * directory of managed workspaces, each owned by its workspace's id. NAME is that of a managed
  * workspace, or the path of a directory with ':' for each '/' and with "%3A" and "%25" for ':' and
- * '%'. So the names say whose each home is, and there is no other record. cloisterd names none of
- * them: what a cell gets follows from its tenant and its directory.
+ * '%'. There is no other record of which home belongs to which workspace. cloisterd never names a
+ * home: the spawner derives it from the cell's tenant and directory.
  *
- * After a cell has ended, a sweeper measures its home; one that is larger than home_size is
- * removed, and so is that of a workspace that is gone. What is removed is first renamed to
- * ".gone-N", so that it is out of use at once.
+ * After a cell has ended, a sweeper measures its home. The spawner removes a home that is larger
+ * than home_size, and the home of a workspace that is gone. It first renames the home to ".gone-N",
+ * so that no cell can get it any more.
  */
 
 #include "common/wire_spawner.h"
@@ -29,9 +29,9 @@ struct cell_homes {
 	int managed; /* directory of the managed workspaces, or -1 */
 	int root;    /* "homes", in this mount namespace; -1: not opened, or there is none */
 	const struct policy *policy;
-	uint64_t gone; /* the number of the next that is removed */
+	uint64_t gone; /* number in the name of the next home that is put aside */
 	LIST_HEAD(, live_home) live;
-	TAILQ_HEAD(, home_job) jobs; /* the first is done by @sweeper, if that is not 0 */
+	TAILQ_HEAD(, home_job) jobs; /* @sweeper works on the first, unless it is 0 */
 	pid_t sweeper;
 };
 
@@ -54,11 +54,11 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 	bool is_managed, struct cell_id id, int *ret_tree, struct live_home **ret_live,
 	const char **ret_reason);
 
-/** The home is that of the cell whose worker is @worker; 0: of none, the cell has failed. */
+/** Assigns the home to the cell whose worker is @worker; 0: the cell could not be made. */
 void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t worker);
 
 /** The managed workspace @name of @tenant was removed. Does nothing if it is still there. */
 void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char *name);
 
-/** @pid has been reaped with @status, wait(2). */
+/** Takes note that the child @pid has been reaped with @status, wait(2). */
 void cell_homes_reaped(struct cell_homes *homes, pid_t pid, int status);

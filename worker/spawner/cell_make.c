@@ -102,7 +102,7 @@ const char *cell_readonly_paths(const struct cell_maker *maker, const char *tena
 	return policy_readonly_paths(maker->policy, tenant);
 }
 
-/* May it be at all? */
+/* Whether the policy allows the cell. Also finds its read-only paths. */
 static int check_policy(struct cell *cell)
 {
 	const struct cell_maker *maker = cell->maker;
@@ -441,7 +441,7 @@ static int tell_spare(struct cell *cell)
 		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
 			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i],
 			i == SPAWNER_OPENED_WORKER ? cell->home : -1);
-	/* It has ended, and we have yet to reap it. */
+	/* The process has ended, and the spawner has not reaped it yet. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
 }
 
@@ -471,7 +471,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 
 	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 	cell_spare_free(cell.waiting);
-	/* Also after a failure: a process with mapped ids lives until cloisterd kills it. */
+	/* Done after a failure too: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	return r;

@@ -18,7 +18,7 @@
 
 #include <sys/types.h>
 
-/* What the spawner makes cells with, for its whole life. */
+/* The parts that the spawner makes all cells with. */
 struct cell_maker {
 	int worker_program; /* O_PATH */
 	int files_program;

@@ -95,7 +95,7 @@ enum home_swept home_measure(int fd, uint64_t max_bytes)
 	struct stat stat_buf;
 	int r = fstat(fd, &stat_buf) < 0 ? -errno : enter(&measure, fd, ".");
 
-	/* A directory may be large and empty: ext4 keeps the blocks of names that are gone. */
+	/* ext4 keeps the blocks of removed names, so an empty directory may be large. */
 	if (r == 0)
 		add_size(&measure, &stat_buf);
 	while (r == 0 && measure.depth > 0 && measure.bytes <= max_bytes &&

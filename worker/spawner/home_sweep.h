@@ -2,18 +2,17 @@
 #pragma once
 
 /*
- * The sweeper: a child of the spawner that measures one kept home or removes what one contained,
- * since either may take long.
+ * The sweeper: a child of the spawner that measures a kept home or clears one. Both may take long.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a sweeper's exit status says. */
+/* The exit status of a sweeper. */
 enum home_swept {
 	HOME_SWEPT,     /* measured, and it fits; or cleared */
-	HOME_TOO_LARGE, /* or it cannot be measured */
+	HOME_TOO_LARGE, /* it does not fit, or it cannot be measured */
 	HOME_NOT_CLEARED,
 };
 

@@ -55,5 +55,7 @@ struct policy_home {
 	uint64_t max_homes; /* workspaces_existing */
 };
 
-/** Returns what holds for the homes of the tenant @name; temporary ones without a policy (NULL). */
+/**
+ * Returns the policy on the homes of the tenant @name. Without a policy (NULL) they are temporary.
+ */
 struct policy_home policy_home(const struct policy *policy, const char *name);
