@@ -22,7 +22,7 @@ def error_class(code):
 
 
 class Field:
-    """A row of a table of fields: its type and a sentence. A "?" behind the type: it may be missing."""
+    """A row of a table of fields: its type and a sentence. A "?" after the type means that the field may be missing."""
 
     def __init__(self, name, row):
         self.name, self.type, self.says = name, row[0].rstrip("?"), row[1] if len(row) > 1 else ""
@@ -38,17 +38,18 @@ def signature_order(found):
 
 
 def natives(description):
-    """The methods of the socket that become methods of a client as they are."""
+    """The methods of the socket that become methods of a client unchanged."""
     return [(name, method) for name, method in description["methods"].items() if "by_hand" not in method]
 
 
 def marked(table, mark):
-    """The names of the rows that have it: reads (it changes nothing, so it may be repeated), long (it takes its time)."""
+    """The names of the rows with this mark: reads (it changes nothing, so it may be repeated), long (it may take
+    long)."""
     return sorted(name for name, row in table.items() if row.get(mark))
 
 
 def packed(head, items, tail, width=116):
-    """One call or signature, broken between its items only."""
+    """One call or signature, with line breaks between its items only."""
     lines, indent = [head], " " * len(head)
     for i, item in enumerate(items):
         item += tail if i == len(items) - 1 else ","
@@ -129,7 +130,7 @@ def python_parameter(field):
 
 
 def python_method(name, says, parameters, keywords, result, call, is_async):
-    """call: the method that does it, and its arguments."""
+    """The Python method; call is the method of the client that does the work, with its arguments."""
     head = ["self", *map(python_parameter, parameters), *(["*", *keywords] if keywords else [])]
     start, wait = ("async def", "await ") if is_async else ("def", "")
     lines = packed(f"{start} {name}(", head, f") -> {result}:")

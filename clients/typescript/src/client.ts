@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client: connecting and connecting again, workspaces that are opened again, calls, deadlines.
+// The client: connecting and reconnecting, reopening workspaces, calls, deadlines.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Connection, places, type Place } from "./connection.js";
@@ -12,7 +12,7 @@ import { isObject, serviceError, type Output, type Pending } from "./wire.js";
 
 type Json = Record<string, unknown>;
 
-/** Between two attempts to connect. */
+/** The pause between two attempts to connect. */
 const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 2000;
 
 export interface ClientSettings {
@@ -20,7 +20,7 @@ export interface ClientSettings {
 	path?: string | undefined;
 	/** How long the first connection waits for a service; default 0. */
 	waitMs?: number | undefined;
-	/** How long a later one waits while the service restarts; default 30000. Null: the client does not reconnect. */
+	/** How long a later connection waits while the service restarts; default 30000. Null: the client does not reconnect. */
 	reconnectMs?: number | null | undefined;
 	/** How long an answer may take beyond the call's deadline before NoAnswer is thrown; default 60000. */
 	answerTimeoutMs?: number | undefined;
@@ -28,16 +28,16 @@ export interface ClientSettings {
 	retryReads?: boolean | undefined;
 }
 
-/** A tool call: either tool and arguments, or a model's tool_call as it came. */
+/** A tool call: either tool and arguments, or a model's tool_call unchanged. */
 export interface ToolCall extends ToolCallSettings {
 	tool?: string | undefined;
 	arguments?: object | undefined;
 	tool_call?: object | undefined;
-	/** The deadline, which the service holds. */
+	/** The deadline, which the service enforces. */
 	timeout_ms?: number | undefined;
 }
 
-/** A workspace that was opened: the parameters, and the names that it goes by. */
+/** An opened workspace: its parameters and its names. */
 interface Opened {
 	params: Json;
 	names: Set<unknown>;
@@ -60,7 +60,7 @@ export class Call implements AsyncIterable<Output> {
 		this.id = started.pending.id;
 		const abort = () => this.forget();
 		signal?.addEventListener("abort", abort, { once: true });
-		// One that is done listens no longer: signals may live long.
+		// A call that is done removes its listener, because the signal may live long.
 		const settled = () => {
 			if (this.#pending.done) {
 				this.#pending.wakers.delete(settled);
@@ -70,7 +70,7 @@ export class Call implements AsyncIterable<Output> {
 		this.#pending.wakers.add(settled);
 	}
 
-	/** The result; of a tool call the observation. Output that was not read goes to onOutput, or is dropped. */
+	/** Resolves to the result; for a tool call the observation. Unread output goes to onOutput, or is dropped. */
 	async wait(onOutput?: (piece: Output) => void): Promise<unknown> {
 		return await this.#session.finish({ pending: this.#pending, connection: this.#connection }, onOutput, this.#signal);
 	}
@@ -89,7 +89,7 @@ export class Call implements AsyncIterable<Output> {
 		this.#connection.look();
 	}
 
-	/** Gives the command input; resolves when the command has read it. The call has the option stdin_stream. */
+	/** Gives the command input, and resolves when the command has read it. The call must have the option stdin_stream. */
 	async input(data = "", settings: { eof?: boolean; encoding?: Encoding } = {}): Promise<InputResult> {
 		const sent = this.#session.begin(this.#connection, "tool.input", { id: this.id, data, ...settings });
 		return asObject(await this.#session.answer(sent)) as unknown as InputResult;
@@ -128,7 +128,7 @@ class Session {
 
 	// Connecting
 
-	/** A connection on which the workspaces are open. */
+	/** Resolves to a connection on which the workspaces are open. */
 	async connect(): Promise<Connection> {
 		if (!this.#connecting && this.#connection && !this.#connection.wire.ended)
 			await this.#connection.settle();
@@ -189,7 +189,7 @@ class Session {
 		return { pending, connection };
 	}
 
-	/** How long an answer may take: the call's deadline, and what the client allows beyond it. */
+	/** Returns how long an answer may take: the call's deadline, and what the client allows beyond it. */
 	#patience(method: string, params: Json): number {
 		if (!LONG_METHODS.has(method))
 			return this.#answerTimeout;
@@ -236,7 +236,7 @@ class Session {
 		return result;
 	}
 
-	/** The next piece of output; undefined after the last. */
+	/** Resolves to the next piece of output; undefined after the last. */
 	async piece({ pending, connection }: Started, signal?: AbortSignal): Promise<Output | undefined> {
 		if (!await connection.wait(pending, true, signal))
 			throw new NoAnswer(`The service did not answer ${pending.method} in time`);
@@ -247,7 +247,7 @@ class Session {
 		return piece;
 	}
 
-	/** Keeps what to open again. */
+	/** Remembers a workspace, to open it again. */
 	#note(pending: Pending, result: unknown): void {
 		const { method, params } = pending;
 		if (method === "workspace.open") {
@@ -283,7 +283,7 @@ function isTransient(error: unknown): boolean {
 	return !(error instanceof ProtocolError) && [ServiceNotFound, ConnectionLost, Busy, ShuttingDown].some((kind) => error instanceof kind);
 }
 
-/** tool.call's parameters. */
+/** Returns the parameters of tool.call. */
 function callParams(call: ToolCall, more: CallOptions = {}): Json {
 	if ((call.tool === undefined) === (call.tool_call === undefined) || (call.tool_call && call.arguments))
 		throw new BadRequest("A call has either tool and arguments or tool_call");
@@ -296,7 +296,7 @@ function callParams(call: ToolCall, more: CallOptions = {}): Json {
 	};
 }
 
-/** The output of an observation. Throws the class of its error if the tool failed. */
+/** Returns the output of an observation. Throws the class of its error if the tool failed. */
 export function outputOf(observation: Observation): unknown {
 	const { error, output } = observation;
 	if (error)
@@ -332,7 +332,7 @@ export class Client extends Methods {
 		this.#session = new Session(settings);
 	}
 
-	/** Connects now, and opens again what was open. */
+	/** Connects now, and opens again the workspaces that were open. */
 	async connect(): Promise<void> {
 		await this.#session.connect();
 	}
@@ -342,7 +342,7 @@ export class Client extends Methods {
 		this.#session.close();
 	}
 
-	/** Any method of the agent socket. */
+	/** Calls any method of the agent socket. */
 	async request(method: string, params: object = {}, settings: { signal?: AbortSignal } = {}): Promise<unknown> {
 		return await this.#session.request(method, params, undefined, settings.signal);
 	}
@@ -363,7 +363,7 @@ export class Client extends Methods {
 	}
 
 	/**
-	 * Calls a tool, or takes a model's tool_call as it came. Resolves to the observation, also of a tool that failed. With
+	 * Calls a tool, or makes a model's tool_call unchanged. Resolves to the observation, even if the tool failed. With
 	 * onOutput the output comes as the command writes it.
 	 */
 	async call(call: ToolCall, onOutput?: (piece: Output) => void): Promise<Observation> {
@@ -371,13 +371,13 @@ export class Client extends Methods {
 		return asObject(await this.#session.request("tool.call", params, onOutput, call.signal)) as unknown as Observation;
 	}
 
-	/** Makes a model's call, as it came, and resolves to the message for the model's conversation. */
+	/** Makes a model's tool_call unchanged, and resolves to the message for the model's conversation. */
 	async answer(tool_call: object, settings: ToolCallSettings = {}): Promise<ToolMessage> {
 		const params = callParams({ ...settings, tool_call }, { reply: "message" });
 		return asObject(await this.#session.request("tool.call", params, undefined, settings.signal)) as unknown as ToolMessage;
 	}
 
-	/** Sends a tool call without waiting for its answer; unless stream is false its output can be iterated over. */
+	/** Sends a tool call without waiting for its answer. Unless stream is false, the caller can iterate over its output. */
 	async startCall(call: ToolCall & { stream?: boolean }): Promise<Call> {
 		return await this.start("tool.call", callParams(call, call.stream === false ? {} : { stream: true }), { signal: call.signal });
 	}

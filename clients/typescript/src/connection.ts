@@ -10,12 +10,12 @@ import { CONNECT_MS, UNSENT_BYTES } from "./generated.js";
 import { Wire, type Pending } from "./wire.js";
 
 const SERVICE_DIRECTORY = "/run/cloister";
-/** Of output that was not taken: the service waits, unless the program waits for an answer. */
+/** Unread output at which the client stops reading, unless the program waits for an answer. */
 const PAUSE_BYTES = 1024 * 1024;
-/** A listener's backlog is full: libuv says so at once. */
+/** The pause before another try if a listener's backlog is full, which libuv reports at once. */
 const FULL_PAUSE_MS = 20;
 
-/** A socket's path. One that the program did not name is believed only if root, we or the service's user made it. */
+/** A socket's path. Unless the program named it, root, our user or the service's user must have made it. */
 export interface Place {
 	path: string;
 	named: boolean;
@@ -33,7 +33,7 @@ export function places(named: string | undefined): Place[] {
 	return found;
 }
 
-/** Node has no SO_PEERCRED: whose the socket and its directory are says who listens, if nobody else may write there. */
+/** Node has no SO_PEERCRED, so the owners of the socket and its directory count, if no other user may write there. */
 async function isBelieved(socket: string): Promise<boolean> {
 	const believed = new Set([0, process.geteuid!()]);
 	const service = await lstat(SERVICE_DIRECTORY).catch(() => undefined);
@@ -87,7 +87,7 @@ export class Connection {
 		socket.on("close", () => this.close("The service closed the connection"));
 	}
 
-	/** Connects to the first that answers. */
+	/** Connects to the first socket that has a server. */
 	static async open(candidates: Place[]): Promise<Connection> {
 		const tried: string[] = [];
 		for (const place of candidates) {
@@ -103,9 +103,9 @@ export class Connection {
 			`No service listens at ${tried.join(", ")}; start cloisterd, or name its socket in CLOISTER_SOCKET`);
 	}
 
-	/** If the service has closed the connection, the wire has ended when this returns. */
+	/** Lets the wire end, if the service has closed the connection. */
 	async settle(): Promise<void> {
-		// The loop looks at the socket between the two.
+		// The loop reads the socket between the two turns.
 		for (let i = 0; i < 2 && !this.wire.ended && this.wire.inFlight === 0; i++)
 			await new Promise(setImmediate);
 	}
@@ -115,7 +115,7 @@ export class Connection {
 		this.#socket.destroy();
 	}
 
-	/** Until the request is done or, with @pieces, output has come. Returns false at the request's deadline. */
+	/** Waits until the request is done or, with @pieces, output has come. Resolves to false at the request's deadline. */
 	async wait(pending: Pending, pieces: boolean, signal?: AbortSignal): Promise<boolean> {
 		const ready = () => pending.done || pending.error !== undefined || (pieces && pending.pieces.length > 0);
 		this.#waiting += pieces ? 0 : 1;
@@ -135,7 +135,7 @@ export class Connection {
 		}
 	}
 
-	/** Reads unless output waits that only its reader takes away. */
+	/** Reads, unless there is unread output and only its own reader is waiting. */
 	look(): void {
 		const pause = this.wire.unread > PAUSE_BYTES && this.#waiting === 0;
 		if (pause !== this.#socket.isPaused())
@@ -157,7 +157,7 @@ export class Connection {
 	}
 }
 
-/** Until the pending request changes, the time is over or the signal is aborted. */
+/** Waits until the pending request changes, the time is over or the signal is aborted. */
 function changed(pending: Pending, milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
 	return new Promise((resolve) => {
 		const wake = () => {

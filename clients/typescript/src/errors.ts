@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client throws. The classes of the service's codes are generated.
+// The errors that a client throws. The classes for the service's codes are generated.
 
-/** Everything that a client throws on its own. */
+/** Any error that a client throws itself. */
 export class CloisterError extends Error {
 	constructor(message: string) {
 		super(message);
@@ -9,19 +9,19 @@ export class CloisterError extends Error {
 	}
 }
 
-/** The request cannot be sent: its values are no JSON in UTF-8, it is too long, or too much waits to be sent. */
+/** The request cannot be sent: its values are not JSON in UTF-8, it is too long, or too many requests wait. */
 export class BadRequest extends CloisterError {}
 
-/** No service that may be trusted listens where the client looked. */
+/** The client found no service, or none that it may trust. */
 export class ServiceNotFound extends CloisterError {}
 
-/** The connection ended before the answer came. The call may have run: whether it is repeated is for the program. */
+/** The connection ended before the answer came. The call may have run, so the program decides whether to repeat it. */
 export class ConnectionLost extends CloisterError {}
 
-/** What listens there does not follow the protocol. The client has closed the connection. */
+/** The server does not follow the protocol. The client has closed the connection. */
 export class ProtocolError extends ConnectionLost {}
 
-/** The answer did not come in time, which a service does not let happen. The client has cancelled the call. */
+/** The answer did not come in time. A working service always answers in time. The client has cancelled the call. */
 export class NoAnswer extends CloisterError {}
 
 /**
@@ -40,15 +40,15 @@ export interface ServiceErrorDetails {
 	observation?: unknown;
 }
 
-/** The service or a tool refused. There is a class for each code, and this one for codes that came later. */
+/** The service or a tool refused. Each code has a class; this one is for codes that are newer than the client. */
 export class ServiceError extends CloisterError {
 	/** Such as NOT_FOUND. */
 	readonly code: string;
 	/** The number of the JSON-RPC error; 0 where a tool failed. */
 	readonly jsonError: number;
-	/** With BUSY: after how many milliseconds to try again. */
+	/** With BUSY: in how many milliseconds to try again. */
 	readonly retryAfterMs: number | undefined;
-	/** The observation where a tool failed: a command that was ended has its output until then. */
+	/** The observation of a tool that failed. It has the output of a command until it was ended. */
 	readonly observation: unknown;
 
 	constructor(message: string, details: ServiceErrorDetails = {}) {
@@ -60,5 +60,5 @@ export class ServiceError extends CloisterError {
 	}
 }
 
-/** The program's mistake: no request, no such method, or wrong parameters. jsonError has the number. */
+/** A mistake of the program: an invalid request, an unknown method or wrong parameters. jsonError has the number. */
 export class RequestError extends ServiceError {}

@@ -117,7 +117,7 @@ export class PathOutsideWorkspace extends ServiceError {
 export class SymlinkOutsideWorkspace extends ServiceError {
 }
 
-/** The command matches a pattern of blocked_commands. */
+/** The command is on the list blocked_commands; the message says what to do instead. */
 export class CommandBlocked extends ServiceError {
 }
 

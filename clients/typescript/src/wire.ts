@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection without its socket: requests become lines, bytes become answers and output. The service is not
-// trusted: lines, values and unread output are bounded, and what does not follow the protocol ends the connection.
+// One connection without its socket: it turns requests into lines, and bytes into answers and output. The service is
+// not trusted: lines, values and unread output are bounded, and input that breaks the protocol ends the connection.
 
 import { BadRequest, CloisterError, ConnectionLost, OutputOverrun, ProtocolError, RequestError, ServiceError } from "./errors.js";
 import { JSON_ERRORS, LINE_BYTES, ServiceErrors, VALUES, type Stream } from "./generated.js";
 
 /** Streamed output that the program has not taken. */
 const UNREAD_BYTES = 64 * 1024 * 1024;
-/** What a piece costs besides its data. */
+/** Memory that a piece takes besides its data. */
 const PIECE_BYTES = 256;
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
-/** Half of a character, which UTF-8 has no bytes for. */
+/** A lone surrogate, which UTF-8 cannot encode. */
 const SURROGATE = /\p{Surrogate}/u;
 
 type Json = Record<string, unknown>;
@@ -44,7 +44,7 @@ export class Pending {
 	readonly params: Json;
 	readonly streams: boolean;
 	readonly base64: boolean;
-	/** When the client stops waiting, as performance.now() counts. */
+	/** When the client stops waiting, in the time of performance.now(). */
 	deadline = 0;
 	done = false;
 	dropped = false;
@@ -53,7 +53,7 @@ export class Pending {
 	unread = 0;
 	seq = 0;
 	pieces: Output[] = [];
-	/** Told of each change. */
+	/** Called at each change. */
 	readonly wakers = new Set<() => void>();
 
 	constructor(wire: Wire, id: number, method: string, params: Json) {
@@ -61,7 +61,7 @@ export class Pending {
 		this.wire = wire;
 		this.id = id;
 		this.method = method;
-		this.params = method.startsWith("workspace.") ? params : {}; // what was opened is opened again
+		this.params = method.startsWith("workspace.") ? params : {}; // a reconnection opens it again
 		this.streams = options["stream"] === true;
 		this.base64 = options["encoding"] === "base64";
 	}
@@ -70,7 +70,7 @@ export class Pending {
 		this.done = true;
 		this.result = result;
 		this.error ??= error;
-		this.wire.unread -= this.unread; // from now on it is the program's
+		this.wire.unread -= this.unread; // the program has it from now on
 		this.unread = 0;
 		this.wake();
 	}
@@ -120,7 +120,7 @@ function parse(line: Uint8Array): Json {
 	return message;
 }
 
-/** For JSON.stringify(): what it would turn into something else is refused. */
+/** For JSON.stringify(): refuses values that it would change. */
 function onlyJson(name: string, value: unknown): unknown {
 	if (typeof value === "number" && !Number.isFinite(value))
 		throw new BadRequest(`"${name}" is ${value}, which is no JSON`);
@@ -152,7 +152,7 @@ export class Wire {
 	#line: Uint8Array[] = [];
 	#lineBytes = 0;
 
-	/** send throws BadRequest if too much waits to be sent. */
+	/** @send must throw BadRequest if too much waits to be sent. */
 	constructor(send: (line: Buffer) => void) {
 		this.#send = send;
 	}
@@ -171,7 +171,7 @@ export class Wire {
 		return pending;
 	}
 
-	/** Cancels the request if it is a call, and drops what still comes of it. */
+	/** Cancels the request if it is a call, and drops the rest of its output and its answer. */
 	abandon(pending: Pending): void {
 		pending.dropped = true;
 		this.take(pending);
@@ -179,12 +179,12 @@ export class Wire {
 			return;
 		try {
 			this.#send(asLine({ jsonrpc: "2.0", method: "tool.cancel", params: { id: pending.id } }));
-		} catch { // what waits before it will hardly be sent
+		} catch { // the queue is full, so the service hardly reads it
 			this.end(new ConnectionLost("More requests wait than the client keeps"));
 		}
 	}
 
-	/** The output that has come and was not taken yet. */
+	/** Returns the output that has come and was not taken yet. */
 	take(pending: Pending): Output[] {
 		const taken = pending.pieces;
 		pending.pieces = [];
@@ -201,7 +201,7 @@ export class Wire {
 		return piece;
 	}
 
-	/** Takes what has come. What is wrong with it ends the connection. */
+	/** Takes received bytes. Input that breaks the protocol ends the connection. */
 	receive(data: Uint8Array): void {
 		try {
 			this.#receive(data);
@@ -210,7 +210,7 @@ export class Wire {
 		}
 	}
 
-	/** The connection has ended, and so have its requests. */
+	/** Ends the connection and all its requests. */
 	end(error: CloisterError): void {
 		if (this.ended)
 			return;
@@ -222,7 +222,7 @@ export class Wire {
 			pending.finish(undefined, this.#why(pending.method));
 	}
 
-	/** An error of its own for each request. */
+	/** Returns a new error for each request. */
 	#why(method: string): CloisterError {
 		const text = `${this.ended?.message}; ${method} was not answered`;
 		if (this.ended instanceof ServiceError)

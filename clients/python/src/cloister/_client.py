@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocking client. Threads may share it: of those that wait, one at a time reads the socket for all."""
+"""The blocking client. Threads may share it: while several wait, one of them reads the socket for all."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _BlockingPort(Port):
     async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
         made, place = connect(candidates)
         with self._state:
-            while self._reading:  # a thread that still waits for the last connection
+            while self._reading:  # a thread that still waits on the previous connection
                 self._wake()
                 self._state.wait()
             if self._socket:
@@ -139,7 +139,7 @@ class _BlockingPort(Port):
             if self._reading:
                 self._wake()
         except OSError:
-            wire.unsent.clear()  # the service may have said why before it closed: that is read to the end
+            wire.unsent.clear()  # the service may have sent a reason before it closed: read to the end
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -172,7 +172,7 @@ class Call:
         self.id = pending.id
 
     def wait(self, on_output: Optional[OnOutput] = None) -> Any:
-        """The result; of a tool call the observation. Output that was not read goes to on_output, or is dropped."""
+        """Returns the result; for a tool call the observation. Unread output goes to on_output, or is dropped."""
         return run(self._session.finish(self._pending, on_output))
 
     def cancel(self) -> bool:
@@ -184,7 +184,8 @@ class Call:
         self._session.port.abandon(self._pending)
 
     def input(self, data: str = "", *, eof: bool = False, encoding: Optional[str] = None) -> InputResult:
-        """Gives the command input; returns when the command has read it. The call has the option stdin_stream."""
+        """Gives the command input, and returns when the command has read it. The call must have the option
+        stdin_stream."""
         result: InputResult = run(self._session.input(self._pending, input_params(data, eof, encoding)))
         return result
 
@@ -221,7 +222,7 @@ class Client(Methods):
         self.close()
 
     def connect(self) -> None:
-        """Connects now, and opens again what was open."""
+        """Connects now, and opens again the workspaces that were open."""
         run(self._session.connect())
 
     def close(self) -> None:
@@ -230,7 +231,7 @@ class Client(Methods):
         self._port.release()
 
     def request(self, method: str, params: Optional[Mapping[str, Any]] = None) -> Any:
-        """Any method of the agent socket."""
+        """Calls any method of the agent socket."""
         return run(self._session.request(method, params or {}))
 
     def start(self, method: str, params: Optional[Mapping[str, Any]] = None) -> Call:
@@ -245,15 +246,15 @@ class Client(Methods):
              tool_call: Optional[Mapping[str, Any]] = None, options: Optional[CallOptions] = None,
              workspace: Optional[str] = None, timeout_ms: Optional[int] = None,
              on_output: Optional[OnOutput] = None) -> Observation:
-        """Calls a tool, or takes a model's tool_call as it came. Returns the observation, also of a tool that failed.
-        With on_output the output comes as the command writes it."""
+        """Calls a tool, or makes a model's tool_call unchanged. Returns the observation, even if the tool failed. With
+        on_output, output comes as the command writes it."""
         params = call_params(tool, arguments, tool_call, options, workspace, timeout_ms, on_output is not None)
         observation: Observation = run(self._session.call(params, on_output))
         return observation
 
     def answer(self, tool_call: Mapping[str, Any], *, options: Optional[CallOptions] = None,
                workspace: Optional[str] = None) -> ToolMessage:
-        """Makes a model's call, as it came, and returns the message for the model's conversation."""
+        """Makes a model's tool_call unchanged, and returns the message for the model's conversation."""
         params = call_params(None, None, tool_call, message_options(options), workspace, None, False)
         message: ToolMessage = run(self._session.call(params, None))
         return message
@@ -261,7 +262,7 @@ class Client(Methods):
     def start_call(self, tool: Optional[str] = None, arguments: Optional[Mapping[str, Any]] = None, *,
                    tool_call: Optional[Mapping[str, Any]] = None, options: Optional[CallOptions] = None,
                    workspace: Optional[str] = None, timeout_ms: Optional[int] = None, stream: bool = True) -> Call:
-        """Sends a tool call without waiting for its answer; with stream its output can be iterated over."""
+        """Sends a tool call without waiting for its answer. With stream, the caller can iterate over its output."""
         return self.start("tool.call", call_params(tool, arguments, tool_call, options, workspace, timeout_ms, stream))
 
     def _native(self, method: str, params: Dict[str, Any]) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client raises. The classes of the service's codes are generated: _types.py."""
+"""The exceptions of the clients. The classes for the service's codes are generated: _types.py."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ __all__ = ["BadRequest", "CloisterError", "Closed", "ConnectionLost", "NoAnswer"
 
 
 class CloisterError(Exception):
-    """Everything that a client raises on its own."""
+    """Any exception that a client raises itself."""
 
 
 class BadRequest(CloisterError, ValueError):
-    """The request cannot be sent: its values are no JSON in UTF-8, it is too long, or too much waits to be sent."""
+    """The request cannot be sent: its values are not JSON in UTF-8, it is too long, or too many requests wait to be
+    sent."""
 
 
 class ServiceNotFound(CloisterError, ConnectionError):
-    """No service that may be trusted listens where the client looked."""
+    """The client found no service, or none that it may trust."""
 
 
 class ConnectionLost(CloisterError, ConnectionError):
-    """The connection ended before the answer came. The call may have run: whether it is repeated is for the program."""
+    """The connection ended before the answer came. The call may have run, so the program decides whether to repeat
+    it."""
 
 
 class ProtocolError(ConnectionLost):
-    """What listens there does not follow the protocol. The client has closed the connection."""
+    """The server does not follow the protocol. The client has closed the connection."""
 
 
 class NoAnswer(CloisterError, TimeoutError):
-    """The answer did not come in time, which a service does not let happen. The client has cancelled the call."""
+    """The answer did not come in time. A working service always answers in time. The client has cancelled the call."""
 
 
 class OutputOverrun(CloisterError):
-    """A call's streamed output came faster than the program took it, and more waited than the client keeps. The client
-    has cancelled the call. Use a client of its own for a stream that is read slowly."""
+    """The program took a call's streamed output too slowly, and the client keeps no more. The client has cancelled the
+    call. Use a client of its own for a stream that is read slowly."""
 
 
 class Closed(CloisterError):
@@ -43,7 +45,7 @@ class Closed(CloisterError):
 
 
 class ServiceError(CloisterError):
-    """The service or a tool refused. There is a class for each code, and this one for codes that came later."""
+    """The service or a tool refused. Each code has a class; this one is for codes that are newer than the client."""
 
     code: str = ""
 
@@ -54,9 +56,9 @@ class ServiceError(CloisterError):
         self.code = code or type(self).code
         #: The number of the JSON-RPC error; 0 where a tool failed.
         self.json_error = json_error
-        #: With BUSY: after how many milliseconds to try again.
+        #: With BUSY: in how many milliseconds to try again.
         self.retry_after_ms = retry_after_ms
-        #: The whole observation where a tool failed: a command that was ended has its output until then.
+        #: The whole observation of a tool that failed. It has the output of a command until it was ended.
         self.observation = observation
 
     def __str__(self) -> str:
@@ -64,4 +66,5 @@ class ServiceError(CloisterError):
 
 
 class RequestError(ServiceError):
-    """The program's mistake: no request, no such method, or wrong parameters. json_error has the number."""
+    """A mistake of the program: an invalid request, an unknown method or wrong parameters. json_error has the
+    number."""

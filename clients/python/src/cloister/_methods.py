@@ -80,7 +80,7 @@ class Methods:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
-        workspace: The name of a managed workspace, which is made if it does not exist.
+        workspace: The name of a managed workspace, which is made if it does not exist and create is not false.
         tenant: The tenant to act for, if there are several.
         """
         result: Workspace = self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
@@ -185,7 +185,7 @@ class AsyncMethods:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
-        workspace: The name of a managed workspace, which is made if it does not exist.
+        workspace: The name of a managed workspace, which is made if it does not exist and create is not false.
         tenant: The tenant to act for, if there are several.
         """
         result: Workspace = await self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both clients do: connecting and connecting again, workspaces that are opened again, calls, deadlines. It is written
-as coroutines over a Port, which does the waiting: the asyncio client awaits them, and the blocking client, whose port
-blocks instead of suspending, runs each to its end at once."""
+"""The common part of both clients: connecting and reconnecting, reopening workspaces, calls, deadlines. It is written
+as coroutines over a Port, which does the waiting. The asyncio client awaits them. The port of the blocking client
+blocks instead of suspending, so each coroutine runs to its end at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSIENT = (ServiceNotFound, ConnectionLost, Busy, ShuttingDown)
 
 
 class Port:
-    """The connection's other side: a socket, and how to wait for it."""
+    """The socket of a connection, and how to wait for it."""
 
     def lock(self) -> AsyncContextManager[None]:
         """Held while a connection is being made."""
@@ -31,7 +31,7 @@ class Port:
         raise NotImplementedError
 
     async def settle(self, wire: Wire) -> None:
-        """If the service has closed the connection, the wire has ended when this returns."""
+        """Lets the wire end, if the service has closed the connection."""
         raise NotImplementedError
 
     def begin(self, wire: Wire, method: str, params: Dict[str, Any]) -> Pending:
@@ -47,7 +47,7 @@ class Port:
         raise NotImplementedError
 
     async def wait(self, pending: Pending, pieces: bool) -> None:
-        """Until the request is done or, with pieces, output has come. Raises NoAnswer at its deadline."""
+        """Waits until the request is done or, with pieces, until output has come. Raises NoAnswer at its deadline."""
         raise NotImplementedError
 
     async def sleep(self, seconds: float) -> None:
@@ -58,7 +58,7 @@ class Port:
 
 
 class _Opened:
-    """A workspace that was opened: the parameters, and the names that it goes by."""
+    """An opened workspace: its parameters and its names."""
 
     def __init__(self, params: Dict[str, Any], result: Mapping[str, Any]) -> None:
         self.params = params
@@ -91,7 +91,7 @@ class Session:
     # Connecting
 
     async def connect(self) -> Wire:
-        """A connection on which the workspaces are open."""
+        """Returns a connection on which the workspaces are open."""
         async with self.port.lock():
             if self._closed:
                 raise Closed("The client is closed; make another one")
@@ -151,7 +151,7 @@ class Session:
         return pending
 
     def _seconds(self, method: str, params: Mapping[str, Any]) -> float:
-        """How long an answer may take: the call's deadline, and what the client allows beyond it."""
+        """Returns how long an answer may take: the call's deadline, and what the client allows beyond it."""
         if method not in LONG_METHODS:
             return self._answer_timeout
         given = [CALL_MS]
@@ -186,7 +186,7 @@ class Session:
         return pending.result
 
     async def piece(self, pending: Pending) -> Optional[Output]:
-        """The next piece of output; None after the last."""
+        """Returns the next piece of output; None after the last."""
         await self.port.wait(pending, pieces=True)
         if pending.pieces:
             return self.port.take_one(pending)
@@ -195,7 +195,7 @@ class Session:
         return None
 
     def _note(self, pending: Pending, result: Any) -> None:
-        """Keeps what to open again."""
+        """Remembers a workspace, to open it again."""
         params = pending.params
         if pending.method == "workspace.open":
             opened = _Opened(params, _object(result))
@@ -226,7 +226,7 @@ class Session:
 
     async def tool(self, tool: str, arguments: Mapping[str, Any], workspace: Optional[str],
                    options: Optional[CallOptions]) -> Any:
-        """The output of a tool. A tool that failed is raised."""
+        """Returns the output of a tool. Raises the exception of its error if the tool failed."""
         if options and (options.get("reply") == "message" or options.get("stream")):
             raise BadRequest("The options reply and stream are for call and start_call")
         params = call_params(tool, without_none(arguments), None, options, workspace, None, False)
@@ -251,7 +251,7 @@ class Session:
 def call_params(tool: Optional[str], arguments: Optional[Mapping[str, Any]], tool_call: Optional[Mapping[str, Any]],
                 options: Optional[CallOptions], workspace: Optional[str], timeout_ms: Optional[int],
                 stream: bool) -> Dict[str, Any]:
-    """tool.call's parameters."""
+    """Returns the parameters of tool.call."""
     if (tool is None) == (tool_call is None) or (tool_call is not None and arguments is not None):
         raise BadRequest("A call has either tool and arguments or tool_call")
     all_options: Dict[str, Any] = dict(options or {})
@@ -274,7 +274,7 @@ def input_params(data: str, eof: bool, encoding: Optional[str]) -> Dict[str, Any
 
 
 def output_of(observation: Observation) -> Dict[str, Any]:
-    """The output of an observation. Raises the exception of its error if the tool failed."""
+    """Returns the output of an observation. Raises the exception of its error if the tool failed."""
     error = observation.get("error")
     if error:
         raise service_error(error.get("code"), str(error.get("message")), 0, error.get("retry_after_ms"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the service listens, and whether to believe who listens there: as cloister_open() of libcloister(3)."""
+"""Where the service listens, and whether to trust the server there: as cloister_open() of libcloister(3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ SERVICE_DIRECTORY = "/run/cloister"
 
 
 class Place(NamedTuple):
-    """A socket's path. One that the program did not name is believed only if root, we or the service's user listen."""
+    """A socket's path. Unless the program named it, its server must run as root, as our user or as the service's
+    user."""
 
     path: str
     named: bool
@@ -49,7 +50,7 @@ def _is_believed(made: socket.socket) -> bool:
 def _connect(path: str) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        # It bounds connect(2) while the service's backlog is full, socket(7).
+        # SO_SNDTIMEO bounds connect(2) while the service's backlog is full, socket(7).
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", CONNECT_MS // 1000, 0))
         made.connect(path)
         made.setblocking(False)
@@ -60,7 +61,7 @@ def _connect(path: str) -> socket.socket:
 
 
 def connect(candidates: Sequence[Place]) -> Tuple[socket.socket, Place]:
-    """Connects to the first that answers."""
+    """Connects to the first socket that has a server."""
     tried = []
     for place in candidates:
         try:

@@ -49,7 +49,7 @@ class SymlinkOutsideWorkspace(ServiceError):
 
 
 class CommandBlocked(ServiceError):
-    """The command matches a pattern of blocked_commands."""
+    """The command is on the list blocked_commands; the message says what to do instead."""
 
     code = "COMMAND_BLOCKED"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection without its socket: requests become bytes, bytes become answers and output. Nothing here waits, so the
-blocking and the asyncio client share it. The service is not trusted: lines, values and unread output are bounded, and
-what does not follow the protocol ends the connection."""
+"""One connection without its socket: it turns requests into bytes, and bytes into answers and output. It never waits,
+so the blocking and the asyncio client share it. The service is not trusted: lines, values and unread output are
+bounded, and input that does not follow the protocol ends the connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._errors import BadRequest, CloisterError, ConnectionLost, OutputOverrun, P
 from ._types import JSON_ERRORS, LINE_BYTES, UNSENT_BYTES, VALUES, ServiceErrors, Stream
 
 UNREAD_BYTES = 64 << 20  # streamed output that the program has not taken
-PIECE_BYTES = 256  # what a piece costs besides its data
+PIECE_BYTES = 256  # memory that a piece takes besides its data
 NUMBER_BYTES = 256  # the text of a number
 STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.S)
 
@@ -47,7 +47,7 @@ class Pending:
         self.wire = wire
         self.id = number
         self.method = method
-        self.params = params if method.startswith("workspace.") else {}  # what was opened is opened again
+        self.params = params if method.startswith("workspace.") else {}  # a reconnection opens it again
         options = params.get("options") or {} if method == "tool.call" else {}
         self.streams = options.get("stream") is True
         self.base64 = options.get("encoding") == "base64"
@@ -63,7 +63,7 @@ class Pending:
 
     def finish(self, result: Any, error: Optional[CloisterError]) -> None:
         self.done, self.result, self.error = True, result, self.error or error
-        self.wire.unread -= self.unread  # from now on it is the program's
+        self.wire.unread -= self.unread  # the program has it from now on
         self.unread = 0
         self.wake()
 
@@ -134,13 +134,13 @@ class Wire:
         return pending
 
     def abandon(self, pending: Pending) -> None:
-        """Cancels the request if it is a call, and drops what still comes of it."""
+        """Cancels the request if it is a call, and drops the rest of its output and its answer."""
         self.drop(pending)
         if pending.done or self.ended or pending.method != "tool.call":
             return
         try:
             self._queue({"jsonrpc": "2.0", "method": "tool.cancel", "params": {"id": pending.id}})
-        except BadRequest:  # what waits before it will hardly be sent
+        except BadRequest:  # the queue is full, so the service hardly reads it
             self.end("More requests wait than the client keeps")
 
     def drop(self, pending: Pending) -> None:
@@ -148,7 +148,7 @@ class Wire:
         self.take(pending)
 
     def take(self, pending: Pending) -> List[Output]:
-        """The output that has come and was not taken yet."""
+        """Returns the output that has come and was not taken yet."""
         taken = list(pending.pieces)
         pending.pieces.clear()
         self.unread -= pending.unread
@@ -163,7 +163,7 @@ class Wire:
         return piece
 
     def receive(self, data: bytes) -> None:
-        """Takes what has come; b"" is the end. What is wrong with it ends the connection."""
+        """Takes received bytes; b"" is the end of input. Input that breaks the protocol ends the connection."""
         if self.ended:
             return
         if not data:
@@ -175,7 +175,7 @@ class Wire:
             self.end(str(error), ProtocolError)
 
     def end(self, why: str, kind: type = ConnectionLost) -> None:
-        """The connection has ended, and so have its requests."""
+        """Ends the connection and all its requests."""
         if self.ended:
             return
         self._ends(kind(why))
@@ -189,7 +189,7 @@ class Wire:
         self._pending.clear()
 
     def _why(self, method: str) -> CloisterError:
-        """An exception of its own for each request."""
+        """Returns a new exception for each request."""
         if isinstance(self.ended, ConnectionLost):
             return type(self.ended)(f"{self.ended}; {method} was not answered")
         return copy.copy(self.ended) if self.ended else ConnectionLost(f"{method} was not answered")

@@ -18,7 +18,7 @@ from ._types import CallOptions, InputResult, Observation, ToolMessage, Workspac
 from ._wire import Output, Pending, Wire
 
 CHUNK_BYTES = 256 << 10  # given to the transport at once
-PAUSE_BYTES = 1 << 20  # of output that was not taken: the service waits, unless a task waits for an answer
+PAUSE_BYTES = 1 << 20  # unread output at which the client stops reading, unless a task waits for an answer
 SETTLE_SECONDS = 5.0
 
 
@@ -28,7 +28,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.transport: Optional[asyncio.Transport] = None
-        self.waiting: Set[Pending] = set()  # whose answers a task waits for
+        self.waiting: Set[Pending] = set()  # requests for whose answers a task waits
         self._full = self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -61,7 +61,7 @@ class _Connection(asyncio.Protocol):
             self.transport.write(chunk)
 
     def look(self) -> None:
-        """Reads unless output waits that only its reader takes away."""
+        """Reads, unless there is unread output and only its own reader is waiting."""
         pause = self.wire.unread > PAUSE_BYTES and not self.waiting
         if pause == self._paused or not self.transport or self.transport.is_closing():
             return
@@ -92,7 +92,7 @@ class _AsyncPort(Port):
 
     async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
         loop = asyncio.get_running_loop()
-        # In a thread: asyncio takes a full backlog, EAGAIN, for a connection that is being made.
+        # In a thread, because asyncio takes EAGAIN, a full backlog, for a connection that is in progress.
         opening = loop.run_in_executor(None, connect, candidates)
         try:
             made, place = await asyncio.shield(opening)
@@ -199,7 +199,7 @@ class Call:
         self.id = pending.id
 
     async def wait(self, on_output: Optional[OnOutput] = None) -> Any:
-        """The result; of a tool call the observation. Output that was not read goes to on_output, or is dropped."""
+        """Returns the result; for a tool call the observation. Unread output goes to on_output, or is dropped."""
         return await self._session.finish(self._pending, on_output)
 
     async def cancel(self) -> bool:
@@ -211,7 +211,8 @@ class Call:
         self._session.port.abandon(self._pending)
 
     async def input(self, data: str = "", *, eof: bool = False, encoding: Optional[str] = None) -> InputResult:
-        """Gives the command input; returns when the command has read it. The call has the option stdin_stream."""
+        """Gives the command input, and returns when the command has read it. The call must have the option
+        stdin_stream."""
         result: InputResult = await self._session.input(self._pending, input_params(data, eof, encoding))
         return result
 
@@ -238,7 +239,7 @@ class Client(AsyncMethods):
         self.close()
 
     async def connect(self) -> None:
-        """Connects now, and opens again what was open."""
+        """Connects now, and opens again the workspaces that were open."""
         await self._session.connect()
 
     def close(self) -> None:
@@ -246,7 +247,7 @@ class Client(AsyncMethods):
         self._session.close()
 
     async def request(self, method: str, params: Optional[Mapping[str, Any]] = None) -> Any:
-        """Any method of the agent socket."""
+        """Calls any method of the agent socket."""
         return await self._session.request(method, params or {})
 
     async def start(self, method: str, params: Optional[Mapping[str, Any]] = None) -> Call:
@@ -261,15 +262,15 @@ class Client(AsyncMethods):
                    tool_call: Optional[Mapping[str, Any]] = None, options: Optional[CallOptions] = None,
                    workspace: Optional[str] = None, timeout_ms: Optional[int] = None,
                    on_output: Optional[OnOutput] = None) -> Observation:
-        """Calls a tool, or takes a model's tool_call as it came. Returns the observation, also of a tool that failed.
-        With on_output the output comes as the command writes it."""
+        """Calls a tool, or makes a model's tool_call unchanged. Returns the observation, even if the tool failed. With
+        on_output, output comes as the command writes it."""
         params = call_params(tool, arguments, tool_call, options, workspace, timeout_ms, on_output is not None)
         observation: Observation = await self._session.call(params, on_output)
         return observation
 
     async def answer(self, tool_call: Mapping[str, Any], *, options: Optional[CallOptions] = None,
                      workspace: Optional[str] = None) -> ToolMessage:
-        """Makes a model's call, as it came, and returns the message for the model's conversation."""
+        """Makes a model's tool_call unchanged, and returns the message for the model's conversation."""
         params = call_params(None, None, tool_call, message_options(options), workspace, None, False)
         message: ToolMessage = await self._session.call(params, None)
         return message
@@ -277,7 +278,7 @@ class Client(AsyncMethods):
     async def start_call(self, tool: Optional[str] = None, arguments: Optional[Mapping[str, Any]] = None, *,
                          tool_call: Optional[Mapping[str, Any]] = None, options: Optional[CallOptions] = None,
                          workspace: Optional[str] = None, timeout_ms: Optional[int] = None, stream: bool = True) -> Call:
-        """Sends a tool call without waiting for its answer; with stream its output can be iterated over."""
+        """Sends a tool call without waiting for its answer. With stream, the caller can iterate over its output."""
         return await self.start("tool.call",
                                 call_params(tool, arguments, tool_call, options, workspace, timeout_ms, stream))
 
