@@ -27,6 +27,11 @@ static uint64_t now_us(void)
 	return (uint64_t)(clock_now() / CLOCK_NS_PER_US);
 }
 
+static bool has_soft_limit(const struct scheduler *scheduler)
+{
+	return scheduler->queues[SCHED_COMMAND].soft_limit != SIZE_MAX;
+}
+
 /* Commands that compute are few for each CPU; those that sleep keep no CPU from others. */
 static void look_for_room(struct scheduler *scheduler)
 {
@@ -46,7 +51,7 @@ static bool begin_one(struct scheduler *scheduler)
 
 		if (!next)
 			continue;
-		if (i == SCHED_COMMAND)
+		if (i == SCHED_COMMAND && has_soft_limit(scheduler))
 			cpu_load_begun(&scheduler->load, now_us());
 		entry = (struct sched_entry *)((char *)next - offsetof(struct sched_entry, queued));
 		entry->begin(entry);
@@ -209,11 +214,9 @@ void scheduler_run(struct scheduler *scheduler)
 
 bool scheduler_soft_limit(const struct scheduler *scheduler, uint64_t *ret_limit)
 {
-	size_t limit = scheduler->queues[SCHED_COMMAND].soft_limit;
-
-	if (limit == SIZE_MAX)
+	if (!has_soft_limit(scheduler))
 		return false;
-	*ret_limit = limit;
+	*ret_limit = scheduler->queues[SCHED_COMMAND].soft_limit;
 	return true;
 }
 

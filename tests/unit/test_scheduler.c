@@ -15,6 +15,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -276,7 +278,49 @@ static void test_limits_that_change(void **state)
 	assert_int_equal(n_begun, 2);
 }
 
-/* All that is in a workspace goes on under the tenant of a new configuration. */
+/* Returns how far the scheduler has read into /proc/loadavg, which it keeps open. */
+static off_t load_position(void)
+{
+	char link[32], target[32];
+
+	for (int fd = 3; fd < 1024; fd++) {
+		ssize_t len;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		len = readlink(link, target, sizeof(target) - 1);
+		target[len > 0 ? len : 0] = 0;
+		if (strcmp(target, "/proc/loadavg") == 0)
+			return lseek(fd, 0, SEEK_CUR);
+	}
+	fail_msg("/proc/loadavg is not open");
+	return -1;
+}
+
+/* Only the soft limit, commands_per_cpu, needs the load of the host. */
+static void test_the_load_is_read_for_the_soft_limit_only(void **state)
+{
+	struct config_host host = fake->service.config->host;
+	uint64_t limit;
+
+	(void)state;
+	fake_service_pass(fake, 1000);
+	host.commands_per_cpu = 0;
+	scheduler_set_host(scheduler, &host);
+	add(0, SCHED_COMMAND);
+	fake_service_run(fake);
+	assert_int_equal(n_begun, 1);
+	assert_false(scheduler_soft_limit(scheduler, &limit));
+	assert_int_equal(load_position(), 0);
+	host.commands_per_cpu = 3;
+	scheduler_set_host(scheduler, &host);
+	add(1, SCHED_COMMAND);
+	fake_service_run(fake);
+	assert_int_equal(n_begun, 2);
+	assert_true(scheduler_soft_limit(scheduler, &limit));
+	assert_true(load_position() > 0);
+}
+
+/* All entries of a workspace continue under the tenant of the new configuration. */
 static void test_a_tenant_that_is_made_anew(void **state)
 {
 	struct tenant *another = tenant_new("two");
@@ -475,6 +519,8 @@ int main(void)
 			test_one_that_leaves_before_its_turn, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_cannot_begin, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_that_change, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_the_load_is_read_for_the_soft_limit_only, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_tenant_that_is_made_anew, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
