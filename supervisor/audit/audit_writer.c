@@ -11,19 +11,16 @@
 #include "supervisor/audit/audit_file.h"
 #include "supervisor/audit/audit_time.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/thread.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #define AUDIT_RETRY_MS 100 /* after a write that failed */
-
-#define STACK_BYTES (256UL * 1024)
 
 /* The header of each line in the queue. */
 struct record {
@@ -390,7 +387,6 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_rotation r
 	struct audit_writer **ret)
 {
 	struct audit_writer *writer = calloc(1, sizeof(*writer));
-	pthread_condattr_t monotonic;
 	int r;
 
 	if (!writer)
@@ -414,30 +410,17 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_rotation r
 	if (writer->file.new_chain && writer->file.torn > 0)
 		log_warning("the audit log has no valid last line: a new chain begins in it");
 	pthread_mutex_init(&writer->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&writer->work, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_condition_init(&writer->work);
 	*ret = writer;
 	return 0;
 }
 
 int audit_writer_start(struct audit_writer *writer)
 {
-	pthread_attr_t small;
-	sigset_t all, old;
-	int r;
+	int r = thread_start(run, writer, &writer->thread);
 
-	/* The loop's thread handles signals. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&small);
-	pthread_attr_setstacksize(&small, STACK_BYTES);
-	r = pthread_create(&writer->thread, &small, run, writer);
-	pthread_attr_destroy(&small);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	writer->started = r == 0;
-	return -r;
+	return r;
 }
 
 /*
@@ -492,16 +475,6 @@ void audit_writer_look(struct audit_writer *writer, struct audit_writer_state *r
 	pthread_mutex_unlock(&writer->mutex);
 }
 
-/* Returns false if the thread hangs in a write; it still uses its data then. */
-static bool join(struct audit_writer *writer)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += LIMIT_AUDIT_END_MS / 1000;
-	return pthread_clockjoin_np(writer->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
-}
-
 uint64_t audit_writer_free(struct audit_writer *writer)
 {
 	uint64_t left;
@@ -513,7 +486,8 @@ uint64_t audit_writer_free(struct audit_writer *writer)
 	writer->stop = true;
 	pthread_cond_signal(&writer->work);
 	pthread_mutex_unlock(&writer->mutex);
-	ended = !writer->started || join(writer);
+	/* A thread that hangs in a write still uses its data. */
+	ended = !writer->started || thread_join(writer->thread, LIMIT_AUDIT_END_MS);
 	pthread_mutex_lock(&writer->mutex);
 	left = writer->records + writer->lost_since + writer->lost_here;
 	pthread_mutex_unlock(&writer->mutex);

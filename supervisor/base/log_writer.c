@@ -7,18 +7,15 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define STACK_BYTES (64UL * 1024)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work, done; /* CLOCK_MONOTONIC */
@@ -119,37 +116,16 @@ static void *write_lines(void *context)
 	return NULL;
 }
 
-static int start_thread(void)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int r = pthread_attr_init(&attr);
-
-	if (r != 0)
-		return -r;
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* The loop's thread handles signals. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, &attr, write_lines, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return -r;
-}
-
 int log_writer_start(void)
 {
-	pthread_condattr_t attr;
+	pthread_t thread;
 	int r;
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&work, &attr);
-	pthread_cond_init(&done, &attr);
-	pthread_condattr_destroy(&attr);
-	r = start_thread();
+	thread_condition_init(&work);
+	thread_condition_init(&done);
+	r = thread_start(write_lines, NULL, &thread);
+	if (r == 0)
+		pthread_detach(thread);
 	started = r == 0;
 	return r;
 }
