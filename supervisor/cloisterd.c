@@ -14,6 +14,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
+#include "supervisor/base/loop.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
@@ -25,6 +26,7 @@
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/control/control_selftest.h"
+#include "supervisor/daemon/config_check.h"
 #include "supervisor/daemon/config_reload.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/daemon/shutdown.h"
@@ -85,35 +87,14 @@ static _Noreturn void die_with(const char *message)
 	exit(1);
 }
 
-/* A warning is about an epoll_ctl(2) that failed; watch.h sees that by event_add(3) and logs it.
- * libevent itself would wait for the reader of stderr. */
-static void on_libevent_log(int severity, const char *message)
-{
-	if (severity == EVENT_LOG_ERR)
-		log_error("libevent: %s", message);
-}
-
-static struct event_base *make_base(bool epoll)
-{
-	struct event_config *config = event_config_new();
-	struct event_base *base = NULL;
-
-	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0 &&
-		(epoll || event_config_avoid_method(config, "epoll") == 0) &&
-		event_config_set_max_dispatch_interval(config, NULL, 1, LOOP_PRIORITY_BULK) == 0)
-		base = event_base_new_with_config(config);
-	if (!base || event_base_priority_init(base, LOOP_PRIORITIES) < 0)
-		die_with("cannot make the event loop");
-	event_config_free(config);
-	return base;
-}
-
 /* Makes the loop, with the timer and the signals that it has from start to end. */
 static bool start_loop(struct daemon *daemon, bool epoll)
 {
 	struct service *service = &daemon->service;
 
-	service->base = make_base(epoll);
+	service->base = loop_new(epoll);
+	if (!service->base)
+		die_with("cannot make the event loop");
 	if (timers_start(service->base) == 0)
 		daemon->shutdown = shutdown_new(service);
 	if (daemon->shutdown)
@@ -378,33 +359,6 @@ static void read_config(struct daemon *daemon)
 		daemon->options.user = strdup(daemon->service.config->host.user);
 }
 
-static void complain(void *context, const char *file, unsigned line, const char *message)
-{
-	(void)context;
-	if (line > 0)
-		fprintf(stderr, "%s:%u: %s\n", file, line, message);
-	else
-		fprintf(stderr, "%s: %s\n", file, message);
-}
-
-/* --check: prints every mistake, or nothing if there is none. Returns the exit status. */
-static int check_config(const char *path)
-{
-	static const struct config_complaints complaints = {complain, NULL};
-	struct config_source *source;
-	struct config *config = NULL;
-	int r = config_source_open(path, &source);
-
-	if (r < 0)
-		die(path, r);
-	r = config_load(source, &complaints, &config);
-	if (r < 0 && r != -EINVAL)
-		die(path, r);
-	config_release(config);
-	config_source_free(source);
-	return r < 0 ? 1 : 0;
-}
-
 static void log_mistake(void *context, const char *file, unsigned line, const char *message)
 {
 	(void)context;
@@ -575,14 +529,6 @@ static void start(struct daemon *daemon)
 	(void)atexit(log_writer_flush);
 }
 
-/* Handles the events that have come, then returns from the loop: clock_now() changes only here. */
-static void run(struct event_base *base)
-{
-	do
-		clock_begin_turn();
-	while (event_base_loop(base, EVLOOP_ONCE) == 0 && !event_base_got_break(base));
-}
-
 static void serve(struct daemon *daemon)
 {
 	struct peer_credentials peer = {0};
@@ -610,7 +556,7 @@ static void serve(struct daemon *daemon)
 	if (r < 0)
 		die("cannot serve", r);
 	notify_start(&daemon->service);
-	run(daemon->service.base);
+	loop_run(daemon->service.base);
 }
 
 /*
@@ -669,7 +615,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		log_warning("cannot notify the service manager: $NOTIFY_SOCKET: %s", strerror(-r));
 	if (daemon.options.check)
-		return check_config(daemon.options.config);
+		return config_check(daemon.options.config);
 	read_config(&daemon);
 	startup_come_first();
 	if (startup_leave_root(daemon.options.user,
