@@ -6,7 +6,6 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
-#include "common/program.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
 #include "supervisor/base/loop_turn.h"
@@ -14,21 +13,18 @@
 #include "supervisor/base/watch.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
+#include "supervisor/workspace/helper_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/capability.h>
 #include <sys/pidfd.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #define READY_TIMEOUT_MS 10000
-#define END_WAIT_MS      1000
 #define LOOK_MS          1000 /* interval of the checks whether an answer is overdue */
 
 /*
@@ -52,7 +48,7 @@ struct pending_cell {
 };
 
 struct spawner_link {
-	pid_t pid;
+	struct helper_process process;
 	struct channel channel;
 	bool is_lost;
 	uint64_t last_cell, last_look;
@@ -63,9 +59,8 @@ struct spawner_link {
 	struct timer look;
 	struct watch watch; /* the channel's socket */
 	struct loop_turn_task flush;
-	struct timer retry;    /* tries to write again, */
-	struct timer resume;   /* or to read again, after memory ran out */
-	struct log_relay *log; /* the spawner's stderr */
+	struct timer retry;  /* tries to write again, */
+	struct timer resume; /* or to read again, after memory ran out */
 	/* places for an answer's descriptors when no others are free */
 	int reserve[SPAWNER_OPENED_FDS];
 	void (*lost)(void *context);
@@ -81,37 +76,14 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 	_cleanup_close_ int program = -1, ours = -1, theirs = -1, log = -1;
 	int pair[2], r;
 
-	r = program_open("cloister-spawner", &program);
-	if (r == 0)
-		r = log_relay_new(&link->log, &log);
 	if (r < 0)
 		return r;
-	/*
-	 * Check that the program may be executed, because the child could not report why its exec
-	 * failed.
-	 */
-	if (faccessat(program, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0)
-		return -errno;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	ours = pair[0];
-	theirs = pair[1];
-	link->pid = fork();
-	if (link->pid < 0)
-		return -errno;
-	if (link->pid == 0) {
-		const int fds[] = {-1, -1, log, theirs, start->managed_fd, start->cgroup_fd};
-
-		/* Its capabilities are those of its own user namespace. */
-		(void)cap_reset_ambient();
-		program_execute(program, argv, fds,
-			start->cgroup_fd < 0 ? FD_SPAWNER_CGROUP : FD_SPAWNER_CGROUP + 1);
-		_exit(127);
-	}
 	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
-	TAKE_FD(ours);
 	return 0;
 }
+
+_Static_assert(FD_SPAWNER_CHANNEL == 3 && FD_SPAWNER_MANAGED == 4 && FD_SPAWNER_CGROUP == 5,
+	"helper_process_start() gives them");
 
 static bool is_policy(uint32_t error)
 {
@@ -140,7 +112,7 @@ static int tell(struct spawner_link *link, uint8_t type)
 
 static int give_ids(struct spawner_link *link, const struct id_range *range, char **ret_message)
 {
-	int r = range ? id_range_map(range, link->pid, ret_message) : -EBADMSG;
+	int r = range ? id_range_map(range, link->process.pid, ret_message) : -EBADMSG;
 
 	if (r == 0)
 		r = tell(link, SPAWNER_MAPPED);
@@ -424,7 +396,7 @@ static void on_look(void *context)
 	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
 		log_error("cloisterd kills cloister-spawner, which has not answered for %d seconds",
 			LIMIT_SPAWNER_SILENT_MS / 1000);
-		kill(link->pid, SIGKILL);
+		kill(link->process.pid, SIGKILL);
 		lose(link);
 		return;
 	}
@@ -446,7 +418,7 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	timer_init(&link->look, on_look, link);
 	r = watch_init(&link->watch, base, link->channel.in, &calls, link);
 	if (r == 0)
-		r = log_relay_watch(link->log, base);
+		r = log_relay_watch(link->process.log, base);
 	if (r < 0)
 		return r;
 	watch_want(&link->watch, WATCH_READABLE);
@@ -544,23 +516,6 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 	free(pending);
 }
 
-/*
- * The spawner exits when its channel closes. If it does not, it is killed; if even that does not
- * end it, it is left to the kernel.
- */
-static void end_process(pid_t pid)
-{
-	const struct timespec step = {.tv_nsec = 5000000};
-
-	for (int waited_ms = 0; waited_ms < 2 * END_WAIT_MS; waited_ms += 5) {
-		if (waitpid(pid, NULL, WNOHANG) != 0)
-			return;
-		if (waited_ms == END_WAIT_MS)
-			kill(pid, SIGKILL);
-		nanosleep(&step, NULL);
-	}
-}
-
 void spawner_link_free(struct spawner_link *link)
 {
 	if (!link)
@@ -574,8 +529,6 @@ void spawner_link_free(struct spawner_link *link)
 	timer_cancel(&link->look);
 	drop_reserve(link);
 	channel_done(&link->channel);
-	if (link->pid > 0)
-		end_process(link->pid);
-	log_relay_free(link->log);
+	helper_process_end(&link->process);
 	free(link);
 }

@@ -7,41 +7,27 @@
 
 #include "common/channel.h"
 #include "common/cleanup.h"
-#include "common/program.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "tests/unit/fakes/clock.h"
-#include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/process.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
 
-/* The spawner, and what cloisterd was told. */
-static struct spawner {
-	int pair[2]; /* cloisterd's end, and the spawner's */
-	pid_t pid;
-	struct channel channel;
-	const char *first_words; /* frames, written when it is started */
-	size_t first_len;
-	bool dies; /* right after them */
-} spawner;
+#include "tests/lib/spawner_fixture.h"
 
 static struct event_base *base;
-static struct spawner_link *link_;
 static unsigned losses;
 
 static struct told {
@@ -52,72 +38,7 @@ static struct told {
 	size_t n_parents;
 } told;
 
-/* What starts a process. */
-
-int program_open(const char *name, int *ret_fd)
-{
-	assert_string_equal(name, "cloister-spawner");
-	*ret_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	return *ret_fd < 0 ? -errno : 0;
-}
-
-int program_execute(int program_fd, char *const argv[], const int *fds, int n_fds)
-{
-	(void)program_fd;
-	(void)argv;
-	(void)fds;
-	(void)n_fds;
-	_exit(127);
-}
-
-int socketpair(int domain, int type, int protocol, int pair[2])
-{
-	int r = (int)syscall(SYS_socketpair, domain, type, protocol, pair);
-
-	memcpy(spawner.pair, pair, sizeof(spawner.pair));
-	return r;
-}
-
-/* The child waits until cloisterd hangs up or kills it; this side keeps its end. */
-pid_t fork(void)
-{
-	struct pollfd poll_fd = {.fd = spawner.pair[1]};
-	int end = fcntl(spawner.pair[1], F_DUPFD_CLOEXEC, 0);
-
-	spawner.pid = _Fork();
-	if (spawner.pid == 0) {
-		close(spawner.pair[0]);
-		close(end);
-		while (poll(&poll_fd, 1, -1) < 0 || !(poll_fd.revents & POLLHUP))
-			;
-		_exit(0);
-	}
-	fcntl(end, F_SETFL, O_NONBLOCK);
-	channel_init(&spawner.channel, end, end, CHANNEL_TAKES_FDS);
-	if (spawner.first_len > 0)
-		assert_int_equal(
-			write(end, spawner.first_words, spawner.first_len), spawner.first_len);
-	if (spawner.dies) {
-		kill(spawner.pid, SIGKILL);
-		waitpid(spawner.pid, NULL, 0);
-		channel_done(&spawner.channel);
-	}
-	return spawner.pid;
-}
-
-/* Waits for a spawner's first words come to their end at once where there are none. */
-static bool time_flies;
-
-int poll(struct pollfd *fds, nfds_t n, int timeout)
-{
-	struct timespec time = {timeout / 1000, timeout % 1000 * 1000000L};
-
-	if (time_flies)
-		time = (struct timespec){0};
-	return (int)syscall(SYS_ppoll, fds, n, timeout < 0 && !time_flies ? NULL : &time, NULL, 0);
-}
-
-/* What happens at this moment. */
+/* Lets cloisterd do all that is due now. */
 static void run(void)
 {
 	for (int i = 0; i < 4; i++) {
@@ -132,30 +53,6 @@ static void pass(int64_t ms)
 	run();
 }
 
-/* Frames. */
-
-static size_t put_frame(char *out, uint8_t type, uint64_t call, struct text payload)
-{
-	struct wire_header header = {.version = WIRE_VERSION,
-		.type = type,
-		.length = (uint32_t)payload.len,
-		.call = call};
-
-	memcpy(out, &header, sizeof(header));
-	if (payload.len > 0)
-		memcpy(out + sizeof(header), payload.data, payload.len);
-	return sizeof(header) + payload.len;
-}
-
-static struct text failure(const char *step, int error)
-{
-	static uint8_t payload[256];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	setup_failure_put(&writer, &(struct setup_failure){text_from(step), (uint32_t)error});
-	return (struct text){(char *)payload, writer.len};
-}
-
 static struct text looked_up(void)
 {
 	static const struct spawner_looked_up where = {
@@ -166,89 +63,6 @@ static struct text looked_up(void)
 	spawner_looked_up_put(&writer, &where);
 	return (struct text){(char *)payload, writer.len};
 }
-
-static const struct text nothing = {NULL, 0};
-
-static int start(const struct id_range *range, char **message)
-{
-	const struct spawner_start how = {.cgroup_fd = -1, .managed_fd = -1, .range = range};
-
-	return spawner_link_start(&how, &link_, message);
-}
-
-static void test_starting(void **state)
-{
-	static const struct id_range range = {100000, 100000, 1000};
-	static const struct {
-		const char *name;
-		uint8_t type; /* 0: it says nothing */
-		bool fails;   /* with the payload of a failure */
-		int error;
-		bool system, dies;
-		uint8_t second; /* type of a second frame; 0: none */
-		int mapped, result;
-		const char *message;
-	} rows[] = {
-		{"ready", SPAWNER_READY, false, 0, false, false, 0, 0, 0, NULL},
-		{"could not", SPAWNER_FAILED, true, EINVAL, false, false, 0, 0, -EINVAL,
-			"cloister-spawner could not make namespaces: Invalid argument"},
-		{"could not by policy", SPAWNER_FAILED, true, EPERM, false, false, 0, 0, -EPERM,
-			"cloister-spawner could not make namespaces: Operation not permitted: "},
-		{"failure without why", SPAWNER_FAILED, false, 0, false, false, 0, 0, -EBADMSG,
-			NULL},
-		{"another word", SPAWNER_OPENED, false, 0, false, false, 0, 0, -EBADMSG, NULL},
-		{"silent", 0, false, 0, false, false, 0, 0, -ETIMEDOUT, NULL},
-		{"dead", 0, false, 0, false, true, 0, 0, -EPIPE, NULL},
-		{"wants ids in user mode", SPAWNER_UNSHARED, false, 0, false, false, 0, 0, -EBADMSG,
-			NULL},
-		{"wants no ids in system mode", SPAWNER_READY, false, 0, true, false, 0, 0,
-			-EBADMSG, NULL},
-		{"mapped", SPAWNER_UNSHARED, false, 0, true, false, SPAWNER_READY, 0, 0, NULL},
-		{"mapped, then silent", SPAWNER_UNSHARED, false, 0, true, false, 0, 0, -ETIMEDOUT,
-			NULL},
-		{"mapped, then fails", SPAWNER_UNSHARED, false, 0, true, false, SPAWNER_OPENED, 0,
-			-EBADMSG, NULL},
-		{"cannot be mapped", SPAWNER_UNSHARED, false, 0, true, false, SPAWNER_READY, -EPERM,
-			-EPERM, "the ids cannot be mapped"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		_cleanup_free_ char *message = NULL;
-		char words[512];
-		size_t len = 0;
-		int r;
-
-		if (rows[i].type)
-			len += put_frame(words, rows[i].type, 0,
-				rows[i].fails ? failure("make namespaces", rows[i].error)
-					      : nothing);
-		if (rows[i].second)
-			len += put_frame(words + len, rows[i].second, 0, nothing);
-		spawner = (struct spawner){
-			.first_words = words, .first_len = len, .dies = rows[i].dies};
-		fake_id_range_mapped = rows[i].mapped;
-		time_flies = true;
-		r = start(rows[i].system ? &range : NULL, &message);
-		time_flies = false;
-		if (r != rows[i].result)
-			fail_msg("%s: %d", rows[i].name, r);
-		assert_int_equal(message != NULL, rows[i].message != NULL);
-		if (message && rows[i].message &&
-			strncmp(message, rows[i].message, strlen(rows[i].message)) != 0)
-			fail_msg("%s: %s", rows[i].name, message);
-		/* By policy there is more to say: what to do. */
-		assert_int_equal(
-			message && rows[i].message && strlen(message) > strlen(rows[i].message),
-			rows[i].error == EPERM);
-		channel_done(&spawner.channel);
-		if (r == 0)
-			spawner_link_free(link_);
-		assert_int_equal(waitpid(spawner.pid, NULL, WNOHANG), -1);
-	}
-}
-
-/* A link that is watched. */
 
 static void on_lost(void *context)
 {
@@ -312,7 +126,7 @@ static void on_looked(void *context, int error, int fd, const struct spawner_loo
 /* Asks for @type. 0 or -errno. */
 static int ask(uint8_t type, uint64_t *ret_number)
 {
-	static const struct spawner_open request = {.kind = WORKSPACE_MANAGED,
+	const struct spawner_open request = {.kind = WORKSPACE_MANAGED,
 		.limits = {.processes = 1, .cpu_weight = 1, .io_weight = 1},
 		.tenant = "one"};
 	static const struct spawner_look_up look = {
@@ -697,7 +511,6 @@ static void test_a_spawner_that_does_not_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_starting),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test_setup_teardown(
 			test_a_directory_that_is_garbage, set_up, tear_down),
