@@ -66,6 +66,8 @@ static const struct {
 	[TOOL_WORKER_LOST] = {"WORKER_LOST",
 		"The workspace's process died during the call; try again"},
 	[TOOL_SHUTTING_DOWN] = {"SHUTTING_DOWN", "The service is shutting down; try again later"},
+	[TOOL_STALE_FILE] = {"STALE_FILE",
+		"The file is not the one that was expected; read it again, nothing was written"},
 	[TOOL_EXECUTION_ERROR] = {"EXECUTION_ERROR", "The operation failed; try another way"},
 };
 

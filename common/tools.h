@@ -36,6 +36,7 @@ enum param_type {
 struct tool_args {
 	struct text path;
 	struct text content;
+	struct text expect;
 	struct text pattern;
 	struct text file_pattern;
 	struct text command;

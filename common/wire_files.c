@@ -38,6 +38,7 @@ int files_read_get(struct text payload, struct files_read *ret)
 void files_write_put(struct wire_writer *writer, const struct files_write *message)
 {
 	wire_put_text(writer, message->path);
+	wire_put_text(writer, message->expect);
 	wire_put_u64(writer, message->size);
 	wire_put_u8(writer, message->create_dirs);
 	wire_put_u8(writer, message->durable);
@@ -49,6 +50,7 @@ int files_write_get(struct text payload, struct files_write *ret)
 	struct files_write message;
 
 	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.expect = wire_get_text(&reader, FILES_VERSION_BYTES);
 	message.size = wire_get_u64(&reader);
 	message.create_dirs = wire_get_bool(&reader);
 	message.durable = wire_get_bool(&reader);
@@ -172,6 +174,8 @@ void files_end_put(struct wire_writer *writer, const struct files_end *message)
 	wire_put_u64(writer, message->files_searched);
 	wire_put_u64(writer, message->files_skipped);
 	wire_put_text(writer, message->type);
+	wire_put_text(writer, message->version);
+	wire_put_u64(writer, message->first_line);
 }
 
 int files_end_get(struct text payload, struct files_end *ret)
@@ -192,6 +196,8 @@ int files_end_get(struct text payload, struct files_end *ret)
 	message.files_searched = wire_get_u64(&reader);
 	message.files_skipped = wire_get_u64(&reader);
 	message.type = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.version = wire_get_text(&reader, FILES_VERSION_BYTES);
+	message.first_line = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 || message.error >= TOOL_ERROR_COUNT)
 		return -EBADMSG;
 	*ret = message;

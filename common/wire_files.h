@@ -52,10 +52,14 @@ struct files_read {
 
 struct files_write {
 	struct text path;
+	/* version that the file must have, "absent": it must not exist; empty: any */
+	struct text expect;
 	uint64_t size; /* size of the content, which follows in FILES_BODY frames */
 	bool create_dirs;
 	bool durable; /* fsync(2) before the answer */
 };
+
+#define FILES_VERSION_BYTES 32 /* of a version as text */
 
 struct files_list {
 	struct text path;
@@ -119,6 +123,9 @@ struct files_end {
 	uint64_t files_searched;
 	uint64_t files_skipped; /* search: files that are binary, too large or unreadable */
 	struct text type;       /* read, binary: type by the first bytes, such as "image/png" */
+	/* read of all bytes, write: digest of the content; empty: not known */
+	struct text version;
+	uint64_t first_line; /* edit: the first line that was changed */
 };
 
 void files_read_put(struct wire_writer *writer, const struct files_read *message);

@@ -57,6 +57,7 @@ enum cloister_error {
 	CLOISTER_ERROR_WORKER_LOST,
 	CLOISTER_ERROR_SHUTTING_DOWN,
 	CLOISTER_ERROR_EXECUTION_ERROR
+	CLOISTER_ERROR_STALE_FILE,
 };
 
 /* Codes that cloister_json_error() returns, JSON-RPC 2.0 section 5.1. */

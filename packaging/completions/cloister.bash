@@ -103,7 +103,7 @@ _cloister_arguments()
 	esac
 	case $1 in
 	read_file) arguments=(path= start_line= end_line=) ;;
-	write_file) arguments=(path= content= create_dirs=) ;;
+	write_file) arguments=(path= content= create_dirs= expect=) ;;
 	list_directory) arguments=(path= recursive= pattern=) ;;
 	run_command) arguments=(command= timeout_ms=) ;;
 	search_files) arguments=(pattern= path= file_pattern= max_results=) ;;

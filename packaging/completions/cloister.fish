@@ -60,7 +60,7 @@ function __cloister_arguments
         case read_file
             set known path start_line end_line
         case write_file
-            set known path content create_dirs
+            set known path content create_dirs expect
         case list_directory
             set known path recursive pattern
         case run_command

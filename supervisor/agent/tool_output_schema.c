@@ -25,6 +25,7 @@ struct field {
 };
 
 #define FIELDS_MAX 14
+#define VERSION    "Digest of the file's content, for expect"
 #define NOT_SHOWN  "What is not shown, and how to get it"
 
 static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
@@ -44,6 +45,7 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"encoding", FIELD_TEXT, true, "utf-8, utf-8-replaced or base64"},
 			{"binary", FIELD_BOOLEAN, true, "The file is not text"},
 			{"type", FIELD_TEXT, true, "Kind of the binary file"},
+			{"version", FIELD_TEXT, true, VERSION},
 			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
 	[TOOL_WRITE_FILE] =
@@ -53,6 +55,7 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 				"The path in base64, if path cannot show it exactly"},
 			{"bytes_written", FIELD_INTEGER, false, NULL},
 			{"created", FIELD_BOOLEAN, false, "The file did not exist before"},
+			{"version", FIELD_TEXT, true, VERSION},
 		},
 	[TOOL_LIST_DIRECTORY] =
 		{

@@ -41,6 +41,7 @@ static uint8_t put_write(struct wire_writer *writer, const struct call_request *
 {
 	struct files_write message = {
 		.path = text_from(request->path),
+		.expect = request->args.expect,
 		.size = request->args.content.len,
 		.create_dirs = request->args.create_dirs,
 		.durable = !request->options.fast_write,

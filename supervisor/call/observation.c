@@ -153,6 +153,12 @@ static void put_total(struct json_text *json, const struct observation *observat
 	put_note(json, observation);
 }
 
+static void put_version(struct json_text *json, const struct files_end *end)
+{
+	if (end->version.len > 0)
+		put_string(json, "version", end->version);
+}
+
 static void write_read_file(struct json_text *json, const struct observation *observation)
 {
 	const struct files_end *end = observation->files;
@@ -176,6 +182,7 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 	put_number(json, "size", end->size);
 	put_bool(json, "truncated", end->truncated);
 	put_string(json, "encoding", text_from(observation->encoding));
+	put_version(json, end);
 	put_note(json, observation);
 }
 

@@ -126,6 +126,7 @@ def service(area):
 
 def test_the_tools(client, place):
     written = client.write_file("d/a.txt", "one\ntwo\n")
+    assert written.pop("version")
     assert written == {"path": "d/a.txt", "bytes_written": 8, "created": True}
     assert (place / "d/a.txt").read_text() == "one\ntwo\n"
     assert client.read_file("d/a.txt", 2)["content"] == "     2\ttwo\n"

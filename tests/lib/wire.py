@@ -53,8 +53,8 @@ def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
     return text(path) + struct.pack("=QQBBBB", start, end, numbered, raw, images, by_type)
 
 
-def files_write(path, size, create_dirs=0, durable=0):
-    return text(path) + struct.pack("=QBB", size, create_dirs, durable)
+def files_write(path, size, create_dirs=0, durable=0, expect=""):
+    return text(path) + text(expect) + struct.pack("=QBB", size, create_dirs, durable)
 
 
 def files_list(path, pattern="", recursive=0, gitignore=0, entries=100):

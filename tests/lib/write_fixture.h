@@ -13,7 +13,8 @@
 static void write_announced(const struct root *root, const char *path, struct text content,
 	uint64_t size, struct answer *answer)
 {
-	const struct files_write request = {text_from(path), size, true, true};
+	const struct files_write request = {
+		.path = text_from(path), .size = size, .create_dirs = true, .durable = true};
 	struct file_write *staged = NULL;
 	size_t half = content.len / 2;
 

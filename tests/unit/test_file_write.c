@@ -168,7 +168,8 @@ static void test_refused(void **state)
 /* Content that is too short or too long, and a write that is given up, change nothing. */
 static void give_up(const struct fixture *fixture, const struct root *root)
 {
-	const struct files_write request = {TEXT_LITERAL("file"), 5, true, true};
+	const struct files_write request = {
+		.path = TEXT_LITERAL("file"), .size = 5, .create_dirs = true, .durable = true};
 	struct file_write *staged = NULL;
 	struct answer answer;
 
@@ -259,7 +260,8 @@ static void test_no_set_id_bits(void **state)
 
 static struct file_write *begin(const struct root *root, const char *path, uint64_t call)
 {
-	const struct files_write request = {text_from(path), 3, true, true};
+	const struct files_write request = {
+		.path = text_from(path), .size = 3, .create_dirs = true, .durable = true};
 	struct file_write *staged = NULL;
 
 	assert_int_equal(file_write_begin(root, &request, call, &staged), 0);
@@ -411,7 +413,8 @@ static void test_temporary_taken(void **state)
 static void test_appears_meanwhile(void **state)
 {
 	const struct fixture *fixture = *state;
-	const struct files_write request = {TEXT_LITERAL("file"), 1, true, true};
+	const struct files_write request = {
+		.path = TEXT_LITERAL("file"), .size = 1, .create_dirs = true, .durable = true};
 	struct file_write *staged = NULL;
 	struct answer answer;
 

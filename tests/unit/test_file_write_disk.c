@@ -147,7 +147,10 @@ struct broken_case {
 static int write_broken(const struct fixture *fixture, const struct broken_case *broken)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-	const struct files_write request = {TEXT_LITERAL("file"), 3, true, broken->durable};
+	const struct files_write request = {.path = TEXT_LITERAL("file"),
+		.size = 3,
+		.create_dirs = true,
+		.durable = broken->durable};
 	struct file_write *staged = NULL;
 	struct root root = fixture->root;
 	struct answer answer;

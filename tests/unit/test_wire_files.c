@@ -63,7 +63,11 @@ static void test_read(void **state)
 
 static void test_write(void **state)
 {
-	struct files_write sent = {TEXT_LITERAL("f"), LIMIT_CONTENT_BYTES, true, false}, got;
+	struct files_write sent = {.path = TEXT_LITERAL("f"),
+				   .size = LIMIT_CONTENT_BYTES,
+				   .create_dirs = true,
+				   .durable = false},
+			   got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
 	(void)state;

@@ -9,6 +9,7 @@
 #include "common/image_types.h"
 #include "common/limits.h"
 #include "common/line_count.h"
+#include "worker/files/file_version.h"
 #include "worker/files/near_paths.h"
 
 #include <errno.h>
@@ -27,10 +28,11 @@ struct line_scan {
 	uint64_t first, stop; /* the wanted lines: first <= line < stop */
 	bool numbered;
 
-	uint64_t line;                  /* number of the line with the next byte, from 1 */
-	bool mid_line;                  /* part of that line has been read */
-	uint64_t consumed;              /* bytes read from the file */
-	uint64_t content;               /* bytes in the wanted lines */
+	uint64_t line;                /* number of the line with the next byte, from 1 */
+	bool mid_line;                /* part of that line has been read */
+	uint64_t consumed;            /* bytes read from the file */
+	uint64_t content;             /* bytes in the wanted lines */
+	struct file_version *version; /* of all bytes; NULL: memory is out, or a hole was skipped */
 	char number[NUMBER_DIGITS + 2]; /* the number sent last, and a tab */
 };
 
@@ -190,6 +192,7 @@ static int scan_chunk(struct line_scan *scan, const char *data, size_t len)
 	size_t before = pass_lines(scan, data, len, scan->first);
 	size_t wanted;
 
+	file_version_add(scan->version, data, len);
 	if (scan->numbered)
 		wanted = send_numbered(scan, data + before, len - before);
 	else
@@ -254,6 +257,7 @@ static void end_text(
 	struct reply *reply, const struct file *file, const struct line_scan *scan, bool counted)
 {
 	uint64_t total = lines_seen(scan);
+	char version[FILES_VERSION_BYTES + 1] = "";
 
 	if (counted && scan->first > 1 && scan->first > total) {
 		reply_error(reply, TOOL_INVALID_ARGUMENTS,
@@ -262,8 +266,11 @@ static void end_text(
 			scan->first, total, total == 1 ? "" : "s");
 		return;
 	}
+	if (counted)
+		(void)file_version_text(scan->version, version);
 	reply_end(reply, &(struct files_end){
 				 .path = text_from(file->path),
+				 .version = text_from(version),
 				 .size = counted ? scan->consumed : file->size,
 				 .lines = lines_sent(scan),
 				 .total_lines = counted ? total : 0,
@@ -286,6 +293,8 @@ static void skip_hole(const struct file *file, struct line_scan *scan)
 	}
 	scan->consumed = (uint64_t)data;
 	scan->mid_line = true;
+	file_version_free(scan->version); /* it is of all bytes */
+	scan->version = NULL;
 }
 
 /* Whether @file, which begins with @data, is binary; then it ends the reply. */
@@ -389,6 +398,7 @@ void file_read(const struct root *root, const struct files_read *request, struct
 			near_paths_sentence(root, request->path, error, sentence));
 		return;
 	}
+	scan.version = file_version_new();
 	send_file(&(struct file){.fd = fd,
 			  .path = path,
 			  .size = (uint64_t)st.st_size,
@@ -397,4 +407,5 @@ void file_read(const struct root *root, const struct files_read *request, struct
 			  .by_type = request->by_type,
 			  .images = request->images},
 		&scan);
+	file_version_free(scan.version);
 }

@@ -9,6 +9,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
+#include "worker/files/file_source.h"
+#include "worker/files/file_version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +23,8 @@
 #include <sys/xattr.h>
 
 #define ACL_ACCESS "system.posix_acl_access"
+/* There is not the file that the write expects. No system call here returns this number. */
+#define ERROR_CHANGED ECANCELED
 
 struct file_write {
 	const struct root *root;
@@ -33,7 +37,13 @@ struct file_write {
 	uint64_t size;     /* announced by the request */
 	uint64_t received; /* received so far */
 	int fd;            /* of the new file */
-	bool named;        /* the file has the name in temporary, which must be removed */
+	bool named;        /* there is a file with the name in temporary, which must be removed */
+	bool created;      /* there was no file before */
+	struct file_version *version;         /* of the content; NULL: memory is out */
+	char expect[FILES_VERSION_BYTES + 1]; /* version of the file to be replaced; "": any */
+	int old_fd;                           /* the file to be replaced; borrowed; -1: any */
+	struct text old_content;              /* of that file; borrowed */
+	struct file_source source;            /* that file, if expect names its version */
 	char temporary[sizeof(".cloister-") + 16];
 	enum tool_error error; /* error that commit will answer */
 	char sentence[256];    /* "": use the error code's own */
@@ -242,6 +252,9 @@ static struct file_write *write_new(
 	staged->root = root;
 	staged->place = ROOT_PLACE_NONE;
 	staged->fd = -1;
+	staged->old_fd = -1;
+	staged->source = FILE_SOURCE_NONE;
+	staged->version = file_version_new();
 	staged->size = request->size;
 	staged->durable = request->durable;
 	staged->create_dirs = request->create_dirs;
@@ -253,6 +266,8 @@ static struct file_write *write_new(
 	}
 	if (request->path.len > 0)
 		memcpy(staged->path, request->path.data, request->path.len);
+	if (request->expect.len > 0)
+		memcpy(staged->expect, request->expect.data, request->expect.len);
 	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
 	return staged;
 }
@@ -285,6 +300,7 @@ void file_write_append(struct file_write *staged, const void *data, size_t len)
 	staged->received += len;
 	if (staged->received > staged->size)
 		return;
+	file_version_add(staged->version, data, len);
 	while (len > 0 && staged->error == TOOL_OK) {
 		ssize_t n = write(staged->fd, bytes, len);
 
@@ -395,10 +411,100 @@ static int rename_to(struct file_write *staged, const char *name)
 	return -errno;
 }
 
+/* Whether @fd has exactly @content. */
+static bool has_content(int fd, struct text content)
+{
+	char buffer[32 * KIB];
+	size_t at = 0;
+
+	for (;;) {
+		ssize_t n = pread(fd, buffer, sizeof(buffer), (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n == 0 && at == content.len;
+		if ((size_t)n > content.len - at ||
+			memcmp(buffer, content.data + at, (size_t)n) != 0)
+			return false;
+		at += (size_t)n;
+	}
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether @found is the file that is to be replaced, with the content that was read. */
+static bool is_expected(const struct file_write *staged, const struct stat *found)
+{
+	struct stat expected;
+
+	return fstat(staged->old_fd, &expected) == 0 && is_same(found, &expected) &&
+	       has_content(staged->old_fd, staged->old_content);
+}
+
+/* Exchanges the file of the temporary name with that of the target's; says what came out. */
+static int exchange_once(const struct file_write *staged, struct stat *ret_out)
+{
+	int dir = staged->place.parent;
+
+	if (renameat2(dir, staged->temporary, dir, staged->place.name, RENAME_EXCHANGE) < 0)
+		return -errno;
+	return fstatat(dir, staged->temporary, ret_out, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/*
+ * Another process had put a file there, @out, which the exchange took away: puts it back. If what
+ * comes out then is not what was put there last, yet another file was put there meanwhile, and it
+ * is the newest.
+ */
+static int put_back(struct file_write *staged, struct stat out)
+{
+	struct stat last;
+	int r = fstat(staged->fd, &last) < 0 ? -errno : 0;
+
+	for (int i = 0; r == 0 && i < LIMIT_OPEN_RETRIES; i++) {
+		struct stat put = out;
+
+		r = exchange_once(staged, &out);
+		if (r == 0 && is_same(&out, &last))
+			return -ERROR_CHANGED;
+		last = put;
+	}
+	return r < 0 ? r : -ERROR_CHANGED;
+}
+
+/* Replaces the expected file. Returns 0, -ERROR_CHANGED if it is not there, or another -errno. */
+static int replace_expected(struct file_write *staged)
+{
+	struct stat out;
+	int r;
+
+	if (fstatat(staged->place.parent, staged->place.name, &out, AT_SYMLINK_NOFOLLOW) < 0 ||
+		!is_expected(staged, &out))
+		return -ERROR_CHANGED;
+	r = exchange_once(staged, &out);
+	/* Some file systems cannot exchange two files. The look above must do there. */
+	if (r == -EINVAL || r == -EOPNOTSUPP) {
+		if (renameat(staged->place.parent, staged->temporary, staged->place.parent,
+			    staged->place.name) < 0)
+			return -errno;
+		staged->named = false;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	return is_expected(staged, &out) ? 0 : put_back(staged, out);
+}
+
 static int replace(struct file_write *staged)
 {
 	int r = give_temporary_name(staged);
 
+	if (r == 0 && staged->old_fd >= 0)
+		return replace_expected(staged);
 	if (r < 0)
 		return r;
 	if (renameat(staged->place.parent, staged->temporary, staged->place.parent,
@@ -408,13 +514,70 @@ static int replace(struct file_write *staged)
 	return 0;
 }
 
+/* The file does not have the version that the call expects. */
+static int fail_stale(struct file_write *staged, const char *version)
+{
+	if (strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
+		fail_with(staged, TOOL_STALE_FILE,
+			"The file exists, and expect is \"absent\": read it, or leave expect out "
+			"to "
+			"replace it. Nothing was written");
+	else if (!version)
+		fail_with(staged, TOOL_STALE_FILE,
+			"The file does not exist any more: leave expect out to make it anew. "
+			"Nothing was written");
+	else
+		fail_with(staged, TOOL_STALE_FILE,
+			"The file has changed since the version in expect: read it again and "
+			"decide anew. Nothing was written");
+	return -ERROR_CHANGED;
+}
+
+/*
+ * Reads the file to be replaced and compares its version with the one that the call expects.
+ * Returns 0, or -ERROR_CHANGED or another -errno.
+ */
+static int check_version(struct file_write *staged, const struct stat *old)
+{
+	struct file_source *source = &staged->source;
+	char version[FILES_VERSION_BYTES + 1];
+	int r;
+
+	if (strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
+		return exists(old) ? fail_stale(staged, NULL) : 0;
+	if (!exists(old))
+		return fail_stale(staged, NULL);
+	file_source_done(source);
+	source->fd = openat(staged->place.parent, staged->place.name,
+		O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	r = source->fd < 0 ? -errno : file_source_read(source);
+	if (r == -EFBIG || r == -EAGAIN || r == -ENOENT)
+		return fail_stale(staged, NULL);
+	if (r < 0)
+		return r;
+	if (strcmp(file_version_of(file_source_text(source), version), staged->expect) != 0)
+		return fail_stale(staged, version);
+	file_write_expect(staged, source->fd, file_source_text(source));
+	return 0;
+}
+
+void file_write_expect(struct file_write *staged, int fd, struct text content)
+{
+	staged->old_fd = fd;
+	staged->old_content = content;
+}
+
 /*
  * Tries once to give the file its name. Returns 0 or -errno; -EEXIST if a file has appeared there.
  */
 static int publish(struct file_write *staged, const struct stat *old)
 {
-	int r = exists(old) ? keep_attributes(staged, old) : 0;
+	int r = staged->expect[0] ? check_version(staged, old) : 0;
 
+	if (r == 0 && staged->old_fd >= 0 && !exists(old))
+		r = -ERROR_CHANGED;
+	if (r == 0 && exists(old))
+		r = keep_attributes(staged, old);
 	if (r < 0)
 		return r;
 	if (staged->durable && fsync(staged->fd) < 0)
@@ -471,19 +634,25 @@ static int publish_somehow(struct file_write *staged, struct stat *ret_old)
 	return r;
 }
 
-static void put_in_place(struct file_write *staged, bool *ret_created)
+static void put_in_place(struct file_write *staged)
 {
 	struct stat old;
 	int r = publish_somehow(staged, &old);
 
+	if (r == -EEXIST && strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
+		r = fail_stale(staged, NULL);
 	if (r == -EEXIST)
 		fail_place(staged, TOOL_BUSY);
+	else if (r == -ERROR_CHANGED)
+		fail_with(staged, TOOL_STALE_FILE,
+			"Another process changed the file during the call; read it again. Nothing "
+			"was written");
 	else if (r < 0)
 		fail_errno(staged, -r);
 	if (staged->error != TOOL_OK)
 		return;
 	staged->published = true;
-	*ret_created = !exists(&old);
+	staged->created = !exists(&old);
 	if (!staged->durable)
 		return;
 	r = sync_directory(staged->place.parent);
@@ -492,23 +661,39 @@ static void put_in_place(struct file_write *staged, bool *ret_created)
 			"The file was written, but its directory could not be synced to disk");
 }
 
-void file_write_commit(struct file_write *staged, struct reply *reply)
+enum tool_error file_write_publish(struct file_write *staged)
 {
-	bool created = false;
-
 	if (staged->received != staged->size)
 		fail_with(staged, TOOL_EXECUTION_ERROR,
 			"cloisterd did not send as many bytes of content as it announced");
 	if (staged->error == TOOL_OK)
-		put_in_place(staged, &created);
-	if (staged->error != TOOL_OK) {
+		put_in_place(staged);
+	return staged->error;
+}
+
+const char *file_write_path(const struct file_write *staged)
+{
+	return staged->place.path;
+}
+
+const char *file_write_sentence(const struct file_write *staged)
+{
+	return staged->sentence;
+}
+
+void file_write_commit(struct file_write *staged, struct reply *reply)
+{
+	char version[FILES_VERSION_BYTES + 1];
+
+	if (file_write_publish(staged) != TOOL_OK) {
 		reply_error(reply, staged->error, "%s", staged->sentence);
 		return;
 	}
 	reply_end(reply, &(struct files_end){
 				 .path = text_from(staged->place.path),
 				 .size = staged->received,
-				 .created = created,
+				 .created = staged->created,
+				 .version = text_from(file_version_text(staged->version, version)),
 			 });
 }
 
@@ -519,6 +704,8 @@ void file_write_free(struct file_write *staged)
 	if (staged->named)
 		unlinkat(staged->place.parent, staged->temporary, 0);
 	close_fd(&staged->fd);
+	file_source_done(&staged->source);
+	file_version_free(staged->version);
 	if (!staged->published)
 		made_dirs_undo(&staged->place.made);
 	root_place_done(&staged->place);

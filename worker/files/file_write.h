@@ -11,6 +11,12 @@
  * has that name from the beginning. When the workspace is next opened, such names that a death has
  * left are removed (file_sweep.h).
  *
+ * A write that expects a version replaces only that: it exchanges the two files (renameat2(2),
+ * RENAME_EXCHANGE) and looks at what has come out. If that is not the file that was read, or no
+ * longer has the content that was read, both are put back, and nothing that another process has
+ * written meanwhile is lost. What a process writes through a descriptor that it had open before is
+ * in the replaced file, as with every rename.
+ *
  * A replacement keeps the permissions, user.* attributes and POSIX ACL of the old file, and its
  * group if this process may set it. It does not keep set-user-ID and set-group-ID bits, the owner,
  * or other hard links, which keep the old content. A file whose mode or mount forbids writing is
@@ -23,6 +29,8 @@
 
 struct file_write;
 
+#define FILE_WRITE_ABSENT "absent" /* the version of a file that does not exist */
+
 /**
  * Begins the write of @request for @call, whose number names the temporary file. @root must outlive
  * it; @request need not. Returns 0 with @ret_write, to be freed with file_write_free(), or -ENOMEM.
@@ -34,10 +42,28 @@ int file_write_begin(const struct root *root, const struct files_write *request,
 void file_write_append(struct file_write *staged, const void *data, size_t len);
 
 /**
- * Gives the file its name and ends @reply: an error, or path, size and created. A durable write is
- * then on disk (fsync(2) of file and directory). Without it readers see the old or the new file all
- * the same, but after a power failure the result depends on the file system. Less or more content
- * than announced is EXECUTION_ERROR and changes nothing.
+ * Makes the write replace the regular file that @fd has open, and only if it still has @content.
+ * Both are borrowed until the write is published.
+ */
+void file_write_expect(struct file_write *staged, int fd, struct text content);
+
+/**
+ * Gives the file its name. Returns TOOL_OK, STALE_FILE if there is not what is expected, or another
+ * error. file_write_commit() says more.
+ */
+enum tool_error file_write_publish(struct file_write *staged);
+
+/** Returns the path of the published file, relative to the root. Borrowed. */
+const char *file_write_path(const struct file_write *staged);
+
+/** Returns the sentence of the error that file_write_publish() returned. Borrowed. */
+const char *file_write_sentence(const struct file_write *staged);
+
+/**
+ * Gives the file its name and ends @reply: an error, or path, size, created and version. A durable
+ * write is then on disk (fsync(2) of file and directory). Without it readers see the old or the new
+ * file all the same, but after a power failure the result depends on the file system. Less or more
+ * content than announced is EXECUTION_ERROR and changes nothing.
  */
 void file_write_commit(struct file_write *staged, struct reply *reply);
 

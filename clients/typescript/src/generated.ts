@@ -55,6 +55,7 @@ export type ErrorCode =
 	| "WORKER_LOST"
 	| "SHUTTING_DOWN"
 	| "EXECUTION_ERROR";
+	| "STALE_FILE"
 
 export type EndedBy =
 	| "exit"
@@ -251,6 +252,7 @@ export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	WORKER_LOST: WorkerLost,
 	SHUTTING_DOWN: ShuttingDown,
 	EXECUTION_ERROR: ExecutionError,
+	STALE_FILE: StaleFile,
 };
 
 /** A file, or a range of its lines. A binary file has path, size, binary and type only. */
@@ -270,6 +272,8 @@ export interface ReadFileOutput {
 	truncated?: boolean | undefined;
 	/** utf-8, utf-8-replaced or base64. */
 	encoding?: string | undefined;
+	/** A digest of the file's content, if the whole file was read. */
+	version?: string | undefined;
 	/** True for a binary file. */
 	binary?: boolean | undefined;
 	/** The type of a binary file. */
@@ -507,8 +511,9 @@ export abstract class Methods {
 	 * Creates or replaces a file.
 	 * @param params.content The whole new content.
 	 * @param params.create_dirs Create missing parent directories; default true.
+	 * @param params.expect The version that the file must have, or "absent".
 	 */
-	async writeFile(params: { path: string; content: string; create_dirs?: boolean | undefined },
+	async writeFile(params: { path: string; content: string; create_dirs?: boolean | undefined; expect?: string | undefined },
 		settings: ToolCallSettings = {}): Promise<WriteFileOutput> {
 		return (await this.tool("write_file", params, settings)) as WriteFileOutput;
 	}

@@ -28,12 +28,13 @@ class Methods:
                                             workspace, options)
         return result
 
-    def write_file(self, path: str, content: str, create_dirs: Optional[bool] = None, *,
+    def write_file(self, path: str, content: str, create_dirs: Optional[bool] = None, expect: Optional[str] = None, *,
                    workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> WriteFileOutput:
         """Creates or replaces a file.
 
         content: The whole new content.
         create_dirs: Create missing parent directories; default true.
+        expect: The version that the file must have, or "absent".
         """
         result: WriteFileOutput = self._tool("write_file", {"path": path, "content": content, "create_dirs": create_dirs},
                                              workspace, options)
@@ -132,12 +133,14 @@ class AsyncMethods:
                                                   "end_line": end_line}, workspace, options)
         return result
 
-    async def write_file(self, path: str, content: str, create_dirs: Optional[bool] = None, *,
-                         workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> WriteFileOutput:
+    async def write_file(self, path: str, content: str, create_dirs: Optional[bool] = None,
+                         expect: Optional[str] = None, *, workspace: Optional[str] = None,
+                         options: Optional[CallOptions] = None) -> WriteFileOutput:
         """Creates or replaces a file.
 
         content: The whole new content.
         create_dirs: Create missing parent directories; default true.
+        expect: The version that the file must have, or "absent".
         """
         result: WriteFileOutput = await self._tool("write_file", {"path": path, "content": content,
                                                    "create_dirs": create_dirs}, workspace, options)

@@ -204,6 +204,12 @@ class ExecutionError(ServiceError):
     code = "EXECUTION_ERROR"
 
 
+    """The file does not have the version that the call expects."""
+
+    code = "STALE_FILE"
+
+
+class KeyConflict(ServiceError):
 ServiceErrors: Dict[str, Type[ServiceError]] = {
     "PATH_OUTSIDE_WORKSPACE": PathOutsideWorkspace,
     "SYMLINK_OUTSIDE_WORKSPACE": SymlinkOutsideWorkspace,
@@ -233,6 +239,7 @@ ServiceErrors: Dict[str, Type[ServiceError]] = {
     "WORKER_LOST": WorkerLost,
     "SHUTTING_DOWN": ShuttingDown,
     "EXECUTION_ERROR": ExecutionError,
+    "STALE_FILE": StaleFile,
 }
 
 
@@ -257,6 +264,8 @@ class ReadFileOutput(_ReadFileOutput, total=False):
     truncated: bool
     #: utf-8, utf-8-replaced or base64.
     encoding: str
+    #: A digest of the file's content, if the whole file was read.
+    version: str
     #: True for a binary file.
     binary: bool
     #: The type of a binary file.
