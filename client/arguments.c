@@ -5,6 +5,7 @@
 #include "client/command.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -79,6 +80,9 @@ int size_parse(const char *word, uint64_t *ret_size)
 
 static struct json_object *typed_value(enum param_type type, const char *word)
 {
+	const struct json_bounds bounds = json_request_bounds(strlen(word));
+	struct json_object *value;
+	struct json_report report;
 	char *end;
 	int64_t number;
 
@@ -92,6 +96,8 @@ static struct json_object *typed_value(enum param_type type, const char *word)
 		return json_object_new_boolean(1);
 	if (type == PARAM_BOOLEAN && strcmp(word, "false") == 0)
 		return json_object_new_boolean(0);
+	if (type == PARAM_EDITS && json_read(text_from(word), &bounds, &value, &report) == 0)
+		return value;
 	return json_object_new_string(word);
 }
 

@@ -179,7 +179,7 @@ def python_methods(description):
                   {field.type for _, row in natives(description) for field in fields(row["params"])
                    if field.type in description["words"]})
     names = textwrap.wrap(f"from ._types import ({', '.join(used)})", 116, subsequent_indent=" " * 21)
-    lines = ["# SPDX-License-Identifier: Apache-2.0", f'"""{NOTE}"""', "", "from typing import Any, Dict, Optional", "",
+    lines = ["# SPDX-License-Identifier: Apache-2.0", f'"""{NOTE}"""', "", "from typing import Any, Dict, List, Optional", "",
              *names, "", "", *python_class(description, False), *python_class(description, True)]
     return "\n".join(lines).rstrip() + "\n"
 

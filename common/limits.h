@@ -87,6 +87,7 @@
 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_JOBS   8
 #define LIMIT_FILE_WRITES 64 /* unfinished writes in a workspace */
+#define LIMIT_FILE_EDITS  8  /* those of them that are edits, which are held in memory */
 /* frames in a row from a cell's processes that belong to no running call */
 #define LIMIT_UNKNOWN_CALL_FRAMES 4096
 
@@ -97,6 +98,14 @@
 #define LIMIT_COMMAND_BYTES 131071 /* MAX_ARG_STRLEN less its NUL, execve(2) */
 #define LIMIT_CONTENT_BYTES (16 * MIB)
 #define LIMIT_SYMLINKS      40 /* path_resolution(7) */
+/* edit_file */
+#define LIMIT_EDITS       64        /* of one call */
+#define LIMIT_EDIT_BYTES  (4 * MIB) /* all old and new texts of one call */
+#define LIMIT_EDIT_PLACES 100000    /* occurrences that one call replaces */
+#define LIMIT_EDIT_LINES  10        /* lines that a failure names */
+#define LIMIT_EDIT_DIFF   (4 * KIB) /* of the diff in the answer */
+/* file that is searched for why an old text does not stand in it */
+#define LIMIT_EDIT_EXPLAINED (4 * MIB)
 
 #define LIMIT_CONTENT_TEXT_BYTES ((LIMIT_CONTENT_BYTES + 2) / 3 * 4) /* content as base64 */
 

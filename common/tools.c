@@ -3,12 +3,14 @@
 
 #include "common/config_defaults.h"
 #include "common/limits.h"
+#include "common/wire_files.h"
 
 /*
  * Bounds of a row's string. The least length is 1 where an empty string has no meaning of its own.
  */
 #define PATH_BOUNDS    .min = 1, .max = LIMIT_PATH_BYTES, .too_long = TOOL_NAME_TOO_LONG
 #define PATTERN_BOUNDS .max = LIMIT_PATTERN_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
+#define VERSION_BOUNDS .min = 1, .max = FILES_VERSION_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
 #define FIELD(name)    .offset = offsetof(struct tool_args, name)
 
 /* clang-format off: its indentation would leave no room for the sentences. */
@@ -88,6 +90,16 @@ const struct tool tools[TOOL_COUNT] = {
 						.has_default = true,
 						.number = true,
 						FIELD(create_dirs),
+					},
+					{
+						.name = "expect",
+						.description =
+							"Write only if the file has this version, "
+							"or \"absent\" if there must be none",
+						.type = PARAM_STRING,
+						.set = TOOLS_EDIT,
+						VERSION_BOUNDS,
+						FIELD(expect),
 					},
 				},
 		},
@@ -212,6 +224,44 @@ const struct tool tools[TOOL_COUNT] = {
 					},
 				},
 		},
+	[TOOL_EDIT_FILE] =
+		{
+			.id = TOOL_EDIT_FILE,
+			.set = TOOLS_EDIT,
+			.name = "edit_file",
+			.description =
+				"Replace exact pieces of text in a file. Each old text must occur "
+				"exactly once; all edits are made or none. Returns the diff.",
+			.params =
+				{
+					{
+						.name = "path",
+						.description =
+							"File path relative to workspace root",
+						.type = PARAM_STRING,
+						.required = true,
+						PATH_BOUNDS,
+						FIELD(path),
+					},
+					{
+						.name = "edits",
+						.description =
+							"The edits, matched against the file as it "
+							"is; old without line numbers",
+						.type = PARAM_EDITS,
+						.required = true,
+						FIELD(edits),
+					},
+					{
+						.name = "expect",
+						.description =
+							"Edit only if the file has this version",
+						.type = PARAM_STRING,
+						VERSION_BOUNDS,
+						FIELD(expect),
+					},
+				},
+		},
 };
 /* clang-format on */
 
@@ -250,6 +300,8 @@ void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args)
 			break;
 		case PARAM_BOOLEAN:
 			*(bool *)field = param->number;
+			break;
+		case PARAM_EDITS:
 			break;
 		}
 	}

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * The table of the five tools. The definitions that a model sees (Ollama, OpenAI, MCP), the
- * validation of arguments, their documentation and the dispatch all come from it. Names,
- * descriptions, parameters and defaults are fixed by the tools' specification and do not change.
+ * The table of the tools. The definitions that a model sees (Ollama, OpenAI, MCP), the validation
+ * of arguments, their documentation and the dispatch all come from it. Names, descriptions,
+ * parameters and defaults of the five basic tools are fixed by the tools' specification and do not
+ * change; the others are offered to the tenants whose key tools names their set.
  */
 
 #include "common/errors.h"
@@ -14,19 +15,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct json_object;
+
 enum tool_id {
 	TOOL_READ_FILE,
 	TOOL_WRITE_FILE,
 	TOOL_LIST_DIRECTORY,
 	TOOL_RUN_COMMAND,
 	TOOL_SEARCH_FILES,
+	TOOL_EDIT_FILE,
 	TOOL_COUNT,
 };
+
+/* Values of the key tools, each with what those before it have. */
+enum tool_set { TOOLS_BASIC, TOOLS_EDIT };
 
 enum param_type {
 	PARAM_STRING,
 	PARAM_INTEGER,
 	PARAM_BOOLEAN,
+	PARAM_EDITS, /* an array of objects: old, new and all */
 };
 
 /*
@@ -35,7 +43,9 @@ enum param_type {
  */
 struct tool_args {
 	struct text path;
+	/* of write_file; for edit_file the encoded edits (common/wire_files.h) */
 	struct text content;
+	struct json_object *edits; /* of edit_file, checked */
 	struct text expect;
 	struct text pattern;
 	struct text file_pattern;
@@ -51,23 +61,25 @@ struct tool_args {
 struct tool_param {
 	const char *name;
 	const char *description;
+	const char *text; /* the default of a string */
 	enum param_type type;
+	enum tool_set set; /* the tool's definition has it where this set is offered */
+	int64_t number;    /* the default of an integer or boolean */
+	int64_t min, max;  /* integers: the value; strings: the length in bytes; both inclusive */
+	/* strings that may come as base64: the bound of one that does not; 0: max */
+	int64_t max_plain;
+	size_t offset;            /* offset of the field in struct tool_args */
+	enum tool_error too_long; /* strings: the error code for one longer than max */
 	bool required;
 	bool has_default;
 	bool nul_allowed; /* strings: may hold a NUL byte */
-	const char *text; /* the default of a string */
-	int64_t number;   /* the default of an integer or boolean */
-	int64_t min, max; /* integers: the value; strings: the length in bytes; both inclusive */
-	/* strings that may come as base64: the bound of one that does not; 0: max */
-	int64_t max_plain;
-	enum tool_error too_long; /* strings: the error code for one longer than max */
-	size_t offset;            /* offset of the field in struct tool_args */
 };
 
 #define TOOL_PARAMS_MAX 4
 
 struct tool {
 	enum tool_id id;
+	enum tool_set set;
 	const char *name;
 	const char *description;
 	struct tool_param params[TOOL_PARAMS_MAX]; /* ended by a parameter without a name */

@@ -60,6 +60,30 @@ int files_write_get(struct text payload, struct files_write *ret)
 	return 0;
 }
 
+void files_edit_put(struct wire_writer *writer, const struct files_edit *message)
+{
+	wire_put_text(writer, message->path);
+	wire_put_text(writer, message->expect);
+	wire_put_u64(writer, message->size);
+	wire_put_u8(writer, message->durable);
+}
+
+int files_edit_get(struct text payload, struct files_edit *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_edit message;
+
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.expect = wire_get_text(&reader, FILES_VERSION_BYTES);
+	message.size = wire_get_u64(&reader);
+	message.durable = wire_get_bool(&reader);
+	if (wire_reader_end(&reader) < 0 || message.size == 0 ||
+		message.size > LIMIT_EDIT_BYTES + LIMIT_EDITS * FILES_EDIT_OVERHEAD)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void files_list_put(struct wire_writer *writer, const struct files_list *message)
 {
 	wire_put_text(writer, message->path);
@@ -153,6 +177,35 @@ int files_match_get(struct text payload, struct files_match *ret)
 	message.line = wire_get_u64(&reader);
 	message.text = wire_get_text(&reader, LIMIT_SEARCH_LINE_BYTES);
 	message.cut = wire_get_bool(&reader);
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_trouble_put(struct wire_writer *writer, const struct files_trouble *message)
+{
+	wire_put_u32(writer, message->edit);
+	wire_put_text(writer, message->kind);
+	wire_put_text(writer, message->closest);
+	wire_put_u32(writer, message->n_lines);
+	for (uint32_t i = 0; i < message->n_lines; i++)
+		wire_put_u64(writer, message->lines[i]);
+}
+
+int files_trouble_get(struct text payload, struct files_trouble *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_trouble message = {0};
+
+	message.edit = wire_get_u32(&reader);
+	message.kind = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.closest = wire_get_text(&reader, FILES_TROUBLE_CLOSEST);
+	message.n_lines = wire_get_u32(&reader);
+	if (message.n_lines > FILES_TROUBLE_LINES)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < message.n_lines; i++)
+		message.lines[i] = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;

@@ -28,6 +28,7 @@ enum files_message {
 	 * call
 	 */
 	FILES_SWEEP,
+	FILES_EDIT, /* struct files_edit; the edits follow in FILES_BODY frames */
 	/* up */
 	FILES_READY = 32, /* set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -35,7 +36,9 @@ enum files_message {
 	FILES_IMAGE,      /* bytes of an image, in order, before the end of a binary read */
 	FILES_ENTRY,      /* struct files_entry */
 	FILES_MATCH,      /* struct files_match */
-	FILES_END,        /* struct files_end */
+	/* struct files_trouble, before the end of an edit that was not made */
+	FILES_TROUBLE,
+	FILES_END, /* struct files_end */
 };
 
 /* Paths are relative to the workspace's root, or absolute and inside the visible root. */
@@ -59,7 +62,19 @@ struct files_write {
 	bool durable; /* fsync(2) before the answer */
 };
 
-#define FILES_VERSION_BYTES 32 /* of a version as text */
+/*
+ * The edits: for each a byte, 1 if all occurrences are replaced, and two texts with their lengths
+ * of four bytes, the old and the new one.
+ */
+struct files_edit {
+	struct text path;
+	struct text expect; /* version that the file must have; empty: any */
+	uint64_t size;      /* of the encoded edits */
+	bool durable;
+};
+
+#define FILES_EDIT_OVERHEAD 9ULL /* bytes of an encoded edit beside its texts */
+#define FILES_VERSION_BYTES 32   /* of a version as text */
 
 struct files_list {
 	struct text path;
@@ -123,15 +138,29 @@ struct files_end {
 	uint64_t files_searched;
 	uint64_t files_skipped; /* search: files that are binary, too large or unreadable */
 	struct text type;       /* read, binary: type by the first bytes, such as "image/png" */
-	/* read of all bytes, write: digest of the content; empty: not known */
+	/* read of all bytes, write, edit: digest of the file's content; empty: not known */
 	struct text version;
 	uint64_t first_line; /* edit: the first line that was changed */
+};
+
+#define FILES_TROUBLE_LINES   10
+#define FILES_TROUBLE_CLOSEST 1024 /* bytes: a model reads them */
+
+/* Why an edit was not made, for programs; the sentence is in struct files_end. */
+struct files_trouble {
+	uint32_t edit;       /* from 1 */
+	struct text kind;    /* a word */
+	struct text closest; /* lines of the file, cut to FILES_TROUBLE_CLOSEST; may be empty */
+	uint32_t n_lines;
+	uint64_t lines[FILES_TROUBLE_LINES]; /* numbers of lines of the file */
 };
 
 void files_read_put(struct wire_writer *writer, const struct files_read *message);
 int files_read_get(struct text payload, struct files_read *ret);
 void files_write_put(struct wire_writer *writer, const struct files_write *message);
 int files_write_get(struct text payload, struct files_write *ret);
+void files_edit_put(struct wire_writer *writer, const struct files_edit *message);
+int files_edit_get(struct text payload, struct files_edit *ret);
 void files_list_put(struct wire_writer *writer, const struct files_list *message);
 int files_list_get(struct text payload, struct files_list *ret);
 void files_search_put(struct wire_writer *writer, const struct files_search *message);
@@ -140,5 +169,7 @@ void files_entry_put(struct wire_writer *writer, const struct files_entry *messa
 int files_entry_get(struct text payload, struct files_entry *ret);
 void files_match_put(struct wire_writer *writer, const struct files_match *message);
 int files_match_get(struct text payload, struct files_match *ret);
+void files_trouble_put(struct wire_writer *writer, const struct files_trouble *message);
+int files_trouble_get(struct text payload, struct files_trouble *ret);
 void files_end_put(struct wire_writer *writer, const struct files_end *message);
 int files_end_get(struct text payload, struct files_end *ret);

@@ -107,6 +107,7 @@ _cloister_arguments()
 	list_directory) arguments=(path= recursive= pattern=) ;;
 	run_command) arguments=(command= timeout_ms=) ;;
 	search_files) arguments=(pattern= path= file_pattern= max_results=) ;;
+	edit_file) arguments=(path= edits= expect=) ;;
 	esac
 	for argument in "${arguments[@]}"; do
 		[[ $given == *" $argument"* ]] || _cloister_offer "$argument"
@@ -186,7 +187,7 @@ _cloister()
 	elif [[ $command == workspace && ! $tool ]]; then
 		_cloister_offer list create remove
 	elif [[ $command == call && ! $tool ]]; then
-		_cloister_offer read_file write_file list_directory run_command search_files
+		_cloister_offer read_file write_file list_directory run_command search_files edit_file
 	elif [[ $command == call ]]; then
 		_cloister_arguments "$tool"
 	elif [[ ($command == put && ! $tool) || ($command == get && $tool) ]]; then

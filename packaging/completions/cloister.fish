@@ -67,6 +67,8 @@ function __cloister_arguments
             set known command timeout_ms
         case search_files
             set known pattern path file_pattern max_results
+        case edit_file
+            set known path edits expect
     end
     set -l given (string replace -r -- '=.*' '' $words[3..-1])
     set -l current (commandline -ct)
@@ -116,7 +118,7 @@ complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' 
 complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
     -d 'An option of the call'
 complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \
-    -a 'read_file write_file list_directory run_command search_files'
+    -a 'read_file write_file list_directory run_command search_files edit_file'
 complete -c cloister -n '__cloister_command call; and not __cloister_operands 0' -a '(__cloister_arguments)'
 complete -c cloister -n '__cloister_command exec' -l env -x -d 'A variable'
 complete -c cloister -n '__cloister_command exec' -l stdin -d "Pass on a terminal's input too"

@@ -284,7 +284,8 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
 			"Invalid params: leave cursor out: one answer lists all tools");
 		return;
 	}
-	definitions = tool_definitions(TOOL_FORMAT_MCP, NULL);
+	definitions = tool_definitions(
+		session_tools(session, (struct text){NULL, 0}), TOOL_FORMAT_MCP, NULL);
 	text = definitions ? json_object_to_json_string_ext(definitions,
 				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 			   : NULL;

@@ -21,24 +21,21 @@
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
 
-/*
- * Returns the limits of the workspace that @params name or of the default one, otherwise the
- * tenant's.
- */
-static const struct tenant_limits *find_limits(struct session *session, struct text name)
+/* Returns the tenant of @workspace, otherwise the connection's if no workspace was named. */
+static const struct tenant *find_tenant(
+	const struct session *session, const struct workspace *workspace, bool named)
 {
-	struct workspace *workspace = session_find_workspace(session, name, (struct text){NULL, 0});
-	struct tenant *tenant = session_tenant(session, (struct text){NULL, 0});
-
 	if (workspace)
-		return &workspace_tenant(workspace)->limits;
-	return tenant && !name.data ? &tenant->limits : NULL;
+		return workspace_tenant(workspace);
+	return named ? NULL : session_tenant(session, (struct text){NULL, 0});
 }
 
-static void answer_tools(struct session *session, const char *id_text, enum tool_format format,
-	const struct tenant_limits *limits)
+/* @tenant: NULL if limits were not asked for. */
+static void answer_tools(struct session *session, const char *id_text, enum tool_set set,
+	enum tool_format format, const struct tenant *tenant, const struct workspace *workspace)
 {
-	struct json_object *definitions = tool_definitions(format, limits);
+	struct json_object *definitions =
+		tool_definitions(set, format, tenant ? &tenant->limits : NULL);
 	const char *text =
 		definitions ? json_object_to_json_string_ext(definitions, JSON_C_TO_STRING_PLAIN)
 			    : NULL;
@@ -56,9 +53,10 @@ static void answer_tools(struct session *session, const char *id_text, enum tool
 void method_tools_list(struct session *session, struct jsonrpc_request *request)
 {
 	enum tool_format tool_format = TOOL_FORMAT_OLLAMA;
-	const struct tenant_limits *limits = NULL;
+	struct workspace *workspace = NULL;
+	const struct tenant *tenant = NULL;
 	struct json_object *with_limits = NULL;
-	struct text format, workspace;
+	struct text format, name;
 	const char *message = NULL;
 
 	if (request->notification)
@@ -69,7 +67,7 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 		message = "format must be \"ollama\", \"openai\" or \"mcp\"";
 	else if (with_limits && !json_object_is_type(with_limits, json_type_boolean))
 		message = "limits must be true or false";
-	else if (!session_string_param(request->params, "workspace", &workspace))
+	else if (!session_string_param(request->params, "workspace", &name))
 		message = "workspace must be a string";
 	if (message) {
 		session_answer_error(
@@ -77,8 +75,9 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 		return;
 	}
 	if (json_object_get_boolean(with_limits)) {
-		limits = find_limits(session, workspace);
-		if (!limits) {
+		workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+		tenant = find_tenant(session, workspace, name.data != NULL);
+		if (!tenant) {
 			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
 				"This connection has no workspace of this name open; open it with "
 				"workspace.open",
@@ -86,7 +85,8 @@ void method_tools_list(struct session *session, struct jsonrpc_request *request)
 			return;
 		}
 	}
-	answer_tools(session, request->id_text, tool_format, limits);
+	answer_tools(session, request->id_text, session_tools(session, name), tool_format, tenant,
+		workspace);
 }
 
 static const struct reply_form observation_form, message_form;

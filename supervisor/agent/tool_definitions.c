@@ -47,6 +47,8 @@ static struct json_object *default_value(
 		return json_object_new_int64(param->number);
 	case PARAM_BOOLEAN:
 		return json_object_new_boolean(param->number != 0);
+	case PARAM_EDITS:
+		break;
 	}
 	return NULL;
 }
@@ -61,7 +63,7 @@ static bool add_bounds(struct json_object *object, const struct tool_param *para
 	bool text = param->type == PARAM_STRING;
 	int64_t max = param->max_plain > 0 ? param->max_plain : param->max;
 
-	if (param->type == PARAM_BOOLEAN)
+	if (param->type == PARAM_BOOLEAN || param->type == PARAM_EDITS)
 		return true;
 	if (is_timeout(param) && (uint64_t)max > limits->command_timeout_max_ms)
 		max = (int64_t)limits->command_timeout_max_ms;
@@ -72,6 +74,38 @@ static bool add_bounds(struct json_object *object, const struct tool_param *para
 	       json_build_add(object, text ? "maxLength" : "maximum", json_object_new_int64(max));
 }
 
+/* Adds the property @name to a schema. */
+static bool add_property(
+	struct json_object *properties, const char *name, const char *type, const char *description)
+{
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	return json_build_add(object, "type", json_object_new_string(type)) &&
+	       json_build_add(object, "description", json_object_new_string(description)) &&
+	       json_build_add(properties, name, TAKE_PTR(object));
+}
+
+/* The schema of an element of edits. */
+static struct json_object *edit_schema(void)
+{
+	_cleanup_json_ struct json_object *properties = json_object_new_object();
+	_cleanup_json_ struct json_object *required = json_object_new_array();
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	if (!add_property(properties, "old", "string", "Text to replace, exactly as in the file") ||
+		!add_property(properties, "new", "string", "Text to put there") ||
+		!add_property(
+			properties, "all", "boolean", "Replace every occurrence (default false)") ||
+		!json_build_append(required, json_object_new_string("old")) ||
+		!json_build_append(required, json_object_new_string("new")) ||
+		!json_build_add(object, "type", json_object_new_string("object")) ||
+		!json_build_add(object, "properties", TAKE_PTR(properties)) ||
+		!json_build_add(object, "required", TAKE_PTR(required)) ||
+		!json_build_add(object, "additionalProperties", json_object_new_boolean(false)))
+		return NULL;
+	return TAKE_PTR(object);
+}
+
 static struct json_object *property(
 	const struct tool_param *param, const struct tenant_limits *limits)
 {
@@ -79,12 +113,14 @@ static struct json_object *property(
 		[PARAM_STRING] = "string",
 		[PARAM_INTEGER] = "integer",
 		[PARAM_BOOLEAN] = "boolean",
+		[PARAM_EDITS] = "array",
 	};
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 
 	if (!json_build_add(object, "type", json_object_new_string(types[param->type])) ||
 		!json_build_add(
 			object, "description", json_object_new_string(param->description)) ||
+		(param->type == PARAM_EDITS && !json_build_add(object, "items", edit_schema())) ||
 		(param->has_default &&
 			!json_build_add(object, "default", default_value(param, limits))) ||
 		(limits && !add_bounds(object, param, limits)))
@@ -97,7 +133,7 @@ static struct json_object *property(
  * original form lacks.
  */
 static struct json_object *schema(
-	const struct tool *tool, bool closed, const struct tenant_limits *limits)
+	const struct tool *tool, enum tool_set set, bool closed, const struct tenant_limits *limits)
 {
 	_cleanup_json_ struct json_object *properties = json_object_new_object();
 	_cleanup_json_ struct json_object *required = json_object_new_array();
@@ -106,6 +142,8 @@ static struct json_object *schema(
 	for (size_t i = 0; i < tool_param_count(tool); i++) {
 		const struct tool_param *param = &tool->params[i];
 
+		if (param->set > set)
+			continue;
 		if (!json_build_add(properties, param->name, property(param, limits)) ||
 			(param->required &&
 				!json_build_append(required, json_object_new_string(param->name))))
@@ -120,8 +158,8 @@ static struct json_object *schema(
 	return TAKE_PTR(object);
 }
 
-static struct json_object *definition(
-	const struct tool *tool, enum tool_format format, const struct tenant_limits *limits)
+static struct json_object *definition(const struct tool *tool, enum tool_set set,
+	enum tool_format format, const struct tenant_limits *limits)
 {
 	const char *schema_key = format == TOOL_FORMAT_MCP ? "inputSchema" : "parameters";
 	_cleanup_json_ struct json_object *function = json_object_new_object();
@@ -130,8 +168,8 @@ static struct json_object *definition(
 	if (!json_build_add(function, "name", json_object_new_string(tool->name)) ||
 		!json_build_add(
 			function, "description", json_object_new_string(tool->description)) ||
-		!json_build_add(
-			function, schema_key, schema(tool, format != TOOL_FORMAT_OLLAMA, limits)))
+		!json_build_add(function, schema_key,
+			schema(tool, set, format != TOOL_FORMAT_OLLAMA, limits)))
 		return NULL;
 	if (format == TOOL_FORMAT_MCP) {
 		if (!json_build_add(function, "outputSchema", tool_output_schema(tool)) ||
@@ -146,12 +184,14 @@ static struct json_object *definition(
 	return TAKE_PTR(object);
 }
 
-struct json_object *tool_definitions(enum tool_format format, const struct tenant_limits *limits)
+struct json_object *tool_definitions(
+	enum tool_set set, enum tool_format format, const struct tenant_limits *limits)
 {
 	_cleanup_json_ struct json_object *array = json_object_new_array();
 
 	for (size_t i = 0; i < TOOL_COUNT; i++)
-		if (!json_build_append(array, definition(&tools[i], format, limits)))
+		if (tools[i].set <= set &&
+			!json_build_append(array, definition(&tools[i], set, format, limits)))
 			return NULL;
 	return TAKE_PTR(array);
 }

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The definitions of the five tools for a model, generated from common/tools.c. Runs in cloisterd;
+ * The definitions of the tools for a model, generated from common/tools.c. Runs in cloisterd;
  * the only input is the name of a format.
  */
 
 #include "common/text.h"
+#include "common/tools.h"
 
 struct json_object;
 struct tenant_limits;
@@ -21,8 +22,9 @@ enum tool_format {
 int tool_format_by_name(struct text name, enum tool_format *ret_format);
 
 /**
- * Returns a new JSON array of the tools' definitions, for json_object_put(3), or NULL if memory is
- * out. With @limits the schemas contain the bounds of the tenant's calls; with NULL they have none,
- * like the original form.
+ * Returns a new JSON array of the definitions of the tools of @set, for json_object_put(3), or NULL
+ * if memory is out. With @limits the schemas contain the bounds of the tenant's calls; with NULL
+ * they have none, like the original form.
  */
-struct json_object *tool_definitions(enum tool_format format, const struct tenant_limits *limits);
+struct json_object *tool_definitions(
+	enum tool_set set, enum tool_format format, const struct tenant_limits *limits);

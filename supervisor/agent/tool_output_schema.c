@@ -98,6 +98,17 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"total", FIELD_INTEGER, true, "Number of matches, if that is more"},
 			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
+	[TOOL_EDIT_FILE] =
+		{
+			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
+			{"path_base64", FIELD_TEXT, true,
+				"The path in base64, if path cannot show it exactly"},
+			{"replacements", FIELD_INTEGER, false, NULL},
+			{"first_line", FIELD_INTEGER, false, "First line that was changed"},
+			{"size", FIELD_INTEGER, false, "Size of the file in bytes"},
+			{"version", FIELD_TEXT, false, VERSION},
+			{"diff", FIELD_TEXT, false, "What was changed, as diff -u shows it"},
+		},
 };
 
 static const struct field entry_fields[] = {
@@ -260,6 +271,7 @@ struct json_object *tool_annotations(const struct tool *tool)
 		[TOOL_LIST_DIRECTORY] = {"List a directory", true, false, true},
 		[TOOL_RUN_COMMAND] = {"Run a command", false, true, false},
 		[TOOL_SEARCH_FILES] = {"Search in files", true, false, true},
+		[TOOL_EDIT_FILE] = {"Edit a file", false, true, false},
 	};
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 

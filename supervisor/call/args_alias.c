@@ -46,6 +46,7 @@ static const struct alias {
 				"createdirectories createdirectory createdir createparents "
 				"makedirs mkdirs createparentdirs createparentdirectories",
 				"mkdir parents"},
+			{"expect", "expectedversion expectversion", "version ifmatch"},
 		},
 	[TOOL_LIST_DIRECTORY] =
 		{
@@ -78,6 +79,13 @@ static const struct alias {
 			{"max_results",
 				"maxmatches maxcount limit resultlimit maxnumresults headlimit",
 				"count max n"},
+		},
+	[TOOL_EDIT_FILE] =
+		{
+			{"path", FILE_NAMES, "file"},
+			{"edits", "editlist editoperations",
+				"edit changes replacements operations"},
+			{"expect", "expectedversion expectversion", "version ifmatch"},
 		},
 };
 

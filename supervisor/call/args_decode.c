@@ -173,6 +173,109 @@ static enum tool_error decode_boolean(const struct subject *subject, const struc
 	return TOOL_OK;
 }
 
+static enum tool_error edit_text(const struct subject *subject, struct json_object *edit,
+	size_t number, const char *name, size_t *bytes)
+{
+	struct json_object *value = NULL;
+
+	if (json_object_object_get_ex(edit, name, &value) &&
+		json_object_is_type(value, json_type_string)) {
+		*bytes += string_text(value).len;
+		return TOOL_OK;
+	}
+	return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+		"must be a list of objects like {\"old\": \"text\", \"new\": \"text\"}; \"%s\" of "
+		"number %zu is %s",
+		name, number, value ? "not a string" : "missing");
+}
+
+/* Other names that models know from other tools; all without doubt. */
+static enum tool_error rename_in_edit(const struct subject *subject, struct json_object *edit)
+{
+	static const char *const names[][2] = {{"old_string", "old"}, {"new_string", "new"},
+		{"old_str", "old"}, {"new_str", "new"}, {"oldText", "old"}, {"newText", "new"},
+		{"old_text", "old"}, {"new_text", "new"}, {"replace_all", "all"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct json_object *value;
+
+		if (!json_object_object_get_ex(edit, names[i][0], &value) ||
+			json_object_object_get_ex(edit, names[i][1], NULL))
+			continue;
+		if (json_object_object_add(edit, names[i][1], json_object_get(value)) < 0)
+			return TOOL_BUSY;
+		json_object_object_del(edit, names[i][0]);
+		notes_add(subject->notes, "\"%s\" was taken as \"%s\"", names[i][0], names[i][1]);
+	}
+	return TOOL_OK;
+}
+
+static enum tool_error decode_edit(
+	const struct subject *subject, struct json_object *edit, size_t number, size_t *bytes)
+{
+	enum tool_error error = json_object_is_type(edit, json_type_object)
+					? rename_in_edit(subject, edit)
+					: TOOL_OK;
+	struct json_object *all, *old_text, *new_text;
+
+	if (error == TOOL_OK)
+		error = edit_text(subject, edit, number, "old", bytes);
+	if (error == TOOL_OK)
+		error = edit_text(subject, edit, number, "new", bytes);
+	if (error != TOOL_OK)
+		return error;
+	old_text = json_object_object_get(edit, "old");
+	new_text = json_object_object_get(edit, "new");
+	if (string_text(old_text).len == 0)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+			"must say what to replace: \"old\" of number %zu is empty; give the line "
+			"before or after which to insert, or use write_file for a new file",
+			number);
+	if (text_equal(string_text(old_text), string_text(new_text)))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+			"must change something: \"old\" and \"new\" of number %zu are the same",
+			number);
+	if (json_object_object_get_ex(edit, "all", &all) &&
+		!json_object_is_type(all, json_type_boolean))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+			"must have true or false as \"all\"; number %zu has not", number);
+	json_object_object_foreach (edit, name, value) {
+		(void)value;
+		if (strcmp(name, "old") != 0 && strcmp(name, "new") != 0 &&
+			strcmp(name, "all") != 0)
+			return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+				"is not known in an edit; use \"old\", \"new\", \"all\"");
+	}
+	return TOOL_OK;
+}
+
+static enum tool_error decode_edits(const struct subject *subject, const char *name,
+	struct json_object *value, struct json_object **ret_edits)
+{
+	size_t bytes = 0, count;
+
+	if (!json_object_is_type(value, json_type_array))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+			"must be a list of objects like {\"old\": \"text\", \"new\": \"text\"}");
+	count = json_object_array_length(value);
+	if (count == 0 || count > LIMIT_EDITS)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name, "must have from 1 to %d edits",
+			LIMIT_EDITS);
+	for (size_t i = 0; i < count; i++) {
+		enum tool_error error =
+			decode_edit(subject, json_object_array_get_idx(value, i), i + 1, &bytes);
+
+		if (error != TOOL_OK)
+			return error;
+	}
+	if (bytes > LIMIT_EDIT_BYTES)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+			"must have at most %llu bytes in all; make several calls",
+			LIMIT_EDIT_BYTES);
+	*ret_edits = value;
+	return TOOL_OK;
+}
+
 /* Checks @value against @param's row and stores it in its field of the struct at @fields. */
 static enum tool_error decode_value(const struct subject *subject, const struct tool_param *param,
 	struct json_object *value, void *fields)
@@ -184,6 +287,8 @@ static enum tool_error decode_value(const struct subject *subject, const struct 
 		return decode_string(subject, param, value, field);
 	case PARAM_INTEGER:
 		return decode_integer(subject, param, value, field);
+	case PARAM_EDITS:
+		return decode_edits(subject, param->name, value, field);
 	case PARAM_BOOLEAN:
 		break;
 	}

@@ -26,6 +26,7 @@ enum call_class call_class(const struct call_request *request)
 	case TOOL_RUN_COMMAND:
 		return CALL_CLASS_COMMAND;
 	case TOOL_WRITE_FILE:
+	case TOOL_EDIT_FILE:
 		return CALL_CLASS_WRITE;
 	case TOOL_SEARCH_FILES:
 		return CALL_CLASS_JOB;

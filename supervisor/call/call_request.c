@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
+#include "common/wire_files.h"
 #include "supervisor/call/path_guess.h"
 #include "supervisor/call/tool_call_form.h"
 #include "supervisor/config/command_policy.h"
@@ -120,6 +121,38 @@ static int decode_base64(struct call_request *request, struct call_refusal *refu
 			"options.encoding is base64, but %s is not valid base64",
 			is_write ? "content" : "options.stdin");
 	*encoded = (struct text){request->decoded, len};
+	return 0;
+}
+
+/* Encodes the edits for the files process, as what stands for the content of a write. */
+static int encode_edits(struct call_request *request, struct call_refusal *refusal)
+{
+	struct json_object *edits = request->args.edits;
+	size_t count = edits ? json_object_array_length(edits) : 0, size = 0;
+	struct wire_writer writer;
+
+	if (count == 0)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *edit = json_object_array_get_idx(edits, i);
+
+		size += json_text_of(json_object_object_get(edit, "old")).len +
+			json_text_of(json_object_object_get(edit, "new")).len + FILES_EDIT_OVERHEAD;
+	}
+	request->decoded = malloc(size);
+	if (!request->decoded)
+		return refuse(refusal, TOOL_BUSY, "Out of memory");
+	writer = wire_writer(request->decoded, size);
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *edit = json_object_array_get_idx(edits, i);
+
+		wire_put_u8(&writer, json_object_get_boolean(json_object_object_get(edit, "all")));
+		wire_put_text(&writer, json_text_of(json_object_object_get(edit, "old")));
+		wire_put_text(&writer, json_text_of(json_object_object_get(edit, "new")));
+	}
+	request->args.content = (struct text){request->decoded, writer.len};
+	request->args.edits = NULL; /* they are dropped once they have been sent */
+	request->large = size;
 	return 0;
 }
 
@@ -248,9 +281,8 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	refusal->tool = name.data ? strndup(name.data, name.len < 64 ? name.len : 64) : NULL;
 	request.tool = tool_by_name(name);
 	if (!request.tool)
-		return refuse(refusal, TOOL_UNKNOWN_TOOL,
-			"There is no tool of this name; use read_file, write_file, "
-			"list_directory, run_command or search_files");
+		return refuse(
+			refusal, TOOL_UNKNOWN_TOOL, "%s", tool_error_sentence(TOOL_UNKNOWN_TOOL));
 	json_object_object_get_ex(params, "options", &options);
 	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0)
 		return -EINVAL;
@@ -268,7 +300,8 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	json_object_array_add(request.json, json_object_get(arguments));
 	/* The string has been parsed. */
 	json_object_object_del(params, "tool_call");
-	r = decode_base64(&request, refusal);
+	r = request.tool->id == TOOL_EDIT_FILE ? encode_edits(&request, refusal)
+					       : decode_base64(&request, refusal);
 	if (r == 0)
 		r = check_content(&request, refusal);
 	if (r == 0)
@@ -292,6 +325,8 @@ static void drop_large(struct call_request *request)
 
 	if (request->tool->id == TOOL_WRITE_FILE)
 		json_object_object_del(arguments, "content");
+	else if (request->tool->id == TOOL_EDIT_FILE)
+		json_object_object_del(arguments, "edits");
 	else if (json_object_object_get_ex(params, "options", &options))
 		json_object_object_del(options, "stdin");
 }

@@ -153,6 +153,29 @@ static int add_match(struct call_result *result, const struct channel_frame *fra
 	return 0;
 }
 
+/* Takes the diff of an edit, or why it was not made. */
+static int add_edit(struct call_result *result, const struct channel_frame *frame)
+{
+	struct files_trouble trouble;
+
+	if (frame->type == FILES_TROUBLE && !result->data &&
+		files_trouble_get(frame->payload, &trouble) == 0) {
+		result->data = evbuffer_new();
+		if (!result->data || result->dropped)
+			return 0; /* the sentence says the same */
+		return observation_write_trouble(result->data, &trouble);
+	}
+	if (frame->type != FILES_DATA || frame->payload.len > LIMIT_EDIT_DIFF - result->bytes)
+		return -EBADMSG;
+	result->bytes += frame->payload.len;
+	if (result->dropped)
+		return 0;
+	json_text_string_part(&result->json, frame->payload);
+	if (result->text && evbuffer_add(result->text, frame->payload.data, frame->payload.len) < 0)
+		result->json.failed = true;
+	return 0;
+}
+
 static void finish_none(struct call_result *result)
 {
 	(void)result;
@@ -166,6 +189,11 @@ static void finish_content(struct call_result *result)
 		json_text_base64_end(&result->json);
 	else
 		json_text_string_end(&result->json);
+}
+
+static void finish_edit(struct call_result *result)
+{
+	json_text_string_end(&result->json);
 }
 
 static void finish_array(struct call_result *result)
@@ -183,6 +211,7 @@ static const struct {
 	[TOOL_LIST_DIRECTORY] = {begin_array, add_entry, finish_array},
 	[TOOL_SEARCH_FILES] = {begin_array, add_match, finish_array},
 	[TOOL_RUN_COMMAND] = {begin_none, add_none, finish_none},
+	[TOOL_EDIT_FILE] = {begin_content, add_edit, finish_edit},
 };
 
 int call_result_begin(struct call_result *result, const struct call_request *request)
@@ -224,7 +253,8 @@ static size_t size_of(const struct evbuffer *buffer)
 
 size_t call_result_size(const struct call_result *result)
 {
-	return size_of(result->items) + size_of(result->text) + size_of(result->image);
+	return size_of(result->items) + size_of(result->text) + size_of(result->image) +
+	       size_of(result->data);
 }
 
 static void empty(struct evbuffer *buffer)
@@ -239,6 +269,7 @@ void call_result_drop(struct call_result *result)
 	empty(result->items);
 	empty(result->text);
 	empty(result->image);
+	empty(result->data);
 }
 
 int call_result_finish(struct call_result *result)
@@ -278,6 +309,7 @@ void call_result_tell(
 {
 	observation->items = result->items;
 	observation->text = result->text;
+	observation->data = result->data;
 	observation->image = end->binary && image_type_is_shown(end->type) ? result->image : NULL;
 	observation->encoding = encoding_of(result);
 	observation->total = result->total;
@@ -301,4 +333,5 @@ void call_result_done(struct call_result *result)
 	release(&result->items);
 	release(&result->text);
 	release(&result->image);
+	release(&result->data);
 }

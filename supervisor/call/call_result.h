@@ -33,6 +33,7 @@ struct call_result {
 	struct content_cut content; /* cuts the content of a file, if text is not NULL */
 	struct evbuffer *image;     /* the base64 of an image as a string of JSON, or NULL */
 	struct json_text image_json;
+	struct evbuffer *data; /* JSON: why an edit was not made, or NULL */
 };
 
 /** Begins the result of @request. Returns 0 or -ENOMEM. */

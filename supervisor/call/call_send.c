@@ -51,6 +51,19 @@ static uint8_t put_write(struct wire_writer *writer, const struct call_request *
 	return FILES_WRITE;
 }
 
+static uint8_t put_edit(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_edit message = {
+		.path = text_from(request->path),
+		.expect = request->args.expect,
+		.size = request->args.content.len,
+		.durable = !request->options.fast_write,
+	};
+
+	files_edit_put(writer, &message);
+	return FILES_EDIT;
+}
+
 static uint8_t put_list(struct wire_writer *writer, const struct call_request *request)
 {
 	struct files_list message = {
@@ -98,6 +111,7 @@ int call_send_files(struct workspace *workspace, uint64_t call, const struct cal
 		[TOOL_WRITE_FILE] = put_write,
 		[TOOL_LIST_DIRECTORY] = put_list,
 		[TOOL_SEARCH_FILES] = put_search,
+		[TOOL_EDIT_FILE] = put_edit,
 	};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	uint8_t type = put[request->tool->id](&writer, request);

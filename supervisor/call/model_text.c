@@ -11,6 +11,7 @@
 #include "supervisor/call/stream_shown.h"
 #include "supervisor/call/terminal_plain.h"
 
+#include <assert.h>
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -182,6 +183,7 @@ static uint64_t first_line(const struct observation *observation)
 
 static bool has_few_numbers(const struct observation *observation)
 {
+	assert(observation->shown);
 	return observation->shown->numbered && observation->files->lines > NUMBERED_LINES_MAX;
 }
 
@@ -255,6 +257,17 @@ static void write_write_file(struct plain *plain, const struct observation *obse
 	put_count(plain, observation->files->size, "byte", "bytes");
 	put_format(
 		plain, " written, %s)\n", observation->files->created ? "a new file" : "replaced");
+}
+
+static void write_edit_file(struct plain *plain, const struct observation *observation)
+{
+	const struct files_end *end = observation->files;
+
+	put_name(plain, end->path);
+	put(plain, TEXT_LITERAL(" ("));
+	put_count(plain, end->count, "replacement", "replacements");
+	put(plain, TEXT_LITERAL(")\n"));
+	put_items(plain, observation);
 }
 
 static void write_list_directory(struct plain *plain, const struct observation *observation)
@@ -375,9 +388,10 @@ void model_text_write(struct json_text *json, const struct observation *observat
 		[TOOL_LIST_DIRECTORY] = write_list_directory,
 		[TOOL_SEARCH_FILES] = write_search_files,
 		[TOOL_RUN_COMMAND] = write_run_command,
+		[TOOL_EDIT_FILE] = write_edit_file,
 	};
 	const struct tool *tool = tool_by_name(observation->tool);
-	struct plain plain = {.out = evbuffer_new()};
+	struct plain plain;
 
 	plain.failed = !plain.out;
 	if (observation->error != TOOL_OK)

@@ -128,6 +128,24 @@ void observation_write_match(struct json_text *json, const struct files_match *m
 	json_text_object_end(json);
 }
 
+int observation_write_trouble(struct evbuffer *out, const struct files_trouble *trouble)
+{
+	struct json_text json = json_text(out);
+
+	json_text_object_begin(&json);
+	put_number(&json, "edit", trouble->edit);
+	put_string(&json, "kind", trouble->kind);
+	json_text_key(&json, "lines");
+	json_text_array_begin(&json);
+	for (uint32_t i = 0; i < trouble->n_lines; i++)
+		json_text_uint64(&json, trouble->lines[i]);
+	json_text_array_end(&json);
+	if (trouble->closest.len > 0)
+		put_string(&json, "closest", trouble->closest);
+	json_text_object_end(&json);
+	return json_text_flush(&json);
+}
+
 /* Writes the collected JSON as the value of @key, by moving it. */
 static void put_items(
 	struct json_text *json, const char *key, const struct observation *observation)
@@ -191,6 +209,19 @@ static void write_write_file(struct json_text *json, const struct observation *o
 	put_path(json, observation->files->path);
 	put_number(json, "bytes_written", observation->files->size);
 	put_bool(json, "created", observation->files->created);
+	put_version(json, observation->files);
+}
+
+static void write_edit_file(struct json_text *json, const struct observation *observation)
+{
+	const struct files_end *end = observation->files;
+
+	put_path(json, end->path);
+	put_number(json, "replacements", end->count);
+	put_number(json, "first_line", end->first_line);
+	put_number(json, "size", end->size);
+	put_string(json, "version", end->version);
+	put_items(json, "diff", observation);
 }
 
 static void write_list_directory(struct json_text *json, const struct observation *observation)
@@ -309,6 +340,7 @@ static void write_output(struct json_text *json, const struct observation *obser
 		[TOOL_LIST_DIRECTORY] = write_list_directory,
 		[TOOL_SEARCH_FILES] = write_search_files,
 		[TOOL_RUN_COMMAND] = write_run_command,
+		[TOOL_EDIT_FILE] = write_edit_file,
 	};
 	const struct tool *tool = tool_by_name(observation->tool);
 
@@ -341,6 +373,10 @@ static void write_error(struct json_text *json, const struct observation *observ
 	put_string(json, "message", observation_message(observation));
 	if (observation->retry_after_ms > 0)
 		put_number(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
+	if (observation->data && evbuffer_get_length(observation->data) > 0) {
+		json_text_key(json, "data");
+		json_text_take(json, observation->data);
+	}
 	json_text_object_end(json);
 }
 

@@ -17,6 +17,7 @@ struct evbuffer;
 struct json_text;
 struct shown;
 struct notes;
+struct shown;
 
 /* Everything is borrowed while observation_write() runs. */
 struct observation {
@@ -44,6 +45,7 @@ struct observation {
 	bool lines_cut;         /* of some lines only the beginning is shown */
 	bool more;              /* even more entries or matches exist */
 	struct evbuffer *image; /* JSON: the base64 of the image as a string; NULL: none; emptied */
+	struct evbuffer *data;  /* JSON: why an edit was not made; NULL: nothing; emptied */
 	/* For a command that has run. */
 	struct command_io *io;
 	const struct command_ended *command; /* NULL: its report was lost */
@@ -64,6 +66,9 @@ struct text observation_message(const struct observation *observation);
 
 /** Writes the member "usage". */
 void observation_write_usage(struct json_text *json, const struct observation *observation);
+
+/** Writes why an edit was not made to @out, for observation.data. Returns 0 or -ENOMEM. */
+int observation_write_trouble(struct evbuffer *out, const struct files_trouble *trouble);
 
 /* Write one entry or match as JSON for observation.items. */
 void observation_write_entry(struct json_text *json, const struct files_entry *entry);

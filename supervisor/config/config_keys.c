@@ -51,6 +51,7 @@ const struct config_key config_keys[] = {
 	{"roots", TENANT(roots), .type = CONFIG_ROOTS},
 	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO},
 	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none"}},
+	{"tools", TENANT(tools), .type = CONFIG_CHOICE, .choices = {"basic", "basic edit"}},
 	{"durability", TENANT(durability), .type = CONFIG_CHOICE, .choices = {"durable", "fast"}},
 	{"home", TENANT(home), .type = CONFIG_CHOICE, .choices = {"temporary", "kept"}},
 	{"readonly_paths", TENANT(readonly_paths), .type = CONFIG_PATHS},

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "common/tools.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
@@ -129,6 +130,16 @@ struct tenant *session_tenant(const struct session *session, struct text name)
 		if (!wanted.data || text_equal(wanted, text_from(session->tenants[i]->name)))
 			return session->tenants[i];
 	return NULL;
+}
+
+uint64_t session_tools(struct session *session, struct text workspace)
+{
+	const struct workspace *open =
+		session_find_workspace(session, workspace, (struct text){NULL, 0});
+	const struct tenant *tenant =
+		open ? workspace_tenant(open) : session_tenant(session, (struct text){NULL, 0});
+
+	return tenant ? tenant->tools : TOOLS_BASIC;
 }
 
 struct session *session_new(struct service *service, const struct endpoint *endpoint,

@@ -142,6 +142,12 @@ int session_authorize(struct session *session);
  */
 struct tenant *session_tenant(const struct session *session, struct text name);
 
+/**
+ * Returns the set of tools (enum tool_set) that the tenant of the workspace opened as @workspace
+ * (data NULL: the default) is offered; without one, that of session_tenant()'s.
+ */
+uint64_t session_tools(struct session *session, struct text workspace);
+
 /** Whether the client may have @workspace open under the present configuration. */
 bool session_may_use(const struct session *session, const struct workspace *workspace);
 

@@ -37,6 +37,8 @@ ROUND_TRIP(files_search)
 ROUND_TRIP(files_entry)
 ROUND_TRIP(files_match)
 ROUND_TRIP(files_end)
+ROUND_TRIP(files_edit)
+ROUND_TRIP(files_trouble)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -52,6 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		files_entry_again,
 		files_match_again,
 		files_end_again,
+		files_edit_again,
+		files_trouble_again,
 	};
 	struct text rest = fuzz_text(data, size);
 	uint8_t type = fuzz_byte(&rest);

@@ -184,8 +184,8 @@ def check_observation(observation, tool):
         assert observation["error"] is None
         assert isinstance(observation["output"], dict)
     else:
-        assert set(observation["error"]) - {"retry_after_ms"} == {"code", "message"}
-        # Exactly the BUSY answers say when to try again.
+        assert set(observation["error"]) - {"retry_after_ms", "data"} == {"code", "message"}
+        # Only BUSY answers say when to try again, and all of them do.
         busy = observation["error"]["code"] == "BUSY"
         assert busy == ("retry_after_ms" in observation["error"]), observation
         assert observation["error"]["message"]

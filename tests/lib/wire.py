@@ -18,6 +18,7 @@ FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FI
 READY, FAILED = 32, 33
 
 KIND_DIRECTORY = 2
+NO_MATCH = 29  # enum tool_error
 END_EXIT, END_TERMINATED, END_NOT_BEGUN = 0, 1, 2
 MIB = 1 << 20
 
@@ -73,9 +74,14 @@ def files_match(path, line=1, found="", cut=0):
     return text(path) + struct.pack("=Q", line) + text(found) + struct.pack("=B", cut)
 
 
-def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind=""):
+def files_trouble(edit=1, kind="different", closest="", lines=(), count=None):
+    return (struct.pack("=I", edit) + text(kind) + text(closest) +
+            struct.pack(f"=I{len(lines)}Q", len(lines) if count is None else count, *lines))
+
+
+def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind="", version=""):
     return (struct.pack("=I", error) + text(message) + text(path) + struct.pack("=BBB", *flags) +
-            struct.pack("=QQQQQQ", *[number] * 6) + text(kind))
+            struct.pack("=QQQQQQ", *[number] * 6) + text(kind) + text(version) + struct.pack("=Q", number))
 
 
 def end_of(payload):

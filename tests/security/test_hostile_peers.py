@@ -5,6 +5,7 @@ calls as before. tests/lib/liar.py takes the processes' places."""
 import contextlib
 import os
 
+import jsonschema
 import procfs
 import pytest
 from cloister_client import RpcError
@@ -14,6 +15,7 @@ from daemon import AM_ROOT, Area, Daemon, is_sanitized
 COMMAND, READ, LIST = ("run_command", {"command": "echo real"}), ("read_file", {"path": "x"}), ("list_directory", {"path": "."})
 SEARCH = ("search_files", {"pattern": "x"})
 WRITE = ("write_file", {"path": "y", "content": "new"})
+EDIT = ("edit_file", {"path": "x", "edits": [{"old": "line", "new": "row"}]})
 GROWTH_KIB = 65536  # of cloisterd, whatever a workspace's processes do; sanitizers keep what is freed
 LOST = {"WORKER_LOST"}
 
@@ -126,17 +128,21 @@ def test_first_words(daemon, process, words):
 # Lies as answers: the process, the lie, and the allowed answers to the call (error codes, or "success").
 # In a lie, `call` is the number of the request.
 
+FILE_REQUEST = "request(FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_EDIT)"
+
+
 def worker(lie):
     return {"worker": f"be_ready(); kind, call, payload, fds = request(COMMAND_RUN)\n{lie}\nwait()"}
 
 
 def files(lie):
-    return {"files": f"be_ready(); kind, call, payload, fds = request(FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH)\n"
-            f"{lie}\nwait()"}
+    return {"files": f"be_ready(); kind, call, payload, fds = {FILE_REQUEST}\n{lie}\nwait()"}
 
 
 GOOD_END = "send(frame(COMMAND_ENDED, call, command_ended()))"
 GOOD_FILES_END = "send(frame(FILES_END, call, files_end()))"
+NOT_MADE = "send(frame(FILES_END, call, files_end(error=NO_MATCH)))"
+TROUBLE = "send(frame(FILES_TROUBLE, call, files_trouble(closest='x', lines=[1])))"
 ANSWERS = {
     "worker: an end that is too short": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended()[:-1]))"), LOST),
     "worker: an end that is too long": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended() + b'x'))"), LOST),
@@ -197,6 +203,28 @@ ANSWERS = {
     "files: cancelled, and was not": (READ, files("send(frame(FILES_END, call, files_end(error=18)))"), None),
     "files: content after its end": (
         READ, files(GOOD_FILES_END + "; send(frame(FILES_DATA, call, b'more')); " + GOOD_FILES_END), {"success"}),
+    "files: trouble with a read": (READ, files(TROUBLE + "; " + GOOD_FILES_END), LOST),
+    "files: trouble twice": (EDIT, files(TROUBLE + "; " + TROUBLE + "; " + NOT_MADE), LOST),
+    "files: trouble with more lines than come": (
+        EDIT, files("send(frame(FILES_TROUBLE, call, files_trouble(lines=[1], count=2))); " + NOT_MADE), LOST),
+    "files: trouble with too many lines": (
+        EDIT, files("send(frame(FILES_TROUBLE, call, files_trouble(lines=[1] * 11))); " + NOT_MADE), LOST),
+    "files: trouble with the largest count of lines": (
+        EDIT, files("send(frame(FILES_TROUBLE, call, files_trouble(count=2**32-1))); " + NOT_MADE), LOST),
+    "files: trouble with a long word": (
+        EDIT, files("send(frame(FILES_TROUBLE, call, files_trouble(kind='x' * 256))); " + NOT_MADE), LOST),
+    "files: trouble with more than a model reads": (
+        EDIT, files("send(frame(FILES_TROUBLE, call, files_trouble(closest='x' * 1025))); " + NOT_MADE), LOST),
+    "files: trouble with strange texts": (
+        EDIT, files("send(frame(FILES_TROUBLE, call, files_trouble(2**32-1, b'\\xff\\x00\"', b'\\xff\\x00\"\\n' * 200, "
+                    "[2**64-1] * 10))); " + NOT_MADE), {"NO_MATCH"}),
+    "files: trouble with an edit that was made": (EDIT, files(TROUBLE + "; " + GOOD_FILES_END), {"success"}),
+    "files: trouble after the diff": (
+        EDIT, files("send(frame(FILES_DATA, call, b'x' * 4096)); " + TROUBLE + "; " + NOT_MADE), {"NO_MATCH"}),
+    "files: a long diff": (
+        EDIT, files("send(*[frame(FILES_DATA, call, b'x' * 4096), frame(FILES_DATA, call, b'x')]); " + GOOD_FILES_END), LOST),
+    "files: an entry to an edit": (EDIT, files("send(frame(FILES_ENTRY, call, files_entry('x'))); " + GOOD_FILES_END), LOST),
+    "files: a version that is too long": (EDIT, files("send(frame(FILES_END, call, files_end(version='x' * 33)))"), LOST),
     "files: half an answer and its death": (
         READ, files("send(frame(FILES_DATA, call, b'x' * 1000)[:500]); sys.exit(0)"), LOST),
     "files: a flood for nobody": (
@@ -225,6 +253,26 @@ def test_the_codes_are_those_that_are_meant(daemon):
     liar = Liar(daemon, **ANSWERS["files: cancelled, and was not"][1]).open()
     assert liar.observe(READ)["error"]["code"] == "CANCELLED"
     liar.close()
+
+
+@pytest.mark.parametrize("end", ["files_end()", "files_end(path='', number=2**64-1, flags=(1, 0, 1))",
+                                 "files_end(path=b'\\xff', version=b'\\xff' * 32)"])
+def test_output_schemas_hold_whatever_a_files_process_says(account, end):
+    """The tools promise models' programs the members of an output, and their types."""
+    place = Area(account)
+    place.take_liars()
+    running = Daemon(place, config=f"[tenant t]\nusers = {account.name}\nroots = /\ntools = basic edit\n")
+    liar = Liar(running, **files(f"while True:\n    send(frame(FILES_END, call, {end}))\n"
+                                 f"    kind, call, payload, fds = {FILE_REQUEST}"))
+    liar.open()
+    schemas = {tool["name"]: tool["outputSchema"] for tool in liar.client.call("tools.list", {"format": "mcp"})["tools"]}
+    for call in (READ, WRITE, LIST, SEARCH, EDIT):
+        observation = liar.observe(call)
+        assert observation["success"]
+        jsonschema.validate(observation, schemas[call[0]])
+    liar.close()
+    assert running.stop() == 0
+    place.remove()
 
 
 # Other calls: of the same workspace, of another, of another tenant.

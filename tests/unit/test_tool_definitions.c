@@ -109,7 +109,7 @@ static void check_function(struct json_object *definition, size_t i, int schema_
 
 static void test_ollama(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA, NULL);
+	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_OLLAMA, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -120,7 +120,7 @@ static void test_ollama(void **state)
 
 static void test_openai(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OPENAI, NULL);
+	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_OPENAI, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -136,7 +136,7 @@ static void test_openai(void **state)
 
 static void test_mcp(void **state)
 {
-	struct json_object *array = tool_definitions(TOOL_FORMAT_MCP, NULL);
+	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_MCP, NULL);
 
 	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
@@ -163,7 +163,7 @@ static void test_limits(void **state)
 {
 	const struct tenant_limits limits = {
 		.command_timeout_ms = 5000, .command_timeout_max_ms = 60000};
-	struct json_object *array = tool_definitions(TOOL_FORMAT_OLLAMA, &limits);
+	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_OLLAMA, &limits);
 	struct json_object *timeout = property_of(array, TOOL_RUN_COMMAND, "timeout_ms");
 	struct json_object *content = property_of(array, TOOL_WRITE_FILE, "content");
 

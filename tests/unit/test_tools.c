@@ -14,8 +14,8 @@
 
 static void test_names(void **state)
 {
-	static const char *const names[] = {
-		"read_file", "write_file", "list_directory", "run_command", "search_files"};
+	static const char *const names[] = {"read_file", "write_file", "list_directory",
+		"run_command", "search_files", "edit_file"};
 
 	(void)state;
 	assert_int_equal(ARRAY_SIZE(names), TOOL_COUNT);
@@ -42,7 +42,7 @@ static void test_rows_are_whole(void **state)
 
 			assert_non_null(param->description);
 			assert_false(param->required && param->has_default);
-			if (param->type != PARAM_BOOLEAN)
+			if (param->type != PARAM_BOOLEAN && param->type != PARAM_EDITS)
 				assert_true(param->min < param->max);
 			if (param->type == PARAM_STRING)
 				assert_int_not_equal(param->too_long, TOOL_OK);

@@ -61,6 +61,59 @@ static void test_read(void **state)
 	assert_false(got.by_type);
 }
 
+static void test_edit(void **state)
+{
+	struct files_edit sent = {.path = TEXT_LITERAL("f"),
+				  .expect = TEXT_LITERAL("0123"),
+				  .size = LIMIT_EDIT_BYTES,
+				  .durable = true},
+			  got;
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+	(void)state;
+	ROUND_TRIP(edit, &sent, &got);
+	assert_text(got.path, "f");
+	assert_text(got.expect, "0123");
+	assert_int_equal(got.size, LIMIT_EDIT_BYTES);
+	assert_true(got.durable);
+	for (size_t i = 0; i < 2; i++) {
+		sent.size = i == 0 ? 0 : LIMIT_EDIT_BYTES + LIMIT_EDITS * FILES_EDIT_OVERHEAD + 1;
+		writer = wire_writer(buffer, sizeof(buffer));
+		files_edit_put(&writer, &sent);
+		assert_int_equal(
+			files_edit_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+	}
+}
+
+static void test_trouble(void **state)
+{
+	struct files_trouble sent = {.edit = 2,
+				     .kind = TEXT_LITERAL("several"),
+				     .closest = TEXT_LITERAL("a\n"),
+				     .n_lines = 2,
+				     .lines = {3, 4}},
+			     got;
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+	(void)state;
+	ROUND_TRIP(trouble, &sent, &got);
+	assert_int_equal(got.edit, 2);
+	assert_text(got.kind, "several");
+	assert_text(got.closest, "a\n");
+	assert_int_equal(got.n_lines, 2);
+	assert_int_equal(got.lines[1], 4);
+	/* More lines than there are. */
+	writer = wire_writer(buffer, sizeof(buffer));
+	wire_put_u32(&writer, 1);
+	wire_put_text(&writer, sent.kind);
+	wire_put_text(&writer, sent.closest);
+	wire_put_u32(&writer, FILES_TROUBLE_LINES + 1);
+	for (size_t i = 0; i <= FILES_TROUBLE_LINES; i++)
+		wire_put_u64(&writer, i);
+	assert_int_equal(
+		files_trouble_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+}
+
 static void test_write(void **state)
 {
 	struct files_write sent = {.path = TEXT_LITERAL("f"),
@@ -195,6 +248,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_edit),
+		cmocka_unit_test(test_trouble),
 		cmocka_unit_test(test_write),
 		cmocka_unit_test(test_list_and_search),
 		cmocka_unit_test(test_entry),

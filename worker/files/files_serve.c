@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/file_clear.h"
+#include "worker/files/file_edit.h"
 #include "worker/files/file_job.h"
 #include "worker/files/file_list.h"
 #include "worker/files/file_read.h"
@@ -30,10 +31,12 @@
 /* CPU time beyond that, before the files process gets a session of its own */
 #define SMALL_CALL_DEBT_NS 100000000
 
-struct open_write {
+/* A call whose body still comes: a write or an edit. Both NULL: this entry is free. */
+struct open_body {
 	uint64_t call;
-	uint64_t left;            /* bytes of the content still to come */
-	struct file_write *write; /* NULL: this entry is free */
+	uint64_t left; /* bytes of the body still to come */
+	struct file_write *write;
+	struct file_edit *edit;
 };
 
 struct server {
@@ -41,7 +44,7 @@ struct server {
 	struct reply *reply; /* for calls that are answered at once */
 	const struct root *root;
 	struct job_table *jobs;
-	struct open_write writes[LIMIT_FILE_WRITES];
+	struct open_body bodies[LIMIT_FILE_WRITES];
 	int64_t debt_ns;    /* CPU time by which calls exceeded the share of small ones */
 	int64_t counted_ns; /* the time when debt_ns was counted last */
 	bool alone;         /* it has a session of its own */
@@ -216,76 +219,120 @@ static int handle_sweep(struct server *server, const struct channel_frame *frame
 	return answer_in_job(server, frame->call, act_sweep, NULL);
 }
 
-static struct open_write *find_write(struct server *server, uint64_t call)
+static bool is_free(const struct open_body *body)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(server->writes); i++)
-		if (server->writes[i].write && server->writes[i].call == call)
-			return &server->writes[i];
+	return !body->write && !body->edit;
+}
+
+static struct open_body *find_body(struct server *server, uint64_t call)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(server->bodies); i++)
+		if (!is_free(&server->bodies[i]) && server->bodies[i].call == call)
+			return &server->bodies[i];
 	return NULL;
 }
 
-static void end_write(struct open_write *open_write)
+static struct open_body *free_body(struct server *server)
 {
-	file_write_free(open_write->write);
-	*open_write = (struct open_write){0};
+	for (size_t i = 0; i < ARRAY_SIZE(server->bodies); i++)
+		if (is_free(&server->bodies[i]))
+			return &server->bodies[i];
+	return NULL;
 }
 
-static int commit_write(struct server *server, struct open_write *open_write)
+static void end_body(struct open_body *body)
+{
+	file_write_free(body->write);
+	file_edit_free(body->edit);
+	*body = (struct open_body){0};
+}
+
+static int commit(struct server *server, struct open_body *body)
 {
 	/* Send the waiting answers first: fsync(2) may wait for the disk. */
 	int r = reply_flush(server->reply);
 
-	reply_next(server->reply, open_write->call);
-	file_write_commit(open_write->write, server->reply);
-	end_write(open_write);
+	reply_next(server->reply, body->call);
+	if (r == 0 && body->edit)
+		r = file_edit_commit(body->edit, server->reply);
+	else if (body->write)
+		file_write_commit(body->write, server->reply);
+	end_body(body);
 	return r;
 }
 
 static int handle_write(struct server *server, const struct channel_frame *frame)
 {
-	struct open_write *open_write = NULL;
+	struct open_body *body = free_body(server);
 	struct files_write request;
 	int r = files_write_get(frame->payload, &request);
 
-	if (r < 0 || find_write(server, frame->call))
+	if (r < 0 || find_body(server, frame->call))
 		return -EBADMSG;
-	for (size_t i = 0; !open_write && i < ARRAY_SIZE(server->writes); i++)
-		if (!server->writes[i].write)
-			open_write = &server->writes[i];
-	if (!open_write)
+	if (!body)
 		return answer_error(server, frame->call, TOOL_BUSY);
-	r = file_write_begin(server->root, &request, frame->call, &open_write->write);
+	r = file_write_begin(server->root, &request, frame->call, &body->write);
 	if (r < 0)
 		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
-	open_write->call = frame->call;
-	open_write->left = request.size;
-	return request.size == 0 ? commit_write(server, open_write) : 0;
+	body->call = frame->call;
+	body->left = request.size;
+	return request.size == 0 ? commit(server, body) : 0;
+}
+
+static size_t open_edits(const struct server *server)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(server->bodies); i++)
+		count += server->bodies[i].edit != NULL;
+	return count;
+}
+
+static int handle_edit(struct server *server, const struct channel_frame *frame)
+{
+	struct open_body *body = free_body(server);
+	struct files_edit request;
+	int r = files_edit_get(frame->payload, &request);
+
+	if (r < 0 || find_body(server, frame->call))
+		return -EBADMSG;
+	if (!body || open_edits(server) >= LIMIT_FILE_EDITS)
+		return answer_error(server, frame->call, TOOL_BUSY);
+	r = file_edit_begin(server->root, &request, frame->call, &body->edit);
+	if (r < 0)
+		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
+	body->call = frame->call;
+	body->left = request.size;
+	return 0;
 }
 
 static int handle_body(struct server *server, const struct channel_frame *frame)
 {
-	struct open_write *open_write = find_write(server, frame->call);
+	struct open_body *body = find_body(server, frame->call);
 
-	if (!open_write)
+	if (!body)
 		return 0; /* the call was refused or cancelled while this frame was on its way */
-	if (frame->payload.len > open_write->left)
+	if (frame->payload.len > body->left)
 		return -EBADMSG;
-	file_write_append(open_write->write, frame->payload.data, frame->payload.len);
-	open_write->left -= frame->payload.len;
-	return open_write->left == 0 ? commit_write(server, open_write) : 0;
+	if (body->edit)
+		file_edit_append(body->edit, frame->payload.data, frame->payload.len);
+	else
+		file_write_append(body->write, frame->payload.data, frame->payload.len);
+	body->left -= frame->payload.len;
+	return body->left == 0 ? commit(server, body) : 0;
 }
 
 static int handle_cancel(struct server *server, const struct channel_frame *frame)
 {
-	struct open_write *open_write = find_write(server, frame->call);
+	struct open_body *body = find_body(server, frame->call);
 
 	if (frame->payload.len > 0)
 		return -EBADMSG;
-	if (!open_write) {
+	if (!body) {
 		job_table_cancel(server->jobs, frame->call);
 		return 0;
 	}
-	end_write(open_write);
+	end_body(body);
 	return answer_error(server, frame->call, TOOL_CANCELLED);
 }
 
@@ -300,6 +347,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_CANCEL] = handle_cancel,
 		[FILES_CLEAR] = handle_clear,
 		[FILES_SWEEP] = handle_sweep,
+		[FILES_EDIT] = handle_edit,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])

@@ -185,6 +185,7 @@ struct message {
 	union {
 		const struct files_entry *entry;
 		const struct files_match *match;
+		const struct files_trouble *trouble;
 		const struct files_end *end;
 	};
 };
@@ -202,6 +203,8 @@ static bool append(struct reply *reply, const struct message *message)
 		files_entry_put(&writer, message->entry);
 	else if (message->type == FILES_MATCH)
 		files_match_put(&writer, message->match);
+	else if (message->type == FILES_TROUBLE)
+		files_trouble_put(&writer, message->trouble);
 	else
 		files_end_put(&writer, message->end);
 	if (!wire_writer_ok(&writer))
@@ -237,6 +240,11 @@ int reply_entry(struct reply *reply, const struct files_entry *entry)
 int reply_match(struct reply *reply, const struct files_match *match)
 {
 	return send_item(reply, &(struct message){.type = FILES_MATCH, .match = match});
+}
+
+int reply_trouble(struct reply *reply, const struct files_trouble *trouble)
+{
+	return send_message(reply, &(struct message){.type = FILES_TROUBLE, .trouble = trouble});
 }
 
 int reply_end(struct reply *reply, const struct files_end *end)

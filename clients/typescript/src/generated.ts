@@ -54,7 +54,10 @@ export type ErrorCode =
 	| "WORKSPACE_NOT_FOUND"
 	| "WORKER_LOST"
 	| "SHUTTING_DOWN"
-	| "EXECUTION_ERROR";
+	| "EXECUTION_ERROR"
+	| "NO_MATCH"
+	| "AMBIGUOUS_MATCH"
+	| "EDITS_OVERLAP"
 	| "STALE_FILE"
 
 export type EndedBy =
@@ -222,6 +225,30 @@ export class ShuttingDown extends ServiceError {
 export class ExecutionError extends ServiceError {
 }
 
+/** The old text of an edit is not in the file. */
+export class NoMatch extends ServiceError {
+}
+
+/** The old text of an edit is in the file more than once. */
+export class AmbiguousMatch extends ServiceError {
+}
+
+/** Two edits of a call change the same text. */
+export class EditsOverlap extends ServiceError {
+}
+
+/** The file does not have the version that the call expects. */
+export class StaleFile extends ServiceError {
+}
+
+/** The key belongs to another call. Nothing was run. */
+export class KeyConflict extends ServiceError {
+}
+
+/** The result of the call with this key is lost, and it may have had effects. */
+export class OutcomeUnknown extends ServiceError {
+}
+
 /** The class of each code. */
 export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	PATH_OUTSIDE_WORKSPACE: PathOutsideWorkspace,
@@ -252,6 +279,9 @@ export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	WORKER_LOST: WorkerLost,
 	SHUTTING_DOWN: ShuttingDown,
 	EXECUTION_ERROR: ExecutionError,
+	NO_MATCH: NoMatch,
+	AMBIGUOUS_MATCH: AmbiguousMatch,
+	EDITS_OVERLAP: EditsOverlap,
 	STALE_FILE: StaleFile,
 };
 
@@ -289,6 +319,22 @@ export interface WriteFileOutput {
 	bytes_written: number;
 	/** Whether the file did not exist before. */
 	created: boolean;
+	/** A digest of the file's content. */
+	version?: string | undefined;
+}
+
+/** A file that was edited. */
+export interface EditFileOutput {
+	path: string;
+	path_base64?: string | undefined;
+	replacements: number;
+	/** The first line that was changed. */
+	first_line: number;
+	size: number;
+	/** A digest of the file's content. */
+	version: string;
+	/** The changes as diff -u shows them. */
+	diff: string;
 }
 
 /** An entry of a directory. */
@@ -370,6 +416,8 @@ export interface ErrorObject {
 	message: string;
 	/** With BUSY. */
 	retry_after_ms?: number | undefined;
+	/** Why an edit cannot be made: edit, kind, lines and closest. */
+	data?: Record<string, unknown> | undefined;
 }
 
 /** What a call used. */
@@ -516,6 +564,16 @@ export abstract class Methods {
 	async writeFile(params: { path: string; content: string; create_dirs?: boolean | undefined; expect?: string | undefined },
 		settings: ToolCallSettings = {}): Promise<WriteFileOutput> {
 		return (await this.tool("write_file", params, settings)) as WriteFileOutput;
+	}
+
+	/**
+	 * Replaces exact pieces of text in a file: all edits are made, or none.
+	 * @param params.edits Each has old, new and optionally all.
+	 * @param params.expect The version that the file must have.
+	 */
+	async editFile(params: { path: string; edits: Array<Record<string, unknown>>; expect?: string | undefined },
+		settings: ToolCallSettings = {}): Promise<EditFileOutput> {
+		return (await this.tool("edit_file", params, settings)) as EditFileOutput;
 	}
 
 	/**

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated from clients/description.json by clients/generate.py: do not change it here."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
-from ._types import (CallOptions, Format, Kind, ListDirectoryOutput, ReadFileOutput, RunCommandOutput,
-                     SearchFilesOutput, ToolList, Workspace, WorkspaceList, WriteFileOutput)
+from ._types import (CallOptions, EditFileOutput, Format, Kind, ListDirectoryOutput, ReadFileOutput,
+                     RunCommandOutput, SearchFilesOutput, ToolList, Workspace, WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -36,8 +36,19 @@ class Methods:
         create_dirs: Create missing parent directories; default true.
         expect: The version that the file must have, or "absent".
         """
-        result: WriteFileOutput = self._tool("write_file", {"path": path, "content": content, "create_dirs": create_dirs},
-                                             workspace, options)
+        result: WriteFileOutput = self._tool("write_file", {"path": path, "content": content, "create_dirs": create_dirs,
+                                             "expect": expect}, workspace, options)
+        return result
+
+    def edit_file(self, path: str, edits: List[Dict[str, Any]], expect: Optional[str] = None, *,
+                  workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> EditFileOutput:
+        """Replaces exact pieces of text in a file: all edits are made, or none.
+
+        edits: Each has old, new and optionally all.
+        expect: The version that the file must have.
+        """
+        result: EditFileOutput = self._tool("edit_file", {"path": path, "edits": edits, "expect": expect}, workspace,
+                                            options)
         return result
 
     def list_directory(self, path: str, recursive: Optional[bool] = None, pattern: Optional[str] = None, *,
@@ -143,7 +154,18 @@ class AsyncMethods:
         expect: The version that the file must have, or "absent".
         """
         result: WriteFileOutput = await self._tool("write_file", {"path": path, "content": content,
-                                                   "create_dirs": create_dirs}, workspace, options)
+                                                   "create_dirs": create_dirs, "expect": expect}, workspace, options)
+        return result
+
+    async def edit_file(self, path: str, edits: List[Dict[str, Any]], expect: Optional[str] = None, *,
+                        workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> EditFileOutput:
+        """Replaces exact pieces of text in a file: all edits are made, or none.
+
+        edits: Each has old, new and optionally all.
+        expect: The version that the file must have.
+        """
+        result: EditFileOutput = await self._tool("edit_file", {"path": path, "edits": edits, "expect": expect}, workspace,
+                                                  options)
         return result
 
     async def list_directory(self, path: str, recursive: Optional[bool] = None, pattern: Optional[str] = None, *,

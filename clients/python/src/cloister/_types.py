@@ -204,6 +204,25 @@ class ExecutionError(ServiceError):
     code = "EXECUTION_ERROR"
 
 
+class NoMatch(ServiceError):
+    """The old text of an edit is not in the file."""
+
+    code = "NO_MATCH"
+
+
+class AmbiguousMatch(ServiceError):
+    """The old text of an edit is in the file more than once."""
+
+    code = "AMBIGUOUS_MATCH"
+
+
+class EditsOverlap(ServiceError):
+    """Two edits of a call change the same text."""
+
+    code = "EDITS_OVERLAP"
+
+
+class StaleFile(ServiceError):
     """The file does not have the version that the call expects."""
 
     code = "STALE_FILE"
@@ -239,6 +258,9 @@ ServiceErrors: Dict[str, Type[ServiceError]] = {
     "WORKER_LOST": WorkerLost,
     "SHUTTING_DOWN": ShuttingDown,
     "EXECUTION_ERROR": ExecutionError,
+    "NO_MATCH": NoMatch,
+    "AMBIGUOUS_MATCH": AmbiguousMatch,
+    "EDITS_OVERLAP": EditsOverlap,
     "STALE_FILE": StaleFile,
 }
 
@@ -283,6 +305,26 @@ class _WriteFileOutput(TypedDict):
 
 class WriteFileOutput(_WriteFileOutput, total=False):
     """A file that was written."""
+
+    path_base64: str
+    #: A digest of the file's content.
+    version: str
+
+
+class _EditFileOutput(TypedDict):
+    path: str
+    replacements: int
+    #: The first line that was changed.
+    first_line: int
+    size: int
+    #: A digest of the file's content.
+    version: str
+    #: The changes as diff -u shows them.
+    diff: str
+
+
+class EditFileOutput(_EditFileOutput, total=False):
+    """A file that was edited."""
 
     path_base64: str
 
@@ -390,6 +432,8 @@ class ErrorObject(_ErrorObject, total=False):
 
     #: With BUSY.
     retry_after_ms: int
+    #: Why an edit cannot be made: edit, kind, lines and closest.
+    data: Dict[str, Any]
 
 
 class _Usage(TypedDict):
