@@ -22,6 +22,7 @@ static const struct {
 	{"keep_output", PARAM_BOOLEAN},
 	{"line_numbers", PARAM_BOOLEAN},
 	{"gitignore", PARAM_BOOLEAN},
+	{"blocked_list", PARAM_BOOLEAN},
 };
 
 void json_put(struct json_object *object, const char *key, struct json_object *value)

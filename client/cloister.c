@@ -134,6 +134,9 @@ static int take_option(int option, void *context)
 	case 'n':
 		invocation->no_stdin = true;
 		return 0;
+	case 'b':
+		invocation->blocked_list = true;
+		return 0;
 	case 'l':
 		invocation->limits = true;
 		return 0;

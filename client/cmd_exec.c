@@ -102,6 +102,7 @@ static int run_exec(const struct invocation *invocation)
 	struct remote_call call = {
 		.timeout_ms = invocation->timeout_ms,
 		.options = invocation->options,
+		.blocked_list = invocation->blocked_list,
 		.progress = &progress,
 		.output = invocation->json ? print_output : pass_on,
 		.ended = invocation->json ? print_end : NULL,
@@ -126,6 +127,7 @@ static const struct option_row options[] = {
 	{"env", "NAME=VALUE", 'e', "a variable of the command's environment; repeatable"},
 	{"stdin", NULL, 'i', "pass on a terminal's input too"},
 	{"no-stdin", NULL, 'n', "give the command no input"},
+	{"blocked-list", NULL, 'b', "refuse what the list of blocked commands refuses a model"},
 	{0},
 };
 

@@ -35,6 +35,7 @@ struct invocation {
 	bool private_only;           /* --private */
 	bool use_stdin;              /* exec --stdin */
 	bool no_stdin;               /* exec --no-stdin */
+	bool blocked_list;           /* exec --blocked-list */
 	bool limits;                 /* tools --limits */
 	bool json;                   /* --json */
 	bool rootfs;                 /* --rootfs */

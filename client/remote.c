@@ -282,6 +282,9 @@ static int start(struct remote *remote)
 	json_put(arguments, "timeout_ms",
 		json_object_new_int64(
 			call->timeout_ms > 0 ? call->timeout_ms : LIMIT_COMMAND_MAX_MS));
+	/* The list advises models, and a person wrote this command. */
+	if (!call->blocked_list)
+		json_put(call->options, "blocked_list", json_object_new_boolean(0));
 	if (call->input)
 		json_put(call->options, "stdin_stream", json_object_new_boolean(1));
 	r = cloister_start_call(remote->cloister,

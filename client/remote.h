@@ -19,6 +19,7 @@ struct remote_call {
 	const char *command;
 	int64_t timeout_ms;          /* 0: the tenant's longest */
 	struct json_object *options; /* borrowed */
+	bool blocked_list;           /* apply the tenant's list of blocked commands */
 	struct progress *progress;
 	/*
 	 * Receives the command's output. A negative result, after printing why, ends the command.

@@ -73,7 +73,7 @@ _cloister_workspaces()
 _cloister_option_value()
 {
 	case $cur in
-	stream=* | stdin_stream=* | keep_output=* | line_numbers=* | gitignore=*)
+	stream=* | stdin_stream=* | keep_output=* | line_numbers=* | gitignore=* | blocked_list=*)
 		_cloister_offer "${cur%%=*}"={true,false}
 		;;
 	encoding=*) _cloister_offer encoding={utf-8,base64} ;;
@@ -82,7 +82,7 @@ _cloister_option_value()
 	*=*) ;;
 	*) _cloister_offer timeout_ms= idle_timeout_ms= stream= stdin= stdin_stream= keep_output= env= \
 		line_numbers= encoding= gitignore= path_base64= durability= reply= \
-		max_output= ;;
+		max_output= blocked_list= key= ;;
 	esac
 }
 

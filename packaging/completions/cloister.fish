@@ -89,7 +89,8 @@ function __cloister_call_options
     printf '%s\n' timeout_ms= idle_timeout_ms= stream=true stream=false stdin= env= stdin_stream=true \
         stdin_stream=false keep_output=true keep_output=false line_numbers=true \
         line_numbers=false encoding=utf-8 encoding=base64 gitignore=true gitignore=false path_base64= \
-        durability=durable durability=fast reply=observation reply=message max_output=
+        durability=durable durability=fast reply=observation reply=message max_output= key= \
+        blocked_list=true blocked_list=false
 end
 
 complete -c cloister -f
@@ -123,5 +124,6 @@ complete -c cloister -n '__cloister_command call; and not __cloister_operands 0'
 complete -c cloister -n '__cloister_command exec' -l env -x -d 'A variable'
 complete -c cloister -n '__cloister_command exec' -l stdin -d "Pass on a terminal's input too"
 complete -c cloister -n '__cloister_command exec' -l no-stdin -d 'Give it no input'
+complete -c cloister -n '__cloister_command exec' -l blocked-list -d 'Refuse what a model is refused'
 complete -c cloister -n '__cloister_command exec; and __cloister_operands 0' -a '(__fish_complete_command)'
 complete -c cloister -n '__cloister_command exec; and not __cloister_operands 0' -a '(__cloister_files "")'

@@ -460,6 +460,7 @@ static const struct tool_param plain_options[] = {
 	{.name = "keep_output", .type = PARAM_BOOLEAN, FIELD(keep_output)},
 	{.name = "line_numbers", .type = PARAM_BOOLEAN, FIELD(line_numbers)},
 	{.name = "gitignore", .type = PARAM_BOOLEAN, FIELD(gitignore)},
+	{.name = "blocked_list", .type = PARAM_BOOLEAN, FIELD(blocked_list)},
 };
 
 /* Options that are one of two words. */
@@ -544,8 +545,8 @@ static enum tool_error decode_option(const struct subject *subject, const char *
 
 void options_defaults(struct call_options *ret_options)
 {
-	*ret_options =
-		(struct call_options){.line_numbers = true, .gitignore = true, .keep_output = true};
+	*ret_options = (struct call_options){
+		.line_numbers = true, .gitignore = true, .blocked_list = true, .keep_output = true};
 }
 
 int options_decode(const struct tool *tool, struct json_object *options,

@@ -52,6 +52,7 @@ struct call_options {
 	bool keep_output;  /* keep the output for the observation, not only stream it */
 	bool line_numbers;
 	bool gitignore;
+	bool blocked_list;  /* the tenant's blocked commands are refused */
 	bool base64;        /* encoding */
 	bool reply_message; /* reply is "message", not "observation" */
 	bool fast_write;    /* durability is "fast", not "durable" */

@@ -27,6 +27,7 @@ struct reader {
 	char *words; /* words of the commands being read, outermost first; see words_size() */
 	size_t len;
 	int depth;
+	bool plain; /* what starts this line as a command is plain, command_line_fn */
 	/* The here-documents whose bodies begin at the next newline. */
 	struct heredoc heredocs[LIMIT_COMMAND_HEREDOCS];
 	size_t heredoc_count;
@@ -41,10 +42,11 @@ struct list {
 	size_t word;  /* start of the current word */
 	bool in_word;
 	bool operand; /* the current word, or the next one, belongs to a redirection */
+	bool expands; /* the shell would expand something in the command */
 	int groups;   /* number of open parentheses */
 };
 
-static int read_line(struct text line, int depth, command_line_fn *fn, void *userdata);
+static int read_line(struct text line, int depth, bool plain, command_line_fn *fn, void *userdata);
 static int read_list(struct reader *reader, enum end end);
 
 const char *command_line_word(struct text *words)
@@ -103,7 +105,7 @@ static void end_word(struct reader *reader, struct list *list)
 static bool is_keyword(const char *word)
 {
 	static const char *const keywords[] = {
-		"!", "{", "if", "then", "elif", "else", "while", "until", "do"};
+		"!", "{", "if", "then", "elif", "else", "while", "until", "do", "coproc"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keywords); i++)
 		if (strcmp(word, keywords[i]) == 0)
@@ -152,6 +154,7 @@ struct wrapper {
 	int operands;       /* number of operands before the command */
 	enum {
 		RUNS_WORDS, /* runs the rest of its words, unless it has one of these options */
+		RUNS_MORE,  /* likewise, and adds words that it reads */
 		RUNS_LINE,  /* runs the next word as a shell line, if it has one of these options */
 		RUNS_ALL,   /* runs all of its words as a shell line */
 	} kind;
@@ -171,7 +174,7 @@ static const struct wrapper *wrapper_by_name(const char *name)
 		{"ionice", "cnpPu", "", 0, RUNS_WORDS},
 		{"stdbuf", "ioe", "", 0, RUNS_WORDS},
 		{"timeout", "ks", "", 1, RUNS_WORDS},
-		{"xargs", "adEILnPs", "", 0, RUNS_WORDS},
+		{"xargs", "adEILnPs", "", 0, RUNS_MORE},
 		{"sh", "o", "c", 0, RUNS_LINE},
 		{"ash", "o", "c", 0, RUNS_LINE},
 		{"bash", "oO", "c", 0, RUNS_LINE},
@@ -217,7 +220,7 @@ static bool take_options(const struct wrapper *wrapper, struct text *words)
 }
 
 /* Reads @words joined to one line, as eval does. */
-static int read_words(struct text words, int depth, command_line_fn *fn, void *userdata)
+static int read_words(struct text words, int depth, bool plain, command_line_fn *fn, void *userdata)
 {
 	char *line;
 	int r;
@@ -229,15 +232,16 @@ static int read_words(struct text words, int depth, command_line_fn *fn, void *u
 		return -ENOMEM;
 	for (size_t i = 0; i < words.len; i++)
 		line[i] = words.data[i] == '\0' ? ' ' : words.data[i];
-	r = read_line((struct text){line, words.len}, depth, fn, userdata);
+	r = read_line((struct text){line, words.len}, depth, plain, fn, userdata);
 	free(line);
 	return r;
 }
 
-static void skip_prefix(struct text *words)
+/* Removes what comes before the program's name. Clears @plain if that changes the environment. */
+static void skip_prefix(struct text *words, bool *plain)
 {
 	while (words->len > 0 && (is_keyword(words->data) || is_assignment(words->data)))
-		command_line_word(words);
+		*plain &= !is_assignment(command_line_word(words));
 	if (words->len > 0) {
 		size_t len = bin_directory_len(words->data);
 
@@ -247,45 +251,48 @@ static void skip_prefix(struct text *words)
 }
 
 /* Reports the simple command @words, and the commands that it would start. */
-static int report(struct reader *reader, struct text words)
+static int report(struct reader *reader, struct text words, bool plain)
 {
 	for (int depth = reader->depth;; depth++) {
 		const struct wrapper *wrapper;
 		bool marked;
 		int r;
 
-		skip_prefix(&words);
+		skip_prefix(&words, &plain);
 		if (words.len == 0)
 			return 0;
 		if (depth > LIMIT_COMMAND_NESTING)
 			return -ELOOP;
-		r = reader->fn(words, reader->userdata);
+		r = reader->fn(words, plain, reader->userdata);
 		wrapper = wrapper_by_name(words.data);
 		if (r != 0 || !wrapper)
 			return r;
 		command_line_word(&words);
 		if (wrapper->kind == RUNS_ALL)
-			return read_words(words, depth + 1, reader->fn, reader->userdata);
+			return read_words(words, depth + 1, plain, reader->fn, reader->userdata);
 		marked = take_options(wrapper, &words);
 		if (wrapper->kind == RUNS_LINE)
 			return !marked || words.len == 0
 				       ? 0
-				       : read_line(text_from(words.data), depth + 1, reader->fn,
-						 reader->userdata);
+				       : read_line(text_from(words.data), depth + 1, plain,
+						 reader->fn, reader->userdata);
 		if (marked)
 			return 0;
+		plain &= wrapper->kind != RUNS_MORE;
 	}
 }
 
 static int end_command(struct reader *reader, struct list *list)
 {
+	bool plain = reader->plain && !list->expands;
 	struct text words;
 
 	end_word(reader, list);
 	list->operand = false;
+	list->expands = false;
 	words = (struct text){reader->words + list->start, reader->len - list->start};
 	reader->len = list->start;
-	return report(reader, words);
+	return report(reader, words, plain);
 }
 
 /*
@@ -297,6 +304,7 @@ static int read_substitution(struct reader *reader, struct list *list, enum end 
 	int r;
 
 	put(reader, list, '$');
+	list->expands = true;
 	if (reader->depth >= LIMIT_COMMAND_NESTING)
 		return -ELOOP;
 	reader->depth++;
@@ -331,6 +339,7 @@ static int read_arithmetic(struct reader *reader, struct list *list)
 /* Reads an expansion after its dollar sign. */
 static int read_dollar(struct reader *reader, struct list *list)
 {
+	list->expands = true;
 	if (peek(reader, 0) != '(') {
 		put(reader, list, '$');
 		return 0;
@@ -501,6 +510,7 @@ static int read_operator(struct reader *reader, struct list *list, char c, bool 
 	if (c == ')' && list->groups == 0 && list->end != END_PARENTHESIS) {
 		/* No parenthesis is open: it ends a pattern of "case". */
 		end_word(reader, list);
+		list->expands = false;
 		reader->len = list->start;
 		return 0;
 	}
@@ -544,6 +554,7 @@ static int read_character(struct reader *reader, struct list *list, char c, bool
 		}
 		__attribute__((fallthrough));
 	default:
+		list->expands |= c != '\0' && strchr("*?[{", c);
 		put(reader, list, c);
 	}
 	return 0;
@@ -561,9 +572,10 @@ static int read_list(struct reader *reader, enum end end)
 	return r == 0 ? end_command(reader, &list) : r;
 }
 
-static int read_line(struct text line, int depth, command_line_fn *fn, void *userdata)
+static int read_line(struct text line, int depth, bool plain, command_line_fn *fn, void *userdata)
 {
-	struct reader reader = {.line = line, .depth = depth, .fn = fn, .userdata = userdata};
+	struct reader reader = {
+		.line = line, .depth = depth, .plain = plain, .fn = fn, .userdata = userdata};
 	int r;
 
 	if (depth > LIMIT_COMMAND_NESTING)
@@ -578,5 +590,5 @@ static int read_line(struct text line, int depth, command_line_fn *fn, void *use
 
 int command_line_each(struct text line, command_line_fn *fn, void *userdata)
 {
-	return read_line(line, 0, fn, userdata);
+	return read_line(line, 0, true, fn, userdata);
 }

@@ -17,8 +17,12 @@
  * Receives one simple command as its words after quote removal, each with a NUL at its end, as in
  * proc_pid_cmdline(5). Redirections are left out, and a substitution appears as "$". Any result but
  * 0 ends the reading and becomes its result.
+ *
+ * The words are @plain if the program gets these words and no others, and the environment of the
+ * line: no expansion of any kind is in the command, no assignment before it, and no xargs adds
+ * words to it.
  */
-typedef int command_line_fn(struct text words, void *userdata);
+typedef int command_line_fn(struct text words, bool plain, void *userdata);
 
 /**
  * Calls @fn for every simple command of @line: those in lists, pipelines, groups and substitutions,

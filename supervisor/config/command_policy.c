@@ -6,7 +6,9 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/config/command_line.h"
+#include "supervisor/config/loopback_request.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pcre2.h>
 #include <stdbool.h>
@@ -30,9 +32,64 @@ const char *const command_policy_default_patterns[] = {
 };
 const size_t command_policy_default_count = ARRAY_SIZE(command_policy_default_patterns);
 
+/* For each of them, in the same order: what its refusal says, and what it leaves alone. */
+static const struct rule {
+	const char *why;
+	bool (*harmless)(struct text words); /* for plain words, command_line_fn; or NULL */
+} default_rules[] = {
+	{.why = "sudo is blocked: every command here runs as the same user; run it without sudo"},
+	{.why = "rm -rf outside the workspace is blocked; name paths in it or in /tmp"},
+	{.why = "shutdown is blocked: it stops the machine; end single processes with kill"},
+	{.why = "reboot is blocked: it stops the machine; start single processes again"},
+	{.why = "format is blocked: it can erase a disk; name a script by its path, ./format"},
+	{.why = "mkfs is blocked: it can erase a disk; ask the user to make file systems"},
+	{.why = "dd is blocked: it can overwrite a disk; use cp, head -c or truncate"},
+	{.why = "chmod 777 is blocked: it lets every user write; use chmod u+rwx or 755"},
+	{.why = "curl is blocked: there is no network; only a server on localhost may be asked, "
+		"with plain arguments: curl -s 'http://localhost:8080/'",
+		.harmless = is_loopback_request},
+	{.why = "wget is blocked: there is no network; only a server on localhost may be asked, "
+		"with plain arguments: wget -qO- 'http://localhost:8080/'",
+		.harmless = is_loopback_request},
+	{.why = "nc is blocked: there is no network; only a port of localhost may be tried, "
+		"with plain arguments: nc -z localhost 8080",
+		.harmless = is_loopback_request},
+	{.why = "netcat is blocked: there is no network; only a port of localhost may be tried, "
+		"with plain arguments: netcat -z localhost 8080",
+		.harmless = is_loopback_request},
+	{.why = "Python's http.server is blocked: only commands here could reach it; read the "
+		"files themselves"},
+	{.why = "node --inspect is blocked: its port lets others control the process; print "
+		"what you want to see"},
+};
+static_assert(ARRAY_SIZE(default_rules) == ARRAY_SIZE(command_policy_default_patterns),
+	"each pattern has a rule");
+
+/* Programs that are blocked because they have nothing to reach where there is no network. */
+static bool is_of_network(const char *pattern)
+{
+	static const char *const of_network[] = {"^curl\\b", "^wget\\b", "^nc\\b", "^netcat\\b"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_network); i++)
+		if (strcmp(pattern, of_network[i]) == 0)
+			return true;
+	return false;
+}
+
+size_t command_policy_defaults(bool network, const char **ret_patterns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < command_policy_default_count; i++)
+		if (!network || !is_of_network(command_policy_default_patterns[i]))
+			ret_patterns[n++] = command_policy_default_patterns[i];
+	return n;
+}
+
 struct pattern {
-	char *source;
 	pcre2_code *code;
+	const struct rule *rule; /* of a default pattern, or NULL */
+	char *why;               /* without a rule: what its refusal says */
 };
 
 struct command_policy {
@@ -47,7 +104,7 @@ void command_policy_free(struct command_policy *policy)
 	if (!policy)
 		return;
 	for (size_t i = 0; i < policy->count; i++) {
-		free(policy->patterns[i].source);
+		free(policy->patterns[i].why);
 		pcre2_code_free(policy->patterns[i].code);
 	}
 	pcre2_match_data_free(policy->match_data);
@@ -55,15 +112,30 @@ void command_policy_free(struct command_policy *policy)
 	free(policy);
 }
 
-static int compile(struct pattern *pattern, const char *source, char **ret_message)
+static const struct rule *default_rule(const char *source)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(default_rules); i++)
+		if (strcmp(command_policy_default_patterns[i], source) == 0)
+			return &default_rules[i];
+	return NULL;
+}
+
+/* @number counts the administrator's own patterns, so that the message says which it was. */
+static int compile(struct pattern *pattern, const char *source, size_t *number, char **ret_message)
 {
 	PCRE2_UCHAR reason[256];
 	PCRE2_SIZE offset;
 	int error;
 
-	pattern->source = strdup(source);
-	if (!pattern->source)
+	pattern->rule = default_rule(source);
+	if (!pattern->rule && asprintf(&pattern->why,
+				      "the administrator has blocked such commands (number %zu of "
+				      "the tenant's own blocked_commands); do it another way or "
+				      "ask the user",
+				      ++*number) < 0) {
+		pattern->why = NULL;
 		return -ENOMEM;
+	}
 	pattern->code = pcre2_compile(
 		(PCRE2_SPTR)source, PCRE2_ZERO_TERMINATED, PCRE2_NEVER_UTF, &error, &offset, NULL);
 	if (pattern->code)
@@ -77,13 +149,15 @@ static int compile(struct pattern *pattern, const char *source, char **ret_messa
 
 static int fill(struct command_policy *policy, const char *const *patterns, char **ret_message)
 {
+	size_t own = 0;
+
 	policy->match_context = pcre2_match_context_create(NULL);
 	policy->match_data = pcre2_match_data_create(1, NULL);
 	if (!policy->match_context || !policy->match_data)
 		return -ENOMEM;
 	pcre2_set_match_limit(policy->match_context, LIMIT_BLOCKED_MATCH_STEPS);
 	for (size_t i = 0; i < policy->count; i++) {
-		int r = compile(&policy->patterns[i], patterns[i], ret_message);
+		int r = compile(&policy->patterns[i], patterns[i], &own, ret_message);
 
 		if (r < 0)
 			return r;
@@ -108,6 +182,14 @@ int command_policy_new(const char *const *patterns, size_t count,
 	}
 	*ret_policy = policy;
 	return 0;
+}
+
+int command_policy_new_default(bool network, struct command_policy **ret, char **ret_message)
+{
+	const char *patterns[ARRAY_SIZE(command_policy_default_patterns)];
+
+	return command_policy_new(
+		patterns, command_policy_defaults(network, patterns), ret, ret_message);
 }
 
 /* Takes the next component from @path, empty at the end. Skips "/" and ".". */
@@ -136,27 +218,47 @@ static struct text take_component(struct text *path)
  */
 static bool could_mean_all(const char *name, size_t len)
 {
-	return strspn(name, "*?.") >= len || strcspn(name, "[{$") < len;
+	return strspn(name, "*?.") >= len;
+}
+
+/* Whether the shell might expand @path to one that leads out of its directory, as .* does to .. */
+static bool could_climb(const char *path)
+{
+	return strpbrk(path, "$`[{") ||
+	       (strpbrk(path, "*?") && (path[0] == '.' || strstr(path, "/.")));
 }
 
 /*
  * Returns the part of the absolute path @operand below @directory, empty for the directory itself,
  * or NULL if the path is not, or might not be, there. Of "/" itself nothing is given.
  */
-static const char *below_root(const char *operand, struct text root)
+static const char *below(const char *operand, struct text directory)
 {
 	struct text path = text_from(operand);
 	struct text component, expected;
+	bool is_root = true;
 
-	if (operand[0] != '/' || root.len == 0 || strstr(operand, ".."))
+	if (operand[0] != '/' || directory.len == 0 || strstr(operand, ".."))
 		return NULL;
-	do {
-		expected = take_component(&root);
+	for (;;) {
+		expected = take_component(&directory);
 		component = take_component(&path);
-	} while (expected.len > 0 && text_equal(component, expected));
-	if (expected.len > 0 || could_mean_all(component.data, component.len))
+		if (expected.len == 0 || !text_equal(component, expected))
+			break;
+		is_root = false;
+	}
+	if (expected.len > 0 || could_climb(component.data) ||
+		(is_root && could_mean_all(component.data, component.len)))
 		return NULL;
 	return component.data;
+}
+
+/* The part of an rm's @operand below what commands may clear: the workspace, or their own /tmp. */
+static const char *below_own(const char *operand, struct text visible_root)
+{
+	const char *rest = below(operand, visible_root);
+
+	return rest ? rest : below(operand, TEXT_LITERAL("/tmp"));
 }
 
 /* The text that the patterns are matched with. It has room for everything that is added. */
@@ -217,50 +319,73 @@ static void show_rm(struct shown *shown, struct text words, struct text visible_
 	show_word(shown, command_line_word(&words));
 	show_word(shown, "-rf");
 	for (int inside = 0; inside <= 1; inside++) {
-		struct text rest = words;
+		struct text left = words;
 		bool options_end = false;
 		const char *operand;
 
-		while ((operand = take_operand(&rest, &options_end))) {
-			const char *below = below_root(operand, visible_root);
-			bool outside = !below && strchr("/~", operand[0]) && operand[0] != '\0';
+		while ((operand = take_operand(&left, &options_end))) {
+			const char *rest = below_own(operand, visible_root);
+			bool outside = !rest && strchr("/~", operand[0]) && operand[0] != '\0';
 
 			if (outside == (inside == 1))
 				continue;
-			show_word(shown, below ? "./" : operand);
-			if (below)
-				show(shown, below);
+			show_word(shown, rest ? "./" : operand);
+			if (rest)
+				show(shown, rest);
 		}
 	}
+}
+
+/* Whether a program is asked for nothing but its help or its version. */
+static bool asks_for_help(struct text words)
+{
+	const char *argument;
+
+	command_line_word(&words);
+	if (words.len == 0)
+		return false;
+	argument = command_line_word(&words);
+	return words.len == 0 &&
+	       (strcmp(argument, "--help") == 0 || strcmp(argument, "--version") == 0);
+}
+
+/* Whether the pattern leaves @words alone although it matches. */
+static bool is_harmless(const struct rule *rule, struct text words)
+{
+	return rule && (asks_for_help(words) || (rule->harmless && rule->harmless(words)));
 }
 
 struct match {
 	const struct command_policy *policy;
 	struct text visible_root;
-	char *shown; /* room for any of the line's commands */
-	const char *pattern;
+	char *shown;  /* room for any of the line's commands */
+	bool exempts; /* nothing in the line speaks against harmless requests */
+	const char *why;
 };
 
 /* A command_line_fn that ends the reading with 1 at the first match. */
-static int match_command(struct text words, void *userdata)
+static int match_command(struct text words, bool plain, void *userdata)
 {
 	struct match *match = userdata;
 	struct shown shown = {.data = match->shown};
+	struct text left = words;
 
 	if (is_recursive_forced_rm(words))
 		show_rm(&shown, words, match->visible_root);
 	else
-		while (words.len > 0)
-			show_word(&shown, command_line_word(&words));
+		while (left.len > 0)
+			show_word(&shown, command_line_word(&left));
 	for (size_t i = 0; i < match->policy->count; i++) {
 		const struct pattern *pattern = &match->policy->patterns[i];
 		int r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
 			match->policy->match_data, match->policy->match_context);
 
-		if (r != PCRE2_ERROR_NOMATCH) { /* it matched, or could not be decided */
-			match->pattern = pattern->source;
-			return 1;
-		}
+		if (r == PCRE2_ERROR_NOMATCH ||
+			(plain && match->exempts && is_harmless(pattern->rule, words)))
+			continue;
+		/* it matched, or could not be decided */
+		match->why = pattern->rule ? pattern->rule->why : pattern->why;
+		return 1;
 	}
 	return 0;
 }
@@ -270,13 +395,13 @@ const char *command_policy_match(
 {
 	/* One byte more for each word than the line has: "/x" can become "./x". */
 	_cleanup_free_ char *shown = malloc(2 * command.len + sizeof("rm -rf "));
-	struct match match = {policy, visible_root, shown, NULL};
+	struct match match = {policy, visible_root, shown, !loopback_is_redirected(command), NULL};
 	int r;
 
 	if (!shown)
-		return "(out of memory)";
+		return "cloisterd has no memory left to check it; try again later";
 	r = command_line_each(command, match_command, &match);
 	if (r == -ELOOP)
-		return "(nested too deeply)";
-	return r < 0 ? "(out of memory)" : match.pattern;
+		return "its parts are nested too deeply to be checked; run them one by one";
+	return r < 0 ? "cloisterd has no memory left to check it; try again later" : match.why;
 }

@@ -12,6 +12,7 @@
 
 #include "common/text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct command_policy;
@@ -21,6 +22,12 @@ extern const char *const command_policy_default_patterns[];
 extern const size_t command_policy_default_count;
 
 /**
+ * Stores those of the default patterns that hold for a tenant with or without a @network, at most
+ * command_policy_default_count, and returns how many they are.
+ */
+size_t command_policy_defaults(bool network, const char **ret_patterns);
+
+/**
  * Compiles @count PCRE2 @patterns, which are copied. An empty list blocks nothing.
  *
  * Returns 0, to be freed with command_policy_free(); -ENOMEM; or -EINVAL with a sentence in
@@ -28,6 +35,9 @@ extern const size_t command_policy_default_count;
  */
 int command_policy_new(const char *const *patterns, size_t count,
 	struct command_policy **ret_policy, char **ret_message);
+
+/** The same with command_policy_defaults(). */
+int command_policy_new_default(bool network, struct command_policy **ret, char **ret_message);
 void command_policy_free(struct command_policy *policy);
 
 /**

@@ -58,9 +58,7 @@ struct config *config_user_mode(const char *name, uid_t uid)
 	tenant->limits.calls = tenant->limits.calls_per_connection * config->host.connections;
 	tenant->limits.workspaces = LIMIT_WORKSPACES;
 	tenant->users.ids = malloc(sizeof(*tenant->users.ids));
-	if (!tenant->users.ids ||
-		command_policy_new(command_policy_default_patterns, command_policy_default_count,
-			&tenant->policy, &message) < 0)
+	if (!tenant->users.ids || command_policy_new_default(false, &tenant->policy, &message) < 0)
 		goto fail;
 	tenant->users.ids[tenant->users.count++] = uid;
 	if (config_add_tenant(config, TAKE_PTR(tenant)) < 0)

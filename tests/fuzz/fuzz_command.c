@@ -30,10 +30,11 @@ static size_t count_words(struct text words)
 	return n;
 }
 
-static int note(struct text words, void *userdata)
+static int note(struct text words, bool plain, void *userdata)
 {
 	size_t *n = userdata;
 
+	(void)plain;
 	CHECK(words.len > 0 && words.data[words.len - 1] == '\0');
 	CHECK(count_words(words) > 0);
 	++*n;

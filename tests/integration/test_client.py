@@ -283,6 +283,11 @@ def test_exec_quotes_several_words_and_leaves_one_alone(place):
     assert subprocess.check_output(["sh", "-c", command]) == subprocess.check_output(hard)
 
 
+def test_exec_applies_the_blocked_list_when_asked(place):
+    assert json.loads(run(place, "exec", "echo request").stdout)["options"]["blocked_list"] is False
+    assert "blocked_list" not in json.loads(run(place, "exec", "--blocked-list", "echo request").stdout)["options"]
+
+
 def test_exec_stdin(place):
     sent = json.loads(run(place, "exec", "echo request", input=b"a").stdout)
     assert sent["options"]["stdin_stream"] is True

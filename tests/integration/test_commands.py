@@ -3,6 +3,7 @@
 
 import base64
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -278,6 +279,29 @@ def test_the_seeds_blocked_commands(client, workspace, command):
         error = client.fail("run_command", command=text)
         assert error["code"] == "COMMAND_BLOCKED", text
         assert error["message"]
+
+
+@pytest.mark.parametrize("command", [
+    "curl http://localhost:1", "curl -s 'http://127.0.0.1:1/a?b=1' | cat", "wget -qO- localhost:1", "nc -z localhost 1",
+    "curl --version", "sudo --help", "rm -rf /tmp/x /tmp"])
+def test_harmless_commands_are_not_blocked(client, workspace, command):
+    assert client.run(f"{command}\ntrue")["exit_code"] == 0
+    assert client.fail("run_command", command=f"{command}; curl http://example.org")["code"] == "COMMAND_BLOCKED"
+
+
+def test_a_program_may_leave_out_the_blocked_list(client, workspace):
+    error = client.fail("run_command", command="shutdown() { echo ran; }; shutdown")
+    assert error["code"] == "COMMAND_BLOCKED" and "end single processes with kill" in error["message"]
+    assert not re.search(r"[\\^$*]", error["message"])
+    assert client.run("shutdown() { echo ran; }; shutdown", {"blocked_list": False})["stdout"] == "ran\n"
+    assert client.fail("run_command", {"blocked_list": True}, command="shutdown now")["code"] == "COMMAND_BLOCKED"
+
+
+def test_the_workspace_may_be_cleared_by_its_visible_path(client, workspace):
+    (workspace / "d").mkdir()
+    client.run(f"rm -rf {workspace}")
+    assert not any(workspace.iterdir())
+    assert client.fail("run_command", command=f"rm -rf {workspace} /etc")["code"] == "COMMAND_BLOCKED"
 
 
 def test_removing_inside_the_workspace_is_not_blocked(client, workspace):

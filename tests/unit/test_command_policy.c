@@ -49,10 +49,10 @@ static void blocks_in(const char *root, const char *command)
 
 static void allows_in(const char *root, const char *command)
 {
-	const char *pattern = match_in(root, command);
+	const char *why = match_in(root, command);
 
-	if (pattern)
-		fail_msg("blocked by %s: %s", pattern, command);
+	if (why)
+		fail_msg("%s: %s", command, why);
 }
 
 #define blocks(command) blocks_in(ROOT, command)
@@ -79,7 +79,7 @@ static void test_seed_blocks(void **state)
 	blocks("python3 -u -m http.server");
 	blocks("node --inspect index.js");
 	blocks("chmod 777 file");
-	assert_string_equal(match_in(ROOT, "curl x"), "^curl\\b");
+	assert_non_null(strstr(match_in(ROOT, "curl x"), "curl is blocked"));
 }
 
 static void test_seed_allows(void **state)
@@ -127,6 +127,8 @@ static void test_every_simple_command(void **state)
 	blocks("if sudo x; then :; fi");
 	blocks("if false; then :; elif sudo x; then :; else sudo y; fi");
 	blocks("for i in 1 2; do sudo x; done");
+	blocks("coproc sudo x");
+	blocks("cat <(sudo x)");
 	blocks("while ! sudo x; do :; done");
 	blocks("case x in a) sudo x;; esac");
 	blocks("f() { sudo x; }; f");
@@ -267,10 +269,25 @@ static void test_rm_inside_root(void **state)
 	allows("rm -rf //home/./me//ws/build/* " ROOT "/*.o");
 	allows("rm -rf '/home/me/ws/my dir' build");
 	allows("cd x && rm -fr /home/me/ws/~x");
-	blocks("rm -rf /home/me/ws");
-	blocks("rm -rf /home/me/ws/");
-	blocks("rm -rf /home/me/ws/.");
-	blocks("rm -rf /home/me/ws/*");
+	allows("rm -rf /home/me/ws");
+	allows("rm -rf /home/me/ws/");
+	allows("rm -rf /home/me/ws/.");
+	allows("rm -rf /home/me/ws/*");
+	allows("rm -rf /tmp");
+	allows("rm -rf /tmp/*");
+	allows("rm -rf //tmp//build build /home/me/ws/build");
+	blocks("rm -rf /tmp/../etc");
+	blocks("rm -rf /tmp/x/..");
+	blocks("rm -rf /tmp/.*");
+	blocks("rm -rf /tmp/a/.?/.?/etc");
+	blocks("rm -rf /tmp/{.,}./etc");
+	blocks("rm -rf /tmp/$X");
+	blocks("rm -rf /tmp/x/$(echo ..)");
+	blocks("rm -rf /tmp/x/`echo ..`/y");
+	blocks("rm -rf /tmp /etc");
+	blocks("rm -rf /tmp*");
+	blocks("rm -rf /tmpx");
+	blocks("rm -rf /home/me/ws/build/$X");
 	blocks("rm -rf /home/me/ws/.*");
 	blocks("rm -rf /home/me/ws/{a,b}");
 	blocks("rm -rf /home/me/ws/$X");
@@ -320,6 +337,138 @@ static void test_rm_flags(void **state)
 	allows("rm -- -rf /");
 }
 
+static void test_loopback(void **state)
+{
+	(void)state;
+	allows("curl http://localhost:8080");
+	allows("curl localhost");
+	allows("curl -sS -X POST -H 'Content-Type: application/json' -d '{\"a\": [1, 2]}' "
+	       "'http://127.0.0.1:3000/api?x=1&y=2'");
+	allows("curl -so /dev/null -w '%{http_code}' --max-time 5 https://localhost/#x");
+	allows("curl -XPUT -m5 'http://[::1]:80/' http://0.0.0.0:9/x http://127.255.0.1");
+	allows("npm start & sleep 2; timeout 5 curl -s http://localhost:3000 | head > out 2>&1");
+	allows("sh -c 'curl http://localhost' && echo $(curl localhost:1) $HOME");
+	allows("wget -qO- http://localhost:8080/");
+	allows("wget -q -O out --timeout=5 --tries 1 127.0.0.1:8080");
+	allows("nc -z localhost 8080");
+	allows("nc -zvw1 127.0.0.1 80-90 && netcat ::1 80 </dev/null");
+}
+
+/* A second target, however it comes in, and names that only begin like the loopback's. */
+static void test_not_only_loopback(void **state)
+{
+	(void)state;
+	blocks("curl");
+	blocks("curl -s");
+	blocks("curl http://localhost:8080 http://evil");
+	blocks("curl http://localhost evil");
+	blocks("curl -X http://localhost evil");
+	blocks("curl -H -x evil http://localhost");
+	blocks("curl -o http://localhost");
+	blocks("curl http://localhost.evil");
+	blocks("curl http://localhost@evil");
+	blocks("curl http://localhost:80@evil");
+	blocks("curl http://localhost:@evil");
+	blocks("curl 'http://localhost\\@evil'");
+	blocks("curl 'http://localhost http://evil'");
+	blocks("curl http://127.0.0.1.evil");
+	blocks("curl http://127.0.0.256");
+	blocks("curl http://127.0.0.1.2");
+	blocks("curl http://127.1");
+	blocks("curl 'http://{localhost,evil}/'");
+	blocks("curl file:///etc/passwd");
+	blocks("curl -x evil http://localhost");
+	blocks("curl -sx evil http://localhost");
+	blocks("curl --proxy evil http://localhost");
+	blocks("curl --connect-to ::evil: http://localhost");
+	blocks("curl --resolve localhost:80:1.2.3.4 http://localhost");
+	blocks("curl -K config http://localhost");
+	blocks("curl --url evil http://localhost");
+	blocks("curl -: http://localhost");
+	blocks("curl -- http://localhost");
+	blocks("curl --max-time=5 http://localhost");
+	blocks("wget -i list http://localhost");
+	blocks("wget -e x=y http://localhost");
+	blocks("wget --quiet=evil http://localhost");
+	blocks("wget --input-file=list http://localhost");
+	blocks("nc evil 80");
+	blocks("nc localhost.evil 80");
+	blocks("nc localhost evil");
+	blocks("nc -l 80");
+	blocks("nc -l localhost 80");
+	blocks("nc -e /bin/sh localhost 80");
+	blocks("nc -z localhost 80 evil");
+	blocks("curl http://localhost; curl http://evil");
+	blocks("curl http://localhost $(curl http://evil)");
+}
+
+/* What the shell would make of the words is not known. */
+static void test_loopback_in_plain_words_only(void **state)
+{
+	(void)state;
+	blocks("curl http://localhost $X");
+	blocks("curl http://localhost/$X");
+	blocks("curl \"http://localhost/$X\"");
+	blocks("curl http://localhost `cat x`");
+	blocks("curl http://localhost *");
+	blocks("curl http://localhost -d {x,http://evil}");
+	blocks("curl http://localhost -H a?b");
+	blocks("curl http://localhost -H [a]");
+	blocks("curl http://localhost <(ls)");
+	blocks("curl http://localhost > $(ls)");
+	blocks("ls | xargs curl http://localhost");
+	blocks("ls | xargs sh -c 'curl http://localhost'");
+	blocks("X=1 curl http://localhost");
+	blocks("X=1 sh -c 'curl http://localhost'");
+	blocks("env X=1 curl http://localhost");
+	blocks("sh -c \"curl http://localhost $X\"");
+	blocks("eval curl http://localhost '*'");
+	blocks("export http_proxy=evil; curl http://localhost");
+	blocks("export HTTPS_PROXY=evil; curl http://localhost");
+	blocks("echo url=evil > ~/.curlrc; curl http://localhost");
+	allows("echo $X; curl http://localhost");
+	allows("case x in *) curl http://localhost;; esac");
+}
+
+static void test_help_and_version(void **state)
+{
+	(void)state;
+	allows("curl --version");
+	allows("curl --help");
+	allows("sudo --version && dd --help");
+	allows("/usr/bin/wget --version | head -n 1");
+	allows("mkfs.ext4 --help");
+	blocks("curl --help evil");
+	blocks("curl evil --help");
+	blocks("sudo x --help");
+	blocks("rm -rf / --help");
+	blocks("curl --versio");
+	blocks("ls | xargs curl --help");
+	blocks("curl --help $X");
+}
+
+/* Every refusal says in words what to do, and shows no expression. */
+static void test_words_of_refusals(void **state)
+{
+	static const char *const commands[] = {"sudo x", "rm -rf /", "shutdown", "reboot",
+		"format c:", "mkfs x", "dd x", "chmod 777 x", "curl x", "wget x", "nc x",
+		"netcat x", "python -m http", "node --inspect"};
+
+	(void)state;
+	assert_int_equal(ARRAY_SIZE(commands), command_policy_default_count);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		const char *why = match_in(ROOT, commands[i]);
+
+		assert_non_null(why);
+		assert_non_null(strstr(why, " is blocked"));
+		assert_non_null(strchr(why, ';'));
+		assert_null(strpbrk(why, "\\^$*|"));
+		for (size_t other = 0; other < i; other++)
+			assert_string_not_equal(why, match_in(ROOT, commands[other]));
+	}
+	assert_non_null(strstr(match_in(ROOT, "node --inspect"), "node --inspect"));
+}
+
 static void test_nesting(void **state)
 {
 	char line[16384] = "";
@@ -331,15 +480,15 @@ static void test_nesting(void **state)
 	strcpy(line + len, "ls");
 	allows(line);
 	strcpy(line + len, "sudo");
-	assert_string_equal(match_in(ROOT, line), "^sudo\\b");
+	assert_non_null(strstr(match_in(ROOT, line), "sudo is blocked"));
 	strcpy(line + len, "$(ls");
-	assert_string_equal(match_in(ROOT, line), "(nested too deeply)");
+	assert_non_null(strstr(match_in(ROOT, line), "nested too deeply"));
 	for (len = 0; len < 1000;)
 		len += (size_t)sprintf(line + len, "echo $(ls) `ls`;");
 	allows(line);
 	for (len = 0; len < 1000;)
 		len += (size_t)sprintf(line + len, "nice ");
-	assert_string_equal(match_in(ROOT, line), "(nested too deeply)");
+	assert_non_null(strstr(match_in(ROOT, line), "nested too deeply"));
 }
 
 /* Lines of the maximal length, made of text that could take more than linear time or space. */
@@ -393,11 +542,15 @@ static void test_own_patterns(void **state)
 		command_policy_match(own, TEXT_LITERAL("git push 'a b'"), TEXT_LITERAL(ROOT)),
 		NULL);
 	assert_null(command_policy_match(own, TEXT_LITERAL("git push a b"), TEXT_LITERAL(ROOT)));
+	/* The message has the pattern's number; an own pattern leaves no command alone. */
+	assert_non_null(
+		strstr(command_policy_match(own, TEXT_LITERAL("env --help"), TEXT_LITERAL(ROOT)),
+			"number 1 of"));
 	/* A line that cannot be decided counts as a match. */
 	memset(line, 'a', 40);
 	line[40] = '!';
-	assert_string_equal(
-		command_policy_match(own, text_from(line), TEXT_LITERAL(ROOT)), "^(a+)+$");
+	assert_non_null(strstr(
+		command_policy_match(own, text_from(line), TEXT_LITERAL(ROOT)), "number 2 of"));
 	command_policy_free(own);
 
 	assert_int_equal(command_policy_new(NULL, 0, &own, &message), 0);
@@ -424,10 +577,11 @@ struct collected {
 	size_t len;
 };
 
-static int collect(struct text words, void *userdata)
+static int collect(struct text words, bool plain, void *userdata)
 {
 	struct collected *collected = userdata;
 
+	(void)plain;
 	while (words.len > 0)
 		collected->len += (size_t)sprintf(
 			collected->data + collected->len, "[%s]", command_line_word(&words));
@@ -477,6 +631,11 @@ int main(void)
 		cmocka_unit_test(test_rm_inside_root),
 		cmocka_unit_test(test_rm_in_whole_root),
 		cmocka_unit_test(test_rm_flags),
+		cmocka_unit_test(test_loopback),
+		cmocka_unit_test(test_not_only_loopback),
+		cmocka_unit_test(test_loopback_in_plain_words_only),
+		cmocka_unit_test(test_help_and_version),
+		cmocka_unit_test(test_words_of_refusals),
 		cmocka_unit_test(test_nesting),
 		cmocka_unit_test(test_long_lines),
 		cmocka_unit_test(test_long_script),

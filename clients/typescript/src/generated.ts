@@ -521,6 +521,8 @@ export interface CallOptions {
 	encoding?: Encoding | undefined;
 	/** False: listings and searches include what git ignores. */
 	gitignore?: boolean | undefined;
+	/** False: a person wrote the command, and blocked_commands is not applied. */
+	blocked_list?: boolean | undefined;
 	/** The path as base64, for names that are not UTF-8. */
 	path_base64?: string | undefined;
 	/** Whether a written file is on the disk before the answer. */

@@ -556,6 +556,8 @@ class CallOptions(TypedDict, total=False):
     encoding: Encoding
     #: False: listings and searches include what git ignores.
     gitignore: bool
+    #: False: a person wrote the command, and blocked_commands is not applied.
+    blocked_list: bool
     #: The path as base64, for names that are not UTF-8.
     path_base64: str
     #: Whether a written file is on the disk before the answer.
