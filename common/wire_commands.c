@@ -15,6 +15,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u8(writer, message->has_stdin);
 	wire_put_u64(writer, message->limits.memory_bytes);
 	wire_put_u32(writer, message->limits.processes);
+	wire_put_u8(writer, message->no_network);
 }
 
 int command_run_get(struct text payload, struct command_run *ret)
@@ -27,6 +28,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.has_stdin = wire_get_bool(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
 	message.limits.processes = wire_get_u32(&reader);
+	message.no_network = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
 		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
@@ -70,6 +72,8 @@ void command_ended_put(struct wire_writer *writer, const struct command_ended *m
 	wire_put_u64(writer, message->system_us);
 	wire_put_u64(writer, message->max_rss_bytes);
 	put_cgroup_usage(writer, &message->cgroup);
+	wire_put_u32(writer, message->left_over);
+	wire_put_u8(writer, message->network_tried);
 }
 
 /* Whether @wait_status, from wait(2), means that the process has ended, not that it has stopped. */
@@ -92,6 +96,8 @@ int command_ended_get(struct text payload, struct command_ended *ret)
 	message.system_us = wire_get_u64(&reader);
 	message.max_rss_bytes = wire_get_u64(&reader);
 	message.cgroup = get_cgroup_usage(&reader);
+	message.left_over = wire_get_u32(&reader);
+	message.network_tried = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.end >= COMMAND_END_COUNT ||
 		!is_end(message.wait_status))
 		return -EBADMSG;

@@ -37,6 +37,7 @@ struct command_run {
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
 	bool has_stdin;       /* otherwise stdin is /dev/null */
 	struct command_limits limits;
+	bool no_network;        /* its workspace has none: clients need not try again */
 };
 
 /* How a command came to its end, as the init process of the command saw it. */
@@ -72,9 +73,12 @@ struct command_ended {
 	uint64_t system_us;
 	uint64_t max_rss_bytes; /* maximum resident set of the largest process */
 	struct command_cgroup_usage cgroup;
+	uint32_t left_over; /* processes that still ran when the shell ended, and were killed */
+	/* it failed, and meanwhile its workspace tried to leave its network (network_tries.h) */
+	bool network_tried;
 };
 
-#define COMMAND_ENDED_SIZE 75 /* size of the payload in bytes */
+#define COMMAND_ENDED_SIZE 80 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
 int command_run_get(struct text payload, struct command_run *ret);

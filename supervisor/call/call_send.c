@@ -169,6 +169,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.command_len = (uint32_t)command.len,
 		.has_stdin = n_fds == COMMAND_FDS,
 		.limits = limits_of_command(&request->tenant->limits),
+		.no_network = true,
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 

@@ -31,7 +31,7 @@ static void test_base(void **state)
 
 	(void)state;
 	setenv("CLOISTER_TEST_SECRET", "of the host", 1);
-	assert_int_equal(command_env_build("/home/agent", (struct text){NULL, 0}, &env), 0);
+	assert_int_equal(command_env_build("/home/agent", false, (struct text){NULL, 0}, &env), 0);
 	assert_string_equal(find(env, "HOME"), "/home/agent");
 	assert_string_equal(find(env, "USER"), "agent");
 	assert_string_equal(find(env, "LANG"), "C.UTF-8");
@@ -50,7 +50,8 @@ static void test_extra_replaces_and_adds(void **state)
 
 	(void)state;
 	assert_int_equal(
-		command_env_build("/home/agent", (struct text){extra, sizeof(extra)}, &env), 0);
+		command_env_build("/home/agent", false, (struct text){extra, sizeof(extra)}, &env),
+		0);
 	assert_string_equal(find(env, "HOME"), "/elsewhere");
 	assert_string_equal(find(env, "NEW"), "last");
 	assert_string_equal(find(env, "EMPTY"), "");
@@ -69,7 +70,7 @@ static void test_malformed_extra(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(malformed); i++) {
-		assert_int_equal(command_env_build("/", malformed[i], &env), -EBADMSG);
+		assert_int_equal(command_env_build("/", false, malformed[i], &env), -EBADMSG);
 		assert_null(env);
 	}
 }
@@ -84,9 +85,9 @@ static void test_count_is_bounded(void **state)
 	(void)state;
 	for (unsigned i = 0; i < LIMIT_COMMAND_ENV_COUNT; i++)
 		at += (size_t)snprintf(extra + at, sizeof(extra) - at, "V%u=1", i) + 1;
-	assert_int_equal(command_env_build("/", (struct text){extra, at}, &env), 0);
+	assert_int_equal(command_env_build("/", false, (struct text){extra, at}, &env), 0);
 	at += (size_t)snprintf(extra + at, sizeof(extra) - at, "X=1") + 1;
-	assert_int_equal(command_env_build("/", (struct text){extra, at}, &none), -EBADMSG);
+	assert_int_equal(command_env_build("/", false, (struct text){extra, at}, &none), -EBADMSG);
 }
 
 int main(void)

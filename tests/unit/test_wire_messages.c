@@ -68,6 +68,7 @@ static void test_command_run(void **state)
 				   .env_len = 22,
 				   .has_stdin = true,
 				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1}},
+				   .no_network = true},
 			   out;
 
 	(void)state;
@@ -78,6 +79,7 @@ static void test_command_run(void **state)
 	assert_true(out.has_stdin);
 	assert_int_equal(out.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
 	assert_int_equal(out.limits.processes, 1);
+	assert_true(out.no_network);
 	check_exact(written(&writer), get_run);
 
 	writer = wire_writer(bytes, sizeof(bytes));
@@ -109,7 +111,7 @@ static void test_command_ended(void **state)
 	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_ended in = {COMMAND_END_TERMINATED, 1, 2, 3, 4, 5,
-				     {true, true, 6, 7, 8, 9, 10}},
+				     {true, true, 6, 7, 8, 9, 10}, 11, true},
 			     out;
 
 	(void)state;
@@ -129,6 +131,8 @@ static void test_command_ended(void **state)
 	assert_int_equal(out.cgroup.io_write_bytes, 8);
 	assert_int_equal(out.cgroup.oom_kills, 9);
 	assert_int_equal(out.cgroup.refused_forks, 10);
+	assert_int_equal(out.left_over, 11);
+	assert_true(out.network_tried);
 	check_exact(written(&writer), get_ended);
 
 	writer = wire_writer(bytes, sizeof(bytes));

@@ -23,6 +23,13 @@ static const char *const base[] = {
 	"DEBIAN_FRONTEND=noninteractive",
 };
 
+/* Without a network a client that tries again only takes longer to fail. */
+static const char *const without_network[] = {
+	"npm_config_fetch_retries=0",
+	"PIP_RETRIES=0",
+	"CARGO_NET_RETRY=0",
+};
+
 #define HOME_BYTES 64
 
 /* Replaces the entry of the same name by @entry, or appends it. */
@@ -39,10 +46,12 @@ static void set_entry(char **env, size_t *n, char *entry)
 	env[*n] = NULL;
 }
 
-int command_env_build(const char *home, struct text extra, char ***ret_env)
+int command_env_build(const char *home, bool no_network, struct text extra, char ***ret_env)
 {
-	/* One allocation: the pointers, then the text of HOME. */
-	size_t slots = ARRAY_SIZE(base) + 1 + LIMIT_COMMAND_ENV_COUNT + 1, n = 0, extra_count = 0;
+	/* One allocation holds the pointers and, after them, the text of HOME. */
+	size_t slots = ARRAY_SIZE(base) + ARRAY_SIZE(without_network) + 1 +
+		       LIMIT_COMMAND_ENV_COUNT + 1,
+	       n = 0, extra_count = 0;
 	_cleanup_free_ char **env = malloc(slots * sizeof(*env) + HOME_BYTES);
 	char *home_entry;
 
@@ -53,6 +62,8 @@ int command_env_build(const char *home, struct text extra, char ***ret_env)
 	env[0] = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(base); i++)
 		set_entry(env, &n, (char *)base[i]);
+	for (size_t i = 0; no_network && i < ARRAY_SIZE(without_network); i++)
+		set_entry(env, &n, (char *)without_network[i]);
 	home_entry = (char *)(env + slots);
 	snprintf(home_entry, HOME_BYTES, "HOME=%s", home);
 	set_entry(env, &n, home_entry);

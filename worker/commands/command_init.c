@@ -15,6 +15,7 @@
 #include "worker/commands/command_init.h"
 
 #include "worker/commands/command_ruleset.h"
+#include "worker/commands/network_tries.h"
 #include "worker/commands/raw_syscall.h"
 
 #include <assert.h>
@@ -396,6 +397,27 @@ static void give_input(const struct command_init *init)
 	RAW1(SYS_close, init->start.fds[COMMAND_FD_STDIN]);
 }
 
+static uint64_t count_tries(const struct command_init *init)
+{
+	return init->start.no_network ? network_tries_count(init->tries) : 0;
+}
+
+/*
+ * Follows the command to its end. The tries are counted while the shell's program is loaded, so
+ * that no command starts later for it.
+ */
+static void follow(long shell, const struct command_init *init)
+{
+	struct command_ended *ended = &init->report->ended;
+	uint64_t tries = count_tries(init);
+
+	serve(shell, init);
+	end_namespace();
+	if (ended->wait_status != 0)
+		ended->network_tried = count_tries(init) > tries;
+	measure(ended);
+}
+
 static int command_init(void *context)
 {
 	const struct command_init *init = context;
@@ -413,9 +435,7 @@ static int command_init(void *context)
 	} else {
 		if (init->start.gives_input)
 			give_input(init);
-		serve(r, init);
-		end_namespace();
-		measure(&report->ended);
+		follow(r, init);
 	}
 	tell(init);
 	/* Let cloisterd run first: the remaining work here delays no answer. */

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 struct command_ruleset;
+struct network_tries;
 
 /*
  * Whether an init can be made before its command is known. It must share the worker's memory for
@@ -64,6 +65,7 @@ struct command_start {
 	 * not notice that the command has closed its input.
 	 */
 	bool gives_input;
+	bool no_network;
 	int cgroup_fd; /* cgroup that the shell begins in; -1: the init's own */
 	/*
 	 * No cgroup counts refused forks: if the shell fails, the init finds out whether the kernel
@@ -80,8 +82,9 @@ struct command_init {
 	/* COMMAND_INIT_STACK bytes, in use until the init is reaped */
 	char *stack;
 	const struct command_ruleset *ruleset;
-	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
-	pid_t pid;       /* pid of the init, a child of the worker */
+	const struct network_tries *tries; /* used with start.no_network */
+	uint64_t cookie;                   /* filter cookie: worker/filters/filter_cookie.h */
+	pid_t pid;                         /* pid of the init, a child of the worker */
 };
 
 /**

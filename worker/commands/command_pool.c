@@ -65,8 +65,8 @@ static int map_reports(struct command_pool *pool)
 	return 0;
 }
 
-int command_pool_new(
-	uint64_t cookie, const struct command_ruleset *ruleset, struct command_pool **ret)
+int command_pool_new(uint64_t cookie, const struct command_ruleset *ruleset,
+	const struct network_tries *tries, struct command_pool **ret)
 {
 	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
 	int r;
@@ -76,6 +76,7 @@ int command_pool_new(
 	for (size_t i = 0; i < PLACES; i++) {
 		pool->places[i].init.cookie = cookie;
 		pool->places[i].init.ruleset = ruleset;
+		pool->places[i].init.tries = tries;
 	}
 	r = map_reports(pool);
 	if (r < 0)

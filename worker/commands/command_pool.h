@@ -15,8 +15,8 @@ struct command_pool;
  * Makes an empty pool. @cookie is the filter's cookie (command_filter.h); @ruleset and @tries are
  * borrowed. Returns 0 or -errno.
  */
-int command_pool_new(
-	uint64_t cookie, const struct command_ruleset *ruleset, struct command_pool **ret);
+int command_pool_new(uint64_t cookie, const struct command_ruleset *ruleset,
+	const struct network_tries *tries, struct command_pool **ret);
 
 /**
  * Starts a command in a waiting init or in a new one. Returns 0 and the init, which the pool owns;

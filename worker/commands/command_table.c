@@ -14,6 +14,7 @@
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
 #include "worker/commands/ipc_remains.h"
+#include "worker/commands/network_tries.h"
 #include "worker/commands/worker_setup.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ struct command_table {
 	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_pool *pool;
+	struct network_tries tries;
 	bool ended;       /* a command has ended since inits were last made ahead */
 	int queue_names;  /* borrowed from the set-up */
 	bool ipc_is_used; /* a command may have left objects in the IPC namespace */
@@ -71,7 +73,8 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (table->null_fd < 0)
 		return -errno;
-	r = command_pool_new(setup->cookie, &setup->ruleset, &table->pool);
+	table->tries = network_tries_open();
+	r = command_pool_new(setup->cookie, &setup->ruleset, &table->tries, &table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);
@@ -191,7 +194,7 @@ static void empty_ipc(struct command_table *table)
 static int launch(struct command_table *table, struct command *command)
 {
 	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
-	int r = command_env_build(table->home, extra, &command->env);
+	int r = command_env_build(table->home, command->run.no_network, extra, &command->env);
 	struct command_start start;
 
 	if (r < 0)
@@ -205,6 +208,7 @@ static int launch(struct command_table *table, struct command *command)
 		.cgroup_fd = command->cgroup.fd,
 		.tries_fork = !(table->cgroups->controllers & CGROUP_PIDS),
 		.call = command->call,
+		.no_network = command->run.no_network,
 		/*
 		 * With a cgroup the worker reports the end itself, because it adds the cgroup's
 		 * counters.

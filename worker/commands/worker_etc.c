@@ -31,8 +31,17 @@ int etc_write_synthesised(int etc, const char *home)
 		{"group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"},
 		{"hosts", "127.0.0.1 localhost cloister\n::1 localhost cloister\n"},
 		{"hostname", "cloister\n"},
-		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
-				  "services: files\nprotocols: files\n"},
+		{"apt/apt.conf", "Acquire::Retries \"0\"; // no network in this workspace\n"},
+		/*
+		 * The server is an address for documentation (RFC 5737), to which there is no
+		 * route: a look-up fails at once, and the kernel counts it (network_tries.h).
+		 * Without the last "files" the C library would say that the failure is temporary.
+		 */
+		{"resolv.conf", "# no network in this workspace: every look-up fails at once\n"
+				"nameserver 192.0.2.1\noptions attempts:1 timeout:1\n"},
+		{"nsswitch.conf",
+			"passwd: files\ngroup: files\nshadow: files\nhosts: files dns files\n"
+			"services: files\nprotocols: files\n"},
 	};
 	char passwd[512];
 	int r;
@@ -42,7 +51,7 @@ int etc_write_synthesised(int etc, const char *home)
 		"agent:x:1000:1000:agent:%s:/bin/sh\n"
 		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 		home);
-	r = write_file(etc, "passwd", passwd);
+	r = mkdirat(etc, "apt", 0755) < 0 ? -errno : write_file(etc, "passwd", passwd);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
 		r = write_file(etc, files[i].name, files[i].text);
 	return r;
