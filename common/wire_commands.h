@@ -32,11 +32,20 @@ enum {
 	COMMAND_FDS,
 };
 
+/* What runs a command's text. */
+enum command_shell {
+	COMMAND_SHELL_AUTO, /* bash where the workspace's root has it, sh otherwise */
+	COMMAND_SHELL_SH,
+	COMMAND_SHELL_BASH,
+	COMMAND_SHELLS,
+};
+
 struct command_run {
 	uint32_t command_len; /* bytes of the body that are the shell command */
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
 	bool has_stdin;       /* otherwise stdin is /dev/null */
 	struct command_limits limits;
+	uint8_t shell;          /* enum command_shell */
 	bool no_network;        /* its workspace has none: clients need not try again */
 };
 

@@ -91,6 +91,15 @@ void call_answer_busy(struct call *call, const struct refusal *refusal)
 	answer(call, &observation);
 }
 
+/* Why a command could not be started, for an @error of the system. */
+static const char *launch_sentence(const struct call *call, int error)
+{
+	if (error == ENOENT && call->request.tenant->shell == COMMAND_SHELL_BASH)
+		return "There is no /bin/bash in this workspace; an administrator can set the "
+		       "tenant's shell to auto";
+	return error == ENOENT ? "There is no /bin/sh in this workspace" : strerror(error);
+}
+
 static int end_command(struct call *call, const struct channel_frame *frame)
 {
 	struct command_ended ended;
@@ -112,7 +121,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 			call_answer_error(call,
 				ended.launch_error == EAGAIN ? TOOL_PROCESS_LIMIT
 							     : TOOL_EXECUTION_ERROR,
-				strerror((int)ended.launch_error));
+				launch_sentence(call, (int)ended.launch_error));
 		return 0;
 	}
 	/*

@@ -170,6 +170,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.has_stdin = n_fds == COMMAND_FDS,
 		.limits = limits_of_command(&request->tenant->limits),
 		.no_network = true,
+		.shell = (uint8_t)request->tenant->shell,
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 

@@ -52,6 +52,7 @@ const struct config_key config_keys[] = {
 	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO},
 	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none"}},
 	{"tools", TENANT(tools), .type = CONFIG_CHOICE, .choices = {"basic", "basic edit"}},
+	{"shell", TENANT(shell), .type = CONFIG_CHOICE, .choices = {"auto", "sh", "bash"}},
 	{"durability", TENANT(durability), .type = CONFIG_CHOICE, .choices = {"durable", "fast"}},
 	{"home", TENANT(home), .type = CONFIG_CHOICE, .choices = {"temporary", "kept"}},
 	{"readonly_paths", TENANT(readonly_paths), .type = CONFIG_PATHS},

@@ -69,6 +69,7 @@ struct tenant {
 	uint64_t weight;
 	uint64_t network;    /* 0: none; the only choice */
 	uint64_t tools;      /* enum tool_set: what its models are offered */
+	uint64_t shell;      /* enum command_shell */
 	uint64_t durability; /* enum tenant_durability, where the call does not say */
 	uint64_t home;       /* enum tenant_home; the spawner sees to it */
 	struct string_list readonly_paths;

@@ -293,8 +293,9 @@ def observe(client, command, **arguments):
 
 @uncounted
 def test_a_shell_that_cannot_fork_met_the_limit(client, workspace):
-    """The kernel refuses one more process, and says so to the init, while the shell that failed still counts."""
-    observation = observe(client, f"echo before; {BEYOND}; wait")
+    """A shell that fails because it cannot fork(2) ends with PROCESS_LIMIT. The command init learns that from the kernel:
+    while the failed shell still counts, the kernel refuses the init one more process too."""
+    observation = observe(client, f"exec sh -c 'echo before; {BEYOND}; wait'")
     output, error = observation["output"], observation["error"]
     assert (error["code"], output["ended_by"]) == ("PROCESS_LIMIT", "pids"), observation
     assert str(PROCESSES) in error["message"]
@@ -306,8 +307,8 @@ def test_a_shell_that_cannot_fork_met_the_limit(client, workspace):
 @pytest.mark.parametrize("command, code", [
     (f"({BEYOND}); true", 0),  # it succeeded in spite of the limit
     ("false", 1),
-    (f"ulimit -p 50; {BEYOND}; wait", 2),  # a limit of its own, which is not ours
-    (f"({BEYOND}); kill $(ps -o pid= -C sleep); while ps -C sleep >/dev/null; do :; done; exit 2", 2),  # nothing left to see
+    (f"exec sh -c 'ulimit -p 50; {BEYOND}; wait'", 2),  # the command's own limit, not the workspace's
+    (f"({BEYOND}); kill $(ps -o pid= -C sleep); while ps -C sleep >/dev/null; do :; done; exit 2", 2),  # its other processes are gone
 ])
 def test_other_ends_are_not_blamed_on_the_limit(client, workspace, command, code):
     observation = observe(client, command)

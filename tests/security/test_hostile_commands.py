@@ -487,7 +487,7 @@ def test_what_tries_to_stay(cell, bystander, kind):
 
 @pytest.mark.parametrize("command", [
     "kill -STOP $$", "kill -STOP 0", "sleep 600 & kill -STOP 0", "sh -c 'kill -STOP -1'; sleep 600",
-    "while :; do kill -STOP $$; done", "setsid sh -c 'kill -STOP $PPID; sleep 600'"])
+    "while :; do kill -STOP $$; done", "setsid sh -c 'kill -STOP $PPID; sleep 600'; true"])
 def test_what_stops_itself(cell, bystander, command):
     """A stopped command is continued, so that it receives SIGTERM and needs no grace period."""
     assert cancelled(cell, bystander, command, "T")["signal"] == "SIGTERM"

@@ -121,6 +121,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "network_roots", "yes", NULL, "nfs"},
 	{CONFIG_SECTION_TENANT, "network", "none", "0", "host"},
 	{CONFIG_SECTION_TENANT, "tools", "basic edit", "1", "edit"},
+	{CONFIG_SECTION_TENANT, "shell", "bash", "2", "zsh"},
 	{CONFIG_SECTION_TENANT, "durability", "fast", "1", "slow"},
 	{CONFIG_SECTION_TENANT, "home", "kept", "1", "yes"},
 	{CONFIG_SECTION_TENANT, "readonly_paths", "/usr", NULL, "/usr/"},

@@ -68,6 +68,7 @@ static void test_command_run(void **state)
 				   .env_len = 22,
 				   .has_stdin = true,
 				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1}},
+				   .shell = COMMAND_SHELL_BASH,
 				   .no_network = true},
 			   out;
 
@@ -79,6 +80,7 @@ static void test_command_run(void **state)
 	assert_true(out.has_stdin);
 	assert_int_equal(out.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
 	assert_int_equal(out.limits.processes, 1);
+	assert_int_equal(out.shell, COMMAND_SHELL_BASH);
 	assert_true(out.no_network);
 	check_exact(written(&writer), get_run);
 

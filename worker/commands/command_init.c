@@ -142,6 +142,21 @@ static void fail(struct command_report *report, long error)
 	report->ended.end = COMMAND_END_NOT_BEGUN;
 }
 
+/* Returns only if no shell could be executed. */
+static inline __attribute__((always_inline, no_sanitize_address)) long exec_shell(
+	const struct command_start *start)
+{
+	const char *const bash[] = {"bash", "-c", start->command, NULL};
+	const char *const sh[] = {"sh", "-c", start->command, NULL};
+	long r = -ENOENT;
+
+	if (start->shell != COMMAND_SHELL_SH)
+		r = RAW3(SYS_execve, "/bin/bash", bash, start->env);
+	if (start->shell != COMMAND_SHELL_BASH)
+		r = RAW3(SYS_execve, "/bin/sh", sh, start->env);
+	return r;
+}
+
 /*
  * Runs in the shell's process, which shares the init's memory and stack until the exec. It must not
  * return, and must leave no AddressSanitizer marks on a stack that the init goes on using.
@@ -149,7 +164,6 @@ static void fail(struct command_report *report, long error)
 static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	const struct command_init *init, bool enters)
 {
-	const char *const argv[] = {"sh", "-c", init->start.command, NULL};
 	kernel_sigset none = 0;
 	long r = enters ? enter_cgroup(init->start.cgroup_fd) : 0;
 
@@ -162,7 +176,7 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	if (r >= 0)
 		r = RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	if (r >= 0)
-		r = RAW3(SYS_execve, "/bin/sh", argv, init->start.env);
+		r = exec_shell(&init->start);
 	fail(init->report, r);
 	exit_now(127);
 }

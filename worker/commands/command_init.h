@@ -57,7 +57,8 @@ struct command_report {
  * reaped.
  */
 struct command_start {
-	const char *command; /* for /bin/sh -c */
+	const char *command;
+	uint8_t shell; /* enum command_shell */
 	char *const *env;
 	int fds[COMMAND_FDS]; /* become 1, 2 and 0, in the order of COMMAND_FD_* */
 	/*

@@ -204,6 +204,7 @@ static int launch(struct command_table *table, struct command *command)
 		return finish_not_begun(table, command, -r);
 	start = (struct command_start){
 		.command = command->body,
+		.shell = command->run.shell,
 		.env = command->env,
 		.cgroup_fd = command->cgroup.fd,
 		.tries_fork = !(table->cgroups->controllers & CGROUP_PIDS),
