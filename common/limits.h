@@ -83,6 +83,8 @@
 #define LIMIT_JOBS_MAX               4096
 #define LIMIT_COMMANDS_PER_WORKSPACE 64
 #define LIMIT_SPARE_CELLS_MAX        64
+#define LIMIT_INPUT_WAIT_PROCESSES   256 /* in a workspace whose commands are looked at */
+#define LIMIT_INPUT_WAIT_MAX_MS      3600000
 #define LIMIT_INITS_AHEAD            2 /* inits that a worker makes ahead of commands */
 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_JOBS   8

@@ -15,6 +15,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u8(writer, message->has_stdin);
 	wire_put_u64(writer, message->limits.memory_bytes);
 	wire_put_u32(writer, message->limits.processes);
+	wire_put_u32(writer, message->input_wait_ms);
 	wire_put_u8(writer, message->shell);
 	wire_put_u8(writer, message->no_network);
 }
@@ -29,12 +30,14 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.has_stdin = wire_get_bool(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
 	message.limits.processes = wire_get_u32(&reader);
+	message.input_wait_ms = wire_get_u32(&reader);
 	message.shell = wire_get_u8(&reader);
 	message.no_network = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
 		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
-		message.limits.processes == 0)
+		message.limits.processes == 0 || message.input_wait_ms > LIMIT_INPUT_WAIT_MAX_MS ||
+		message.shell >= COMMAND_SHELLS)
 		return -EBADMSG;
 	*ret = message;
 	return 0;

@@ -22,6 +22,7 @@ enum command_message {
 	COMMAND_READY = 32, /* set-up is complete */
 	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
 	COMMAND_ENDED,
+	COMMAND_WAITS, /* no payload: it waits for input that never comes (input_wait.h) */
 };
 
 /* The order of the descriptors in COMMAND_RUN. The last one is there only with has_stdin. */
@@ -45,6 +46,7 @@ struct command_run {
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
 	bool has_stdin;       /* otherwise stdin is /dev/null */
 	struct command_limits limits;
+	uint32_t input_wait_ms; /* how long it may wait for input; 0: as long as it likes */
 	uint8_t shell;          /* enum command_shell */
 	bool no_network;        /* its workspace has none: clients need not try again */
 };

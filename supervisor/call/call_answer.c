@@ -104,6 +104,11 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 {
 	struct command_ended ended;
 
+	if (frame->type == COMMAND_WAITS && frame->payload.len == 0) {
+		/* It may have begun to end meanwhile. */
+		call_cancel(call, ENDED_BY_INPUT);
+		return 0;
+	}
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
 	call_leave(call);

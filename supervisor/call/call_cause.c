@@ -40,6 +40,9 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 			"before",
 			(long long)request->options.idle_timeout_ms);
 		return buffer;
+	case ENDED_BY_INPUT:
+		return "The command was ended: it waited for input; there is no terminal: use -y "
+		       "or give stdin; output has what it wrote until then";
 	case ENDED_BY_ADMIN:
 		return is_command ? "An administrator ended the command; output has what it "
 				    "wrote until then"

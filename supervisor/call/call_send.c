@@ -170,6 +170,9 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.has_stdin = n_fds == COMMAND_FDS,
 		.limits = limits_of_command(&request->tenant->limits),
 		.no_network = true,
+		.input_wait_ms = request->options.stdin_stream
+					 ? 0
+					 : (uint32_t)request->tenant->limits.input_wait_ms,
 		.shell = (uint8_t)request->tenant->shell,
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);

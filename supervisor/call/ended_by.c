@@ -11,6 +11,7 @@ static const struct {
 	[ENDED_BY_SIGNAL] = {"signal", TOOL_OK},
 	[ENDED_BY_TIMEOUT] = {"timeout", TOOL_TIMEOUT},
 	[ENDED_BY_IDLE_TIMEOUT] = {"idle_timeout", TOOL_TIMEOUT},
+	[ENDED_BY_INPUT] = {"input", TOOL_TIMEOUT},
 	[ENDED_BY_CANCEL] = {"cancel", TOOL_CANCELLED},
 	[ENDED_BY_OUTPUT_LIMIT] = {"output_limit", TOOL_OUTPUT_LIMIT},
 	[ENDED_BY_MEMORY] = {"memory", TOOL_MEMORY_LIMIT},

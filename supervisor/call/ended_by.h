@@ -14,6 +14,7 @@ enum ended_by {
 	ENDED_BY_SIGNAL,
 	ENDED_BY_TIMEOUT,
 	ENDED_BY_IDLE_TIMEOUT,
+	ENDED_BY_INPUT, /* it waited for input that never comes */
 	ENDED_BY_CANCEL,
 	ENDED_BY_OUTPUT_LIMIT,
 	ENDED_BY_MEMORY, /* killed at the memory limit of its cgroup */

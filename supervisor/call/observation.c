@@ -315,7 +315,8 @@ static void write_run_command(struct json_text *json, const struct observation *
 	const struct stream_capture *err =
 		command_io_capture(observation->io, COMMAND_STREAM_STDERR);
 	bool timed_out = observation->ended_by == ENDED_BY_TIMEOUT ||
-			 observation->ended_by == ENDED_BY_IDLE_TIMEOUT;
+			 observation->ended_by == ENDED_BY_IDLE_TIMEOUT ||
+			 observation->ended_by == ENDED_BY_INPUT;
 	bool cut;
 
 	put_string(json, "command", observation->args->command);

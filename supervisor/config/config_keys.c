@@ -60,6 +60,7 @@ const struct config_key config_keys[] = {
 	{"blocked_commands", TENANT(blocked_patterns), .type = CONFIG_PATTERNS},
 	{"command_timeout", LIMIT(command_timeout_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = DEFAULT_COMMAND_MS},
 	{"command_timeout_max", LIMIT(command_timeout_max_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = LIMIT_COMMAND_MAX_MS},
+	{"input_wait", LIMIT(input_wait_ms), .type = CONFIG_TIME, .max = LIMIT_INPUT_WAIT_MAX_MS, .fallback = 3000},
 	{"file_timeout", LIMIT(file_timeout_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = 30000},
 	{"output_kept", LIMIT(output_kept_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_KEPT_MAX_BYTES, .fallback = 256 * KIB},
 	{"output_shown", LIMIT(output_shown_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_KEPT_MAX_BYTES, .fallback = 32 * KIB},

@@ -25,6 +25,7 @@ struct tenant_usage;
 struct tenant_limits {
 	uint64_t command_timeout_ms; /* where the call does not give one */
 	uint64_t command_timeout_max_ms;
+	uint64_t input_wait_ms; /* 0: a command may wait for input until its deadline */
 	uint64_t file_timeout_ms;
 	uint64_t output_kept_bytes;  /* of each stream */
 	uint64_t output_shown_bytes; /* of each stream, to a model */

@@ -12,9 +12,9 @@ PAYLOAD_MAX = 65536 - HEADER.size
 
 SPAWNER_OPEN, SPAWNER_READY, SPAWNER_FAILED, SPAWNER_OPENED, SPAWNER_OPEN_FAILED = 1, 32, 33, 34, 35
 COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL = 1, 2, 3, 4
-COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED = 32, 33, 34
-FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP = range(1, 9)
-FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_END = range(32, 39)
+COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS = 32, 33, 34, 35
+FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT = range(1, 10)
+FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_END = range(32, 40)
 READY, FAILED = 32, 33
 
 KIND_DIRECTORY = 2
@@ -42,12 +42,12 @@ def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, pe
                        open_files) + text(tenant)
 
 
-def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100):
-    return struct.pack("=IIBQI", command_len, env_len, has_stdin, memory, processes)
+def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1):
+    return struct.pack("=IIBQIIBB", command_len, env_len, has_stdin, memory, processes, input_wait, shell, no_network)
 
 
 def command_ended(end=END_EXIT, status=0, error=0, number=0, flag=0):
-    return struct.pack("=BIIQQQBBQQQQQ", end, status, error, *[number] * 3, flag, flag, *[number] * 5)
+    return struct.pack("=BIIQQQBBQQQQQIB", end, status, error, *[number] * 3, flag, flag, *[number] * 5, number % 2**32, flag)
 
 
 def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):

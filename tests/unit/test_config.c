@@ -129,6 +129,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "blocked_commands", "^git\\s+push\\b", NULL, "(unclosed"},
 	{CONFIG_SECTION_TENANT, "command_timeout", "5min", "5min", "2h"},
 	{CONFIG_SECTION_TENANT, "command_timeout_max", "59min", "59min", "0s"},
+	{CONFIG_SECTION_TENANT, "input_wait", "1500ms", "1500ms", "61min"},
 	{CONFIG_SECTION_TENANT, "file_timeout", "1500ms", "1500ms", "-1s"},
 	{CONFIG_SECTION_TENANT, "output_kept", "1M", "1M", "1m"},
 	{CONFIG_SECTION_TENANT, "output_shown", "2K", "2K", "1"},

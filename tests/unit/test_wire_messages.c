@@ -67,7 +67,8 @@ static void test_command_run(void **state)
 	struct command_run in = {.command_len = 11,
 				   .env_len = 22,
 				   .has_stdin = true,
-				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1}},
+				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1},
+				   .input_wait_ms = 4,
 				   .shell = COMMAND_SHELL_BASH,
 				   .no_network = true},
 			   out;
@@ -80,6 +81,7 @@ static void test_command_run(void **state)
 	assert_true(out.has_stdin);
 	assert_int_equal(out.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
 	assert_int_equal(out.limits.processes, 1);
+	assert_int_equal(out.input_wait_ms, 4);
 	assert_int_equal(out.shell, COMMAND_SHELL_BASH);
 	assert_true(out.no_network);
 	check_exact(written(&writer), get_run);
@@ -100,6 +102,16 @@ static void test_command_run(void **state)
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 	writer = wire_writer(bytes, sizeof(bytes));
 	in.limits = (struct command_limits){LIMIT_MEMORY_MIN_BYTES, 0};
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.limits.processes = 1;
+	in.shell = COMMAND_SHELLS;
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.shell = COMMAND_SHELL_SH;
+	in.input_wait_ms = LIMIT_INPUT_WAIT_MAX_MS + 1;
 	command_run_put(&writer, &in);
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 }

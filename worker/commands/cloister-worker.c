@@ -89,7 +89,7 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n == 0)
-			command_table_idle(table);
+			r = command_table_idle(table);
 		if (n > 0)
 			r = act(channel, table, poll_fds);
 	}

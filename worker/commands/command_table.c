@@ -13,6 +13,7 @@
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
+#include "worker/commands/input_wait.h"
 #include "worker/commands/ipc_remains.h"
 #include "worker/commands/network_tries.h"
 #include "worker/commands/worker_setup.h"
@@ -23,6 +24,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #define INITS_AHEAD_MS 10000 /* waiting inits are ended after this time without a command */
 
@@ -43,6 +46,8 @@ struct command {
 	int fds[COMMAND_FDS]; /* shared with the init, so they stay open until it is reaped */
 	struct command_init *init;
 	bool killed;
+	int64_t look_at;        /* when it is looked at next, as now_ms(); 0: never */
+	struct input_wait wait; /* what the last look found */
 };
 
 struct command_table {
@@ -53,9 +58,10 @@ struct command_table {
 	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
 	struct command_pool *pool;
 	struct network_tries tries;
-	bool ended;       /* a command has ended since inits were last made ahead */
-	int queue_names;  /* borrowed from the set-up */
-	bool ipc_is_used; /* a command may have left objects in the IPC namespace */
+	bool ended;          /* a command has ended since inits were last made ahead */
+	int queue_names;     /* borrowed from the set-up */
+	bool ipc_is_used;    /* a command may have left objects in the IPC namespace */
+	int64_t quiet_since; /* the last request or end, as now_ms() */
 };
 
 int command_table_new(int report_fd, const struct worker_setup *setup,
@@ -79,6 +85,14 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 		return r;
 	*ret = TAKE_PTR(table);
 	return 0;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static struct command *find(struct command_table *table, uint64_t call)
@@ -233,6 +247,8 @@ static int launch(struct command_table *table, struct command *command)
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
 	command->state = COMMAND_RUNNING;
+	command->look_at =
+		command->run.input_wait_ms > 0 ? now_ms() + command->run.input_wait_ms : 0;
 	return 0;
 }
 
@@ -314,6 +330,7 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 {
 	struct command *command;
 
+	table->quiet_since = now_ms();
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
 	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_KILL ||
@@ -394,15 +411,72 @@ int command_table_reap(struct command_table *table)
 	return r;
 }
 
-int command_table_rest(struct command_table *table)
+/* When the next command is looked at, as now_ms(); 0: none is. */
+static int64_t next_look(const struct command_table *table)
 {
-	if (table->ended)
-		command_pool_make_ahead(table->pool);
-	table->ended = false;
-	return command_pool_has_ahead(table->pool) ? INITS_AHEAD_MS : -1;
+	int64_t next = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++) {
+		const struct command *command = &table->commands[i];
+
+		if (command->state == COMMAND_RUNNING && command->look_at > 0 &&
+			(next == 0 || command->look_at < next))
+			next = command->look_at;
+	}
+	return next;
 }
 
-void command_table_idle(struct command_table *table)
+int command_table_rest(struct command_table *table)
 {
-	command_pool_end_ahead(table->pool);
+	int64_t now = now_ms(), look = next_look(table), until = 0;
+
+	if (table->ended) {
+		command_pool_make_ahead(table->pool);
+		table->quiet_since = now;
+	}
+	table->ended = false;
+	if (command_pool_has_ahead(table->pool))
+		until = table->quiet_since + INITS_AHEAD_MS;
+	if (look > 0 && (until == 0 || look < until))
+		until = look;
+	if (until == 0)
+		return -1;
+	return until > now ? (int)(until - now) : 0;
+}
+
+/* Tells cloisterd once that the command waits for input, if two looks in succession found so. */
+static int look(struct command_table *table, struct command *command)
+{
+	struct wire_header header = {
+		.version = WIRE_VERSION, .type = COMMAND_WAITS, .call = command->call};
+	struct input_wait now = input_wait_look(command->init->pid);
+	bool certain = input_wait_is_certain(&command->wait, &now);
+	ssize_t n;
+
+	command->wait = now;
+	command->look_at = certain ? 0 : now_ms() + command->run.input_wait_ms;
+	if (!certain)
+		return 0;
+	/* One write, which the writes of inits to this pipe cannot divide. pipe(7) */
+	do
+		n = write(table->report_fd, &header, sizeof(header));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+int command_table_idle(struct command_table *table)
+{
+	int64_t now = now_ms();
+	int r = 0;
+
+	if (now >= table->quiet_since + INITS_AHEAD_MS)
+		command_pool_end_ahead(table->pool);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(table->commands); i++) {
+		struct command *command = &table->commands[i];
+
+		if (command->state == COMMAND_RUNNING && command->look_at > 0 &&
+			command->look_at <= now)
+			r = look(table, command);
+	}
+	return r;
 }

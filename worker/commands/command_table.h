@@ -39,5 +39,8 @@ int command_table_reap(struct command_table *table);
  */
 int command_table_rest(struct command_table *table);
 
-/** Ends the waiting inits and frees what exists only for speed. */
-void command_table_idle(struct command_table *table);
+/**
+ * Does what is due: ends the waiting inits, which exist only for speed, and looks whether commands
+ * wait for input. Returns 0, or -errno if a report could not be written.
+ */
+int command_table_idle(struct command_table *table);

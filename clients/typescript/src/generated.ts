@@ -65,6 +65,7 @@ export type EndedBy =
 	| "signal"
 	| "timeout"
 	| "idle_timeout"
+	| "input"
 	| "cancel"
 	| "output_limit"
 	| "memory"
