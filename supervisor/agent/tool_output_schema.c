@@ -141,6 +141,7 @@ static const struct field usage_fields[] = {
 	{"user_us", FIELD_INTEGER, true, NULL},
 	{"system_us", FIELD_INTEGER, true, NULL},
 	{"max_rss_bytes", FIELD_INTEGER, true, NULL},
+	{"processes_ended", FIELD_INTEGER, true, "Left over when the shell ended, and killed"},
 	{"peak_memory_bytes", FIELD_INTEGER, true, NULL},
 	{"io_read_bytes", FIELD_INTEGER, true, NULL},
 	{"io_write_bytes", FIELD_INTEGER, true, NULL},

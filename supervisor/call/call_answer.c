@@ -10,6 +10,7 @@
 #include "supervisor/call/call_cause.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/call/command_input.h"
+#include "supervisor/call/command_notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
@@ -42,6 +43,9 @@ static void answer(struct call *call, struct observation *observation)
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;
 	observation->shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL;
+	if (observation->command && observation->io)
+		command_notes_add(call->request.tenant, observation, call->input != NULL,
+			&call->request.notes);
 	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
 		observation->retry_after_ms =
 			admission_shortage(&call->service->admission, call->request.tenant);

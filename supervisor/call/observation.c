@@ -412,6 +412,8 @@ void observation_write_usage(struct json_text *json, const struct observation *o
 		put_number(json, "user_us", observation->command->user_us);
 		put_number(json, "system_us", observation->command->system_us);
 		put_number(json, "max_rss_bytes", observation->command->max_rss_bytes);
+		if (observation->command->left_over > 0)
+			put_number(json, "processes_ended", observation->command->left_over);
 		write_cgroup_usage(json, &observation->command->cgroup);
 	}
 	json_text_object_end(json);

@@ -55,6 +55,7 @@ struct tenant_limits {
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
+enum tenant_network { TENANT_NETWORK_NONE };
 enum tenant_home { TENANT_HOME_TEMPORARY, TENANT_HOME_KEPT };
 
 struct tenant {

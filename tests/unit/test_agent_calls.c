@@ -171,6 +171,40 @@ static void test_what_programs_get_wrong(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
+#define RAN(command) CALL("run_command", "{\"command\":\"" command "\"}")
+#define NOTED(notes) RESULT("1", "{\"success\":true,*\"error\":null,\"notes\":[" notes "],*}")
+#define NO_NETWORK                                                                            \
+	"\"no network in this workspace: look-ups and connections fail at once; use what is " \
+	"installed or in the workspace\""
+#define NO_TERMINAL                                                                            \
+	"\"it seems to have wanted a terminal or input; there is no terminal: use -y or give " \
+	"stdin\""
+
+/* What a command tried in vain, and what ended with it. */
+static void test_notes_of_commands(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{RAN("leave 1"), NOTED("\"1 background process ended with this call\"")},
+		{RAN("leave 2"),
+			RESULT("1",
+				"{*\"notes\":[\"2 background processes ended with this call\"],*"
+				"\"processes_ended\":2}}")},
+		{RAN("connect x"), NOTED(NO_NETWORK)},
+		/* The network is the reason here, and not the terminal that is mentioned. */
+		{RAN("connect not a terminal"), NOTED(NO_NETWORK)},
+		{RAN("ask name: "), NOTED(NO_TERMINAL)},
+		{RAN("ask Proceed? [Y/n]"), NOTED(NO_TERMINAL)},
+		{RAN("ask EOFError: EOF when reading a line, in x"), NOTED(NO_TERMINAL)},
+		{RAN("ask stdout is not a tty."), NOTED(NO_TERMINAL)},
+		{RAN("ask done"), RESULT("1", "{*\"error\":null,\"usage\"*}")},
+		{RAN("fail 1"), RESULT("1", "{*\"error\":null,\"usage\"*}")},
+		{CALL_WITH("run_command", "{\"command\":\"ask name: \"}", "{\"stdin\":\"x\"}"),
+			RESULT("1", "{*\"error\":null,\"usage\"*}")},
+	};
+
+	talk(state, exchanges, ARRAY_SIZE(exchanges));
+}
+
 static void test_commands(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -431,6 +465,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_models_get_wrong, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_programs_get_wrong, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_commands, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_notes_of_commands, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_that_are_cancelled, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_input_of_a_running_command, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(

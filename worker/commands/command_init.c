@@ -335,19 +335,23 @@ static void serve(long shell, const struct command_init *init)
  * is a child. Returns how many were alive: those that SIGKILL ended, unless their own parent had
  * asked the kernel to forget its children.
  */
-static void end_namespace(void)
+static uint32_t end_namespace(void)
 {
+	uint32_t killed = 0;
+	int status = 0;
 	long r;
 
 	do
 		r = RAW4(SYS_wait4, -1, NULL, WNOHANG | __WALL, NULL);
 	while (r > 0);
 	if (r < 0)
-		return;
+		return 0;
 	RAW2(SYS_kill, -1, SIGKILL);
-	do
-		r = RAW4(SYS_wait4, -1, NULL, __WALL, NULL);
-	while (r > 0 || r == -EINTR);
+	do {
+		r = RAW4(SYS_wait4, -1, &status, __WALL, NULL);
+		killed += r > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	} while (r > 0 || r == -EINTR);
+	return killed;
 }
 
 static uint64_t microseconds(struct timeval time)
@@ -426,7 +430,7 @@ static void follow(long shell, const struct command_init *init)
 	uint64_t tries = count_tries(init);
 
 	serve(shell, init);
-	end_namespace();
+	ended->left_over = end_namespace();
 	if (ended->wait_status != 0)
 		ended->network_tried = count_tries(init) > tries;
 	measure(ended);

@@ -427,6 +427,8 @@ export interface Usage {
 	user_us?: number | undefined;
 	system_us?: number | undefined;
 	max_rss_bytes?: number | undefined;
+	/** Left over when the shell ended, and killed. */
+	processes_ended?: number | undefined;
 	peak_memory_bytes?: number | undefined;
 	io_read_bytes?: number | undefined;
 	io_write_bytes?: number | undefined;

@@ -172,6 +172,15 @@ static void begin_command(struct work *work)
 			.io_read_bytes = 7,
 			.io_write_bytes = 9,
 			.oom_kills = 1};
+	} else if ((text = argument(work, "leave"))) {
+		ended.left_over = (uint32_t)atoi(text);
+	} else if ((text = argument(work, "connect"))) {
+		say(work, COMMAND_FD_STDERR, text);
+		ended.wait_status = 1 << 8;
+		ended.network_tried = true;
+	} else if ((text = argument(work, "ask"))) {
+		say(work, COMMAND_FD_STDOUT, text);
+		ended.wait_status = 1 << 8;
 	} else if ((text = argument(work, "say"))) {
 		say_lines(work, text);
 		return;

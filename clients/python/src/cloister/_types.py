@@ -446,6 +446,8 @@ class Usage(_Usage, total=False):
     user_us: int
     system_us: int
     max_rss_bytes: int
+    #: Left over when the shell ended, and killed.
+    processes_ended: int
     peak_memory_bytes: int
     io_read_bytes: int
     io_write_bytes: int

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. No text of a workspace gets into a note. */
+#include "supervisor/call/command_notes.h"
+
+#include "common/cleanup.h"
+#include "common/wire_commands.h"
+#include "supervisor/call/command_io.h"
+#include "supervisor/call/notes.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/config/tenant.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define END_BYTES 2048 /* how much of the end of a stream is looked at */
+
+/* The end of a stream. */
+struct end {
+	char bytes[END_BYTES];
+	size_t len;
+};
+
+static void take_end(struct end *end, struct text piece)
+{
+	size_t n = piece.len < END_BYTES - end->len ? piece.len : END_BYTES - end->len;
+
+	end->len += n;
+	if (n > 0)
+		memcpy(end->bytes + END_BYTES - end->len, piece.data + piece.len - n, n);
+}
+
+/* Returns the last bytes of a stream, in @end. */
+static struct text end_of(struct end *end, const struct stream_capture *capture)
+{
+	struct stream_pieces pieces = stream_capture_pieces(capture);
+
+	end->len = 0;
+	take_end(end, pieces.tail[1]);
+	take_end(end, pieces.tail[0]);
+	take_end(end, pieces.head);
+	return (struct text){end->bytes + END_BYTES - end->len, end->len};
+}
+
+/* What programs write when they find no terminal, or the end of their input in place of an answer.
+ */
+static bool says_so(struct text end)
+{
+	static const char *const sentences[] = {
+		"EOF when reading a line", /* input() of Python */
+		"/dev/tty: No such device or address", "/dev/tty: Device not configured",
+		"not a terminal", "not from a terminal", "not a tty", "not a TTY",
+		"terminal is required", "Terminal is dumb, but EDITOR unset",
+		"terminal prompts disabled", /* git that would ask for a name or a password */
+		"ERR_USE_AFTER_CLOSE",       /* readline of Node.js */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
+		if (end.len > 0 && memmem(end.data, end.len, sentences[i], strlen(sentences[i])))
+			return true;
+	return false;
+}
+
+/* Whether the output ends in a line that has no end and looks like a question. */
+static bool is_question(struct text end)
+{
+	while (end.len > 0 && end.data[end.len - 1] == ' ')
+		end.len--;
+	return end.len > 0 && strchr(":?>])", end.data[end.len - 1]);
+}
+
+/* ssh, for one, mentions a terminal before it fails for want of a network. */
+static bool wanted_input(const struct observation *observation)
+{
+	const bool may_say = !observation->command->network_tried;
+	struct text text;
+	struct end end;
+
+	text = end_of(&end, command_io_capture(observation->io, COMMAND_STREAM_STDERR));
+	if (may_say && says_so(text))
+		return true;
+	text = end_of(&end, command_io_capture(observation->io, COMMAND_STREAM_STDOUT));
+	return (may_say && says_so(text)) || is_question(text);
+}
+
+void command_notes_add(const struct tenant *tenant, const struct observation *observation,
+	bool has_input, struct notes *notes)
+{
+	const struct command_ended *ended = observation->command;
+	const bool by_itself = ended->end == COMMAND_END_EXIT;
+
+	if (ended->network_tried && tenant->network == TENANT_NETWORK_NONE)
+		notes_add(notes, "no network in this workspace: look-ups and connections fail at "
+				 "once; use what "
+				 "is installed or in the workspace");
+	if (by_itself && ended->wait_status != 0 && !has_input && wanted_input(observation))
+		notes_add(notes, "it seems to have wanted a terminal or input; there is no "
+				 "terminal: use -y or "
+				 "give stdin");
+	if (by_itself && ended->left_over > 0)
+		notes_add(notes, "%" PRIu32 " background process%s ended with this call",
+			ended->left_over, ended->left_over == 1 ? "" : "es");
+}
