@@ -3,11 +3,13 @@
 #include "supervisor/agent/mcp.h"
 
 #include "common/cleanup.h"
+#include "supervisor/agent/conditions.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/rpc/session_state.h"
 
 #include <json-c/json_object.h>
+#include <stdio.h>
 
 #define META_VERSION      "io.modelcontextprotocol/protocolVersion"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
@@ -19,8 +21,7 @@
 
 static const char instructions[] =
 	"The five tools act in one confined workspace. Paths are relative to its root, commands "
-	"run there with /bin/sh, and nothing outside it can be reached. Read a file before you "
-	"change it.";
+	"run there, and nothing outside it can be reached. Read a file before you change it.";
 
 static const char *const names[MCP_REVISIONS] = {
 	[MCP_2025_06_18] = "2025-06-18",
@@ -40,6 +41,21 @@ static void put(struct json_text *json, const char *key, const char *value)
 {
 	json_text_key(json, key);
 	json_text_string(json, text_from(value));
+}
+
+/* What holds in the workspace is known if it is open, or else as far as the tenant decides it. */
+static void put_instructions(struct json_text *json, const struct session *session)
+{
+	const struct tenant *tenant = session_tenant(session, (struct text){NULL, 0});
+	char conditions[CONDITIONS_SIZE], text[CONDITIONS_SIZE + sizeof(instructions) + 16];
+
+	if (!tenant) {
+		put(json, "instructions", instructions);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s What holds here: %s.", instructions,
+		conditions_text(tenant, session->default_workspace, conditions));
+	put(json, "instructions", text);
 }
 
 /* The latest first, because a client should choose that. */
@@ -218,7 +234,7 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 	put(&json, "protocolVersion", names[session->mcp_agreed]);
 	put_capabilities(&json);
 	put_server_info(&json, "serverInfo");
-	put(&json, "instructions", instructions);
+	put_instructions(&json, session);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }
@@ -264,7 +280,7 @@ void mcp_discover(struct session *session, struct jsonrpc_request *request)
 	mcp_put_result_members(&json, revision);
 	put_supported(&json, "supportedVersions");
 	put_capabilities(&json);
-	put(&json, "instructions", instructions);
+	put_instructions(&json, session);
 	put_caching(&json, revision);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/agent/conditions.h"
 #include "supervisor/agent/mcp_progress.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/tool_definitions.h"
@@ -36,6 +37,7 @@ static void answer_tools(struct session *session, const char *id_text, enum tool
 {
 	struct json_object *definitions =
 		tool_definitions(set, format, tenant ? &tenant->limits : NULL);
+	char buffer[CONDITIONS_SIZE];
 	const char *text =
 		definitions ? json_object_to_json_string_ext(definitions, JSON_C_TO_STRING_PLAIN)
 			    : NULL;
@@ -45,6 +47,8 @@ static void answer_tools(struct session *session, const char *id_text, enum tool
 	json_text_object_begin(&json);
 	json_text_key(&json, "tools");
 	json_text_raw(&json, text_from(text ? text : "[]"));
+	if (tenant)
+		json_text_put(&json, "instructions", conditions_text(tenant, workspace, buffer));
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 	json_object_put(definitions);
@@ -365,6 +369,22 @@ static void answer_busy(struct session *session, const char *id_text)
 		session_answer_busy(session, id_text, "Out of memory");
 }
 
+/* Tells a model what holds in a workspace, with the first answer after its connection opened it. */
+static void tell_conditions(
+	struct session *session, const struct workspace *workspace, struct call_request *request)
+{
+	char buffer[CONDITIONS_SIZE];
+	struct session_workspace *opened;
+
+	LIST_FOREACH (opened, &session->workspaces, entry) {
+		if (opened->workspace != workspace || opened->told)
+			continue;
+		opened->told = true;
+		notes_add(&request->notes, "here: %s",
+			conditions_text(request->tenant, workspace, buffer));
+	}
+}
+
 /* Takes @call_request and @reply. */
 static void start(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
@@ -380,6 +400,8 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	}
 	call_request->shown = shown_to(
 		reply->form->reader, &call_request->options, &call_request->tenant->limits);
+	if (reply->form->reader != READER_PROGRAM)
+		tell_conditions(session, workspace, call_request);
 	call_request->uid = session->peer.uid;
 	call_request->gid = session->peer.gid;
 	call_request->pid = session->peer.pid;

@@ -316,7 +316,7 @@ int session_add_workspace(struct session *session, struct workspace *workspace)
 			workspace_release(workspace);
 			return 0;
 		}
-	opened = malloc(sizeof(*opened));
+	opened = calloc(1, sizeof(*opened));
 	if (!opened) {
 		session->default_workspace = NULL;
 		workspace_release(workspace);

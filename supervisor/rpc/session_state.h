@@ -24,6 +24,7 @@ struct tenant;
 struct session_workspace {
 	LIST_ENTRY(session_workspace) entry;
 	struct workspace *workspace;
+	bool told; /* a model has been told what holds in it */
 };
 
 /* A workspace.open or workspace.remove that is not answered yet. */

@@ -230,6 +230,7 @@ def the_text_block_says_what_the_structured_content_says(place, revision):
     server = place.ready(revision)
     # The content comes in several pieces, whose edges may cut characters.
     place.write("large", "é\"\\\t\u2028😀\n" * 60000)
+    assert "[here: no network; " in server.call("list_directory", path=".")["content"][0]["text"]
     result = server.call("read_file", path="large", start_line=59001)
     (block,) = result["content"]
     assert block["type"] == "text"
@@ -353,7 +354,7 @@ def nothing_is_served_before_initialize(place, revision):
 def the_server_says_who_it_is(place, revision):
     result = place.start(revision).initialize()
     assert result["serverInfo"]["name"] == "cloister" and result["serverInfo"]["version"]
-    assert "workspace" in result["instructions"]
+    assert "workspace" in result["instructions"] and "What holds here: no network; " in result["instructions"]
     assert "resultType" not in result
 
 

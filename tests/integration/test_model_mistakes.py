@@ -388,6 +388,7 @@ def test_a_models_text_has_the_notes(place):
     def text(arguments):
         call = {"tool": "read_file", "arguments": arguments, "options": {"reply": "message"}}
         return place.client.call("tool.call", call)["content"].splitlines()
+    text({"path": "small.py"})  # what holds in the workspace is said once
     assert text({"file_path": "small.py", "start_line": "2"})[-2:] == [f'[{name("file_path", "path")}]', f'[{number("start_line", 2)}]']
     assert text({"path": "/src/main.c"}) == [f"{OUT}: {SEED}", "[" + place.real(outside("src/main.c")) + "]"]
 

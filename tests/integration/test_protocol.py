@@ -374,6 +374,7 @@ def test_ollamas_tool_call(client, workspace):
 
 def test_a_reply_that_goes_back_to_the_model(client, workspace):
     (workspace / "f").write_bytes(b"a\xffb\n")
+    client.call("tool.call", {"tool": "read_file", "arguments": {"path": "f"}, "options": {"reply": "message"}})
     for form, more in (
             ({"tool": "read_file", "arguments": {"path": "f"}}, {}),
             ({"tool_call": {"function": {"name": "read_file", "arguments": {"path": "f"}}}}, {}),

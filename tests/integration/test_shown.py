@@ -22,6 +22,12 @@ def mcp(client, workspace):
     return Mcp(client, LEGACY).ready()
 
 
+@pytest.fixture(autouse=True)
+def told(client, workspace):
+    """The first answer to a model says what holds in the workspace (test_silence.py), and no later one does."""
+    client.call("tool.call", {"tool": "list_directory", "arguments": {"path": "."}, "options": {"reply": "message"}})
+
+
 def message(client, tool, options=None, **arguments):
     """The text of the message that answers the call."""
     answer = client.call("tool.call", {"tool": tool, "arguments": arguments,

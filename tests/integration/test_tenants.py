@@ -427,6 +427,8 @@ def test_how_much_output_is_kept_and_allowed(limited):
 
 def test_how_much_output_a_model_is_shown(limited):
     workspace, client = limited(output_shown="2K")
+    # The first message after opening also says what holds in the workspace.
+    client.call("tool.call", {"tool": "run_command", "arguments": {"command": "true"}, "options": {"reply": "message"}})
     command = {"tool": "run_command", "arguments": {"command": "seq 1 300000"}}
     shown = client.call("tool.call", {**command, "options": {"reply": "message"}})["content"]
     assert 1500 < len(shown) < 2500 and "lines, 1,98" in shown

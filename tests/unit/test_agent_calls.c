@@ -352,9 +352,16 @@ static void test_answers_for_a_model(void **state)
 			 "{\"tool_call\":{\"id\":\"call_1\",\"type\":\"function\",\"function\":{"
 			 "\"name\":\"read_file\",\"arguments\":\"{\\\"path\\\":\\\"f\\\"}\"}},"
 			 "\"options\":{\"reply\":\"message\"}}"),
-			RESULT("1", "{\"role\":\"tool\",\"tool_name\":\"read_file\","
-				    "\"tool_call_id\":\"call_1\","
-				    "\"content\":\"f (2 lines)\\none\\ntwo\\n\"}")},
+			RESULT("1",
+				"{\"role\":\"tool\",\"tool_name\":\"read_file\","
+				"\"tool_call_id\":\"call_1\","
+				"\"content\":\"f (2 lines)\\none\\ntwo\\n[here: no network; no "
+				"root or sudo, and the system is read-only; no terminal: use -y "
+				"or give stdin; commands are run by bash if there is one, else sh; "
+				"files in the workspace stay, HOME and /tmp are emptied when it "
+				"closes, and what a command leaves running ends with its call; a "
+				"command may take 30 s, with timeout_ms up to 60 min, * MiB of "
+				"memory and 512 processes]\"}")},
 		{REQUEST("1", "tool.call",
 			 "{\"tool_call\":{\"function\":{\"name\":\"run_command\",\"arguments\":{"
 			 "\"command\":\"echo a\"}}},\"options\":{\"reply\":\"message\"}}"),
@@ -409,9 +416,9 @@ static void test_tools_are_listed(void **state)
 		{REQUEST("1", "tools.list", "{\"format\":\"mcp\"}"),
 			RESULT("1", "{\"tools\":[{\"name\":*\"inputSchema\":*]}")},
 		{REQUEST("1", "tools.list", "{\"format\":\"openai\",\"limits\":true}"),
-			RESULT("1", "{\"tools\":[*]}")},
+			RESULT("1", "{\"tools\":[*],\"instructions\":\"no network; *\"}")},
 		{REQUEST("1", "tools.list", "{\"limits\":true,\"workspace\":\"@/root\"}"),
-			RESULT("1", "{\"tools\":[*]}")},
+			RESULT("1", "{\"tools\":[*],\"instructions\":\"no network; *\"}")},
 		{REQUEST("1", "tools.list", "{\"limits\":true,\"workspace\":\"other\"}"),
 			ERROR("1", "-32000", NAMED("WORKSPACE_NOT_FOUND"))},
 		{REQUEST("1", "tools.list", "{\"format\":\"xml\"}"),

@@ -140,7 +140,7 @@ static void test_calling_a_tool(void **state)
 		{OPEN, OPENED},
 		{CALL("read_file", "{\"path\":\"f\"}"),
 			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"f (2 lines)\\n"
-				    "one\\ntwo\\n\"}],\"structuredContent\":{"
+				    "one\\ntwo\\n[here: no network; *]\"}],\"structuredContent\":{"
 				    "\"success\":true,*\"one\\ntwo\\n\",*},\"isError\":false}")},
 		{CALL("run_command", "{\"command\":\"echo hi\"}"),
 			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"exit 0\\nhi\\n"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What holds for a model's commands in a workspace: network, root, terminal, shell, what stays and
+ * which limits there are. Runs in cloisterd; only values of the configuration are in the text.
+ */
+
+#include <stddef.h>
+
+struct tenant;
+struct workspace;
+
+#define CONDITIONS_SIZE 640
+
+/** Writes it as one sentence. @workspace may be NULL: then it holds for all of @tenant's. */
+const char *conditions_text(const struct tenant *tenant, const struct workspace *workspace,
+	char buffer[static CONDITIONS_SIZE]);
