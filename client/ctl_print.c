@@ -9,6 +9,7 @@
 #include "client/ctl_table.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/doctor.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
@@ -219,11 +220,11 @@ void print_doctor(struct json_object *result)
 		struct json_object *feature = json_object_array_get_idx(features, i);
 		bool present = json_object_get_boolean(member(feature, "present"));
 
-		print_text(present ? "ok       " : "missing  ", feature, "feature");
+		print_text(present ? DOCTOR_PRESENT : DOCTOR_MISSING, feature, "feature");
 		if (present)
 			continue;
-		print_text("         without it: ", feature, "cost");
-		print_text("         to get it: ", feature, "fix");
+		print_text(DOCTOR_COST, feature, "cost");
+		print_text(DOCTOR_FIX, feature, "fix");
 	}
 }
 

@@ -381,16 +381,53 @@ static struct config *own_user(const struct daemon *daemon)
 }
 
 /* Decides who is served: the tenants of the file, or our own user. */
+static void choose_tenants(struct daemon *daemon)
+{
+	if (!daemon->service.config)
+		daemon->service.config = own_user(daemon);
+	if (!daemon->service.config)
+		die_with("out of memory");
+}
+
 static void settle_config(struct daemon *daemon)
 {
 	const char *sentence = NULL;
 
-	if (!daemon->service.config)
-		daemon->service.config = own_user(daemon);
-	if (!daemon->service.config || usage_begin_all(daemon->service.config, NULL) < 0)
+	choose_tenants(daemon);
+	if (usage_begin_all(daemon->service.config, NULL) < 0)
 		die_with("out of memory");
 	if (options_complete(&daemon->options, &daemon->service.config->host, &sentence) < 0)
 		die_with(sentence);
+}
+
+/* Looks at what no setting replaces, and raises limits. */
+static void check_host(void)
+{
+	const char *message = NULL;
+
+	startup_raise_limits();
+	if (startup_check_file_limit(&message) < 0)
+		die_with(message);
+	loop_log_errors();
+	if (libraries_check(&message) < 0)
+		die_with(message);
+}
+
+static void probe_features(struct daemon *daemon)
+{
+	cgroup_take(&daemon->cgroup); /* first, so that the spawner is in the same group */
+	daemon->service.cgroup = &daemon->cgroup;
+	shared_budgets_read(config_workspaces(daemon->service.config), !is_system_mode(daemon));
+	features_probe(&daemon->cgroup);
+}
+
+/* --doctor: prints what the host lacks. Returns the exit status. */
+static int examine_host(struct daemon *daemon)
+{
+	check_host();
+	choose_tenants(daemon);
+	probe_features(daemon);
+	return features_print(stdout) ? 0 : 1;
 }
 
 static void check_features(struct daemon *daemon)
@@ -462,26 +499,17 @@ static void observe_calls(struct daemon *daemon)
 /* Does everything that lock-down would prevent. */
 static void start(struct daemon *daemon)
 {
-	const char *message = NULL;
 	int r;
 
 	tzset(); /* reads a file, which logging would do later */
-	startup_raise_limits();
-	if (startup_check_file_limit(&message) < 0)
-		die_with(message);
-	event_set_log_callback(on_libevent_log);
-	if (libraries_check(&message) < 0)
-		die_with(message);
+	check_host();
 	startup_keep_memory();
 	peer_auth_init();
 	settle_config(daemon);
 	daemon->service.idle = on_idle;
 	unread_init(&daemon->service.unread);
 	daemon->service.started = clock_now();
-	cgroup_take(&daemon->cgroup); /* first, so that the spawner is in the same group */
-	daemon->service.cgroup = &daemon->cgroup;
-	shared_budgets_read(config_workspaces(daemon->service.config), !is_system_mode(daemon));
-	features_probe(&daemon->cgroup);
+	probe_features(daemon);
 	check_features(daemon);
 	own_config(daemon);
 	open_state(daemon);
@@ -618,9 +646,13 @@ int main(int argc, char **argv)
 		return config_check(daemon.options.config);
 	read_config(&daemon);
 	startup_come_first();
-	if (startup_leave_root(daemon.options.user,
-		    daemon.service.config && is_system_mode(&daemon), &message) < 0)
+	/* --doctor tells root, too, what there is. */
+	if ((!daemon.options.doctor || daemon.options.user) &&
+		startup_leave_root(daemon.options.user,
+			daemon.service.config && is_system_mode(&daemon), &message) < 0)
 		die_with(message);
+	if (daemon.options.doctor)
+		return examine_host(&daemon);
 	start(&daemon);
 	serve(&daemon);
 	stop(&daemon);

@@ -4,6 +4,7 @@
 complete -c cloisterd -f
 complete -c cloisterd -l config -r -F -d 'The configuration'
 complete -c cloisterd -l check -d 'Report its mistakes and exit'
+complete -c cloisterd -l doctor -d 'Print what the host lacks and exit'
 complete -c cloisterd -l agent-socket -r -F -d 'The socket for agents'
 complete -c cloisterd -l control-socket -r -F -d 'The socket for cloisterctl'
 complete -c cloisterd -l state-dir -x -a '(__fish_complete_directories)' -d 'Where managed workspaces lie'

@@ -15,6 +15,7 @@ static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
 	"       cloisterd --config FILE --check\n"
+	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
 	"                 [--readonly-path PATH]...\n"
 	"\n"
@@ -23,6 +24,8 @@ static const char usage[] =
 	"                    SIGHUP reloads them. Without this option, serve only the user\n       "
 	"                 that cloisterd runs as\n  --check               print every mistake in "
 	"the configuration and exit, with 1 if\n                        there is one\n  "
+	"--doctor              print what the host lacks for this user and exit, with 1 if\n"
+	"                        something is missing\n  "
 	"--agent-socket PATH   listen for agents here; default: as in FILE, or else\n              "
 	"          $XDG_RUNTIME_DIR/cloister/agent.sock\n  --control-socket PATH listen for "
 	"cloisterctl here; default: as in FILE, or else beside\n                        agent.sock "
@@ -47,6 +50,7 @@ enum {
 	OPTION_READONLY_PATH,
 	OPTION_CONFIG,
 	OPTION_CHECK,
+	OPTION_DOCTOR,
 };
 
 static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
@@ -159,6 +163,9 @@ static void read_option(struct options *options, int option)
 	case OPTION_CHECK:
 		options->check = true;
 		break;
+	case OPTION_DOCTOR:
+		options->doctor = true;
+		break;
 	case OPTION_CONNECTION_FD:
 		/* The number is fixed at 3, as for every program of cloister. */
 		if (strcmp(optarg, "3") != 0)
@@ -185,6 +192,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 	static const struct option known[] = {
 		{"config", required_argument, NULL, OPTION_CONFIG},
 		{"check", no_argument, NULL, OPTION_CHECK},
+		{"doctor", no_argument, NULL, OPTION_DOCTOR},
 		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
 		{"control-socket", required_argument, NULL, OPTION_CONTROL_SOCKET},
 		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
@@ -201,7 +209,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
 		read_option(&options, option);
-	if (optind < argc || (options.check && !options.config) ||
+	if (optind < argc || (options.check && (!options.config || options.doctor)) ||
+		(options.doctor && options.connection_fd >= 0) ||
 		(options.config && options.readonly_paths[0]) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&

@@ -13,6 +13,7 @@ struct config_host;
 struct options {
 	const char *config;   /* the file; NULL: user mode */
 	bool check;           /* only check the configuration */
+	bool doctor;          /* only say what the host lacks */
 	char *agent_socket;   /* NULL: a private instance has none */
 	char *state_dir;      /* NULL: a private instance has none */
 	char *control_socket; /* NULL: no control socket */

@@ -5,6 +5,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/config/lists.h"
+#include "common/doctor.h"
 #include "common/landlock.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/host/calls_probe.h"
@@ -272,6 +273,21 @@ void features_each(void (*each)(void *context, const struct feature_report *repo
 
 		each(context, &report);
 	}
+}
+
+bool features_print(FILE *stream)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		all &= present[i];
+		if (present[i])
+			fprintf(stream, DOCTOR_PRESENT "%s\n", features[i].name);
+		else
+			fprintf(stream, DOCTOR_MISSING "%s\n" DOCTOR_COST "%s\n" DOCTOR_FIX "%s\n",
+				features[i].name, features[i].cost, remedies[i]);
+	}
+	return all;
 }
 
 static const struct feature *find(const char *name)

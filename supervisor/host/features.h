@@ -4,6 +4,7 @@
 /* The table of host features that a configuration may require, by name. */
 
 #include <stdbool.h>
+#include <stdio.h>
 
 struct cgroup;
 struct string_list;
@@ -20,6 +21,11 @@ void features_probe(const struct cgroup *cgroup);
 
 /** Gives the result for each feature to @each. */
 void features_each(void (*each)(void *context, const struct feature_report *report), void *context);
+
+/**
+ * Prints the result for each feature as cloisterctl doctor does. Returns whether all are present.
+ */
+bool features_print(FILE *stream);
 
 /** Whether there is a feature of this name, on this host or not. */
 bool feature_is_known(const char *name);

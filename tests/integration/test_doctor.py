@@ -32,6 +32,42 @@ def test_a_host_that_has_them(daemon, client, workspace):
     client.run("true")
 
 
+def examined(area, *words, **keywords):
+    """`cloisterd --doctor`: its exit status, its words by feature, and all that it printed."""
+    done = area.run("cloisterd", "--doctor", *words, **keywords)
+    text = done.stdout.decode()
+    found = dict(reversed(line.split()) for line in text.splitlines() if not line.startswith(" "))
+    return done.returncode, found, text
+
+
+def test_without_a_service(area, start_daemon):
+    """It prints what a service started in the same way prints, starts none, and its status says if something is missing."""
+    state = area.home / ".local/state/cloister"
+    before = state.exists()  # of another test
+    status, found, text = examined(area)
+    assert state.exists() == before
+    daemon = start_daemon()
+    with daemon.control() as control:
+        rows = control.call("doctor")["features"]
+    assert found == {row["feature"]: "ok" if row["present"] else "missing" for row in rows}
+    assert status == int("missing" in found.values())
+    assert text.encode() == daemon.ctl("doctor").stdout
+
+
+def test_without_a_service_on_a_host_that_lacks_something(area, account):
+    status, found, text = examined(area, without="openat2")
+    assert status == 1 and found["openat2"] == "missing" and "to get it: run Linux 5.6 or later" in text
+    status, found, text = examined(area, launcher=without(account, "net"))
+    assert status == 1 and found["namespaces"] == "missing" and "sysctl -w user.max_net_namespaces=15000" in text
+    assert examined(area)[1]["namespaces"] == "ok"
+
+
+@pytest.mark.parametrize("more", [["--check"], ["--connection-fd=3"], ["operand"]])
+def test_doctor_goes_with_nothing_else(area, more):
+    done = area.run("cloisterd", "--doctor", *more)
+    assert done.returncode == 2 and b"cloisterd --doctor" in done.stderr
+
+
 def test_no_user_namespaces(area, account):
     """Without user namespaces cloisterd does not start, and its message names the setting to change."""
     place = area.new_directory()
