@@ -25,6 +25,7 @@ static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},
 	{"socket", "PATH", 's', "the service's agent socket"},
 	{"private", NULL, 'p', "start a cloisterd for DIR alone, as if no service ran"},
+	{"create", NULL, 'c', "make the workspace NAME if there is none"},
 	{"rootfs", NULL, 'R', "DIR is a whole root file system, which commands see as /"},
 	{"readonly-path", "PATH", 'r',
 		"commands may read this path of the host; implies --private"},
@@ -142,6 +143,9 @@ static int take_option(int option, void *context)
 		return 0;
 	case 'r':
 		return take_readonly_path(invocation);
+	case 'c':
+		invocation->create = true;
+		return 0;
 	case 'R':
 		invocation->rootfs = true;
 		return 0;

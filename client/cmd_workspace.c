@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister workspace: lists the workspaces of the caller's tenants, and creates and removes managed
- * ones. Names and roots come from other clients and are escaped before they reach a terminal.
+ * cloister workspace: lists the workspaces of the caller's tenants; measures, creates and removes
+ * managed ones. Names and roots come from other clients and are escaped for a terminal.
  */
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
+#include "client/transfer.h"
 #include "common/cleanup.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+#define AGE_BYTES   24
+#define TIME_FORMAT "%Y-%m-%dT%H:%M:%SZ" /* RFC 3339, UTC */
 
 static const char *member(struct json_object *object, const char *name)
 {
@@ -23,11 +27,39 @@ static const char *member(struct json_object *object, const char *name)
 	return value ? json_object_get_string(value) : "";
 }
 
-static void print_row(const char *name, const char *kind, const char *tenant, const char *in_use)
+static void print_row(
+	const char *name, const char *kind, const char *tenant, const char *in_use, const char *age)
 {
 	_cleanup_free_ char *escaped = terminal_text(name), *owner = terminal_text(tenant);
 
-	printf("%-9s  %-6s  %-12s  %s\n", kind, in_use, owner ? owner : "", escaped ? escaped : "");
+	printf("%-9s  %-6s  %4s  %-12s  %s\n", kind, in_use, age, owner ? owner : "",
+		escaped ? escaped : "");
+}
+
+/* Writes how long ago @created was, such as "5m", or "-" if that is not known. */
+static const char *age_of(const char *created, char buffer[AGE_BYTES])
+{
+	static const struct {
+		time_t seconds;
+		char name;
+	} units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
+	struct tm tm = {0};
+	time_t age;
+	size_t i = 0;
+
+	if (!strptime(created, TIME_FORMAT, &tm))
+		return "-";
+	age = time(NULL) - timegm(&tm);
+	age = age > 0 ? age : 0; /* the service's clock may be another's */
+	while (i + 1 < ARRAY_SIZE(units) && age < units[i].seconds)
+		i++;
+	snprintf(buffer, AGE_BYTES, "%lld%c", (long long)(age / units[i].seconds), units[i].name);
+	return buffer;
+}
+
+static const char *in_use(struct json_object *row)
+{
+	return strcmp(member(row, "open"), "true") == 0 ? "yes" : "no";
 }
 
 static struct json_object *rows_of(struct json_object *result)
@@ -44,70 +76,219 @@ static void print_list(struct json_object *result)
 {
 	struct json_object *rows = rows_of(result);
 
-	print_row("WORKSPACE", "KIND", "TENANT", "IN USE");
+	print_row("WORKSPACE", "KIND", "TENANT", "IN USE", "AGE");
 	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
 		struct json_object *row = json_object_array_get_idx(rows, i);
-		bool open = strcmp(member(row, "open"), "true") == 0;
+		char age[AGE_BYTES];
 
 		print_row(member(row, "workspace"), member(row, "kind"), member(row, "tenant"),
-			open ? "yes" : "no");
+			in_use(row), age_of(member(row, "created"), age));
 	}
 }
 
-/* Asks for @method and gives its result, to be put back. Returns a status. */
-static int ask(struct session *session, const char *method, const char *name,
+/*
+ * Asks for @method and gives its result if @ret_result is not NULL, to be put back. Takes @params.
+ * Returns a status.
+ */
+static int ask(struct session *session, const char *method, struct json_object *params,
 	struct json_object **ret_result)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
-	struct json_object *params = json_object_new_object();
-	int r;
+	int r = request(session->cloister, method, params, &reply);
 
-	if (name)
-		json_put(params, "workspace", json_object_new_string(name));
-	r = request(session->cloister, method, params, &reply);
 	if (r < 0) {
 		connection_complain(r);
 		return STATUS_NO_SERVICE;
 	}
 	if (!cloister_succeeded(reply))
 		return reply_complain(reply);
-	*ret_result = reply_result(reply);
+	if (ret_result)
+		*ret_result = reply_result(reply);
 	return STATUS_OK;
 }
 
-/* workspace.open takes a workspace that exists too, so that is found out before. */
-static int check_new(struct session *session, const char *name)
+static int ask_list(struct session *session, struct json_object **ret_result)
 {
-	struct json_object *result = NULL, *rows;
-	int status = ask(session, "workspace.list", NULL, &result);
+	return ask(session, "workspace.list", json_object_new_object(), ret_result);
+}
 
-	rows = rows_of(result);
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++)
-		if (strcmp(member(json_object_array_get_idx(rows, i), "workspace"), name) == 0)
-			status = STATUS_TOOL_FAILED;
-	if (status == STATUS_TOOL_FAILED)
-		complain("the workspace '%s' exists already", name);
+static struct json_object *named(const char *name)
+{
+	struct json_object *params = json_object_new_object();
+
+	json_put(params, "workspace", json_object_new_string(name));
+	return params;
+}
+
+/* The managed workspace @name in the result of workspace.list, borrowed; NULL: it is not there. */
+static struct json_object *find_row(struct json_object *result, const char *name)
+{
+	struct json_object *rows = rows_of(result);
+
+	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+
+		if (strcmp(member(row, "workspace"), name) == 0 &&
+			strcmp(member(row, "kind"), "managed") == 0)
+			return row;
+	}
+	return NULL;
+}
+
+static void print_document(struct json_object *document)
+{
+	terminal_put_json(json_object_to_json_string_ext(document, PRINTED_JSON));
+}
+
+static int list(struct session *session, const struct invocation *invocation)
+{
+	struct json_object *result = NULL;
+	int status = ask_list(session, &result);
+
+	if (status == STATUS_OK && invocation->json)
+		print_document(result);
+	else if (status == STATUS_OK)
+		print_list(result);
+	json_object_put(result);
+	return status;
+}
+
+/* Asks for @method with the name alone, whose result only programs want. */
+static int ask_by_name(
+	struct session *session, const struct invocation *invocation, const char *method)
+{
+	struct json_object *result = NULL;
+	int status = ask(session, method, named(invocation->argv[1]), &result);
+
+	if (status == STATUS_OK && invocation->json)
+		print_document(result);
+	json_object_put(result);
+	return status;
+}
+
+/* workspace.open takes a workspace that exists too, so that is found out before. */
+static int create(struct session *session, const struct invocation *invocation)
+{
+	struct json_object *result = NULL;
+	int status = ask_list(session, &result);
+
+	if (status == STATUS_OK && find_row(result, invocation->argv[1])) {
+		complain("the workspace '%s' exists already", invocation->argv[1]);
+		status = STATUS_TOOL_FAILED;
+	}
+	json_object_put(result);
+	return status == STATUS_OK ? ask_by_name(session, invocation, "workspace.open") : status;
+}
+
+static int remove_managed(struct session *session, const struct invocation *invocation)
+{
+	return ask_by_name(session, invocation, "workspace.remove");
+}
+
+/*
+ * cloisterd never looks into a workspace, so a command there lists what there is, under the
+ * tenant's own limits. A file with several names is counted by each.
+ */
+static const char count_script[] =
+	"find . -prune -printf '' 2>/dev/null ||\n"
+	"  { echo 'there is no GNU find in this workspace; info needs one' >&2; exit 127; }\n"
+	"find . -mindepth 1 -printf '%y %b %T@\\0'\n";
+
+struct count {
+	uint64_t files, bytes;
+	time_t changed; /* the latest time of a file; 0: there is none */
+};
+
+static int take_count(struct text record, void *context)
+{
+	struct count *count = context;
+	long long blocks, seconds;
+
+	if (sscanf(record.data, "%*c %lld %lld", &blocks, &seconds) != 2 || blocks < 0)
+		return 0;
+	count->files += record.data[0] != 'd';
+	count->bytes += (uint64_t)blocks * 512;
+	if (record.data[0] != 'd' && seconds > count->changed)
+		count->changed = (time_t)seconds;
+	return 0;
+}
+
+/* Adds what was counted to the workspace's @row. */
+static void add_count(struct json_object *row, const struct count *count)
+{
+	char changed[32];
+	struct tm tm;
+	bool known = count->changed > 0 && gmtime_r(&count->changed, &tm) &&
+		     strftime(changed, sizeof(changed), TIME_FORMAT, &tm) > 0;
+
+	json_put(row, "bytes", json_object_new_int64((int64_t)count->bytes));
+	json_put(row, "files", json_object_new_int64((int64_t)count->files));
+	if (known)
+		json_put(row, "changed", json_object_new_string(changed));
+}
+
+static void print_info(struct json_object *row)
+{
+	static const char *const lines[] = {
+		"workspace", "tenant", "in use", "created", "changed", "bytes", "files"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		const char *value =
+			strcmp(lines[i], "in use") == 0 ? in_use(row) : member(row, lines[i]);
+		_cleanup_free_ char *escaped = terminal_text(value);
+		bool dated = strcmp(lines[i], "created") == 0 || strcmp(lines[i], "changed") == 0;
+		char age[AGE_BYTES];
+
+		if (dated)
+			printf("%-9s  %s (%s)\n", lines[i], escaped && *value ? escaped : "-",
+				age_of(value, age));
+		else
+			printf("%-9s  %s\n", lines[i], escaped ? escaped : "");
+	}
+}
+
+static int info(struct session *session, const struct invocation *invocation)
+{
+	struct json_object *result = NULL, *row, *params = named(invocation->argv[1]);
+	struct count count = {0};
+	struct transfer transfer = transfer_init(invocation, &count);
+	int status = ask_list(session, &result);
+
+	row = find_row(result, invocation->argv[1]);
+	if (row)
+		json_put(params, "tenant", json_object_new_string(member(row, "tenant")));
+	json_put(params, "create", json_object_new_boolean(0));
+	if (status == STATUS_OK)
+		status = ask(session, "workspace.open", json_object_get(params), NULL);
+	json_object_put(params);
+	transfer.records = take_count;
+	if (status == STATUS_OK)
+		status = transfer_run(&transfer, session, count_script, "d", ".", NULL, -1);
+	if (status == STATUS_OK && row) {
+		add_count(row, &count);
+		if (invocation->json)
+			print_document(row);
+		else
+			print_info(row);
+	}
 	json_object_put(result);
 	return status;
 }
 
 static const struct action {
-	const char *name, *method;
+	const char *name;
 	int operands;
-	int (*before)(struct session *session, const char *name); /* returns a status */
-	void (*print)(struct json_object *result);
+	int (*act)(struct session *session, const struct invocation *invocation);
 } actions[] = {
-	{"list", "workspace.list", 0, NULL, print_list},
-	{"create", "workspace.open", 1, check_new, NULL},
-	{"remove", "workspace.remove", 1, NULL, NULL},
+	{"list", 0, list},
+	{"info", 1, info},
+	{"create", 1, create},
+	{"remove", 1, remove_managed},
 };
 
 static int act(const struct action *action, const struct invocation *invocation)
 {
-	const char *name = action->operands > 0 ? invocation->argv[1] : NULL;
 	_cleanup_session_ struct session session = {0};
-	struct json_object *result = NULL;
-	int status;
 
 	if (session_open(invocation, false, &session) < 0)
 		return STATUS_NO_SERVICE;
@@ -118,15 +299,7 @@ static int act(const struct action *action, const struct invocation *invocation)
 			"`cloisterd`");
 		return STATUS_NO_SERVICE;
 	}
-	status = action->before ? action->before(&session, name) : STATUS_OK;
-	if (status == STATUS_OK)
-		status = ask(&session, action->method, name, &result);
-	if (status == STATUS_OK && invocation->json)
-		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
-	else if (status == STATUS_OK && action->print)
-		action->print(result);
-	json_object_put(result);
-	return status;
+	return action->act(&session, invocation);
 }
 
 static int run_workspace(const struct invocation *invocation)
@@ -140,8 +313,8 @@ static int run_workspace(const struct invocation *invocation)
 }
 
 const struct command command_workspace = {
-	.help = {"workspace", "list | create NAME | remove NAME",
-		"List workspaces; create a managed one, or delete it with its files.",
+	.help = {"workspace", "list | info NAME | create NAME | remove NAME",
+		"List workspaces; measure, create or delete a managed one with its files.",
 		"cloister workspace list", NULL},
 	.least = 1,
 	.most = 2,

@@ -39,6 +39,7 @@ struct invocation {
 	bool limits;                 /* tools --limits */
 	bool json;                   /* --json */
 	bool rootfs;                 /* --rootfs */
+	bool create;                 /* --create */
 	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* --readonly-path, ended by NULL */
 	bool any_links;                                       /* get --any-links */
 	uint64_t max_size;                                    /* get --max-size, 0: not given */

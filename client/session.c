@@ -11,12 +11,15 @@
 #include "client/default_workspace.h"
 #include "client/private_instance.h"
 #include "client/reply.h"
+#include "client/terminal_text.h"
 #include "common/cleanup.h"
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Connects as the library does, and says if the named path has no server. */
 static int connect_to_service(struct cloister **ret_cloister)
@@ -92,15 +95,36 @@ static int connect_session(const struct invocation *invocation, const char *name
 	return r;
 }
 
-static int open_workspace(const struct invocation *invocation, struct session *session,
-	const char *name, const char *directory)
+/* Asks the person at the terminal whether to make the workspace @name. */
+static bool may_create(const char *name)
+{
+	_cleanup_free_ char *escaped = terminal_text(name);
+	char answer[16];
+	ssize_t n;
+
+	if (complains_json() || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return false;
+	fprintf(stderr, "There is no workspace '%s'. Create it? [y/N] ", escaped ? escaped : "?");
+	n = read(STDIN_FILENO, answer, sizeof(answer)); /* one line: stdin is the command's next */
+	return n > 0 && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+/*
+ * Opens the workspace @name or @directory. Without @create a name that is not there is -ENOENT; it
+ * is not complained about.
+ */
+static int ask_to_open(const struct invocation *invocation, struct session *session,
+	const char *name, const char *directory, bool create)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *params = json_object_new_object();
+	const char *error;
 	int r;
 
 	if (name) {
 		json_put(params, "workspace", json_object_new_string(name));
+		if (!create)
+			json_put(params, "create", json_object_new_boolean(0));
 	} else {
 		json_put(params, "root", json_object_new_string(directory));
 		json_put(params, "kind",
@@ -113,11 +137,31 @@ static int open_workspace(const struct invocation *invocation, struct session *s
 		connection_complain(r);
 		return r;
 	}
-	if (!cloister_succeeded(reply)) {
-		reply_complain(reply);
-		return -EACCES;
-	}
-	return 0;
+	if (cloister_succeeded(reply))
+		return 0;
+	error = cloister_error_name(reply);
+	if (name && !create && error && strcmp(error, "WORKSPACE_NOT_FOUND") == 0)
+		return -ENOENT;
+	reply_complain(reply);
+	return -EACCES;
+}
+
+/* A mistyped name must not become an empty workspace. */
+static int open_workspace(const struct invocation *invocation, struct session *session,
+	const char *name, const char *directory)
+{
+	int r = ask_to_open(invocation, session, name, directory, invocation->create);
+
+	if (r != -ENOENT)
+		return r;
+	/* An MCP connection takes no second request to open. */
+	if (!session->speaks_mcp && may_create(name))
+		return ask_to_open(invocation, session, name, directory, true);
+	complain_code("WORKSPACE_NOT_FOUND",
+		"there is no workspace '%s': --create makes it, and `cloister workspace list` "
+		"shows which there are",
+		name);
+	return r;
 }
 
 static int check_readonly_paths(const struct invocation *invocation, const char *name)

@@ -185,7 +185,7 @@ _cloister()
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
 		_cloister_offer tools call exec put get workspace mcp help
 	elif [[ $command == workspace && ! $tool ]]; then
-		_cloister_offer list create remove
+		_cloister_offer list info create remove
 	elif [[ $command == call && ! $tool ]]; then
 		_cloister_offer read_file write_file list_directory run_command search_files edit_file
 	elif [[ $command == call ]]; then

@@ -97,6 +97,7 @@ complete -c cloister -f
 complete -c cloister -l workspace -x -a '(__cloister_workspaces)' -d 'The workspace'
 complete -c cloister -l socket -r -F -d "The service's agent socket"
 complete -c cloister -l private -d 'Look for no service'
+complete -c cloister -l create -d 'Make the workspace if there is none'
 complete -c cloister -l rootfs -d 'The directory is a whole root file system'
 complete -c cloister -l readonly-path -r -F -d 'A directory or file that commands may read'
 complete -c cloister -l json -d 'Print JSON, also errors'

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <json-c/json_object.h>
 #include <stdio.h>
+#include <time.h>
 
 static void put(struct json_text *json, const char *key, const char *value)
 {
@@ -248,14 +249,28 @@ static void on_looked_up(
 	pending_free(pending);
 }
 
+struct wanted {
+	struct text name, root;
+	bool create; /* a managed workspace that is not there is made */
+	char *allow; /* rules that its network is narrowed to; NULL: it is not */
+	struct tenant *tenant;
+	enum workspace_kind kind;
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+	free(wanted->allow);
+}
+
 /*
  * The first half. Returns TOOL_OK if the look-up goes on; otherwise it has taken nothing of
  * @request.
  */
 static enum tool_error look_up(struct session *session, struct jsonrpc_request *request,
-	struct tenant *tenant, struct text root, enum workspace_kind kind,
-	struct refusal *ret_refusal)
+	struct wanted *wanted, struct refusal *ret_refusal)
 {
+	struct tenant *tenant = wanted->tenant;
+	struct text root = wanted->root;
 	struct root_look *look;
 	struct session_pending *pending;
 	enum tool_error error;
@@ -263,7 +278,7 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 	pending = calloc(1, sizeof(*pending));
 	if (!pending)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
-	pending->kind = kind;
+	pending->kind = wanted->kind;
 	pending->tenant = strdup(tenant->name);
 	pending->path = strndup(root.data, root.len);
 	error = pending->tenant && pending->path
@@ -279,11 +294,17 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 	return TOOL_OK;
 }
 
-struct wanted {
-	struct text name, root;
-	struct tenant *tenant;
-	enum workspace_kind kind;
-};
+/* Whether the parameter "create" is absent, true or false; it goes with a name only. */
+static bool read_create(struct json_object *params, struct wanted *ret)
+{
+	struct json_object *create = NULL;
+
+	ret->create = true;
+	if (!json_object_object_get_ex(params, "create", &create) || !create)
+		return true;
+	ret->create = json_object_get_boolean(create);
+	return json_object_is_type(create, json_type_boolean) && ret->name.data;
+}
 
 /* Reads which workspace @params mean, by name or by root. */
 static enum tool_error read_wanted(struct session *session, struct json_object *params,
@@ -299,6 +320,9 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 		!session_string_param(params, "tenant", &tenant_name))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"workspace, root, kind and tenant must be strings");
+	if (!read_create(params, ret))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"create must be true or false, and can be given only with workspace");
 	ret->tenant = session_tenant(session, tenant_name);
 	if (!ret->tenant)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
@@ -343,7 +367,7 @@ static enum tool_error begin_open(
 	struct session *session, struct jsonrpc_request *request, struct refusal *ret_refusal)
 {
 	struct workspace *workspace = NULL;
-	struct wanted wanted;
+	_cleanup_(wanted_done) struct wanted wanted = {0};
 	enum tool_error error;
 
 	if (!take_protocol(session, request->params))
@@ -353,10 +377,9 @@ static enum tool_error begin_open(
 	if (error != TOOL_OK)
 		return error;
 	if (wanted.root.data)
-		return look_up(
-			session, request, wanted.tenant, wanted.root, wanted.kind, ret_refusal);
+		return look_up(session, request, &wanted, ret_refusal);
 	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
-		true, &workspace, ret_refusal);
+		wanted.create, &workspace, ret_refusal);
 	if (error == TOOL_OK)
 		wait_for(session, request, workspace, CALL_CLASS_SHORT, &open_owner);
 	return error;
@@ -450,6 +473,21 @@ struct listing {
 	const struct tenant *tenant;
 };
 
+/* Writes when the managed workspace @name was made; null if that is not known. */
+static void put_created(struct listing *listing, const char *name)
+{
+	char text[sizeof("2026-01-01T00:00:00Z") + 16];
+	struct tm tm;
+	time_t created;
+
+	json_text_key(&listing->json, "created");
+	if (name && workspaces_created(listing->workspaces, listing->tenant, name, &created) == 0 &&
+		gmtime_r(&created, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		json_text_string(&listing->json, text_from(text));
+	else
+		json_text_null(&listing->json);
+}
+
 static void list_used(void *context, struct workspace *workspace)
 {
 	struct listing *listing = context;
@@ -459,6 +497,8 @@ static void list_used(void *context, struct workspace *workspace)
 	put(&listing->json, "tenant", listing->tenant->name);
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, workspace_is_open(workspace));
+	put_created(listing,
+		workspace_kind(workspace) == WORKSPACE_MANAGED ? workspace_name(workspace) : NULL);
 	json_text_object_end(&listing->json);
 }
 
@@ -491,6 +531,7 @@ static void list_managed(void *context, const char *name)
 	put(&listing->json, "tenant", listing->tenant->name);
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, false);
+	put_created(listing, name);
 	json_text_object_end(&listing->json);
 }
 

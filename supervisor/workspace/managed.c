@@ -160,6 +160,21 @@ int managed_each_marked(int managed_fd, const struct tenant *tenant,
 	return each_name(managed_fd, tenant, true, each, context);
 }
 
+int managed_created(int managed_fd, const struct tenant *tenant, const char *name, time_t *ret)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	struct statx status;
+
+	if (directory < 0)
+		return directory;
+	if (statx(directory, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) < 0)
+		return -errno;
+	if (!(status.stx_mask & STATX_BTIME))
+		return -ENODATA;
+	*ret = (time_t)status.stx_btime.tv_sec;
+	return 0;
+}
+
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name)
 {
 	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);

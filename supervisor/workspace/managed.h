@@ -11,6 +11,7 @@
 #include "supervisor/workspace/workspace_root.h"
 
 #include <stdbool.h>
+#include <time.h>
 
 struct tenant;
 
@@ -25,6 +26,12 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 /** Gives the name of each of the tenant's workspaces to @each. Returns 0 or -errno. */
 int managed_each(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
+
+/**
+ * Finds out when the directory of a workspace was made, statx(2). Returns 0; -ENODATA if the file
+ * system does not know; or another -errno.
+ */
+int managed_created(int managed_fd, const struct tenant *tenant, const char *name, time_t *ret);
 
 /** Removes the empty directory of a workspace. Returns 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);

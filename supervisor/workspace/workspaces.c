@@ -236,6 +236,12 @@ int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *t
 	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
 }
 
+int workspaces_created(const struct workspaces *workspaces, const struct tenant *tenant,
+	const char *name, time_t *ret)
+{
+	return managed_created(workspaces->managed_fd, tenant, name, ret);
+}
+
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context)
 {

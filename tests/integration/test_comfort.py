@@ -2,8 +2,10 @@
 """The output of cloister for people and for scripts: progress and colours only on terminals, JSON on request, and the
 message when no service answers."""
 
+import datetime
 import json
 import os
+import re
 import time
 
 import procfs
@@ -158,7 +160,7 @@ def test_workspaces_are_created_listed_and_removed(daemon):
     done = workspace("create", "made")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"") and listed()["made"] == "managed"
     heading, *rows = workspace("list").stdout.decode().splitlines()
-    assert heading.split() == ["KIND", "IN", "USE", "TENANT", "WORKSPACE"]
+    assert heading.split() == ["KIND", "IN", "USE", "AGE", "TENANT", "WORKSPACE"]
     assert ["managed", "made"] in [[row.split()[0], row.split()[-1]] for row in rows]
     done = workspace("create", "made")
     assert done.returncode == 1 and b"'made' exists already" in done.stderr
@@ -173,6 +175,68 @@ def test_workspaces_are_created_listed_and_removed(daemon):
     assert done.returncode == 3 and b"no managed workspaces" in done.stderr
     for words in (("made",), ("list", "made"), ("remove",)):
         assert workspace(*words).returncode == 2
+
+
+def test_a_workspaces_age_and_size(daemon):
+    """list has the time since a workspace was made, and info also what is in it. Directories have no age, and info opens
+    no workspace that is not there."""
+    def workspace(*words):
+        return run(daemon, "--socket", str(daemon.socket), "workspace", *words)
+
+    before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "sized"})
+        client.run("mkdir d; head -c 1000000 /dev/zero >d/a; echo b >'b\nb'; touch -d 2001-02-03T04:05:06Z d/a; "
+                   "touch -d 2001-02-03T04:05:07Z b*")
+        rows = {row["workspace"]: row["created"] for row in client.call("workspace.list")["workspaces"]}
+        directory = str(daemon.new_workspace(client))
+        assert [row["created"] for row in client.call("workspace.list")["workspaces"] if row["workspace"] == directory] == [None]
+    if rows["sized"] is None:
+        pytest.skip("this file system does not record when a directory was made")
+    made = datetime.datetime.fromisoformat(rows["sized"].replace("Z", "+00:00"))
+    assert before <= made <= datetime.datetime.now(datetime.timezone.utc)
+    done = workspace("--json", "info", "sized")
+    row = json.loads(done.stdout)
+    assert done.returncode == 0 and row["created"] == rows["sized"] and row["changed"] == "2001-02-03T04:05:07Z"
+    assert row["files"] == 2 and 1000000 <= row["bytes"] < 1200000 and row["kind"] == "managed"
+    shown = dict(line.split(None, 1) for line in workspace("info", "sized").stdout.decode().splitlines())
+    assert shown["workspace"] == "sized" and shown["files"] == "2" and shown["created"].startswith(rows["sized"])
+    assert int(shown["bytes"]) == row["bytes"] and re.fullmatch(r"2001-02-03T04:05:07Z \(\d+d\)", shown["changed"])
+    (listed,) = [line.split() for line in workspace("list").stdout.decode().splitlines() if line.endswith(" sized")]
+    assert re.fullmatch(r"\d+[sm]", listed[2])
+    done = workspace("info", "none-such")
+    assert done.returncode == 3 and b"(WORKSPACE_NOT_FOUND)" in done.stderr
+    assert "none-such" not in names(daemon)
+
+
+def names(daemon):
+    with daemon.connect() as client:
+        return {row["workspace"] for row in client.call("workspace.list")["workspaces"]}
+
+
+def test_a_name_that_is_not_there_needs_create(daemon):
+    def act(*words):
+        return run(daemon, "--socket", str(daemon.socket), *words)
+
+    for words in (["exec", "--", "true"], ["put", "."], ["tools", "--limits"], ["mcp"]):
+        done = act("--workspace", "mistyped", *words)
+        assert done.returncode in (3, 125) and b"there is no workspace 'mistyped': --create makes it" in done.stderr
+    done = act("--json", "--workspace", "mistyped", "call", "run_command", "command=true")
+    assert [d["error"]["code"] for d in documents(done)] == ["WORKSPACE_NOT_FOUND"]
+    assert "mistyped" not in names(daemon)
+    assert act("--create", "--workspace", "mistyped", "exec", "--", "touch f").returncode == 0
+    assert act("--workspace", "mistyped", "exec", "--", "ls").stdout == b"f\n"
+    assert act("--workspace", "mistyped", "exec", "--create", "--", "ls").stdout == b"f\n"
+
+
+@pytest.mark.parametrize("answer, made", [("y\n", True), ("\n", False), ("no\n", False)])
+def test_a_name_that_is_not_there_is_asked_about_at_a_terminal(screen, daemon, answer, made):
+    name = f"asked-{answer.strip() or 'nothing'}"
+    asked = screen("--workspace", name, "exec", "--", "echo done")
+    shows(asked, f"There is no workspace '{name}'. Create it? [y/N] ".encode())
+    asked.type(answer)
+    assert ends(asked) == (0 if made else 125)
+    assert (name in names(daemon)) == made and ("done" in asked.text().splitlines()) == made
 
 
 def test_execs_deadline_is_the_longest_that_the_tenant_has(start_daemon, area):

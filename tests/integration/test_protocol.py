@@ -447,6 +447,17 @@ def test_wrong_arguments_are_named(client, workspace, tool, arguments, named):
 # Workspaces
 
 
+def test_a_workspace_is_not_created_when_that_is_not_wanted(client):
+    name = {"workspace": "wanted-only-if-there"}
+    assert refused(client, "workspace.open", {**name, "create": False}).name == "WORKSPACE_NOT_FOUND"
+    for wrong in ({**name, "create": "no"}, {"root": "/nowhere", "create": False}):
+        assert "create must be true or false" in refused(client, "workspace.open", wrong).message
+    assert name["workspace"] not in [row["workspace"] for row in client.call("workspace.list")["workspaces"]]
+    client.call("workspace.open", {**name, "create": True})
+    client.call("workspace.close", name)
+    assert client.call("workspace.open", {**name, "create": False})["workspace"] == name["workspace"]
+
+
 def test_a_call_without_a_workspace(client):
     for params in ({}, {"workspace": "none-of-this-name"}):
         error = refused(client, "tool.call", {

@@ -120,7 +120,7 @@ def is_known(name, rest, area, daemon):
         ("openat", rf'\d+<{config}/cloister\.conf\.d>, '),
         ("openat", r'\d+</etc>, "(passwd|group)", O_RDONLY'),
         ("openat|mkdirat|unlinkat|newfstatat", rf'\d+<{state}/workspaces>, "[^"/]*"'),
-        ("openat|mkdirat|unlinkat|newfstatat", rf'\d+<{state}/workspaces/[^/>]*>, "[^"/]*"'),
+        ("openat|mkdirat|unlinkat|newfstatat|statx", rf'\d+<{state}/workspaces/[^/>]*>, "[^"/]*"'),
         ("newfstatat", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
         ("statx", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
         ("readlink", r'"/proc/self/fd/\d+"'),

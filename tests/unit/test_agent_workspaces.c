@@ -175,18 +175,21 @@ static void test_list(void **state)
 	static const struct fake_exchange exchanges[] = {
 		{LIST, RESULT("1", "{\"workspaces\":[]}")},
 		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
-		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"w\",\"kind\":\"managed\","
-				   "\"root\":"
-				   "\"/workspace\",\"tenant\":\"one\",\"open\":true}]}")},
+		{LIST, RESULT("1",
+			       "{\"workspaces\":[{\"workspace\":\"w\",\"kind\":\"managed\","
+			       "\"root\":"
+			       "\"/workspace\",\"tenant\":\"one\",\"open\":true,\"created\":*}]}")},
 		{CLOSE("{}"), EMPTY},
-		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"w\",\"kind\":\"managed\","
-				   "\"root\":"
-				   "\"/workspace\",\"tenant\":\"one\",\"open\":false}]}")},
+		{LIST, RESULT("1",
+			       "{\"workspaces\":[{\"workspace\":\"w\",\"kind\":\"managed\","
+			       "\"root\":"
+			       "\"/"
+			       "workspace\",\"tenant\":\"one\",\"open\":false,\"created\":*}]}")},
 		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
 		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"@/root/a\",\"kind\":"
 				   "\"directory\",\"root\":\"@/root/"
-				   "a\",\"tenant\":\"one\",\"open\":true},"
-				   "{\"workspace\":\"w\",*\"open\":false}]}")},
+				   "a\",\"tenant\":\"one\",\"open\":true,\"created\":null},"
+				   "{\"workspace\":\"w\",*\"open\":false,*}]}")},
 		{NOTIFICATION("workspace.list", "{}"), NULL},
 	};
 

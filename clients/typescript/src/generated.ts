@@ -476,6 +476,8 @@ export interface ListedWorkspace {
 	tenant: string;
 	/** Whether its processes are running. */
 	open: boolean;
+	/** RFC 3339, UTC: when a managed workspace was made, if that is known. */
+	created: string | null;
 }
 
 /** The result of workspace.list. */
@@ -615,8 +617,10 @@ export abstract class Methods {
 	/**
 	 * Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 	 * @param params.root The absolute path of a directory.
-	 * @param params.workspace The name of a managed workspace, which is made if it does not exist.
+	 * @param params.workspace The name of a managed workspace, which is made if it does not exist and create is not false.
 	 * @param params.tenant The tenant to act for, if there are several.
+	 * @param params.create False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
+	 * @param params.network allow: a list of the only hosts that may be reached, of those that the tenant may.
 	 */
 	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined } = {}): Promise<Workspace> {
 		return (await this.native("workspace.open", params)) as Workspace;

@@ -94,6 +94,8 @@ class Methods:
         root: The absolute path of a directory.
         workspace: The name of a managed workspace, which is made if it does not exist and create is not false.
         tenant: The tenant to act for, if there are several.
+        create: False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
+        network: allow: a list of the only hosts that may be reached, of those that the tenant may.
         """
         result: Workspace = self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
                                          "tenant": tenant})
@@ -212,6 +214,8 @@ class AsyncMethods:
         root: The absolute path of a directory.
         workspace: The name of a managed workspace, which is made if it does not exist and create is not false.
         tenant: The tenant to act for, if there are several.
+        create: False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
+        network: allow: a list of the only hosts that may be reached, of those that the tenant may.
         """
         result: Workspace = await self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
                                                "tenant": tenant})

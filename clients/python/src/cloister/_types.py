@@ -505,6 +505,8 @@ class ListedWorkspace(TypedDict):
     tenant: str
     #: Whether its processes are running.
     open: bool
+    #: RFC 3339, UTC: when a managed workspace was made, if that is known.
+    created: Optional[str]
 
 
 class WorkspaceList(TypedDict):
