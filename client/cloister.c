@@ -153,6 +153,9 @@ static int take_option(int option, void *context)
 		invocation->json = true;
 		complain_as("cloister", true);
 		return 0;
+	case 'O':
+		invocation->overwrite = true;
+		return 0;
 	case 'a':
 		invocation->any_links = true;
 		return 0;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister put: copies a directory, a file or a tar archive into the workspace by tar(1) in a
- * command there. Whatever the archive contains, that command can reach only the workspace.
- * Unchanged files are left out: the workspace lists its files, and if the list is wrong it only
- * misses a file.
+ * cloister put: copies directories, files or a tar archive into the workspace by tar(1) in a
+ * command there, to the places that cp -r would copy them to. Whatever the archive contains, that
+ * command can reach only the workspace. What is in the way is found before anything is written: the
+ * workspace lists what it has, and tar replaces nothing that the list does not tell of.
  */
 #include "client/command.h"
 #include "client/progress.h"
+#include "client/put_target.h"
 #include "client/remote.h"
 #include "client/session.h"
+#include "client/terminal_text.h"
 #include "client/transfer.h"
 #include "client/tree_source.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -22,69 +25,124 @@
 #include <unistd.h>
 
 /*
- * Lists regular files as "MODE SIZE MTIME PATH" with a NUL each. Without GNU find(1) it lists none,
- * and all files are sent.
+ * Lists what is at "$@" as "TYPE MODE SIZE MTIME PATH" with a NUL each, and then "complete".
+ * find(1) of other systems than GNU's lists the paths only, and then all files are sent.
  */
-static const char list_script[] = "cd -- \"$d\" 2>/dev/null || exit 0\n"
-				  "find . -type f -printf '%m %s %T@ %P\\0' 2>/dev/null || :\n";
+static const char list_script[] = "cd -- \"$d\" 2>/dev/null || { printf 'complete\\0'; exit 0; }\n"
+				  "if find . -prune -printf '' 2>/dev/null; then\n"
+				  "  find \"$@\" -printf '%y %m %s %T@ %p\\0' 2>/dev/null\n"
+				  "elif find . -prune -print0 >/dev/null 2>&1; then\n"
+				  "  find \"$@\" ! -type d -print0 2>/dev/null\n"
+				  "else exit 0; fi\n"
+				  "printf 'complete\\0'\n";
 
 /*
  * If tar is interrupted, the file that it was writing is removed, because it may be incomplete. tar
- * prints each name before it writes the file, in a form that printf(1) can decode.
+ * prints each name before it writes the file, in a form that printf(1) can decode. A file that was
+ * there before tar began is not one that it was writing, if tar replaces none ("k").
  *
- * The modes of the user's own tree are kept whatever the umask is. An archive may have modes that
- * commands cannot set (set-user-ID); tar(1) without "p" leaves them out.
+ * The modes of the user's own tree are kept whatever the umask is ("m"). An archive may have modes
+ * that commands cannot set (set-user-ID); tar(1) without "p" leaves them out.
  */
-#define PUT_SCRIPT(keep_modes)                                                           \
-	"trap : TERM\n"                                                                  \
-	"command -v tar >/dev/null ||\n"                                                 \
-	"  { echo 'there is no tar in this workspace; put needs one' >&2; exit 127; }\n" \
-	"mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1\n"                                 \
-	"case $(tar --version 2>/dev/null) in\n"                                         \
-	"*GNU*) ;;\n"                                                                    \
-	"*) tar -x" keep_modes "f -; exit ;;\n"                                          \
-	"esac\n"                                                                         \
-	"r=$({ trap : TERM; LC_ALL=C tar -x" keep_modes "vf - --no-same-owner "          \
-	"--warning=no-timestamp --quoting-style=escape; echo $?; "                       \
-	"} |\n"                                                                          \
-	"  (trap '' TERM; exec tail -n 2))\n"                                            \
-	"n='\n'\n"                                                                       \
-	"s=${r##*\"$n\"}\n"                                                              \
-	"if [ \"$s\" -gt 128 ] && [ \"$s\" != \"$r\" ]; then\n"                          \
-	"  f=$(printf '%s' \"${r%\"$n\"*}\" | sed 's/%/%%/g')\n"                         \
-	"  f=$(printf \"${f}_\")\n"                                                      \
-	"  [ -f \"./${f%_}\" ] && rm -f -- \"./${f%_}\"\n"                               \
-	"fi\n"                                                                           \
-	"exit $s\n"
-
-static const char put_tree_script[] = PUT_SCRIPT("p");
-static const char put_archive_script[] = PUT_SCRIPT("");
+static const char put_script[] =
+	"trap : TERM\n"
+	"command -v tar >/dev/null ||\n"
+	"  { echo 'there is no tar in this workspace; put needs one' >&2; exit 127; }\n"
+	"mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1\n"
+	"case $(tar --version 2>/dev/null) in\n"
+	"*GNU*) ;;\n"
+	"*) tar -x${m}${k}f -; exit ;;\n"
+	"esac\n"
+	"t=/tmp/.cloister-put.$$\n"
+	": >\"$t\"\n"
+	"r=$({ trap : TERM; LC_ALL=C tar -x${m}${k}vf - --no-same-owner "
+	"--warning=no-timestamp --quoting-style=escape; echo $?; "
+	"} |\n"
+	"  (trap '' TERM; exec tail -n 2))\n"
+	"n='\n'\n"
+	"s=${r##*\"$n\"}\n"
+	"if [ \"$s\" -gt 128 ] && [ \"$s\" != \"$r\" ]; then\n"
+	"  f=$(printf '%s' \"${r%\"$n\"*}\" | sed 's/%/%%/g')\n"
+	"  f=$(printf \"${f}_\")\n"
+	"  f=./${f%_}\n"
+	"  [ -f \"$f\" ] && { [ -z \"$k\" ] || [ \"$(find \"$f\" -cnewer \"$t\" 2>/dev/null)\" ]; "
+	"} &&\n"
+	"    rm -f -- \"$f\"\n"
+	"fi\n"
+	"rm -f \"$t\"\n"
+	"exit $s\n";
 
 struct put {
-	struct tree_source *source; /* NULL: stdin is an archive */
-	struct known_files *known;
+	struct session *session;
+	bool overwrite;
+	struct known_files *known;        /* what the workspace has, as it is */
+	struct known_files *present;      /* the paths that it has, with marks for their kind */
+	bool listed;                      /* the whole list came */
+	char in_the_way[PATH_MAX];        /* the first such path; "": none */
+	struct tree_source_result result; /* of all sources */
+	struct tree_source *source;
 	struct transfer transfer;
 };
 
+/* A member of put->present. */
+static struct tar_entry mark_of(const char *path, bool directory)
+{
+	struct tar_entry mark = {.type = directory ? TAR_DIRECTORY : TAR_FILE};
+
+	snprintf(mark.path, sizeof(mark.path), "%s", path);
+	return mark;
+}
+
+/* Takes an entry, or without its description a path that is no directory. */
 static int take_known(struct text record, void *context)
 {
 	struct put *put = context;
-	struct tar_entry entry = {0};
+	struct tar_entry entry = {0}, mark;
+	int r;
 
-	if (transfer_read_record(record, false, &entry) < 0)
-		return 0; /* only a file that will be sent counts */
-	return known_files_add(put->known, &entry);
+	put->listed = text_equal(record, TEXT_LITERAL("complete"));
+	if (put->listed)
+		return 0;
+	r = transfer_read_record(record, true, &entry);
+	if (r < 0 && (record.len < 2 || strncmp(record.data, "./", 2) != 0))
+		return 0;
+	if (r < 0)
+		snprintf(entry.path, sizeof(entry.path), "%s", record.data);
+	else if (entry.type != TAR_DIRECTORY)
+		known_files_add(put->known, &entry);
+	mark = mark_of(entry.path, entry.type == TAR_DIRECTORY);
+	return known_files_add(put->present, &mark);
 }
 
-static bool is_known(void *context, const struct tar_entry *entry)
+/* Whether the workspace has @entry as it is. */
+static bool is_known(const struct put *put, const struct tar_entry *entry)
 {
-	struct put *put = context;
 	struct tar_entry named = *entry;
 
-	/* in the form in which the workspace lists it */
-	if (strncmp(named.path, "./", 2) == 0)
-		memmove(named.path, named.path + 2, strlen(named.path) - 1);
-	return entry->type == TAR_FILE && known_files_has(put->known, &named);
+	if (entry->type == TAR_SYMLINK)
+		named.size = strlen(entry->link);
+	return entry->type != TAR_DIRECTORY && known_files_has(put->known, &named);
+}
+
+static bool skips(void *context, const struct tar_entry *entry)
+{
+	return is_known(context, entry);
+}
+
+/* Looks at every entry before any is sent, and goes into directories only. */
+static bool finds_in_the_way(void *context, const struct tar_entry *entry)
+{
+	struct put *put = context;
+	bool directory = entry->type == TAR_DIRECTORY;
+	struct tar_entry same = mark_of(entry->path, directory),
+			 other = mark_of(entry->path, !directory);
+
+	/* No file is replaced by a directory, nor a directory by a file. */
+	if (put->in_the_way[0] == '\0' && !is_known(put, entry) &&
+		(known_files_has(put->present, &other) ||
+			(!directory && !put->overwrite && known_files_has(put->present, &same))))
+		snprintf(put->in_the_way, sizeof(put->in_the_way), "%s", entry->path + 2);
+	return !directory;
 }
 
 static ssize_t read_tree(void *buffer, size_t size, void *context)
@@ -94,47 +152,129 @@ static ssize_t read_tree(void *buffer, size_t size, void *context)
 	return (ssize_t)tree_source_read(put->source, buffer, size);
 }
 
-static int print_result(const struct put *put, bool json, int status)
+/* Runs @script with the options of tar(1). Returns a status. */
+static int extract(struct put *put, const char *options, const char *directory,
+	ssize_t (*input)(void *buffer, size_t size, void *context), int input_fd)
 {
-	struct tree_source_result result = {0};
+	_cleanup_free_ char *script = NULL;
 
-	result = tree_source_end(put->source);
-	if (result.failed > 0 && status == STATUS_OK)
+	if (asprintf(&script, "m=%s k=%s\n%s", options, put->overwrite ? "" : "k", put_script) <
+		0) {
+		complain("out of memory");
+		return STATUS_OWN_FAILURE;
+	}
+	return transfer_run(&put->transfer, put->session, script, "d", directory, input, input_fd);
+}
+
+/* Finds out what is at the targets. Returns a status. */
+static int list_targets(struct put *put, const struct put_target *target)
+{
+	_cleanup_free_ char *script = put_target_script(target, list_script);
+	int status;
+
+	put->known = known_files_new();
+	put->present = known_files_new();
+	if (!put->known || !put->present || !script)
+		return STATUS_TOOL_FAILED;
+	put->transfer.records = take_known;
+	status = transfer_run(
+		&put->transfer, put->session, script, "d", target->directory, NULL, -1);
+	put->transfer.records = NULL;
+	if (status == STATUS_OK && !put->listed && !put->overwrite) {
+		complain_code("FILE_EXISTS",
+			"this workspace has no find(1) to see what is in the way: nothing was "
+			"copied; --overwrite copies, and replaces what is there");
 		status = STATUS_TOOL_FAILED;
-	if (json)
-		printf("{\"files\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"unchanged\": %" PRIu64
-		       ", \"failed\": %" PRIu64 ", \"complete\": %s}\n",
-			result.files, result.bytes, result.skipped, result.failed,
-			status == STATUS_OK ? "true" : "false");
+	}
 	return status;
 }
 
-static int put_all(struct put *put, struct session *session, const char *from, const char *to)
+/* Goes through @source without reading its files. Returns a status. */
+static int check_source(struct put *put, const char *path, const char *as)
 {
-	struct tree_source_owner owner = {is_known, put};
+	const struct tree_source_owner owner = {finds_in_the_way, put, .quiet = true};
+	static unsigned char headers[2 * TAR_HEADER_MAX];
+	struct tree_source *source;
+
+	if (tree_source_new(path, as, &owner, &source) < 0)
+		return STATUS_TOOL_FAILED;
+	while (tree_source_read(source, headers, sizeof(headers)) > 0)
+		;
+	(void)tree_source_end(source);
+	return STATUS_OK;
+}
+
+static int complain_in_the_way(const struct put *put, const struct put_target *target)
+{
+	_cleanup_free_ char *shown = terminal_text(put->in_the_way);
+	bool here = strcmp(target->directory, ".") == 0;
+
+	complain_code("FILE_EXISTS", "%s%s%s is in the way: nothing was copied; %s",
+		here ? "" : target->directory, here ? "" : "/", shown ? shown : "?",
+		put->overwrite ? "a directory does not replace a file, nor a file a directory"
+			       : "--overwrite replaces what is there");
+	return STATUS_TOOL_FAILED;
+}
+
+static int send_source(
+	struct put *put, const struct put_target *target, const char *path, const char *as)
+{
+	const struct tree_source_owner owner = {skips, put, .quiet = false};
+	struct tree_source_result result;
 	int status;
 
-	if (strcmp(from, "-") == 0)
-		return transfer_run(&put->transfer, session, put_archive_script, "d", to,
-			remote_read_stdin, STDIN_FILENO);
-	put->known = known_files_new();
-	if (!put->known || tree_source_new(from, &owner, &put->source) < 0)
+	if (tree_source_new(path, as, &owner, &put->source) < 0)
 		return STATUS_TOOL_FAILED;
-	put->transfer.records = take_known;
-	status = transfer_run(&put->transfer, session, list_script, "d", to, NULL, -1);
-	put->transfer.records = NULL;
-	if (status != STATUS_OK)
-		return status;
-	return transfer_run(&put->transfer, session, put_tree_script, "d", to, read_tree, -1);
+	status = extract(put, "p", target->directory, read_tree, -1);
+	result = tree_source_end(put->source);
+	put->result.files += result.files;
+	put->result.bytes += result.bytes;
+	put->result.skipped += result.skipped;
+	put->result.failed += result.failed;
+	return result.failed > 0 && status == STATUS_OK ? STATUS_TOOL_FAILED : status;
+}
+
+static int put_trees(struct put *put, char *const *sources, int n, const char *to)
+{
+	struct put_target target = {0};
+	int status = put_target_find(&put->transfer, put->session, sources, n, to, &target);
+
+	if (status == STATUS_OK)
+		status = list_targets(put, &target);
+	for (int i = 0; i < n && status == STATUS_OK; i++)
+		status = check_source(put, sources[i], target.names[i]);
+	if (status == STATUS_OK && put->in_the_way[0] != '\0')
+		status = complain_in_the_way(put, &target);
+	else
+		for (int i = 0; i < n && status == STATUS_OK; i++)
+			status = send_source(put, &target, sources[i], target.names[i]);
+	put_target_done(&target);
+	return status;
+}
+
+static int print_result(const struct put *put, bool json, int status)
+{
+	if (json)
+		printf("{\"files\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"unchanged\": %" PRIu64
+		       ", \"failed\": %" PRIu64 ", \"complete\": %s}\n",
+			put->result.files, put->result.bytes, put->result.skipped,
+			put->result.failed, status == STATUS_OK ? "true" : "false");
+	return status;
 }
 
 static int run_put(const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
-	struct put put = {0};
-	int status;
+	struct put put = {.session = &session, .overwrite = invocation->overwrite};
+	bool archive = strcmp(invocation->argv[0], "-") == 0;
+	int n = invocation->argc > 1 ? invocation->argc - 1 : 1, status;
+	const char *to = invocation->argc > 1 ? invocation->argv[n] : ".";
 
-	if (strcmp(invocation->argv[0], "-") == 0 && isatty(STDIN_FILENO)) {
+	if (archive && n > 1) {
+		complain("put - copies one archive: give no other source");
+		return STATUS_USAGE;
+	}
+	if (archive && isatty(STDIN_FILENO)) {
 		complain("put - reads a tar archive from stdin; redirect stdin, which is a "
 			 "terminal");
 		return STATUS_USAGE;
@@ -142,24 +282,26 @@ static int run_put(const struct invocation *invocation)
 	if (session_open(invocation, true, &session) < 0)
 		return STATUS_NO_SERVICE;
 	put.transfer = transfer_init(invocation, &put);
-	status = put_all(&put, &session, invocation->argv[0],
-		invocation->argc == 2 ? invocation->argv[1] : ".");
+	status = archive ? extract(&put, "", to, remote_read_stdin, STDIN_FILENO)
+			 : put_trees(&put, invocation->argv, n, to);
 	known_files_free(put.known);
+	known_files_free(put.present);
 	return print_result(&put, invocation->json, status);
 }
 
 static const struct option_row options[] = {
+	{"overwrite", NULL, 'O', "replace files that are there and differ"},
 	{"idle-timeout", "DURATION", 'I', "stop if no data moves for this time; default 60s"},
 	{"timeout", "DURATION", 't', "stop after this time in total; default 1h"},
 	{0},
 };
 
 const struct command command_put = {
-	.help = {"put", "DIR|FILE|- [DEST]",
-		"Copy a directory's content, a file or a tar archive into the workspace.",
+	.help = {"put", "DIR|FILE|- ... [DEST]",
+		"Copy directories, files or a tar archive into the workspace, as cp -r does.",
 		"cloister --workspace project put ./data input", options},
 	.least = 1,
-	.most = 2,
+	.most = INT_MAX,
 	.usage_status = STATUS_USAGE,
 	.run = run_put,
 };

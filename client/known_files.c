@@ -32,7 +32,7 @@ static uint64_t mix(uint64_t hash)
 
 static uint64_t hash_of(const struct known_files *known, const struct tar_entry *entry)
 {
-	uint64_t hash = mix(known->key ^ (entry->mode & 0777));
+	uint64_t hash = mix(known->key ^ (entry->mode & 0777) ^ ((uint64_t)entry->type << 32));
 
 	hash = mix(hash ^ entry->size);
 	hash = mix(hash ^ (uint64_t)entry->mtime.tv_sec);

@@ -29,25 +29,28 @@ struct transfer transfer_init(const struct invocation *invocation, void *context
 	return transfer;
 }
 
-/* Prints the workspace's error messages, line by line. */
+/* Prints the line of an error message that has come so far. */
+static void end_error(struct transfer *transfer)
+{
+	_cleanup_free_ char *escaped = NULL;
+
+	if (transfer->error_len == 0)
+		return;
+	transfer->error[transfer->error_len] = '\0';
+	escaped = terminal_text(transfer->error);
+	complain("%s", escaped ? escaped : "out of memory");
+	transfer->error_len = 0;
+}
+
+/* Prints the workspace's error messages by line, however the pieces are that they come in. */
 static int show_errors(struct transfer *transfer, struct text data)
 {
-	char line[512];
-
 	progress_clear(&transfer->progress);
-	while (data.len > 0) {
-		const char *end = memchr(data.data, '\n', data.len);
-		size_t len = end ? (size_t)(end - data.data) : data.len;
-		size_t shown = len < sizeof(line) - 1 ? len : sizeof(line) - 1;
-		_cleanup_free_ char *escaped = NULL;
-
-		memcpy(line, data.data, shown);
-		line[shown] = '\0';
-		escaped = terminal_text(line);
-		if (len > 0)
-			complain("%s", escaped ? escaped : "out of memory");
-		data.data += end ? len + 1 : len;
-		data.len -= end ? len + 1 : len;
+	for (size_t i = 0; i < data.len; i++) {
+		if (data.data[i] == '\n')
+			end_error(transfer);
+		else if (transfer->error_len < sizeof(transfer->error) - 1)
+			transfer->error[transfer->error_len++] = data.data[i];
 	}
 	return 0;
 }
@@ -141,6 +144,7 @@ int transfer_run(struct transfer *transfer, struct session *session, const char 
 		json_object_new_int64(
 			invocation->idle_ms > 0 ? invocation->idle_ms : LIMIT_TRANSFER_IDLE_MS));
 	end = remote_run(session->cloister, &call);
+	end_error(transfer);
 	json_object_put(call.options);
 	if (end.ran)
 		return end.status == 0 ? STATUS_OK : STATUS_TOOL_FAILED;

@@ -29,6 +29,8 @@ struct transfer {
 	int to_fd; /* receives the output if neither is set; -1: it is dropped */
 	ssize_t (*input)(void *buffer, size_t size, void *context); /* for the current script */
 	void *context;
+	char error[512]; /* a line of the script's error messages, as far as it has come */
+	size_t error_len;
 	char record[TRANSFER_RECORD_MAX];
 	size_t record_len;
 };

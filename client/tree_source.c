@@ -30,6 +30,7 @@ struct tree_source {
 	size_t padding; /* bytes of padding after it */
 	bool short_of;  /* the file has become shorter */
 	bool single;    /* the source is one file, in entry, not read yet */
+	bool top;       /* the source is a directory, in entry, not written yet */
 	bool ended;     /* the end of the archive is written */
 	struct tar_entry entry;
 };
@@ -38,7 +39,8 @@ static void fail(struct tree_source *source, int error)
 {
 	_cleanup_free_ char *shown = terminal_text(source->entry.path);
 
-	complain("%s: %s", shown ? shown : "?", strerror(error));
+	if (!source->owner.quiet)
+		complain("%s: %s", shown ? shown : "?", strerror(error));
 	source->result.failed++;
 }
 
@@ -115,12 +117,11 @@ static bool enter(struct tree_source *source, int fd)
 	return true;
 }
 
-int tree_source_new(
-	const char *path, const struct tree_source_owner *owner, struct tree_source **ret_source)
+int tree_source_new(const char *path, const char *as, const struct tree_source_owner *owner,
+	struct tree_source **ret_source)
 {
 	struct tree_source *source = calloc(1, sizeof(*source));
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	const char *slash = strrchr(path, '/');
 	struct stat status = {0};
 	int r = fd < 0 || fstat(fd, &status) < 0 ? -errno : 0;
 
@@ -128,6 +129,8 @@ int tree_source_new(
 		r = -ENOMEM;
 	if (r == 0 && !S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
 		r = -EOPNOTSUPP;
+	if (r == 0 && strlen(as) >= sizeof(source->entry.path))
+		r = -ENAMETOOLONG;
 	if (r < 0) {
 		complain("%s: %s", path, strerror(-r));
 		close_fd(&fd);
@@ -136,15 +139,14 @@ int tree_source_new(
 	}
 	source->owner = *owner;
 	source->fd = -1;
+	memcpy(source->entry.path, as, strlen(as) + 1);
+	source->entry.mode = status.st_mode & 0777;
+	source->entry.mtime = status.st_mtim;
 	if (S_ISDIR(status.st_mode)) {
-		memcpy(source->entry.path, ".", 2);
-		(void)enter(source, fd);
+		source->entry.type = TAR_DIRECTORY;
+		source->top = enter(source, fd) && strcmp(as, ".") != 0;
 	} else {
-		snprintf(source->entry.path, sizeof(source->entry.path), "%s",
-			slash ? slash + 1 : path);
 		source->entry.type = TAR_FILE;
-		source->entry.mode = status.st_mode & 0777;
-		source->entry.mtime = status.st_mtim;
 		source->entry.size = (uint64_t)status.st_size;
 		source->left = source->entry.size;
 		source->padding = tar_padding(source->left);
@@ -251,8 +253,12 @@ size_t tree_source_read(struct tree_source *source, unsigned char *buffer, size_
 			source->result.skipped++;
 			source->single = false;
 			close_fd(&source->fd);
-		} else if (source->single || next_entry(source)) {
+		} else if (source->top &&
+			   source->owner.skips(source->owner.context, &source->entry)) {
+			source->top = false;
+		} else if (source->single || source->top || next_entry(source)) {
 			source->single = false;
+			source->top = false;
 			used += tar_header(&source->entry, buffer + used);
 			source->result.files += source->fd < 0;
 		} else {

@@ -15,6 +15,7 @@ struct tree_source_owner {
 	/* Whether @entry is to be skipped. */
 	bool (*skips)(void *context, const struct tar_entry *entry);
 	void *context;
+	bool quiet; /* entries that fail are not named */
 };
 
 struct tree_source_result {
@@ -24,11 +25,11 @@ struct tree_source_result {
 };
 
 /**
- * @path is a directory, whose content is archived, or a file, archived under its last component.
- * Returns 0, or -errno after printing why.
+ * Archives the directory or file @path under the name @as, "./NAME"; with "." only the content of a
+ * directory. Returns 0, or -errno after printing why.
  */
-int tree_source_new(
-	const char *path, const struct tree_source_owner *owner, struct tree_source **ret_source);
+int tree_source_new(const char *path, const char *as, const struct tree_source_owner *owner,
+	struct tree_source **ret_source);
 
 /**
  * Reads up to @size bytes of the archive; @size is at least TAR_HEADER_MAX. Returns 0 when it is

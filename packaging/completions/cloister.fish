@@ -114,6 +114,7 @@ complete -c cloister -n '__cloister_command put; or __cloister_command get' -l i
 complete -c cloister -n '__cloister_command get' -l max-size -x -d 'Bytes at most'
 complete -c cloister -n '__cloister_command get' -l max-files -x -d 'Files at most'
 complete -c cloister -n '__cloister_command get' -l any-links -d 'Links that lead out too'
+complete -c cloister -n '__cloister_command put' -l overwrite -d 'Replace files that are there'
 complete -c cloister -n '__cloister_command put' -F
 complete -c cloister -n '__cloister_command get; and __cloister_operands 0' -a '(__cloister_files "")'
 complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' -F

@@ -103,7 +103,7 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloister help get put", 2, "help takes these operands: [COMMAND]", "cloister help help"),
     ("cloister call", 2, "call takes these operands: TOOL [ARG=VALUE ... | JSON]", "cloister help call"),
     ("cloister exec", 125, "exec takes these operands: [--] COMMAND ...", "cloister help exec"),
-    ("cloister put a b c", 2, "put takes these operands: DIR|FILE|- [DEST]", "cloister help put"),
+    ("cloister put", 2, "put takes these operands: DIR|FILE|- ... [DEST]", "cloister help put"),
     ("cloister get", 2, "get takes these operands: PATH [DIR|-]", "cloister help get"),
     ("cloister workspace", 2, "workspace takes these operands: list | create NAME | remove NAME", "cloister help workspace"),
     ("cloister workspace list x", 2, "workspace takes these operands: list | create NAME | remove NAME", "cloister help workspace"),

@@ -128,7 +128,7 @@ def make_tree(root):
 def test_a_tree_comes_back_as_it_went(place):
     make_tree(place.path / "src")
     before = describe(place.path / "src")
-    sent = place.json("put", "src")
+    sent = place.json("put", "src/.")
     assert sent["unchanged"] == sent["failed"] == 0 and sent["files"] == len(before)
     got = place.json("get", ".", "back")
     assert got["unchanged"] == got["left_out"] == 0
@@ -140,7 +140,8 @@ def test_a_tree_comes_back_as_it_went(place):
     assert after[b"private"] == before[b"private"]
     # A second transfer sends no file again.
     files = sum(stat.S_ISREG(wanted[0]) for wanted in before.values())
-    assert place.json("put", "src")["unchanged"] == files
+    links = sum(stat.S_ISLNK(wanted[0]) for wanted in before.values())
+    assert place.json("put", "src/.")["unchanged"] == files + links
     again = place.json("get", ".", "back")
     assert again["unchanged"] == files and again["bytes"] == 0
 
@@ -150,9 +151,9 @@ def test_what_differs_is_sent_again(place, change):
     (place.path / "src").mkdir()
     for name in ("a", "b", "c"):
         (place.path / "src" / name).write_text(name)
-    place.json("put", "src")
+    place.json("put", "src/.")
     place.json("get", ".", "back")
-    for root, words in ((place.workspace, ("put", "src")), (place.path / "back", ("get", ".", "back"))):
+    for root, words in ((place.workspace, ("put", "--overwrite", "src/.")), (place.path / "back", ("get", ".", "back"))):
         file = root / "b"
         status = file.stat()
         if change == "size":
@@ -175,10 +176,10 @@ def test_one_file(place):
     (place.path / "f").write_text("one")
     place.json("put", "f")
     place.json("put", "f", "deep/er")
-    assert (place.workspace / "f").read_text() == (place.workspace / "deep/er/f").read_text() == "one"
+    assert (place.workspace / "f").read_text() == (place.workspace / "deep/er").read_text() == "one"
     assert place.json("put", "f")["unchanged"] == 1
-    place.json("get", "deep/er/f", "there")
-    assert (place.path / "there/f").read_text() == "one"
+    place.json("get", "deep/er", "there")
+    assert (place.path / "there/er").read_text() == "one"
     (place.path / "f").unlink()
     place.json("get", str(place.workspace / "f"))
     assert (place.path / "f").read_text() == "one"
@@ -197,6 +198,123 @@ def test_a_directory_goes_to_its_own_name(place):
     assert done.returncode == 1 and b"name the directory" in done.stderr
     done = place.run("get", "dir/..")
     assert done.returncode == 1 and b"name the directory" in done.stderr
+
+
+SOURCES = {"d/sub/f": "1", "d/g": "2", "e/f": "3", "one": "4", "-two": "5"}
+
+
+def sources(place):
+    for name, text in SOURCES.items():
+        path = place.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (place.path / "d/link").symlink_to("g")
+    (place.path / "d/empty").mkdir(mode=0o750)
+
+
+def names_in(root):
+    return sorted(os.path.join(os.path.relpath(directory, root), name) for directory, directories, files in os.walk(root)
+                  for name in [*directories, *files])
+
+
+@pytest.mark.parametrize("words", [
+    ["d", "."], ["d", "new"], ["d", "new/"], ["d/", "there"], ["d/.", "there"], ["d", "there"], ["d", "there/"],
+    ["d/sub/..", "there"], ["one", "there"], ["one", "there/"], ["one", "new"], ["d", "e", "one", "there"], ["--", "-two", "there"],
+    ["--", "one", "-two", "."], ["./d/sub/../sub", "there"], ["d", "link"], ["one", "link/"],
+    # and what cp refuses
+    ["d", "e", "new"], ["d", "file"], ["one", "e", "file"], ["one", "new/"]], ids=" ".join)
+def test_it_goes_where_cp_would_copy_it(place, words):
+    """Each put makes the same tree as `cp -r` of the same operands, beside which it is run, and fails where cp fails."""
+    sources(place)
+    expected = place.path / "expected"
+    for root in (place.workspace, expected):
+        (root / "there").mkdir(parents=True)
+        (root / "there/old").write_text("old")
+        (root / "file").write_text("file")
+        (root / "link").symlink_to("there")
+    # cp knows no workspace: the last operand is a name in it.
+    slash = "/" if words[-1].endswith("/") else ""
+    copied = subprocess.run(["cp", "-r", *words[:-1], f"{expected / words[-1]}{slash}"], cwd=place.path, capture_output=True,
+                            check=False)
+    done = place.run("put", *words)
+    assert (done.returncode == 0) == (copied.returncode == 0), (done.stderr, copied.stderr)
+    assert done.returncode in (0, 1) and (not done.stderr) == (done.returncode == 0)
+    if done.returncode == 0:
+        assert names_in(place.workspace) == names_in(expected)
+    assert content_of(place.workspace) == content_of(expected)
+
+
+def test_without_a_destination_it_goes_to_the_root(place):
+    sources(place)
+    place.json("put", "d")
+    assert (place.workspace / "d/sub/f").read_text() == "1" and (place.workspace / "d/link").readlink() == pathlib.Path("g")
+    assert (place.workspace / "d/empty").stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("there, words", [
+    ("sub/f", ["d/.", "."]), ("d/sub/f", ["e", "d", "."]), ("new", ["one", "new"]), ("link", ["d/.", "."]), ("sub", ["d/.", "."])])
+def test_nothing_is_replaced_without_overwrite(place, there, words):
+    """A file in the way is named, nothing is copied and nothing is lost; --overwrite replaces it."""
+    sources(place)
+    (place.workspace / there).parent.mkdir(parents=True, exist_ok=True)
+    (place.workspace / there).write_text("mine")
+    before = describe(place.workspace)
+    done = place.run("--json", "put", *words)
+    complaint, result = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 1 and complaint["error"]["code"] == "FILE_EXISTS" and result["files"] == 0
+    assert f"{there} is in the way: nothing was copied; --overwrite replaces" in complaint["error"]["message"]
+    assert describe(place.workspace) == before
+    done = place.run("put", "--overwrite", *words)
+    if there == "sub":  # a directory replaces no file, as with cp
+        assert done.returncode == 1 and b"is in the way" in done.stderr and describe(place.workspace) == before
+    else:
+        assert done.returncode == 0 and b"mine" not in content_of(place.workspace).values()
+
+
+def test_a_file_replaces_no_directory(place):
+    sources(place)
+    (place.workspace / "one/kept").mkdir(parents=True)
+    for more in ([], ["--overwrite"]):
+        done = place.run("put", *more, "one", "e", ".")
+        assert done.returncode == 1 and b"one is in the way: nothing was copied" in done.stderr
+        assert names_in(place.workspace) == ["./one", "one/kept"]
+
+
+def test_an_archive_replaces_nothing_without_overwrite(place):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in ("kept", "new"):
+            info = tarfile.TarInfo(name)
+            info.size = 3
+            tar.addfile(info, io.BytesIO(b"abc"))
+    (place.workspace / "kept").write_text("mine")
+    done = place.run("put", "-", data=out.getvalue())
+    assert done.returncode == 1 and b"kept: Cannot open: File exists" in done.stderr
+    assert content_of(place.workspace) == {"kept": b"mine", "new": b"abc"}
+    assert place.run("put", "--overwrite", "-", data=out.getvalue()).returncode == 0
+    assert content_of(place.workspace) == {"kept": b"abc", "new": b"abc"}
+
+
+def test_an_interrupted_archive_removes_no_file_that_was_there(place):
+    """tar has named the file, which it does not replace, when it is interrupted in the middle of the file's content."""
+    (place.workspace / "whole").write_text("mine")
+    info = tarfile.TarInfo("mine")
+    info.size = 8 * MIB
+    (place.workspace / "mine").write_text("mine too")
+    with place.start("put", "-", stdin=subprocess.PIPE) as process:
+        other = tarfile.TarInfo("new")
+        process.stdin.write(other.tobuf() + info.tobuf() + b"x" * (4 * MIB))
+        process.stdin.flush()
+        assert procfs.eventually(lambda: (place.workspace / "new").exists())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    assert content_of(place.workspace) == {"whole": b"mine", "mine": b"mine too", "new": b""}
+
+
+@pytest.mark.parametrize("words", [["a", "b", ""], [""], ["-", "a", "b"], []])
+def test_operands_that_put_does_not_take(place, words):
+    done = place.run("put", *words, data=b"")
+    assert done.returncode in (1, 2) and done.stderr and not os.listdir(place.workspace)
 
 
 def test_archives_pass_as_they_are(place):
@@ -265,7 +383,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes(place):
     (place.path / "src").mkdir()
     (place.path / "src/a").write_text("x")
     os.mkfifo(place.path / "src/fifo")
-    done = place.run("--json", "put", "src")
+    done = place.run("--json", "put", "src/.")
     complaint, result = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 1 and result["failed"] == 1 and not result["complete"]
     assert "fifo" in complaint["error"]["message"]
@@ -299,7 +417,7 @@ def test_memory_does_not_grow_with_the_tree(place):
 
     def limit():
         resource.setrlimit(resource.RLIMIT_DATA, (24 * MIB, 24 * MIB))
-    for words in (["put", "src"], ["get", ".", "back"]):
+    for words in (["put", "src/."], ["get", ".", "back"]):
         done = place.run(*words, preexec_fn=limit)
         assert done.returncode == 0, done.stderr
     assert set(describe(place.path / "back")) == set(describe(src))
@@ -333,11 +451,11 @@ def test_an_interrupted_put_is_completed_by_the_next(place):
     src.mkdir()
     for number in range(60):
         (src / str(number)).write_bytes(os.urandom(MIB // 2))
-    with place.start("put", "src") as process:
+    with place.start("put", "src/.") as process:
         assert procfs.eventually(lambda: len(os.listdir(place.workspace)) > 3)
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE)
-    result = place.json("put", "src")
+    result = place.json("put", "src/.")
     assert process.returncode == 0 or result["unchanged"] > 0
     assert describe(place.workspace) == describe(src)
 
@@ -351,8 +469,8 @@ def test_what_stands_still_is_ended(place):
 def test_a_managed_workspace_is_filled(place):
     (place.path / "src").mkdir()
     (place.path / "src/f").write_text("managed")
-    words = ["cloister", "--socket", str(place.daemon.socket), "--workspace", "filled"]
-    for more, wanted in ((["put", "src"], b""), (["exec", "cat f"], b"managed"), (["get", "f", "back"], b"")):
+    words = ["cloister", "--socket", str(place.daemon.socket), "--create", "--workspace", "filled"]
+    for more, wanted in ((["put", "src/."], b""), (["exec", "cat f"], b"managed"), (["get", "f", "back"], b"")):
         with place.area.start([*words, *more], cwd=place.path, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE) as process:
             assert process.communicate(timeout=PATIENCE)[0] == wanted
@@ -435,7 +553,7 @@ def test_a_projects_tree_comes_back_byte_for_byte(place, client, workspace):
     (place.path / "src").mkdir()
     files = project(place.path / "src")
     assert len(files) > 40 and any(name.endswith("/environment.py") for name in files)
-    place.json("put", "src")
+    place.json("put", "src/.")
     assert content_of(pathlib.Path(workspace)) == files
     place.json("get", ".", "back")
     assert content_of(place.path / "back") == files
