@@ -63,6 +63,7 @@ extern const struct command command_tools;
 extern const struct command command_call;
 extern const struct command command_exec;
 extern const struct command command_mcp;
+extern const struct command command_harness;
 extern const struct command command_put;
 extern const struct command command_get;
 extern const struct command command_workspace;

@@ -59,6 +59,15 @@ static void consider(struct nearest *nearest, const char *name)
 	nearest->distance = far;
 }
 
+static void complain_of_name(const char *kind, const struct nearest *nearest)
+{
+	if (nearest->name)
+		complain_code("USAGE", "there is no %s '%s'; did you mean '%s'?", kind,
+			nearest->word, nearest->name);
+	else
+		complain_code("USAGE", "there is no %s '%s'", kind, nearest->word);
+}
+
 void no_command_complain(const struct program *program, const char *name)
 {
 	struct nearest nearest = {.word = name};
@@ -66,11 +75,17 @@ void no_command_complain(const struct program *program, const char *name)
 
 	for (size_t i = 0; (command = program->command(i)); i++)
 		consider(&nearest, command->name);
-	if (nearest.name)
-		complain_code("USAGE", "there is no command '%s'; did you mean '%s'?", name,
-			nearest.name);
-	else
-		complain_code("USAGE", "there is no command '%s'", name);
+	complain_of_name("command", &nearest);
+}
+
+void no_name_complain(const char *kind, const char *name, const char *(*name_at)(size_t index))
+{
+	struct nearest nearest = {.word = name};
+	const char *known;
+
+	for (size_t i = 0; (known = name_at(i)); i++)
+		consider(&nearest, known);
+	complain_of_name(kind, &nearest);
 }
 
 void help_refer(const struct program *program, const struct command_help *command)

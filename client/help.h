@@ -67,6 +67,10 @@ int help_print(const struct program *program, const char *name);
 /** Complains that there is no command @name, and names the nearest one. */
 void no_command_complain(const struct program *program, const char *name);
 
+/** Complains that there is no @kind @name, and names the nearest one. @name_at: as in struct
+ * program. */
+void no_name_complain(const char *kind, const char *name, const char *(*name_at)(size_t index));
+
 /** Complains, in both lines, that @command has other operands than it takes. */
 void operands_complain(const struct program *program, const struct command_help *command);
 

@@ -175,26 +175,38 @@ static int check_readonly_paths(const struct invocation *invocation, const char 
 	return -EINVAL;
 }
 
+int session_workspace(
+	const struct invocation *invocation, char **ret_directory, const char **ret_name)
+{
+	const char *workspace = invocation->workspace ? invocation->workspace : ".";
+	const char *name = is_directory(workspace) ? NULL : workspace;
+	_cleanup_free_ char *directory = name ? NULL : realpath(workspace, NULL);
+	int r = 0;
+
+	if (!name && !directory) {
+		r = -errno;
+		complain("%s: %s", workspace, strerror(errno));
+		return r;
+	}
+	if (!invocation->workspace)
+		r = default_workspace_check(directory);
+	if (r == 0)
+		r = check_readonly_paths(invocation, name);
+	if (r < 0)
+		return r;
+	*ret_directory = TAKE_PTR(directory);
+	*ret_name = name;
+	return 0;
+}
+
 int session_open(const struct invocation *invocation, bool needs_workspace, struct session *session)
 {
 	const char *workspace = invocation->workspace ? invocation->workspace : ".";
 	_cleanup_free_ char *directory = NULL;
 	const char *name = NULL, *opened;
-	int r;
+	int r = needs_workspace ? session_workspace(invocation, &directory, &name)
+				: check_readonly_paths(invocation, NULL);
 
-	if (needs_workspace && is_directory(workspace)) {
-		directory = realpath(workspace, NULL);
-		if (!directory) {
-			r = -errno;
-			complain("%s: %s", workspace, strerror(errno));
-			return r;
-		}
-	} else if (needs_workspace) {
-		name = workspace;
-	}
-	r = directory && !invocation->workspace ? default_workspace_check(directory) : 0;
-	if (r == 0)
-		r = check_readonly_paths(invocation, name);
 	if (r < 0)
 		return r;
 	r = connect_session(invocation, name, directory ? workspace : NULL, session);

@@ -17,6 +17,14 @@ struct session {
 };
 
 /**
+ * Which workspace the command line names, checked as far as that goes without a connection: its
+ * canonical path, to be freed, or the name of a managed one; the other is NULL. Returns 0, or
+ * -errno after printing why.
+ */
+int session_workspace(
+	const struct invocation *invocation, char **ret_directory, const char **ret_name);
+
+/**
  * Connects to the service, or starts a private cloisterd, and, if @needs_workspace, opens the
  * workspace of @invocation. Returns 0, or -errno after printing why. Close @session in both cases.
  */

@@ -183,7 +183,9 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call exec put get workspace mcp help
+		_cloister_offer tools call exec put get workspace mcp harness help
+	elif [[ $command == harness && ! $tool ]]; then
+		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == workspace && ! $tool ]]; then
 		_cloister_offer list info create remove
 	elif [[ $command == call && ! $tool ]]; then

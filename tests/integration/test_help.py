@@ -65,7 +65,7 @@ def run_example(daemon, desk, program, command):
 
 @pytest.mark.parametrize("commands, said", [
     (["tools"], b'"minimum"'), (["call"], b"one"), (["exec"], b"README.md:1"), (["mcp"], b""), (["help"], b"usage:"),
-    (["put", "get"], b""), (["workspace"], b"WORKSPACE")])
+    (["put", "get"], b""), (["workspace"], b"WORKSPACE"), (["harness"], b"exec claude ")])
 def test_cloisters_examples_work(daemon, desk, commands, said):
     for command in commands:
         done = run_example(daemon, desk, "cloister", command)
@@ -105,8 +105,11 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloister exec", 125, "exec takes these operands: [--] COMMAND ...", "cloister help exec"),
     ("cloister put", 2, "put takes these operands: DIR|FILE|- ... [DEST]", "cloister help put"),
     ("cloister get", 2, "get takes these operands: PATH [DIR|-]", "cloister help get"),
-    ("cloister workspace", 2, "workspace takes these operands: list | create NAME | remove NAME", "cloister help workspace"),
-    ("cloister workspace list x", 2, "workspace takes these operands: list | create NAME | remove NAME", "cloister help workspace"),
+    ("cloister workspace", 2, "workspace takes these operands: list | info NAME | create NAME | remove NAME", "cloister help workspace"),
+    ("cloister workspace list x", 2, "workspace takes these operands: list | info NAME | create NAME | remove NAME", "cloister help workspace"),
+    ("cloister harness claud", 2, "there is no harness 'claud'; did you mean 'claude'?", "cloister help harness"),
+    ("cloister harness something", 2, "there is no harness 'something'", "cloister help harness"),
+    ("cloister harness zed zed", 2, "harness takes these operands: [NAME]", "cloister help harness"),
     ("cloister mcp now", 2, "mcp takes no operands", "cloister help mcp"),
     ("cloister", 2, "a command is missing", "cloister help"),
     ("cloister --sokcet=x tools", 2, "there is no option '--sokcet'; did you mean '--socket'?", "cloister help"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The completions of bash, zsh and fish offer what the programs accept."""
 
+import json
 import os
 import pty
 import re
@@ -129,6 +130,10 @@ def test_call_options(shell):
     assert {word.rpartition("=")[2] for word in shell.complete("cloister call --option encoding=")} == \
         {"utf-8", "base64"}
     assert shell.values("cloister tools --format=") == {"ollama", "openai", "mcp"}
+
+
+def test_harnesses(shell, area):
+    assert shell.values("cloister harness ") == set(json.loads(area.run("cloister", "--json", "harness").stdout))
 
 
 def test_paths_are_the_workspace_s(shell, area):
