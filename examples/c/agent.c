@@ -217,8 +217,12 @@ static int connect_cloister(struct agent *agent, const char *root)
 {
 	int fd;
 
-	if (cloister_open(NULL, &agent->cloister) < 0)
+	if (cloister_open(NULL, &agent->cloister) < 0) {
+		fputs("agent: no cloisterd answers; start one with `cloisterd`, or "
+		      "`systemctl --user enable --now cloister.socket`\n",
+			stderr);
 		return -1;
+	}
 	fd = cloister_fd(agent->cloister);
 	agent->readable = event_new(agent->base, fd, EV_READ | EV_PERSIST, on_event, agent);
 	agent->writable = event_new(agent->base, fd, EV_WRITE | EV_PERSIST, on_event, agent);
@@ -228,17 +232,25 @@ static int connect_cloister(struct agent *agent, const char *root)
 	return 0;
 }
 
+/* Ollama takes OLLAMA_HOST without its scheme too, and then without its port. */
 static int connect_model(struct agent *agent)
 {
-	const char *host = getenv("OLLAMA_HOST");
-	int port;
+	const char *given = getenv("OLLAMA_HOST"), *host = given ? given : "";
+	int port = strstr(host, "://") ? 80 : 11434;
+	char url[1024];
 
-	agent->uri = evhttp_uri_parse(host ? host : "http://127.0.0.1:11434");
-	if (!agent->uri || !evhttp_uri_get_host(agent->uri))
+	snprintf(url, sizeof(url), "%s%s%s", port == 80 ? "" : "http://",
+		*host == ':' || *host == '\0' ? "127.0.0.1" : "", host);
+	agent->uri = evhttp_uri_parse(url);
+	if (!agent->uri || !evhttp_uri_get_host(agent->uri) ||
+		strcmp(evhttp_uri_get_scheme(agent->uri), "http") != 0) {
+		fprintf(stderr, "agent: OLLAMA_HOST is %s: this agent speaks http only\n", host);
 		return -1;
-	port = evhttp_uri_get_port(agent->uri);
+	}
+	if (evhttp_uri_get_port(agent->uri) > 0)
+		port = evhttp_uri_get_port(agent->uri);
 	agent->model = evhttp_connection_base_new(
-		agent->base, NULL, evhttp_uri_get_host(agent->uri), port > 0 ? port : 80);
+		agent->base, NULL, evhttp_uri_get_host(agent->uri), port);
 	/* the model may be slow on a small machine */
 	evhttp_connection_set_timeout(agent->model, 600);
 	return agent->model ? 0 : -1;
@@ -253,9 +265,11 @@ static int begin(struct agent *agent, const char *directory, const char *prompt)
 	json_object_object_add(message, "role", json_object_new_string("user"));
 	json_object_object_add(message, "content", json_object_new_string(prompt));
 	json_object_array_add(agent->messages, message);
-	if (!realpath(directory, root) || connect_model(agent) < 0)
+	if (!realpath(directory, root)) {
+		perror(directory);
 		return -1;
-	return connect_cloister(agent, root);
+	}
+	return connect_model(agent) < 0 ? -1 : connect_cloister(agent, root);
 }
 
 int main(int argc, char **argv)
@@ -270,8 +284,6 @@ int main(int argc, char **argv)
 	agent.messages = json_object_new_array();
 	if (begin(&agent, argv[1], argv[2]) == 0)
 		event_base_dispatch(agent.base);
-	else
-		fputs("agent: no such directory, or nothing to connect to\n", stderr);
 	if (agent.model)
 		evhttp_connection_free(agent.model);
 	if (agent.uri)

@@ -5,20 +5,28 @@
 import json
 import os
 import sys
+import urllib.parse
 import urllib.request
 
 import cloister
 
 ROUNDS = 25
-OLLAMA = os.environ.get("OLLAMA_HOST", "http://127.0.0.1:11434")
 MODEL = os.environ.get("MODEL", "qwen3:4b")
+
+
+def ollama(host):
+    """The URL for OLLAMA_HOST, which Ollama takes without its scheme and its port too."""
+    parts = urllib.parse.urlsplit(host if "://" in host else f"//{host}")
+    name = parts.hostname or "127.0.0.1"
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 11434)
+    return f"{parts.scheme or 'http'}://{f'[{name}]' if ':' in name else name}:{port}{parts.path.rstrip('/')}"
 
 
 def chat(messages, tools):
     """The model's next message."""
     body = {"model": MODEL, "messages": messages, "tools": tools, "stream": False}
     request = urllib.request.Request(
-        OLLAMA + "/api/chat", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        ollama(os.environ.get("OLLAMA_HOST", "")) + "/api/chat", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as response:
         return json.load(response)["message"]
 
@@ -43,7 +51,7 @@ def main():
         with cloister.Client() as client:
             client.workspace(os.path.realpath(sys.argv[1]))
             print(run(client, sys.argv[2]))
-    except (OSError, RuntimeError, cloister.CloisterError) as error:
+    except (OSError, ValueError, RuntimeError, cloister.CloisterError) as error:
         sys.exit(f"agent: {error}")
 
 

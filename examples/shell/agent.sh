@@ -5,7 +5,14 @@
 set -euo pipefail
 
 rounds=25
-ollama=${OLLAMA_HOST:-http://127.0.0.1:11434}
+# As Ollama takes it: also without the scheme, and then without the port.
+ollama=${OLLAMA_HOST:-127.0.0.1}
+case $ollama in
+*://*) ;;
+:*) ollama=http://127.0.0.1$ollama ;;
+*:*) ollama=http://$ollama ;;
+*) ollama=http://$ollama:11434 ;;
+esac
 model=${MODEL:-qwen3:4b}
 
 [ $# = 2 ] || { echo "usage: agent.sh DIRECTORY PROMPT" >&2; exit 2; }
@@ -17,7 +24,7 @@ for ((round = 0; round < rounds; round++)); do
 	# Through stdin: a conversation may be longer than a command line.
 	message=$(jq -c --arg model "$model" --argjson tools "$tools" \
 		'{model: $model, messages: ., tools: $tools, stream: false}' <<<"$messages" |
-		curl --silent --show-error --fail --data-binary @- "$ollama/api/chat" | jq -c .message)
+		curl --silent --show-error --fail --data-binary @- "${ollama%/}/api/chat" | jq -c .message)
 	messages=$(jq -c '. + [input]' <<<"$messages $message")
 	if [ "$(jq '.tool_calls | length' <<<"$message")" = 0 ]; then
 		jq -r .content <<<"$message"

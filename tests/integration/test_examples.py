@@ -67,14 +67,15 @@ def shell(_):
     return ["/bin/bash", str(EXAMPLES / "shell" / "agent.sh")]
 
 
-def start(words, area, daemon, model, workspace, prompt):
+def start(words, area, daemon, model, workspace, prompt, **more):
     """Runs an example as the user, from a copy that the user can reach."""
     place = area.new_directory("example")
     words = list(words)
     for i, word in enumerate(words):
         if word.startswith(str(ROOT)):
             words[i] = str(shutil.copy(word, place))
-    env = {**environment(area.home), "OLLAMA_HOST": model.url, "CLOISTER_SOCKET": str(daemon.socket), "MODEL": "scripted"}
+    env = {**environment(area.home), "OLLAMA_HOST": model.url, "CLOISTER_SOCKET": str(daemon.socket), "MODEL": "scripted",
+           **more}
     env["PATH"] = f"{area.bin}:{env['PATH']}"
     env["PYTHONPATH"] = str(shutil.copytree(ROOT / "clients" / "python" / "src", place / "python"))
     return subprocess.run([*words, str(workspace), prompt], env=env, cwd=place, stdin=subprocess.DEVNULL,
@@ -125,6 +126,44 @@ def test_an_example_agent_says_when_there_is_no_model(packages, area, daemon, ex
     with ModelServer([]) as model:
         done = start(words, area, daemon, model, area.new_directory(), "go on")
     assert done.returncode not in (0, 2) and done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("example", [node, python, in_c, shell])
+@pytest.mark.parametrize("form", ["127.0.0.1:{}", "localhost:{}", ":{}", "0.0.0.0:{}", "http://127.0.0.1:{}/"])
+def test_an_example_agent_takes_ollamas_own_forms_of_its_host(packages, area, daemon, example, form):
+    with ModelServer([{"role": "assistant", "content": "done"}]) as model:
+        host = form.format(model.server.server_port)
+        done = start(example(packages), area, daemon, model, area.new_directory(), "go on", OLLAMA_HOST=host)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("example", [node, python, in_c, shell])
+def test_an_example_agent_asks_a_server_of_https_by_tls_only(packages, area, daemon, example):
+    with ModelServer([{"role": "assistant", "content": "done"}]) as model:
+        host = model.url.replace("http:", "https:")
+        done = start(example(packages), area, daemon, model, area.new_directory(), "go on", OLLAMA_HOST=host)
+    assert done.returncode == 1 or example is shell and done.returncode > 2, done
+    assert not model.requests and not done.stdout and done.stderr
+
+
+@pytest.mark.parametrize("host, url", [
+    ("", "http://127.0.0.1:11434"), ("192.0.2.1", "http://192.0.2.1:11434"), ("http://a", "http://a:80"),
+    ("https://a.example/ollama/", "https://a.example:443/ollama"), ("[::1]", "http://[::1]:11434"),
+    ("https://a:8443", "https://a:8443")])
+def test_the_ports_that_ollamas_host_stands_for(host, url):
+    script = f"import sys; sys.path[:0] = [{str(EXAMPLES / 'python')!r}]; import agent; print(agent.ollama({host!r}))"
+    done = subprocess.run(["/usr/bin/python3", "-B", "-c", script], capture_output=True, text=True, check=False,
+                          env={"PYTHONPATH": str(ROOT / "clients/python/src")})
+    assert done.stdout == f"{url}\n", done.stderr
+
+
+@pytest.mark.parametrize("example", [node, python, in_c])
+def test_an_example_agent_says_what_to_start_without_a_service(packages, area, daemon, example):
+    with ModelServer([]) as model:
+        done = start(example(packages), area, daemon, model, area.new_directory(), "go on",
+                     CLOISTER_SOCKET=str(area.path / "none"), XDG_RUNTIME_DIR=str(area.path))
+    assert done.returncode == 1 and "start" in done.stderr and "cloisterd" in done.stderr, done.stderr
 
 
 def type_check(made, tools):
