@@ -38,6 +38,11 @@ static const struct option_row audit_options[] = {
 	{0},
 };
 
+static const struct option_row metrics_options[] = {
+	{"format", "FORMAT", 'f', "openmetrics, the default, or prometheus"},
+	{0},
+};
+
 /* clang-format off */
 static const struct subcommand {
 	struct command_help help;
@@ -66,9 +71,9 @@ static const struct subcommand {
 		"cloisterctl selftest", NULL}, print_selftest, OPERAND_NONE},
 	{{"reload", NULL, "Reload the configuration.",
 		"cloisterctl reload", NULL}, print_reloaded, OPERAND_NONE},
-	{{"metrics", NULL, "Print the metrics as OpenMetrics text.",
-		"cloisterctl metrics", NULL}, print_metrics, OPERAND_NONE},
-	{{"events", NULL, "Print a line of JSON for each beginning and end of a call.",
+	{{"metrics", NULL, "Print the metrics as OpenMetrics text, or for Prometheus.",
+		"cloisterctl metrics --format=prometheus", metrics_options}, print_metrics, OPERAND_NONE},
+	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
 	{{"top", NULL, "Show the calls in flight live; sort, filter and end them.",
 		"cloisterctl top", NULL}, NULL, OPERAND_SCREEN},
@@ -90,7 +95,7 @@ static const struct option_row global_options[] = {
 
 struct wish {
 	const struct subcommand *subcommand;
-	const char *socket_path, *tenant, *target, *contains;
+	const char *socket_path, *tenant, *target, *contains, *format;
 	bool json, help;
 };
 
@@ -175,6 +180,8 @@ static struct json_object *params_of(const struct wish *wish)
 {
 	struct json_object *params = json_object_new_object();
 
+	if (wish->format)
+		json_put(params, "format", json_object_new_string(wish->format));
 	if (!wish->target)
 		return params;
 	json_put(params, !wish->tenant && is_call(wish->target) ? "call" : "workspace",
@@ -289,6 +296,8 @@ static int take_option(int letter, void *context)
 		wish->tenant = optarg;
 	else if (letter == 'c')
 		wish->contains = optarg;
+	else if (letter == 'f')
+		wish->format = optarg;
 	else if (letter == 'j')
 		complain_as("cloisterctl", wish->json = true);
 	else if (letter == HELP_LETTER)
@@ -387,7 +396,7 @@ static int run(int argc, char **argv, struct wish *wish)
 int main(int argc, char **argv)
 {
 	static const struct option_set options = {
-		.program = &program, .more = {target_options, audit_options}};
+		.program = &program, .more = {target_options, audit_options, metrics_options}};
 	struct wish wish = {0};
 	int status, r;
 

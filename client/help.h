@@ -46,9 +46,9 @@ struct program {
 /** The options that a command line may have, and how its words are read. */
 struct option_set {
 	const struct program *program;
-	const struct command_help *command; /* NULL: none is known yet */
-	/* tables beside the program's, ended by NULL */
-	const struct option_row *more[3];
+	const struct command_help *command; /* NULL: the command has not been read yet */
+	/* further tables besides the program's, ended by NULL */
+	const struct option_row *more[5];
 	bool stops_at_operand;
 };
 

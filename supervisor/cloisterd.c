@@ -509,6 +509,7 @@ static void start(struct daemon *daemon)
 	daemon->service.idle = on_idle;
 	unread_init(&daemon->service.unread);
 	daemon->service.started = clock_now();
+	daemon->service.started_unix_ms = clock_unix_ms();
 	probe_features(daemon);
 	check_features(daemon);
 	own_config(daemon);

@@ -51,7 +51,7 @@ _cloisterctl()
 			value=
 		else
 			case $word in
-			--socket | --tenant | --contains) value=$word ;;
+			--socket | --tenant | --contains | --format) value=$word ;;
 			-*) ;;
 			*)
 				if [[ $command ]]; then
@@ -67,10 +67,11 @@ _cloisterctl()
 	case $value in
 	--socket) _cloisterctl_offer < <(_cloisterctl_files) ;;
 	--tenant) _cloisterctl_offer < <(_cloisterctl_ask tenants tenant) ;;
+	--format) _cloisterctl_offer < <(printf '%s\n' openmetrics prometheus) ;;
 	esac
 	[[ $value ]] && return
 	if [[ $cur == -* ]]; then
-		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --help --version)
+		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --help --version)
 		return
 	fi
 	case $command in

@@ -7,7 +7,7 @@ function __cloisterctl_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --socket --tenant --contains
+        else if contains -- $word --socket --tenant --contains --format
             set skip 1
         else if not string match -q -- '-*' $word
             printf '%s\n' $word
@@ -45,6 +45,8 @@ complete -c cloisterctl -l socket -r -F -d 'The control socket'
 complete -c cloisterctl -l tenant -x -a '(__cloisterctl_ask tenants tenant)' -d 'The tenant of the workspace'
 complete -c cloisterctl -l json -d 'Print the result as JSON'
 complete -c cloisterctl -l contains -x -d 'audit verify: the log has a line with this hash'
+complete -c cloisterctl -l format -x -a 'openmetrics prometheus' -d 'metrics: the format'
+complete -c cloisterctl -s v -l verbose -d 'selftest: print every probe'
 complete -c cloisterctl -l help -d 'Print a summary, or what the command takes'
 complete -c cloisterctl -l version -d 'Print the version'
 

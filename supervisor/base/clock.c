@@ -23,6 +23,14 @@ int64_t clock_now(void)
 	return reading;
 }
 
+int64_t clock_unix_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void clock_begin_turn(void)
 {
 	reading = 0;

@@ -15,6 +15,9 @@
 /** Returns nanoseconds since a moment before cloisterd started. Never goes back. */
 int64_t clock_now(void);
 
+/** Returns milliseconds since the epoch, CLOCK_REALTIME, read anew. */
+int64_t clock_unix_ms(void);
+
 /** A new turn begins: the next clock_now() reads the clock again. */
 void clock_begin_turn(void);
 

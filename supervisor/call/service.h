@@ -38,6 +38,7 @@ struct service {
 	size_t n_observers;
 	struct call_stats stats;
 	int64_t started;             /* as clock_now() */
+	int64_t started_unix_ms;     /* the same, in milliseconds since the epoch */
 	size_t connections;          /* of agents */
 	size_t control_connections;  /* of administrators and observers */
 	size_t unauthorized_clients; /* see unauthorized_client.h */

@@ -6,11 +6,11 @@
 #include "supervisor/control/control_events.h"
 
 #include "common/limits.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/control/control.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 struct control_watcher {
 	LIST_ENTRY(control_watcher) entry;
@@ -20,21 +20,13 @@ struct control_watcher {
 
 static LIST_HEAD(, control_watcher) watchers = LIST_HEAD_INITIALIZER(watchers);
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void begin(struct session *session, struct json_text *json, const char *event)
 {
 	*json = json_text(session->connection.output);
 	jsonrpc_notification_begin(json, "event");
 	json_text_object_begin(json);
 	json_text_put(json, "event", event);
-	json_text_put_number(json, "time_ms", now_ms());
+	json_text_put_number(json, "time_ms", clock_unix_ms());
 }
 
 static void end(struct session *session, struct json_text *json)

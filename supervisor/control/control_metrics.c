@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd: metrics, for observers and administrators, as OpenMetrics 1.0 text. */
+/*
+ * Runs in cloisterd: metrics, for observers and administrators. Labels have few values: the
+ * configuration names the tenants, and workspaces, users and commands are in no label.
+ */
 #include "supervisor/control/control_metrics.h"
 
 #include "common/cleanup.h"
@@ -8,13 +11,12 @@
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_selftest.h"
+#include "supervisor/control/metrics_text.h"
 #include "supervisor/daemon/memory_bound.h"
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspaces.h"
-
-#include <event2/buffer.h>
 
 struct gauges {
 	unsigned long long waiting, running, commands;
@@ -43,94 +45,74 @@ static void count_workspace(void *context, struct workspace *workspace)
 	gauges->workspaces[info.cell]++;
 }
 
-static void family(struct evbuffer *out, const char *name, const char *type, const char *help)
+static void put_calls(const struct metrics_text *out, const struct call_stats *stats)
 {
-	evbuffer_add_printf(
-		out, "# TYPE cloister_%s %s\n# HELP cloister_%s %s\n", name, type, name, help);
-}
-
-/* Writes a label's value that others chose, escaped and quoted. */
-static void put_label(struct evbuffer *out, const char *value)
-{
-	evbuffer_add(out, "\"", 1);
-	for (; *value; value++) {
-		if (*value == '"' || *value == '\\')
-			evbuffer_add(out, "\\", 1);
-		evbuffer_add(out, *value == '\n' ? "\\n" : value, *value == '\n' ? 2 : 1);
-	}
-	evbuffer_add(out, "\"", 1);
-}
-
-static void put_calls(struct evbuffer *out, const struct call_stats *stats)
-{
-	family(out, "calls", "counter", "Tool calls that ended, by tool and error code.");
+	metrics_family(out, "calls", "counter", "Tool calls that ended, by tool and error code.");
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
 			if (stats->calls[tool][error] > 0)
-				evbuffer_add_printf(out,
+				metrics_add(out,
 					"cloister_calls_total{tool=\"%s\",code=\"%s\"} %llu\n",
 					tools[tool].name, tool_error_name((enum tool_error)error),
 					(unsigned long long)stats->calls[tool][error]);
-	family(out, "calls_refused", "counter",
+	metrics_family(out, "calls_refused", "counter",
 		"Tool calls that were refused before they began, by error code.");
 	for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
 		if (stats->refused[error] > 0)
-			evbuffer_add_printf(out, "cloister_calls_refused_total{code=\"%s\"} %llu\n",
+			metrics_add(out, "cloister_calls_refused_total{code=\"%s\"} %llu\n",
 				tool_error_name((enum tool_error)error),
 				(unsigned long long)stats->refused[error]);
-	family(out, "commands", "counter", "Commands that ended, by the reason for their end.");
+	metrics_family(
+		out, "commands", "counter", "Commands that ended, by the reason for their end.");
 	for (size_t cause = 0; cause < ENDED_BY_COUNT; cause++)
 		if (stats->commands[cause] > 0)
-			evbuffer_add_printf(out, "cloister_commands_total{ended_by=\"%s\"} %llu\n",
+			metrics_add(out, "cloister_commands_total{ended_by=\"%s\"} %llu\n",
 				ended_by_name((enum ended_by)cause),
 				(unsigned long long)stats->commands[cause]);
 }
 
-static void put_histogram(struct evbuffer *out, const struct call_stats *stats, size_t tool)
+static void put_histogram(
+	const struct metrics_text *out, const struct call_stats *stats, size_t tool)
 {
 	const char *name = tools[tool].name;
 	unsigned long long sum = 0;
 
 	for (size_t i = 0; i < CALL_STATS_BOUNDS; i++) {
 		sum += stats->buckets[tool][i];
-		evbuffer_add_printf(out,
+		metrics_add(out,
 			"cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"%g\"} %llu\n", name,
 			(double)call_stats_bounds_us[i] / 1e6, sum);
 	}
 	sum += stats->buckets[tool][CALL_STATS_BOUNDS];
-	evbuffer_add_printf(out,
-		"cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"+Inf\"} %llu\n", name, sum);
-	evbuffer_add_printf(
-		out, "cloister_call_duration_seconds_count{tool=\"%s\"} %llu\n", name, sum);
-	evbuffer_add_printf(out, "cloister_call_duration_seconds_sum{tool=\"%s\"} %.6f\n", name,
+	metrics_add(out, "cloister_call_duration_seconds_bucket{tool=\"%s\",le=\"+Inf\"} %llu\n",
+		name, sum);
+	metrics_add(out, "cloister_call_duration_seconds_count{tool=\"%s\"} %llu\n", name, sum);
+	metrics_add(out, "cloister_call_duration_seconds_sum{tool=\"%s\"} %.6f\n", name,
 		(double)stats->sum_us[tool] / 1e6);
 }
 
-static void put_gauges(struct evbuffer *out, const struct service *service)
+static void put_gauges(const struct metrics_text *out, const struct service *service)
 {
 	struct gauges gauges = {0};
 
 	call_foreach(count_call, &gauges);
 	workspaces_foreach(service->workspaces, count_workspace, &gauges);
-	family(out, "calls_in_flight", "gauge", "Tool calls in flight, by state.");
-	evbuffer_add_printf(
-		out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);
-	evbuffer_add_printf(
-		out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
-	family(out, "commands_running", "gauge", "Commands that are running.");
-	evbuffer_add_printf(out, "cloister_commands_running %llu\n", gauges.commands);
-	family(out, "connections", "gauge", "Connections, by socket.");
-	evbuffer_add_printf(
-		out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
-	evbuffer_add_printf(out, "cloister_connections{socket=\"control\"} %zu\n",
+	metrics_family(out, "calls_in_flight", "gauge", "Tool calls in flight, by state.");
+	metrics_add(out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);
+	metrics_add(out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
+	metrics_family(out, "commands_running", "gauge", "Commands that are running.");
+	metrics_add(out, "cloister_commands_running %llu\n", gauges.commands);
+	metrics_family(out, "connections", "gauge", "Connections, by socket.");
+	metrics_add(out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
+	metrics_add(out, "cloister_connections{socket=\"control\"} %zu\n",
 		service->control_connections);
-	family(out, "workspaces", "gauge", "Workspaces in use, by state.");
+	metrics_family(out, "workspaces", "gauge", "Workspaces in use, by state.");
 	for (enum cell_status i = 0; i < CELL_STATUSES; i++)
-		evbuffer_add_printf(out, "cloister_workspaces{state=\"%s\"} %llu\n",
-			cell_status_name(i), gauges.workspaces[i]);
+		metrics_add(out, "cloister_workspaces{state=\"%s\"} %llu\n", cell_status_name(i),
+			gauges.workspaces[i]);
 }
 
-static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
+static void put_cells(const struct metrics_text *out, const struct cell_counts *counts,
 	const struct spare_cells_view *spares)
 {
 	const struct {
@@ -158,17 +140,17 @@ static void put_cells(struct evbuffer *out, const struct cell_counts *counts,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		family(out, rows[i].name, "counter", rows[i].help);
-		evbuffer_add_printf(out, "cloister_%s_total %llu\n", rows[i].name,
+		metrics_family(out, rows[i].name, "counter", rows[i].help);
+		metrics_add(out, "cloister_%s_total %llu\n", rows[i].name,
 			(unsigned long long)rows[i].value);
 	}
-	family(out, "spare_cells", "gauge",
+	metrics_family(out, "spare_cells", "gauge",
 		"Sets of workspace processes that were started in advance and are not used yet.");
-	evbuffer_add_printf(out, "cloister_spare_cells %zu\n", spares->ready);
+	metrics_add(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
 /* Writes the number at @offset in each tenant's flows, by class. */
-static void put_turns(struct evbuffer *out, const struct config *config, const char *name,
+static void put_turns(const struct metrics_text *out, const struct config *config, const char *name,
 	const char *help, size_t offset)
 {
 	static const char *const kinds[SCHED_CLASSES] = {
@@ -176,49 +158,49 @@ static void put_turns(struct evbuffer *out, const struct config *config, const c
 		[SCHED_COMMAND] = "command",
 	};
 
-	family(out, name, "gauge", help);
+	metrics_family(out, name, "gauge", help);
 	for (size_t i = 0; i < config->n_tenants; i++)
 		for (size_t kind = 0; kind < SCHED_CLASSES; kind++) {
 			const char *flow = (const char *)&config->tenants[i]->usage->flows[kind];
 
-			evbuffer_add_printf(out, "cloister_%s{tenant=", name);
-			put_label(out, config->tenants[i]->name);
-			evbuffer_add_printf(out, ",kind=\"%s\"} %zu\n", kinds[kind],
+			metrics_add(out, "cloister_%s{tenant=", name);
+			metrics_label(out, config->tenants[i]->name);
+			metrics_add(out, ",kind=\"%s\"} %zu\n", kinds[kind],
 				*(const size_t *)(flow + offset));
 		}
 }
 
 static void put_budget(void *context, const struct shared_budget_view *budget)
 {
-	struct evbuffer *out = context;
+	const struct metrics_text *out = context;
 
 	if (budget->enough_for == SHARED_BUDGET_UNLIMITED)
-		evbuffer_add_printf(out, "cloister_shared_budget_enough_for{budget=\"%s\"} +Inf\n",
+		metrics_add(out, "cloister_shared_budget_enough_for{budget=\"%s\"} +Inf\n",
 			budget->name);
 	else
-		evbuffer_add_printf(out, "cloister_shared_budget_enough_for{budget=\"%s\"} %llu\n",
+		metrics_add(out, "cloister_shared_budget_enough_for{budget=\"%s\"} %llu\n",
 			budget->name, (unsigned long long)budget->enough_for);
 }
 
-static void put_budgets(struct evbuffer *out)
+static void put_budgets(struct metrics_text *out)
 {
-	family(out, "shared_budget_enough_for", "gauge",
+	metrics_family(out, "shared_budget_enough_for", "gauge",
 		"Workspaces that can have their full share of a resource that the kernel counts "
 		"for all workspaces together.");
 	shared_budgets_each(put_budget, out);
 }
 
-static void put_refused(struct evbuffer *out, const struct service *service)
+static void put_refused(const struct metrics_text *out, const struct service *service)
 {
-	family(out, "refused", "counter",
+	metrics_family(out, "refused", "counter",
 		"Calls and connections that were refused because of a limit, by limit.");
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
-		evbuffer_add_printf(out, "cloister_refused_total{limit=\"%s\"} %llu\n",
+		metrics_add(out, "cloister_refused_total{limit=\"%s\"} %llu\n",
 			admission_reason_name((enum admission_reason)i),
 			(unsigned long long)service->admission.refused[i]);
 }
 
-static void put_tenants(struct evbuffer *out, const struct config *config)
+static void put_tenants(const struct metrics_text *out, const struct config *config)
 {
 	static const struct {
 		const char *name, *help;
@@ -237,20 +219,19 @@ static void put_tenants(struct evbuffer *out, const struct config *config)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-		family(out, counts[i].name, "gauge", counts[i].help);
+		metrics_family(out, counts[i].name, "gauge", counts[i].help);
 		for (size_t j = 0; j < config->n_tenants; j++) {
 			const char *usage = (const char *)config->tenants[j]->usage;
 
-			evbuffer_add_printf(out, "cloister_%s{tenant=", counts[i].name);
-			put_label(out, config->tenants[j]->name);
-			evbuffer_add_printf(
-				out, "} %zu\n", *(const size_t *)(usage + counts[i].offset));
+			metrics_add(out, "cloister_%s{tenant=", counts[i].name);
+			metrics_label(out, config->tenants[j]->name);
+			metrics_add(out, "} %zu\n", *(const size_t *)(usage + counts[i].offset));
 		}
 	}
 }
 
 /* Writes each tenant's totals since cloisterd started. */
-static void put_tenant_totals(struct evbuffer *out, const struct config *config)
+static void put_tenant_totals(const struct metrics_text *out, const struct config *config)
 {
 	static const struct {
 		const char *name, *help;
@@ -272,58 +253,75 @@ static void put_tenant_totals(struct evbuffer *out, const struct config *config)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
-		family(out, totals[i].name, "counter", totals[i].help);
+		metrics_family(out, totals[i].name, "counter", totals[i].help);
 		for (size_t j = 0; j < config->n_tenants; j++) {
 			const char *usage = (const char *)config->tenants[j]->usage;
 			uint64_t value = *(const uint64_t *)(usage + totals[i].offset);
 
-			evbuffer_add_printf(out, "cloister_%s_total{tenant=", totals[i].name);
-			put_label(out, config->tenants[j]->name);
+			metrics_add(out, "cloister_%s_total{tenant=", totals[i].name);
+			metrics_label(out, config->tenants[j]->name);
 			if (totals[i].unit == 1)
-				evbuffer_add_printf(out, "} %llu\n", (unsigned long long)value);
+				metrics_add(out, "} %llu\n", (unsigned long long)value);
 			else
-				evbuffer_add_printf(
-					out, "} %.6f\n", (double)value / totals[i].unit);
+				metrics_add(out, "} %.6f\n", (double)value / totals[i].unit);
 		}
 	}
 }
 
-static void put_audit(struct evbuffer *out, const struct audit *audit)
+static void put_audit(const struct metrics_text *out, const struct audit *audit)
 {
 	struct audit_state state;
 
 	if (!audit_look(audit, &state))
 		return;
-	family(out, "audit_lines", "counter", "Lines of the audit log.");
-	evbuffer_add_printf(
-		out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
-	family(out, "audit_lines_lost", "counter",
+	metrics_family(out, "audit_lines", "counter", "Lines of the audit log.");
+	metrics_add(out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
+	metrics_family(out, "audit_lines_lost", "counter",
 		"Lines that could not be written to the audit log.");
-	evbuffer_add_printf(
-		out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
-	family(out, "audit_queue_bytes", "gauge",
+	metrics_add(out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
+	metrics_family(out, "audit_queue_bytes", "gauge",
 		"Bytes that wait to be written to the audit log.");
-	evbuffer_add_printf(
+	metrics_add(
 		out, "cloister_audit_queue_bytes %llu\n", (unsigned long long)state.queued_bytes);
-	family(out, "audit_writable", "gauge",
+	metrics_family(out, "audit_writable", "gauge",
 		"1 if the last write to the audit log succeeded, otherwise 0.");
-	evbuffer_add_printf(out, "cloister_audit_writable %d\n", state.error == 0);
+	metrics_add(out, "cloister_audit_writable %d\n", state.error == 0);
 }
 
-void control_metrics(struct session *session, struct jsonrpc_request *request)
+/* What tells one instance, and one start of it, from others. */
+static void put_instance(const struct metrics_text *out, const struct service *service)
 {
-	struct evbuffer *out = request->notification ? NULL : evbuffer_new();
-	const struct service *service = session->service;
-	struct spare_cells_view spares;
-	struct json_text json;
-	struct text text;
+	metrics_family(out, "build_info", "gauge", "1; the label is cloisterd's version.");
+	metrics_add(out, "cloister_build_info{version=\"%s\"} 1\n", CLOISTER_VERSION);
+	metrics_family(out, "start_time_seconds", "gauge",
+		"Time at which cloisterd started, in seconds since the epoch.");
+	metrics_add(
+		out, "cloister_start_time_seconds %.3f\n", (double)service->started_unix_ms / 1000);
+}
 
-	if (!out) {
-		control_refuse(session, request, TOOL_BUSY, "Out of memory");
-		return;
-	}
+static void put_memory(const struct metrics_text *out, const struct service *service)
+{
+	metrics_family(out, "memory_bound_bytes", "gauge",
+		"The most memory that cloisterd itself can need with its configuration.");
+	metrics_add(out, "cloister_memory_bound_bytes %llu\n",
+		(unsigned long long)memory_bound(service->config));
+	metrics_family(out, "unread_bytes", "gauge",
+		"Bytes of answers that clients have not read, and of results that calls in flight "
+		"have collected.");
+	metrics_add(out, "cloister_unread_bytes %llu\n", (unsigned long long)service->unread.bytes);
+	metrics_family(out, "log_lines_lost", "counter",
+		"Lines of cloisterd's log that were dropped because its reader was too slow.");
+	metrics_add(
+		out, "cloister_log_lines_lost_total %llu\n", (unsigned long long)log_writer_lost());
+}
+
+static void put_all(struct metrics_text *out, const struct service *service)
+{
+	struct spare_cells_view spares;
+
+	put_instance(out, service);
 	put_calls(out, &service->stats);
-	family(out, "call_duration_seconds", "histogram",
+	metrics_family(out, "call_duration_seconds", "histogram",
 		"Time from a tool call's admission to its answer.");
 	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
 		put_histogram(out, &service->stats, tool);
@@ -341,28 +339,49 @@ void control_metrics(struct session *session, struct jsonrpc_request *request)
 		"The tenant's commands and file jobs that are running.",
 		offsetof(struct queue_flow, n_running));
 	put_audit(out, service->audit);
-	family(out, "memory_bound_bytes", "gauge",
-		"The most memory that cloisterd itself can need with its configuration.");
-	evbuffer_add_printf(out, "cloister_memory_bound_bytes %llu\n",
-		(unsigned long long)memory_bound(service->config));
-	family(out, "unread_bytes", "gauge",
-		"Bytes of answers that clients have not read, and of results that calls in flight "
-		"have collected.");
-	evbuffer_add_printf(
-		out, "cloister_unread_bytes %llu\n", (unsigned long long)service->unread.bytes);
-	family(out, "log_lines_lost", "counter",
-		"Lines of cloisterd's log that were dropped because its reader was too slow.");
-	evbuffer_add_printf(
-		out, "cloister_log_lines_lost_total %llu\n", (unsigned long long)log_writer_lost());
+	put_memory(out, service);
 	control_selftest_metrics(out, service->selftest);
-	evbuffer_add_printf(out, "# EOF\n");
-	text.len = evbuffer_get_length(out);
-	text.data = (char *)evbuffer_pullup(out, -1);
+	metrics_end(out);
+}
+
+/* Reads the parameter "format". Returns false after answering the client that it is wrong. */
+static bool read_format(
+	struct session *session, const struct jsonrpc_request *request, bool *ret_prometheus)
+{
+	struct text format;
+
+	if (!jsonrpc_string_param(request->params, "format", &format) ||
+		(format.data && !text_equal(format, text_from("openmetrics")) &&
+			!text_equal(format, text_from("prometheus")))) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"format must be \"openmetrics\" or \"prometheus\"");
+		return false;
+	}
+	*ret_prometheus = format.data && text_equal(format, text_from("prometheus"));
+	return true;
+}
+
+void control_metrics(struct session *session, struct jsonrpc_request *request)
+{
+	struct metrics_text out = {0};
+	struct json_text json;
+	struct text text;
+
+	if (!read_format(session, request, &out.prometheus) || request->notification)
+		return;
+	out.buffer = evbuffer_new();
+	if (!out.buffer) {
+		control_refuse(session, request, TOOL_BUSY, "Out of memory");
+		return;
+	}
+	put_all(&out, session->service);
+	text.len = evbuffer_get_length(out.buffer);
+	text.data = (char *)evbuffer_pullup(out.buffer, -1);
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "text");
 	json_text_string(&json, text);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
-	evbuffer_free(out);
+	evbuffer_free(out.buffer);
 }

@@ -5,9 +5,9 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_events.h"
+#include "supervisor/control/metrics_text.h"
 #include "supervisor/selftest/selftest.h"
 
-#include <event2/buffer.h>
 #include <stdlib.h>
 
 /* A client that waits for the end of a run. */
@@ -147,22 +147,21 @@ void control_selftest_put(struct json_text *json, const struct selftest *selftes
 	json_text_object_end(json);
 }
 
-void control_selftest_metrics(struct evbuffer *out, const struct selftest *selftest)
+void control_selftest_metrics(const struct metrics_text *out, const struct selftest *selftest)
 {
 	struct selftest_summary summary;
 
 	if (!selftest)
 		return;
 	selftest_look(selftest, &summary);
-	evbuffer_add_printf(out,
-		"# TYPE cloister_selftest_probes gauge\n"
-		"# HELP cloister_selftest_probes Probes of the last self-test, by result.\n"
+	metrics_family(out, "selftest_probes", "gauge", "Probes of the last self-test, by result.");
+	metrics_add(out,
 		"cloister_selftest_probes{result=\"passed\"} %zu\n"
 		"cloister_selftest_probes{result=\"failed\"} %zu\n"
-		"cloister_selftest_probes{result=\"skipped\"} %zu\n"
-		"# TYPE cloister_selftest_last_run_timestamp_seconds gauge\n"
-		"# HELP cloister_selftest_last_run_timestamp_seconds Time at which the last "
-		"self-test ended, 0 if none has.\n"
-		"cloister_selftest_last_run_timestamp_seconds %.3f\n",
-		summary.passed, summary.failed, summary.skipped, (double)summary.ended_ms / 1000);
+		"cloister_selftest_probes{result=\"skipped\"} %zu\n",
+		summary.passed, summary.failed, summary.skipped);
+	metrics_family(out, "selftest_last_run_timestamp_seconds", "gauge",
+		"Time at which the last self-test ended, 0 if none has.");
+	metrics_add(out, "cloister_selftest_last_run_timestamp_seconds %.3f\n",
+		(double)summary.ended_ms / 1000);
 }

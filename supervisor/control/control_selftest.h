@@ -3,9 +3,9 @@
 
 /* The self-test on the control socket. */
 
-struct evbuffer;
 struct json_text;
 struct jsonrpc_request;
+struct metrics_text;
 struct selftest;
 struct session;
 
@@ -24,4 +24,4 @@ void control_selftest_leave(struct session *session);
 void control_selftest_put(struct json_text *json, const struct selftest *selftest);
 
 /** Writes its metrics. */
-void control_selftest_metrics(struct evbuffer *out, const struct selftest *selftest);
+void control_selftest_metrics(const struct metrics_text *out, const struct selftest *selftest);

@@ -392,14 +392,6 @@ static void count(struct selftest *selftest, struct selftest_summary *ret)
 		log_error("self-test: and %zu more probes failed", logged - LOGGED);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* A run that the audit log stopped is repeated soon if the self-test runs by itself. */
 static void set_interval(struct selftest *selftest)
 {
@@ -417,7 +409,7 @@ static void finish(struct selftest *selftest)
 
 	count(selftest, &summary);
 	summary.state = summary.failed == 0 ? SELFTEST_PASSED : SELFTEST_FAILED;
-	summary.ended_ms = now_ms();
+	summary.ended_ms = clock_unix_ms();
 	summary.duration_ms = (clock_now() - selftest->began) / CLOCK_NS_PER_MS;
 	selftest->last = summary;
 	selftest->running = false;
