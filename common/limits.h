@@ -70,8 +70,10 @@
 #define LIMIT_CONTROL_SHOWN_BYTES      4096       /* of a command that is shown by itself */
 /* approximate size of a list; further entries are only counted */
 #define LIMIT_CONTROL_LIST_BYTES  (512 * KIB)
-#define LIMIT_CONTROL_ENTRY_BYTES 512       /* size of a list's entry without its text */
-#define LIMIT_MEMORY_KEPT_BYTES   (8 * MIB) /* freed memory that malloc(3) keeps */
+#define LIMIT_CONTROL_ENTRY_BYTES 512 /* size of a list's entry without its text */
+/* refusals of a tenant that become events in a second; further ones are only counted */
+#define LIMIT_REFUSALS_TOLD     8
+#define LIMIT_MEMORY_KEPT_BYTES (8 * MIB) /* freed memory that malloc(3) keeps */
 /* a larger block is a mapping that free(3) returns to the kernel */
 #define LIMIT_MEMORY_HEAP_BYTES      (1 * MIB)
 #define LIMIT_DESCRIPTORS_KEPT       64  /* part of RLIMIT_NOFILE that connections may not use */

@@ -489,9 +489,9 @@ static void lock_down(struct daemon *daemon)
 static void observe_calls(struct daemon *daemon)
 {
 	daemon->observers[0] = (struct call_observer){
-		audit_call_admitted, audit_call_ended, daemon->service.audit};
-	daemon->observers[1] =
-		(struct call_observer){control_events_begun, control_events_ended, NULL};
+		audit_call_admitted, audit_call_ended, NULL, daemon->service.audit};
+	daemon->observers[1] = (struct call_observer){
+		control_events_begun, control_events_ended, control_events_refused, NULL};
 	daemon->service.observers = daemon->observers;
 	daemon->service.n_observers = ARRAY_SIZE(daemon->observers);
 }

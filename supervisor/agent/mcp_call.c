@@ -3,10 +3,10 @@
 #include "supervisor/agent/mcp_call.h"
 
 #include "common/cleanup.h"
+#include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_progress.h"
 #include "supervisor/agent/method_tool.h"
-#include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_request.h"
@@ -129,9 +129,10 @@ static void refuse(
 	struct text name = {NULL, 0};
 	bool named = session_string_param(request->params, "name", &name) && name.data;
 
-	audit_call_refused(session->service->audit, &session->peer, NULL, named ? name.data : NULL,
+	agent_call_refused(session, NULL, named ? name.data : NULL,
 		named && !tool_by_name(name) ? tool_error_name(TOOL_UNKNOWN_TOOL)
-					     : "INVALID_PARAMS");
+					     : "INVALID_PARAMS",
+		sentence);
 	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/conditions.h"
 #include "supervisor/agent/mcp_progress.h"
 #include "supervisor/agent/method_input.h"
@@ -271,9 +272,10 @@ void tool_call_refuse(struct session *session, const struct jsonrpc_request *req
 	const struct workspace *workspace, const struct session_reply *reply,
 	struct call_refusal *refusal)
 {
-	audit_call_refused(session->service->audit, &session->peer, workspace, refusal->tool,
+	agent_call_refused(session, workspace, refusal->tool,
 		refusal->why.error == TOOL_OK ? "INVALID_PARAMS"
-					      : tool_error_name(refusal->why.error));
+					      : tool_error_name(refusal->why.error),
+		refusal->why.error == TOOL_OK ? refusal->why.message : refusal_text(&refusal->why));
 	if (request->notification)
 		;
 	else if (refusal->why.error == TOOL_OK)
@@ -290,8 +292,7 @@ static void no_workspace(struct session *session, const struct jsonrpc_request *
 {
 	(void)reply;
 	(void)params;
-	audit_call_refused(session->service->audit, &session->peer, NULL, NULL,
-		tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	agent_call_refused(session, NULL, NULL, tool_error_name(TOOL_WORKSPACE_NOT_FOUND), NULL);
 	if (!request->notification)
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
 			named ? "This connection has no workspace of this name open; open it "
@@ -344,8 +345,7 @@ static struct workspace *find_workspace(struct session *session,
 	bool wrong = !session_string_param(params, "workspace", &name);
 
 	if (wrong) {
-		audit_call_refused(
-			session->service->audit, &session->peer, NULL, NULL, "INVALID_PARAMS");
+		agent_call_refused(session, NULL, NULL, "INVALID_PARAMS", NULL);
 		if (!request->notification)
 			session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
 				"workspace must be a string", NULL);
@@ -449,8 +449,7 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace = NULL;
 
 	if (request->id_text && session_find_call(session, request->id_text)) {
-		audit_call_refused(
-			session->service->audit, &session->peer, NULL, NULL, "INVALID_REQUEST");
+		agent_call_refused(session, NULL, NULL, "INVALID_REQUEST", NULL);
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
 			"A call with this id is in flight on this connection", NULL);
 	} else {

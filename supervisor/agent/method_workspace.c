@@ -7,6 +7,7 @@
 #include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/agent/agent_refused.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
@@ -243,8 +244,7 @@ static void on_looked_up(
 	}
 	if (!not_found)
 		not_found = &refusal;
-	audit_workspace_refused(pending->audit, "workspace.open", &session->peer,
-		text_from(pending->path), not_found->error);
+	agent_workspace_refused(session, "workspace.open", text_from(pending->path), not_found);
 	answer_refusal(session, pending->id_text, not_found);
 	pending_free(pending);
 }
@@ -393,8 +393,7 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 
 	if (session_string_param(request->params, "workspace", &name) && !name.data)
 		(void)session_string_param(request->params, "root", &name);
-	audit_workspace_refused(
-		session->service->audit, event, &session->peer, name, refusal->error);
+	agent_workspace_refused(session, event, name, refusal);
 	answer_refusal(session, request->id_text, refusal);
 }
 

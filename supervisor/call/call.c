@@ -92,6 +92,13 @@ static void tell_begun(const struct call *call)
 		service->observers[i].begun(service->observers[i].context, call);
 }
 
+void call_tell_refused(const struct service *service, const struct refused *refused)
+{
+	for (size_t i = 0; i < service->n_observers; i++)
+		if (service->observers[i].refused)
+			service->observers[i].refused(service->observers[i].context, refused);
+}
+
 static void on_moved(void *context)
 {
 	struct call *call = context;

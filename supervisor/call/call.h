@@ -62,13 +62,29 @@ struct call_owner {
 	struct unread_account *unread; /* the account for its answer; NULL: it is not counted */
 };
 
-/* Is told of every call: the audit log, and events on the control socket. */
+/* What was refused before it became a call or an open workspace. */
+struct refused {
+	const char *what; /* "call", "connection" or the method: "workspace.open" */
+	const struct peer_credentials *peer;
+	const struct tenant *tenant; /* NULL: none is known */
+	struct text workspace;       /* as its client named it; data NULL: it named none */
+	const char *tool;            /* as its client named it, or NULL */
+	const char *code;
+	const char *message; /* for people; may be NULL */
+};
+
+/* An observer of all calls and refusals: the audit log, and the events of the control socket. */
 struct call_observer {
 	void (*begun)(void *context, const struct call *call);
 	void (*ended)(
 		void *context, const struct call *call, const struct observation *observation);
+	/* NULL: it learns of refusals elsewhere */
+	void (*refused)(void *context, const struct refused *refused);
 	void *context;
 };
+
+/** Tells those who observe @service that something was refused. */
+void call_tell_refused(const struct service *service, const struct refused *refused);
 
 /**
  * Begins a call in @workspace, which it holds until it is over. If it has a key, keys_arrive() has

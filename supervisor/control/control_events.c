@@ -9,6 +9,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/control/control.h"
+#include "supervisor/schedule/usage.h"
 
 #include <stdlib.h>
 
@@ -123,6 +124,71 @@ void control_events_ended(
 {
 	(void)context;
 	tell_all(call, observation);
+}
+
+static void put_cut(struct json_text *json, const char *name, struct text text)
+{
+	json_text_key(json, name);
+	if (text.data)
+		json_text_string(json, utf8_cut(text, LIMIT_CONTROL_TEXT_BYTES));
+	else
+		json_text_null(json);
+}
+
+static struct text text_or_none(const char *string)
+{
+	return string ? text_from(string) : (struct text){NULL, 0};
+}
+
+struct refusal_event {
+	const struct refused *refused;
+	uint64_t untold;
+};
+
+static void put_refused(void *context, struct json_text *json)
+{
+	const struct refusal_event *event = context;
+	const struct refused *refused = event->refused;
+
+	json_text_put(json, "what", refused->what);
+	json_text_put_number(json, "uid", refused->peer->uid);
+	json_text_put(json, "tenant", refused->tenant ? refused->tenant->name : NULL);
+	put_cut(json, "workspace", refused->workspace);
+	put_cut(json, "tool", text_or_none(refused->tool));
+	json_text_put(json, "code", refused->code);
+	put_cut(json, "message", text_or_none(refused->message));
+	json_text_put_number(json, "untold", (int64_t)event->untold);
+}
+
+bool control_events_due(struct refusals_told *told, uint64_t *ret_untold)
+{
+	int64_t second = clock_now() / CLOCK_NS_PER_S;
+
+	if (LIST_EMPTY(&watchers))
+		return false;
+	if (second != told->second)
+		told->told = 0;
+	told->second = second;
+	if (told->told >= LIMIT_REFUSALS_TOLD) {
+		told->untold++;
+		return false;
+	}
+	told->told++;
+	*ret_untold = told->untold;
+	told->untold = 0;
+	return true;
+}
+
+/* Clients without a tenant share the same few events. */
+void control_events_refused(void *context, const struct refused *refused)
+{
+	static struct refusals_told of_none;
+	struct refusals_told *told = refused->tenant ? &refused->tenant->usage->refusals : &of_none;
+	struct refusal_event event = {.refused = refused};
+
+	(void)context;
+	if (control_events_due(told, &event.untold))
+		control_events_tell("refused", put_refused, &event);
 }
 
 void control_events_leave(struct session *session)

@@ -6,10 +6,15 @@
  * asked for it.
  */
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct call;
 struct json_text;
 struct jsonrpc_request;
 struct observation;
+struct refused;
+struct refusals_told;
 struct session;
 
 /** The method: from now on the client is told. */
@@ -19,6 +24,15 @@ void control_events(struct session *session, struct jsonrpc_request *request);
 void control_events_begun(void *context, const struct call *call);
 void control_events_ended(
 	void *context, const struct call *call, const struct observation *observation);
+
+void control_events_refused(void *context, const struct refused *refused);
+
+/**
+ * Whether one more refusal is told. Refusals cost a client nothing, and each is written for every
+ * watcher: of those that share @told, LIMIT_REFUSALS_TOLD a second are. If it is, stores how many
+ * before it were not.
+ */
+bool control_events_due(struct refusals_told *told, uint64_t *ret_untold);
 
 /** Sends @event to all clients that watch; @put writes its members. */
 void control_events_tell(

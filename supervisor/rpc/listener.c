@@ -9,6 +9,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
+#include "supervisor/call/call.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -147,6 +148,29 @@ static void refuse(const struct listener *listener, int fd, const char *message,
 		close(fd);
 }
 
+static void tell_refused(const struct listener *listener, const struct peer_credentials *peer,
+	const struct tenant *tenant, enum tool_error error, const char *message)
+{
+	const struct refused refused = {
+		.what = "connection",
+		.peer = peer,
+		.tenant = tenant,
+		.code = tool_error_name(error),
+		.message = message,
+	};
+
+	call_tell_refused(listener->service, &refused);
+}
+
+/* It is admitted, but not now. */
+static void refuse_for_now(const struct listener *listener, int fd,
+	const struct peer_credentials *peer, const struct refusal *refusal)
+{
+	tell_refused(listener, peer, peer_auth_first(listener->service->config, peer),
+		refusal->error, refusal_text(refusal));
+	refuse(listener, fd, refusal_text(refusal), NULL, refusal->retry_after_ms);
+}
+
 static void admit(const struct listener *listener, int fd)
 {
 	struct service *service = listener->service;
@@ -155,8 +179,10 @@ static void admit(const struct listener *listener, int fd)
 	int r = peer_auth_read(fd, &peer);
 	bool admitted = r == 0 && listener->endpoint->admits(service->config, &peer);
 
-	if (!admitted)
+	if (!admitted) {
 		audit_unauthorized_client(service->audit, &peer, listener->endpoint->name);
+		tell_refused(listener, &peer, NULL, TOOL_FORBIDDEN, UNAUTHORIZED_CLIENT_MESSAGE);
+	}
 	if (!admitted && (service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
 				 unauthorized_client_new(service, &fd, listener->takes_fds) < 0))
 		refuse(listener, fd, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
@@ -165,7 +191,7 @@ static void admit(const struct listener *listener, int fd)
 	else if (service->shutting_down)
 		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);
 	else if (listener->endpoint->refuses(service, &peer, &refusal) != TOOL_OK)
-		refuse(listener, fd, refusal_text(&refusal), NULL, refusal.retry_after_ms);
+		refuse_for_now(listener, fd, &peer, &refusal);
 	else
 		(void)agent_conn_new(service, listener->endpoint, fd, &peer);
 	peer_credentials_done(&peer);

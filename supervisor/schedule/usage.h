@@ -9,6 +9,13 @@
 
 struct config;
 
+/* What those who watch events were told of the tenant's refusals: LIMIT_REFUSALS_TOLD. */
+struct refusals_told {
+	int64_t second; /* of clock_now() */
+	unsigned told;  /* in this second */
+	uint64_t untold;
+};
+
 /* Present use. Successive tenants of one name share it through reloads. */
 struct tenant_usage {
 	unsigned references;
@@ -21,6 +28,7 @@ struct tenant_usage {
 	struct loop_share_flow share;
 	/* Mean duration of recent calls and connections; 0: none yet. */
 	uint64_t call_us, connection_us;
+	struct refusals_told refusals;
 	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 };

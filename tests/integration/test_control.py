@@ -475,6 +475,96 @@ def test_events_tell_of_every_call(client, workspace, control):
     assert (events[3]["success"], events[3]["code"], events[3]["ended_by"]) == (False, "NOT_FOUND", None)
 
 
+def refusals(control):
+    """Returns the refusals of which cloisterd has told @control since the last call of this function."""
+    control.call("status")
+    events = [message["params"] for message in control.notifications]
+    control.notifications.clear()
+    return [event for event in events if event["event"] == "refused"]
+
+
+def test_events_tell_of_refusals(start_daemon, area):
+    daemon = start_daemon(config=f"""[cloister]
+admin_group = {area.account.gid}
+[tenant t]
+users = {area.account.uid}
+managed = yes
+connections = 1
+blocked_commands = shutdown
+""")
+    control, client = daemon.control(), daemon.connect()
+    control.call("events")
+    client.call("workspace.open", {"workspace": "w"})
+    client.fail("run_command", command="shutdown now")
+    client.fail("read_file", path="/etc/passwd")
+    client.call_error("workspace.open", {"root": "/etc"})
+    with daemon.connect() as second:
+        assert second.receive()["error"]["data"]["code"] == "BUSY"
+    events = refusals(control)
+    found = [tuple(event[name] for name in ("what", "tenant", "workspace", "tool", "code")) for event in events]
+    assert found == [("call", "t", "w", "run_command", "COMMAND_BLOCKED"),
+                     ("call", "t", "w", "read_file", "PATH_OUTSIDE_WORKSPACE"),
+                     ("workspace.open", "t", "/etc", None, "FORBIDDEN"),
+                     ("connection", "t", None, None, "BUSY")]
+    for event in events:
+        assert event["uid"] == area.account.uid and event["message"] and event["untold"] == 0
+
+
+@as_root
+def test_a_flood_of_refusals_is_a_few_events(start_daemon, tenants):
+    """cloisterd bounds the refusals that it tells of each tenant, and of clients without a tenant. A flood of one leaves
+    the others their share."""
+    one, other, admin = tenants
+    daemon = start_daemon(config=f"""[cloister]
+agent_socket_mode = 0666
+admin_group = {admin.name}
+[tenant one]
+users = {one.name}
+managed = yes
+[tenant other]
+users = {other.name}
+managed = yes
+""")
+    control, flooding, quiet = daemon.control(admin), daemon.connect(one), daemon.connect(other)
+    control.call("events")
+    for client in (flooding, quiet):
+        client.call("workspace.open", {"workspace": "w"})
+
+    def refuse(client, times):
+        for _ in range(times):
+            client.fail("read_file", path="/etc/passwd")
+
+    many, told = 2000, []
+    refuse(flooding, many)
+    refuse(quiet, 1)
+    with daemon.connect(admin) as stranger:
+        assert stranger.call_error("workspace.list") == "FORBIDDEN"
+    told += refusals(control)
+    assert [event["code"] for event in told if event["tenant"] == "other"] == ["PATH_OUTSIDE_WORKSPACE"]
+    assert [(event["what"], event["uid"], event["code"]) for event in told if not event["tenant"]] == [
+        ("connection", admin.uid, "FORBIDDEN")]
+    more = 0
+
+    def all_are_counted():
+        nonlocal more, told
+        refuse(flooding, 1)
+        more += 1
+        told += refusals(control)
+        of_one = [event for event in told if event["tenant"] == "one"]
+        return len(of_one) + sum(event["untold"] for event in of_one) == many + more
+
+    assert procfs.eventually(all_are_counted)
+    # LIMIT_REFUSALS_TOLD for each second that the flood took, which is far fewer than the refusals.
+    assert len([event for event in told if event["tenant"] == "one"]) < many / 2
+
+
+def test_a_refusal_s_names_are_cut(daemon, client, workspace, control):
+    control.call("events")
+    client.wait(client.begin("no such tool " + "é" * 4000, {}))
+    (event,) = refusals(control)
+    assert event["code"] == "UNKNOWN_TOOL" and len(event["tool"].encode()) <= 160 >= len(event["message"].encode())
+
+
 @as_root
 def test_an_observer_that_does_not_read_delays_no_call(roles):
     daemon, agent, _, observer = roles

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Tells the audit log, and those who watch events, what an agent was refused. */
+
+#include "common/text.h"
+
+struct refusal;
+struct session;
+struct workspace;
+
+/**
+ * A call that never began. @workspace, @tool (as the client named it) and @message may be NULL.
+ */
+void agent_call_refused(const struct session *session, const struct workspace *workspace,
+	const char *tool, const char *code, const char *message);
+
+/** @method, "workspace.open" or "workspace.remove", for the workspace @name, which may be empty. */
+void agent_workspace_refused(const struct session *session, const char *method, struct text name,
+	const struct refusal *refusal);
