@@ -23,6 +23,8 @@ static const struct ctl_column workspace_columns[] = {
 	{"users", "USERS", CTL_NUMBER},
 	{"running", "RUNNING", CTL_NUMBER},
 	{"waiting", "WAITING", CTL_NUMBER},
+	{"age_ms", "AGE", CTL_DURATION},
+	{"idle_ms", "IDLE", CTL_DURATION},
 	{"workspace", "WORKSPACE", CTL_TEXT},
 	{NULL, NULL, CTL_TEXT},
 };

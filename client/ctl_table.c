@@ -21,8 +21,10 @@ const char *ctl_duration(long long ms, char *buffer, size_t size)
 		snprintf(buffer, size, "%lld.%llds", ms / 1000, ms % 1000 / 100);
 	else if (ms < 3600000)
 		snprintf(buffer, size, "%lldm%02llds", ms / 60000, ms / 1000 % 60);
-	else
+	else if (ms < 99 * 3600000LL)
 		snprintf(buffer, size, "%lldh%02lldm", ms / 3600000, ms / 60000 % 60);
+	else
+		snprintf(buffer, size, "%lldd%02lldh", ms / 86400000, ms / 3600000 % 24);
 	return buffer;
 }
 

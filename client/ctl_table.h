@@ -26,5 +26,5 @@ struct ctl_column {
  */
 void ctl_table(struct json_object *rows, const struct ctl_column *columns);
 
-/** Formats @ms as "350ms", "12.5s" or "3h05m". Returns @buffer. */
+/** Formats @ms as "350ms", "12.5s", "3h05m" or "12d03h". Returns @buffer. */
 const char *ctl_duration(long long ms, char *buffer, size_t size);

@@ -71,6 +71,8 @@
 /* approximate size of a list; further entries are only counted */
 #define LIMIT_CONTROL_LIST_BYTES  (512 * KIB)
 #define LIMIT_CONTROL_ENTRY_BYTES 512 /* size of a list's entry without its text */
+/* workspaces whose cgroups are read for observers in a second; others keep what was read before */
+#define LIMIT_USAGE_LOOKS 256
 /* refusals of a tenant that become events in a second; further ones are only counted */
 #define LIMIT_REFUSALS_TOLD     8
 #define LIMIT_MEMORY_KEPT_BYTES (8 * MIB) /* freed memory that malloc(3) keeps */

@@ -467,6 +467,7 @@ static void lock_down(struct daemon *daemon)
 	_cleanup_free_ char *agent = directory_of(options->agent_socket);
 	_cleanup_free_ char *control = directory_of(options->control_socket);
 	_cleanup_free_ char *log = audit_path(daemon), *audit = directory_of(log);
+	char cgroups[32] = "";
 	const struct lockdown_place places[] = {
 		{config, RULESET_READ},
 		{real_config, RULESET_READ},
@@ -478,9 +479,13 @@ static void lock_down(struct daemon *daemon)
 		{audit, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
 				LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_READ_DIR |
 				LANDLOCK_ACCESS_FS_REMOVE_FILE},
+		{daemon->cgroup.root < 0 ? NULL : cgroups, LANDLOCK_ACCESS_FS_READ_FILE},
 	};
 	const char *step;
-	int r = lockdown(places, ARRAY_SIZE(places), &step);
+	int r;
+
+	snprintf(cgroups, sizeof(cgroups), "/proc/self/fd/%d", daemon->cgroup.root);
+	r = lockdown(places, ARRAY_SIZE(places), &step);
 
 	if (r < 0)
 		die(step, r);
@@ -516,7 +521,6 @@ static void start(struct daemon *daemon)
 	open_state(daemon);
 	open_audit(daemon);
 	start_spawner(daemon);
-	cgroup_done(&daemon->cgroup);
 	bind_sockets(daemon);
 	start_some_loop(daemon);
 	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
@@ -525,6 +529,9 @@ static void start(struct daemon *daemon)
 		scheduler_new(daemon->service.base, &daemon->service.config->host);
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
 		daemon->service.admission.scheduler, daemon->own_paths, daemon->managed_fd);
+	if (daemon->service.workspaces) {
+		workspaces_set_cgroups(daemon->service.workspaces, daemon->cgroup.root);
+	}
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
 	if (daemon->config_source)

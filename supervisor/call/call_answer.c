@@ -52,6 +52,9 @@ static void answer(struct call *call, struct observation *observation)
 	admission_call_ended(call->request.tenant, observation->wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
 	call_stats_tenant(call->request.tenant->usage, observation);
+	if (observation->command)
+		workspace_add_cpu(call->workspace,
+			observation->command->user_us + observation->command->system_us);
 	tell_ended(call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);

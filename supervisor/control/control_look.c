@@ -313,11 +313,31 @@ static void end_list(struct look *look, const char *omitted)
 		json_text_put_number(&look->json, omitted, look->omitted);
 }
 
+/* What is not known is null. */
+static void put_known(struct json_text *json, const char *name, int64_t value)
+{
+	if (value >= 0) {
+		json_text_put_number(json, name, value);
+		return;
+	}
+	json_text_key(json, name);
+	json_text_null(json);
+}
+
+static void put_usage(struct json_text *json, const struct usage_now *usage, uint64_t ended_cpu_us)
+{
+	put_known(json, "cpu_milli", usage->cpu_milli);
+	put_known(json, "memory_bytes", usage->memory_bytes);
+	put_known(json, "io_bytes_per_second", usage->io_per_s);
+	json_text_put_number(json, "ended_cpu_us", (int64_t)ended_cpu_us);
+}
+
 static void put_workspace(void *context, struct workspace *workspace)
 {
 	struct look *look = context;
 	struct json_text *json = &look->json;
 	struct workspace_info info;
+	struct usage_now usage;
 
 	if (look->target && !control_is_workspace(look->target, workspace))
 		return;
@@ -334,6 +354,10 @@ static void put_workspace(void *context, struct workspace *workspace)
 	json_text_put_number(json, "running", (int64_t)info.running);
 	json_text_put_number(json, "commands", (int64_t)info.commands);
 	json_text_put_number(json, "waiting", (int64_t)info.waiting);
+	put_known(json, "age_ms", info.made_ms > 0 ? clock_unix_ms() - info.made_ms : -1);
+	json_text_put_number(json, "idle_ms", info.idle_ms);
+	usage = workspace_look(workspace);
+	put_usage(json, &usage, info.ended_cpu_us);
 	json_text_object_end(json);
 }
 
@@ -417,6 +441,22 @@ static void put_turns(struct json_text *json, const struct tenant *tenant)
 	json_text_put_number(json, "waiting", (int64_t)usage_waiting(tenant));
 }
 
+static void add_usage(void *context, struct workspace *workspace)
+{
+	struct usage_now usage = workspace_look(workspace);
+
+	(void)context;
+	usage_now_add(&workspace_tenant(workspace)->usage->now, &usage);
+}
+
+/* Adds up for each tenant what its workspaces use. */
+static void sum_usage(struct service *service)
+{
+	for (size_t i = 0; i < service->config->n_tenants; i++)
+		service->config->tenants[i]->usage->now = usage_unknown;
+	workspaces_foreach(service->workspaces, add_usage, NULL);
+}
+
 void control_tenants(struct session *session, struct jsonrpc_request *request)
 {
 	const struct config *config = session->service->config;
@@ -424,6 +464,7 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 
 	if (!begin(session, request, &look))
 		return;
+	sum_usage(session->service);
 	json_text_key(&look.json, "tenants");
 	json_text_array_begin(&look.json);
 	for (size_t i = 0; i < config->n_tenants; i++) {
@@ -439,6 +480,7 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 		json_text_put_number(
 			&look.json, "workspaces_existing", (int64_t)tenant->usage->existing);
 		put_turns(&look.json, tenant);
+		put_usage(&look.json, &tenant->usage->now, tenant->usage->command_cpu_us);
 		put_limits(&look.json, &tenant->limits);
 		json_text_object_end(&look.json);
 	}

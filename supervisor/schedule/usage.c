@@ -7,6 +7,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
+const struct usage_now usage_unknown = {-1, -1, -1};
+
+static void add(int64_t *sum, int64_t value)
+{
+	if (value >= 0)
+		*sum = *sum < 0 ? value : *sum + value;
+}
+
+void usage_now_add(struct usage_now *sum, const struct usage_now *more)
+{
+	add(&sum->cpu_milli, more->cpu_milli);
+	add(&sum->memory_bytes, more->memory_bytes);
+	add(&sum->io_per_s, more->io_per_s);
+}
+
 static void release(struct tenant_usage *usage)
 {
 	if (--usage->references > 0)

@@ -9,6 +9,18 @@
 
 struct config;
 
+/* What processes use now. What is not known is -1. */
+struct usage_now {
+	int64_t cpu_milli;    /* thousandths of a CPU, between the last two looks */
+	int64_t memory_bytes; /* page cache included */
+	int64_t io_per_s; /* bytes read from and written to devices, between the last two looks */
+};
+
+extern const struct usage_now usage_unknown;
+
+/** Adds @more to @sum. What is unknown adds nothing. */
+void usage_now_add(struct usage_now *sum, const struct usage_now *more);
+
 /* What those who watch events were told of the tenant's refusals: LIMIT_REFUSALS_TOLD. */
 struct refusals_told {
 	int64_t second; /* of clock_now() */
@@ -29,6 +41,7 @@ struct tenant_usage {
 	/* Mean duration of recent calls and connections; 0: none yet. */
 	uint64_t call_us, connection_us;
 	struct refusals_told refusals;
+	struct usage_now now; /* of its workspaces, when they were added up last */
 	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 };

@@ -115,9 +115,12 @@ static int make_both(struct cell *cell, const struct spawner_open *request, int 
 		r = cell_process_make(cell_worker(cell), &fds[SPAWNER_OPEN_WORKER_DOWN]);
 	if (r == 0)
 		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
-	if (r == 0)
-		return spawner_link_open(
+	if (r == 0) {
+		r = spawner_link_open(
 			cell->spawner, SPAWNER_OPEN, request, fds, on_opened, cell, &cell->asked);
+		cell->group = cell->asked;
+		return r;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close_fd(&fds[i]);
 	return r;
@@ -133,8 +136,8 @@ static void open_both(struct cell *cell)
 	cell->failed = cell->idle = cell->died_ahead = false;
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
-	cell->was_ahead =
-		cell->wasted < CELL_SPARE_TRIES && spare_cells_take(cell->spares, &request, links);
+	cell->was_ahead = cell->wasted < CELL_SPARE_TRIES &&
+			  spare_cells_take(cell->spares, &request, &cell->group, links);
 	if (cell->was_ahead)
 		r = assign(cell, &request, root, links);
 	else
@@ -448,6 +451,11 @@ void cell_free(struct cell *cell)
 	timer_cancel(&cell->deadline);
 	loop_turn_cancel(&cell->settle);
 	free(cell);
+}
+
+uint64_t cell_group(const struct cell *cell)
+{
+	return cell->state >= STATE_OPEN && cell->state <= STATE_FILES_OPENING ? cell->group : 0;
 }
 
 bool cell_serves(const struct cell *cell, enum cell_process process)

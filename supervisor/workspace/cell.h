@@ -100,6 +100,9 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
  */
 void cell_free(struct cell *cell);
 
+/** Returns the number that names its cgroup; 0 if it is not open. */
+uint64_t cell_group(const struct cell *cell);
+
 /** Notes a change that need or settled must look at; the loop does so later. */
 void cell_settle(struct cell *cell);
 

@@ -76,6 +76,7 @@ struct cell {
 	struct cell_counts *counts;
 	enum state state;
 	uint64_t asked; /* number of the pending request to the spawner; 0: none */
+	uint64_t group; /* number of the request that made it, which names its cgroup */
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
 	struct loop_turn_task settle;

@@ -100,6 +100,7 @@ static void on_prepared(void *context, int error, struct text step, int pidfds[S
 	bool ok = error >= 0;
 
 	(void)step;
+	spare->group = spares->asked;
 	spares->asked = 0;
 	/* Each takes its pidfd, whatever becomes of the other. */
 	for (int i = 0; error >= 0 && i < SPAWNER_OPENED_FDS; i++)
@@ -198,7 +199,7 @@ void spare_cells_limit(struct spare_cells *spares, size_t limit)
 }
 
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
-	struct process_link *ret_links[SPAWNER_OPENED_FDS])
+	uint64_t *ret_group, struct process_link *ret_links[SPAWNER_OPENED_FDS])
 {
 	struct spare *spare;
 
@@ -214,6 +215,7 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 		return false;
 	memcpy(ret_links, spare->links, sizeof(spare->links));
 	memset(spare->links, 0, sizeof(spare->links));
+	*ret_group = spare->group;
 	drop(spares, spare);
 	spares->counts.used++;
 	return true;

@@ -35,7 +35,7 @@ void spare_cells_limit(struct spare_cells *spares, size_t limit);
  * they are used.
  */
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
-	struct process_link *ret_links[SPAWNER_OPENED_FDS]);
+	uint64_t *ret_group, struct process_link *ret_links[SPAWNER_OPENED_FDS]);
 
 /**
  * Counts a taken cell that had died, or died before it was ready, as lost: the caller goes on

@@ -23,6 +23,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 
 static const struct {
 	unsigned limit;
@@ -260,6 +261,17 @@ static void on_idle(void *context)
 	await_idleness(workspace, left > 0 ? left : idle_bound_ns(workspace->all));
 }
 
+/* AT_STATX_DONT_SYNC asks no server, which may hang. */
+static int64_t birth_ms(int root)
+{
+	struct statx status;
+
+	if (statx(root, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BTIME, &status) < 0 ||
+		!(status.stx_mask & STATX_BTIME))
+		return 0;
+	return status.stx_btime.tv_sec * 1000 + status.stx_btime.tv_nsec / 1000000;
+}
+
 struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, const char *name)
 {
@@ -287,6 +299,7 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 		return NULL;
 	}
 	workspace->last_used = clock_now();
+	workspace->made_ms = birth_ms(workspace->root.fd);
 	await_idleness(workspace, idle_bound_ns(workspaces));
 	return workspace;
 }
@@ -431,11 +444,46 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 		.cell = cell_status(workspace->cell),
 		.users = workspace->users,
 		.commands = workspace->running[CALL_CLASS_COMMAND],
+		.made_ms = workspace->made_ms,
+		.ended_cpu_us = workspace->ended_cpu_us,
 	};
 
 	TAILQ_FOREACH (entry, &workspace->entries, link) {
 		info.running += entry->begun;
 		info.waiting += !entry->begun;
 	}
+	if (TAILQ_EMPTY(&workspace->entries))
+		info.idle_ms = (clock_now() - workspace->last_used) / CLOCK_NS_PER_MS;
 	*ret = info;
+}
+
+/* Whether it is time to look at it again, and there is room for one more look in this second. */
+static bool may_look(struct workspace *workspace)
+{
+	struct workspaces *all = workspace->all;
+	int64_t now = clock_now(), second = now / CLOCK_NS_PER_S;
+	int64_t pause = (int64_t)(1 + all->count / LIMIT_USAGE_LOOKS) * CLOCK_NS_PER_S;
+
+	if (workspace->look.at > 0 && now - workspace->look.at < pause)
+		return false;
+	if (second != all->looks_second)
+		all->looks = 0;
+	all->looks_second = second;
+	return all->looks++ < LIMIT_USAGE_LOOKS;
+}
+
+struct usage_now workspace_look(struct workspace *workspace)
+{
+	uint64_t group = cell_group(workspace->cell);
+
+	if (workspace->all->cgroups < 0 || group == 0)
+		return usage_unknown;
+	if (may_look(workspace))
+		cell_look_again(&workspace->look, workspace->all->cgroups, group);
+	return workspace->look.group == group ? workspace->look.usage : usage_unknown;
+}
+
+void workspace_add_cpu(struct workspace *workspace, uint64_t us)
+{
+	workspace->ended_cpu_us += us;
 }

@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 struct tenant;
+struct usage_now;
 struct workspace;
 struct workspaces;
 
@@ -100,9 +101,21 @@ struct workspace_info {
 	size_t waiting; /* entries that have not begun */
 	size_t running;
 	size_t commands; /* running commands */
+	int64_t made_ms; /* birth of its directory, in milliseconds since the epoch; 0: not known */
+	int64_t idle_ms; /* since the end of its last call; 0 while there are calls */
+	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
 };
 
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
+
+/**
+ * Returns what its processes use. At most LIMIT_USAGE_LOOKS workspaces are looked at in a second,
+ * and each once a second, or less often where there are more.
+ */
+struct usage_now workspace_look(struct workspace *workspace);
+
+/** A command of the workspace has ended. */
+void workspace_add_cpu(struct workspace *workspace, uint64_t us);
 
 /**
  * Queues @entry, whose call, class, owner and context are set, and begins it when there is a cell

@@ -6,6 +6,7 @@
 
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/cell_usage.h"
 #include "supervisor/workspace/workspace.h"
 
 struct workspace {
@@ -21,7 +22,10 @@ struct workspace {
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
 	struct timer idle;
-	int64_t last_used;            /* as clock_now() */
+	int64_t last_used; /* as clock_now() */
+	int64_t made_ms;   /* birth of its directory, since the epoch; 0: not known */
+	struct cell_look look;
+	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;
 };
@@ -36,5 +40,8 @@ struct workspaces {
 	size_t count;
 	uint64_t idle_ms; /* 0: a cell stays while its workspace is used */
 	struct cell_counts counts;
+	int cgroups;          /* the directory of the cells' cgroups; -1: none */
+	int64_t looks_second; /* of clock_now() */
+	unsigned looks;       /* in this second */
 	LIST_HEAD(, workspace) list;
 };

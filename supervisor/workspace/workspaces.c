@@ -28,6 +28,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	workspaces->base = base;
 	workspaces->spawner = spawner;
 	workspaces->scheduler = scheduler;
+	workspaces->cgroups = -1;
 	workspaces->spares = spare_cells_new(base, spawner);
 	if (!workspaces->spares) {
 		free(workspaces);
@@ -276,6 +277,11 @@ void workspaces_foreach(struct workspaces *workspaces,
 
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		each(context, workspace);
+}
+
+void workspaces_set_cgroups(struct workspaces *workspaces, int cgroups)
+{
+	workspaces->cgroups = cgroups;
 }
 
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)

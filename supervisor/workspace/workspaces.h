@@ -89,6 +89,9 @@ void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
 void workspaces_foreach(struct workspaces *workspaces,
 	void (*each)(void *context, struct workspace *workspace), void *context);
 
+/** Where to look for what cells use: the directory of their cgroups, borrowed; -1: nowhere. */
+void workspaces_set_cgroups(struct workspaces *workspaces, int cgroups);
+
 /** Returns the totals over all cells since the start. */
 const struct cell_counts *workspaces_counts(const struct workspaces *workspaces);
 

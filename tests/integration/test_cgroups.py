@@ -306,7 +306,8 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     assert os.stat(up).st_ino == (delegation.path / "ws-1").stat().st_ino
     assert not any("cgroup" in target or target == str(delegation.path)
                    for target in procfs.fds(files).values())
-    assert not any(str(mount_point()) in target for target in procfs.fds(daemon.pid).values())
+    # To read what workspaces use.
+    assert [target for target in procfs.fds(daemon.pid).values() if str(mount_point()) in target] == [str(delegation.path)]
     number = begin_sleeping(client, path)
     (init,) = procfs.children(worker)
     assert procfs.fds(init) == procfs.fds(worker)
@@ -316,3 +317,69 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     client.result(number)
     # When the command has ended, the worker closes its cgroup and its two output pipes.
     assert procfs.eventually(lambda: held(worker) == before - 3), (before, held(worker))
+
+
+# What workspaces use now
+
+
+def usage_of(control, method, name, value):
+    (row,) = [row for row in control.call(method)[method] if row[name] == value]
+    return row
+
+
+def test_what_a_workspace_uses_now_is_known(start_daemon, delegation):
+    """CPU where there are cgroups at all; memory and devices where they have the controllers, and null where not."""
+    daemon = start_daemon(launcher=delegation.launcher())
+    client, control = daemon.connect(), daemon.control()
+    paths = [str(daemon.new_workspace(client)) for _ in range(2)]
+    for path in paths:
+        client.wait(client.begin("run_command", {"command": "true"}, workspace=path))
+    busy = client.begin("run_command", {"command": "while :; do :; done"}, workspace=paths[0])
+
+    def rows():
+        return [usage_of(control, "workspaces", "workspace", path) for path in paths]
+
+    # One command takes up to a CPU, the other workspace nothing.
+    assert procfs.eventually(lambda: (rows()[0]["cpu_milli"] or 0) > 100 and rows()[1]["cpu_milli"] is not None)
+    used, idle = rows()
+    assert idle["cpu_milli"] < used["cpu_milli"]
+    assert used["idle_ms"] == 0 <= idle["idle_ms"]
+    (tenant,) = control.call("tenants")["tenants"]
+    assert tenant["cpu_milli"] > 100
+    for row in (used, idle, tenant):
+        assert (row["memory_bytes"] is not None) == ("memory" in delegation.controllers())
+        assert (row["io_bytes_per_second"] is not None) <= ("io" in delegation.controllers())
+    client.cancel(busy)
+    ended = client.result(busy)["usage"]
+    # What has ended counts at its end.
+    assert usage_of(control, "workspaces", "workspace", paths[0])["ended_cpu_us"] >= ended["user_us"] + ended["system_us"] > 0
+
+
+def test_without_cgroups_it_is_not_known(own_daemon):
+    client, control = own_daemon.connect(), own_daemon.control()
+    own_daemon.new_workspace(client)
+    client.run("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+    for method in ("workspaces", "tenants"):
+        (row,) = control.call(method)[method]
+        assert [row[name] for name in ("cpu_milli", "memory_bytes", "io_bytes_per_second")] == [None] * 3
+        assert row["ended_cpu_us"] > 0
+
+
+def test_a_cell_that_was_made_ahead_keeps_its_group(start_daemon, delegation, account):
+    """It is looked at by the number that it was made with, not by that of the workspace's request."""
+    daemon = start_daemon(launcher=delegation.launcher(), config=f"""[cloister]
+spare_cells = 1
+admin_group = {account.gid}
+[tenant t]
+users = {account.uid}
+managed = yes
+""")
+    client, control = daemon.connect(), daemon.control()
+    client.call("workspace.open", {"workspace": "first"})
+    assert procfs.eventually(lambda: daemon.spares_ready() == 1)
+    client.call("workspace.open", {"workspace": "second"})
+    busy = client.begin("run_command", {"command": "while :; do :; done"}, workspace="second")
+    assert procfs.eventually(lambda: (usage_of(control, "workspaces", "workspace", "second")["cpu_milli"] or 0) > 100)
+    assert "\ncloister_spare_cells_used_total 1\n" in control.call("metrics")["text"]
+    client.cancel(busy)
+    client.result(busy)

@@ -165,10 +165,13 @@ static void test_status(void **state)
 	says(&house->observer, ASK("status", "{}"), ANSWER("{*\"state\":\"shutting down\",*}"));
 }
 
-#define ROOT_OPEN(commands)                                                                  \
-	"{\"workspace\":\"@/"                                                                \
-	"root\",\"tenant\":\"one\",\"kind\":\"directory\",\"home\":\"temporary\",\"state\":" \
-	"\"open\",\"users\":*,\"running\":" commands ",\"commands\":" commands ",\"waiting\":0}"
+#define ROOT_OPEN(commands)                                                                    \
+	"{\"workspace\":\"@/"                                                                  \
+	"root\",\"tenant\":\"one\",\"kind\":\"directory\",\"home\":\"temporary\",\"state\":"   \
+	"\"open\",\"users\":*,\"running\":" commands ",\"commands\":" commands                 \
+	",\"waiting\":0,\"age_ms\":*,"                                                         \
+	"\"idle_ms\":*,\"cpu_milli\":null,\"memory_bytes\":null,\"io_bytes_per_second\":null," \
+	"\"ended_cpu_us\":0}"
 #define HANGING                                                                                  \
 	"{\"call\":\"*\",\"tenant\":\"one\",\"workspace\":\"@/root\",\"tool\":"                  \
 	"\"run_command\",\"command\":\"hang\",\"cut\":false,\"state\":\"running\",\"age_ms\":*," \
@@ -195,7 +198,8 @@ static void test_lists(void **state)
 	says(&house->admin, ASK("tenants", "{}"),
 		ANSWER("{\"tenants\":[{\"tenant\":\"one\",\"managed\":true,\"connections\":1,"
 		       "\"calls\":2,\"workspaces\":1,\"workspaces_existing\":0,\"weight\":100,"
-		       "\"commands\":1,\"file_jobs\":0,\"waiting\":0,\"limits\":{\"connections\":"
+		       "\"commands\":1,\"file_jobs\":0,\"waiting\":0,\"cpu_milli\":null,*\"ended_"
+		       "cpu_us\":0,\"limits\":{\"connections\":"
 		       "128,"
 		       "*}},{\"tenant\":\"two\",*}]}"));
 }

@@ -127,3 +127,9 @@ void workspace_abandon(struct workspace *workspace, const struct workspace_entry
 	assert_ptr_equal(workspace->entry, entry);
 	note(workspace, "abandon");
 }
+
+void workspace_add_cpu(struct workspace *workspace, uint64_t us)
+{
+	(void)workspace;
+	(void)us;
+}
