@@ -75,7 +75,7 @@ static const struct subcommand {
 		"cloisterctl metrics --format=prometheus", metrics_options}, print_metrics, OPERAND_NONE},
 	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
-	{{"top", NULL, "Show the calls in flight live; sort, filter and end them.",
+	{{"top", NULL, "Show live the calls, and what workspaces and tenants use; sort, filter, end.",
 		"cloisterctl top", NULL}, NULL, OPERAND_SCREEN},
 	{{"audit", "verify FILE...",
 		"Check without a service that the files of an audit log, oldest first, are unchanged.",

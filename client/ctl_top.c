@@ -52,7 +52,7 @@ static void replace(struct json_object **place, struct json_object *result)
 /* Fetches the current state from the service. Returns 0 or the error of the connection. */
 static int refresh_all(struct cloister *cloister, struct top *top)
 {
-	struct json_object *calls;
+	struct json_object *rows;
 	int r;
 
 	replace(&top->status, ask(cloister, "status", json_object_new_object(), top, &r));
@@ -60,10 +60,10 @@ static int refresh_all(struct cloister *cloister, struct top *top)
 		replace(&top->tenants, ask(cloister, "tenants", json_object_new_object(), top, &r));
 	if (r < 0)
 		return r;
-	calls = ask(cloister, "commands", json_object_new_object(), top, &r);
-	if (r == 0 && calls)
-		r = top_take_calls(top, calls);
-	json_object_put(calls);
+	rows = ask(cloister, top_method(top->view), json_object_new_object(), top, &r);
+	if (r == 0 && rows)
+		r = top_take(top, rows);
+	json_object_put(rows);
 	return r;
 }
 
@@ -116,7 +116,9 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 	long row = top_selected(top);
 	int key, r;
 
-	if (row < 0)
+	if (top->view != TOP_CALLS)
+		say(top, "only calls are ended: Tab goes to their list");
+	if (row < 0 || top->view != TOP_CALLS)
 		return 0;
 	/* The screen is not refreshed during the question, so that the selection cannot move. */
 	memcpy(id, top->rows[row].id, sizeof(id));
@@ -143,25 +145,33 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 	return r;
 }
 
+/* Until a key is pressed. */
+static void show_help(void)
+{
+	timeout(-1);
+	do
+		top_draw_help();
+	while (getch() == KEY_RESIZE);
+	timeout(EVERY_MS);
+}
+
 /* Returns 1 to quit, 0 to go on, or the error of the connection. */
 static int act(struct cloister *cloister, struct top *top, int key)
 {
-	static const struct {
-		int key;
-		enum top_order order;
-	} orders[] = {
-		{'a', TOP_BY_AGE},
-		{'t', TOP_BY_TENANT},
-		{'w', TOP_BY_WORKSPACE},
-		{'o', TOP_BY_TOOL},
-	};
-
 	if (key != ERR && key != KEY_RESIZE)
 		say(top, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
-		if (key == orders[i].key)
-			top->order = orders[i].order;
+	if (top_sort_by(top, key))
+		return 0;
 	switch (key) {
+	case '\t':
+		top->view = (top->view + 1) % TOP_VIEWS;
+		top->selected[0] = '\0';
+		top_free_rows(top);
+		break;
+	case '?':
+	case 'h':
+		show_help();
+		break;
 	case 'q':
 		return 1;
 	case 'r':
@@ -207,7 +217,7 @@ static int loop(struct cloister *cloister, struct top *top)
 int top_run(struct cloister *cloister)
 {
 	const char *terminal = getenv("TERM");
-	struct top top = {0};
+	struct top top = {.orders = {TOP_BY_AGE, TOP_BY_CPU, TOP_BY_CPU}};
 	SCREEN *screen;
 	int r;
 

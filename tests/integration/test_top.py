@@ -50,7 +50,7 @@ def calls(daemon):
 
 
 def order(text):
-    return re.findall(r"^[0-9a-f]{16} .*?(zeta|alpha|mid)", text, re.MULTILINE)
+    return re.findall(r"^(?:[0-9a-f]{16} )?\S+ +(zeta|alpha|mid) ", text, re.MULTILINE)
 
 
 def all_there(text):
@@ -102,6 +102,105 @@ def test_kill(top, calls):
     screen.until(lambda text: order(text) == ["zeta", "mid"])
     assert client.result(numbers["alpha"])["output"]["ended_by"] == "admin"
     assert client.answers == []
+
+
+# Use of workspaces and tenants
+
+
+def is_drawn(text, keys):
+    """Whether the last line, which is drawn last, is there."""
+    last = text.splitlines()[-1]
+    return last.startswith(keys) and last.endswith("q quit")
+
+
+def test_eighty_columns_are_enough(top, calls):
+    """Each list has its columns, and a call what it runs."""
+    screen = top(columns=80)
+    text = screen.until(all_there)
+    assert re.search(r"^\S+ +zeta +run_command +running +\S+ +sleep 601$", text, re.MULTILINE), text
+    screen.type("\t")
+    text = screen.until(lambda text: all_there(text) and "CPU ENDED" in text and is_drawn(text, "c CPU"))
+    assert "of 3 workspaces" in text
+    row = next(line for line in text.splitlines() if " zeta " in line)
+    assert row.split()[2:4] == ["open", "1"] and len(row) <= 79
+    screen.type("\t")
+    text = screen.until(lambda text: "1 of 1 tenants" in text and "t tenant  Tab" in text.splitlines()[-1])
+    row = text.splitlines()[3].split()
+    assert row[1:5] == ["3", "3", "0", "3"], text
+    screen.type("\t")
+    screen.until(lambda text: all_there(text) and "by age" in text)
+
+
+def test_what_is_not_known_is_no_number(top, calls):
+    screen = top(columns=80)
+    screen.until(all_there)
+    screen.type("\t")
+    text = screen.until(lambda text: all_there(text) and is_drawn(text, "c CPU"))
+    assert "no cgroups: CPU, MEM, I/O unknown" in text
+    row = next(line for line in text.splitlines() if " zeta " in line)
+    assert row.split()[4:7] == ["-", "-", "-"]
+
+
+def test_help(top, calls):
+    screen = top(columns=80)
+    screen.until(all_there)
+    screen.type("?")
+    text = screen.until(lambda text: "any key goes back" in text)
+    for key in ("Tab", "a t w o", "c m i", "r ", "/ ", "k ", "q "):
+        assert re.search(rf"^{re.escape(key)}", text, re.MULTILINE), key
+    assert max(map(len, text.splitlines())) < 80
+    screen.type("q")  # goes back, and quits nothing
+    screen.until(all_there)
+
+
+def test_only_calls_are_ended(top, calls):
+    screen = top()
+    screen.until(all_there)
+    screen.type("\t")
+    screen.until(lambda text: "of 3 workspaces" in text and all_there(text))
+    screen.type("k")
+    screen.until(lambda text: "only calls are ended" in text)
+
+
+def test_filter_and_order_of_workspaces(top, calls):
+    screen = top()
+    screen.until(all_there)
+    screen.type("\tw")
+    screen.until(lambda text: order(text) == ["alpha", "mid", "zeta"] and "by workspace" in text)
+    for key, name in (("c", "CPU"), ("m", "memory"), ("i", "I/O"), ("t", "tenant")):
+        screen.type(key)
+        screen.until(lambda text, name=name: f"by {name};" in text and all_there(text))
+    screen.type("/mi\n")
+    screen.until(lambda text: order(text) == ["mid"] and "1 of 3 workspaces with: mi" in text)
+
+
+def test_the_busiest_is_first(start_daemon, delegation, area):
+    """A command that computes in one workspace of three, where cgroups tell; sorted by CPU, unlike what is not known."""
+    daemon = start_daemon(launcher=delegation.launcher())
+    client = daemon.connect()
+    for name, command in (("alpha", "sleep 600"), ("mid", "while :; do :; done"), ("zeta", "sleep 600")):
+        client.call("workspace.open", {"workspace": name})
+        client.begin("run_command", {"command": command}, workspace=name)
+    account = daemon.account
+    ids = {"uid": account.uid, "gid": account.gid} if account.made else {}
+    screen = Screen([str(area.bin / "cloisterctl"), "--socket", str(daemon.control_socket), "top"],
+                    {**environment(area.home), "TERM": "xterm", "LC_ALL": "C.UTF-8"}, columns=80, **ids)
+    screen.until(all_there)
+    screen.type("\t")
+
+    def cpu(text):
+        row = next(line for line in text.splitlines() if " mid " in line)
+        return row.split()[4]
+
+    screen.until(lambda text: all_there(text) and order(text)[0] == "mid" and re.fullmatch(r"\d+\.\d", cpu(text)))
+    screen.type("r")
+    screen.until(lambda text: all_there(text) and order(text)[-1] == "mid")
+    screen.type("r\t")
+    screen.until(lambda text: re.search(r"^\S+ +3 +3 +0 +3 +\d+\.\d", text, re.MULTILINE))
+    screen.type("q")
+    assert screen.wait() == 0
+    screen.close()
+    client.close()
 
 
 def test_resize_and_quit(top, calls):

@@ -127,7 +127,7 @@ def test_signals():
 
 
 def test_top_s_keys():
-    code = source("client/ctl_top.c")
+    code = source("client/ctl_top.c") + source("client/ctl_top_rows.c")
     keys = set(re.findall(r"case '(.)':", code)) | set(re.findall(r"\{'(.)', TOP_BY", code))
     page = {word for line in re.findall(r"^\.It Ic (.*)$", manual.part("cloisterctl.1", "TOP"), re.M)
             for word in line.split() if word != ","}
