@@ -38,6 +38,11 @@ static const struct option_row audit_options[] = {
 	{0},
 };
 
+static const struct option_row selftest_options[] = {
+	{"verbose", NULL, 'v', "print every probe, not only those that failed; also -v"},
+	{0},
+};
+
 static const struct option_row metrics_options[] = {
 	{"format", "FORMAT", 'f', "openmetrics, the default, or prometheus"},
 	{0},
@@ -68,7 +73,7 @@ static const struct subcommand {
 	{{"resume", NULL, "Accept new calls again.",
 		"cloisterctl resume", NULL}, print_draining, OPERAND_NONE},
 	{{"selftest", NULL, "Attack the confinement from a test workspace; a failed probe: exit 1.",
-		"cloisterctl selftest", NULL}, print_selftest, OPERAND_NONE},
+		"cloisterctl selftest", selftest_options}, print_selftest, OPERAND_NONE},
 	{{"reload", NULL, "Reload the configuration.",
 		"cloisterctl reload", NULL}, print_reloaded, OPERAND_NONE},
 	{{"metrics", NULL, "Print the metrics as OpenMetrics text, or for Prometheus.",
@@ -96,7 +101,7 @@ static const struct option_row global_options[] = {
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains, *format;
-	bool json, help;
+	bool json, help, verbose;
 };
 
 static const struct command_help *help_at(size_t index)
@@ -248,6 +253,8 @@ static int print_result(const struct wish *wish, const struct cloister_message *
 
 	if (wish->json)
 		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
+	else if (wish->verbose)
+		print_selftest_all(result);
 	else
 		wish->subcommand->print(result);
 	if (wish->subcommand->print == print_selftest && !selftest_has_passed(result))
@@ -298,6 +305,8 @@ static int take_option(int letter, void *context)
 		wish->contains = optarg;
 	else if (letter == 'f')
 		wish->format = optarg;
+	else if (letter == 'v')
+		wish->verbose = true;
 	else if (letter == 'j')
 		complain_as("cloisterctl", wish->json = true);
 	else if (letter == HELP_LETTER)
@@ -318,7 +327,8 @@ static const struct subcommand *subcommand_by_name(const char *name)
 /* "audit verify FILE..." needs no service. */
 static int verify(int argc, char **argv, const struct wish *wish)
 {
-	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant) {
+	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant ||
+		wish->verbose || wish->format) {
 		operands_complain(&program, &wish->subcommand->help);
 		return STATUS_USAGE;
 	}
@@ -348,6 +358,30 @@ static int read_subcommand(int argc, char **argv, struct wish *wish)
 	return -EINVAL;
 }
 
+/* Whether @wish has an option that its command does not take. Complains of it. */
+static bool has_strange_option(const struct wish *wish)
+{
+	const struct option_row *own = wish->subcommand->help.options;
+	const struct {
+		bool given;
+		const struct option_row *table;
+		const char *complaint;
+	} rows[] = {
+		{wish->contains, audit_options, "only audit verify takes --contains"},
+		{wish->tenant, target_options, "only show and kill take --tenant"},
+		{wish->verbose, selftest_options, "only selftest takes --verbose"},
+		{wish->format, metrics_options, "only metrics takes --format"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (!rows[i].given || rows[i].table == own)
+			continue;
+		complain_code("USAGE", "%s", rows[i].complaint);
+		return true;
+	}
+	return false;
+}
+
 /* Checks the words of a command that asks the service. Returns 0, or -EINVAL after a complaint. */
 static int read_operands(int argc, char **argv, struct wish *wish)
 {
@@ -355,17 +389,13 @@ static int read_operands(int argc, char **argv, struct wish *wish)
 
 	if (takes_target && argc > 1)
 		wish->target = argv[1];
-	if (wish->contains)
-		complain_code("USAGE", "only audit verify takes --contains");
-	else if (wish->tenant && !takes_target)
-		complain_code("USAGE", "only show and kill take --tenant");
-	else if (argc == (takes_target ? 2 : 1))
-		return 0;
-	else {
-		operands_complain(&program, &wish->subcommand->help);
+	if (has_strange_option(wish)) {
+		help_refer(&program, &wish->subcommand->help);
 		return -EINVAL;
 	}
-	help_refer(&program, &wish->subcommand->help);
+	if (argc == (takes_target ? 2 : 1))
+		return 0;
+	operands_complain(&program, &wish->subcommand->help);
 	return -EINVAL;
 }
 
@@ -395,8 +425,9 @@ static int run(int argc, char **argv, struct wish *wish)
 
 int main(int argc, char **argv)
 {
-	static const struct option_set options = {
-		.program = &program, .more = {target_options, audit_options, metrics_options}};
+	static const struct option_set options = {.program = &program,
+		.more = {target_options, audit_options, selftest_options, metrics_options},
+		.short_options = "v"};
 	struct wish wish = {0};
 	int status, r;
 

@@ -102,6 +102,29 @@ static void print_command_limits(struct json_object *result)
 	printf("\n");
 }
 
+/* The first line names what is not enforced, which an administrator must not miss. */
+static void print_unenforced(struct json_object *lines)
+{
+	size_t n =
+		json_object_is_type(lines, json_type_array) ? json_object_array_length(lines) : 0;
+	const char *separator = "NOT ENFORCED ";
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *line = json_object_array_get_idx(lines, i);
+		const char *what = json_object_get_string(member(line, "what"));
+
+		if (!what || json_object_get_boolean(member(line, "enforced")))
+			continue;
+		fputs(separator, stdout);
+		terminal_print(stdout, text_from(what));
+		separator = ", ";
+	}
+	if (*separator == ',')
+		putchar('\n');
+	else
+		puts(n > 0 ? "enforced     every limit and every wall" : "enforced     unknown");
+}
+
 void print_status(struct json_object *result)
 {
 	static const struct ctl_column columns[] = {
@@ -119,6 +142,7 @@ void print_status(struct json_object *result)
 	};
 	char buffer[32];
 
+	print_unenforced(member(result, "enforcement"));
 	print_text("version      ", result, "version");
 	print_text("state        ", result, "state");
 	print_text("your role    ", result, "role");
@@ -267,7 +291,7 @@ bool selftest_has_passed(struct json_object *result)
 	return word && strcmp(word, "passed") == 0;
 }
 
-void print_selftest(struct json_object *result)
+static void print_probes(struct json_object *probes)
 {
 	static const struct ctl_column columns[] = {
 		{"row", "ROW", CTL_TEXT},
@@ -278,8 +302,44 @@ void print_selftest(struct json_object *result)
 		{NULL, NULL, CTL_TEXT},
 	};
 
-	table(result, "probes", columns);
-	printf("\n%lld passed, %lld failed, %lld skipped, in %lld ms\n", number(result, "passed"),
+	if (json_object_array_length(probes) == 0)
+		return;
+	ctl_table(probes, columns);
+	putchar('\n');
+}
+
+static void print_selftest_summary(struct json_object *result)
+{
+	printf("%lld passed, %lld failed, %lld skipped, in %lld ms\n", number(result, "passed"),
 		number(result, "failed"), number(result, "skipped"), number(result, "duration_ms"));
 	print_text("the walls: ", result, "result");
+}
+
+void print_selftest_all(struct json_object *result)
+{
+	struct json_object *probes = member(result, "probes");
+
+	if (json_object_is_type(probes, json_type_array))
+		print_probes(probes);
+	print_selftest_summary(result);
+}
+
+void print_selftest(struct json_object *result)
+{
+	struct json_object *probes = member(result, "probes");
+	struct json_object *failed = json_object_new_array();
+	size_t n =
+		json_object_is_type(probes, json_type_array) ? json_object_array_length(probes) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *probe = json_object_array_get_idx(probes, i);
+		const char *word = json_object_get_string(member(probe, "result"));
+
+		/* What is neither of these is shown too. */
+		if (!word || (strcmp(word, "passed") != 0 && strcmp(word, "skipped") != 0))
+			json_object_array_add(failed, json_object_get(probe));
+	}
+	print_probes(failed);
+	json_object_put(failed);
+	print_selftest_summary(result);
 }

@@ -17,6 +17,8 @@ void print_metrics(struct json_object *result);
 void print_killed(struct json_object *result);
 void print_draining(struct json_object *result);
 void print_reloaded(struct json_object *result);
+/* The probes that failed, or all of them; and a summary. */
 void print_selftest(struct json_object *result);
+void print_selftest_all(struct json_object *result);
 
 bool selftest_has_passed(struct json_object *result);

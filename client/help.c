@@ -218,12 +218,14 @@ int options_read(const struct option_set *set, int argc, char **argv,
 	int (*take)(int letter, void *context), void *context)
 {
 	struct option known[OPTIONS_MAX + 1] = {0};
-	const char *short_options = set->stops_at_operand ? "+:h" : ":h";
+	char short_options[WORD_MAX];
 	size_t n = add_options(known, 0, set->program->options);
 	int option, r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(set->more) && set->more[i]; i++)
 		n = add_options(known, n, set->more[i]);
+	snprintf(short_options, sizeof(short_options), "%s:h%s", set->stops_at_operand ? "+" : "",
+		set->short_options ? set->short_options : "");
 	optind = 0; /* glibc: reset the parser, also for other short options */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, short_options, known, NULL)) >= 0) {

@@ -326,6 +326,15 @@ def test_status_says_what_is_not_enforced(daemon, client):
     assert lines["network"]["by"] == "network namespace"
 
 
+def first_line(daemon):
+    return daemon.ctl("status").stdout.decode().splitlines()[0]
+
+
+def test_the_first_line_of_status_is_what_is_not_enforced(daemon):
+    missing = [what for what, line in enforcement(daemon).items() if not line["enforced"]]
+    assert "memory" in missing and first_line(daemon) == f"NOT ENFORCED {', '.join(missing)}"
+
+
 def test_status_says_what_a_cgroup_enforces(start_daemon, delegation):
     daemon = start_daemon(launcher=delegation.launcher())
     lines = enforcement(daemon)
@@ -336,6 +345,9 @@ def test_status_says_what_a_cgroup_enforces(start_daemon, delegation):
         assert bool(lines[what]["why"]) != there
         if not there:
             assert controller in lines[what]["why"]
+    missing = [what for what, line in lines.items() if not line["enforced"]]
+    assert first_line(daemon) == f"NOT ENFORCED {', '.join(missing)}"
+    assert ("memory" in missing) == ("memory" not in delegation.controllers())
 
 
 def test_doctor_agrees_with_status(daemon, control):
@@ -610,7 +622,7 @@ def test_sockets_have_their_usual_places(area):
         try:
             assert procfs.eventually(lambda: (runtime / "cloister" / "control.sock").exists())
             assert procfs.eventually(
-                lambda: area.run("cloisterctl", "status", env=env).stdout.startswith(b"version"), 20)
+                lambda: area.run("cloisterctl", "status", env=env).stdout.startswith(b"NOT ENFORCED "), 20)
             assert (runtime / "cloister" / "control.sock").stat().st_mode & 0o777 == 0o600
             env["CLOISTER_CONTROL_SOCKET"] = "/nowhere"
             assert area.run("cloisterctl", "status", env=env).returncode == 3

@@ -105,7 +105,7 @@ def run(directory, program, words, fails=False, said=b"", terminal=False):
 
 CLOISTER = [["call", "read_file", "path=a"], ["tools"], ["exec", "--json", "true"], ["exec", "true"]]
 CONTROL = [["status"], ["doctor"], ["tenants"], ["workspaces"], ["commands"], ["show", "x"], ["kill", "x"], ["drain"],
-           ["reload"], ["selftest"], ["events"]]
+           ["reload"], ["selftest"], ["selftest", "-v"], ["events"]]
 COMMANDS = [("cloister", ["--workspace", "w", *words]) for words in CLOISTER] + [
     ("cloister", ["--workspace", "w", "--json", *words]) for words in CLOISTER] + [
     ("cloisterctl", words) for words in CONTROL] + [("cloisterctl", ["--json", *words]) for words in CONTROL] + [

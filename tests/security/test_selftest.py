@@ -59,11 +59,15 @@ def test_what_is_said_of_it(own_daemon):
     (event,) = [note["params"] for note in control.notifications
                 if note["params"]["event"] == "selftest"]
     assert (event["result"], event["passed"]) == ("passed", report["passed"])
+    shown = own_daemon.ctl("selftest", "-v")
+    assert shown.returncode == 0 and named(shown) == [(probe["probe"], probe["result"]) for probe in report["probes"]]
     shown = own_daemon.ctl("selftest")
-    assert shown.returncode == 0
-    for probe in report["probes"]:
-        assert re.search(rf"^{probe['row']} +{probe['probe']} +{probe['result']} ",
-                         shown.stdout.decode(), re.MULTILINE), probe
+    assert re.fullmatch(r"\d+ passed, 0 failed, \d+ skipped, in \d+ ms\nthe walls: passed\n", shown.stdout.decode())
+
+
+def named(shown):
+    """The probes that cloisterctl shows, each with its result."""
+    return [tuple(row.split()[1:3]) for row in shown.stdout.decode().partition("\n\n")[0].splitlines()[1:]]
 
 
 def test_it_leaves_nothing_and_is_nobodys(own_daemon):
@@ -173,6 +177,9 @@ def test_a_missing_wall_is_named(start_holed):
     assert {"tiocsti", "clone3", "socket-netlink"} <= set(failed)
     assert not {"capabilities", "become-root", "read-link", "extra-descriptors",
                 "net-world", "mount-tmpfs", "survivor-gone", "keyctl"} & set(failed)  # the spawner's filter refuses the last as well
+    shown = daemon.ctl("selftest")
+    assert shown.returncode == 1 and sorted(named(shown)) == sorted((probe, "failed") for probe in failed)
+    assert shown.stdout.decode().endswith("\nthe walls: failed\n")
     wanted, got = failed["tiocsti"]
     assert f"self-test: tiocsti (terminal-injection): wanted {wanted}, got {got}" in daemon.log()
     assert f"self-test: FAILED: {len(failed)} of {len(report['probes'])} probes" in daemon.log()
