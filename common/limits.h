@@ -199,6 +199,19 @@
 #define LIMIT_CGROUPS_PER_WORKSPACE 128 /* twice the need of 64 commands and the cell */
 #define LIMIT_CGROUP_DEPTH          1   /* levels below a workspace's group; a worker needs one */
 
+/* Workspaces with network = egress (supervisor/workspace/workspace_network.c). */
+#define LIMIT_PROXY_PORT_MIN       1024 /* lower ports are those of services that commands start */
+#define LIMIT_ALLOW_NET            64   /* hosts that a private instance is started with */
+#define LIMIT_NETWORK_DENIALS      32 /* kinds of refusals in an observation; others are counted */
+#define LIMIT_EGRESS_WAITING_BYTES (1 * MIB) /* that cloister-egress has not read */
+/* variables that lead programs to cloister-egress */
+#define LIMIT_NETWORK_ENV_COUNT 32
+#define LIMIT_NETWORK_ENV_BYTES (4 * KIB)
+#define LIMIT_NETWORK_SUM_MS    1000 /* for cloister-egress to tell what an ended command did */
+#define LIMIT_PROXY_BACKLOG                                                  \
+	1024 /* connections that cloister-egress has not accepted, listen(2) \
+	      */
+
 /* A tool call's options (supervisor/call/args_decode.c). */
 #define LIMIT_NOTES     12 /* sentences about one call's arguments (supervisor/call/notes.h) */
 #define LIMIT_ENV_COUNT 256
@@ -329,3 +342,25 @@
 #define LIMIT_CLIENT_UNSENT_BYTES (64 * MIB)  /* requests that wait to be sent */
 #define LIMIT_CLIENT_TURN_BYTES   (1 * MIB)   /* read by one cloister_dispatch() */
 #define LIMIT_CLIENT_CONNECT_MS   10000       /* for the service to accept the connection */
+
+/* cloister-egress (egress/, common/wire_egress.h). */
+#define LIMIT_EGRESS_HOST_BYTES      253 /* of a host's name, without a trailing dot: RFC 1035 */
+#define LIMIT_EGRESS_RULE_BYTES      300 /* of one rule as it was written */
+#define LIMIT_EGRESS_REASON_BYTES    512 /* of the sentence in EGRESS_OPEN_FAILED */
+#define LIMIT_EGRESS_NARROWED_BYTES  (16 * KIB) /* of the rules that one workspace asks for */
+#define LIMIT_EGRESS_RULES           4096       /* of one list, with those of its sets */
+#define LIMIT_EGRESS_HEAD_BYTES      (32 * KIB) /* of the first head of a proxy's client */
+#define LIMIT_EGRESS_HELLO_BYTES     (16 * KIB) /* of a TLS ClientHello */
+#define LIMIT_EGRESS_FIELDS          256        /* fields of that head */
+#define LIMIT_EGRESS_HEAD_MS         10000      /* for that head, and for the ClientHello */
+#define LIMIT_EGRESS_CONNECT_MS      30000      /* for a host to be found and to be connected to */
+#define LIMIT_EGRESS_IDLE_MS         3600000    /* without a byte in either direction */
+#define LIMIT_EGRESS_LINGER_MS       2000       /* for a client to read its refusal */
+#define LIMIT_EGRESS_ADDRESSES       8          /* of a host that are tried */
+#define LIMIT_EGRESS_CELLS           4096
+#define LIMIT_EGRESS_CALLS           LIMIT_TENANT_CALLS_MAX /* of a cell */
+#define LIMIT_EGRESS_EXTRA           64   /* connections of a tenant beyond its limit, to refuse */
+#define LIMIT_EGRESS_SHOWN_BYTES     2048 /* of the rules that a refusal lists */
+#define LIMIT_EGRESS_NETWORKS        256  /* of egress_private */
+#define LIMIT_EGRESS_QUEUE_BYTES     (64 * KIB) /* unread events, beyond which nothing is accepted */
+#define LIMIT_EGRESS_CONNECTIONS_MAX 1000000    /* egress_connections and egress_connect_rate */

@@ -6,6 +6,7 @@
  * payload is ignored.
  */
 #include "common/wire_commands.h"
+#include "common/wire_egress.h"
 #include "common/wire_files.h"
 #include "common/wire_spawner.h"
 #include "tests/fuzz/fuzz.h"
