@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What holds where the configuration says nothing, of keys that more than one program needs: the
- * spawner, which holds cloisterd to its tenants' limits, and the client, which knows the tools. The
- * defaults of all other keys are in supervisor/config/config_keys.c.
+ * Defaults of the keys that more than one program needs: the spawner and cloister-egress enforce
+ * the tenants' limits, and the client describes the tools. The defaults of all other keys are in
+ * supervisor/config/config_keys.c.
  */
 
 #include "common/limits.h"
@@ -13,10 +13,15 @@
 #define DEFAULT_COMMAND_MEMORY_BYTES   (4 * GIB)
 #define DEFAULT_WORKSPACE_PROCESSES    LIMIT_PROCESSES
 #define DEFAULT_TENANT_WEIGHT          100
-#define DEFAULT_CPU_MAX_PERCENT        0 /* of one CPU; 0: as much as there is */
+#define DEFAULT_CPU_MAX_PERCENT        0 /* of one CPU; 0: unlimited */
 #define DEFAULT_TMP_BYTES              (1 * GIB)
 #define DEFAULT_FILE_SIZE_BYTES        (16 * GIB)
 #define DEFAULT_OPEN_FILES             4096
 #define DEFAULT_HOME_BYTES             (4 * GIB)
 #define DEFAULT_WORKSPACES_EXISTING    1000
-#define DEFAULT_COMMAND_MS             30000 /* default of run_command's timeout_ms */
+/* No service is known by it, and it is below the ports that the kernel gives to clients. */
+#define DEFAULT_EGRESS_PORT         18129
+#define DEFAULT_EGRESS_CONNECTIONS  512
+#define DEFAULT_EGRESS_CONNECT_RATE 200 /* in a second */
+#define DEFAULT_EGRESS_USER         "cloister-egress"
+#define DEFAULT_COMMAND_MS          30000 /* default of run_command's timeout_ms */

@@ -71,6 +71,14 @@ fail:
 	return NULL;
 }
 
+bool config_has_network(const struct config *config)
+{
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->network == TENANT_NETWORK_EGRESS)
+			return true;
+	return false;
+}
+
 struct config *config_hold(struct config *config)
 {
 	config->references++;

@@ -24,7 +24,10 @@ struct config_host {
 	uint64_t audit_size_bytes;
 	uint64_t audit_files; /* full files that are kept; 0: no file is ever full */
 	char *user;           /* the user to become when started as root */
-	uint64_t mode;        /* enum config_mode */
+	char *egress_socket;  /* where cloister-egress connects; NULL: cloisterd starts it */
+	char *egress_user;    /* the user of one that connects; NULL: DEFAULT_EGRESS_USER */
+	struct string_list egress_resolver; /* cloister-egress reads it */
+	uint64_t mode;                      /* enum config_mode */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t connections_per_user;
@@ -67,5 +70,8 @@ void config_release(struct config *config);
 
 /** Returns how many workspaces all tenants together may have in use at once. */
 uint64_t config_workspaces(const struct config *config);
+
+/** Whether a tenant has network = egress. */
+bool config_has_network(const struct config *config);
 
 struct tenant *config_find_tenant(const struct config *config, const char *name);

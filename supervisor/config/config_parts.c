@@ -194,8 +194,9 @@ static int compile_patterns(
 			with_default = true;
 		else if (strcmp(list->strings[i], "none") != 0)
 			patterns[n++] = list->strings[i];
-	for (size_t i = 0; with_default && i < command_policy_default_count; i++)
-		patterns[n++] = command_policy_default_patterns[i];
+	if (with_default)
+		n += command_policy_defaults(
+			tenant->network == TENANT_NETWORK_EGRESS, patterns + n);
 	return command_policy_new(patterns, n, &tenant->policy, &message);
 }
 

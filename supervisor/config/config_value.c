@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/command_policy.h"
+#include "supervisor/config/config_egress.h"
 #include "supervisor/host/features.h"
 
 #include <errno.h>
@@ -270,6 +271,50 @@ static void set_words(
 	}
 }
 
+static bool check_egress(struct config_reader *reader, const struct config_key *key,
+	enum egress_words kind, const char *word)
+{
+	char why[LIMIT_EGRESS_REASON_BYTES];
+
+	if (config_egress_check(kind, word, why, sizeof(why)))
+		return true;
+	config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(word), word, why);
+	return false;
+}
+
+/* Only blanks separate these words, as for cloister-egress. */
+static void set_egress_words(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	static const enum egress_words kinds[CONFIG_TYPES] = {[CONFIG_ALLOW] = EGRESS_WORDS_ALLOW,
+		[CONFIG_DENY] = EGRESS_WORDS_DENY,
+		[CONFIG_NETWORKS] = EGRESS_WORDS_NETWORKS,
+		[CONFIG_RESOLVER] = EGRESS_WORDS_RESOLVER};
+	_cleanup_free_ char *copy = strdup(value);
+	char *rest = copy;
+	const char *word;
+
+	if (!copy)
+		out_of_memory(reader, key);
+	while ((word = strsep(&rest, " ")))
+		if (*word && check_egress(reader, key, kinds[key->type], word))
+			add_string(reader, key, field, word);
+}
+
+static void set_upstream(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	char *copy;
+
+	if (!check_egress(reader, key, EGRESS_WORDS_UPSTREAM, value))
+		return;
+	copy = strdup(value);
+	if (!copy)
+		out_of_memory(reader, key);
+	free(*(char **)field);
+	*(char **)field = copy;
+}
+
 static void add_root(struct config_reader *reader, const struct config_key *key,
 	struct root_list *list, struct tenant_root *root)
 {
@@ -440,6 +485,11 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 		[CONFIG_USERS] = set_words,
 		[CONFIG_GROUPS] = set_words,
 		[CONFIG_FEATURES] = set_words,
+		[CONFIG_ALLOW] = set_egress_words,
+		[CONFIG_DENY] = set_egress_words,
+		[CONFIG_NETWORKS] = set_egress_words,
+		[CONFIG_RESOLVER] = set_egress_words,
+		[CONFIG_UPSTREAM] = set_upstream,
 		[CONFIG_ROOTS] = set_root,
 		[CONFIG_PATHS] = set_readonly_path,
 		[CONFIG_PATTERNS] = set_pattern,

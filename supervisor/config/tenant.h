@@ -55,7 +55,7 @@ struct tenant_limits {
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
-enum tenant_network { TENANT_NETWORK_NONE };
+enum tenant_network { TENANT_NETWORK_NONE, TENANT_NETWORK_EGRESS };
 enum tenant_home { TENANT_HOME_TEMPORARY, TENANT_HOME_KEPT };
 
 struct tenant {
@@ -69,7 +69,13 @@ struct tenant {
 	/* user mode without a configuration: any directory that the user may open */
 	bool any_root;
 	uint64_t weight;
-	uint64_t network;    /* 0: none; the only choice */
+	uint64_t network;     /* enum tenant_network */
+	uint64_t egress_port; /* at which commands reach cloister-egress */
+	/* cloister-egress reads these itself; here they are checked and shown */
+	struct string_list egress_allow, egress_deny, egress_private;
+	char *egress_upstream;
+	uint64_t egress_sni, egress_connections, egress_connect_rate;
+	uint64_t egress_bytes_in, egress_bytes_out;
 	uint64_t tools;      /* enum tool_set: what its models are offered */
 	uint64_t shell;      /* enum command_shell */
 	uint64_t durability; /* enum tenant_durability, where the call does not say */

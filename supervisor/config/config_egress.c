@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. Rules come from the configuration and, in workspace.open, from clients. */
+#include "supervisor/config/config_egress.h"
+
+#include "common/egress/rules.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Which sets there are only cloister-egress knows, which has the file of them. */
+static bool check_set(const char *name, char *why, size_t size)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+	if (*name && name[strspn(name, letters)] == '\0')
+		return true;
+	snprintf(why, size, "a set is @ and a name of letters, digits and -_.");
+	return false;
+}
+
+static bool check_rule(const char *word, bool denies, char *why, size_t size)
+{
+	static const struct rule_sets none;
+	struct rules rules = {0};
+	int r;
+
+	if (word[0] == '@')
+		return check_set(word + 1, why, size);
+	r = rules_add(&rules, text_from(word), denies, &none, why, size);
+	rules_done(&rules);
+	if (r == -ENOMEM)
+		snprintf(why, size, "out of memory");
+	return r == 0;
+}
+
+static bool check_network(const char *word, char *why, size_t size)
+{
+	struct network network;
+	int r = network_parse(text_from(word), &network);
+
+	if (r == -EPERM)
+		snprintf(why, size,
+			"addresses at which clouds give credentials to machines are never opened");
+	else if (r < 0)
+		snprintf(why, size,
+			"not a network: write ADDRESS/PREFIX, without bits behind the prefix");
+	return r == 0;
+}
+
+static bool check_resolver(const char *word, char *why, size_t size)
+{
+	struct host host;
+	uint16_t port;
+
+	if (host_port_parse(text_from(word), 53, &host, &port) == 0 && host.kind != HOST_NAME)
+		return true;
+	snprintf(why, size, "write ADDRESS[:PORT], an IPv6 address in brackets");
+	return false;
+}
+
+static bool check_upstream(const char *word, char *why, size_t size)
+{
+	static const char http[] = "http://";
+	struct text text = text_from(word);
+	struct host host;
+	uint16_t port;
+
+	if (strncmp(word, http, strlen(http)) == 0) {
+		text.data += strlen(http);
+		text.len -= strlen(http);
+		if (text.len > 0 && text.data[text.len - 1] == '/')
+			text.len--;
+		if (host_port_parse(text, 0, &host, &port) == 0)
+			return true;
+	}
+	snprintf(why, size, "write http://HOST:PORT");
+	return false;
+}
+
+bool config_egress_check(enum egress_words kind, const char *word, char *why, size_t size)
+{
+	switch (kind) {
+	case EGRESS_WORDS_ALLOW:
+	case EGRESS_WORDS_DENY:
+		return check_rule(word, kind == EGRESS_WORDS_DENY, why, size);
+	case EGRESS_WORDS_NETWORKS:
+		return check_network(word, why, size);
+	case EGRESS_WORDS_RESOLVER:
+		return check_resolver(word, why, size);
+	default:
+		return check_upstream(word, why, size);
+	}
+}
