@@ -24,5 +24,8 @@
 #define FD_FILES_UP   4 /* pipe: results to cloisterd */
 #define FD_FILES_TREE 5 /* detached mount of the workspace, until set-up has attached it */
 
+/* Stream socketpair with cloisterd, both ways, where cloisterd starts cloister-egress itself. */
+#define FD_EGRESS_CHANNEL 3
+
 /* cloisterd --connection-fd=3: the only client of a private instance. */
 #define FD_PRIVATE_CONNECTION 3

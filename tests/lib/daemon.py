@@ -17,7 +17,7 @@ from cloister_client import Client, acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
-PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
+PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-egress", "cloister",
             "cloisterctl")
 AM_ROOT = os.getuid() == 0
 # Each cloisterd gets a cgroup of its own, if the machine allows that.
@@ -137,6 +137,8 @@ class Area:
         self.bin = self.directory("bin")
         for program in PROGRAMS:
             shutil.copy(where_is(program), self.bin)
+        if not INSTALLED:
+            shutil.copy(BUILD / "bin" / "egress-sets", self.bin)
         self.home = self.directory("home")
         if WITHOUT == "openat2":  # only the files process may lack it: the spawner needs it
             self.take_openat2()

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-egress. A connection's life is the table below: what each event does in each
+ * state. Clients are programs of a workspace, and hostile; so are the hosts.
+ */
+#include "common/cleanup.h"
+#include "common/monotonic.h"
+#include "egress/conn_state.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+static void refuse_slow(struct conn *conn);
+static void fail_to_resolve(struct conn *conn);
+static void fail_to_connect(struct conn *conn);
+static void refuse_silent_client(struct conn *conn);
+
+/* An event that a row does not name changes nothing there, or cannot come. */
+static void (*const table[CONN_STATES][CONN_EVENTS])(struct conn *conn) = {
+	[CONN_HEAD] = {[CONN_ON_CLIENT] = conn_read_head, [CONN_ON_TIME] = refuse_slow},
+	[CONN_NAME] = {[CONN_ON_CLIENT] = conn_read_name, [CONN_ON_TIME] = refuse_slow},
+	[CONN_SOCKS] = {[CONN_ON_CLIENT] = conn_read_socks, [CONN_ON_TIME] = refuse_slow},
+	[CONN_RESOLVING] =
+		{[CONN_ON_RESOLVED] = conn_be_resolved, [CONN_ON_TIME] = fail_to_resolve},
+	[CONN_CONNECTING] =
+		{[CONN_ON_REMOTE] = conn_be_connected, [CONN_ON_TIME] = fail_to_connect},
+	[CONN_UPSTREAM] = {[CONN_ON_REMOTE] = conn_read_upstream, [CONN_ON_TIME] = fail_to_connect},
+	[CONN_HELLO] = {[CONN_ON_CLIENT] = conn_read_hello, [CONN_ON_TIME] = refuse_silent_client},
+	[CONN_RELAYING] = {[CONN_ON_CLIENT] = conn_relay,
+		[CONN_ON_REMOTE] = conn_relay,
+		[CONN_ON_TIME] = conn_check_idle},
+	[CONN_REFUSING] = {[CONN_ON_TOLD] = conn_answer_refusal},
+	[CONN_LINGERING] = {[CONN_ON_CLIENT] = conn_discard, [CONN_ON_TIME] = conn_end},
+};
+
+static void happen(struct conn *conn, enum conn_event event)
+{
+	void (*act)(struct conn * conn) = table[conn->state][event];
+
+	if (!conn->is_attributed)
+		conn->call = attribution_of(conn->cell, conn->fds[CONN_OUT]);
+	conn->is_attributed = true;
+	if (act)
+		act(conn);
+}
+
+static void on_client(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	happen(context, CONN_ON_CLIENT);
+}
+
+static void on_remote(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	happen(context, CONN_ON_REMOTE);
+}
+
+static void on_time(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	happen(context, CONN_ON_TIME);
+}
+
+void conn_told(struct conn *conn)
+{
+	happen(conn, CONN_ON_TOLD);
+}
+
+struct conn *conn_next(const struct conn *conn)
+{
+	return LIST_NEXT(conn, entry);
+}
+
+uint64_t conn_call(const struct conn *conn)
+{
+	return conn->call;
+}
+
+static void refuse_slow(struct conn *conn)
+{
+	conn->limit = "the 10 seconds that a request may take";
+	conn_refuse(conn, EGRESS_LIMIT, conn->limit, (struct text){0});
+}
+
+static void fail_to_resolve(struct conn *conn)
+{
+	conn_refuse(conn, EGRESS_DNS_FAILED, NULL, (struct text){0});
+}
+
+static void fail_to_connect(struct conn *conn)
+{
+	conn_try_next(conn);
+}
+
+static void refuse_silent_client(struct conn *conn)
+{
+	conn_refuse(conn, EGRESS_SNI_MISMATCH, NULL, (struct text){0});
+}
+
+void conn_enter(struct conn *conn, enum conn_state state, unsigned ms)
+{
+	struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+	conn->state = (uint8_t)state;
+	if (ms > 0)
+		event_add(&conn->timer, &wait);
+	else
+		event_del(&conn->timer);
+}
+
+static void watch(struct event *event, struct event_base *base, int fd, short what,
+	event_callback_fn call, struct conn *conn)
+{
+	if (event_initialized(event)) {
+		if ((event_get_events(event) & (EV_READ | EV_WRITE)) == what &&
+			event_pending(event, EV_READ | EV_WRITE, NULL))
+			return;
+		event_del(event);
+	}
+	if (what == 0)
+		return;
+	event_assign(event, base, fd, (short)(what | EV_PERSIST), call, conn);
+	/* In user mode a command may have taken all watches that epoll(7) has for this user. */
+	if (event_add(event, NULL) < 0)
+		conn_enter(conn, CONN_LINGERING, 1);
+}
+
+void conn_watch_client(struct conn *conn, short what)
+{
+	watch(&conn->client, conn->cell->egress->base, conn->fds[CONN_OUT], what, on_client, conn);
+}
+
+void conn_watch_remote(struct conn *conn, short what)
+{
+	watch(&conn->remote, conn->cell->egress->base, conn->fds[CONN_IN], what, on_remote, conn);
+}
+
+void conn_begin(const struct door *door, int client)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+	struct cell *cell = door->cell;
+	int one = 1;
+
+	if (!conn) {
+		close(client);
+		return;
+	}
+	conn->cell = cell;
+	conn->fds[CONN_OUT] = client;
+	conn->fds[CONN_IN] = -1;
+	conn->via = door->kind == EGRESS_PROXY ? EGRESS_VIA_HTTP : EGRESS_VIA_TRANSPARENT;
+	conn->port = door->kind == EGRESS_PROXY ? 0 : door->kind == EGRESS_HTTP ? 80 : 443;
+	/* A client of TLS reads nothing but TLS: a refusal is an alert. */
+	conn->is_told = door->kind == EGRESS_HTTPS;
+	setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	evtimer_assign(&conn->timer, cell->egress->base, on_time, conn);
+	LIST_INSERT_HEAD(&cell->conns, conn, entry);
+	cell->egress->open++;
+	cell->tenant->usage.open++;
+	cell->usage.open++;
+	conn_enter(conn, conn->port == 443 ? CONN_NAME : CONN_HEAD, LIMIT_EGRESS_HEAD_MS);
+	conn_watch_client(conn, EV_READ);
+}
+
+static void tell_closed(struct conn *conn)
+{
+	struct egress_command *command = cell_command(conn->cell, conn->call);
+	struct egress_closed closed = {.call = conn->call,
+		.host = host_text(&conn->host),
+		.port = conn->port,
+		.via = conn->via,
+		.reason = conn->reason,
+		.bytes_in = conn->ways[CONN_IN].bytes,
+		.bytes_out = conn->ways[CONN_OUT].bytes};
+	uint8_t bytes[512];
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
+
+	if (command) {
+		command->sums.connections++;
+		command->sums.bytes_in += closed.bytes_in;
+		command->sums.bytes_out += closed.bytes_out;
+	}
+	egress_closed_put(&writer, &closed);
+	egress_send(conn->cell->egress, EGRESS_CLOSED, conn->cell->number, &writer);
+}
+
+static void stop_watching(struct conn *conn)
+{
+	if (event_initialized(&conn->client))
+		event_del(&conn->client);
+	if (event_initialized(&conn->remote))
+		event_del(&conn->remote);
+	event_del(&conn->timer);
+	if (conn->is_waiting)
+		egress_wait_no_more(conn->cell->egress, conn);
+}
+
+void conn_end(struct conn *conn)
+{
+	struct cell *cell = conn->cell;
+
+	stop_watching(conn);
+	resolver_cancel(conn->query);
+	if (conn->is_connected)
+		tell_closed(conn);
+	close_fd(&conn->fds[CONN_OUT]);
+	close_fd(&conn->fds[CONN_IN]);
+	for (unsigned way = 0; way < CONN_DIRECTIONS; way++)
+		byte_queue_free(&conn->ways[way].pending);
+	free(conn->attempt);
+	cell->egress->open--;
+	cell->tenant->usage.open--;
+	cell->usage.open--;
+	if (conn->is_admitted) {
+		cell->tenant->usage.tunnels--;
+		cell->usage.tunnels--;
+	}
+	LIST_REMOVE(conn, entry);
+	free(conn);
+	cells_resume(cell->egress);
+}
+
+/* Neither end may take what it has got for the whole. */
+void conn_abort(struct conn *conn)
+{
+	const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+	for (unsigned i = 0; i < CONN_DIRECTIONS; i++)
+		if (conn->fds[i] >= 0)
+			setsockopt(conn->fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	conn_end(conn);
+}
+
+ssize_t conn_read_client(struct conn *conn, size_t max)
+{
+	struct byte_queue *queue = &conn->ways[CONN_OUT].pending;
+	char *space;
+	ssize_t n;
+
+	if (queue->len >= max) {
+		errno = EMSGSIZE;
+		return -1;
+	}
+	max -= queue->len;
+	if (max > 4096)
+		max = 4096;
+	if (byte_queue_reserve(queue, max, &space) < 0) {
+		errno = ENOMEM;
+		return -1;
+	}
+	n = recv(conn->fds[CONN_OUT], space, max, MSG_DONTWAIT);
+	byte_queue_commit(queue, n > 0 ? (size_t)n : 0);
+	return n;
+}
+
+bool conn_answer(struct conn *conn, const void *data, size_t len)
+{
+	return send(conn->fds[CONN_OUT], data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+}

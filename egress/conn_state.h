@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A connection's states; only egress/conn*.c, relay.c and refusal.c include it. conn.c has the
+ * table of what happens in each.
+ */
+
+#include "common/byte_queue.h"
+#include "egress/conn.h"
+#include "egress/resolver.h"
+
+enum conn_state {
+	CONN_HEAD,       /* the client's first bytes, and the rest of an HTTP head */
+	CONN_NAME,       /* a ClientHello, which names the host of a connection to port 443 */
+	CONN_SOCKS,      /* the client's SOCKS request */
+	CONN_RESOLVING,  /* a name's addresses */
+	CONN_CONNECTING, /* a host's acceptance */
+	CONN_UPSTREAM,   /* egress_upstream's answer */
+	CONN_HELLO,      /* the client's ClientHello */
+	CONN_RELAYING,   /* nothing but bytes */
+	CONN_REFUSING,   /* cloisterd, to take the event */
+	CONN_LINGERING,  /* the client, to read its refusal */
+	CONN_STATES,
+};
+
+enum conn_event {
+	CONN_ON_CLIENT,   /* the client's socket is ready */
+	CONN_ON_REMOTE,   /* the host's socket is ready */
+	CONN_ON_RESOLVED, /* addresses, or none, have come */
+	CONN_ON_TOLD,     /* cloisterd has the event */
+	CONN_ON_TIME,     /* the time of the state is over */
+	CONN_EVENTS,
+};
+
+enum conn_direction {
+	CONN_OUT, /* from the client to the host */
+	CONN_IN,  /* from the host to the client */
+	CONN_DIRECTIONS,
+};
+
+/* One way of the relay. Index: the direction. */
+struct conn_way {
+	struct byte_queue pending; /* read before the relay began, not yet sent */
+	uint64_t bytes;
+	bool is_over;    /* the reader's end has come and was passed on */
+	bool is_blocked; /* the receiver takes no more for now */
+};
+
+/* What is needed until the host is connected. */
+struct conn_attempt {
+	struct sockaddr_storage addresses[LIMIT_EGRESS_ADDRESSES];
+	size_t n, next;
+	bool found_refused; /* an address that is not permitted was left out */
+	bool has_tried;     /* another one was connected to, or tried */
+};
+
+struct conn {
+	LIST_ENTRY(conn) entry;
+	TAILQ_ENTRY(conn) waiting; /* of the events' queue, while is_waiting */
+	struct cell *cell;
+	uint64_t call; /* 0: none, or not known yet */
+	uint8_t state, via, reason;
+	bool is_waiting, is_admitted, is_connected,
+		is_told;    /* is_told: the client has its answer */
+	bool is_attributed; /* call is known */
+	bool any_protocol, by_upstream;
+	uint16_t port;
+	struct host host;
+	size_t seen; /* bytes of the head that were looked at */
+	int fds[2]; /* index: the direction that is read from it; remote is -1 until connected to */
+	struct event client, remote, timer;
+	uint64_t active_ms;
+	struct conn_way ways[CONN_DIRECTIONS];
+	struct conn_attempt *attempt;
+	struct resolver_query *query;
+	const char *limit; /* the key of a limit that was reached */
+};
+
+/* conn.c */
+
+/** Makes the state @state; its time is over in @ms. */
+void conn_enter(struct conn *conn, enum conn_state state, unsigned ms);
+/** Watches a socket for @what (EV_READ, EV_WRITE), or, with 0, not at all. */
+void conn_watch_client(struct conn *conn, short what);
+void conn_watch_remote(struct conn *conn, short what);
+/** Ends it in order. The connection is gone afterwards. */
+void conn_end(struct conn *conn);
+/** Reads what has come from the client, as far as it fits @max. Returns as read(2) does. */
+ssize_t conn_read_client(struct conn *conn, size_t max);
+/** Sends a few bytes to the client. Returns false if it does not take them. */
+bool conn_answer(struct conn *conn, const void *data, size_t len);
+
+/* conn_head.c: CONN_HEAD, CONN_NAME, CONN_SOCKS and CONN_HELLO */
+void conn_read_head(struct conn *conn);
+void conn_read_socks(struct conn *conn);
+void conn_read_hello(struct conn *conn);
+void conn_read_name(struct conn *conn);
+
+/* conn_open.c: what leads to a host */
+/** The client has named its host. Judges, and connects or refuses. */
+void conn_open(struct conn *conn);
+void conn_be_resolved(struct conn *conn);
+void conn_be_connected(struct conn *conn);
+void conn_try_next(struct conn *conn);
+void conn_read_upstream(struct conn *conn);
+/** The client's ClientHello may pass. */
+void conn_begin_relay(struct conn *conn);
+
+/* relay.c */
+void conn_relay(struct conn *conn);
+void conn_check_idle(struct conn *conn);
+
+/* refusal.c */
+/**
+ * Refuses: tells cloisterd, then the client. @rule is the rule or key that decided, or NULL; @named
+ * is what the client wrote if it was no host.
+ */
+void conn_refuse(struct conn *conn, enum egress_reason reason, const char *rule, struct text named);
+void conn_answer_refusal(struct conn *conn);
+void conn_discard(struct conn *conn);

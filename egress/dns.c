@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-egress. For programs that know no proxy: each name that a rule allows has one
+ * and the same address inside, at which connections to ports 80 and 443 come here and name their
+ * host themselves. Nothing is asked of a DNS server: a question alone carries nothing out.
+ */
+#include "common/cleanup.h"
+#include "egress/dns_question.h"
+#include "egress/egress.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <sys/socket.h>
+
+#define FAKE_ADDRESS 0x7f010001U /* 127.1.0.1 */
+
+/* Returns the reason against @host on both of the ports that are served, or 0. */
+static struct verdict judge(const struct cell *cell, const struct host *host)
+{
+	const struct egress_tenant *policy = cell->tenant->policy;
+	const struct rules *narrowed = cell->is_narrowed ? &cell->narrowed : NULL;
+	struct verdict verdict = {.reason = EGRESS_NOT_ALLOWED};
+
+	if (!policy)
+		return verdict;
+	verdict = rules_judge(&policy->allow, &policy->deny, narrowed, host, 443);
+	return verdict.reason == 0 ? verdict
+				   : rules_judge(&policy->allow, &policy->deny, narrowed, host, 80);
+}
+
+/* Tells cloisterd of a refused name. Returns false if that has not been taken yet. */
+static bool tell_denied(
+	struct cell *cell, uint64_t call, const struct host *host, const struct verdict *verdict)
+{
+	struct egress_command *command = cell_command(cell, call);
+	struct egress_denied denied = {.call = call,
+		.host = host_text(host),
+		.reason = (uint8_t)verdict->reason,
+		.via = EGRESS_VIA_DNS,
+		.rule = verdict->rule ? text_from(verdict->rule->written) : (struct text){"", 0}};
+	uint8_t bytes[1024];
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
+
+	if (command)
+		command->sums.denied++;
+	egress_denied_put(&writer, &denied);
+	return egress_send(cell->egress, EGRESS_DENIED, cell->number, &writer);
+}
+
+static void answer(struct cell *cell, struct text packet, const struct sockaddr_in *client)
+{
+	const struct in_addr fake = {.s_addr = htonl(FAKE_ADDRESS)};
+	struct verdict verdict = {.reason = EGRESS_BAD_REQUEST};
+	struct dns_question question;
+	uint8_t reply[DNS_PACKET_BYTES];
+	size_t len;
+
+	if (dns_question_parse(packet, &question) < 0)
+		return;
+	if (question.has_host)
+		verdict = judge(cell, &question.host);
+	/*
+	 * The event comes before the answer; a client without an answer asks again. Resolvers ask
+	 * for IPv6 at the same time, which is not a second refusal.
+	 */
+	if (verdict.reason != 0 && question.has_host && question.asks_ipv4 &&
+		!tell_denied(cell, attribution_of_datagram(cell, client), &question.host, &verdict))
+		return;
+	len = dns_answer_put(
+		packet, &question, verdict.reason == 0 ? DNS_ADDRESS : DNS_NO_NAME, &fake, reply);
+	(void)!sendto(cell->dns, reply, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const void *)client,
+		sizeof(*client));
+}
+
+void dns_serve(evutil_socket_t fd, short what, void *context)
+{
+	struct cell *cell = context;
+	char packet[DNS_PACKET_BYTES + 1];
+
+	struct sockaddr_in client;
+	socklen_t size = sizeof(client);
+	ssize_t len;
+
+	(void)what;
+	if (egress_is_behind(cell->egress)) {
+		cell_pause_dns(cell);
+		return;
+	}
+	/* One in a turn of the loop: the name of a later one's call may still be in the channel. */
+	len = recvfrom(fd, packet, sizeof(packet), MSG_DONTWAIT, (void *)&client, &size);
+	if (len >= 0 && size == sizeof(client) && client.sin_family == AF_INET)
+		answer(cell, (struct text){packet, (size_t)len}, &client);
+}

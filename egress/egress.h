@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What cloister-egress knows: the cells that cloisterd has opened, their tenants and calls, and the
+ * connection to cloisterd. One thread, one loop.
+ */
+
+#include "common/channel.h"
+#include "egress/policy.h"
+#include "egress/usage.h"
+
+#include <event2/event_struct.h>
+#include <sys/queue.h>
+
+struct conn;
+struct resolver;
+
+TAILQ_HEAD(conn_queue, conn);
+
+/* A command or session of a cell. */
+struct egress_command {
+	uint64_t number;
+	uint16_t address; /* last two bytes of its proxy's address 127.64.0.0/16; 0: none */
+	uint64_t cgroup;  /* 0: none */
+	struct egress_call_ended sums;
+};
+
+/* What is left of a tenant when the configuration is read again, or its last cell is closed. */
+struct tenant {
+	LIST_ENTRY(tenant) entry;
+	char name[LIMIT_CONFIG_NAME_BYTES + 1];
+	const struct egress_tenant *policy; /* NULL: it may reach nothing any more */
+	struct usage usage;
+	unsigned n_cells;
+};
+
+/* A listener of a cell. */
+struct door {
+	struct cell *cell;
+	uint8_t kind; /* enum egress_socket: EGRESS_PROXY, EGRESS_HTTP, EGRESS_HTTPS */
+	int fd;       /* -1: there is none */
+	struct event accept;
+	bool is_paused;
+};
+#define CELL_DOORS 3
+
+struct cell {
+	LIST_ENTRY(cell) entry;
+	struct egress *egress;
+	uint64_t number;
+	struct tenant *tenant;
+	char workspace[LIMIT_NAME_BYTES + 1];
+	bool is_narrowed;
+	struct rules narrowed;
+	struct usage usage;
+	struct door doors[CELL_DOORS]; /* proxy first */
+	unsigned n_sockets;
+	int dns, diag;          /* -1 if there is none */
+	struct event questions; /* at dns */
+	bool is_dns_paused;
+	struct egress_command *commands;
+	size_t n_commands;
+	LIST_HEAD(, conn) conns;
+};
+
+/*
+ * cloisterd names a call before its command is started, so that name is in the channel before any
+ * connection of the command is. The loop takes it first, because it handles ready events of the
+ * first priority before the others, and a connection is asked for its call when it is ready to be
+ * read, not when it is accepted: it may have come after the loop last looked at the channel.
+ */
+enum { EGRESS_PRIORITY_CHANNEL, EGRESS_PRIORITY_OTHER, EGRESS_PRIORITIES };
+
+struct egress {
+	struct event_base *base;
+	bool is_system;
+	struct egress_policy *policy;
+	struct resolver *resolver;
+	struct channel channel;
+	struct event readable, writable;
+	struct conn_queue waiting; /* for cloisterd to take their events */
+	LIST_HEAD(, cell) cells;
+	LIST_HEAD(, tenant) tenants;
+	unsigned n_cells, n_tenants; /* n_tenants: of these with a cell */
+	uint64_t n_sockets;          /* of all cells */
+	uint64_t max_sockets;        /* of cells and connections */
+	uint64_t open, max_open;     /* connections of all tenants */
+	struct event resume;         /* accepts again after a lack of descriptors */
+};
+
+/* egress_serve.c */
+
+/** Begins to serve @channel_fd. Returns 0 or -errno. */
+int egress_begin(struct egress *egress, int channel_fd);
+
+/**
+ * Sends an event to cloisterd. Returns true if the kernel has all of what was sent until now;
+ * otherwise egress_wait() tells when it has.
+ */
+bool egress_send(
+	struct egress *egress, uint8_t type, uint64_t cell, const struct wire_writer *writer);
+
+/** Calls conn_told() when all events have been taken. */
+void egress_wait(struct egress *egress, struct conn *conn);
+void egress_wait_no_more(struct egress *egress, struct conn *conn);
+
+/** Whether so many events wait that nothing new may begin. */
+bool egress_is_behind(const struct egress *egress);
+
+/* cell.c */
+
+/** Opens a cell. Takes the descriptors. Returns 0, or -errno with a sentence in @why. */
+int cell_open(struct egress *egress, uint64_t number, const struct egress_open *request, int *fds,
+	char *why, size_t size);
+void cell_close(struct cell *cell);
+struct cell *cell_find(struct egress *egress, uint64_t number);
+
+/** Accepts again where it was paused and there is room now. */
+void cells_resume(struct egress *egress);
+/** Looks up the policies of all tenants again. */
+void cells_renew(struct egress *egress);
+
+int cell_add_command(struct cell *cell, const struct egress_call *request);
+/** Ends the connections of a command, and tells cloisterd its sums. */
+void cell_end_command(struct cell *cell, uint64_t number);
+/** Returns the command, or NULL. */
+struct egress_command *cell_command(struct cell *cell, uint64_t number);
+
+/** Returns the part of the tenant's @limit that one workspace may have; 0: unlimited. */
+uint64_t cell_share(const struct cell *cell, uint64_t limit);
+
+/** Reads no questions until cells_resume(). */
+void cell_pause_dns(struct cell *cell);
+
+/* dns.c */
+
+/** Answers questions: the callback of an event whose context is the cell. */
+void dns_serve(evutil_socket_t fd, short what, void *context);
+
+/* attribution.c */
+
+/** The same for the sender of a datagram to the cell's DNS socket. */
+uint64_t attribution_of_datagram(struct cell *cell, const struct sockaddr_in *client);
+
+/** Returns the number of the command that has the other end of @client; 0 if that is not known. */
+uint64_t attribution_of(struct cell *cell, int client);

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-egress. The connection to cloisterd: requests come down, events go up. Nothing
+ * new begins while many events wait, and requests are not read while answers do.
+ */
+#include "common/cleanup.h"
+#include "common/landlock.h"
+#include "egress/conn_state.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+static _Noreturn void die(const char *what, int error)
+{
+	fprintf(stderr, "cloister-egress: %s: %s\n", what, strerror(error < 0 ? -error : error));
+	exit(1);
+}
+
+/* cloisterd is gone, and with it all workspaces. */
+static _Noreturn void end(void)
+{
+	exit(0);
+}
+
+static void answer(
+	struct egress *egress, uint8_t type, uint64_t cell, const struct wire_writer *writer)
+{
+	egress_send(egress, type, cell, writer);
+}
+
+static void open_cell(struct egress *egress, struct channel_frame *frame)
+{
+	struct egress_open request;
+	char why[LIMIT_EGRESS_REASON_BYTES] = "";
+	uint8_t bytes[LIMIT_EGRESS_REASON_BYTES + 16];
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
+	struct egress_open_failed failed;
+	int r;
+
+	if (egress_open_get(frame->payload, &request) < 0 ||
+		frame->n_fds != egress_sockets_count(request.sockets) ||
+		cell_find(egress, frame->call))
+		die("EGRESS_OPEN", EBADMSG);
+	r = cell_open(egress, frame->call, &request, frame->fds, why, sizeof(why));
+	if (r == 0) {
+		answer(egress, EGRESS_OPENED, frame->call, &writer);
+		return;
+	}
+	fprintf(stderr, "cloister-egress: refused cell %" PRIu64 ": %s\n", frame->call, why);
+	failed = (struct egress_open_failed){(uint32_t)-r, text_from(why)};
+	egress_open_failed_put(&writer, &failed);
+	answer(egress, EGRESS_OPEN_FAILED, frame->call, &writer);
+}
+
+static void close_cell(struct egress *egress, struct channel_frame *frame)
+{
+	struct cell *cell = cell_find(egress, frame->call);
+
+	if (frame->payload.len > 0)
+		die("EGRESS_CLOSE", EBADMSG);
+	if (cell)
+		cell_close(cell);
+}
+
+static void begin_call(struct egress *egress, struct channel_frame *frame)
+{
+	struct cell *cell = cell_find(egress, frame->call);
+	struct egress_call call;
+	int r;
+
+	if (egress_call_get(frame->payload, &call) < 0)
+		die("EGRESS_CALL", EBADMSG);
+	r = cell ? cell_add_command(cell, &call) : 0;
+	if (r < 0)
+		die("EGRESS_CALL", r);
+}
+
+static void end_call(struct egress *egress, struct channel_frame *frame)
+{
+	struct cell *cell = cell_find(egress, frame->call);
+	struct egress_call_end call;
+
+	if (egress_call_end_get(frame->payload, &call) < 0)
+		die("EGRESS_CALL_END", EBADMSG);
+	if (cell)
+		cell_end_command(cell, call.call);
+}
+
+static void reload(struct egress *egress, struct channel_frame *frame)
+{
+	if (frame->payload.len > 0)
+		die("EGRESS_RELOAD", EBADMSG);
+	if (egress_policy_read(egress->policy, egress->is_system) < 0)
+		fprintf(stderr, "cloister-egress: the configuration was not reloaded here: the old "
+				"one stays in force\n");
+	else if (resolver_renew(egress->resolver, egress_policy_resolver(egress->policy)) < 0)
+		fprintf(stderr, "cloister-egress: the resolver keeps its old servers\n");
+	cells_renew(egress);
+}
+
+static void (*const requests[])(struct egress *egress, struct channel_frame *frame) = {
+	[EGRESS_OPEN] = open_cell,
+	[EGRESS_CLOSE] = close_cell,
+	[EGRESS_CALL] = begin_call,
+	[EGRESS_CALL_END] = end_call,
+	[EGRESS_RELOAD] = reload,
+};
+
+/* Requests that have arrived, as long as their answers are taken. */
+static void serve(struct egress *egress)
+{
+	struct channel_frame frame;
+	int r = 0;
+
+	while (!egress_is_behind(egress) && (r = channel_next(&egress->channel, &frame)) > 0) {
+		if (frame.type >= ARRAY_SIZE(requests) || !requests[frame.type] ||
+			(frame.type != EGRESS_OPEN && frame.n_fds > 0))
+			die("request", EBADMSG);
+		requests[frame.type](egress, &frame);
+		channel_frame_done(&frame);
+	}
+	if (r < 0)
+		die("request", r);
+	if (egress_is_behind(egress))
+		event_del(&egress->readable);
+	else
+		event_add(&egress->readable, NULL);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct egress *egress = context;
+	int r = channel_fill(&egress->channel, WIRE_FRAME_MAX);
+
+	(void)fd;
+	(void)what;
+	if (r == -EPIPE)
+		end();
+	if (r < 0 && r != -EAGAIN)
+		die("read", r);
+	serve(egress);
+}
+
+static void watch_for_room(struct egress *egress);
+
+static void on_writable(evutil_socket_t fd, short what, void *context)
+{
+	struct egress *egress = context;
+	int r = channel_flush(&egress->channel);
+	struct conn *conn;
+
+	(void)fd;
+	(void)what;
+	if (r == -EAGAIN || channel_is_short(r)) {
+		watch_for_room(egress);
+		return;
+	}
+	if (r < 0)
+		end();
+	event_del(&egress->writable);
+	while ((conn = TAILQ_FIRST(&egress->waiting))) {
+		egress_wait_no_more(egress, conn);
+		conn_told(conn);
+	}
+	serve(egress);
+	cells_resume(egress);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct egress *egress = context;
+
+	if (channel_waiting(&egress->channel) > 0)
+		on_writable(fd, what, context);
+	cells_resume(context);
+}
+
+/* If the loop cannot watch the socket, it is tried again. */
+static void watch_for_room(struct egress *egress)
+{
+	static const struct timeval pause = {0, CHANNEL_SHORT_PAUSE_MS * 1000L};
+
+	if (event_add(&egress->writable, NULL) < 0)
+		event_add(&egress->resume, &pause);
+}
+
+bool egress_send(
+	struct egress *egress, uint8_t type, uint64_t cell, const struct wire_writer *writer)
+{
+	struct text payload = {(const char *)writer->data, writer->len};
+	int r = wire_writer_ok(writer)
+			? channel_send(&egress->channel, type, cell, payload, NULL, 0)
+			: -EMSGSIZE;
+
+	if (r < 0)
+		die("event", r);
+	r = channel_flush(&egress->channel);
+	if (r == 0)
+		return true;
+	if (r != -EAGAIN && !channel_is_short(r))
+		end();
+	watch_for_room(egress);
+	return false;
+}
+
+void egress_wait(struct egress *egress, struct conn *conn)
+{
+	TAILQ_INSERT_TAIL(&egress->waiting, conn, waiting);
+	conn->is_waiting = true;
+}
+
+void egress_wait_no_more(struct egress *egress, struct conn *conn)
+{
+	TAILQ_REMOVE(&egress->waiting, conn, waiting);
+	conn->is_waiting = false;
+}
+
+bool egress_is_behind(const struct egress *egress)
+{
+	return channel_waiting(&egress->channel) > LIMIT_EGRESS_QUEUE_BYTES;
+}
+
+int egress_begin(struct egress *egress, int channel_fd)
+{
+	struct egress_ready ready = {.abi = (uint32_t)landlock_abi()};
+	uint8_t bytes[16];
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
+
+	if (evutil_make_socket_nonblocking(channel_fd) < 0)
+		return -EIO;
+	channel_init(&egress->channel, channel_fd, channel_fd, CHANNEL_TAKES_FDS);
+	LIST_INIT(&egress->cells);
+	LIST_INIT(&egress->tenants);
+	TAILQ_INIT(&egress->waiting);
+	event_assign(&egress->readable, egress->base, channel_fd, EV_READ | EV_PERSIST, on_readable,
+		egress);
+	/* What cloisterd has said of a call comes before the connections of its command. */
+	event_priority_set(&egress->readable, EGRESS_PRIORITY_CHANNEL);
+	event_assign(&egress->writable, egress->base, channel_fd, EV_WRITE | EV_PERSIST,
+		on_writable, egress);
+	evtimer_assign(&egress->resume, egress->base, on_resume, egress);
+	event_add(&egress->readable, NULL);
+	egress_ready_put(&writer, &ready);
+	egress_send(egress, EGRESS_READY, 0, &writer);
+	return 0;
+}

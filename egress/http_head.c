@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloister-egress. Pure functions on a client's bytes, of which none is trusted. */
+#include "egress/http_head.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <strings.h>
+
+static const struct text line_end = TEXT_LITERAL("\r\n");
+
+static const struct text end = TEXT_LITERAL("\r\n\r\n");
+
+size_t http_head_end(struct text bytes, size_t seen)
+{
+	size_t from = seen > end.len ? seen - end.len : 0;
+	const char *found = bytes.len > from ? (const char *)memmem(bytes.data + from,
+						       bytes.len - from, end.data, end.len)
+					     : NULL;
+
+	return found ? (size_t)(found - bytes.data) + end.len : 0;
+}
+
+/* Characters of a method and of a field's name: RFC 9110, 5.6.2. */
+static bool is_token(struct text text)
+{
+	static const char others[] = "!#$%&'*+-.^_`|~";
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!is_letter && !(c >= '0' && c <= '9') && (c == '\0' || !strchr(others, c)))
+			return false;
+	}
+	return text.len > 0;
+}
+
+static bool same_word(struct text a, const char *b)
+{
+	return a.len == strlen(b) && strncasecmp(a.data, b, a.len) == 0;
+}
+
+/* Takes a line with its CRLF. A CR or LF anywhere else, or a NUL, is a mistake. */
+static int take_line(struct text *text, struct text *ret)
+{
+	const char *at = text->len > 0 ? (const char *)memmem(
+						 text->data, text->len, line_end.data, line_end.len)
+				       : NULL;
+	struct text line;
+
+	if (!at)
+		return -EBADMSG;
+	line = (struct text){text->data, (size_t)(at - text->data)};
+	*text = (struct text){at + line_end.len, text->len - line.len - line_end.len};
+	for (size_t i = 0; i < line.len; i++)
+		if ((unsigned char)line.data[i] < ' ' && line.data[i] != '\t')
+			return -EBADMSG;
+	*ret = line;
+	return 0;
+}
+
+static int split_first_line(struct text line, struct http_head *head, struct text *ret_target)
+{
+	struct text method = text_take(&line, ' '), target = text_take(&line, ' ');
+
+	if (!is_token(method) || target.len == 0 ||
+		(!text_equal(line, TEXT_LITERAL("HTTP/1.1")) &&
+			!text_equal(line, TEXT_LITERAL("HTTP/1.0"))))
+		return -EBADMSG;
+	for (size_t i = 0; i < target.len; i++)
+		if (target.data[i] <= ' ' || target.data[i] > '~')
+			return -EBADMSG;
+	head->method = method;
+	*ret_target = target;
+	return 0;
+}
+
+static int parse_url(struct text url, struct http_head *head)
+{
+	static const struct text http = TEXT_LITERAL("http://");
+	size_t n = 0;
+
+	if (url.len < http.len || strncasecmp(url.data, http.data, http.len) != 0)
+		return memmem(url.data, url.len, "://", 3) ? -EPROTONOSUPPORT : -EBADMSG;
+	url.data += http.len;
+	url.len -= http.len;
+	while (n < url.len && !strchr("/?#", url.data[n]))
+		n++;
+	head->path = (struct text){url.data + n, url.len - n};
+	if (head->path.len > 0 && memchr(head->path.data, '#', head->path.len))
+		return -EBADMSG;
+	return host_port_parse((struct text){url.data, n}, 80, &head->host, &head->port);
+}
+
+static int check_fields(struct text fields)
+{
+	struct text line;
+
+	for (unsigned n = 0; fields.len > 0; n++) {
+		if (n == LIMIT_EGRESS_FIELDS || take_line(&fields, &line) < 0)
+			return -EBADMSG;
+		if (!memchr(line.data, ':', line.len) || !is_token(text_take(&line, ':')))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+/* Splits a whole head. */
+static int split(struct text bytes, struct http_head *head, struct text *ret_target)
+{
+	struct text line;
+
+	if (bytes.len == 0 || http_head_end(bytes, 0) != bytes.len ||
+		take_line(&bytes, &line) < 0 || split_first_line(line, head, ret_target) < 0)
+		return -EBADMSG;
+	head->fields = (struct text){bytes.data, bytes.len - line_end.len};
+	return check_fields(head->fields);
+}
+
+int http_head_parse(struct text bytes, struct http_head *ret)
+{
+	struct http_head head = {0};
+	struct text target = {0};
+	int r = split(bytes, &head, &target);
+
+	if (r < 0)
+		return r;
+	if (text_equal(head.method, TEXT_LITERAL("CONNECT"))) {
+		head.kind = HTTP_CONNECT;
+		r = host_port_parse(target, 0, &head.host, &head.port);
+	} else {
+		head.kind = HTTP_ABSOLUTE;
+		r = parse_url(target, &head);
+	}
+	if (r == 0)
+		*ret = head;
+	return r;
+}
+
+static struct text trimmed(struct text text)
+{
+	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
+		text.data++;
+		text.len--;
+	}
+	while (text.len > 0 && strchr(" \t", text.data[text.len - 1]))
+		text.len--;
+	return text;
+}
+
+int http_head_parse_origin(struct text bytes, struct http_head *ret)
+{
+	struct http_head head = {.kind = HTTP_ORIGIN};
+	struct text target = {0}, fields, line;
+	unsigned hosts = 0;
+	int r = split(bytes, &head, &target);
+
+	if (r < 0 || (target.data[0] != '/' && !text_equal(target, TEXT_LITERAL("*"))))
+		return -EBADMSG;
+	head.path = target;
+	fields = head.fields;
+	while (r == 0 && take_line(&fields, &line) == 0) {
+		if (!same_word(text_take(&line, ':'), "Host"))
+			continue;
+		r = hosts++ > 0 ? -EBADMSG
+				: host_port_parse(trimmed(line), 80, &head.host, &head.port);
+	}
+	if (r < 0)
+		return r;
+	if (hosts == 0 || head.port != 80)
+		return -EINVAL;
+	*ret = head;
+	return 0;
+}
+
+struct text http_head_target(struct text head)
+{
+	struct text line = text_take(&head, '\r');
+
+	text_take(&line, ' ');
+	return text_take(&line, ' ');
+}
+
+/* Whether the fields called @name list the word @word. */
+static bool lists(struct text fields, const char *name, struct text word)
+{
+	struct text line;
+
+	while (take_line(&fields, &line) == 0) {
+		if (!same_word(text_take(&line, ':'), name))
+			continue;
+		while (line.len > 0) {
+			struct text item = trimmed(text_take(&line, ','));
+
+			if (item.len == word.len &&
+				strncasecmp(item.data, word.data, word.len) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Fields for the proxy itself, or for the connection to it: RFC 9110, 7.6.1. */
+static bool is_for_proxy(struct text name, struct text fields)
+{
+	static const char *const names[] = {"Host", "Connection", "Keep-Alive", "Proxy-Connection",
+		"Proxy-Authorization", "Proxy-Authenticate", "TE"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (same_word(name, names[i]))
+			return true;
+	/* The length of the body is never the proxy's business, whatever the client says. */
+	if (same_word(name, "Upgrade") || same_word(name, "Content-Length") ||
+		same_word(name, "Transfer-Encoding"))
+		return false;
+	return lists(fields, "Connection", name);
+}
+
+static int append(struct byte_queue *queue, struct text text)
+{
+	return byte_queue_append(queue, text.data, text.len);
+}
+
+static int append_fields(const struct http_head *head, struct byte_queue *queue)
+{
+	struct text fields = head->fields, line;
+	int r = 0;
+
+	while (r == 0 && take_line(&fields, &line) == 0) {
+		struct text rest = line;
+
+		if (is_for_proxy(text_take(&rest, ':'), head->fields))
+			continue;
+		r = append(queue, line);
+		if (r == 0)
+			r = append(queue, line_end);
+	}
+	return r;
+}
+
+int http_head_rewrite(const struct http_head *head, struct byte_queue *queue)
+{
+	bool upgrade = lists(head->fields, "Connection", TEXT_LITERAL("upgrade"));
+	bool is_options = text_equal(head->method, TEXT_LITERAL("OPTIONS"));
+	bool bare = head->path.len == 0;
+	bool ipv6 = head->host.kind == HOST_IPV6;
+	char host[LIMIT_EGRESS_HOST_BYTES + 64], port[16] = "";
+	int n, r;
+
+	if (head->port != 80)
+		snprintf(port, sizeof(port), ":%u", head->port);
+	n = snprintf(host, sizeof(host), " HTTP/1.1\r\nHost: %s%s%s%s\r\nConnection: %s\r\n",
+		ipv6 ? "[" : "", head->host.text, ipv6 ? "]" : "", port,
+		upgrade ? "Upgrade" : "close");
+	r = append(queue, head->method);
+	if (r == 0)
+		r = append(queue, TEXT_LITERAL(" "));
+	if (r == 0 && (bare || head->path.data[0] == '?'))
+		r = append(queue, bare && is_options ? TEXT_LITERAL("*") : TEXT_LITERAL("/"));
+	if (r == 0)
+		r = append(queue, head->path);
+	if (r == 0)
+		r = append(queue, (struct text){host, (size_t)n});
+	if (r == 0)
+		r = append_fields(head, queue);
+	return r == 0 ? append(queue, line_end) : r;
+}

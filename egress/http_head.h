@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The first head that a proxy's HTTP client sends. Later requests on the same connection are not
+ * read: they go to the one host that the first was allowed for. RFC 9112, RFC 9110.
+ */
+
+#include "common/byte_queue.h"
+#include "common/egress/host.h"
+
+enum http_kind {
+	HTTP_CONNECT = 1, /* CONNECT HOST:PORT */
+	HTTP_ABSOLUTE,    /* METHOD http://HOST[:PORT]/PATH */
+	HTTP_ORIGIN,      /* METHOD /PATH, and a field Host */
+};
+
+struct http_head {
+	enum http_kind kind;
+	struct host host;
+	uint16_t port;
+	struct text method;
+	struct text path;   /* of HTTP_ABSOLUTE, with the query; may lack the leading slash */
+	struct text fields; /* the lines after the first, each with CRLF */
+};
+
+/**
+ * Returns the length of the head at the beginning of @bytes, with its empty line, or 0 if its end
+ * has not come yet. The first @seen bytes were looked at by an earlier call that returned 0.
+ */
+size_t http_head_end(struct text bytes, size_t seen);
+
+/**
+ * Parses a whole head, strictly: lines end with CRLF, no line continues another, no control
+ * characters. Texts in @ret are borrowed from @head. Returns 0; -EBADMSG if it is not such a head;
+ * -EINVAL if only the host is none; -EPROTONOSUPPORT for a URL of another scheme than http.
+ */
+int http_head_parse(struct text head, struct http_head *ret);
+
+/**
+ * The same for a client that takes this for its host's own port 80: the target is a path, and one
+ * field Host names the host, with no other port.
+ */
+int http_head_parse_origin(struct text head, struct http_head *ret);
+
+/** Returns the target as the client wrote it, for the log: what follows the first blank. */
+struct text http_head_target(struct text head);
+
+/**
+ * Appends to @queue the head that the host gets: the path, Host from the target, "Connection:
+ * close" unless the client asks for an upgrade, and no fields that are meant for the proxy. Returns
+ * 0 or -ENOMEM.
+ */
+int http_head_rewrite(const struct http_head *head, struct byte_queue *queue);

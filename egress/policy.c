@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-egress, at start and on reload. It reads the configuration through
+ * common/config, as cloisterd does, takes the keys of the network and ignores the others, which
+ * cloisterd has checked. It trusts files that only root could have written.
+ */
+#include "egress/policy.h"
+
+#include "common/cleanup.h"
+#include "common/config/config_files.h"
+#include "common/config/config_number.h"
+#include "common/config/config_reader.h"
+#include "common/config_defaults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define RESOLVER_BYTES 512
+
+struct egress_policy {
+	bool has_files;
+	struct config_files files;
+	char *allow; /* if there are no files */
+	struct egress_tenant *tenants;
+	size_t n_tenants;
+	struct rule_sets sets;
+	char sets_path[PATH_MAX];
+	char resolver[RESOLVER_BYTES];
+};
+
+/* A reading under construction: the reader's context. */
+struct draft {
+	struct egress_tenant *tenants, *current;
+	size_t n_tenants;
+	struct rule_sets sets;
+	bool in_host;
+	char resolver[RESOLVER_BYTES];
+};
+
+static const struct {
+	const char *name;
+	enum config_type type;
+	size_t offset;
+	uint64_t max;
+} numbers[] = {
+	{"egress_connections", CONFIG_NUMBER, offsetof(struct egress_tenant, connections),
+		LIMIT_EGRESS_CONNECTIONS_MAX},
+	{"egress_connect_rate", CONFIG_NUMBER, offsetof(struct egress_tenant, connect_rate),
+		LIMIT_EGRESS_CONNECTIONS_MAX},
+	{"egress_bytes_in", CONFIG_BYTES, offsetof(struct egress_tenant, bytes_in), UINT64_MAX},
+	{"egress_bytes_out", CONFIG_BYTES, offsetof(struct egress_tenant, bytes_out), UINT64_MAX},
+};
+
+static void release_tenants(struct egress_tenant *tenants, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		rules_done(&tenants[i].allow);
+		rules_done(&tenants[i].deny);
+		free(tenants[i].private.items);
+	}
+	free(tenants);
+}
+
+static void release_draft(struct draft *draft)
+{
+	release_tenants(draft->tenants, draft->n_tenants);
+	rule_sets_done(&draft->sets);
+}
+
+static struct egress_tenant *add_tenant(struct draft *draft, const char *name)
+{
+	struct egress_tenant *grown, *tenant;
+
+	if (draft->n_tenants >= LIMIT_CONFIG_TENANTS || strlen(name) > LIMIT_CONFIG_NAME_BYTES)
+		return NULL;
+	grown = reallocarray(draft->tenants, draft->n_tenants + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	draft->tenants = grown;
+	tenant = &grown[draft->n_tenants++];
+	*tenant = (struct egress_tenant){
+		.connections = DEFAULT_EGRESS_CONNECTIONS,
+		.connect_rate = DEFAULT_EGRESS_CONNECT_RATE,
+	};
+	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	return tenant;
+}
+
+static void begin_file(struct config_reader *reader)
+{
+	((struct draft *)reader->context)->current = NULL;
+}
+
+static void begin_section(struct config_reader *reader, const char *name)
+{
+	static const char prefix[] = "tenant ";
+	struct draft *draft = reader->context;
+
+	draft->current = NULL;
+	draft->in_host = name && strcmp(name, "cloister") == 0;
+	if (!name || strncmp(name, prefix, strlen(prefix)) != 0)
+		return;
+	name += strlen(prefix);
+	for (size_t i = 0; i < draft->n_tenants; i++)
+		if (strcmp(draft->tenants[i].name, name) == 0)
+			draft->current = &draft->tenants[i];
+	if (!draft->current)
+		draft->current = add_tenant(draft, name);
+	if (!draft->current)
+		config_wrong(reader, "too many tenants, or too long a name");
+}
+
+/* Takes the next word of @text, which are separated by blanks. */
+static struct text take_word(struct text *text)
+{
+	struct text word = {0};
+
+	while (text->len > 0 && word.len == 0)
+		word = text_take(text, ' ');
+	return word;
+}
+
+/* A key in a later file replaces the values from earlier files. */
+static void add_rules(struct config_reader *reader, struct rules *rules, const char **file,
+	const char *key, const char *value)
+{
+	struct draft *draft = reader->context;
+	struct text rest = text_from(value), word;
+	char why[LIMIT_EGRESS_REASON_BYTES];
+	size_t from;
+
+	if (*file != reader->file)
+		rules_done(rules);
+	*file = reader->file;
+	from = rules->count;
+	while ((word = take_word(&rest)).len > 0)
+		if (rules_add(rules, word, strcmp(key, "egress_deny") == 0, &draft->sets, why,
+			    sizeof(why)) < 0)
+			config_wrong(
+				reader, "%s: \"%.*s\": %s", key, (int)word.len, word.data, why);
+	for (; from < rules->count; from++) {
+		rules->items[from].file = reader->file;
+		rules->items[from].line = reader->line;
+	}
+}
+
+static void add_networks(
+	struct config_reader *reader, struct egress_tenant *tenant, const char *value)
+{
+	struct networks *networks = &tenant->private;
+	struct text rest = text_from(value), word;
+
+	if (tenant->private_file != reader->file)
+		networks->count = 0;
+	tenant->private_file = reader->file;
+	while ((word = take_word(&rest)).len > 0) {
+		struct network *grown =
+			networks->count < LIMIT_EGRESS_NETWORKS
+				? reallocarray(networks->items, networks->count + 1, sizeof(*grown))
+				: NULL;
+		int r = grown ? network_parse(word, &grown[networks->count]) : -E2BIG;
+
+		networks->items = grown ? grown : networks->items;
+		networks->count += r == 0;
+		if (r < 0)
+			config_wrong(reader, "egress_private: \"%.*s\": %s", (int)word.len,
+				word.data,
+				r == -EPERM   ? "addresses at which clouds give credentials to "
+						"machines are never opened"
+				: r == -E2BIG ? "too many networks"
+					      : "not a network: write ADDRESS/PREFIX, without bits "
+						"behind "
+						"the prefix");
+	}
+}
+
+static void set_upstream(
+	struct config_reader *reader, struct egress_tenant *tenant, const char *value)
+{
+	static const struct text http = TEXT_LITERAL("http://");
+	struct text text = text_from(value);
+
+	if (text.len > http.len && memcmp(text.data, http.data, http.len) == 0) {
+		text.data += http.len;
+		text.len -= http.len;
+		text.len -= text.data[text.len - 1] == '/';
+		if (host_port_parse(text, 0, &tenant->upstream, &tenant->upstream_port) == 0) {
+			tenant->has_upstream = true;
+			return;
+		}
+	}
+	config_wrong(reader, "egress_upstream: \"%s\": write http://HOST:PORT", value);
+}
+
+static void set_choice(struct config_reader *reader, const char *key, const char *value,
+	const char *yes, const char *no, bool *ret)
+{
+	if (strcmp(value, yes) != 0 && strcmp(value, no) != 0)
+		config_wrong(reader, "%s: \"%s\": write %s or %s", key, value, no, yes);
+	*ret = strcmp(value, yes) == 0;
+}
+
+static void set_number(
+	struct config_reader *reader, struct egress_tenant *tenant, size_t i, const char *value)
+{
+	uint64_t *field = (uint64_t *)(void *)((char *)tenant + numbers[i].offset);
+
+	if (config_number(numbers[i].type, value, field) < 0 || *field > numbers[i].max)
+		config_wrong(reader, "%s: not a number that fits", numbers[i].name);
+}
+
+static void set_resolver(struct config_reader *reader, char *resolver, const char *value)
+{
+	struct text rest = text_from(value), word;
+	struct sockaddr_storage address;
+	size_t len = 0;
+
+	resolver[0] = '\0';
+	while ((word = take_word(&rest)).len > 0) {
+		struct host host;
+		uint16_t port;
+		socklen_t size = 0;
+
+		if (host_port_parse(word, 53, &host, &port) == 0)
+			address = host_address(&host, port, &size);
+		(void)address;
+		if (size == 0 || len + LIMIT_EGRESS_HOST_BYTES > RESOLVER_BYTES) {
+			config_wrong(reader,
+				"egress_resolver: \"%.*s\": write ADDRESS[:PORT], an "
+				"IPv6 address in brackets",
+				(int)word.len, word.data);
+			return;
+		}
+		len += (size_t)snprintf(resolver + len, RESOLVER_BYTES - len, "%s%s%s%s:%u",
+			len ? "," : "", host.kind == HOST_IPV6 ? "[" : "", host.text,
+			host.kind == HOST_IPV6 ? "]" : "", port);
+	}
+}
+
+static void take_setting(struct config_reader *reader, const char *name, const char *value)
+{
+	struct draft *draft = reader->context;
+	struct egress_tenant *tenant = draft->current;
+
+	if (draft->in_host && strcmp(name, "egress_resolver") == 0)
+		set_resolver(reader, draft->resolver, value);
+	if (!tenant)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (strcmp(name, numbers[i].name) == 0)
+			set_number(reader, tenant, i, value);
+	if (strcmp(name, "network") == 0)
+		set_choice(reader, name, value, "egress", "none", &tenant->has_network);
+	else if (strcmp(name, "egress_sni") == 0)
+		set_choice(reader, name, value, "off", "match", &tenant->sni_off);
+	else if (strcmp(name, "egress_allow") == 0)
+		add_rules(reader, &tenant->allow, &tenant->allow_file, name, value);
+	else if (strcmp(name, "egress_deny") == 0)
+		add_rules(reader, &tenant->deny, &tenant->deny_file, name, value);
+	else if (strcmp(name, "egress_private") == 0)
+		add_networks(reader, tenant, value);
+	else if (strcmp(name, "egress_upstream") == 0)
+		set_upstream(reader, tenant, value);
+}
+
+static void log_mistake(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	fprintf(stderr, "cloister-egress: %s:%u: %s\n", file, line, message);
+}
+
+static void log_set_mistake(void *context, unsigned line, const char *message)
+{
+	log_mistake(NULL, context, line, message);
+}
+
+void egress_sets_path(char *ret, size_t size)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	const char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+
+	snprintf(ret, size, "%.*segress-sets", slash ? (int)(slash + 1 - path) : 0, path);
+	if (!slash || access(ret, R_OK) < 0)
+		snprintf(ret, size, "%s", CLOISTER_EGRESS_SETS);
+}
+
+static int read_sets(char *path, struct rule_sets *ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *buffer = malloc(LIMIT_CONFIG_FILE_BYTES);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = buffer ? read(fd, buffer, LIMIT_CONFIG_FILE_BYTES) : -1;
+	if (n < 0)
+		return buffer ? -errno : -ENOMEM;
+	n = rule_sets_read((struct text){buffer, (size_t)n}, log_set_mistake, path, ret);
+	return n > 0 ? -EINVAL : (int)n;
+}
+
+/* A rule that can match nothing would be taken for one that allows. */
+static uint64_t find_dead_rules(const struct draft *draft)
+{
+	char why[LIMIT_EGRESS_REASON_BYTES], message[LIMIT_EGRESS_REASON_BYTES + 400];
+	uint64_t mistakes = 0;
+
+	for (size_t i = 0; i < draft->n_tenants; i++) {
+		const struct egress_tenant *tenant = &draft->tenants[i];
+		const struct rule *dead = rules_find_dead(
+			&tenant->allow, &tenant->deny, &tenant->private, why, sizeof(why));
+
+		if (!dead)
+			continue;
+		snprintf(message, sizeof(message), "tenant %s: egress_allow: \"%s\": %s",
+			tenant->name, dead->written, why);
+		log_mistake(NULL, dead->file ? dead->file : "--allow-net", dead->line, message);
+		mistakes++;
+	}
+	return mistakes;
+}
+
+static int read_files(struct egress_policy *policy, bool only_roots, struct draft *draft)
+{
+	static const struct config_complaints complaints = {log_mistake, NULL};
+	static const struct config_handler handler = {begin_file, begin_section, take_setting};
+	_cleanup_(config_file_names_done) struct config_file_names names = {0};
+	struct config_reader reader = {
+		.complaints = &complaints, .handler = &handler, .context = draft, .root = 0};
+	int r = config_files_read(&policy->files, &reader, &names);
+
+	if (r == 0 && only_roots && reader.not_roots) {
+		fprintf(stderr, "cloister-egress: the configuration is not root's alone\n");
+		return -EPERM;
+	}
+	if (r == 0)
+		reader.mistakes += find_dead_rules(draft);
+	return r == 0 && reader.mistakes > 0 ? -EINVAL : r;
+}
+
+/* Without files there is one tenant, whose name nothing asks. */
+static int read_allow(const struct egress_policy *policy, struct draft *draft)
+{
+	struct text rest = text_from(policy->allow), word;
+	struct egress_tenant *tenant = add_tenant(draft, "");
+	char why[LIMIT_EGRESS_REASON_BYTES];
+
+	if (!tenant)
+		return -ENOMEM;
+	tenant->has_network = true;
+	while ((word = take_word(&rest)).len > 0) {
+		if (rules_add(&tenant->allow, word, false, &draft->sets, why, sizeof(why)) == 0)
+			continue;
+		fprintf(stderr, "cloister-egress: \"%.*s\": %s\n", (int)word.len, word.data, why);
+		return -EINVAL;
+	}
+	return find_dead_rules(draft) > 0 ? -EINVAL : 0;
+}
+
+int egress_policy_open(const char *config, const char *allow, struct egress_policy **ret)
+{
+	struct egress_policy *policy = calloc(1, sizeof(*policy));
+	int r = 0;
+
+	if (!policy)
+		return -ENOMEM;
+	egress_sets_path(policy->sets_path, sizeof(policy->sets_path));
+	policy->has_files = config[0] != '\0';
+	policy->allow = strdup(allow);
+	if (!policy->allow)
+		r = -ENOMEM;
+	else if (policy->has_files)
+		r = config_files_open(config, &policy->files);
+	if (r < 0) {
+		free(policy->allow);
+		free(policy);
+		return r;
+	}
+	*ret = policy;
+	return 0;
+}
+
+int egress_policy_read(struct egress_policy *policy, bool only_roots)
+{
+	_cleanup_(release_draft) struct draft draft = {0};
+	int r = read_sets(policy->sets_path, &draft.sets);
+
+	if (r < 0) {
+		fprintf(stderr, "cloister-egress: %s: %s\n", policy->sets_path, strerror(-r));
+		return r;
+	}
+	r = policy->has_files ? read_files(policy, only_roots, &draft) : read_allow(policy, &draft);
+	if (r < 0)
+		return r;
+	release_tenants(policy->tenants, policy->n_tenants);
+	rule_sets_done(&policy->sets);
+	policy->tenants = TAKE_PTR(draft.tenants);
+	policy->n_tenants = draft.n_tenants;
+	draft.n_tenants = 0;
+	policy->sets = draft.sets;
+	draft.sets = (struct rule_sets){0};
+	memcpy(policy->resolver, draft.resolver, sizeof(policy->resolver));
+	return 0;
+}
+
+const struct egress_tenant *egress_policy_tenant(
+	const struct egress_policy *policy, struct text name)
+{
+	for (size_t i = 0; i < policy->n_tenants; i++)
+		if (!policy->has_files || text_equal(text_from(policy->tenants[i].name), name))
+			return &policy->tenants[i];
+	return NULL;
+}
+
+const struct rule_sets *egress_policy_sets(const struct egress_policy *policy)
+{
+	return &policy->sets;
+}
+
+const char *egress_policy_resolver(const struct egress_policy *policy)
+{
+	return policy->resolver;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The part of the configuration that cloister-egress enforces, read from root's files by itself. If
+ * cloisterd is taken over, no tenant reaches a host that these files do not allow it.
+ */
+
+#include "common/egress/rules.h"
+
+struct egress_tenant {
+	char name[LIMIT_CONFIG_NAME_BYTES + 1];
+	bool has_network; /* network = egress */
+	struct rules allow, deny;
+	struct networks private;
+	bool sni_off;
+	/* Of the tenant; 0: unlimited. Bytes are those of an hour. */
+	uint64_t connections, connect_rate, bytes_in, bytes_out;
+	bool has_upstream;
+	struct host upstream;
+	uint16_t upstream_port;
+	const char *allow_file, *deny_file, *private_file; /* that set them last, while reading */
+};
+
+struct egress_policy;
+
+/**
+ * Opens the directory of the configuration at @config, or, if it is "", makes a policy that gives
+ * @allow, rules separated by blanks, to every tenant. Returns 0 or -errno.
+ */
+int egress_policy_open(const char *config, const char *allow, struct egress_policy **ret);
+
+/**
+ * Reads the configuration and the sets of rules. A mistake is logged and leaves what was read
+ * before in force. With @only_roots a file that does not belong to root is a mistake. Returns 0 or
+ * -errno.
+ */
+int egress_policy_read(struct egress_policy *policy, bool only_roots);
+
+/** Returns what holds for the tenant @name, valid until the next reading, or NULL. */
+const struct egress_tenant *egress_policy_tenant(
+	const struct egress_policy *policy, struct text name);
+
+/** Returns the sets, for rules that a workspace asks for. */
+const struct rule_sets *egress_policy_sets(const struct egress_policy *policy);
+
+/** Returns egress_resolver as ares_set_servers_ports_csv(3) takes it; "": the system's. */
+const char *egress_policy_resolver(const struct egress_policy *policy);
+
+/** Writes the path of the file of sets: the one beside this program, or the installed one. */
+void egress_sets_path(char *ret, size_t size);

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-egress. Copies bytes between a client and its host, either way. Nothing is held:
+ * bytes stay in the receiving socket until the sending one has taken them, so that a slow reader
+ * slows its writer, and an idle or stuck connection costs no memory for data. MSG_TRUNC of tcp(7).
+ */
+#include "common/monotonic.h"
+#include "egress/conn_state.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <sys/socket.h>
+
+#define CHUNK       (64 * KIB)
+#define CHUNKS_ONCE 4 /* of one way, before others have their turn */
+
+static char chunk[CHUNK];
+
+/* What a way may still carry by the limits on bytes. */
+static uint64_t allowance(
+	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key)
+{
+	const struct cell *cell = conn->cell;
+	const struct egress_tenant *policy = cell->tenant->policy;
+	uint64_t of_tenant, of_cell, limit;
+
+	*ret_key = way == CONN_IN ? "egress_bytes_in" : "egress_bytes_out";
+	if (!policy)
+		return 0;
+	limit = way == CONN_IN ? policy->bytes_in : policy->bytes_out;
+	if (limit == 0)
+		return UINT64_MAX;
+	of_tenant = (way == CONN_IN ? usage_left_in : usage_left_out)(
+		&conn->cell->tenant->usage, limit, now);
+	of_cell = (way == CONN_IN ? usage_left_in : usage_left_out)(
+		&conn->cell->usage, cell_share(cell, limit), now);
+	return of_tenant < of_cell ? of_tenant : of_cell;
+}
+
+static void count(struct conn *conn, enum conn_direction way, uint64_t n)
+{
+	struct usage *tenant = &conn->cell->tenant->usage, *cell = &conn->cell->usage;
+
+	conn->ways[way].bytes += n;
+	if (way == CONN_IN) {
+		tenant->bytes_in += n;
+		cell->bytes_in += n;
+	} else {
+		tenant->bytes_out += n;
+		cell->bytes_out += n;
+	}
+}
+
+static ssize_t send_some(int fd, const void *data, size_t n)
+{
+	ssize_t sent = send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	return sent < 0 ? -errno : sent;
+}
+
+/* Sends what was read before the relay began. Returns 1 if all is sent, -EAGAIN, or -errno. */
+static int send_pending(struct conn *conn, enum conn_direction way, uint64_t left)
+{
+	struct byte_queue *pending = &conn->ways[way].pending;
+
+	while (pending->len > 0) {
+		struct text bytes = byte_queue_peek(pending);
+		ssize_t n;
+
+		if (left == 0)
+			return -EDQUOT;
+		n = send_some(conn->fds[!way], bytes.data, bytes.len < left ? bytes.len : left);
+		if (n < 0)
+			return (int)n;
+		count(conn, way, (uint64_t)n);
+		left -= (uint64_t)n;
+		byte_queue_consume(pending, (size_t)n);
+	}
+	byte_queue_free(pending);
+	return 1;
+}
+
+/* Copies one chunk. Returns 1; 0 at the end; -EAGAIN with is_blocked set or not; or -errno. */
+static int copy_chunk(struct conn *conn, enum conn_direction way, uint64_t left)
+{
+	int from = conn->fds[way], to = conn->fds[!way];
+	ssize_t n = recv(from, chunk, left < CHUNK ? left + 1 : CHUNK, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t sent;
+
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	if (left == 0)
+		return -EDQUOT;
+	if ((uint64_t)n > left)
+		n = (ssize_t)left;
+	sent = send_some(to, chunk, (size_t)n);
+	if (sent < 0) {
+		conn->ways[way].is_blocked = sent == -EAGAIN;
+		return (int)sent;
+	}
+	count(conn, way, (uint64_t)sent);
+	n = recv(from, chunk, (size_t)sent, MSG_TRUNC | MSG_DONTWAIT);
+	return n == sent ? 1 : n < 0 ? -errno : -EIO;
+}
+
+/* Carries what there is. Returns 0, or -errno if the connection cannot go on. */
+static int carry(struct conn *conn, enum conn_direction way)
+{
+	struct conn_way *state = &conn->ways[way];
+	int r = 1;
+
+	if (state->is_over)
+		return 0;
+	state->is_blocked = false;
+	for (unsigned n = 0; r > 0 && n < CHUNKS_ONCE; n++) {
+		uint64_t now = monotonic_ms(), left = allowance(conn, way, now, &conn->limit);
+
+		r = state->pending.len > 0 ? send_pending(conn, way, left)
+					   : copy_chunk(conn, way, left);
+		if (r == -EAGAIN && state->pending.len > 0)
+			state->is_blocked = true;
+		if (r > 0)
+			conn->active_ms = now;
+	}
+	if (r == 0) {
+		state->is_over = true;
+		shutdown(conn->fds[!way], SHUT_WR);
+	}
+	return r == -EAGAIN || r == -EINTR || r >= 0 ? 0 : r;
+}
+
+/* A socket is read while its receiver takes bytes, and written when that one waits for it. */
+static short wanted(const struct conn *conn, enum conn_direction reads)
+{
+	const struct conn_way *out = &conn->ways[reads], *in = &conn->ways[!reads];
+	bool read = !out->is_over && !out->is_blocked;
+	bool write = !in->is_over && in->is_blocked;
+
+	return (short)((read ? EV_READ : 0) | (write ? EV_WRITE : 0));
+}
+
+void conn_relay(struct conn *conn)
+{
+	int out = carry(conn, CONN_OUT), in = out < 0 ? 0 : carry(conn, CONN_IN);
+
+	if (out == -EDQUOT || in == -EDQUOT) {
+		conn->reason = EGRESS_LIMIT;
+		conn_abort(conn);
+	} else if (out < 0 || in < 0) {
+		conn_abort(conn);
+	} else if (conn->ways[CONN_OUT].is_over && conn->ways[CONN_IN].is_over) {
+		conn_end(conn);
+	} else {
+		conn_watch_client(conn, wanted(conn, CONN_OUT));
+		conn_watch_remote(conn, wanted(conn, CONN_IN));
+	}
+}
+
+void conn_check_idle(struct conn *conn)
+{
+	uint64_t idle = monotonic_ms() - conn->active_ms;
+
+	if (idle < LIMIT_EGRESS_IDLE_MS) {
+		conn_enter(conn, CONN_RELAYING, (unsigned)(LIMIT_EGRESS_IDLE_MS - idle));
+		return;
+	}
+	conn->reason = EGRESS_LIMIT;
+	conn_abort(conn);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Addresses of names, by c-ares. Names are asked for as they are, without search domains. The
+ * answers come from servers that are not trusted: an address is only connected to after
+ * address_permitted().
+ */
+
+#include "common/egress/host.h"
+
+struct event_base;
+struct resolver;
+struct resolver_query;
+
+/**
+ * Receives the addresses, at most LIMIT_EGRESS_ADDRESSES with @port; with @n of 0 there are none.
+ * Called once for each query that was not cancelled, never before resolver_ask() has returned.
+ */
+typedef void (*resolver_answer)(void *context, const struct sockaddr_storage *addresses, size_t n);
+
+/**
+ * Makes a resolver that asks @servers (ares_set_servers_ports_csv(3)), or with "" those of
+ * /etc/resolv.conf after /etc/hosts. Returns 0 or -errno.
+ */
+int resolver_new(struct event_base *base, const char *servers, struct resolver **ret);
+
+/** Begins again with other servers, or with what the system's files say now. Returns 0 or -errno.
+ */
+int resolver_renew(struct resolver *resolver, const char *servers);
+
+/** Asks for @host. Returns a query, or NULL if memory is out. */
+struct resolver_query *resolver_ask(struct resolver *resolver, const struct host *host,
+	uint16_t port, resolver_answer answer, void *context);
+
+/** Forgets a query that is not answered yet. Does nothing with NULL. */
+void resolver_cancel(struct resolver_query *query);

@@ -1,0 +1,50 @@
+/* links: cloister-egress-core */
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * SOCKS messages and TLS ClientHellos. Bytes that follow a whole message change nothing about it,
+ * and no beginning of one is taken for the whole.
+ *
+ * Input: a byte that chooses the parser, the client's bytes.
+ */
+#include "egress/client_hello.h"
+#include "egress/socks.h"
+#include "tests/fuzz/fuzz.h"
+
+static void check_socks(struct text text)
+{
+	struct socks_request request, shorter;
+	size_t len = 0;
+	bool accepts;
+
+	if (socks_greeting_parse(text, &len, &accepts) == 1) {
+		CHECK(len >= 2 && len <= text.len);
+		CHECK(socks_greeting_parse((struct text){text.data, len - 1}, &len, &accepts) == 0);
+	}
+	if (socks_request_parse(text, &request) != 1)
+		return;
+	CHECK(request.len <= text.len);
+	CHECK(!request.has_host || (request.host.len > 0 && request.port > 0));
+	CHECK(socks_request_parse((struct text){text.data, request.len - 1}, &shorter) == 0);
+}
+
+static void check_hello(struct text text)
+{
+	struct host host;
+
+	if (client_hello_name(text, &host) == 1)
+		CHECK(host.len > 0 && host.len == strlen(host.text));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct text rest = fuzz_text(data, size);
+	bool socks = fuzz_byte(&rest) & 1;
+	char *copy = fuzz_copy(rest);
+
+	if (socks)
+		check_socks((struct text){copy, rest.len});
+	else
+		check_hello((struct text){copy, rest.len});
+	free(copy);
+	return 0;
+}

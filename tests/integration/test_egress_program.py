@@ -1,0 +1,1107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cloister-egress by itself: what it refuses, what it says about it, and what it carries."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import resource
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import termios
+import threading
+
+import egress
+import procfs
+import pytest
+import wire
+from cloister_client import acting_as
+from daemon import SANITIZED
+
+CONFIG = """[cloister]
+egress_resolver = {resolver}
+
+[tenant dev]
+network = egress
+egress_private = 127.0.0.0/8
+egress_connect_rate = 0
+egress_allow = **.open.test:* *.sub.test:* tls.test:443 tcp:plain.test:443 web.test
+egress_allow = meta.test:* ten.test:* mixed.test:* rebind.test:* v6.test:* @npm
+egress_deny = denied.open.test
+{more}
+
+[tenant closed]
+network = egress
+
+[tenant none]
+"""
+
+
+@pytest.fixture(scope="module")
+def names():
+    answers = dict.fromkeys(("open.test", "a.open.test", "denied.open.test", "a.sub.test", "tls.test", "plain.test"),
+                            ["127.0.0.1"])
+    answers |= {"meta.test": ["169.254.169.254"], "ten.test": ["10.1.2.3"], "v6.test": ["::1", "fd00:ec2::254"],
+                "mixed.test": ["169.254.169.254", "127.0.0.1", "64:ff9b::a9fe:a9fe"]}
+    server = egress.Names(answers)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def start(area, account, names):
+    started = []
+
+    def start(more="", config=CONFIG, **keywords):
+        directory = area.new_directory("egress")
+        os.chmod(directory, 0o755)
+        config = config and config.format(resolver=names.address, more=more)
+        started.append(egress.Egress(directory, config, user=account.uid, **keywords))
+        return started[-1]
+
+    yield start
+    for running in started:
+        assert running.stop() == 0, running.logged()
+
+
+@pytest.fixture
+def running(start):
+    return start().ready()
+
+
+@pytest.fixture
+def host():
+    with contextlib.ExitStack() as stack:
+        def make(serve=egress.echo, **keywords):
+            made = egress.Host(serve, **keywords)
+            stack.callback(made.close)
+            return made
+        yield make
+
+
+def check_echo(connection):
+    connection.sendall(b"there and back")
+    assert connection.recv(100) == b"there and back"
+
+
+def test_connect(running, host):
+    port, there = running.open(), host()
+    connection, head = egress.connect(port, f"A.Open.Test.:{there.port}")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    check_echo(connection)
+    connection.close()
+    closed = running.link.expect(egress.CLOSED)
+    assert closed == {"call": 0, "host": "a.open.test", "port": there.port, "reason": "", "via": "connect", "in": 14,
+                      "out": 14}
+
+
+def test_bytes_behind_the_head(running, host):
+    port, there = running.open(), host()
+    with egress.client(port) as connection:
+        connection.sendall(f"CONNECT open.test:{there.port} HTTP/1.1\r\n\r\nearly".encode())
+        assert egress.read_head(connection).startswith(b"HTTP/1.1 200 ")
+        assert connection.recv(5) == b"early"
+
+
+def test_socks(running, host):
+    port, there = running.open(), host()
+    connection, code = egress.socks(port, "a.sub.test", there.port)
+    assert code == 0
+    check_echo(connection)
+    connection.close()
+    assert running.link.expect(egress.CLOSED)["via"] == "socks"
+
+
+def answer_http(seen):
+    def serve(connection):
+        seen.append(egress.read_head(connection))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):
+            seen.append(egress.read_all(connection))
+    return serve
+
+
+def test_absolute_form(running, host):
+    seen = []
+    port, there = running.open(), host(answer_http(seen))
+    assert egress.absolute(port, f"open.test:{there.port}").endswith(b"\r\n\r\nok")
+    assert seen[0] == f"GET / HTTP/1.1\r\nHost: open.test:{there.port}\r\nConnection: close\r\n\r\n".encode()
+    assert running.link.expect(egress.CLOSED)["via"] == "http"
+
+
+def test_second_request_goes_to_the_first_host(running, host):
+    """What follows the first head reaches the host that was judged, and no other, whatever it says."""
+    seen = []
+    port, there, other = running.open(), host(answer_http(seen)), host()
+    smuggled = f"GET http://denied.open.test:{other.port}/ HTTP/1.1\r\nHost: denied.open.test\r\n\r\n".encode()
+    with egress.client(port) as connection:
+        connection.sendall(f"GET http://open.test:{there.port}/ HTTP/1.1\r\nContent-Length: 0\r\n"
+                           f"Transfer-Encoding: chunked\r\n\r\n".encode() + smuggled)
+        connection.shutdown(socket.SHUT_WR)
+        egress.read_all(connection)
+    running.link.expect(egress.CLOSED)
+    assert procfs.eventually(lambda: len(seen) == 2)
+    assert seen[1] == smuggled
+    assert other.connections == 0
+
+
+# Each is no host that a rule allows, however it is spelt: the host that is logged, and the reason.
+FORBIDDEN = [
+    ("example.com", "example.com", "not_allowed"),
+    ("EXAMPLE.com.", "example.com", "not_allowed"),
+    ("sub.test", "sub.test", "not_allowed"),
+    ("SUB.TEST.", "sub.test", "not_allowed"),
+    ("evilsub.test", "evilsub.test", "not_allowed"),
+    ("evilopen.test", "evilopen.test", "not_allowed"),
+    ("open.test.evil.example", "open.test.evil.example", "not_allowed"),
+    ("denied.open.test", "denied.open.test", "denied"),
+    ("DENIED.open.test.", "denied.open.test", "denied"),
+    ("127.0.0.1", "127.0.0.1", "not_allowed"),
+    ("127.0.0.1.", "127.0.0.1", "not_allowed"),
+    ("127.1", "127.0.0.1", "not_allowed"),
+    ("2130706433", "127.0.0.1", "not_allowed"),
+    ("0x7f000001", "127.0.0.1", "not_allowed"),
+    ("0X7F.1", "127.0.0.1", "not_allowed"),
+    ("017700000001", "127.0.0.1", "not_allowed"),
+    ("0", "0.0.0.0", "not_allowed"),
+    ("169.254.169.254", "169.254.169.254", "not_allowed"),
+    ("169.254.43518", "169.254.169.254", "not_allowed"),
+    ("2852039166", "169.254.169.254", "not_allowed"),
+    ("0xA9FEA9FE", "169.254.169.254", "not_allowed"),
+    ("0xa9.0xfe.0xa9.0xfe", "169.254.169.254", "not_allowed"),
+    ("0251.0376.0251.0376", "169.254.169.254", "not_allowed"),
+    ("025177524776", "169.254.169.254", "not_allowed"),
+    ("169.254.169.254.", "169.254.169.254", "not_allowed"),
+    ("[::1]", "::1", "not_allowed"),
+    ("[::ffff:169.254.169.254]", "::ffff:169.254.169.254", "not_allowed"),
+    ("[::FFFF:A9FE:A9FE]", "::ffff:169.254.169.254", "not_allowed"),
+    ("[0:0:0:0:0:ffff:a9fe:a9fe]", "::ffff:169.254.169.254", "not_allowed"),
+    ("[64:ff9b::a9fe:a9fe]", "64:ff9b::a9fe:a9fe", "not_allowed"),
+    ("[64:ff9b::169.254.169.254]", "64:ff9b::a9fe:a9fe", "not_allowed"),
+    ("[2002:a9fe:a9fe::1]", "2002:a9fe:a9fe::1", "not_allowed"),
+    ("[fd00:ec2::254]", "fd00:ec2::254", "not_allowed"),
+    ("[FD00:0EC2:0::0254]", "fd00:ec2::254", "not_allowed"),
+    ("[fe80::1]", "fe80::1", "not_allowed"),
+    ("169.254.169.254.nip.io", "169.254.169.254.nip.io", "not_allowed"),
+    ("metadata.google.internal", "metadata.google.internal", "not_allowed"),
+    ("localhost", "localhost", "not_allowed"),
+    ("meta.test", "meta.test", "private_address"),
+    ("META.TEST.", "meta.test", "private_address"),
+    ("ten.test", "ten.test", "private_address"),
+    ("v6.test", "v6.test", "private_address"),
+    ("missing.open.test", "missing.open.test", "dns_failed"),
+    # What is no host at all: the log has it as it was written.
+    ("a%2eopen.test", "a%2eopen.test", "bad_request"),
+    ("%6fpen.test", "%6fpen.test", "bad_request"),
+    ("open..test", "open..test", "bad_request"),
+    (".open.test", ".open.test", "bad_request"),
+    ("open.test..", "open.test..", "bad_request"),
+    ("*.open.test", "*.open.test", "bad_request"),
+    ("user@open.test", "user@open.test", "bad_request"),
+    ("open.test\\@b", "open.test\\@b", "bad_request"),
+    ("0x1g", "0x1g", "bad_request"),
+    ("256.256.256.256", "256.256.256.256", "bad_request"),
+    ("1.2.3.4.5", "1.2.3.4.5", "bad_request"),
+    ("08.0.0.1", "08.0.0.1", "bad_request"),
+    ("4294967296", "4294967296", "bad_request"),
+    ("a" * 64 + ".open.test", "a" * 64 + ".open.test", "bad_request"),
+    ("[::1%25lo]", "[::1%25lo]", "bad_request"),
+    ("[::1", "[::1", "bad_request"),
+    ("[open.test]", "[open.test]", "bad_request"),
+    ("\u043epen.test", "??pen.test", "bad_request"),
+    ("<a>`b\"'.test", "?a??b??.test", "bad_request"),
+]
+
+
+@pytest.mark.parametrize(("written", "host", "reason"), FORBIDDEN)
+@pytest.mark.parametrize("way", ["connect", "http", "socks"])
+def test_forbidden(shared, written, host, reason, way):
+    """Each is refused, and the event that says so has come before the refusal."""
+    running, port = shared
+    if way == "connect":
+        connection, answer = egress.connect(port, f"{written}:8080")
+        connection.close()
+    elif way == "http":
+        answer = egress.absolute(port, f"{written}:8080")
+    else:
+        connection, answer = egress.socks(port, written, 8080)
+        connection.close()
+    denied = running.link.denied()
+    shown = host if reason != "bad_request" or way == "socks" else denied["host"]
+    assert (denied["host"], denied["reason"], denied["via"]) == (shown, reason, way)
+    if reason != "bad_request":
+        assert denied["port"] == 8080
+    elif way != "socks":
+        assert host in denied["host"] or "%" in host or "?" in host
+    check_refusal(answer, denied)
+
+
+def check_refusal(answer, denied):
+    """The client's own answer says the same."""
+    status = {"dns_failed": 502, "upstream_failed": 502, "bad_request": 400, "limit": 503}.get(denied["reason"], 403)
+    if denied["via"] == "socks":
+        assert answer == {502: 4, 400: 1, 503: 1, 403: 2}[status]
+        return
+    first = answer.split(b"\r\n")[0].decode()
+    assert first.startswith(f"HTTP/1.1 {status} cloister: ") and first.endswith(f": {denied['reason']}")
+
+
+@pytest.fixture(scope="module")
+def shared(area, account, names):
+    directory = area.new_directory("egress")
+    os.chmod(directory, 0o755)
+    running = egress.Egress(directory, CONFIG.format(resolver=names.address, more=""), user=account.uid).ready()
+    yield running, running.open()
+    assert running.stop() == 0, running.logged()
+
+
+@pytest.mark.parametrize("name", [b"open.test\0.example", b"\0", b"example.com\0.open.test", b"open.test\r\nHost: x",
+                                  b"", b"open.test\xff", b"open.test:80", b"/etc/passwd", b"::1", b"127.0.0.1\0"])
+def test_socks_names_are_bytes(shared, name):
+    running, port = shared
+    connection, code = egress.socks(port, name, 80)
+    connection.close()
+    assert code == 1
+    assert running.link.denied()["reason"] == "bad_request"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00:ec2::254"])
+def test_socks_addresses(shared, address):
+    running, port = shared
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    connection, code = egress.socks(port, None, 80, socket.inet_pton(family, address))
+    connection.close()
+    assert code == 2
+    assert running.link.denied() == {"call": 0, "host": address, "port": 80, "reason": "not_allowed", "via": "socks",
+                                     "rule": ""}
+
+
+@pytest.mark.parametrize(("target", "rule"), [("web.test:22", "web.test"), ("registry.npmjs.org:80", "registry.npmjs.org:443")])
+def test_port(shared, target, rule):
+    running, port = shared
+    connection, head = egress.connect(port, target)
+    body = egress.read_all(connection).decode()
+    connection.close()
+    denied = running.link.denied()
+    assert (denied["reason"], denied["rule"]) == ("port", rule)
+    assert head.startswith(b"HTTP/1.1 403 ") and b"X-Cloister-Reason: port\r\n" in head
+    assert target in body and "**.open.test:*" in body
+
+
+@pytest.mark.parametrize("request_", [b"GET / HTTP/1.1\r\nHost: open.test\r\n\r\n",
+                                      b"GET https://open.test/ HTTP/1.1\r\n\r\n",
+                                      b"CONNECT open.test HTTP/1.1\r\n\r\n",
+                                      b"CONNECT open.test:0 HTTP/1.1\r\n\r\n",
+                                      b"CONNECT open.test:80 HTTP/1.1\r\nA: b\r\n c\r\n\r\n",
+                                      b"CONNECT open.test:80 HTTP/1.1\r\nA: b\nX: c\r\n\r\n",
+                                      b"GET http://open.test\0/ HTTP/1.1\r\n\r\n",
+                                      b"\x16\x03\x01\x00\x05hello", b"\4\1\0\x50\x7f\0\0\1\0", b"SSH-2.0-x\r\n\r\n"])
+def test_no_request(shared, request_):
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(request_)
+        assert egress.read_all(connection).startswith(b"HTTP/1.1 400 ")
+    assert running.link.denied()["reason"] == "bad_request"
+
+
+def test_long_head(shared):
+    running, port = shared
+    with egress.client(port) as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(b"GET http://open.test/ HTTP/1.1\r\n")
+        while True:
+            connection.sendall(b"A: " + b"b" * 1000 + b"\r\n")
+    assert running.link.denied()["reason"] == "limit"
+
+
+def test_slow_head(shared):
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(b"CONNECT open.test:1 HTTP/1.1\r\n")
+        assert running.link.denied()["reason"] == "limit"
+        assert b"503" in connection.recv(100)
+
+
+def test_addresses_that_are_not_permitted_are_left_out(running, host):
+    """The one of three that may be connected to is used."""
+    port, there = running.open(), host()
+    connection, head = egress.connect(port, f"mixed.test:{there.port}")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    check_echo(connection)
+    connection.close()
+
+
+def test_rebinding(running, host, names):
+    """A name is resolved once for a connection, and what was checked is what is connected to."""
+    addresses = iter(["127.0.0.1", "169.254.169.254", "10.0.0.1"])
+    names.answers["rebind.test"] = lambda kind: [next(addresses)] if kind == 1 else []
+    port, there = running.open(), host()
+    connection, head = egress.connect(port, f"rebind.test:{there.port}")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    check_echo(connection)
+    connection.close()
+    running.link.expect(egress.CLOSED)
+    for _ in range(2):
+        connection, head = egress.connect(port, f"rebind.test:{there.port}")
+        connection.close()
+        assert head.startswith(b"HTTP/1.1 403 ")
+        assert running.link.denied()["reason"] == "private_address"
+    assert there.connections == 1
+    assert [kind for name, kind in names.asked if name == "rebind.test"].count(1) == 3
+
+
+def test_no_query_for_what_is_not_allowed(shared, names):
+    """Otherwise names would carry data out."""
+    running, port = shared
+    egress.connect(port, "secret.example.com:80")[0].close()
+    running.link.denied()
+    assert not [name for name, _ in names.asked if name.endswith("example.com")]
+
+
+def test_no_search_domains(shared, names):
+    running, port = shared
+    egress.connect(port, "missing.open.test:80")[0].close()
+    assert running.link.denied()["reason"] == "dns_failed"
+    assert not [name for name, _ in names.asked if name.endswith("search.test")]
+
+
+def test_host_that_refuses(running):
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        number = unused.getsockname()[1]
+    connection, head = egress.connect(running.open(), f"open.test:{number}")
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 502 ")
+    assert running.link.denied()["reason"] == "upstream_failed"
+
+
+@pytest.fixture
+def at_443(host):
+    return host(address="127.0.0.1", port=443)
+
+
+def test_tls_for_the_host(running, at_443):
+    port = running.open()
+    connection, head = egress.connect(port, "tls.test:443")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    hello = egress.client_hello("tls.test")
+    for at in range(0, len(hello), 100):
+        connection.sendall(hello[at:at + 100])
+    received = b""
+    while len(received) < len(hello):
+        received += connection.recv(4096)
+    assert received == hello
+    connection.close()
+
+
+@pytest.mark.parametrize("first", [egress.client_hello("other.test"), egress.client_hello(None), b"SSH-2.0-x\r\n",
+                                   b"GET / HTTP/1.1\r\n\r\n"])
+def test_tls_for_another_host(running, at_443, first):
+    port = running.open()
+    for connection in (egress.connect(port, "tls.test:443")[0], egress.socks(port, "tls.test", 443)[0]):
+        connection.sendall(first)
+        assert egress.read_all(connection) == bytes([21, 3, 3, 0, 2, 2, 49])
+        connection.close()
+        assert running.link.denied()["reason"] == "sni_mismatch"
+    assert egress.absolute(port, "tls.test:443").startswith(b"HTTP/1.1 403 ")
+    assert running.link.denied()["reason"] == "sni_mismatch"
+
+
+def test_any_protocol(running, at_443):
+    connection, _ = egress.connect(running.open(), "plain.test:443")
+    check_echo(connection)
+    connection.close()
+
+
+def test_sni_off(start, at_443):
+    connection, _ = egress.connect(start("egress_sni = off").ready().open(), "tls.test:443")
+    check_echo(connection)
+    connection.close()
+
+
+def test_half_close(running, host):
+    """Either end may end first, and still gets what the other sends."""
+    def late(connection):
+        received = egress.read_all(connection)
+        connection.sendall(str(len(received)).encode())
+
+    def early(connection):
+        connection.sendall(b"all")
+        connection.shutdown(socket.SHUT_WR)
+        received.append(egress.read_all(connection))
+
+    received = []
+    port = running.open()
+    connection, _ = egress.connect(port, f"open.test:{host(late).port}")
+    connection.sendall(b"x" * 3000000)
+    connection.shutdown(socket.SHUT_WR)
+    assert egress.read_all(connection) == b"3000000"
+    connection.close()
+    connection, _ = egress.connect(port, f"open.test:{host(early).port}")
+    assert egress.read_all(connection) == b"all"
+    connection.sendall(b"still")
+    connection.shutdown(socket.SHUT_WR)
+    assert procfs.eventually(lambda: received == [b"still"])
+    connection.close()
+
+
+def test_stuck_reader_holds_no_memory(running, host):
+    """Bytes wait in the kernel's buffers, and the writer waits for them."""
+    def flood(connection):
+        while True:
+            connection.sendall(bytes(1 << 20))
+
+    port, there = running.open(), host(flood)
+    before = running.memory()
+    stuck = [egress.connect(port, f"open.test:{there.port}")[0] for _ in range(20)]
+    connection, _ = egress.connect(port, f"open.test:{host().port}")
+    check_echo(connection)
+    assert running.memory() - before < 1 << 20
+    for each in (*stuck, connection):
+        each.close()
+
+
+def test_a_call_is_told_by_its_address(running, host):
+    port, there = running.open(), host()
+    running.call(7, 0x0102)
+    running.call(8, 0x0103)
+    for call, address in ((7, "127.64.1.2"), (8, "127.64.1.3"), (0, "127.64.1.4"), (0, "127.0.0.1")):
+        egress.connect(port, "example.com:80", address)[0].close()
+        assert running.link.denied()["call"] == call
+    connection, _ = egress.connect(port, f"open.test:{there.port}", "127.64.1.3")
+    check_echo(connection)
+    running.call_end(8)
+    closed, ended = running.link.expect(egress.CLOSED), running.link.expect(egress.CALL_ENDED)
+    assert closed["call"] == 8
+    assert ended == {"call": 8, "connections": 1, "denied": 1, "in": 14, "out": 14}
+    with pytest.raises(ConnectionResetError):
+        connection.recv(1)
+    running.call_end(7)
+    assert running.link.expect(egress.CALL_ENDED)["denied"] == 1
+
+
+def own_cgroup():
+    """The inode of this process's cgroup, or None where there are none of version 2."""
+    lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+    path = next((line[4:] for line in lines if line.startswith("0::/")), None)
+    mounts = [line.split() for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+    top = next((pathlib.Path(mount[1]) for mount in mounts if mount[2] == "cgroup2"), None)
+    if path == "":
+        return 1  # the top of the hierarchy, mounted or not
+    return (top / path).stat().st_ino if top and path else None
+
+
+def test_a_call_is_told_by_its_cgroup(running):
+    """What the kernel says of the client's end counts before the address that the client chose."""
+    cgroup = own_cgroup()
+    if cgroup is None:
+        pytest.skip("no cgroup v2")
+    with socket.create_server(("0.0.0.0", 0)) as listener, socket.socket(type=socket.SOCK_DGRAM) as dns, \
+            socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4) as diag:
+        dns.bind(("127.0.0.1", 0))
+        running.send_open(1, listener, sockets=egress.PROXY | egress.DNS | egress.DIAG, more=[dns, diag])
+        running.link.expect(egress.OPENED)
+        running.call(7, 0x0102, cgroup=cgroup)
+        running.call(8, 0x0103, cgroup=cgroup + 1)
+        for address in ("127.64.1.3", "127.0.0.1"):
+            egress.connect(listener.getsockname()[1], "example.com:80", address)[0].close()
+            assert running.link.denied()["call"] == 7
+        assert egress.ask(dns.getsockname()[1], "example.com") == (3, [])
+        assert running.link.denied()["call"] == 7
+
+
+def test_the_only_call(running):
+    port = running.open()
+    running.call(7)
+    egress.connect(port, "example.com:80")[0].close()
+    assert running.link.denied()["call"] == 7
+
+
+def test_a_cell_that_ends(running, host):
+    port, there = running.open(), host()
+    waiting = egress.client(port)  # accepted before the next one is
+    connection, _ = egress.connect(port, f"open.test:{there.port}")
+    running.link.send(egress.CLOSE, 1)
+    assert running.link.expect(egress.CLOSED)["host"] == "open.test"
+    with pytest.raises(ConnectionResetError):
+        connection.recv(1)
+    with pytest.raises(ConnectionResetError):
+        waiting.recv(1)
+    # The descriptor is not held any more: the port is free when this process closes its own.
+    running.cells.pop(1).close()
+    socket.create_server(("0.0.0.0", port)).close()
+
+
+def test_narrowed(running, host):
+    port, there = running.open(allow="a.open.test:* *.example:*"), host()
+    egress.connect(port, f"a.open.test:{there.port}")[0].close()
+    running.link.expect(egress.CLOSED)
+    for target in ("open.test:80", "x.example:80"):
+        connection, _ = egress.connect(port, target)
+        body = egress.read_all(connection)
+        connection.close()
+        assert running.link.denied()["reason"] == "not_allowed"
+        assert b"Allowed here: a.open.test:* *.example:*\n" in body
+
+
+@pytest.mark.parametrize(("tenant", "allow", "word"), [
+    ("none", None, "network = egress"), ("missing", None, "network = egress"), ("dev", "http://x", "scheme"),
+    ("dev", "*", "first label"), ("dev", "@nothing", "@npm")])
+def test_cells_that_are_refused(running, tenant, allow, word):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running.send_open(1, listener, tenant, allow)
+        assert word in running.link.expect(egress.OPEN_FAILED)["reason"]
+
+
+def test_sockets_that_are_refused(running):
+    with socket.socket() as unbound, socket.socket(type=socket.SOCK_DGRAM) as udp, \
+            socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as listener:
+        for wrong in (unbound, udp, unix):
+            running.send_open(1, wrong)
+            assert "TCP" in running.link.expect(egress.OPEN_FAILED)["reason"]
+        running.send_open(1, listener, sockets=egress.PROXY | egress.DIAG, more=[udp])
+        assert "netlink" in running.link.expect(egress.OPEN_FAILED)["reason"]
+
+
+def test_empty_means_no(running):
+    connection, head = egress.connect(running.open(tenant="closed"), "open.test:80")
+    body = egress.read_all(connection)
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 403 ") and b"Allowed here: nothing" in body
+    assert running.link.denied()["reason"] == "not_allowed"
+
+
+def test_limits(start, host):
+    running = start("egress_connections = 2\n").ready()
+    port, there = running.open(), host()
+    held = [egress.connect(port, f"open.test:{there.port}")[0] for _ in range(2)]
+    connection, head = egress.connect(port, f"open.test:{there.port}")
+    connection.close()
+    denied = running.link.denied()
+    assert (denied["reason"], denied["rule"]) == ("limit", "egress_connections")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    held.pop().close()
+    running.link.expect(egress.CLOSED)
+    connection, head = egress.connect(port, f"open.test:{there.port}")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    # Where the tenant has two workspaces open, each may have half.
+    second = running.open(cell=2)
+    for each in (connection, held.pop()):
+        each.close()
+        running.link.expect(egress.CLOSED)
+    held.append(egress.connect(port, f"open.test:{there.port}")[0])
+    assert egress.connect(port, f"open.test:{there.port}")[1].startswith(b"HTTP/1.1 503 ")
+    running.link.denied()
+    assert egress.connect(second, f"open.test:{there.port}")[1].startswith(b"HTTP/1.1 200 ")
+
+
+def test_connect_rate(start):
+    running = start("egress_connect_rate = 3\n").ready()
+    port = running.open()
+    connections = [egress.client(port) for _ in range(20)]
+    for connection in connections:
+        connection.sendall(b"CONNECT missing.open.test:1 HTTP/1.1\r\n\r\n")
+    reasons = [running.link.denied() for _ in connections]
+    assert {(denied["reason"], denied["rule"]) for denied in reasons} == {
+        ("dns_failed", ""), ("limit", "egress_connect_rate")}
+
+
+def test_tenants_have_their_share(start, names):
+    """One tenant that takes all connections it can get leaves some to the other."""
+    config = CONFIG.format(resolver=names.address, more="egress_connections = 0") + \
+        "\n[tenant other]\nnetwork = egress\n"
+    running = start(config=config.replace("{", "{{"), descriptors=512).ready()
+    greedy, modest = running.open(), running.open(cell=2, tenant="other")
+    held = [egress.client(greedy) for _ in range(400)]
+    assert procfs.eventually(lambda: descriptors(running) > 150)
+    connection, head = egress.connect(modest, "example.com:80")
+    assert head.startswith(b"HTTP/1.1 403 ")
+    assert descriptors(running) < 200
+    for each in (connection, *held):
+        each.close()
+
+
+def descriptors(running):
+    return len(os.listdir(f"/proc/{running.process.pid}/fd"))
+
+
+@pytest.mark.parametrize(("key", "way"), [("egress_bytes_out", "out"), ("egress_bytes_in", "in")])
+def test_bytes(start, host, key, way):
+    def give(connection):
+        connection.sendall(bytes(200000))
+        egress.read_all(connection)
+
+    running = start(f"{key} = 100000\n").ready()
+    port, there = running.open(), host(give if way == "in" else egress.read_all)
+    connection, _ = egress.connect(port, f"open.test:{there.port}")
+    with contextlib.suppress(ConnectionError):
+        if way == "out":
+            connection.sendall(bytes(200000))
+        egress.read_all(connection)
+    connection.close()
+    closed = running.link.expect(egress.CLOSED)
+    assert (closed[way], closed["reason"]) == (100000, "limit")
+    connection, head = egress.connect(port, f"open.test:{there.port}")
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert running.link.denied()["rule"] == key
+
+
+def test_reload(running, host, names):
+    port, there = running.open(), host()
+    config = CONFIG.format(resolver=names.address, more="")
+    running.configure(config.replace("**.open.test:* ", ""))
+    running.link.send(egress.RELOAD)
+    connection, head = egress.connect(port, f"open.test:{there.port}")
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 403 ")
+    running.link.denied()
+    running.configure(config.replace("web.test", "http://web.test"))
+    running.link.send(egress.RELOAD)
+    connection, head = egress.connect(port, f"open.test:{there.port}")
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 403 ")
+    running.link.denied()
+    assert ":8: egress_allow: \"http://web.test\":" in running.logged()
+    running.configure(config)
+    running.link.send(egress.RELOAD)
+    assert egress.connect(port, f"open.test:{there.port}")[1].startswith(b"HTTP/1.1 200 ")
+    running.configure(config.replace("network = egress", "network = none"))
+    running.link.send(egress.RELOAD)
+    assert egress.connect(port, f"open.test:{there.port}")[1].startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("egress_allow = *", "first label"), ("egress_allow = a.*.test", "first label"),
+    ("egress_allow = 10.0.0.1", "matches nothing"), ("egress_allow = [::1]", "matches nothing"),
+    ("egress_allow = denied.open.test", "matches nothing"), ("egress_allow = @nothing", "@npm"),
+    ("egress_deny = tcp:a.test:1", "only in egress_allow"), ("egress_private = 169.254.169.254", "never opened"),
+    ("egress_private = 10.0.0.1/8", "prefix"), ("egress_sni = maybe", "match or off"),
+    ("egress_upstream = socks://a:1", "http://HOST:PORT"), ("egress_connections = many", "fits"),
+    ("network = all", "none or egress")])
+def test_mistakes_have_a_file_and_a_line(start, line, message):
+    running = start(line + "\n")
+    assert running.process.wait(egress.WAIT_S) == 1
+    running.process.returncode = 0
+    assert "egress.conf:11: " in running.logged() and message in running.logged(), running.logged()
+
+
+def test_without_a_configuration(start, host):
+    running = start(config=None, allow="1.1.1.1:53 example.com").ready()
+    port = running.open(tenant="whoever")
+    connection, _ = egress.connect(port, "example.org:80")
+    body = egress.read_all(connection)
+    connection.close()
+    assert b"Allowed here: 1.1.1.1:53 example.com\n" in body
+
+
+def serve_upstream(seen, status):
+    def serve(connection):
+        seen.append(egress.read_head(connection))
+        connection.sendall(f"HTTP/1.1 {status}\r\nX: y\r\n\r\nfirst".encode())
+        egress.echo(connection)
+    return serve
+
+
+def test_upstream(start, host):
+    seen = []
+    there = host(serve_upstream(seen, "200 OK"))
+    running = start(f"egress_upstream = http://127.0.0.1:{there.port}\n").ready()
+    connection, head = egress.connect(running.open(), "missing.open.test:77")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert connection.recv(5) == b"first"
+    check_echo(connection)
+    connection.close()
+    assert seen == [b"CONNECT missing.open.test:77 HTTP/1.1\r\nHost: missing.open.test:77\r\n\r\n"]
+
+
+@pytest.mark.parametrize("status", ["403 No", "500 Broken", "nonsense"])
+def test_upstream_that_refuses(start, host, status):
+    there = host(serve_upstream([], status))
+    running = start(f"egress_upstream = http://127.0.0.1:{there.port}\n").ready()
+    connection, head = egress.connect(running.open(), "open.test:77")
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 502 ")
+    assert (running.link.denied()["reason"]) == "upstream_failed"
+
+
+def is_readable(connection, wait_ms=0):
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(wait_ms))
+
+
+def test_events_come_before_refusals(running):
+    """While cloisterd reads nothing, clients wait, and no memory grows; then each has its refusal and its event."""
+    port = running.open()
+    running.link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    before, clients, name = running.memory(), [], "x" * 60 + ".example.com"
+    for _ in range(2000):
+        connection = egress.client(port)
+        connection.sendall(f"CONNECT {name}:80 HTTP/1.1\r\n\r\n".encode())
+        clients.append(connection)
+    # The kernel's buffer is full when a connection is not accepted any more.
+    assert procfs.eventually(lambda: not is_readable(clients[-1], 1000))
+    answered = sum(is_readable(connection) for connection in clients)
+    unread = struct.unpack("=i", fcntl.ioctl(running.link.socket, termios.FIONREAD, bytes(4)))[0]
+    event = wire.HEADER.size + 8 + len(wire.text(name)) + 6 + len(wire.text(""))
+    assert 0 < answered <= unread // event < len(clients)
+    assert running.memory() - before < (64 if SANITIZED else 4) << 20
+    for _ in clients:
+        assert running.link.denied()["reason"] == "not_allowed"
+    for connection in clients:
+        assert connection.recv(12) == b"HTTP/1.1 403"
+        connection.close()
+
+
+def test_confined(running):
+    """Neither the program nor who takes it over can do more than it needs."""
+    status = pathlib.Path(f"/proc/{running.process.pid}/status").read_text()
+    assert "Seccomp:\t2\n" in status and "NoNewPrivs:\t1\n" in status
+    assert "Threads:\t1\n" in status
+    assert os.stat(f"/proc/{running.process.pid}/mem").st_uid == 0
+
+
+def test_end_of_cloisterd(start, host):
+    running = start().ready()
+    connection, _ = egress.connect(running.open(), f"open.test:{host().port}")
+    running.link.socket.shutdown(socket.SHUT_RDWR)
+    assert running.process.wait(egress.WAIT_S) == 0
+    assert connection.recv(1) == b""
+
+
+def test_messages_that_are_none(start):
+    for bad in (b"\1" * 16, struct.pack("=BBHIQ", 1, 1, 0, 0, 1), struct.pack("=BBHIQ", 1, 9, 0, 0, 1),
+                struct.pack("=BBHIQ", 2, 5, 0, 0, 1), struct.pack("=BBHIQ", 1, 5, 0, 1, 0) + b"x"):
+        running = start().ready()
+        running.link.socket.sendall(bad)
+        assert running.process.wait(egress.WAIT_S) == 1
+        running.process.returncode = 0
+
+
+def hold_connections(listener):
+    """Accepts and keeps what comes, in a process of its own, which has descriptors of its own."""
+    child = os.fork()
+    if child == 0:
+        held = []
+        while True:
+            held.append(listener.accept()[0])
+    return child
+
+
+def test_idle_tunnels_are_small(start):
+    """10,000 of them, or as many as the host's limit of descriptors permits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(10000, hard // 16 * 7 - 100)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
+        child = hold_connections(listener)
+        target = f"open.test:{listener.getsockname()[1]}"
+    held = []
+    try:
+        running = start("egress_connections = 20000\n").ready()
+        port = running.open()
+        held.append(egress.connect(port, target)[0])
+        empty = running.memory()
+        while len(held) < count:
+            held.append(egress.connect(port, target)[0])
+        each = (running.memory() - empty) / count
+        print(f"{count} idle tunnels, {each:.0f} bytes each")
+        assert each < (1 << 20 if SANITIZED else 4096)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for connection in held:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for _ in held:
+        running.link.expect(egress.CLOSED)
+
+
+@pytest.fixture
+def transparent(running):
+    """A cell with all its sockets: the ports that stand for 53, 80 and 443."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy, socket.socket(type=socket.SOCK_DGRAM) as dns, \
+            socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as https:
+        dns.bind(("127.0.0.1", 0))
+        running.send_open(1, proxy, sockets=egress.PROXY | egress.DNS | egress.HTTP | egress.HTTPS,
+                          more=[dns, http, https])
+        running.link.expect(egress.OPENED)
+        yield [each.getsockname()[1] for each in (dns, http, https)]
+
+
+def test_names_inside(running, transparent, names):
+    """Allowed names have one address inside, others none; no DNS server is asked."""
+    dns, before = transparent[0], len(names.asked)
+    running.call(7)
+    for name in ("open.test", "A.Sub.Test", "tls.test", "web.test"):
+        assert egress.ask(dns, name) == (0, ["127.1.0.1"])
+        assert egress.ask(dns, name, 28) == (0, [])
+    for name, reason in (("secret.example.com", "not_allowed"), ("denied.open.test", "denied")):
+        assert egress.ask(dns, name) == (3, [])
+        denied = running.link.denied()
+        assert (denied["call"], denied["host"], denied["reason"], denied["via"]) == (7, name, reason, "dns")
+    # The question for IPv6 that comes with it is no second refusal, and what is no host's name is none.
+    for name, kind in (("example.com", 28), (b"a b.open.test", 1), (b"127.0.0.1", 1), (b"open.te\0st", 1)):
+        assert egress.ask(dns, name, kind) == (3, [])
+    running.call_end(7)
+    assert running.link.expect(egress.CALL_ENDED)["denied"] == 2
+    assert len(names.asked) == before
+
+
+def test_questions_that_are_none(transparent):
+    good = egress.question("open.test")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect(("127.0.0.1", transparent[0]))
+        for bad in (b"", good[:11], good[:-1], good[:2] + b"\x81" + good[3:], good[:5] + b"\2" + good[6:],
+                    good[:12] + b"\xc0\x0c\0\1\0\1", good[:12] + b"\x40" + b"a" * 64 + b"\0\0\1\0\1",
+                    good[:-2] + b"\0\3", good + b"x" * 500):
+            asking.send(bad)
+        asking.send(good)
+        asking.settimeout(egress.WAIT_S)
+        assert asking.recv(512)[3] & 15 == 0
+        asking.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            asking.recv(512)
+
+
+def ask_for_page(port, head):
+    with egress.client(port) as connection:
+        connection.sendall(head)
+        return egress.read_all(connection)
+
+
+def test_port_80(running, transparent, host):
+    seen = []
+    host(answer_http(seen), port=80)
+    assert ask_for_page(transparent[1], b"GET /x HTTP/1.1\r\nHost: A.Open.Test\r\n\r\n").endswith(b"\r\n\r\nok")
+    assert seen[0] == b"GET /x HTTP/1.1\r\nHost: a.open.test\r\nConnection: close\r\n\r\n"
+    closed = running.link.expect(egress.CLOSED)
+    assert (closed["host"], closed["port"], closed["via"]) == ("a.open.test", 80, "transparent")
+
+
+@pytest.mark.parametrize(("head", "reason"), [
+    (b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", "not_allowed"),
+    (b"GET / HTTP/1.1\r\nHost: meta.test\r\n\r\n", "private_address"),
+    (b"GET / HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n", "not_allowed"),
+    (b"GET / HTTP/1.1\r\n\r\n", "bad_request"),
+    (b"GET / HTTP/1.1\r\nHost: open.test\r\nHost: example.com\r\n\r\n", "bad_request"),
+    (b"GET / HTTP/1.1\r\nHost: open.test:81\r\n\r\n", "bad_request"),
+    (b"GET http://open.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n", "bad_request"),
+    (b"CONNECT open.test:80 HTTP/1.1\r\nHost: open.test\r\n\r\n", "bad_request"),
+    (b"\5\1\0", "bad_request")])
+def test_port_80_is_refused(running, transparent, head, reason):
+    answer = ask_for_page(transparent[1], head)
+    denied = running.link.denied()
+    assert (denied["reason"], denied["via"]) == (reason, "transparent")
+    assert answer.startswith(b"HTTP/1.1 400 " if reason == "bad_request" else b"HTTP/1.1 403 ")
+
+
+def test_port_443(running, transparent, at_443):
+    hello = egress.client_hello("tls.test")
+    with egress.client(transparent[2]) as connection:
+        connection.sendall(hello[:10])
+        connection.sendall(hello[10:])
+        connection.shutdown(socket.SHUT_WR)
+        assert egress.read_all(connection) == hello
+    assert running.link.expect(egress.CLOSED)["via"] == "transparent"
+
+
+@pytest.mark.parametrize(("name", "reason"), [("example.com", "not_allowed"), ("meta.test", "private_address"),
+                                              ("missing.open.test", "dns_failed"), (None, "sni_mismatch")])
+def test_port_443_is_refused(running, transparent, name, reason):
+    for first in (egress.client_hello(name), b"GET / HTTP/1.1\r\n\r\n") if name is None else (egress.client_hello(name),):
+        answer = ask_for_page(transparent[2], first)
+        denied = running.link.denied()
+        assert (denied["reason"], denied["via"], denied["port"]) == (reason, "transparent", 443)
+        assert answer == bytes([21, 3, 3, 0, 2, 2, 49])
+
+
+@pytest.fixture
+def roots_directory():
+    """A directory of root's, as system mode asks for."""
+    if os.getuid() != 0:
+        pytest.skip("needs root")
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield path
+
+
+def test_system_mode(roots_directory, account, tenants, names):
+    """The program comes to cloisterd's socket, and takes only listeners of a workspace's id, for one tenant."""
+    config = CONFIG.format(resolver=names.address, more="").replace("[tenant none]\n", "[tenant none]\nnetwork = egress\n")
+    path = pathlib.Path(roots_directory) / "socket"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        path.chmod(0o666)
+        server.listen()
+        running = egress.Egress(roots_directory, config, user=account.uid, listener=server).ready()
+    with socket.create_server(("127.0.0.1", 0)) as roots:
+        running.send_open(1, roots)
+        assert "belong to a workspace" in running.link.expect(egress.OPEN_FAILED)["reason"]
+    with acting_as(account.uid, account.gid), socket.create_server(("127.0.0.1", 0)) as own:
+        running.send_open(1, own)
+        assert "belong to a workspace" in running.link.expect(egress.OPEN_FAILED)["reason"]
+    with acting_as(tenants[0].uid, tenants[0].gid), socket.create_server(("127.0.0.1", 0)) as first, \
+            socket.create_server(("127.0.0.1", 0)) as second, socket.create_server(("127.0.0.1", 0)) as third:
+        running.send_open(1, first)
+        running.link.expect(egress.OPENED)
+        running.send_open(2, second, tenant="none")
+        assert "another tenant" in running.link.expect(egress.OPEN_FAILED)["reason"]
+        running.send_open(2, third)
+        running.link.expect(egress.OPENED)
+    assert running.stop() == 0
+
+
+def test_system_mode_needs_roots_files(area, account, names):
+    """A configuration that another user could write is refused before anything is connected to."""
+    directory = area.new_directory("egress")
+    program, _ = (shutil.copy(file, directory) for file in egress.FILES)
+    config = pathlib.Path(directory) / "egress.conf"
+    config.write_text(CONFIG.format(resolver=names.address, more=""))
+    ended = subprocess.run([program, "system", config, "/nonexistent"], user=account.uid, extra_groups=[],
+                           capture_output=True, text=True, timeout=egress.WAIT_S)
+    assert ended.returncode == 1 and "not root's alone" in ended.stderr
+
+
+def test_socks_in_pieces(running, host):
+    port, there = running.open(), host()
+    with egress.client(port) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(b"\5")
+        # The program has read the first byte when another connection, which came later, has its answer.
+        egress.connect(port, f"open.test:{there.port}")[0].close()
+        running.link.expect(egress.CLOSED)
+        connection.sendall(b"\1\0")
+        assert connection.recv(10) == b"\5\0"
+
+
+def test_what_an_ended_call_has_left_is_not_another_calls(running):
+    port = running.open()
+    running.call(1, address=1)
+    running.call_end(1)
+    running.link.expect(egress.CALL_ENDED)
+    running.call(2, address=2)
+    egress.connect(port, "blamed.test:443", "127.64.0.1")[0].close()
+    assert running.link.denied()["call"] == 0
+    egress.connect(port, "own.test:443", "127.64.0.2")[0].close()
+    assert running.link.denied()["call"] == 2
+
+
+def test_more_calls_than_a_tenant_has_by_default(running):
+    port = running.open()
+    for number in range(1, 2000):
+        running.call(number, address=number)
+    egress.connect(port, "no.test:1", "127.64.7.207")[0].close()
+    assert running.link.denied()["call"] == 1999
+
+
+def test_silent_clients_of_a_workspace_keep_out_no_other(start, host):
+    running = start("egress_connections = 10\n").ready()
+    greedy, modest, there = running.open(), running.open(cell=2), host()
+    before = descriptors(running)
+    held = [egress.client(greedy) for _ in range(300)]
+    assert procfs.eventually(lambda: descriptors(running) >= before + 37)
+    # While they are silent, they are there; each is refused when its time is over.
+    connection, head = egress.connect(modest, f"open.test:{there.port}")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    connection.close()
+    running.link.expect(egress.CLOSED)  # and not EGRESS_DENIED: none of the silent ones had to end first
+    for each in held:
+        each.close()
+
+
+def test_attempts_beyond_a_workspaces_share_count_against_it_alone(start):
+    config = CONFIG.replace("egress_connect_rate = 0", "egress_connect_rate = 20")
+    running = start(config=config).ready()
+    greedy, modest = running.open(), running.open(cell=2)
+    connections = [egress.client(greedy) for _ in range(100)]
+    for connection in connections:
+        connection.sendall(b"CONNECT missing.open.test:1 HTTP/1.1\r\n\r\n")
+    for _ in connections:
+        running.link.denied()
+    egress.connect(modest, "missing.open.test:1")[0].close()
+    assert running.link.denied()["reason"] == "dns_failed"
+
+
+def test_a_tenants_bytes_are_counted_on_in_its_next_cell(start, host):
+    running = start("egress_bytes_out = 1000\n").ready()
+    port, there = running.open(), host(egress.read_all)
+    connection, _ = egress.connect(port, f"open.test:{there.port}")
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(bytes(2000))
+        egress.read_all(connection)
+    connection.close()
+    assert running.link.expect(egress.CLOSED)["out"] == 1000
+    running.link.send(egress.CLOSE, 1)
+    port = running.open(cell=2)
+    connection, head = egress.connect(port, f"open.test:{there.port}")
+    connection.close()
+    assert head.startswith(b"HTTP/1.1 503 ") and running.link.denied()["rule"] == "egress_bytes_out"
+
+
+def padded_hello(name, size):
+    """A ClientHello's message with a padding of this size: RFC 7685."""
+    message = egress.client_hello(name)[5:]
+    at = 38
+    at += 1 + message[at]
+    at += 2 + struct.unpack_from(">H", message, at)[0]
+    at += 1 + message[at]
+    extensions = message[at + 2:] + struct.pack(">HH", 21, size) + bytes(size)
+    body = message[4:at] + struct.pack(">H", len(extensions)) + extensions
+    return b"\1" + len(body).to_bytes(3, "big") + body
+
+
+@pytest.mark.parametrize(("size", "passes"), [(100, True), (7000, False)])
+def test_hello_in_crumbs(running, at_443, size, passes):
+    """A record for each byte is legal, but the headers are not without a bound."""
+    connection, _ = egress.connect(running.open(), "tls.test:443")
+    with contextlib.suppress(OSError), connection:
+        connection.sendall(b"".join(b"\x16\3\1\0\1" + bytes([byte]) for byte in padded_hello("tls.test", size)))
+        if passes:
+            assert connection.recv(1) == b"\x16"
+    if not passes:
+        assert running.link.denied()["reason"] == "sni_mismatch"
+
+
+def test_a_name_that_is_asked_for_during_a_reload(running, host, names):
+    there, asked, go = host(), threading.Event(), threading.Event()
+
+    def answer(kind):
+        asked.set()
+        go.wait(egress.WAIT_S)
+        return ["127.0.0.1"]
+
+    names.answers["slow.open.test"] = answer
+    with egress.client(running.open()) as connection:
+        connection.sendall(f"CONNECT slow.open.test:{there.port} HTTP/1.1\r\n\r\n".encode())
+        assert asked.wait(egress.WAIT_S)
+        running.link.send(egress.RELOAD)
+        running.open(cell=2)  # the reload is over
+        go.set()
+        assert egress.read_head(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_leave_descriptors_for_cells(start):
+    """A cell whose sockets could not come would be the end of the connection to cloisterd."""
+    running = start("egress_connections = 0\n", descriptors=400).ready()
+    port = running.open()
+    held = [egress.client(port) for _ in range(300)]
+    assert procfs.eventually(lambda: descriptors(running) > 100)
+    opened = next(cell for cell in range(2, 400) if not opens(running, cell))
+    assert opened > 50
+    for each in held:
+        each.close()
+
+
+def opens(running, cell):
+    with socket.create_server(("0.0.0.0", 0)) as listener:
+        running.send_open(cell, listener)
+        while True:
+            kind, _, message = running.link.next()
+            if kind in (egress.OPENED, egress.OPEN_FAILED):
+                return kind == egress.OPENED or "LimitNOFILE" not in message["reason"]

@@ -1,0 +1,309 @@
+/* links: cloister-egress-core */
+// SPDX-License-Identifier: Apache-2.0
+/* What a client's first bytes are read as: HTTP heads, SOCKS messages and TLS ClientHellos. */
+#include "common/cleanup.h"
+#include "egress/client_hello.h"
+#include "egress/http_head.h"
+#include "egress/socks.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static void check_head(const char *head, int expected, const char *host, unsigned port)
+{
+	struct http_head parsed;
+	int r = http_head_parse(text_from(head), &parsed);
+
+	if (r != expected)
+		fail_msg("%s: %d", head, r);
+	if (r < 0)
+		return;
+	assert_string_equal(parsed.host.text, host);
+	assert_int_equal(parsed.port, port);
+}
+
+static void test_heads(void **state)
+{
+	(void)state;
+	check_head("CONNECT A.Example:443 HTTP/1.1\r\n\r\n", 0, "a.example", 443);
+	check_head("CONNECT [::1]:443 HTTP/1.0\r\nHost: x\r\n\r\n", 0, "::1", 443);
+	check_head("CONNECT a.example HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("CONNECT http://a.example:1 HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("CONNECT a.example:443/ HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("CONNECT b@a.example:443 HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\r\n\r\n", 0, "a.example", 80);
+	check_head("GET HTTP://a.example:8080?x HTTP/1.1\r\n\r\n", 0, "a.example", 8080);
+	check_head("GET http://a.example HTTP/1.1\r\n\r\n", 0, "a.example", 80);
+	check_head("GET http://b@a.example/ HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("GET http://a.example\\@b/ HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("GET http:///x HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
+	check_head("GET http://a.example/#x HTTP/1.1\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET https://a.example/ HTTP/1.1\r\n\r\n", -EPROTONOSUPPORT, NULL, 0);
+	check_head("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/2.0\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1 \r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET  http://a.example/ HTTP/1.1\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET\thttp://a.example/ HTTP/1.1\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\r\nA: b\r\n c\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\r\nA : b\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\r\nAb\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\r\nA: b\nHost: c\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\r\nA: b\rc\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("GET http://a.example/ HTTP/1.1\n\n", -EBADMSG, NULL, 0);
+	check_head("\r\nGET http://a.example/ HTTP/1.1\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("\r\n\r\n", -EBADMSG, NULL, 0);
+	check_head("", -EBADMSG, NULL, 0);
+}
+
+static void test_head_end(void **state)
+{
+	const char *head = "GET http://a/ HTTP/1.1\r\nA: b\r\n\r\nbody";
+	struct text target = http_head_target(text_from(head));
+
+	(void)state;
+	assert_int_equal(http_head_end(text_from(head), 0), strlen(head) - 4);
+	for (size_t seen = 0; seen < strlen(head) - 4; seen++) {
+		assert_int_equal(http_head_end((struct text){head, seen}, 0), 0);
+		assert_int_equal(http_head_end(text_from(head), seen), strlen(head) - 4);
+	}
+	assert_true(text_equal(target, TEXT_LITERAL("http://a/")));
+	assert_int_equal(http_head_target(text_from("GET")).len, 0);
+	assert_int_equal(http_head_target(text_from("")).len, 0);
+}
+
+static void test_many_fields(void **state)
+{
+	char head[LIMIT_EGRESS_FIELDS * 8 + 100] = "GET http://a/ HTTP/1.1\r\n";
+	struct http_head parsed;
+
+	(void)state;
+	for (unsigned i = 0; i < LIMIT_EGRESS_FIELDS; i++)
+		strcat(head, "A: b\r\n");
+	strcat(head, "\r\n");
+	assert_int_equal(http_head_parse(text_from(head), &parsed), 0);
+	head[strlen(head) - 2] = '\0';
+	strcat(head, "A: b\r\n\r\n");
+	assert_int_equal(http_head_parse(text_from(head), &parsed), -EBADMSG);
+}
+
+static void check_rewrite(const char *head, const char *expected)
+{
+	struct byte_queue queue = {0};
+	struct http_head parsed;
+
+	assert_int_equal(http_head_parse(text_from(head), &parsed), 0);
+	assert_int_equal(http_head_rewrite(&parsed, &queue), 0);
+	if (!text_equal(byte_queue_peek(&queue), text_from(expected)))
+		fail_msg("%s\nbecame\n%.*s", head, (int)queue.len, byte_queue_peek(&queue).data);
+	byte_queue_free(&queue);
+}
+
+static void test_rewrite(void **state)
+{
+	(void)state;
+	check_rewrite("GET http://A.example/x?y HTTP/1.1\r\nHost: evil\r\nhost: evil2\r\nX: y\r\n"
+		      "Proxy-Authorization: z\r\nConnection: keep-alive, x-hop\r\nX-Hop: 1\r\n\r\n",
+		"GET /x?y HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nX: y\r\n\r\n");
+	check_rewrite("POST http://a.example:81 HTTP/1.0\r\nContent-Length: 3\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a.example:81\r\nConnection: close\r\n"
+		"Content-Length: 3\r\n\r\n");
+	check_rewrite(
+		"GET http://[::1]/ HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: [::1]\r\nConnection: Upgrade\r\nUpgrade: "
+		"websocket\r\n\r\n");
+	check_rewrite("GET http://a.example?q HTTP/1.1\r\n\r\n",
+		"GET /?q HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+	check_rewrite("OPTIONS http://a.example HTTP/1.1\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+	/* A client cannot have the body's length removed, and with it choose where it ends. */
+	check_rewrite("POST http://a.example/ HTTP/1.1\r\nConnection: content-length\r\n"
+		      "Content-Length: 3\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n"
+		"Content-Length: 3\r\n\r\n");
+}
+
+#define BYTES(literal) ((struct text){literal, sizeof(literal) - 1})
+
+static void test_socks_greeting(void **state)
+{
+	size_t len = 0;
+	bool accepts = true;
+
+	(void)state;
+	assert_int_equal(socks_greeting_parse(BYTES("\5\2\1\0x"), &len, &accepts), 1);
+	assert_int_equal(len, 4);
+	assert_true(accepts);
+	assert_int_equal(socks_greeting_parse(BYTES("\5\1\2"), &len, &accepts), 1);
+	assert_false(accepts);
+	assert_int_equal(socks_greeting_parse(BYTES("\5\0"), &len, &accepts), 1);
+	assert_false(accepts);
+	assert_int_equal(socks_greeting_parse(BYTES("\5"), &len, &accepts), 0);
+	assert_int_equal(socks_greeting_parse(BYTES("\5\2\0"), &len, &accepts), 0);
+	assert_int_equal(socks_greeting_parse(BYTES("\4\1\0"), &len, &accepts), -EBADMSG);
+}
+
+static void check_socks(struct text bytes, const char *host, unsigned port)
+{
+	struct socks_request request;
+
+	for (size_t n = 0; n < bytes.len; n++)
+		assert_int_equal(socks_request_parse((struct text){bytes.data, n}, &request), 0);
+	assert_int_equal(socks_request_parse(bytes, &request), 1);
+	assert_int_equal(request.len, bytes.len);
+	assert_int_equal(request.has_host, host != NULL);
+	if (host)
+		assert_string_equal(request.host.text, host);
+	assert_int_equal(request.port, port);
+}
+
+static void test_socks_request(void **state)
+{
+	struct socks_request request;
+
+	(void)state;
+	check_socks(BYTES("\5\1\0\1\177\0\0\1\1\273"), "127.0.0.1", 443);
+	check_socks(BYTES("\5\1\0\3\11A.example\0\120"), "a.example", 80);
+	check_socks(BYTES("\5\1\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\120"), "::1", 80);
+	check_socks(BYTES("\5\1\0\3\13a\0b.example\0\120") /* NUL in the name */, NULL, 80);
+	check_socks(BYTES("\5\1\0\3\0\0\120"), NULL, 80);
+	check_socks(BYTES("\5\1\0\3\1a\0\0"), NULL, 0);
+	assert_int_equal(socks_request_parse(BYTES("\5\2\0\3\1a\0\120"), &request), 1);
+	assert_false(request.is_connect);
+	assert_int_equal(socks_request_parse(BYTES("\5\1\0\2\1a\0\120"), &request), -EBADMSG);
+	assert_int_equal(socks_request_parse(BYTES("\5\1\1\1\1\1\1\1\1\1"), &request), -EBADMSG);
+	assert_int_equal(socks_request_parse(BYTES("\4\1\0\1\1\1\1\1\1\1"), &request), -EBADMSG);
+}
+
+struct hello {
+	uint8_t bytes[600];
+	size_t len;
+};
+
+static void put(struct hello *hello, size_t value, size_t n)
+{
+	while (n-- > 0)
+		hello->bytes[hello->len++] = (uint8_t)(value >> (8 * n));
+}
+
+/* A ClientHello whose extensions are @extensions; no block of them with @extensions.data NULL. */
+static struct hello made_hello(struct text extensions)
+{
+	size_t body = 2 + 32 + 1 + 2 + 2 + 1 + 1 + (extensions.data ? 2 + extensions.len : 0);
+	struct hello hello = {.len = 0};
+
+	put(&hello, 22, 1);
+	put(&hello, 0x0301, 2);
+	put(&hello, body + 4, 2);
+	put(&hello, 1, 1);
+	put(&hello, body, 3);
+	put(&hello, 0x0303, 2);
+	hello.len += 32;
+	put(&hello, 0, 1);
+	put(&hello, 2, 2);
+	put(&hello, 0x1301, 2);
+	put(&hello, 1, 1);
+	put(&hello, 0, 1);
+	if (extensions.data) {
+		put(&hello, extensions.len, 2);
+		memcpy(hello.bytes + hello.len, extensions.data, extensions.len);
+		hello.len += extensions.len;
+	}
+	return hello;
+}
+
+#define NAME_A "\0\0\0\16\0\14\0\0\11A.example"
+
+static int hello_name(const struct hello *hello, struct host *ret)
+{
+	return client_hello_name((struct text){(const char *)hello->bytes, hello->len}, ret);
+}
+
+static void check_extensions(struct text extensions, int expected)
+{
+	struct hello hello = made_hello(extensions);
+	struct host host;
+
+	assert_int_equal(hello_name(&hello, &host), expected);
+}
+
+static void test_client_hello(void **state)
+{
+	struct hello hello = made_hello(BYTES("\0\53\0\3\2\3\4" NAME_A));
+	struct host host;
+
+	(void)state;
+	for (size_t n = 0; n < hello.len; n++)
+		assert_int_equal(
+			client_hello_name((struct text){(char *)hello.bytes, n}, &host), 0);
+	assert_int_equal(hello_name(&hello, &host), 1);
+	assert_string_equal(host.text, "a.example");
+	check_extensions((struct text){NULL, 0}, -ENOENT);
+	check_extensions(BYTES(""), -ENOENT);
+	check_extensions(BYTES("\0\53\0\3\2\3\4"), -ENOENT);
+	check_extensions(BYTES(NAME_A NAME_A), -EBADMSG);
+	check_extensions(BYTES("\0\0\0\17\0\14\0\0\11A.examplex"), -EBADMSG);
+	check_extensions(BYTES("\0\0\0\16\0\14\1\0\11A.example"), -EBADMSG);
+	check_extensions(BYTES("\0\0\0\32\0\30\0\0\11A.example\0\0\11B.example"), -EBADMSG);
+	check_extensions(BYTES("\0\0\0\16\0\14\0\0\11A.exa\0ple"), -EINVAL);
+	check_extensions(BYTES("\0\0\0\16\0\14\0\0\12A.example"), -EBADMSG);
+	check_extensions(BYTES("\0\0\0\0"), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("GET / HTTP/1.1\r\n"), &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("S"), &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("\26\3\1\0\0"), &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("\26\3\1\100\1"), &host), -EBADMSG);
+}
+
+/* A ClientHello may come in several records; so it may not hide its name behind their borders. */
+static void test_split_hello(void **state)
+{
+	struct hello whole = made_hello(BYTES(NAME_A)), split = {.len = 0};
+	struct host host;
+
+	(void)state;
+	for (size_t at = 5; at < whole.len; at += 7) {
+		size_t n = whole.len - at < 7 ? whole.len - at : 7;
+
+		put(&split, 22, 1);
+		put(&split, 0x0301, 2);
+		put(&split, n, 2);
+		memcpy(split.bytes + split.len, whole.bytes + at, n);
+		split.len += n;
+	}
+	assert_int_equal(hello_name(&split, &host), 1);
+	assert_string_equal(host.text, "a.example");
+}
+
+static void test_long_hello(void **state)
+{
+	static char bytes[LIMIT_EGRESS_HELLO_BYTES + 100] = "\26\3\1\0\4\1\1\0\0";
+	struct host host;
+
+	(void)state;
+	assert_int_equal(client_hello_name((struct text){bytes, 9}, &host), -E2BIG);
+	memcpy(bytes, "\26\3\1\0\4\1\0\77\374", 9); /* 16380 and its header: the most */
+	assert_int_equal(client_hello_name((struct text){bytes, 9}, &host), 0);
+	memcpy(bytes, "\26\3\1\0\4\1\0\77\375", 9);
+	assert_int_equal(client_hello_name((struct text){bytes, 9}, &host), -E2BIG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_heads),
+		cmocka_unit_test(test_head_end),
+		cmocka_unit_test(test_many_fields),
+		cmocka_unit_test(test_rewrite),
+		cmocka_unit_test(test_socks_greeting),
+		cmocka_unit_test(test_socks_request),
+		cmocka_unit_test(test_client_hello),
+		cmocka_unit_test(test_split_hello),
+		cmocka_unit_test(test_long_hello),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
