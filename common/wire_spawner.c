@@ -50,12 +50,18 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_u64(writer, message->limits.file_size_bytes);
 	wire_put_u64(writer, message->limits.data_bytes);
 	wire_put_u32(writer, message->limits.open_files);
+	wire_put_u32(writer, message->proxy_port);
 	wire_put_text(writer, text_from(message->tenant));
 }
 
 static bool is_weight(uint32_t weight)
 {
 	return weight >= 1 && weight <= LIMIT_WEIGHT_MAX;
+}
+
+static bool is_proxy_port(uint32_t port)
+{
+	return port == 0 || (port >= LIMIT_PROXY_PORT_MIN && port <= UINT16_MAX);
 }
 
 static bool is_room(uint64_t bytes)
@@ -79,13 +85,14 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.limits.file_size_bytes = wire_get_u64(&reader);
 	message.limits.data_bytes = wire_get_u64(&reader);
 	message.limits.open_files = wire_get_u32(&reader);
+	message.proxy_port = wire_get_u32(&reader);
 	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
 	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind) ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
 		!is_weight(message.limits.io_weight) || !is_room(message.limits.tmp_bytes) ||
 		!is_room(message.limits.file_size_bytes) || message.limits.open_files == 0 ||
-		text_has_nul(tenant))
+		!is_proxy_port(message.proxy_port) || text_has_nul(tenant))
 		return -EBADMSG;
 	if (tenant.len > 0)
 		memcpy(message.tenant, tenant.data, tenant.len);

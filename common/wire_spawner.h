@@ -34,9 +34,9 @@ enum spawner_message {
 	SPAWNER_REMOVED,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
-	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors */
+	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors, or one more */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
-	SPAWNER_ASSIGNED,     /* up: no payload */
+	SPAWNER_ASSIGNED,     /* up: no payload; the proxy socket, if the cell has one */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 	SPAWNER_UNSHARED,     /* up, system mode: the spawner waits for its id maps; no payload */
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
@@ -83,6 +83,13 @@ enum {
 	SPAWNER_OPENED_WORKER, /* pidfd */
 	SPAWNER_OPENED_FILES,  /* pidfd */
 	SPAWNER_OPENED_FDS,
+	/*
+	 * Only for SPAWNER_OPEN with a proxy_port: a TCP socket that listens in the cell's network
+	 * namespace, made before any program was executed in it. That of a spare cell comes with
+	 * SPAWNER_ASSIGNED.
+	 */
+	SPAWNER_OPENED_PROXY = SPAWNER_OPENED_FDS,
+	SPAWNER_OPENED_MOST,
 };
 
 /* Name of the self-test's tenant. A tenant of the configuration cannot have it. */
@@ -98,6 +105,11 @@ enum workspace_kind {
 struct spawner_open {
 	uint8_t kind; /* enum workspace_kind */
 	struct workspace_limits limits;
+	/*
+	 * Port at which the cell's commands reach cloister-egress; 0: the cell has no network. A
+	 * spare cell has the one that SPAWNER_PREPARE named.
+	 */
+	uint32_t proxy_port;
 	/*
 	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
 	 * configuration, which gets nothing that such a tenant's section adds.

@@ -46,7 +46,7 @@ static void forget_request(struct cell *cell)
 	cell->asked = 0;
 }
 
-static void on_opened(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+static void on_opened(void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST])
 {
 	struct cell *cell = context;
 
@@ -76,9 +76,11 @@ static void on_opened(void *context, int error, struct text step, int pidfds[SPA
 	for (int i = 0; error >= 0 && i < CELL_PROCESSES; i++) {
 		struct process *process = &cell->processes[i];
 
-		if (pidfds[i] >= 0 && process_link_started(process->link, pidfds[i]) < 0)
+		if (fds[i] >= 0 && process_link_started(process->link, fds[i]) < 0)
 			cell_process_fail(process, "Out of memory");
 	}
+	if (fds[SPAWNER_OPENED_PROXY] >= 0)
+		cell->owner->network(cell->context, fds[SPAWNER_OPENED_PROXY]);
 	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell_process_check_lost(&cell->processes[i]);
 }
@@ -172,6 +174,7 @@ static void end_both(struct cell *cell)
 	cell->counts->idle_ended += cell->idle && !cell->failed;
 	/* a process that is being started is killed when the spawner names it */
 	forget_request(cell);
+	cell->owner->network(cell->context, -1);
 	enter(cell, STATE_ENDING);
 	cell_kill(cell);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);

@@ -80,6 +80,8 @@ struct cell_owner {
 	void (*settled)(void *context);
 	/* Returns the flow whose share of the loop reading its processes takes. */
 	struct loop_share_flow *(*share)(void *context);
+	/* The cell's proxy socket, which the function takes; -1: the cell ends. */
+	void (*network)(void *context, int proxy);
 };
 
 /* Totals over all cells. */

@@ -22,6 +22,8 @@ struct spare {
 	LIST_ENTRY(spare) entry;
 	struct spare_cells *all;
 	struct process_link *links[SPAWNER_OPENED_FDS];
+	uint64_t group;      /* number that names its cgroup */
+	uint32_t proxy_port; /* of the request that it was made from */
 	bool lost;
 };
 
@@ -93,7 +95,7 @@ static void on_clean(void *context)
 	}
 }
 
-static void on_prepared(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+static void on_prepared(void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST])
 {
 	struct spare_cells *spares = context;
 	struct spare *spare = TAKE_PTR(spares->coming);
@@ -104,7 +106,7 @@ static void on_prepared(void *context, int error, struct text step, int pidfds[S
 	spares->asked = 0;
 	/* Each takes its pidfd, whatever becomes of the other. */
 	for (int i = 0; error >= 0 && i < SPAWNER_OPENED_FDS; i++)
-		ok = process_link_started(spare->links[i], pidfds[i]) == 0 && ok;
+		ok = process_link_started(spare->links[i], fds[i]) == 0 && ok;
 	if (!ok || spares->ready >= spares->limit) {
 		/* The next opening tries again. */
 		spare_free(spare);
@@ -145,6 +147,7 @@ static void on_refill(void *context)
 	if (!spare)
 		return;
 	spare->all = spares;
+	spare->proxy_port = spares->request.proxy_port;
 	if (ask(spares, spare) < 0)
 		spare_free(spare);
 	else
@@ -209,10 +212,14 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 		timer_set(&spares->idle, LIMIT_SPARE_CELLS_MS);
 	}
 	LIST_FOREACH (spare, &spares->list, entry)
-		if (!spare->lost)
+		if (!spare->lost && spare->proxy_port == request->proxy_port)
 			break;
-	if (!spare)
+	if (!spare) {
+		/* One that does not fit gives its place to one that will. */
+		if (!LIST_EMPTY(&spares->list) && spares->ready >= spares->limit)
+			drop(spares, LIST_FIRST(&spares->list));
 		return false;
+	}
 	memcpy(ret_links, spare->links, sizeof(spare->links));
 	memset(spare->links, 0, sizeof(spare->links));
 	*ret_group = spare->group;

@@ -29,7 +29,8 @@ void spare_cells_free(struct spare_cells *spares);
 void spare_cells_limit(struct spare_cells *spares, size_t limit);
 
 /**
- * Takes a spare cell for a workspace that is being opened, and returns whether there was one; its
+ * Takes a spare cell for a workspace that is being opened, one with the proxy_port of @request, and
+ * returns whether there was one; its
  * links are in @ret_peers (worker, files process), and the caller changes their owner by
  * process_link_adopt(). Later spare cells are made from @request; their limits are set again when
  * they are used.

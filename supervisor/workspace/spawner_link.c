@@ -42,6 +42,7 @@ struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
 	uint64_t cell;  /* or the number of another request */
 	uint8_t opened; /* type of the successful answer */
+	unsigned n_fds; /* and its descriptors */
 	spawner_answer answer;
 	spawner_looked looked; /* used in place of answer for a look-up */
 	void *context;
@@ -62,7 +63,7 @@ struct spawner_link {
 	struct timer retry;  /* tries to write again, */
 	struct timer resume; /* or to read again, after memory ran out */
 	/* places for an answer's descriptors when no others are free */
-	int reserve[SPAWNER_OPENED_FDS];
+	int reserve[SPAWNER_OPENED_MOST];
 	void (*lost)(void *context);
 	void *context;
 };
@@ -72,9 +73,11 @@ static int start_process(struct spawner_link *link, const struct spawner_start *
 	char *const argv[] = {(char *)"cloister-spawner",
 		(char *)(start->range ? "system" : "user"),
 		(char *)(start->config ? start->config : ""),
-		(char *)(start->readonly ? start->readonly : ""), NULL};
-	_cleanup_close_ int program = -1, ours = -1, theirs = -1, log = -1;
-	int pair[2], r;
+		(char *)(start->readonly ? start->readonly : ""),
+		(char *)(start->network ? "egress" : NULL), NULL};
+	const int more[] = {start->managed_fd, start->cgroup_fd};
+	int ours, r = helper_process_start(
+			  &link->process, argv[0], argv, more, start->cgroup_fd < 0 ? 1 : 2, &ours);
 
 	if (r < 0)
 		return r;
@@ -215,14 +218,26 @@ static void drop_pidfds(struct channel_frame *frame)
 	channel_frame_done(frame);
 }
 
-_Static_assert(SPAWNER_OPENED_FILES == SPAWNER_OPENED_FDS - 1, "the last of the pidfds");
-
 static bool is_opened(const struct channel_frame *frame)
 {
-	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds == 0) ||
+	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds <= 1) ||
 	       (frame->type == SPAWNER_LOOKED_UP && frame->n_fds == 1) ||
-	       (frame->type == SPAWNER_OPENED && frame->n_fds == SPAWNER_OPENED_FDS) ||
+	       (frame->type == SPAWNER_OPENED && (frame->n_fds == SPAWNER_OPENED_FDS ||
+							 frame->n_fds == SPAWNER_OPENED_MOST)) ||
 	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
+}
+
+/* Moves the descriptors of an answer to their places. The others become -1. */
+static void place_fds(struct channel_frame *frame, int ret_fds[SPAWNER_OPENED_MOST])
+{
+	int first = frame->type == SPAWNER_FILES_OPENED ? SPAWNER_OPENED_FILES
+		    : frame->type == SPAWNER_ASSIGNED   ? SPAWNER_OPENED_PROXY
+							: SPAWNER_OPENED_WORKER;
+
+	for (int i = 0; i < SPAWNER_OPENED_MOST; i++)
+		ret_fds[i] = -1;
+	memcpy(&ret_fds[first], frame->fds, frame->n_fds * sizeof(int));
+	frame->n_fds = 0;
 }
 
 /* Passes a look-up's result to its requester. Returns 0 or -EBADMSG. */
@@ -241,7 +256,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
 	struct pending_cell *pending = find_pending(link, frame->call);
 	struct setup_failure failure = {0};
-	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
+	int fds[SPAWNER_OPENED_MOST] = {-1, -1, -1};
 	bool opened = is_opened(frame);
 	int r = 0;
 
@@ -256,19 +271,17 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 			drop_pidfds(frame);
 		return 0;
 	}
-	if (opened && frame->type != pending->opened)
+	if (opened && (frame->type != pending->opened || frame->n_fds != pending->n_fds))
 		return -EBADMSG;
 	LIST_REMOVE(pending, entry);
 	if (pending->looked) {
 		r = tell_looked(pending, frame, opened ? 0 : -(int)failure.error);
-	} else if (opened) {
-		memcpy(&pidfds[SPAWNER_OPENED_FDS - frame->n_fds], frame->fds,
-			frame->n_fds * sizeof(int));
-		frame->n_fds = 0; /* the callback owns them now */
-	}
-	if (!pending->looked)
+	} else {
+		if (opened)
+			place_fds(frame, fds);
 		pending->answer(
-			pending->context, opened ? 0 : -(int)failure.error, failure.step, pidfds);
+			pending->context, opened ? 0 : -(int)failure.error, failure.step, fds);
+	}
 	free(pending);
 	return r;
 }
@@ -279,7 +292,7 @@ static void answer_all(struct spawner_link *link)
 	struct pending_cell *pending;
 
 	while ((pending = LIST_FIRST(&link->pending))) {
-		int none[SPAWNER_OPENED_FDS] = {-1, -1};
+		int none[SPAWNER_OPENED_MOST] = {-1, -1, -1};
 
 		LIST_REMOVE(pending, entry);
 		if (pending->looked)
@@ -470,14 +483,19 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 	static const struct {
 		unsigned n_fds;
 		uint8_t opened;
+		unsigned n_pidfds;
+		bool proxy; /* and the proxy socket, if the request has a proxy_port */
 	} types[] = {
-		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED},
-		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED},
-		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED},
-		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED},
+		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS, true},
+		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED, 1, false},
+		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS,
+			false},
+		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED, 0, true},
 	};
-	const struct pending_cell who = {
-		.opened = types[type].opened, .answer = answer, .context = context};
+	const struct pending_cell who = {.opened = types[type].opened,
+		.n_fds = types[type].n_pidfds + (types[type].proxy && request->proxy_port > 0),
+		.answer = answer,
+		.context = context};
 	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
 	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
@@ -492,7 +510,7 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	spawner_looked looked, void *context, uint64_t *ret_number)
 {
 	const struct pending_cell who = {
-		.opened = SPAWNER_LOOKED_UP, .looked = looked, .context = context};
+		.opened = SPAWNER_LOOKED_UP, .n_fds = 1, .looked = looked, .context = context};
 	struct channel_frame frame = {.type = SPAWNER_LOOK_UP};
 	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_PATH_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));

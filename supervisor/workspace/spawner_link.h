@@ -18,6 +18,7 @@ struct spawner_start {
 	int managed_fd;               /* directory of the managed workspaces, or -1 */
 	const char *config;           /* path of the configuration; NULL: there is none */
 	const char *readonly;         /* without one: the user's read-only paths, one a line */
+	bool network;                 /* without one: the user has allowed hosts */
 	const struct id_range *range; /* system mode; NULL: user mode */
 };
 
@@ -47,18 +48,18 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context);
 
 /*
- * @error is 0, with the pidfds, which the function takes; or -errno, with the failed step
- * (borrowed).
+ * @error is 0, with the descriptors, which the function takes, in the order of SPAWNER_OPENED; or
+ * -errno, with the failed step (borrowed).
  */
 typedef void (*spawner_answer)(
-	void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS]);
+	void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST]);
 
 /**
  * Asks for a cell (@type SPAWNER_OPEN), a spare cell (SPAWNER_PREPARE), a new files process
- * (SPAWNER_OPEN_FILES; the worker's pidfd in the answer is -1), or the assignment of a spare cell
- * (SPAWNER_ASSIGN; both pidfds are -1). Takes the @fds that belong to the type. @answer is called
- * exactly once, later, also if the spawner is lost (-ECONNRESET), unless spawner_link_forget(@cell)
- * is called before. Returns 0 and a number in @ret_cell, or -errno.
+ * (SPAWNER_OPEN_FILES; of the answer's descriptors only its pidfd is not -1), or the assignment of
+ * a spare cell (SPAWNER_ASSIGN; both pidfds are -1). Takes the @fds that belong to the type.
+ * @answer is called exactly once, later, also if the spawner is lost (-ECONNRESET), unless
+ * spawner_link_forget(@cell) is called before. Returns 0 and a number in @ret_cell, or -errno.
  */
 int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
 	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell);

@@ -89,6 +89,12 @@ static struct loop_share_flow *share(void *context)
 	return loop_share_of_nobody();
 }
 
+static void network(void *context, int proxy)
+{
+	(void)context;
+	assert_int_equal(proxy, -1);
+}
+
 static void run(struct fixture *f)
 {
 	for (int i = 0; i < PASSES; i++)
@@ -110,7 +116,7 @@ static void settle(struct fixture *f)
 static void make_cell(struct fixture *f)
 {
 	static const struct cell_owner owner = {
-		need, describe, on_frame, on_lost, on_settled, share};
+		need, describe, on_frame, on_lost, on_settled, share, network};
 
 	f->counts = (struct cell_counts){0};
 	f->need = CELL_KEPT;

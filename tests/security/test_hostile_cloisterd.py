@@ -26,12 +26,12 @@ MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
-          "file_size": 16 * MIB, "data": 0, "open_files": 1024}
+          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0}
 
 
 def asked(kind=DIRECTORY, tenant=b"", **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQII", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIII", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
 
 
 class Spawner:
@@ -107,7 +107,7 @@ class Spawner:
             fds[place] = fd
         self.cell += 1
         self.send(OPEN, self.cell, asked(kind, tenant, **limits), fds)
-        answer = self.answer(2)
+        answer = self.answer(3 if limits.get("proxy_port") else 2)
         for pair in pairs:
             pair[1].close()
         for pipe in pipes:
@@ -124,7 +124,7 @@ class Spawner:
             assert len(self.fds) == n_pidfds
             return "opened"
         if kind == ASSIGNED:
-            assert not self.fds and n_pidfds == 0
+            assert len(self.fds) == n_pidfds
             return "assigned"
         assert kind == OPEN_FAILED and not self.fds
         length, = struct.unpack_from("<I", said)
@@ -143,7 +143,7 @@ class Spawner:
         self.kept += [pair, pipe]
         return answer
 
-    def prepare(self, swap=None):
+    def prepare(self, swap=None, tenant=b"", **limits):
         """Asks for a spare cell. Returns "opened" with its pidfds, or (errno, step)."""
         pairs = [socket.socketpair() for _ in range(2)]
         pipes = [os.pipe() for _ in range(2)]
@@ -151,7 +151,7 @@ class Spawner:
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
-        self.send(PREPARE, self.cell, asked(**UNLIMITED), fds)
+        self.send(PREPARE, self.cell, asked(tenant=tenant, **{**UNLIMITED, **limits}), fds)
         answer = self.answer(2)
         for pair, pipe in zip(pairs, pipes):
             pair[1].close()
@@ -160,12 +160,12 @@ class Spawner:
         self.pidfds, self.fds = self.fds, []
         return answer
 
-    def assign(self, root, worker, kind=DIRECTORY, **limits):
+    def assign(self, root, worker, kind=DIRECTORY, tenant=b"", **limits):
         """Asks that the spare cell of the pidfd @worker gets @root. Returns "assigned", or (errno, step)."""
         opened = os.open(root, os.O_PATH)
         self.cell += 1
-        self.send(ASSIGN, self.cell, asked(kind, **{**UNLIMITED, **limits}), [opened, worker])
-        answer = self.answer(0)
+        self.send(ASSIGN, self.cell, asked(kind, tenant, **{**UNLIMITED, **limits}), [opened, worker])
+        answer = self.answer(1 if limits.get("proxy_port") else 0)
         os.close(opened)
         return answer
 
@@ -580,3 +580,56 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
     assert procfs.eventually(lambda: {path.name for path in homes.iterdir()} == {"v"})
     spawner.send(REMOVED, payload=b"x")
     assert spawner.ends()
+
+
+PORT = 18129
+
+
+def check_proxy(fd, path):
+    """The descriptor is the listening socket of the workspace's own namespace and id."""
+    with socket.socket(fileno=fd) as proxy:
+        assert proxy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        assert proxy.getsockname() == ("0.0.0.0", PORT)
+        assert os.fstat(fd).st_uid == os.stat(path).st_uid
+        with socket.socket() as here:
+            here.settimeout(5)
+            assert here.connect_ex(("127.0.0.1", PORT)) != 0  # it is not a socket of the host's network
+
+
+@pytest.fixture
+def network_spawner(place, begin):
+    """A spawner for whose tenant a there is a network."""
+    place.config.write_text(place.config.read_text().replace("[tenant a]\n", "[tenant a]\nnetwork = egress\n"))
+    made = begin()
+    assert made.receive()[0] == UNSHARED
+    made.map_ids()
+    assert made.receive()[0] == READY, made.log()
+    return made
+
+
+def test_a_socket_is_for_tenants_with_a_network(place, network_spawner):
+    spawner = network_spawner
+    of_a, of_b = place.owned(place.roots["a"] / "one"), place.owned(place.roots["b"] / "one")
+    for tenant in (b"b", b"", b"none"):
+        reason = spawner.refuses(of_b, tenant=tenant, proxy_port=PORT, **UNLIMITED)
+        assert "no network" in reason or "no tenant" in reason
+    spawner.opens(of_b, tenant=b"b", **UNLIMITED)
+    assert len(spawner.pidfds) == 2
+    spawner.opens(of_a, tenant=b"a", proxy_port=PORT, **UNLIMITED)
+    check_proxy(spawner.pidfds[2], of_a)
+
+
+def test_the_socket_of_a_spare_cell(place, network_spawner):
+    """It goes with its kind of tenant only, and comes up with the assignment."""
+    spawner = network_spawner
+    of_a, of_b = place.owned(place.roots["a"] / "one"), place.owned(place.roots["b"] / "one")
+    assert spawner.prepare(tenant=b"b", proxy_port=PORT)[0] == REFUSED
+    spawner.fds = []
+    for path, tenant, made, wanted in ((of_b, b"b", PORT, 0), (of_a, b"a", 0, PORT), (of_b, b"b", PORT, PORT)):
+        assert spawner.prepare(tenant=b"a", proxy_port=made) == "opened"
+        error, reason = spawner.assign(path, spawner.pidfds[0], tenant=tenant, proxy_port=wanted)
+        assert error == REFUSED and "network" in reason
+    assert spawner.prepare(tenant=b"a", proxy_port=PORT) == "opened"
+    assert len(spawner.pidfds) == 2
+    assert spawner.assign(of_a, spawner.pidfds[0], tenant=b"a", proxy_port=PORT) == "assigned"
+    check_proxy(spawner.fds.pop(), of_a)

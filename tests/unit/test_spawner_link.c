@@ -30,10 +30,11 @@
 static struct event_base *base;
 static unsigned losses;
 
+/* What cloisterd was told. */
 static struct told {
 	unsigned answers;
 	int error, fd;
-	int pidfds[SPAWNER_OPENED_FDS];
+	int fds[SPAWNER_OPENED_MOST];
 	char step[64];
 	size_t n_parents;
 } told;
@@ -79,7 +80,7 @@ static int set_up(void **state)
 	log_init(true);
 	fake_clock_start();
 	losses = 0;
-	told = (struct told){.fd = -1, .pidfds = {-1, -1}};
+	told = (struct told){.fd = -1, .fds = {-1, -1, -1}};
 	spawner = (struct spawner){
 		.first_words = words, .first_len = put_frame(words, SPAWNER_READY, 0, nothing)};
 	base = event_base_new();
@@ -97,20 +98,21 @@ static int tear_down(void **state)
 	channel_done(&spawner.channel);
 	spawner_link_free(link_);
 	close_fd(&told.fd);
-	close_fd(&told.pidfds[0]);
-	close_fd(&told.pidfds[1]);
+	close_fd(&told.fds[0]);
+	close_fd(&told.fds[1]);
+	close_fd(&told.fds[SPAWNER_OPENED_PROXY]);
 	loop_turn_stop();
 	event_base_free(base);
 	fake_clock_stop();
 	return 0;
 }
 
-static void on_answer(void *context, int error, struct text step, int pidfds[SPAWNER_OPENED_FDS])
+static void on_answer(void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST])
 {
 	assert_ptr_equal(context, &told);
 	told.answers++;
 	told.error = error;
-	memcpy(told.pidfds, pidfds, sizeof(told.pidfds));
+	memcpy(told.fds, fds, sizeof(told.fds));
 	snprintf(told.step, sizeof(told.step), "%.*s", (int)step.len, step.data ? step.data : "");
 }
 
@@ -123,11 +125,14 @@ static void on_looked(void *context, int error, int fd, const struct spawner_loo
 	told.n_parents = error == 0 ? where->n_parents : 0;
 }
 
-/* Asks for @type. 0 or -errno. */
+static uint32_t proxy_port; /* of the next request for a cell */
+
+/* Has cloisterd send a request of @type. Returns 0 or -errno. */
 static int ask(uint8_t type, uint64_t *ret_number)
 {
 	const struct spawner_open request = {.kind = WORKSPACE_MANAGED,
 		.limits = {.processes = 1, .cpu_weight = 1, .io_weight = 1},
+		.proxy_port = proxy_port,
 		.tenant = "one"};
 	static const struct spawner_look_up look = {
 		.below = true, .tenant = {"one", 3}, .path = {"a", 1}};
@@ -189,34 +194,50 @@ static void test_answers(void **state)
 		unsigned n_fds;
 		enum outcome outcome;
 		int error;
-		bool pidfds[SPAWNER_OPENED_FDS]; /* which come */
+		bool fds[SPAWNER_OPENED_MOST]; /* which ones cloisterd gets */
+		uint32_t proxy_port;
 	} rows[] = {
-		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}},
-		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 1, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_ASSIGNED, NONE, 0, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_FILES_OPENED, NONE, 1, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_LOOKED_UP, WHERE, 1, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, GARBAGE, 0, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 1, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, SPAWNER_READY, NONE, 0, LOST, 0, {false, false}},
-		{SPAWNER_OPEN, 255, NONE, 0, LOST, 0, {false, false}},
-		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 1, ANSWERED, 0, {false, true}},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}, 0},
+		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 1, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_ASSIGNED, NONE, 0, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_FILES_OPENED, NONE, 1, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_LOOKED_UP, WHERE, 1, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, GARBAGE, 0, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 1, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_READY, NONE, 0, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, 255, NONE, 0, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 1, ANSWERED, 0, {false, true}, 0},
 		{SPAWNER_OPEN_FILES, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO,
-			{false, false}},
-		{SPAWNER_OPEN_FILES, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}},
-		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 0, LOST, 0, {false, false}},
-		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}},
-		{SPAWNER_PREPARE, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
-		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 0, ANSWERED, 0, {false, false}},
-		{SPAWNER_ASSIGN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
-		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, LOST, 0, {false, false}},
-		{SPAWNER_ASSIGN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}},
-		{SPAWNER_LOOK_UP, SPAWNER_LOOKED_UP, WHERE, 1, ANSWERED, 0, {false, false}},
-		{SPAWNER_LOOK_UP, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}},
-		{SPAWNER_LOOK_UP, SPAWNER_LOOKED_UP, WHERE, 0, LOST, 0, {false, false}},
-		{SPAWNER_LOOK_UP, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}},
+			{false, false}, 0},
+		{SPAWNER_OPEN_FILES, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 0, LOST, 0, {false, false}, 0},
+		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}, 0},
+		{SPAWNER_PREPARE, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false},
+			0},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 0, ANSWERED, 0, {false, false}, 0},
+		{SPAWNER_ASSIGN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false},
+			0},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, LOST, 0, {false, false}, 0},
+		{SPAWNER_ASSIGN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 0},
+		/* The proxy socket comes when it was asked for, and only then. */
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, ANSWERED, 0, {true, true, true}, 3129},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 3129},
+		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}, 3129},
+		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}, 3129},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, ANSWERED, 0, {false, false, true},
+			3129},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 0, LOST, 0, {false, false}, 3129},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 2, LOST, 0, {false, false}, 3129},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 1, ANSWERED, 0, {false, true},
+			3129},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 2, LOST, 0, {false, false}, 3129},
+		{SPAWNER_LOOK_UP, SPAWNER_LOOKED_UP, WHERE, 1, ANSWERED, 0, {false, false}, 0},
+		{SPAWNER_LOOK_UP, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false},
+			0},
+		{SPAWNER_LOOK_UP, SPAWNER_LOOKED_UP, WHERE, 0, LOST, 0, {false, false}, 0},
+		{SPAWNER_LOOK_UP, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 0},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -232,6 +253,7 @@ static void test_answers(void **state)
 		uint64_t number;
 
 		set_up(state);
+		proxy_port = rows[i].proxy_port;
 		assert_int_equal(ask(rows[i].asked, &number), 0);
 		run();
 		hears(rows[i].asked, number, n_fds[rows[i].asked]);
@@ -246,11 +268,12 @@ static void test_answers(void **state)
 			assert_string_equal(told.step,
 				rows[i].error && rows[i].asked != SPAWNER_LOOK_UP ? "mount" : "");
 		}
-		for (size_t j = 0; j < SPAWNER_OPENED_FDS; j++)
-			assert_int_equal(told.pidfds[j] >= 0, rows[i].pidfds[j]);
+		for (size_t j = 0; j < SPAWNER_OPENED_MOST; j++)
+			assert_int_equal(told.fds[j] >= 0, rows[i].fds[j]);
 		assert_int_equal(told.fd >= 0,
 			rows[i].outcome == ANSWERED && rows[i].said == SPAWNER_LOOKED_UP);
 		assert_int_equal(told.n_parents, told.fd >= 0 ? 2 : 0);
+		proxy_port = 0;
 		tear_down(state);
 	}
 }
@@ -342,7 +365,8 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 		{SPAWNER_ASSIGNED, false, 0, false}, /* the kind of the request is forgotten too */
 		{SPAWNER_OPEN_FAILED, false, 0, true},
 		{SPAWNER_OPEN_FAILED, true, 1, true},
-		{SPAWNER_ASSIGNED, false, 1, true},
+		{SPAWNER_ASSIGNED, false, 1, false}, /* so may have been its proxy socket */
+		{SPAWNER_ASSIGNED, false, 2, true},
 		{SPAWNER_READY, false, 0, true},
 		{255, false, 0, true},
 	};

@@ -200,11 +200,34 @@ static void check_limits_refused(void)
 		check_limits(&bad[i], -EBADMSG);
 }
 
+/* A request may name no port, or one that takes none of a service's. */
+static void check_proxy_ports(void)
+{
+	static const struct {
+		uint32_t port;
+		int expected;
+	} rows[] = {{0, 0}, {1, -EBADMSG}, {LIMIT_PROXY_PORT_MIN - 1, -EBADMSG},
+		{LIMIT_PROXY_PORT_MIN, 0}, {UINT16_MAX, 0}, {UINT16_MAX + 1, -EBADMSG},
+		{UINT32_MAX, -EBADMSG}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
+			.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB,
+				9},
+			.proxy_port = rows[i].port};
+
+		spawner_open_put(&writer, &open);
+		assert_int_equal(get_open(written(&writer)), rows[i].expected);
+	}
+}
+
 static void test_spawner(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
 		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB, 9},
+		.proxy_port = 3129,
 		.tenant = "someone"};
 	struct spawner_open opened;
 	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
@@ -221,9 +244,11 @@ static void test_spawner(void **state)
 	assert_int_equal(opened.limits.file_size_bytes, 7 * MIB);
 	assert_int_equal(opened.limits.data_bytes, 8 * MIB);
 	assert_int_equal(opened.limits.open_files, 9);
+	assert_int_equal(opened.proxy_port, 3129);
 	assert_string_equal(opened.tenant, "someone");
 	check_exact(written(&writer), get_open);
 	check_limits_refused();
+	check_proxy_ports();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	spawner_open_put(&writer, &open);
 	for (unsigned kind = 0; kind < 256; kind++) {

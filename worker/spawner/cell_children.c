@@ -15,6 +15,7 @@
 #include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/spare.h"
+#include "worker/spawner/cell_proxy.h"
 #include "worker/spawner/cell_starts.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@
 #include <stdio.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -155,7 +157,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 #define CHILD_STDERR (-1)
 #endif
 
-static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write)
+/* @proxy takes the socket of a cell that has a proxy_port. */
+static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write, int proxy)
 {
 	int fds[] = {-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0],
 		cell->home, -1};
@@ -169,6 +172,8 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 	 * namespace. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
+	if (r == 0 && proxy >= 0)
+		r = cell_proxy_make(cell->request->proxy_port, proxy);
 	/*
 	 * Its maps can be written only while it is dumpable, and until then its uid is the overflow
 	 * id.
@@ -236,6 +241,18 @@ static int report_pipe(int *ret_read, int *ret_write)
 	return 0;
 }
 
+/* Makes a socketpair over which the child sends one descriptor. */
+static int proxy_pair(int *ret_ours, int *ret_childs)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	*ret_ours = pair[0];
+	*ret_childs = pair[1];
+	return 0;
+}
+
 int cell_write_maps(const struct cell *cell, pid_t pid)
 {
 	int r = write_map(pid, "uid_map", cell->id.uid);
@@ -249,12 +266,15 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
  */
 static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *ret_report)
 {
-	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1;
+	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1, proxy = -1,
+			    proxy_child = -1;
 	struct child_report message = {0};
 	int pipe_fds[2], r;
 	long pid;
 
 	r = report_pipe(&report, &report_write);
+	if (r == 0 && cell->request->proxy_port > 0)
+		r = proxy_pair(&proxy, &proxy_child);
 	if (r < 0)
 		return r;
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -266,7 +286,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		worker_child(cell, report_write, go, go_write);
+		worker_child(cell, report_write, go, go_write, proxy_child);
 	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
 	r = child_report_receive(report, deadline, &message);
@@ -274,6 +294,10 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 		return r < 0 ? r : -EIO;
 	if (message.what == REPORT_FAILED)
 		return -message.value;
+	if (proxy >= 0)
+		r = cell_proxy_take(proxy, &cell->proxy);
+	if (r < 0)
+		return r;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
 	if (r == 0 && cell->spare != SPARE_WITHOUT_IDS)
 		r = cell_write_maps(cell, (pid_t)pid);
@@ -378,4 +402,5 @@ void cell_abandon(struct cell *cell)
 		pidfd_send_signal(cell->pidfds[i], SIGKILL, NULL, 0);
 		close_fd(&cell->pidfds[i]);
 	}
+	close_fd(&cell->proxy);
 }

@@ -121,6 +121,19 @@ static int check_policy(struct cell *cell)
 		cell->request, &cell->reason);
 }
 
+/* May commands of this tenant have a way to cloister-egress? */
+static int check_network(struct cell *cell)
+{
+	const struct cell_maker *maker = cell->maker;
+	const char *tenant = cell->request->tenant;
+
+	if (cell->request->proxy_port == 0 ||
+		(maker->policy ? policy_network(maker->policy, tenant) : maker->network && *tenant))
+		return 0;
+	cell->reason = "its tenant's configuration gives it no network";
+	return -SPAWNER_REFUSAL;
+}
+
 /* Takes the mounts that the looker has cloned. */
 static int take_trees(struct cell *cell)
 {
@@ -272,19 +285,32 @@ static int take_steps(
 	return r;
 }
 
+/*
+ * The socket's owner, by which cloister-egress knows whose it is, becomes that of the workspace. In
+ * user mode it is already.
+ */
+static int own_proxy(struct cell *cell)
+{
+	if (cell->proxy < 0 || cell->maker->ids->count == 0)
+		return 0;
+	return fchown(cell->proxy, cell->id.uid, cell->id.gid) < 0 ? -errno : 0;
+}
+
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
-	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
+	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS], int *ret_proxy,
 	const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"take its channels", check_channels},
 		{"open the workspace's root", open_root},
 		{"check the workspace against the configuration", check_policy},
+		{"check the workspace's network against the configuration", check_network},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
 		{"open the workspace's home", take_home},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
+		{"give the proxy socket to the workspace's id", own_proxy},
 	};
 	struct cell cell = {.maker = maker,
 		.number = number,
@@ -296,7 +322,8 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
-		.pidfds = {-1, -1}};
+		.pidfds = {-1, -1},
+		.proxy = -1};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
@@ -307,6 +334,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		return r;
 	}
 	memcpy(ret_pidfds, cell.pidfds, sizeof(cell.pidfds));
+	*ret_proxy = cell.proxy;
 	return 0;
 }
 
@@ -333,7 +361,8 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
-		.pidfds = {-1, -1}};
+		.pidfds = {-1, -1},
+		.proxy = -1};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
@@ -362,7 +391,7 @@ static int make_sockets(struct cell *cell)
 
 static int remember(struct cell *cell)
 {
-	return cell_spares_add(cell->maker->spares, cell->pids, cell->sockets);
+	return cell_spares_add(cell->maker->spares, cell->pids, cell->sockets, &cell->proxy);
 }
 
 int cell_prepare(const struct cell_maker *maker, uint64_t number,
@@ -371,6 +400,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 {
 	static const struct cell_step steps[] = {
 		{"take its channels", check_channels},
+		{"check the network against the configuration", check_network},
 		{"make sockets", make_sockets},
 		{"make a cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
@@ -386,6 +416,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
+		.proxy = -1,
 		.id = maker->ids->own,
 		/* In user mode the id is known already. */
 		.spare = maker->ids->count > 0 ? SPARE_WITHOUT_IDS : SPARE_WITH_IDS,
@@ -416,7 +447,11 @@ static int find_waiting(struct cell *cell)
 	if (!cell->waiting)
 		return -ESRCH;
 	cell->pids[SPAWNER_OPENED_FILES] = cell->waiting->pids[SPAWNER_OPENED_FILES];
-	return 0;
+	cell->proxy = TAKE_FD(cell->waiting->proxy);
+	if ((cell->proxy >= 0) == (cell->request->proxy_port > 0))
+		return 0;
+	cell->reason = "the spare cell was made for another kind of network";
+	return -SPAWNER_REFUSAL;
 }
 
 static int limit_cgroup(struct cell *cell)
@@ -446,17 +481,19 @@ static int tell_spare(struct cell *cell)
 }
 
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
-	struct place *place, const char **ret_step)
+	struct place *place, int *ret_proxy, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"find the waiting cell", find_waiting},
 		{"open the workspace's root", open_root},
 		{"check the workspace against the configuration", check_policy},
+		{"check the workspace's network against the configuration", check_network},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
 		{"open the workspace's home", take_home},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
+		{"give the proxy socket to the workspace's id", own_proxy},
 		{"tell the waiting cell", tell_spare},
 	};
 	struct cell cell = {.maker = maker,
@@ -466,7 +503,8 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
-		.pidfds = {-1, -1}};
+		.pidfds = {-1, -1},
+		.proxy = -1};
 	int r;
 
 	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -474,5 +512,9 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	/* Done after a failure too: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
+	if (r < 0)
+		close_fd(&cell.proxy);
+	else
+		*ret_proxy = cell.proxy;
 	return r;
 }

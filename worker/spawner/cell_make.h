@@ -30,6 +30,7 @@ struct cell_maker {
 	const struct policy *policy; /* NULL: user mode without a configuration */
 	/* without a configuration: the user's own read-only paths, one a line */
 	const char *readonly;
+	bool network; /* without a configuration: the user has allowed hosts */
 	/*
 	 * -errno: the caller's session keyring could not be left, and all cells would inherit it,
 	 * so none is made
@@ -43,12 +44,13 @@ const char *cell_readonly_paths(const struct cell_maker *maker, const char *tena
 /**
  * Makes cell @number for @request with the checked directory and channels in @fds (SPAWNER_OPEN_FDS
  * of them, borrowed). @place is what a looker found out about the directory; its descriptors are
- * taken. Returns 0 and the pidfds of worker and files process; or -errno with the failed step in
+ * taken. Returns 0, the pidfds of worker and files process and the proxy socket (-1: the request
+ * has no proxy_port); or -errno with the failed step in
  * @ret_step (static storage) and no process left; or -SPAWNER_REFUSAL with the reason in @ret_step
  * if the cell is forbidden.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
-	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
+	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS], int *ret_proxy,
 	const char **ret_step);
 
 /**
@@ -72,4 +74,4 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
  * Returns like cell_make(); after a failure the spare cannot be used.
  */
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
-	struct place *place, const char **ret_step);
+	struct place *place, int *ret_proxy, const char **ret_step);

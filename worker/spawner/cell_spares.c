@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2])
+int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2], int *proxy)
 {
 	struct cell_spare *spare = malloc(sizeof(*spare));
 
@@ -17,6 +17,7 @@ int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets
 		spare->pids[i] = pids[i];
 		spare->sockets[i] = TAKE_FD(sockets[i]);
 	}
+	spare->proxy = TAKE_FD(*proxy);
 	LIST_INSERT_HEAD(spares, spare, entry);
 	return 0;
 }
@@ -39,6 +40,7 @@ void cell_spare_free(struct cell_spare *spare)
 		return;
 	close_fd(&spare->sockets[0]);
 	close_fd(&spare->sockets[1]);
+	close_fd(&spare->proxy);
 	free(spare);
 }
 

@@ -87,11 +87,12 @@ struct job {
 };
 
 /*
- * Carries out a request whose directory is known. Returns 0 with the pidfds, or -errno. If
- * @ret_start is set, the work goes on and the answer follows when it has ended.
+ * Carries out a request whose directory is known. Returns 0 with the pidfds and the proxy
+ * socket, or -errno. If @ret_start is set, the work goes on and the answer follows when it has
+ * ended.
  */
 static int act(const struct cell_maker *maker, const struct job *job, struct place *place,
-	int *ret_pidfds, struct cell_start **ret_start, const char **ret_step)
+	int *ret_pidfds, int *ret_proxy, struct cell_start **ret_start, const char **ret_step)
 {
 	const struct spawner_open *request = &job->request;
 
@@ -101,14 +102,14 @@ static int act(const struct cell_maker *maker, const struct job *job, struct pla
 	}
 	switch (job->type) {
 	case SPAWNER_OPEN:
-		return cell_make(
-			maker, job->number, request, job->fds, place, ret_pidfds, ret_step);
+		return cell_make(maker, job->number, request, job->fds, place, ret_pidfds,
+			ret_proxy, ret_step);
 	case SPAWNER_OPEN_FILES:
 		return cell_make_files(maker, request, job->fds, place, ret_start, ret_step);
 	case SPAWNER_PREPARE:
 		return cell_prepare(maker, job->number, request, job->fds, ret_pidfds, ret_step);
 	default:
-		return cell_assign(maker, request, job->fds, place, ret_step);
+		return cell_assign(maker, request, job->fds, place, ret_proxy, ret_step);
 	}
 }
 
@@ -130,17 +131,21 @@ static void perform(const struct job *job, struct place *place)
 {
 	const struct request *kind = &requests[job->type];
 	struct cell_start *start = NULL;
-	int pidfds[SPAWNER_OPENED_FDS], r;
+	int fds[SPAWNER_OPENED_MOST], proxy = -1, r;
+	unsigned n_fds = kind->n_pidfds;
 	const char *step;
 
-	r = act(&job->spawner->maker, job, place, pidfds, &start, &step);
+	r = act(&job->spawner->maker, job, place, fds, &proxy, &start, &step);
 	if (r < 0)
 		answer_failure(job, step, r);
 	else if (start)
 		start->number = job->number;
-	else
-		answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0},
-			pidfds, kind->n_pidfds);
+	if (r < 0 || start)
+		return;
+	if (proxy >= 0)
+		fds[n_fds++] = proxy;
+	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
+		n_fds);
 }
 
 static void tell_place(const struct job *job, struct place *place)
@@ -359,16 +364,18 @@ static int watch_children(void)
 
 /*
  * cloisterd writes the command line before it serves any client: the mode, the configuration ("":
- * there is none) and, without a configuration, the user's read-only paths.
+ * there is none) and, without a configuration, the user's read-only paths, then "egress" if the
+ * user has allowed hosts.
  */
 static void read_arguments(struct spawner *spawner, int argc, char **argv)
 {
 	int r;
 
-	if (argc != 4)
+	if (argc != 4 && !(argc == 5 && strcmp(argv[4], "egress") == 0))
 		die("arguments", EINVAL);
 	spawner->setup.system = strcmp(argv[1], "system") == 0;
 	spawner->maker.readonly = argv[3];
+	spawner->maker.network = argc == 5;
 	r = *argv[2] ? policy_open(argv[2], &spawner->policy) : 0;
 	if (r < 0)
 		die(argv[2], r);

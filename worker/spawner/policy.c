@@ -24,7 +24,7 @@
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
-	bool managed, network_roots, keeps_homes;
+	bool managed, network_roots, keeps_homes, egress;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing;
@@ -191,6 +191,8 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		tenant->network_roots = strcmp(value, "yes") == 0;
 	if (strcmp(name, "home") == 0)
 		tenant->keeps_homes = strcmp(value, "kept") == 0;
+	if (strcmp(name, "network") == 0)
+		tenant->egress = strcmp(value, "egress") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(name, numbers[i].name) == 0)
 			set_number(reader, tenant, i, value);
@@ -379,6 +381,13 @@ const char *policy_readonly_paths(const struct policy *policy, const char *name)
 	const struct policy_tenant *tenant = find_tenant(policy, name);
 
 	return tenant && tenant->readonly ? tenant->readonly : "";
+}
+
+bool policy_network(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return tenant && tenant->egress;
 }
 
 struct policy_home policy_home(const struct policy *policy, const char *name)

@@ -4,7 +4,8 @@
 /*
  * The part of the configuration that the spawner enforces itself, read from root's files. cloisterd
  * follows the same files. If cloisterd is taken over, the spawner still refuses directories outside
- * a tenant's roots, managed workspaces of tenants that have none, and limits above the tenant's.
+ * a tenant's roots, managed workspaces of tenants that have none, limits above the tenant's, and
+ * sockets of cells whose tenant has no network.
  */
 
 #include "common/wire_spawner.h"
@@ -48,7 +49,10 @@ int policy_check(const struct policy *policy, const struct place *place,
  */
 const char *policy_readonly_paths(const struct policy *policy, const char *name);
 
-/* The homes of a tenant's workspaces. */
+/** Whether the tenant @name has network = egress. */
+bool policy_network(const struct policy *policy, const char *name);
+
+/* The policy on the homes of a tenant's workspaces. */
 struct policy_home {
 	bool is_kept;
 	uint64_t bytes;     /* of each; 0: there is no such tenant */

@@ -120,7 +120,7 @@ static struct fake_cell *answer_cell(
 	struct spawner_link *link, struct fake_asked *asked, unsigned first)
 {
 	struct fake_cell *cell = add_cell(link);
-	int *fds = &asked->fds[first], pidfds[SPAWNER_OPENED_FDS];
+	int *fds = &asked->fds[first], pidfds[SPAWNER_OPENED_MOST] = {-1, -1, -1};
 
 	pidfds[SPAWNER_OPENED_WORKER] = fake_process_start(&cell->worker, fds[0], fds[1]);
 	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[2], fds[3]);
@@ -133,7 +133,7 @@ static struct fake_cell *answer_files(struct spawner_link *link, struct fake_ask
 {
 	struct fake_cell *cell = add_cell(link);
 	int *fds = &asked->fds[SPAWNER_OPEN_FILES_DOWN_AGAIN];
-	int pidfds[SPAWNER_OPENED_FDS] = {-1, -1};
+	int pidfds[SPAWNER_OPENED_MOST] = {-1, -1, -1};
 
 	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[0], fds[1]);
 	fds[0] = fds[1] = -1;
@@ -143,7 +143,7 @@ static struct fake_cell *answer_files(struct spawner_link *link, struct fake_ask
 
 struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_asked *asked)
 {
-	int none[SPAWNER_OPENED_FDS] = {-1, -1}, r;
+	int none[SPAWNER_OPENED_MOST] = {-1, -1, -1}, r;
 	struct fake_cell *cell = NULL;
 
 	if (link->refuses) {
@@ -177,7 +177,7 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 void fake_spawner_fail(
 	struct spawner_link *link, struct fake_asked *asked, int error, struct text step)
 {
-	int none[SPAWNER_OPENED_FDS] = {-1, -1};
+	int none[SPAWNER_OPENED_MOST] = {-1, -1, -1};
 
 	take_out(link, asked);
 	if (asked->looked)
