@@ -6,6 +6,7 @@
  * fork, and it never looks up a path inside a workspace.
  */
 #include "common/cleanup.h"
+#include "common/config_defaults.h"
 #include "common/landlock.h"
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
@@ -45,6 +46,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_root.h"
@@ -65,12 +67,14 @@ struct daemon {
 	struct config_reload *config_reload;
 	struct service service; /* the part of the state that other files see */
 	struct call_observer observers[2];
+	struct egress_observer network;
 	struct cgroup cgroup;
 	struct spawner_link *spawner;
 	struct listener *listener, *control;
+	struct listener *egress; /* where cloister-egress connects; NULL: it does not */
 	struct shutdown *shutdown;
 	struct removal *removal;
-	const char *own_paths[7]; /* paths that no workspace may contain, ended by NULL */
+	const char *own_paths[8]; /* paths that no workspace may contain, ended by NULL */
 	int managed_fd;
 	bool failed; /* exit with a failure, so that the service manager starts cloisterd again */
 };
@@ -340,6 +344,51 @@ static void start_spawner(struct daemon *daemon)
 		die("cannot start cloister-spawner", r);
 }
 
+static uid_t egress_user(const struct config_host *host)
+{
+	const char *name = host->egress_user ? host->egress_user : DEFAULT_EGRESS_USER;
+	uid_t uid;
+
+	if (startup_find_user(name, &uid) == 0)
+		return uid;
+	log_error("there is no user %s, as whom cloister-egress would connect: make it, or set "
+		  "egress_user",
+		name);
+	exit(1);
+}
+
+/*
+ * cloister-egress is there where a tenant needs it, or where it has a socket: then a tenant may
+ * come to need it at a reload.
+ */
+static void start_egress(struct daemon *daemon)
+{
+	const struct config *config = daemon->service.config;
+	struct egress_start start = {
+		.config = daemon->config_source ? daemon->options.config : NULL,
+		.listener = -1};
+	int r;
+
+	bind_socket(daemon, daemon->options.egress_fd, config->host.egress_socket, 0666,
+		&daemon->egress);
+	if (!daemon->egress && !config_has_network(config))
+		return;
+	if (daemon->egress) {
+		start.listener = listener_fd(daemon->egress);
+		start.uid = egress_user(&config->host);
+	}
+	/* The unit of a service has no network, and what cloisterd starts would have none either.
+	 */
+	if (!daemon->egress && is_system_mode(daemon) && daemon->options.agent_fd >= 0)
+		die_with("network = egress: a service manager that passes the agent socket must "
+			 "start "
+			 "cloister-egress too, in a unit of its own: pass its socket with "
+			 "FileDescriptorName=egress, or name one with egress_socket");
+	r = egress_link_start(&start, &daemon->service.egress);
+	if (r < 0)
+		die("cannot start cloister-egress", r);
+}
+
 /* Runs while NSS can be used, and as the user that started cloisterd. */
 static void read_config(struct daemon *daemon)
 {
@@ -521,6 +570,7 @@ static void start(struct daemon *daemon)
 	open_state(daemon);
 	open_audit(daemon);
 	start_spawner(daemon);
+	start_egress(daemon);
 	bind_sockets(daemon);
 	start_some_loop(daemon);
 	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
@@ -531,6 +581,7 @@ static void start(struct daemon *daemon)
 		daemon->service.admission.scheduler, daemon->own_paths, daemon->managed_fd);
 	if (daemon->service.workspaces) {
 		workspaces_set_cgroups(daemon->service.workspaces, daemon->cgroup.root);
+		workspaces_use_egress(daemon->service.workspaces, daemon->service.egress);
 	}
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
@@ -550,6 +601,11 @@ static void start(struct daemon *daemon)
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);
+	if (daemon->service.egress)
+		r = egress_link_watch(
+			daemon->service.egress, daemon->service.base, NULL);
+	if (r < 0)
+		die("cannot watch cloister-egress", r);
 	daemon->removal = removal_new(
 		daemon->service.base, daemon->service.workspaces, daemon->service.config);
 	if (!daemon->removal)
@@ -609,6 +665,8 @@ static void stop(struct daemon *daemon)
 	removal_free(daemon->removal);
 	scheduler_free(daemon->service.admission.scheduler);
 	spawner_link_free(daemon->spawner);
+	egress_link_free(daemon->service.egress);
+	listener_free(daemon->egress);
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);
 	config_reload_free(daemon->config_reload);
@@ -644,6 +702,7 @@ int main(int argc, char **argv)
 			daemon.options.only_root.uid);
 	daemon.options.agent_fd = passed.agent;
 	daemon.options.control_fd = passed.control;
+	daemon.options.egress_fd = passed.egress;
 	startup_close_inherited(daemon.options.connection_fd >= 0 ? 1 : passed.count);
 	log_init(daemon.options.connection_fd >= 0);
 	log_connect();

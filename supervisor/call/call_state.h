@@ -8,6 +8,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_result.h"
 #include "supervisor/schedule/unread.h"
+#include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <sys/queue.h>

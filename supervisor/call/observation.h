@@ -15,7 +15,7 @@
 struct command_io;
 struct evbuffer;
 struct json_text;
-struct shown;
+struct network_use;
 struct notes;
 struct shown;
 

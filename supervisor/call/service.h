@@ -18,6 +18,7 @@ struct call_observer;
 struct cgroup;
 struct config;
 struct config_reload;
+struct egress_link;
 struct event_base;
 struct pipe_stock;
 struct selftest;
@@ -29,6 +30,7 @@ struct service {
 	struct workspaces *workspaces;
 	struct config *config; /* held; a reload replaces it (config_reload.h) */
 	struct pipe_stock *pipes;
+	struct egress_link *egress; /* NULL: there is none, and no workspace has a network */
 	struct admission admission;
 	const struct cgroup *cgroup;
 	struct selftest *selftest;             /* NULL: a private instance has none */

@@ -204,7 +204,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"version", no_argument, NULL, 'V'},
 		{0},
 	};
-	struct options options = {.connection_fd = -1, .agent_fd = -1, .control_fd = -1};
+	struct options options = {
+		.connection_fd = -1, .agent_fd = -1, .control_fd = -1, .egress_fd = -1};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)

@@ -26,7 +26,7 @@ struct options {
 		uid_t uid;
 	} only_root; /* the only directory that a private instance opens */
 	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* ended by NULL */
-	int agent_fd, control_fd; /* sockets passed by the service manager, or -1 */
+	int agent_fd, control_fd, egress_fd; /* sockets passed by the service manager, or -1 */
 };
 
 /** Reads @argv. For --help, --version or a mistake it prints a message and exits with 0 or 2. */

@@ -10,11 +10,13 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/service.h"
+#include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/config/config_load.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -117,6 +119,22 @@ static bool shows_nothing_own(
 	return false;
 }
 
+/* Only before its lock-down can cloisterd start cloister-egress. */
+static bool has_egress_if_needed(
+	const struct service *service, const struct config *new, char **ret_first)
+{
+	static const char message[] =
+		"network = egress needs cloister-egress, which cloisterd starts only "
+		"when a tenant has it at the start: restart cloisterd";
+
+	if (service->egress || !config_has_network(new))
+		return true;
+	log_error("%s", message);
+	free(*ret_first);
+	*ret_first = strdup(message);
+	return false;
+}
+
 static int reload_now(struct config_reload *reload, char **ret_first)
 {
 	_cleanup_free_ char *first = NULL;
@@ -132,7 +150,8 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
 
 	if (r == 0 && (!changes_only_what_can(old, new, &first) ||
-			      !shows_nothing_own(service->workspaces, new, &first)))
+			      !shows_nothing_own(service->workspaces, new, &first) ||
+			      !has_egress_if_needed(service, new, &first)))
 		r = -EINVAL;
 	if (r == 0)
 		r = usage_begin_all(new, old);
@@ -146,6 +165,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	scheduler_set_host(service->admission.scheduler, &new->host);
 	workspaces_reload(service->workspaces, new);
 	spawner_link_reload(reload->spawner);
+	egress_link_reload(service->egress);
 	config_release(old);
 	log_info("the configuration is reloaded: %zu tenants", new->n_tenants);
 	return 0;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LISTEN_FDS_START 3 /* sd_listen_fds(3) */
-#define LISTEN_FDS_MAX   2 /* agent and control socket */
+#define LISTEN_FDS_MAX   3 /* agent and control socket, and that of cloister-egress */
 
 static int option_of(int fd, int name)
 {
@@ -29,6 +29,8 @@ static int take(int fd, struct text name, unsigned number, struct listen_fds *fd
 		place = &fds->agent;
 	else if (text_equal(name, TEXT_LITERAL("control")) || (!name.data && number == 1))
 		place = &fds->control;
+	else if (text_equal(name, TEXT_LITERAL("egress")))
+		place = &fds->egress;
 	if (!place || *place >= 0)
 		return -EINVAL;
 	if (option_of(fd, SO_DOMAIN) != AF_UNIX || option_of(fd, SO_TYPE) != SOCK_STREAM ||
@@ -50,8 +52,9 @@ static int take_all(const char *names, struct listen_fds *fds, const char **ret_
 
 		if (r < 0) {
 			*ret_message = r == -EINVAL
-					       ? "a socket that was passed is not named \"agent\" "
-						 "or \"control\", or two have the same name: set "
+					       ? "a socket that was passed is not named \"agent\", "
+						 "\"control\" or \"egress\", or two have the same "
+						 "name: set "
 						 "FileDescriptorName= in its .socket unit"
 					       : "a descriptor that was passed is not a listening "
 						 "Unix stream socket: set ListenStream= to a path";
@@ -68,7 +71,7 @@ static int take_all(const char *names, struct listen_fds *fds, const char **ret_
 int listen_fds_take(struct listen_fds *ret, const char **ret_message)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-	struct listen_fds fds = {.agent = -1, .control = -1};
+	struct listen_fds fds = {.agent = -1, .control = -1, .egress = -1};
 	int r = 0;
 
 	/* The variables may be inherited from another process: check the pid. */
@@ -77,8 +80,8 @@ int listen_fds_take(struct listen_fds *ret, const char **ret_message)
 
 		fds.count = number >= 0 && number <= LISTEN_FDS_MAX ? (unsigned)number : 0;
 		if ((long)fds.count != number) {
-			*ret_message = "more than two sockets were passed: pass one agent socket "
-				       "and at most one control socket";
+			*ret_message = "more than three sockets were passed: pass one agent socket "
+				       "and at most one control socket and one for cloister-egress";
 			r = -EINVAL;
 		} else {
 			r = take_all(getenv("LISTEN_FDNAMES"), &fds, ret_message);

@@ -186,6 +186,16 @@ char *startup_tenant_name(void)
 	return asprintf(&name, "%u", (unsigned)geteuid()) < 0 ? NULL : name;
 }
 
+int startup_find_user(const char *name, uid_t *ret)
+{
+	const struct passwd *entry = getpwnam(name);
+
+	if (!entry)
+		return -ENOENT;
+	*ret = entry->pw_uid;
+	return 0;
+}
+
 /* Makes every parent directory of @path. */
 static int make_parents(char *path)
 {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * What cloisterd does once before lock-down: it takes its user, its resource limits and its own
@@ -63,6 +64,9 @@ void startup_keep_memory(void);
  * out.
  */
 char *startup_tenant_name(void);
+
+/** Looks up the user @name. Returns 0 or -ENOENT. */
+int startup_find_user(const char *name, uid_t *ret);
 
 /**
  * Makes @path and its missing parents, mode 0700, and opens it with O_PATH. Returns 0 or -errno.

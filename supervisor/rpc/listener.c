@@ -123,6 +123,11 @@ int listener_adopt(int fd, struct listener **ret, char **ret_path)
 	return 0;
 }
 
+int listener_fd(const struct listener *listener)
+{
+	return listener->fd;
+}
+
 /*
  * Answers with the reason, once and without waiting: the socket is new and its buffer is empty. The
  * code is BUSY with @retry_after_ms, otherwise @code.

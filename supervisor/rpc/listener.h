@@ -19,9 +19,15 @@ struct listener;
  */
 int listener_bind(const char *path, mode_t mode, struct listener **ret);
 
-/** A listener on the socket @fd, which is taken and listens already. Its name, which it stays
- * with, is in *ret_path (malloc'ed; NULL: it has none). Before lock-down. 0 or -ENOMEM. */
+/**
+ * Makes a listener of the socket @fd, which is taken and listens already. Its path stays after the
+ * end and is in *ret_path (malloc'ed; NULL: it has none). Call it before lock-down. Returns 0 or
+ * -ENOMEM.
+ */
 int listener_adopt(int fd, struct listener **ret, char **ret_path);
+
+/** Its descriptor, for one that accepts connections itself. Borrowed. */
+int listener_fd(const struct listener *listener);
 
 /** Begins to accept connections for @endpoint. Returns 0 or -errno. */
 int listener_start(

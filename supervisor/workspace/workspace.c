@@ -16,6 +16,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
@@ -82,6 +83,7 @@ static void on_scheduled(struct sched_entry *sched)
 void workspace_free(struct workspace *workspace)
 {
 	cell_free(workspace->cell);
+	egress_cell_free(workspace->network);
 	LIST_REMOVE(workspace, entry);
 	assert(workspace->all->count > 0);
 	workspace->all->count--;
@@ -91,6 +93,7 @@ void workspace_free(struct workspace *workspace)
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
 	free(workspace->name);
+	free(workspace->allow);
 	free(workspace);
 }
 
@@ -120,6 +123,9 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	length = strlen(workspace->tenant->name);
 	if (length < sizeof(ret->tenant) && !workspace->removing)
 		memcpy(ret->tenant, workspace->tenant->name, length);
+	if (workspace->all->egress && workspace->tenant->network == TENANT_NETWORK_EGRESS &&
+		!workspace->removing)
+		ret->proxy_port = (uint32_t)workspace->tenant->egress_port;
 	*ret_root = workspace->root.fd;
 }
 
@@ -236,7 +242,19 @@ static struct loop_share_flow *share(void *context)
 	return &workspace->tenant->usage->share;
 }
 
-static const struct cell_owner cell_owner = {need, describe, on_frame, on_lost, on_settled, share};
+static void network(void *context, int proxy)
+{
+	struct workspace *workspace = context;
+	const struct egress_cell_words words = {
+		workspace->tenant->name, workspace->name, workspace->allow};
+
+	egress_cell_end(TAKE_PTR(workspace->network));
+	if (proxy >= 0)
+		workspace->network = egress_cell_new(workspace->all->egress, &words, proxy);
+}
+
+static const struct cell_owner cell_owner = {
+	need, describe, on_frame, on_lost, on_settled, share, network};
 
 static void await_idleness(struct workspace *workspace, int64_t ns)
 {
@@ -407,6 +425,40 @@ void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 	remove_entry(workspace, entry);
 	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);
+}
+
+bool workspace_narrow(struct workspace *workspace, const char *allow)
+{
+	bool same = workspace->allow && strcmp(workspace->allow, allow) == 0;
+	char *wanted;
+
+	if (same)
+		return true;
+	if (workspace->users > 1 || cell_status(workspace->cell) != CELL_STATUS_CLOSED)
+		return false;
+	/* Without memory it stays as narrow as it was. */
+	wanted = strdup(allow);
+	if (!wanted)
+		return false;
+	free(workspace->allow);
+	workspace->allow = wanted;
+	return true;
+}
+
+bool workspace_has_network(const struct workspace *workspace)
+{
+	return workspace->network;
+}
+
+const char *workspace_narrowed(const struct workspace *workspace)
+{
+	return workspace->allow;
+}
+
+void workspace_begin_use(struct workspace *workspace, struct network_use *use, uint64_t call)
+{
+	if (workspace->network)
+		egress_use_begin(workspace->network, use, call);
 }
 
 void workspace_send_files(

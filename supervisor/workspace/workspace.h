@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+struct network_use;
 struct tenant;
 struct usage_now;
 struct workspace;
@@ -125,6 +126,21 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 
 /** The entry's call is over. Must not be called for one that was lost. */
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry);
+
+/**
+ * Narrows its network to @allow, rules separated by blanks. Returns false if it is in use with
+ * another network.
+ */
+bool workspace_narrow(struct workspace *workspace, const char *allow);
+
+/** Whether its commands reach cloister-egress. */
+bool workspace_has_network(const struct workspace *workspace);
+
+/** Returns the rules that it was narrowed to; NULL: all that its tenant has. */
+const char *workspace_narrowed(const struct workspace *workspace);
+
+/** A command @call begins: as egress_use_begin(), if the workspace has a network. */
+void workspace_begin_use(struct workspace *workspace, struct network_use *use, uint64_t call);
 
 /** Send to the files process, or to the worker, of an open workspace. Like process_link_send(). */
 void workspace_send_files(

@@ -28,6 +28,8 @@ struct workspace {
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;
+	char *allow;                 /* rules that its network is narrowed to; NULL: it is not */
+	struct egress_cell *network; /* of its cell; NULL: it has none */
 };
 
 struct workspaces {
@@ -37,6 +39,7 @@ struct workspaces {
 	struct scheduler *scheduler;
 	const char *const *own_directories;
 	int managed_fd;
+	struct egress_link *egress; /* NULL: no workspace has a network */
 	size_t count;
 	uint64_t idle_ms; /* 0: a cell stays while its workspace is used */
 	struct cell_counts counts;

@@ -40,6 +40,11 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	return workspaces;
 }
 
+void workspaces_use_egress(struct workspaces *workspaces, struct egress_link *egress)
+{
+	workspaces->egress = egress;
+}
+
 static const char *own_shown(const struct string_list *paths, const char *const *own_directories)
 {
 	for (; *own_directories; own_directories++)

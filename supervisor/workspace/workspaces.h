@@ -6,6 +6,7 @@
 #include "supervisor/workspace/workspace.h"
 
 struct config;
+struct egress_link;
 struct event_base;
 struct spare_cells;
 struct spawner_link;
@@ -16,6 +17,9 @@ struct spawner_link;
  */
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct scheduler *scheduler, const char *const *own_directories, int managed_fd);
+
+/** From here on, workspaces of tenants with network = egress have one over @egress (borrowed). */
+void workspaces_use_egress(struct workspaces *workspaces, struct egress_link *egress);
 
 /**
  * Returns the first read-only path of a tenant of @config that would show cloister's own

@@ -40,6 +40,11 @@ ROUND_TRIP(files_match)
 ROUND_TRIP(files_end)
 ROUND_TRIP(files_edit)
 ROUND_TRIP(files_trouble)
+ROUND_TRIP(egress_open)
+ROUND_TRIP(egress_open_failed)
+ROUND_TRIP(egress_call)
+ROUND_TRIP(egress_closed)
+ROUND_TRIP(egress_call_ended)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -55,6 +60,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		files_entry_again,
 		files_match_again,
 		files_end_again,
+		egress_open_again,
+		egress_open_failed_again,
+		egress_call_again,
+		egress_closed_again,
+		egress_call_ended_again,
 		files_edit_again,
 		files_trouble_again,
 	};

@@ -77,7 +77,7 @@ cloister.conf:2: unknown key "connection" in this section
 cloister.conf:3: agent_socket_mode: "0999" is not an octal mode such as 0660
 cloister.conf:5: users: there is no user "no-such-user"
 cloister.conf:6: users: the value is missing
-cloister.conf:7: network: "host" is not one of none
+cloister.conf:7: network: "host" is not one of none, egress
 cloister.conf:8: command_timeout: "30" is not a time: a number with ms, s, min or h, such as 30s
 cloister.conf:9: roots: "relative" is not an absolute path without ".", ".." or "//"
 cloister.conf:10: roots: "/no/such/directory": No such file or directory
@@ -248,7 +248,7 @@ def test_the_example_shows_every_key_once(area):
     for name in ("alice", "bob", "agents"):
         text = text.replace(name, str(1000 + len(name)))
     for shown, there in (("/srv/projects", "/usr"), ("/srv/checkouts", "/etc"), ("/opt/toolchain", "/opt"),
-                         ("user = cloister", "user = nobody")):
+                         ("egress_user = cloister-egress", "egress_user = nobody"), ("user = cloister\n", "user = nobody\n")):
         text = text.replace(shown, there)
     config = Config(area, text)
     assert config.check() == (0, "")

@@ -349,7 +349,7 @@ static void test_every_mistake_is_named(void **state)
 		"/c.conf:8: weight is given twice in this file, first in line 7\n"
 		"/c.conf:9: not a setting: write name = value\n"
 		"/c.conf:10: weight: the value is missing\n"
-		"/c.conf:11: network: \"host\" is not one of none\n"
+		"/c.conf:11: network: \"host\" is not one of none, egress\n"
 		"/c.conf:12: not a section: write [name] alone on its line\n"
 		"/c.conf:14: not a section: write [name] alone on its line\n"
 		"/c.conf:15: the section [tenant t] is given twice in this file, first in line 5\n"

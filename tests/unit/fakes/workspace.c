@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/workspace/egress_link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,6 +48,24 @@ void workspace_release(struct workspace *workspace)
 {
 	if (workspace)
 		workspace->users--;
+}
+
+void workspace_begin_use(struct workspace *workspace, struct network_use *use, uint64_t call)
+{
+	if (workspace->has_network)
+		egress_use_begin((struct egress_cell *)workspace, use, call);
+}
+
+struct tenant *workspace_tenant(const struct workspace *workspace)
+{
+	(void)workspace;
+	return NULL;
+}
+
+const char *workspace_narrowed(const struct workspace *workspace)
+{
+	(void)workspace;
+	return NULL;
 }
 
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)

@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. egress/PROTOCOL has the order of the messages. unix(7). */
+#include "supervisor/workspace/egress_link.h"
+
+#include "common/channel.h"
+#include "common/cleanup.h"
+#include "common/fixed_fds.h"
+#include "common/limits.h"
+#include "supervisor/base/fd_closer.h"
+#include "supervisor/base/log.h"
+#include "supervisor/base/log_relay.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
+#include "supervisor/workspace/helper_process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* A cell, of which cloister-egress knows once it has been told: */
+enum cell_state {
+	CELL_UNKNOWN, /* the link is not ready */
+	CELL_TOLD,
+	CELL_REFUSED, /* and it does not serve it: its socket is closed */
+};
+
+struct egress_cell {
+	LIST_ENTRY(egress_cell) entry;
+	struct egress_link *link;
+	uint64_t number;
+	enum cell_state state;
+	int socket; /* a duplicate goes to each cloister-egress that connects; -1: closed */
+	char *tenant, *workspace, *allow;
+	uint16_t last_address, port;
+	LIST_HEAD(, network_use) uses;
+};
+
+struct egress_link {
+	struct helper_process process;
+	int listener;
+	uid_t uid;
+	struct watch connections;
+	struct event_base *base;
+	struct channel channel; /* zeroed: there is none */
+	bool has_channel, ready;
+	bool takes_fds; /* the kernel cannot refuse descriptors from the peer */
+	bool is_torn;   /* a message could not be sent */
+	bool gone;      /* it was cloisterd's own process, and has ended */
+	struct watch watch;
+	struct loop_turn_task flush;
+	struct timer retry;
+	const struct egress_observer *observer;
+	uint64_t last_cell;
+	unsigned refused; /* connections of other users */
+	LIST_HEAD(, egress_cell) cells;
+};
+
+_Static_assert(FD_EGRESS_CHANNEL == 3, "helper_process_start() gives it");
+
+/* Sends, if cloister-egress is there. Takes @fd (-1: none). */
+static void send_frame(
+	struct egress_link *link, uint8_t type, uint64_t cell, struct text payload, int fd)
+{
+	if (!link->has_channel) {
+		close_fd(&fd);
+		return;
+	}
+	/* A message that there is no memory for must not be missed: flush() gives up the link. */
+	if (channel_send(&link->channel, type, cell, payload, &fd, fd >= 0) < 0)
+		link->is_torn = true;
+	loop_turn_defer(&link->flush);
+}
+
+static void send_open(struct egress_cell *cell)
+{
+	const struct egress_open message = {.sockets = EGRESS_PROXY,
+		.tenant = text_from(cell->tenant),
+		.workspace = text_from(cell->workspace),
+		.is_narrowed = cell->allow != NULL,
+		.allow = text_from(cell->allow)};
+	static uint8_t payload[WIRE_PAYLOAD_MAX];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	int fd = cell->socket < 0 ? -1 : fcntl(cell->socket, F_DUPFD_CLOEXEC, 0);
+
+	egress_open_put(&writer, &message);
+	if (fd < 0 || !wire_writer_ok(&writer)) {
+		log_warning("the network of a workspace of the tenant %s cannot be served: %s",
+			cell->tenant, strerror(fd < 0 ? errno : EMSGSIZE));
+		close_fd(&fd);
+		close_fd(&cell->socket);
+		cell->state = CELL_REFUSED;
+		return;
+	}
+	cell->state = CELL_TOLD;
+	send_frame(cell->link, EGRESS_OPEN, cell->number,
+		(struct text){(char *)payload, writer.len}, fd);
+}
+
+static void send_call(const struct network_use *use)
+{
+	const struct egress_call message = {.call = use->call, .address = use->address};
+	uint8_t payload[32];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	egress_call_put(&writer, &message);
+	send_frame(use->cell->link, EGRESS_CALL, use->cell->number,
+		(struct text){(char *)payload, writer.len}, -1);
+}
+
+static struct egress_cell *find_cell(const struct egress_link *link, uint64_t number)
+{
+	struct egress_cell *cell;
+
+	LIST_FOREACH (cell, &link->cells, entry)
+		if (cell->number == number)
+			return cell;
+	return NULL;
+}
+
+static struct network_use *find_use(const struct egress_cell *cell, uint64_t call)
+{
+	struct network_use *use;
+
+	LIST_FOREACH (use, &cell->uses, entry)
+		if (use->call == call)
+			return use;
+	return NULL;
+}
+
+static void leave(struct network_use *use)
+{
+	LIST_REMOVE(use, entry);
+	use->cell = NULL;
+}
+
+/* The call's part is over: nothing more comes about it. */
+static void end(struct network_use *use)
+{
+	bool waited = use->is_ending;
+
+	leave(use);
+	if (waited)
+		use->ended(use->context);
+}
+
+/* What cloister-egress says. @cell is NULL if it has ended: the messages have crossed. */
+
+static int on_ready(struct egress_link *link, struct egress_cell *none, struct text payload)
+{
+	struct egress_ready message;
+	struct egress_cell *cell;
+	struct network_use *use;
+
+	(void)none;
+	if (link->ready || egress_ready_get(payload, &message) < 0)
+		return -EBADMSG;
+	link->ready = true;
+	LIST_FOREACH (cell, &link->cells, entry) {
+		if (cell->state != CELL_UNKNOWN)
+			continue;
+		send_open(cell);
+		LIST_FOREACH (use, &cell->uses, entry)
+			send_call(use);
+	}
+	return 0;
+}
+
+static int on_opened(struct egress_link *link, struct egress_cell *cell, struct text payload)
+{
+	(void)link;
+	(void)cell;
+	return payload.len == 0 ? 0 : -EBADMSG;
+}
+
+/* Without the last of its sockets a connection is refused at once, and does not wait. */
+static int on_open_failed(struct egress_link *link, struct egress_cell *cell, struct text payload)
+{
+	struct egress_open_failed message;
+
+	(void)link;
+	if (egress_open_failed_get(payload, &message) < 0)
+		return -EBADMSG;
+	if (!cell)
+		return 0;
+	log_warning("cloister-egress does not serve a workspace of the tenant %s: %.*s",
+		cell->tenant, (int)message.reason.len,
+		message.reason.data ? message.reason.data : "");
+	close_fd(&cell->socket);
+	cell->state = CELL_REFUSED;
+	return 0;
+}
+
+static void deny(
+	struct egress_cell *cell, struct network_use *use, const struct egress_denied *denied)
+{
+	const struct egress_observer *observer = cell->link->observer;
+
+	if (use)
+		network_use_deny(use, denied);
+	if (observer)
+		observer->denied(observer->context, cell, denied);
+}
+
+static int on_denied(struct egress_link *link, struct egress_cell *cell, struct text payload)
+{
+	struct egress_denied message;
+
+	(void)link;
+	if (egress_denied_get(payload, &message) < 0)
+		return -EBADMSG;
+	if (cell)
+		deny(cell, find_use(cell, message.call), &message);
+	return 0;
+}
+
+static int on_closed(struct egress_link *link, struct egress_cell *cell, struct text payload)
+{
+	struct egress_closed message;
+	struct network_use *use;
+
+	if (egress_closed_get(payload, &message) < 0)
+		return -EBADMSG;
+	if (!cell)
+		return 0;
+	use = find_use(cell, message.call);
+	if (use)
+		network_use_close(use, &message);
+	if (link->observer)
+		link->observer->closed(link->observer->context, cell, &message);
+	return 0;
+}
+
+static int on_call_ended(struct egress_link *link, struct egress_cell *cell, struct text payload)
+{
+	struct egress_call_ended message;
+	struct network_use *use;
+
+	(void)link;
+	if (egress_call_ended_get(payload, &message) < 0)
+		return -EBADMSG;
+	use = cell ? find_use(cell, message.call) : NULL;
+	if (!use)
+		return 0;
+	network_use_sum(use, &message);
+	end(use);
+	return 0;
+}
+
+static int handle(struct egress_link *link, const struct channel_frame *frame)
+{
+	static int (*const handlers[])(struct egress_link *, struct egress_cell *, struct text) = {
+		[EGRESS_READY] = on_ready,
+		[EGRESS_OPENED] = on_opened,
+		[EGRESS_OPEN_FAILED] = on_open_failed,
+		[EGRESS_DENIED] = on_denied,
+		[EGRESS_CLOSED] = on_closed,
+		[EGRESS_CALL_ENDED] = on_call_ended,
+	};
+
+	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type] || frame->n_fds > 0 ||
+		(!link->ready && frame->type != EGRESS_READY))
+		return -EBADMSG;
+	return handlers[frame->type](link, find_cell(link, frame->call), frame->payload);
+}
+
+/* Its calls are told that connections were lost, and learn no more. */
+static void forget_uses(struct egress_cell *cell)
+{
+	struct network_use *use, *next;
+
+	for (use = LIST_FIRST(&cell->uses); use; use = next) {
+		next = LIST_NEXT(use, entry);
+		deny(cell, use,
+			&(struct egress_denied){.call = use->call, .reason = EGRESS_PROXY_LOST});
+		if (use->is_ending)
+			end(use);
+	}
+}
+
+static void disconnect(struct egress_link *link)
+{
+	watch_done(&link->watch);
+	timer_cancel(&link->retry);
+	loop_turn_cancel(&link->flush);
+	if (link->takes_fds)
+		fd_closer_close(TAKE_FD(link->channel.in));
+	link->channel.out = link->channel.in;
+	channel_done(&link->channel);
+	link->has_channel = link->ready = link->is_torn = false;
+}
+
+/* The connection has ended, or was broken. The cells' sockets wait for the next one, if one can
+ * come. */
+static void lose(struct egress_link *link, const char *why)
+{
+	struct egress_cell *cell;
+
+	if (!link->has_channel)
+		return;
+	log_warning("the connection to cloister-egress has ended%s%s: %s", *why ? ": " : "", why,
+		link->listener >= 0 ? "connections of workspaces wait until it connects again"
+				    : "workspaces have no network until cloisterd is restarted");
+	disconnect(link);
+	link->gone = link->listener < 0;
+	if (link->gone)
+		kill(link->process.pid, SIGKILL);
+	LIST_FOREACH (cell, &link->cells, entry) {
+		if (link->gone)
+			close_fd(&cell->socket);
+		cell->state = cell->socket >= 0 ? CELL_UNKNOWN : CELL_REFUSED;
+		forget_uses(cell);
+	}
+}
+
+/* Reads once. Like channel_fill(); descriptors that may come are closed in a thread. */
+static int fill(struct egress_link *link)
+{
+	struct channel *channel = &link->channel;
+	struct iovec space = {.iov_len = WIRE_FRAME_MAX};
+	char *place;
+	ssize_t n;
+	int r;
+
+	if (!link->takes_fds)
+		return channel_fill(channel, WIRE_FRAME_MAX);
+	r = byte_queue_reserve(&channel->received, space.iov_len, &place);
+	if (r < 0)
+		return r;
+	space.iov_base = place;
+	n = fd_closer_receive(channel->in, &space);
+	r = n < 0 ? -errno : n == 0 ? -EPIPE : 1;
+	byte_queue_commit(&channel->received, n > 0 ? (size_t)n : 0);
+	return r == -EINTR ? -EAGAIN : r;
+}
+
+/* Reads what has come: a bound of frames a turn keeps it from holding up others. */
+static void on_readable(void *context)
+{
+	struct egress_link *link = context;
+	struct channel_frame frame;
+	int r = 0, next = 0, filled = fill(link);
+
+	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
+		r = handle(link, &frame);
+		channel_frame_done(&frame);
+	}
+	if (r < 0 || next < 0)
+		lose(link, "it has sent what no cloister-egress sends");
+	else if (filled < 0 && filled != -EAGAIN && filled != -ENOMEM)
+		lose(link, filled == -EPIPE ? "" : strerror(-filled));
+}
+
+static void flush(void *context)
+{
+	struct egress_link *link = context;
+	int r = link->is_torn ? -ENOMEM : channel_flush(&link->channel);
+
+	if (r == -EAGAIN)
+		watch_also(&link->watch, WATCH_WRITABLE);
+	else
+		watch_not(&link->watch, WATCH_WRITABLE);
+	if (channel_is_short(r) && !link->is_torn)
+		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
+	else if (r < 0 && r != -EAGAIN)
+		lose(link, strerror(-r));
+	else if (channel_waiting(&link->channel) > LIMIT_EGRESS_WAITING_BYTES)
+		lose(link, "it does not read");
+}
+
+static int connect_channel(struct egress_link *link, int fd)
+{
+	static const struct watch_calls calls = {{on_readable, flush}, LOOP_PRIORITY_BULK};
+	int r;
+
+	channel_init(&link->channel, fd, fd, 0);
+	link->has_channel = true;
+	link->takes_fds = !fd_closer_refuse_instead(fd);
+	r = link->takes_fds ? fd_closer_start() : 0;
+	if (r == 0)
+		r = fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	if (r == 0)
+		r = watch_init(&link->watch, link->base, fd, &calls, link);
+	if (r == 0)
+		watch_want(&link->watch, WATCH_READABLE);
+	return r;
+}
+
+/* Only its user may be the peer. The newest connection counts: an older one is of a process that
+ * ends. */
+static void on_connection(void *context)
+{
+	struct egress_link *link = context;
+	_cleanup_close_ int fd = accept4(link->listener, NULL, NULL, SOCK_CLOEXEC);
+	struct ucred peer = {0};
+	socklen_t size = sizeof(peer);
+
+	if (fd < 0)
+		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != link->uid) {
+		if (link->refused++ < LIMIT_REFUSALS_LOGGED)
+			log_warning("a process of uid %u, which is not cloister-egress's, has "
+				    "connected to its socket",
+				(unsigned)peer.uid);
+		return;
+	}
+	lose(link, "another has connected");
+	if (connect_channel(link, TAKE_FD(fd)) < 0)
+		lose(link, "out of memory");
+	else
+		log_info("cloister-egress has connected");
+}
+
+int egress_link_start(const struct egress_start *start, struct egress_link **ret)
+{
+	char *const argv[] = {(char *)"cloister-egress", (char *)"user",
+		(char *)(start->config ? start->config : ""),
+		(char *)(start->allow ? start->allow : ""), NULL};
+	struct egress_link *link = calloc(1, sizeof(*link));
+	int fd, r = 0;
+
+	if (!link)
+		return -ENOMEM;
+	LIST_INIT(&link->cells);
+	link->flush = (struct loop_turn_task){.act = flush, .context = link};
+	timer_init(&link->retry, flush, link);
+	link->listener = start->listener;
+	link->uid = start->uid;
+	if (start->listener < 0)
+		r = helper_process_start(&link->process, argv[0], argv, NULL, 0, &fd);
+	if (r < 0) {
+		helper_process_end(&link->process);
+		free(link);
+		return r;
+	}
+	if (start->listener < 0) {
+		channel_init(&link->channel, fd, fd, 0);
+		link->has_channel = true;
+	}
+	*ret = link;
+	return 0;
+}
+
+int egress_link_watch(
+	struct egress_link *link, struct event_base *base, const struct egress_observer *observer)
+{
+	static const struct watch_calls calls = {{on_connection, NULL}, LOOP_PRIORITY_NORMAL};
+	int r;
+
+	link->base = base;
+	link->observer = observer;
+	if (link->listener < 0) {
+		r = connect_channel(link, link->channel.in);
+		return r < 0 ? r : log_relay_watch(link->process.log, base);
+	}
+	r = watch_init(&link->connections, base, link->listener, &calls, link);
+	if (r == 0)
+		watch_want(&link->connections, WATCH_READABLE);
+	return r;
+}
+
+void egress_link_reload(struct egress_link *link)
+{
+	if (link && link->ready)
+		send_frame(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, -1);
+}
+
+bool egress_link_is_ready(const struct egress_link *link)
+{
+	return link && link->ready;
+}
+
+void egress_link_free(struct egress_link *link)
+{
+	if (!link)
+		return;
+	assert(LIST_EMPTY(&link->cells));
+	if (link->has_channel)
+		disconnect(link);
+	watch_done(&link->connections);
+	helper_process_end(&link->process);
+	free(link);
+}
+
+static char *copy(const char *text, bool *failed)
+{
+	char *made = text ? strdup(text) : NULL;
+
+	*failed |= text && !made;
+	return made;
+}
+
+struct egress_cell *egress_cell_new(
+	struct egress_link *link, const struct egress_cell_words *words, int socket)
+{
+	struct egress_cell *cell = calloc(1, sizeof(*cell));
+	struct sockaddr_in address = {0};
+	socklen_t size = sizeof(address);
+	bool failed = false;
+
+	if (!cell) {
+		close_fd(&socket);
+		return NULL;
+	}
+	LIST_INIT(&cell->uses);
+	cell->link = link;
+	cell->socket = socket;
+	cell->number = ++link->last_cell;
+	if (getsockname(socket, (struct sockaddr *)&address, &size) == 0)
+		cell->port = ntohs(address.sin_port);
+	cell->tenant = copy(words->tenant, &failed);
+	cell->workspace = copy(words->workspace, &failed);
+	cell->allow = copy(words->allow, &failed);
+	LIST_INSERT_HEAD(&link->cells, cell, entry);
+	if (failed) {
+		egress_cell_free(cell);
+		return NULL;
+	}
+	if (link->gone) {
+		close_fd(&cell->socket);
+		cell->state = CELL_REFUSED;
+	} else if (link->ready)
+		send_open(cell);
+	return cell;
+}
+
+void egress_cell_end(struct egress_cell *cell)
+{
+	struct network_use *use, *next;
+
+	if (!cell)
+		return;
+	for (use = LIST_FIRST(&cell->uses); use; use = next) {
+		next = LIST_NEXT(use, entry);
+		end(use);
+	}
+	egress_cell_free(cell);
+}
+
+void egress_cell_free(struct egress_cell *cell)
+{
+	if (!cell)
+		return;
+	while (!LIST_EMPTY(&cell->uses))
+		leave(LIST_FIRST(&cell->uses));
+	if (cell->state == CELL_TOLD)
+		send_frame(cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, -1);
+	LIST_REMOVE(cell, entry);
+	close_fd(&cell->socket);
+	free(cell->tenant);
+	free(cell->workspace);
+	free(cell->allow);
+	free(cell);
+}
+
+const char *egress_cell_tenant(const struct egress_cell *cell)
+{
+	return cell->tenant;
+}
+
+const char *egress_cell_workspace(const struct egress_cell *cell)
+{
+	return cell->workspace;
+}
+
+static bool is_address_used(const struct egress_cell *cell, uint16_t address)
+{
+	struct network_use *use;
+
+	LIST_FOREACH (use, &cell->uses, entry)
+		if (use->address == address)
+			return true;
+	return false;
+}
+
+/* Addresses count up, so that one is used again only when 65,535 calls have had others. */
+void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call)
+{
+	do
+		cell->last_address++;
+	while (cell->last_address == 0 || is_address_used(cell, cell->last_address));
+	use->cell = cell;
+	use->call = call;
+	use->address = cell->last_address;
+	use->port = cell->port;
+	LIST_INSERT_HEAD(&cell->uses, use, entry);
+	if (cell->state == CELL_TOLD)
+		send_call(use);
+}
+
+bool egress_use_end(struct network_use *use)
+{
+	const struct egress_call_end message = {.call = use->call};
+	uint8_t payload[16];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (!use->cell)
+		return false;
+	if (use->cell->state != CELL_TOLD) {
+		leave(use);
+		return false;
+	}
+	use->is_ending = true;
+	egress_call_end_put(&writer, &message);
+	send_frame(use->cell->link, EGRESS_CALL_END, use->cell->number,
+		(struct text){(char *)payload, writer.len}, -1);
+	return true;
+}
+
+void egress_use_forget(struct network_use *use)
+{
+	if (!use->cell)
+		return;
+	if (use->cell->state == CELL_TOLD && !use->is_ending)
+		(void)egress_use_end(use);
+	leave(use);
+}

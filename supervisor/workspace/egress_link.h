@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cloisterd's connection to cloister-egress, and the cells whose commands have a network; messages
+ * as in egress/PROTOCOL. cloister-egress reads bytes of workspaces and of the Internet: what it
+ * says is decoded strictly, no descriptor of its is taken, and nothing waits for it without a
+ * bound. Without it commands have no network, and all else goes on.
+ */
+
+#include "supervisor/workspace/network_use.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct egress_link;
+struct event_base;
+
+struct egress_start {
+	const char *config; /* path of the configuration; NULL: there is none */
+	const char *allow;  /* without one: the rules of the user, separated by blanks */
+	/*
+	 * A listening socket, borrowed, at which cloister-egress connects that the service manager
+	 * has started. -1: cloisterd starts it.
+	 */
+	int listener;
+	uid_t uid; /* with a listener: its user */
+};
+
+/*
+ * What is told of every cell, at once, with or without its call (0: unknown). EGRESS_PROXY_LOST,
+ * which is told of each running call, has no host.
+ */
+struct egress_observer {
+	void (*denied)(
+		void *context, const struct egress_cell *cell, const struct egress_denied *denied);
+	void (*closed)(
+		void *context, const struct egress_cell *cell, const struct egress_closed *closed);
+	void *context;
+};
+
+/**
+ * Starts cloister-egress, or gets ready for its connection. Call it before lock-down. Returns 0 or
+ * -errno.
+ */
+int egress_link_start(const struct egress_start *start, struct egress_link **ret);
+
+/** Serves the link from @base. @observer is borrowed. Returns 0 or -errno. */
+int egress_link_watch(
+	struct egress_link *link, struct event_base *base, const struct egress_observer *observer);
+
+/** The configuration has changed. NULL is allowed. */
+void egress_link_reload(struct egress_link *link);
+
+/** Whether cloister-egress is there and serves. NULL: it is not. */
+bool egress_link_is_ready(const struct egress_link *link);
+
+/** Ends it. All cells have been freed before. NULL is allowed. */
+void egress_link_free(struct egress_link *link);
+
+struct egress_cell_words {
+	const char *tenant, *workspace; /* copied */
+	const char *allow;              /* what the workspace is narrowed to; NULL: it is not */
+};
+
+/**
+ * Has the commands of a cell served at its proxy @socket, which is taken. Returns NULL if memory is
+ * out.
+ */
+struct egress_cell *egress_cell_new(
+	struct egress_link *link, const struct egress_cell_words *words, int socket);
+
+/** The cell ends, and all its connections; those who wait for their end are told. NULL is allowed.
+ */
+void egress_cell_end(struct egress_cell *cell);
+/** The same without callbacks, for the shutdown. */
+void egress_cell_free(struct egress_cell *cell);
+
+const char *egress_cell_tenant(const struct egress_cell *cell);
+const char *egress_cell_workspace(const struct egress_cell *cell);
+
+/** A command @call begins: @use, whose ended and context are set, gets an address in @cell. */
+void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call);
+
+/**
+ * Nothing is left of the command. Returns whether ended is called later, when all is known that
+ * cloister-egress has to tell; otherwise nothing more comes.
+ */
+bool egress_use_end(struct network_use *use);
+
+/** Nothing more is of interest: ended is not called any more. */
+void egress_use_forget(struct network_use *use);
