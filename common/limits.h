@@ -219,8 +219,8 @@
 /* Variables that the configuration sets for a tenant; and these with the call's own. */
 #define LIMIT_TENANT_ENV_COUNT  64
 #define LIMIT_TENANT_ENV_BYTES  (8 * KIB)
-#define LIMIT_COMMAND_ENV_COUNT (LIMIT_TENANT_ENV_COUNT + LIMIT_ENV_COUNT)
-#define LIMIT_COMMAND_ENV_BYTES (LIMIT_TENANT_ENV_BYTES + LIMIT_ENV_BYTES)
+#define LIMIT_COMMAND_ENV_COUNT (LIMIT_NETWORK_ENV_COUNT + LIMIT_TENANT_ENV_COUNT + LIMIT_ENV_COUNT)
+#define LIMIT_COMMAND_ENV_BYTES (LIMIT_NETWORK_ENV_BYTES + LIMIT_TENANT_ENV_BYTES + LIMIT_ENV_BYTES)
 
 /*
  * Parsing commands for the blocked ones (supervisor/config/command_line.c,

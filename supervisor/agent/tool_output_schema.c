@@ -14,6 +14,7 @@ enum field_type {
 	FIELD_ENTRIES, /* of a directory */
 	FIELD_MATCHES,
 	FIELD_TEXTS,
+	FIELD_DENIALS,
 };
 
 /* Objects are not closed, because a later version may add members. */
@@ -148,6 +149,24 @@ static const struct field usage_fields[] = {
 	{0},
 };
 
+static const struct field denial_fields[] = {
+	{"host", FIELD_TEXT, false, NULL},
+	{"port", FIELD_INTEGER, false, NULL},
+	{"reason", FIELD_TEXT, false, "not_allowed, denied, port, private_address, …"},
+	{"count", FIELD_INTEGER, false, NULL},
+	{"via", FIELD_TEXT_OR_NULL, false, NULL},
+	{0},
+};
+
+static const struct field network_fields[] = {
+	{"connections", FIELD_INTEGER, false, NULL},
+	{"bytes_in", FIELD_INTEGER, false, NULL},
+	{"bytes_out", FIELD_INTEGER, false, NULL},
+	{"denied", FIELD_DENIALS, false, "Refused connections"},
+	{"denied_unlisted", FIELD_INTEGER, true, "Refused ones of further kinds"},
+	{0},
+};
+
 /* Adds "type", which may be a list of two types. */
 static bool add_type(struct json_object *object, const char *type, bool or_null)
 {
@@ -199,6 +218,8 @@ static struct json_object *field_schema(const struct field *field)
 		return array_schema(entry_fields);
 	if (field->type == FIELD_MATCHES)
 		return array_schema(match_fields);
+	if (field->type == FIELD_DENIALS)
+		return array_schema(denial_fields);
 	if (field->type == FIELD_TEXTS)
 		return texts_schema();
 	object = json_object_new_object();
@@ -252,7 +273,12 @@ struct json_object *tool_output_schema(const struct tool *tool)
 			return NULL;
 	}
 	/* Only where there are some. */
-	if (!json_build_add(properties, notes.name, field_schema(&notes)))
+	for (size_t i = 0; i < ARRAY_SIZE(optional); i++)
+		if (!json_build_add(properties, optional[i].name, field_schema(&optional[i])))
+			return NULL;
+	if (tool->id == TOOL_RUN_COMMAND &&
+		!json_build_add(
+			properties, "network", object_schema(network_fields, FIELDS_MAX, false)))
 		return NULL;
 	if (!add_type(object, "object", false) ||
 		!json_build_add(object, "properties", TAKE_PTR(properties)) ||

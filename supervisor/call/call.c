@@ -16,6 +16,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <assert.h>
@@ -75,6 +76,8 @@ void call_free(struct call *call)
 	call_result_done(&call->result);
 	command_io_free(call->io);
 	command_input_free(call->input);
+	egress_use_forget(&call->network);
+	network_use_done(&call->network);
 	workspace_release(call->workspace);
 	assert(call->request.tenant->usage->calls > 0);
 	call->request.tenant->usage->calls--;
@@ -182,8 +185,9 @@ static int begin_command(struct call *call)
 		command_io_pause(call->io);
 	if (idle_ms > 0)
 		timer_set(&call->idle_timer, idle_ms);
-	return call_send_command(call->workspace, call->entry.call, &call->request, fds,
-		call->input ? COMMAND_FDS : COMMAND_FDS - 1);
+	workspace_begin_use(call->workspace, &call->network, call->entry.call);
+	return call_send_command(call->workspace, call->entry.call, &call->request, &call->network,
+		fds, call->input ? COMMAND_FDS : COMMAND_FDS - 1);
 }
 
 static int begin_files(struct call *call)
@@ -330,7 +334,15 @@ static int end_silent(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* Its entry has already left the workspace. */
+/* Without cloister-egress's sums, or with them. */
+static int answer_summed(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	call_answer_cause(call, &call->ended);
+	return 0;
+}
+
+/* The call's entry has already left the workspace. */
 static int answer_lost(struct call *call, const struct call_event_data *data)
 {
 	set_entered(call, false);
@@ -346,19 +358,28 @@ static int answer_lost(struct call *call, const struct call_event_data *data)
 const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_WAITING] = {
 		[CALL_BEGIN] = begin, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
-		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost},
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
+		[CALL_SUMMED] = call_impossible},
 	[CALL_RUNNING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
-		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost},
+		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
+		[CALL_SUMMED] = call_impossible},
 	[CALL_ENDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
-		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost},
+		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
+		[CALL_SUMMED] = call_impossible},
 	[CALL_KILLED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
-		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost},
+		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
+		[CALL_SUMMED] = call_impossible},
+	[CALL_SUMMING] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = answer_summed,
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
+		[CALL_SUMMED] = answer_summed},
 	[CALL_OVER] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = call_impossible,
-		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible},
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
+		[CALL_SUMMED] = call_impossible},
 };
 /* clang-format on */
 
@@ -382,6 +403,11 @@ static int on_frame(void *context, const struct channel_frame *frame)
 static void on_lost(void *context, enum tool_error error, const char *message)
 {
 	happen(context, CALL_LOST, (struct call_event_data){.error = error, .message = message});
+}
+
+static void on_summed(void *context)
+{
+	happen(context, CALL_SUMMED, (struct call_event_data){0});
 }
 
 static void on_timer(void *context)
@@ -454,6 +480,8 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->started = clock_now();
 	timer_init(&call->timer, on_timer, call);
 	timer_init(&call->idle_timer, on_idle, call);
+	call->network.ended = on_summed;
+	call->network.context = call;
 	if (make_input(call) < 0) {
 		call_free(call);
 		return -ENOMEM;
@@ -540,6 +568,7 @@ const char *call_state_name(enum call_state state)
 		[CALL_RUNNING] = "running",
 		[CALL_ENDING] = "ending",
 		[CALL_KILLED] = "killed",
+		[CALL_SUMMING] = "summing",
 		[CALL_OVER] = "over",
 	};
 

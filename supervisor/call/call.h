@@ -33,6 +33,8 @@ enum call_state {
 	CALL_RUNNING,
 	CALL_ENDING, /* it was asked to end: SIGTERM for a command, a cancel for a file call */
 	CALL_KILLED, /* a command: SIGKILL */
+	/* a command with a network: nothing of it is left, and cloister-egress sums up */
+	CALL_SUMMING,
 	CALL_OVER,
 	CALL_STATES,
 };

@@ -15,6 +15,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ static void answer(struct call *call, struct observation *observation)
 	observation->wall_us = call_elapsed_us(call);
 	observation->base64 = call->request.options.base64;
 	observation->io = call->io;
+	observation->network = call->network.address ? &call->network : NULL;
 	observation->shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL;
 	if (observation->command && observation->io)
 		command_notes_add(call->request.tenant, observation, call->input != NULL,
@@ -64,6 +66,7 @@ static void answer(struct call *call, struct observation *observation)
 void call_answer_cause(struct call *call, const struct command_ended *ended)
 {
 	char buffer[512];
+	int code;
 	struct observation observation = {
 		.error = ended_by_error(call->cause),
 		.ended_by = call->cause,
@@ -73,6 +76,8 @@ void call_answer_cause(struct call *call, const struct command_ended *ended)
 		.command = ended,
 	};
 
+	if (observation.error != TOOL_OK || !observation_exit(&observation, &code) || code != 0)
+		call_network_note(&call->request.notes, &call->network, call->workspace);
 	answer(call, &observation);
 }
 
@@ -98,6 +103,22 @@ void call_answer_busy(struct call *call, const struct refusal *refusal)
 	answer(call, &observation);
 }
 
+/*
+ * Answers when cloister-egress has told all that the command did on the network, if it has one. The
+ * answer does not wait long for it.
+ */
+static void sum_up(struct call *call, const struct command_ended *ended)
+{
+	if (!egress_use_end(&call->network)) {
+		call_answer_cause(call, ended);
+		return;
+	}
+	call->ended = *ended;
+	call->state = CALL_SUMMING;
+	timer_cancel(&call->idle_timer);
+	timer_set(&call->timer, LIMIT_NETWORK_SUM_MS);
+}
+
 /* Why a command could not be started, for an @error of the system. */
 static const char *launch_sentence(const struct call *call, int error)
 {
@@ -120,7 +141,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 		return -EBADMSG;
 	call_leave(call);
 	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
-		call_answer_cause(call, &ended);
+		sum_up(call, &ended);
 		return 0;
 	}
 	if (ended.end == COMMAND_END_NOT_BEGUN) {
@@ -141,7 +162,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	 * end.
 	 */
 	call->cause = command_cause(&ended);
-	call_answer_cause(call, &ended);
+	sum_up(call, &ended);
 	return 0;
 }
 

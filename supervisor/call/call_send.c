@@ -10,8 +10,10 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/call/call_network.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/limits.h"
+#include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
@@ -160,7 +162,8 @@ static void free_queue(struct byte_queue *queue)
 }
 
 int call_send_command(struct workspace *workspace, uint64_t call,
-	const struct call_request *request, const int *fds, unsigned n_fds)
+	const struct call_request *request, const struct network_use *use, const int *fds,
+	unsigned n_fds)
 {
 	_cleanup_(free_queue) struct byte_queue queue = {0};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
@@ -169,7 +172,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.command_len = (uint32_t)command.len,
 		.has_stdin = n_fds == COMMAND_FDS,
 		.limits = limits_of_command(&request->tenant->limits),
-		.no_network = true,
+		.no_network = use->address == 0,
 		.input_wait_ms = request->options.stdin_stream
 					 ? 0
 					 : (uint32_t)request->tenant->limits.input_wait_ms,
@@ -177,6 +180,8 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 
+	if (r == 0)
+		r = call_network_put_env(&queue, use);
 	if (r == 0)
 		r = put_env(&queue, &request->tenant->environment, request->options.env);
 	body = byte_queue_peek(&queue);

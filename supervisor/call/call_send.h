@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+struct network_use;
 struct workspace;
 
 /** Sends the file call @call. Returns 0, or -EMSGSIZE if it does not fit into a frame. */
@@ -17,4 +18,5 @@ int call_send_files(struct workspace *workspace, uint64_t call, const struct cal
  * -EMSGSIZE if the environment is too large.
  */
 int call_send_command(struct workspace *workspace, uint64_t call,
-	const struct call_request *request, const int *fds, unsigned n_fds);
+	const struct call_request *request, const struct network_use *use, const int *fds,
+	unsigned n_fds);

@@ -3,6 +3,7 @@
 
 /* The inside of a call, for call.c (its life cycle) and call_answer.c (its end). */
 
+#include "common/wire_commands.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
@@ -24,6 +25,7 @@ enum call_event {
 	CALL_SILENT,  /* a command has written nothing for its idle_timeout_ms */
 	CALL_FRAME,   /* its process has sent a frame for it */
 	CALL_LOST,    /* its process is lost, or could not be made */
+	CALL_SUMMED,  /* cloister-egress has told all about an ended command */
 	CALL_EVENTS,
 };
 
@@ -60,6 +62,8 @@ struct call {
 	struct call_result result;   /* of a file call */
 	struct command_io *io;       /* of a command */
 	struct command_input *input; /* of a command; NULL: it has none */
+	struct network_use network;  /* of a command */
+	struct command_ended ended;  /* in SUMMING: how the command ended */
 	struct unread_waiter room;   /* for its answer; the account is NULL if it is not counted */
 	size_t counted;              /* bytes counted for the answer in any case */
 	size_t counted_result;       /* bytes counted for the result of a file call */

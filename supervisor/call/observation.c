@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/call/call_network.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/shown.h"
@@ -427,6 +428,8 @@ void observation_write(struct json_text *json, const struct observation *observa
 	write_output(json, observation);
 	write_error(json, observation);
 	write_notes(json, observation->notes);
+	if (observation->network)
+		call_network_write(json, observation->network);
 	observation_write_usage(json, observation);
 	json_text_object_end(json);
 }

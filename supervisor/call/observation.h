@@ -49,6 +49,7 @@ struct observation {
 	/* For a command that has run. */
 	struct command_io *io;
 	const struct command_ended *command; /* NULL: its report was lost */
+	const struct network_use *network;   /* NULL: its workspace has no network */
 	enum ended_by ended_by;
 	bool base64;
 };

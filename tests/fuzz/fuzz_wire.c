@@ -43,6 +43,7 @@ ROUND_TRIP(files_trouble)
 ROUND_TRIP(egress_open)
 ROUND_TRIP(egress_open_failed)
 ROUND_TRIP(egress_call)
+ROUND_TRIP(egress_denied)
 ROUND_TRIP(egress_closed)
 ROUND_TRIP(egress_call_ended)
 
@@ -63,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		egress_open_again,
 		egress_open_failed_again,
 		egress_call_again,
+		egress_denied_again,
 		egress_closed_again,
 		egress_call_ended_again,
 		files_edit_again,

@@ -200,12 +200,16 @@ static void lose(struct fixture *f)
 static void reach(struct fixture *f, enum kind kind, enum call_state state)
 {
 	f->workspace.heard = true;
+	f->workspace.has_network |= state == CALL_SUMMING;
 	start(f, make_request(f, kind));
 	if (state >= CALL_RUNNING)
 		begin(f);
 	if (state >= CALL_ENDING)
 		call_cancel(f->call, ENDED_BY_ADMIN);
-	if (state >= CALL_KILLED)
+	if (state == CALL_SUMMING)
+		assert_int_equal(
+			end_command(f, (struct command_ended){.end = COMMAND_END_EXIT}), 0);
+	if (state == CALL_KILLED)
 		fake_clock_pass_until(&f->call->timer);
 	assert_int_equal(f->call->state, state);
 	(void)fake_workspace_log(&f->workspace);
@@ -228,6 +232,9 @@ static void finish(struct fixture *f)
 {
 	if (f->call && f->workspace.entry)
 		lose(f);
+	else if (f->call)
+		fake_egress_sum();
+	f->workspace.has_network = false;
 	fake_workspace_close(&f->workspace);
 	(void)fake_workspace_log(&f->workspace);
 }

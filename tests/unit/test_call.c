@@ -44,9 +44,12 @@ static void cause(struct fixture *f, enum kind kind, enum call_event event)
 		else
 			assert_int_equal(end_file(f, cancelled ? TOOL_CANCELLED : TOOL_OK), 0);
 		break;
-	default:
-		assert_int_equal(event, CALL_LOST);
+	case CALL_LOST:
 		lose(f);
+		break;
+	default:
+		assert_int_equal(event, CALL_SUMMED);
+		fake_egress_sum();
 	}
 }
 
@@ -62,6 +65,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = IMPOSSIBLE,
 			[CALL_FRAME] = IMPOSSIBLE,
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 		[CALL_RUNNING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -70,6 +74,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = " terminate = ending",
 			[CALL_FRAME] = " leave = OK exit",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 		[CALL_ENDING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -78,6 +83,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = " = ending",
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 		[CALL_KILLED] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -86,6 +92,17 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = " = killed",
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
+		},
+		/* Its entry has left the workspace, whose processes say nothing more about it. */
+		[CALL_SUMMING] = {
+			[CALL_BEGIN] = IMPOSSIBLE,
+			[CALL_CANCEL] = " = summing",
+			[CALL_OVERDUE] = " = OK exit",
+			[CALL_SILENT] = IMPOSSIBLE,
+			[CALL_FRAME] = IMPOSSIBLE,
+			[CALL_LOST] = IMPOSSIBLE,
+			[CALL_SUMMED] = " = OK exit",
 		},
 	},
 	[FILE_CALL] = {
@@ -96,6 +113,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = IMPOSSIBLE,
 			[CALL_FRAME] = IMPOSSIBLE,
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 		[CALL_RUNNING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -104,6 +122,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = IMPOSSIBLE,
 			[CALL_FRAME] = " leave = OK exit",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 		[CALL_ENDING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -112,6 +131,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = IMPOSSIBLE,
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 		[CALL_KILLED] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -120,6 +140,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_SILENT] = IMPOSSIBLE,
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
+			[CALL_SUMMED] = IMPOSSIBLE,
 		},
 	},
 };
@@ -146,6 +167,8 @@ static void test_every_event_in_every_state(void **state)
 			for (enum call_event event = 0; event < CALL_EVENTS; event++) {
 				const char *want = expected[kind][from][event];
 
+				if (kind == FILE_CALL && from == CALL_SUMMING)
+					continue;
 				assert_non_null(want);
 				assert_non_null(call_acts[from][event]);
 				reach(f, kind, from);
@@ -233,7 +256,28 @@ static void test_waiting(void **state)
 	assert_non_null(strstr(f->message, "was not begun"));
 }
 
-/* One that has not read that it should end the command is not waited for twice. */
+/* What is known is told once, also when cloister-egress does not tell the rest in time. */
+static void test_summing(void **state)
+{
+	struct fixture *f = *state;
+
+	reach(f, COMMAND, CALL_SUMMING);
+	fake_clock_pass(LIMIT_NETWORK_SUM_MS - 1);
+	assert_string_equal(outcome(f), " = summing");
+	fake_clock_pass(1);
+	assert_string_equal(outcome(f), " = OK exit");
+	finish(f);
+	/* A command that was ended keeps the cause of that. */
+	f->workspace.has_network = true;
+	reach(f, COMMAND, CALL_ENDING);
+	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED}), 0);
+	assert_string_equal(outcome(f), " leave = summing");
+	fake_egress_sum();
+	assert_string_equal(outcome(f), " = CANCELLED admin");
+	finish(f);
+}
+
+/* The call does not wait a second time for a worker that has not read COMMAND_TERMINATE. */
 static void test_deaf_worker(void **state)
 {
 	struct fixture *f = *state;
@@ -252,10 +296,13 @@ static void test_disowned(void **state)
 	struct fixture *f = *state;
 
 	for (enum kind kind = 0; kind < KINDS; kind++)
-		for (enum call_state from = 0; from < CALL_OVER; from++) {
+		for (enum call_state from = 0; from < CALL_SUMMING + (kind == COMMAND); from++) {
 			reach(f, kind, from);
 			call_disown(f->call);
-			lose(f);
+			if (from == CALL_SUMMING)
+				fake_egress_sum();
+			else
+				lose(f);
 			assert_string_equal(f->answer, "");
 			f->call = NULL;
 			finish(f);
@@ -269,6 +316,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_over, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_deadlines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_summing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_deaf_worker, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_disowned, set_up, tear_down),
 	};

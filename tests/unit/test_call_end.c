@@ -203,7 +203,7 @@ static void note_call(void *context, struct call *call)
 /* What cloisterd shows of a call in each state. */
 static void test_info(void **state)
 {
-	static const char *const names[] = {"waiting", "running", "ending", "killed"};
+	static const char *const names[] = {"waiting", "running", "ending", "killed", "summing"};
 	struct fixture *f = *state;
 
 	for (enum call_state from = 0; from < CALL_OVER; from++) {

@@ -434,6 +434,28 @@ export interface Usage {
 	io_write_bytes?: number | undefined;
 }
 
+/** Connections that were refused for one reason. */
+export interface NetworkDenied {
+	/** Empty for proxy_lost. */
+	host: string;
+	port: number;
+	/** Such as not_allowed, private_address or dns_failed. */
+	reason: string;
+	count: number;
+	/** connect, http, socks, dns or transparent. */
+	via: string | null;
+}
+
+/** What a command did on the network. */
+export interface NetworkUse {
+	connections: number;
+	bytes_in: number;
+	bytes_out: number;
+	denied: Array<NetworkDenied>;
+	/** Refusals of further kinds. */
+	denied_unlisted?: number | undefined;
+}
+
 /** The result of a tool call. A tool that failed has an error; a command that was ended keeps its output. */
 export interface Observation {
 	success: boolean;
@@ -442,7 +464,9 @@ export interface Observation {
 	output: Record<string, unknown> | null;
 	error: ErrorObject | null;
 	usage: Usage;
-	/** How arguments were taken that were not as the tool describes them. */
+	/** What a command did on the network, if its workspace has one. */
+	network?: NetworkUse | undefined;
+	/** How arguments were taken that were not as the tool describes them, and what a command tried in vain. */
 	notes?: Array<string> | undefined;
 }
 

@@ -453,6 +453,33 @@ class Usage(_Usage, total=False):
     io_write_bytes: int
 
 
+class NetworkDenied(TypedDict):
+    """Connections that were refused for one reason."""
+
+    #: Empty for proxy_lost.
+    host: str
+    port: int
+    #: Such as not_allowed, private_address or dns_failed.
+    reason: str
+    count: int
+    #: connect, http, socks, dns or transparent.
+    via: Optional[str]
+
+
+class _NetworkUse(TypedDict):
+    connections: int
+    bytes_in: int
+    bytes_out: int
+    denied: List[NetworkDenied]
+
+
+class NetworkUse(_NetworkUse, total=False):
+    """What a command did on the network."""
+
+    #: Refusals of further kinds.
+    denied_unlisted: int
+
+
 class _Observation(TypedDict):
     success: bool
     tool: str
@@ -465,7 +492,9 @@ class _Observation(TypedDict):
 class Observation(_Observation, total=False):
     """The result of a tool call. A tool that failed has an error; a command that was ended keeps its output."""
 
-    #: How arguments were taken that were not as the tool describes them.
+    #: What a command did on the network, if its workspace has one.
+    network: NetworkUse
+    #: How arguments were taken that were not as the tool describes them, and what a command tried in vain.
     notes: List[str]
 
 

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. environ(7); the programs' own documentation says which variables they read. */
+#include "supervisor/call/call_network.h"
+
+#include "common/byte_queue.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/notes.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/workspace/network_use.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VALUE_BYTES   512
+#define ALLOWED_BYTES 400 /* of the allowed hosts in a sentence */
+
+/* The JVM reads system properties only. */
+static const char java_options[] =
+	"JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=@ -Dhttp.proxyPort=# -Dhttps.proxyHost=@ "
+	"-Dhttps.proxyPort=# -Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]";
+
+/* In values "@" stands for the proxy's address and "#" for its port. */
+static const char *const variables[] = {
+	"http_proxy=http://@:#",
+	"HTTP_PROXY=http://@:#",
+	"https_proxy=http://@:#",
+	"HTTPS_PROXY=http://@:#",
+	"all_proxy=socks5h://@:#",
+	"ALL_PROXY=socks5h://@:#",
+	"no_proxy=localhost,127.0.0.1,::1",
+	"NO_PROXY=localhost,127.0.0.1,::1",
+	/* Node's fetch and http.request look at the variables above only with this one. */
+	"NODE_USE_ENV_PROXY=1",
+	java_options,
+	"npm_config_proxy=http://@:#",
+	"npm_config_https_proxy=http://@:#",
+	"npm_config_noproxy=localhost,127.0.0.1,::1",
+	"YARN_HTTP_PROXY=http://@:#",
+	"YARN_HTTPS_PROXY=http://@:#",
+	"PIP_PROXY=http://@:#",
+	"CLOUDSDK_PROXY_TYPE=http",
+	"CLOUDSDK_PROXY_ADDRESS=@",
+	"CLOUDSDK_PROXY_PORT=#",
+	"RSYNC_PROXY=@:#",
+	"GRPC_PROXY=http://@:#",
+};
+
+_Static_assert(ARRAY_SIZE(variables) <= LIMIT_NETWORK_ENV_COUNT, "the worker counts them");
+
+/* Writes @form with the address and port into @value. */
+static void fill_in(
+	char value[static VALUE_BYTES], const char *form, const char *address, const char *port)
+{
+	size_t len = 0;
+
+	for (; *form && len + INET_ADDRSTRLEN < VALUE_BYTES; form++) {
+		const char *part = *form == '@' ? address : *form == '#' ? port : NULL;
+
+		if (part)
+			len += (size_t)snprintf(value + len, VALUE_BYTES - len, "%s", part);
+		else
+			value[len++] = *form;
+	}
+	value[len] = '\0';
+}
+
+int call_network_put_env(struct byte_queue *body, const struct network_use *use)
+{
+	char address[INET_ADDRSTRLEN], port[8], value[VALUE_BYTES];
+	int r = 0;
+
+	if (use->address == 0)
+		return 0;
+	snprintf(address, sizeof(address), "127.64.%d.%d", use->address >> 8, use->address & 0xff);
+	snprintf(port, sizeof(port), "%u", (unsigned)use->port);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(variables); i++) {
+		fill_in(value, variables[i], address, port);
+		r = byte_queue_append(body, value, strlen(value) + 1);
+	}
+	return r;
+}
+
+/* Writes the rules of the workspace, as far as there is room. */
+static void list_allowed(char allowed[static ALLOWED_BYTES], const struct workspace *workspace)
+{
+	const struct string_list *rules = &workspace_tenant(workspace)->egress_allow;
+	const char *narrowed = workspace_narrowed(workspace);
+	size_t len = 0, i;
+
+	if (narrowed) {
+		snprintf(allowed, ALLOWED_BYTES, "%s", narrowed);
+		return;
+	}
+	allowed[0] = '\0';
+	for (i = 0; i < rules->count; i++) {
+		size_t more = strlen(rules->strings[i]) + 1;
+
+		if (len + more + sizeof(" and others") > ALLOWED_BYTES)
+			break;
+		len += (size_t)snprintf(allowed + len, ALLOWED_BYTES - len, "%s%s",
+			len > 0 ? " " : "", rules->strings[i]);
+	}
+	if (i < rules->count)
+		snprintf(allowed + len, ALLOWED_BYTES - len, "%s", " and others");
+}
+
+/* What follows "HOST:PORT " in the sentence about a refusal. */
+static const char *const sentences[EGRESS_REASON_END] = {
+	[EGRESS_NOT_ALLOWED] = "is not allowed in this workspace",
+	[EGRESS_RULE_DENIED] = "is denied in this workspace",
+	[EGRESS_PORT] = "is not allowed in this workspace: the host is, but not this port",
+	[EGRESS_PRIVATE_ADDRESS] =
+		"is not allowed in this workspace: its address is not one of the "
+		"public Internet",
+	[EGRESS_SNI_MISMATCH] =
+		"was not connected: the program did not speak TLS to the host that it "
+		"had named",
+	[EGRESS_DNS_FAILED] = "was not connected: the name has no address",
+	[EGRESS_LIMIT] = "was not connected: a limit of the network of this workspace is reached",
+	[EGRESS_UPSTREAM_FAILED] = "did not accept the connection",
+	[EGRESS_BAD_REQUEST] =
+		"was not connected: the program did not ask as the client of an HTTP or "
+		"SOCKS5 proxy does",
+};
+
+void call_network_note(
+	struct notes *notes, const struct network_use *use, const struct workspace *workspace)
+{
+	const struct network_denial *first = use->denials;
+	char allowed[ALLOWED_BYTES], others[64] = "";
+
+	if (use->n_denials == 0)
+		return;
+	if (first->reason == EGRESS_PROXY_LOST || !sentences[first->reason]) {
+		notes_add(notes, "The network was interrupted while the command ran; try again");
+		return;
+	}
+	if (use->n_denials > 1)
+		snprintf(others, sizeof(others), " (and %zu more kinds of refusals)",
+			use->n_denials - 1);
+	list_allowed(allowed, workspace);
+	if (first->reason == EGRESS_NOT_ALLOWED || first->reason == EGRESS_PORT)
+		notes_add(notes, "%s:%u %s%s; allowed are: %s", first->host, (unsigned)first->port,
+			sentences[first->reason], others, *allowed ? allowed : "no hosts");
+	else
+		notes_add(notes, "%s:%u %s%s", first->host, (unsigned)first->port,
+			sentences[first->reason], others);
+}
+
+static void put_number(struct json_text *json, const char *key, uint64_t value)
+{
+	json_text_key(json, key);
+	json_text_uint64(json, value);
+}
+
+static void put_denial(struct json_text *json, const struct network_denial *denial)
+{
+	json_text_object_begin(json);
+	json_text_put(json, "host", denial->host);
+	put_number(json, "port", denial->port);
+	json_text_put(json, "reason", egress_reason_name(denial->reason));
+	put_number(json, "count", denial->count);
+	json_text_put(json, "via", egress_via_name(denial->via));
+	json_text_object_end(json);
+}
+
+void call_network_write(struct json_text *json, const struct network_use *use)
+{
+	json_text_key(json, "network");
+	json_text_object_begin(json);
+	put_number(json, "connections", use->connections);
+	put_number(json, "bytes_in", use->bytes_in);
+	put_number(json, "bytes_out", use->bytes_out);
+	json_text_key(json, "denied");
+	json_text_array_begin(json);
+	for (size_t i = 0; i < use->n_denials; i++)
+		put_denial(json, &use->denials[i]);
+	json_text_array_end(json);
+	if (network_use_unlisted(use) > 0)
+		put_number(json, "denied_unlisted", network_use_unlisted(use));
+	json_text_object_end(json);
+}

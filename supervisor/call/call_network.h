@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A command's network: the variables that lead its programs to cloister-egress, and what the answer
+ * says about it. Runs in cloisterd. Hosts were chosen by the command.
+ */
+
+struct byte_queue;
+struct json_text;
+struct network_use;
+struct notes;
+struct workspace;
+
+/**
+ * Appends NAME=VALUE and a NUL for each variable that names the command's proxy to @body. Nothing
+ * for a command without a network. Returns 0 or -ENOMEM.
+ */
+int call_network_put_env(struct byte_queue *body, const struct network_use *use);
+
+/** Adds a sentence about the refusals that a failed command met, and what is allowed. */
+void call_network_note(
+	struct notes *notes, const struct network_use *use, const struct workspace *workspace);
+
+/** Writes the member "network" of an observation. */
+void call_network_write(struct json_text *json, const struct network_use *use);
