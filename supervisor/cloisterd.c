@@ -26,6 +26,7 @@
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/control/control_events.h"
+#include "supervisor/control/control_network.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/config_check.h"
 #include "supervisor/daemon/config_reload.h"
@@ -546,6 +547,8 @@ static void observe_calls(struct daemon *daemon)
 		audit_call_admitted, audit_call_ended, NULL, daemon->service.audit};
 	daemon->observers[1] = (struct call_observer){
 		control_events_begun, control_events_ended, control_events_refused, NULL};
+	daemon->network = (struct egress_observer){
+		control_network_denied, control_network_closed, &daemon->service};
 	daemon->service.observers = daemon->observers;
 	daemon->service.n_observers = ARRAY_SIZE(daemon->observers);
 }
@@ -603,7 +606,7 @@ static void start(struct daemon *daemon)
 		die("cannot watch cloister-spawner", r);
 	if (daemon->service.egress)
 		r = egress_link_watch(
-			daemon->service.egress, daemon->service.base, NULL);
+			daemon->service.egress, daemon->service.base, &daemon->network);
 	if (r < 0)
 		die("cannot watch cloister-egress", r);
 	daemon->removal = removal_new(

@@ -18,6 +18,7 @@
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/startup.h"
+#include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <assert.h>
@@ -290,6 +291,38 @@ void audit_call_admitted(void *context, const struct call *call)
 	end(audit, &json);
 }
 
+/*
+ * A line for each kind of refusal and for each host that was reached, of which a call has a bounded
+ * number: a program that asks again and again cannot fill the log.
+ */
+static void record_network(
+	struct audit *audit, const struct call_info *info, const struct network_use *use)
+{
+	struct json_text json;
+
+	for (size_t i = 0; i < use->n_denials; i++) {
+		const struct network_denial *denial = &use->denials[i];
+
+		begin_call(audit, &json, "network.denied", info, LIMIT_AUDIT_RESERVE_BYTES / 16);
+		json_text_put(&json, "host", denial->host);
+		json_text_put_number(&json, "port", denial->port);
+		json_text_put(&json, "reason", egress_reason_name(denial->reason));
+		json_text_put_number(&json, "count", (int64_t)denial->count);
+		end(audit, &json);
+	}
+	for (size_t i = 0; i < use->n_reached; i++) {
+		const struct network_reached *host = &use->reached[i];
+
+		begin_call(audit, &json, "network.closed", info, LIMIT_AUDIT_RESERVE_BYTES / 16);
+		json_text_put(&json, "host", host->host);
+		json_text_put_number(&json, "port", host->port);
+		json_text_put_number(&json, "connections", (int64_t)host->connections);
+		json_text_put_number(&json, "bytes_in", (int64_t)host->bytes_in);
+		json_text_put_number(&json, "bytes_out", (int64_t)host->bytes_out);
+		end(audit, &json);
+	}
+}
+
 void audit_call_ended(void *context, const struct call *call, const struct observation *observation)
 {
 	struct audit *audit = context;
@@ -299,9 +332,12 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 
 	if (!audit)
 		return;
+	call_get_info(call, &info);
+	/* While there is room kept for the end of this call too. */
+	if (observation->network)
+		record_network(audit, &info, observation->network);
 	assert(audit->in_flight > 0);
 	audit->in_flight--;
-	call_get_info(call, &info);
 	begin_call(audit, &json, "call.ended", &info, LIMIT_AUDIT_RESERVE_BYTES / 16);
 	json_text_put_bool(&json, "success", success);
 	json_text_put(&json, "code", success ? NULL : tool_error_name(observation->error));

@@ -250,6 +250,13 @@ static void put_tenant_totals(const struct metrics_text *out, const struct confi
 		{"tenant_io_written_bytes",
 			"Bytes that the tenant's commands wrote to devices, where measured.",
 			offsetof(struct tenant_usage, io_write_bytes), 1},
+		{"tenant_network_connections",
+			"Connections to hosts that the tenant's commands had and that ended.",
+			offsetof(struct tenant_usage, network_connections), 1},
+		{"tenant_network_received_bytes", "Bytes that came over these connections.",
+			offsetof(struct tenant_usage, network_bytes_in), 1},
+		{"tenant_network_sent_bytes", "Bytes that were sent over these connections.",
+			offsetof(struct tenant_usage, network_bytes_out), 1},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
@@ -264,6 +271,25 @@ static void put_tenant_totals(const struct metrics_text *out, const struct confi
 				metrics_add(out, "} %llu\n", (unsigned long long)value);
 			else
 				metrics_add(out, "} %.6f\n", (double)value / totals[i].unit);
+		}
+	}
+}
+
+/* Only of tenants that have a network now: each has a series for each reason. */
+static void put_network_denied(const struct metrics_text *out, const struct config *config)
+{
+	metrics_family(out, "tenant_network_denied", "counter",
+		"Connections and look-ups of the tenant's commands that were refused, by reason.");
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		const struct tenant *tenant = config->tenants[i];
+
+		for (unsigned reason = 1;
+			tenant->network == TENANT_NETWORK_EGRESS && reason < EGRESS_REASON_END;
+			reason++) {
+			metrics_add(out, "cloister_tenant_network_denied_total{tenant=");
+			metrics_label(out, tenant->name);
+			metrics_add(out, ",reason=\"%s\"} %llu\n", egress_reason_name(reason),
+				(unsigned long long)tenant->usage->network_denied[reason]);
 		}
 	}
 }
@@ -332,6 +358,7 @@ static void put_all(struct metrics_text *out, const struct service *service)
 	put_cells(out, workspaces_counts(service->workspaces), &spares);
 	put_tenants(out, service->config);
 	put_tenant_totals(out, service->config);
+	put_network_denied(out, service->config);
 	put_turns(out, service->config, "tenant_turns_waiting",
 		"The tenant's commands and file jobs that wait for their turn.",
 		offsetof(struct queue_flow, n_waiting));

@@ -3,6 +3,7 @@
 
 /* A tenant's present use, as opposed to its limits (config/tenant.h). */
 
+#include "common/wire_egress.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/scheduler.h"
@@ -40,10 +41,12 @@ struct tenant_usage {
 	struct loop_share_flow share;
 	/* Mean duration of recent calls and connections; 0: none yet. */
 	uint64_t call_us, connection_us;
-	struct refusals_told refusals;
+	struct refusals_told refusals, network_refusals;
 	struct usage_now now; /* of its workspaces, when they were added up last */
 	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
+	uint64_t network_connections, network_bytes_in, network_bytes_out;
+	uint64_t network_denied[EGRESS_REASON_END];
 };
 
 /** Begins to serve @tenant, which uses nothing yet. Returns 0 or -ENOMEM. */

@@ -1,0 +1,779 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workspaces with network = egress, from the configuration to the observation. In the first part the test is
+cloister-egress, so that it sees each message and decides what is answered."""
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import zipfile
+
+import procfs
+import pytest
+import egress
+import scripted_egress
+from cloister_client import RpcError, acting_as
+from daemon import AM_ROOT, Account
+from scripted_egress import ScriptedEgress, call_ended, closed, denied
+
+PORT = 18129  # DEFAULT_EGRESS_PORT
+
+CONFIG = """[cloister]
+{mode}
+egress_socket = {path}/egress{number}.sock
+egress_user = {user}
+admin_group = {user}
+spare_cells = {spares}
+[tenant net]
+users = {user}
+managed = yes
+roots = {path}
+network = egress
+egress_allow = open.test *.sub.test:8443
+{more}
+[tenant plain]
+users = {user}
+managed = yes
+roots = {path}
+"""
+
+
+class Place:
+    """A cloisterd whose cloister-egress is the test."""
+    number = 0
+
+    def __init__(self, start_daemon, area, mode, spares=0, more="", host=""):
+        Place.number += 1
+        self.area = area
+        self.socket = area.path / f"egress{Place.number}.sock"
+        config = CONFIG.format(mode="mode = system" if mode == "system" else host, path=area.path, user=area.account.name,
+                               number=Place.number, spares=spares, more=more)
+        self.daemon = start_daemon(config=config, system=mode == "system")
+
+    def egress(self, **keywords):
+        return ScriptedEgress(self.socket, self.area.account, **keywords)
+
+
+@pytest.fixture(params=["user", "system"])
+def mode(request):
+    if request.param == "system" and not AM_ROOT:
+        pytest.skip("needs root to make users and map ids")
+    return request.param
+
+
+@pytest.fixture
+def place(start_daemon, area, mode):
+    return Place(start_daemon, area, mode)
+
+
+@pytest.fixture
+def user_place(start_daemon, area):
+    return Place(start_daemon, area, "user")
+
+
+def opened(client, egress, name, tenant="net", **params):
+    """Opens a managed workspace; its cell as cloister-egress got it, and the answer."""
+    answer = client.call("workspace.open", {"workspace": name, "tenant": tenant, **params})
+    number, _ = egress.hear_until(scripted_egress.OPEN)
+    return egress.cells[number], answer
+
+
+def finish(client, egress, number, cell, *sums):
+    """Lets a command come to its end, and returns its observation."""
+    _, payload = egress.hear_until(scripted_egress.CALL_END)
+    egress.say(scripted_egress.CALL_ENDED, cell.number, payload + call_ended(0, *sums)[8:])
+    return client.result(number)
+
+
+def begin(client, egress, cell, command, **keywords):
+    """Begins a command; the numbers of the request and of the call, and the call's address."""
+    known = set(cell.calls)
+    number = client.begin("run_command", {"command": command}, **keywords)
+    egress.hear_until(scripted_egress.CALL)
+    (call,) = set(cell.calls) - known
+    return number, call, cell.calls[call]
+
+
+def test_a_cell_from_its_opening_to_its_end(place):
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, answer = opened(client, egress, "one")
+        assert answer["isolation"]["network"] == {"egress": ["open.test", "*.sub.test:8443"]}
+        assert (cell.tenant, cell.workspace, cell.is_narrowed, cell.allow) == ("net", "one", False, "")
+        assert cell.listener.getsockname() == ("0.0.0.0", PORT)
+        if place.daemon.system:  # cloister-egress knows by the owner whose socket it is
+            first = place.area.account.first
+            assert first < os.fstat(cell.listener.fileno()).st_uid < first + 1000
+        number, call, address = begin(client, egress, cell, "exit 3")
+        observation = finish(client, egress, number, cell, 2, 0, 70, 7)
+        assert observation["network"] == {"connections": 2, "bytes_in": 70, "bytes_out": 7, "denied": []}
+        assert "notes" not in observation
+        client.call("workspace.close", {"workspace": "one"})
+        assert egress.hear_until(scripted_egress.CLOSE)[0] == cell.number
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to kill a workspace's processes")
+def test_a_cell_that_dies(place):
+    """Its network ends with it, and not when the next cell is made."""
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, *_ = begin(client, egress, cell, "sleep 1000")
+        ((worker, _),) = place.daemon.cells()
+        with acting_as(os.getuid()):
+            os.kill(worker, signal.SIGKILL)
+        assert egress.hear_until(scripted_egress.CLOSE)[0] == cell.number
+        assert client.result(number)["error"]["code"] == "WORKER_LOST"
+        number = client.begin("run_command", {"command": "true"})
+        again, _ = egress.hear_until(scripted_egress.OPEN)
+        assert again != cell.number
+        finish(client, egress, number, egress.cells[again])
+
+
+def test_a_tenant_without_a_network(place):
+    """Nothing is made for one, and nothing is said about it."""
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        answer = client.call("workspace.open", {"workspace": "none", "tenant": "plain", "network": {"allow": ["a.test"]}})
+        assert answer["isolation"]["network"] == "none"
+        observation = client.observe("run_command", {"command": "env; cat /proc/net/tcp"})
+        assert "network" not in observation and "proxy" not in observation["output"]["stdout"].lower()
+        assert observation["output"]["stdout"].count("\n   0: ") == 0  # no socket listens
+        opened(client, egress, "other")
+        assert egress.said == [scripted_egress.OPEN]
+
+
+def test_a_refusal_is_told_in_the_answer_to_its_call(place):
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, call, address = begin(client, egress, cell, "curl -s https://no.test/")
+        connection, _ = cell.listener.accept()
+        assert connection.getsockname() == (address, PORT)
+        assert connection.recv(1000).startswith(b"CONNECT no.test:443 ")
+        egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+        egress.say(scripted_egress.CLOSED, cell.number, closed(call, "open.test", came=5, went=6))
+        connection.sendall(b"HTTP/1.1 403 no\r\n\r\n")
+        connection.close()
+        observation = finish(client, egress, number, cell, 1, 1, 5, 6)
+        assert observation["network"] == {"connections": 1, "bytes_in": 5, "bytes_out": 6, "denied": [
+            {"host": "no.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]}
+        assert observation["notes"] == [
+            "no.test:443 is not allowed in this workspace; allowed are: open.test *.sub.test:8443"]
+
+
+def test_the_audit_log_has_each_host_once(start_daemon, area):
+    place = Place(start_daemon, area, "user", host="audit = on")
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, call, _ = begin(client, egress, cell, "false")
+        for _ in range(3):
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+            egress.say(scripted_egress.CLOSED, cell.number, closed(call, "open.test", came=5, went=6))
+        finish(client, egress, number, cell, 3, 3, 15, 18)
+    assert place.daemon.stop() == 0
+    with acting_as(area.account.uid, area.account.gid):
+        lines = [json.loads(line) for line in (place.daemon.state / "audit" / "audit.log").read_text().splitlines()]
+    of_call = [line for line in lines if line["event"].startswith(("network.", "call."))]
+    assert [line["event"] for line in of_call] == ["call.admitted", "network.denied", "network.closed", "call.ended"]
+    assert len({line["call"] for line in of_call}) == 1
+    refused, reached = of_call[1:3]
+    assert (refused["host"], refused["port"], refused["reason"], refused["count"]) == ("no.test", 443, "not_allowed", 3)
+    assert (reached["host"], reached["connections"], reached["bytes_in"], reached["bytes_out"]) == ("open.test", 3, 15, 18)
+
+
+def network_metrics(daemon):
+    """{rest of the name: value} of the metrics of tenants' networks."""
+    lines = daemon.ctl("metrics", "--format=prometheus").stdout.decode().splitlines()
+    named = (line.removeprefix("cloister_tenant_network_").rpartition(" ") for line in lines if "_network_" in line and line[0] != "#")
+    return {name: int(value) for name, _, value in named}
+
+
+def test_metrics_by_tenant_and_reason(user_place):
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        before = network_metrics(user_place.daemon)
+        assert set(before.values()) == {0}
+        # Each reason is a series, of tenants with a network.
+        assert len([name for name in before if name.startswith("denied_total")]) == 10
+        assert not [name for name in before if name.startswith("denied_total") and 'tenant="net"' not in name]
+        number, call, _ = begin(client, egress, cell, "false")
+        for host in ("a.test", "b.test"):
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, host))
+        egress.say(scripted_egress.DENIED, cell.number, denied(0, "10.0.0.1", reason=scripted_egress.PRIVATE_ADDRESS))
+        egress.say(scripted_egress.CLOSED, cell.number, closed(call, "open.test", came=5, went=6))
+        finish(client, egress, number, cell, 1, 2, 5, 6)
+        after = network_metrics(user_place.daemon)
+        assert {name: value for name, value in after.items() if value} == {
+            'denied_total{tenant="net",reason="not_allowed"}': 2, 'denied_total{tenant="net",reason="private_address"}': 1,
+            'connections_total{tenant="net"}': 1, 'received_bytes_total{tenant="net"}': 5, 'sent_bytes_total{tenant="net"}': 6}
+        assert set(after) == set(before)
+
+
+def test_events_tell_of_refused_hosts(user_place):
+    with user_place.daemon.connect() as client, user_place.daemon.control() as control:
+        egress = user_place.egress()
+        control.call("events")
+
+        def heard():
+            control.call("status")
+            events = [message["params"] for message in control.notifications]
+            control.notifications.clear()
+            return [event for event in events if event["event"] == "network_denied"]
+
+        cell, _ = opened(client, egress, "one")
+        number, call, _ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
+        shown = control.call("commands")["calls"][0]["call"]
+        egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+        egress.say(scripted_egress.DENIED, cell.number, denied(0, "other.test", port=80, via=scripted_egress.HTTP))
+        events = []
+        assert procfs.eventually(lambda: events.extend(heard()) or len(events) == 2)
+        for event in events:
+            assert event.pop("time_ms") > 0
+        same = {"event": "network_denied", "tenant": "net", "workspace": "one", "reason": "not_allowed", "untold": 0}
+        assert events == [{**same, "call": shown, "host": "no.test", "port": 443, "via": "connect"},
+                          {**same, "call": None, "host": "other.test", "port": 80, "via": "http"}]
+        # A program that asks again and again makes a few events a second; all are counted.
+        many, more, told = 3000, 0, []
+        for _ in range(many):
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+
+        def all_are_counted():
+            nonlocal more
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+            more += 1
+            told.extend(heard())
+            return len(told) + sum(event["untold"] for event in told) == many + more
+
+        assert procfs.eventually(all_are_counted)
+        assert len(told) < many / 2
+        egress.close()
+        assert procfs.eventually(lambda: told.extend(heard()) or told[-1]["reason"] == "proxy_lost")
+        assert (told[-1]["call"], told[-1]["host"], told[-1]["via"]) == (shown, None, None)
+        client.call("tool.input", {"id": number, "data": "", "eof": True})
+        client.result(number)
+
+
+def test_parallel_calls_have_their_own_refusals(user_place):
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        running = [begin(client, egress, cell, "read line; false", options={"stdin_stream": True}) for _ in range(8)]
+        assert len({address for _, _, address in running}) == 8
+        for number, call, _ in running:
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, f"{number}.test"))
+        for number, *_ in running:
+            client.call("tool.input", {"id": number, "data": "", "eof": True})
+            network = finish(client, egress, number, cell, 0, 1)["network"]
+            assert [refused["host"] for refused in network["denied"]] == [f"{number}.test"]
+
+
+def test_kinds_of_refusals_are_bounded(user_place):
+    kinds = 32  # LIMIT_NETWORK_DENIALS
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, call, _ = begin(client, egress, cell, "sleep 0.5; false")
+        for i in range(2 * kinds):
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, f"h{i}.test"))
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, "h0.test"))
+        network = finish(client, egress, number, cell, 0, 4 * kinds)["network"]
+        assert len(network["denied"]) == kinds and network["denied"][0]["count"] == 2 * kinds + 1
+        assert network["denied_unlisted"] == kinds
+
+
+def test_an_answer_does_not_wait_long_for_cloister_egress(user_place):
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, call, _ = begin(client, egress, cell, "false")
+        egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+        egress.hear_until(scripted_egress.CALL_END)
+        assert client.result(number)["network"]["denied"][0]["host"] == "no.test"
+        # What comes too late about it changes nothing.
+        egress.say(scripted_egress.CALL_ENDED, cell.number, call_ended(call))
+        number, *_ = begin(client, egress, cell, "true")
+        finish(client, egress, number, cell)
+
+
+def test_cloister_egress_that_comes_again_gets_everything_again(place):
+    with place.daemon.connect() as client:
+        egress = place.egress()
+        cell, _ = opened(client, egress, "one")
+        number, call, address = begin(client, egress, cell, "read line; curl -s http://open.test/", options={"stdin_stream": True})
+        egress.close()
+        assert procfs.eventually(lambda: "the connection to cloister-egress has ended" in place.daemon.log())
+        with contextlib.closing(place.egress()) as again:
+            again.hear_until(scripted_egress.CALL)
+            (cell,) = again.cells.values()
+            assert cell.calls == {call: address}
+            client.call("tool.input", {"id": number, "data": "", "eof": True})
+            connection, _ = cell.listener.accept()  # the listener is the one that there was
+            assert connection.recv(1000).startswith(b"GET http://open.test/ ")
+            connection.close()
+            network = finish(client, again, number, cell)["network"]
+            assert [refused["reason"] for refused in network["denied"]] == ["proxy_lost"]
+
+
+def test_commands_without_cloister_egress(user_place):
+    """A command that needs no network does not wait for one."""
+    with user_place.daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "one", "tenant": "net"})
+        assert client.run("echo here")["stdout"] == "here\n"
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to make users")
+def test_only_its_user_may_be_cloister_egress(user_place, tenants):
+    egress = ScriptedEgress(user_place.socket, tenants[0], ready=False)
+    assert egress.frames.next() is None
+    assert procfs.eventually(lambda: f"uid {tenants[0].uid}, which is not cloister-egress's" in user_place.daemon.log())
+
+
+@pytest.mark.parametrize("words", [
+    b"x" * 100, b"\0" * 100, [(99, b"")], [(scripted_egress.READY, b"")], [(scripted_egress.OPENED, b"x")],
+    [(scripted_egress.DENIED, b"")], [(scripted_egress.CALL_ENDED, b"12345678")], [(scripted_egress.OPEN, b"")]], ids=str)
+def test_what_cloister_egress_does_not_say(user_place, words):
+    with user_place.daemon.connect() as client:
+        egress = user_place.egress()
+        cell, _ = opened(client, egress, "one")
+        if isinstance(words, bytes):
+            egress.socket.sendall(words)
+        else:
+            for kind, payload in words:
+                egress.say(kind, cell.number, payload)
+        with contextlib.suppress(ConnectionResetError):
+            while egress.hear():
+                pass
+        assert procfs.eventually(lambda: "what no cloister-egress sends" in user_place.daemon.log())
+        assert client.run("echo here")["stdout"] == "here\n"
+
+
+def test_descriptors_do_not_come_up(user_place):
+    """On a kernel that cannot refuse them, a thread closes them."""
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        before = user_place.daemon.settled_fds()
+        with contextlib.suppress(PermissionError, BrokenPipeError):
+            for _ in range(20):
+                socket.send_fds(egress.socket, [b""], [egress.socket.fileno()])
+                socket.send_fds(egress.socket, [scripted_egress.frame(scripted_egress.OPENED, cell.number)],
+                                [egress.socket.fileno()])
+        assert client.run("echo here", timeout_ms=5000)["stdout"] == "here\n"
+        assert user_place.daemon.settled_fds() <= before
+
+
+def test_a_workspace_asks_for_less(place):
+    with place.daemon.connect() as client, place.daemon.connect() as other, contextlib.closing(place.egress()) as egress:
+        cell, answer = opened(client, egress, "one", network={"allow": ["open.test:443", "x.sub.test:8443"]})
+        assert (cell.is_narrowed, cell.allow) == (True, "open.test:443 x.sub.test:8443")
+        assert answer["isolation"]["network"] == {"egress": ["open.test:443", "x.sub.test:8443"]}
+        with pytest.raises(RpcError) as refused:
+            other.call("workspace.open", {"workspace": "one", "tenant": "net", "network": {"allow": ["open.test:443"]}})
+        assert refused.value.name == "BUSY"
+        # Without a wish it is as it is.
+        assert other.call("workspace.open", {"workspace": "one", "tenant": "net"})["isolation"] == answer["isolation"]
+        nothing, answer = opened(client, egress, "two", network={"allow": []})
+        assert (nothing.is_narrowed, nothing.allow) == (True, "")
+        assert answer["isolation"]["network"] == {"egress": []}
+        directory = place.daemon.new_directory()
+        client.call("workspace.open", {"root": str(directory), "tenant": "net", "network": {"allow": ["open.test"]}})
+        number, _ = egress.hear_until(scripted_egress.OPEN)
+        assert egress.cells[number].allow == "open.test"
+
+
+@pytest.mark.parametrize("network", [
+    None, "egress", {}, {"allow": None}, {"allow": "a.test"}, {"allow": [1]}, {"allow": ["a.test b.test"]},
+    {"allow": [""]}, {"allow": ["a..test"]}, {"allow": ["a.test"], "deny": []}, {"allow": ["a\0.test"]},
+    {"allow": ["a.test:70000"]}, {"allow": ["a" * 300]}, {"allow": ["a.test"] * 5000}, {"allow": ["@"]},
+    {"allow": ["@a\tb.test"]}, {"allow": ["@a\nb.test"]}], ids=lambda n: str(n)[:40])
+def test_a_wish_that_is_none(user_place, network):
+    with user_place.daemon.connect() as client, pytest.raises(RpcError) as refused:
+        client.call("workspace.open", {"workspace": "one", "tenant": "net", "network": network})
+    assert refused.value.code == -32602 and "network" in refused.value.message
+
+
+def test_variables(start_daemon, area):
+    place = Place(start_daemon, area, "user", more="environment = HTTPS_PROXY=mine\nenvironment = CI=1")
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, _, address = begin(client, egress, cell, "env", options={"env": {"NO_PROXY": "theirs"}})
+        said = dict(line.split("=", 1) for line in finish(client, egress, number, cell)["output"]["stdout"].splitlines())
+    proxy = f"http://{address}:{PORT}"
+    assert {said[name] for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "npm_config_proxy")} == {proxy}
+    assert said["ALL_PROXY"] == said["all_proxy"] == f"socks5h://{address}:{PORT}"
+    assert said["no_proxy"] == "localhost,127.0.0.1,::1" and said["NODE_USE_ENV_PROXY"] == "1"
+    assert f"-Dhttps.proxyHost={address} -Dhttps.proxyPort={PORT}" in said["JAVA_TOOL_OPTIONS"]
+    assert (said["HTTPS_PROXY"], said["NO_PROXY"], said["CI"]) == ("mine", "theirs", "1")
+
+
+def sockets_of(pid):
+    """The types of address of the sockets that a process has open."""
+    found = []
+    with acting_as(os.getuid()):
+        for fd in procfs.fds(pid):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+                    copy = socket.socket(fileno=os.pidfd_getfd(os.pidfd_open(pid), int(fd)) if hasattr(os, "pidfd_getfd")
+                                         else thief(pid, int(fd)))
+                    with copy:
+                        found.append(copy.family)
+    return found
+
+
+def thief(pid, fd):
+    """pidfd_getfd(2)"""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    pidfd = os.pidfd_open(pid)
+    try:
+        got = libc.syscall(438, pidfd, fd, 0)
+    finally:
+        os.close(pidfd)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), "pidfd_getfd")
+    return got
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to look into processes")
+@pytest.mark.parametrize("spares", [0, 1])
+def test_only_cloisterd_and_cloister_egress_have_the_socket(start_daemon, area, mode, spares):
+    place = Place(start_daemon, area, mode, spares=spares)
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        opened(client, egress, "first")
+        if spares:
+            assert procfs.eventually(lambda: place.daemon.spares_ready() == 1)
+        cell, _ = opened(client, egress, "one")
+        number, *_ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
+        pids = [pid for pid in procfs.children(place.daemon.spawner())]
+        pids += [pid for parent in list(pids) for pid in procfs.children(parent)]
+        seen = {pid: sockets_of(pid) for pid in pids}
+        assert len(seen) >= 4
+        assert all(socket.AF_INET not in families for families in seen.values()), seen
+        assert socket.AF_INET in sockets_of(place.daemon.pid)
+        if not spares:
+            assert socket.AF_INET not in sockets_of(place.daemon.spawner())
+        client.call("tool.input", {"id": number, "data": "", "eof": True})
+        finish(client, egress, number, cell)
+
+
+def test_spare_cells_fit_their_tenant(start_daemon, area, mode):
+    place = Place(start_daemon, area, mode, spares=1)
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        for turn in range(3):
+            for tenant, network in (("net", {"egress": ["open.test", "*.sub.test:8443"]}), ("plain", "none")) * 2:
+                answer = client.call("workspace.open", {"workspace": f"w{turn}", "tenant": tenant})
+                assert answer["isolation"]["network"] == network
+                assert procfs.eventually(lambda: place.daemon.spares_ready() == 1)
+                client.call("workspace.close", {"workspace": f"w{turn}", "tenant": tenant})
+        # The last but one of them was of the tenant without a network; so is the spare now.
+        opened(client, egress, "last")
+        assert client.call("workspace.list")["workspaces"]
+
+
+def test_addresses_of_others_lead_nowhere_else(user_place):
+    """A command reaches only the proxy of its own workspace, and no address outside at all."""
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        other, _ = opened(client, egress, "two")
+        other.listener.settimeout(0.5)
+        number, *_ = begin(client, egress, cell, "for to in 127.64.0.1 127.64.9.9 127.65.0.1 127.0.0.1; do "
+                           f"curl -s -m 5 --noproxy '*' http://$to:{PORT}/; done; "
+                           "for to in 1.1.1.1 10.0.0.1 169.254.169.254 '[2001:db8::1]'; do "
+                           "curl -sS -m 20 --noproxy '*' http://$to/; done; ip -o addr 2>/dev/null || true", workspace="one")
+        for _ in range(4):
+            connection, _ = cell.listener.accept()
+            connection.sendall(b"HTTP/1.1 403 no\r\n\r\n")
+            connection.close()
+        observation = finish(client, egress, number, cell)
+        assert observation["output"]["stderr"].count("Couldn't connect") + \
+            observation["output"]["stderr"].count("Failed to connect") >= 4, observation
+        assert observation["output"]["duration_ms"] < 15000
+        with pytest.raises(TimeoutError):
+            other.listener.accept()
+
+
+def test_a_command_cannot_take_the_port(user_place):
+    take = (f"import socket\nfor address in '0.0.0.0', '127.64.0.1', '127.64.0.2', '127.0.0.1':\n"
+            "  for reuse in socket.SO_REUSEADDR, socket.SO_REUSEPORT:\n"
+            "    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, reuse, 1)\n"
+            f"    try: s.bind((address, {PORT})); s.listen(); print('took', address)\n"
+            "    except OSError as error: print(error.errno)\n")
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        number, *_ = begin(client, egress, cell, f"python3 -c \"{take}\"")
+        said = finish(client, egress, number, cell)["output"]["stdout"].split()
+    assert said == ["98"] * 8  # EADDRINUSE
+
+
+def test_the_network_namespace_ends_with_the_workspace(user_place):
+    """cloister-egress is told; when it has closed its sockets, nothing holds the namespace."""
+    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        before = len(procfs.fds(user_place.daemon.pid))
+        client.call("workspace.close", {"workspace": "one"})
+        egress.hear_until(scripted_egress.CLOSE)
+        assert procfs.eventually(lambda: len(procfs.fds(user_place.daemon.pid)) < before)
+        assert egress.cells == {}
+
+
+@pytest.mark.parametrize("line, message", [
+    ("egress_allow = a..test", "egress_allow"), ("egress_private = 169.254.169.254", "never opened"),
+    ("egress_upstream = proxy.test", "http://HOST:PORT"), ("egress_port = 80", "egress_port"), ("network = host", "none, egress")])
+def test_mistakes_have_a_file_and_a_line(area, line, message):
+    place = area.new_directory()
+    with acting_as(area.account.uid, area.account.gid):
+        (place / "c.conf").write_text(f"[tenant t]\nusers = {area.account.name}\n{line}\n")
+    checked = area.run("cloisterd", "--config", str(place / "c.conf"), "--check")
+    assert checked.returncode == 1
+    said = (checked.stdout + checked.stderr).decode()
+    assert f"{place}/c.conf:3: " in said and message in said
+
+
+# From here on cloister-egress is the real one. Names and hosts are the test's.
+
+REAL = """[cloister]
+{host}
+egress_resolver = {resolver}
+[tenant net]
+users = {user}
+managed = yes
+roots = {path}
+network = egress
+egress_allow = open.test:* @npm
+egress_deny = closed.open.test
+egress_private = 127.0.0.0/8
+"""
+
+
+def serve_http(content):
+    """A server that answers every request with the content."""
+    def serve(connection):
+        egress.read_head(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content))
+    return serve
+
+
+@pytest.fixture(scope="module")
+def names():
+    server = egress.Names(dict.fromkeys(("open.test", "closed.open.test", "other.test"), ["127.0.0.1"]))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def web():
+    made = egress.Host(serve_http(b"from the host"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def egress_users():
+    """A user for a cloister-egress of its own."""
+    made = Account("e")
+    yield made
+    made.remove()
+
+
+class System:
+    """A cloisterd in system mode and the cloister-egress that connects to it, each with a user of its own."""
+
+    def __init__(self, start_daemon, area, names, user):
+        self.area, self.user = area, user
+        path = area.path / f"real{area.number}.sock"
+        config = REAL.format(host=f"mode = system\negress_socket = {path}\negress_user = {user.name}", resolver=names.address,
+                             user=area.account.name, path=area.path)
+        self.daemon = start_daemon(config=config, system=True)
+        self.words = [area.bin / "cloister-egress", "system", self.daemon.config, path]
+        self.start()
+
+    def start(self):
+        said = self.daemon.log().count("cloister-egress has connected")
+        with acting_as(os.getuid()):
+            self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, user=self.user.uid, group=self.user.gid,
+                                            extra_groups=[])
+        assert procfs.eventually(lambda: self.daemon.log().count("cloister-egress has connected") > said)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(60)
+
+
+@pytest.fixture
+def real(start_daemon, area, names, mode, request):
+    """A cloisterd and what it has started, or what has connected to it."""
+    if mode == "user":
+        yield start_daemon(config=REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path),
+                           system=False)
+        return
+    system = System(start_daemon, area, names, request.getfixturevalue("egress_users"))
+    yield system.daemon
+    system.stop()
+
+
+def observe(client, command, **keywords):
+    return client.observe("run_command", {"command": command}, **keywords)
+
+
+def test_real_hosts(real, web):
+    with real.connect() as client:
+        answer = client.call("workspace.open", {"workspace": "one"})
+        assert answer["isolation"]["network"] == {"egress": ["open.test:*", "@npm"]}
+        for ask in (f"curl -sS http://open.test:{web.port}/", f"curl -sSp http://open.test:{web.port}/",
+                    f"curl -sS --proxy \"$ALL_PROXY\" http://open.test:{web.port}/"):
+            observation = observe(client, ask)
+            assert observation["output"]["stdout"] == "from the host", observation
+            network = observation["network"]
+            assert network["connections"] == 1 and network["denied"] == [] and network["bytes_in"] > 13
+
+
+@pytest.mark.parametrize("host, reason", [("other.test", "not_allowed"), ("closed.open.test", "denied"),
+                                          ("nowhere.open.test", "not_allowed"), ("10.0.0.1", "not_allowed")])
+def test_real_refusals(real, web, host, reason):
+    before = web.connections
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        for ask, via in ((f"curl -sS http://{host}:{web.port}/ | grep -q 'from the host'", "http"),
+                         (f"curl -sSp http://{host}:{web.port}/", "connect"),
+                         (f"curl -sS --proxy \"$ALL_PROXY\" http://{host}:{web.port}/", "socks")):
+            observation = observe(client, ask)
+            assert observation["output"]["exit_code"] != 0
+            assert observation["network"]["denied"] == [
+                {"host": host, "port": web.port, "reason": reason, "count": 1, "via": via}], observation
+            assert (f"{host}:{web.port} is denied in this workspace" if reason == "denied" else
+                    f"{host}:{web.port} is not allowed in this workspace; allowed are: open.test:* @npm") in observation["notes"]
+    assert web.connections == before
+
+
+def test_real_refusals_in_parallel(real):
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        running = {client.begin("run_command", {"command": f"curl -sS https://h{i}.test/"}): f"h{i}.test" for i in range(40)}
+        for number, host in running.items():
+            network = client.result(number)["network"]
+            assert [(refused["host"], refused["count"]) for refused in network["denied"]] == [(host, 1)]
+
+
+def test_real_git_and_pip_and_node(real, web):
+    """Each finds the proxy by its own variables."""
+    refused = {
+        "git": f"git ls-remote http://no.test:{web.port}/x.git",
+        "git over https": "git ls-remote https://no.test/x.git",
+        "pip": f"/usr/bin/python3 -m pip download -q --no-deps --retries 0 -i https://no.test/simple nothing",
+        "node": "node -e 'fetch(\"https://no.test/\").catch(() => process.exit(1))'",
+        "npm": "npm view nothing --registry https://no.test/ --fetch-retries 0",
+        "python": "/usr/bin/python3 -c 'import urllib.request; urllib.request.urlopen(\"https://no.test/\")'",
+    }
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        for name, command in refused.items():
+            program = command.split()[0]
+            if observe(client, f"command -v {program}")["output"]["exit_code"] != 0:
+                continue
+            if name == "pip" and observe(client, "/usr/bin/python3 -m pip --version")["output"]["exit_code"] != 0:
+                continue
+            if name == "node" and observe(client, "node -e 'process.exit(parseInt(process.versions.node) < 24)'")["output"]["exit_code"]:
+                continue  # NODE_USE_ENV_PROXY is new there
+            observation = observe(client, command, options={"timeout_ms": 60000})
+            assert observation["network"]["denied"], (name, observation)
+            assert observation["network"]["denied"][0]["host"] == "no.test", (name, observation)
+
+
+@pytest.fixture
+def site(area):
+    """A web server with a repository of git and an index of Python packages."""
+    root = area.new_directory()
+    with acting_as(area.account.uid, area.account.gid):
+        work = root / "work"
+        for words in (("init", "-q", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one"),
+                      ("update-server-info",)):
+            work.mkdir(exist_ok=True)
+            subprocess.run(["git", *words], cwd=work, check=True, env={"HOME": str(root), "PATH": os.environ["PATH"]})
+        package = root / "simple" / "thing"
+        package.mkdir(parents=True)
+        with zipfile.ZipFile(package / "thing-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("thing.py", "")
+            wheel.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+            wheel.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr("thing-1.0.dist-info/RECORD", "")
+        (package / "index.html").write_text('<a href="thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>')
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=root))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://open.test:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_real_clone_and_download(real, site):
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        cloned = observe(client, f"git clone -q {site}/work/.git copy && git -C copy log --format=%s && rm -r copy")
+        assert cloned["output"]["stdout"] == "one\n", cloned
+        assert cloned["network"]["connections"] > 0 and cloned["network"]["denied"] == []
+        if observe(client, "/usr/bin/python3 -m pip --version")["output"]["exit_code"] == 0:
+            got = observe(client, "cd /tmp && /usr/bin/python3 -m pip download -q --no-deps --disable-pip-version-check "
+                          f"--trusted-host open.test -i {site}/simple thing && ls *.whl")
+            assert got["output"]["stdout"] == "thing-1.0-py3-none-any.whl\n", got
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to make users and map ids")
+def test_real_restart(start_daemon, area, names, egress_users):
+    """Tunnels end with cloister-egress; listeners do not."""
+    waiting = egress.Host(egress.read_all)
+    system = System(start_daemon, area, names, egress_users)
+    with system.daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        number = client.begin("run_command", {
+            "command": f"curl -sS -m 100 -T - http://open.test:{waiting.port}/ < /dev/zero"})
+        assert procfs.eventually(lambda: waiting.connections == 1)
+        system.stop()
+        observation = client.result(number)
+        assert observation["output"]["exit_code"] != 0
+        assert [refused["reason"] for refused in observation["network"]["denied"]] == ["proxy_lost"]
+        number = client.begin("run_command", {"command": "curl -sS http://no.test/ | grep -q nothing"})
+        system.start()
+        assert client.result(number)["network"]["denied"][0]["host"] == "no.test"
+    system.stop()
+    waiting.close()
+
+
+def test_real_end_of_a_workspace(real, web):
+    """cloister-egress lets go of its sockets, so that nothing holds the network namespace."""
+    def sockets():
+        with acting_as(os.getuid()):
+            (program,) = [pid for pid in procfs.pids() if procfs.name(pid) == "cloister-egress"
+                          and str(real.area.path) in str(procfs.command_line(pid))]
+            return len(procfs.fds(program))
+    with real.connect() as client:
+        before = sockets()
+        client.call("workspace.open", {"workspace": "one"})
+        observe(client, f"curl -s http://open.test:{web.port}/")
+        assert sockets() > before
+        client.call("workspace.close", {"workspace": "one"})
+        assert procfs.eventually(lambda: sockets() == before)
+
+
+def test_private_instance(area, web):
+    """Without a configuration a host's own user says what is allowed; names go to the system's resolver."""
+    directory = area.new_directory()
+    allowed = area.private(directory, "--allow-net", f"127.0.0.1:{web.port}", "exec", "--", "sh", "-c",
+                           f"curl -sS -x $HTTP_PROXY --noproxy '' http://127.0.0.1:{web.port}/; curl -sS https://no.test/")
+    # A private address is not for a workspace, whatever the rule says.
+    assert b"from the host" not in allowed.stdout and allowed.returncode != 0
+    call = area.private(directory, "--allow-net", "open.test", "call", "run_command", "command=curl -sS https://no.test/")
+    network = json.loads(call.stdout)["network"]
+    assert network["denied"] == [{"host": "no.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]
+    wrong = area.private(directory, "--allow-net", "a..test", "exec", "--", "true")
+    assert wrong.returncode != 0 and b"--allow-net" in wrong.stderr
+    without = area.private(directory, "call", "run_command", "command=env")
+    assert "network" not in json.loads(without.stdout) and b"HTTP_PROXY" not in without.stdout
+    service = area.run("cloister", "--allow-net", "open.test", "--workspace", "name", "exec", "--", "true")
+    assert service.returncode != 0 and b"--allow-net is for a directory in a private instance" in service.stderr
+
+
+def test_a_reload_that_would_need_cloister_egress(start_daemon, area):
+    config = f"[cloister]\n[tenant t]\nusers = {area.account.name}\nmanaged = yes\n"
+    plain = start_daemon(config=config, system=False)
+    assert not plain.reload(config + "network = egress\n")
+    assert "restart cloisterd" in plain.log()
