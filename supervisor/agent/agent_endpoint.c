@@ -56,7 +56,7 @@ static const struct endpoint_method methods[] = {
 	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"workspace.open", method_workspace_open,
-		.params = {"workspace", "root", "kind", "tenant", "protocol"}},
+		.params = {"workspace", "root", "kind", "tenant", "protocol", "create", "network"}},
 	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
 	{"workspace.list", method_workspace_list, .params = {"workspace"}},
 	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},

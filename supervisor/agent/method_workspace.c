@@ -8,12 +8,10 @@
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/isolation.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
-#include "supervisor/host/cgroup.h"
-#include "supervisor/host/features.h"
-#include "supervisor/host/id_range.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -27,46 +25,6 @@ static void put(struct json_text *json, const char *key, const char *value)
 {
 	json_text_key(json, key);
 	json_text_string(json, text_from(value));
-}
-
-/* Writes which kernel mechanism enforces each limit; "none": nothing does. */
-static void put_limits(struct json_text *json, const struct cgroup *cgroup)
-{
-	json_text_key(json, "cgroup");
-	json_text_bool(json, !cgroup->missing);
-	if (cgroup->missing)
-		put(json, "cgroup_missing", cgroup->missing);
-	json_text_key(json, "limits");
-	json_text_object_begin(json);
-	put(json, "memory", cgroup_keeper_name(cgroup_keeper_of_memory(cgroup)));
-	put(json, "processes", cgroup_keeper_name(cgroup_keeper_of_processes(cgroup)));
-	put(json, "cpu", cgroup_keeper_name(cgroup_keeper_of_cpu(cgroup)));
-	put(json, "io", cgroup_keeper_name(cgroup_keeper_of_io(cgroup)));
-	json_text_object_end(json);
-}
-
-/* Writes the confinement that this workspace really has. */
-static void put_isolation(struct json_text *json, const struct cgroup *cgroup)
-{
-	static const char *const namespaces[] = {
-		"user", "mount", "pid", "network", "ipc", "uts", "cgroup"};
-
-	json_text_key(json, "isolation");
-	json_text_object_begin(json);
-	put(json, "mode", id_range() ? "system" : "user");
-	json_text_key(json, "namespaces");
-	json_text_array_begin(json);
-	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
-		json_text_string(json, text_from(namespaces[i]));
-	json_text_array_end(json);
-	put(json, "network", "none");
-	json_text_key(json, "landlock");
-	json_text_bool(json, feature_is_present("landlock"));
-	/* Always true: without the filter a worker does not start. */
-	json_text_key(json, "command_filter");
-	json_text_bool(json, true);
-	put_limits(json, cgroup);
-	json_text_object_end(json);
 }
 
 static void put_workspace(struct json_text *json, const struct workspace *workspace)
@@ -106,6 +64,7 @@ static void pending_free(struct session_pending *pending)
 	free(pending->id_text);
 	free(pending->tenant);
 	free(pending->path);
+	free(pending->allow);
 	free(pending);
 }
 
@@ -207,7 +166,7 @@ static void on_opened(void *context)
 		put_workspace(&json, pending->workspace);
 		put(&json, "tenant", workspace_tenant(pending->workspace)->name);
 		put(&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
-		put_isolation(&json, session->service->cgroup);
+		isolation_write(&json, session->service->cgroup, pending->workspace);
 		json_text_object_end(&json);
 		session_answer_end(session, &json);
 	}
@@ -215,6 +174,18 @@ static void on_opened(void *context)
 }
 
 static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_lost};
+
+/* Narrows the network of a workspace that is being opened, or releases it. */
+static enum tool_error narrow(
+	struct workspace **workspace, const char *allow, struct refusal *ret_refusal)
+{
+	if (!allow || workspace_narrow(*workspace, allow))
+		return TOOL_OK;
+	workspace_release(TAKE_PTR(*workspace));
+	return refusal_set(ret_refusal, TOOL_BUSY,
+		"The workspace is in use with another network; leave out network, or open it when "
+		"its other users have closed it");
+}
 
 /*
  * The second half of opening a directory, when the look-up has ended. The configuration may have
@@ -238,6 +209,8 @@ static void on_looked_up(
 		error = workspaces_get_directory(session->service->workspaces, tenant, root,
 			pending->kind, &workspace, &refusal);
 	}
+	if (!not_found && error == TOOL_OK)
+		error = narrow(&workspace, pending->allow, &refusal);
 	if (!not_found && error == TOOL_OK) {
 		enter(pending, workspace, CALL_CLASS_SHORT, &open_owner);
 		return;
@@ -279,6 +252,7 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 	if (!pending)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	pending->kind = wanted->kind;
+	pending->allow = TAKE_PTR(wanted->allow);
 	pending->tenant = strdup(tenant->name);
 	pending->path = strndup(root.data, root.len);
 	error = pending->tenant && pending->path
@@ -338,7 +312,7 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"kind must be \"directory\" or \"rootfs\", and can be given only with "
 			"root");
-	return TOOL_OK;
+	return isolation_read_allow(params, &ret->allow, ret_refusal);
 }
 
 /*
@@ -380,6 +354,8 @@ static enum tool_error begin_open(
 		return look_up(session, request, &wanted, ret_refusal);
 	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
 		wanted.create, &workspace, ret_refusal);
+	if (error == TOOL_OK)
+		error = narrow(&workspace, wanted.allow, ret_refusal);
 	if (error == TOOL_OK)
 		wait_for(session, request, workspace, CALL_CLASS_SHORT, &open_owner);
 	return error;

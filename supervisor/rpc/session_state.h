@@ -40,6 +40,7 @@ struct session_pending {
 	struct root_look *look;      /* the look-up */
 	enum workspace_kind kind;    /* the requested kind */
 	char *tenant, *path;         /* the tenant, and the path as requested */
+	char *allow;                 /* rules that its network is narrowed to; NULL: it is not */
 };
 
 /* The bytes of a character that is not complete yet. */

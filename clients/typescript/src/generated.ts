@@ -646,7 +646,7 @@ export abstract class Methods {
 	 * @param params.create False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
 	 * @param params.network allow: a list of the only hosts that may be reached, of those that the tenant may.
 	 */
-	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined } = {}): Promise<Workspace> {
+	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined; create?: boolean | undefined; network?: Record<string, unknown> | undefined } = {}): Promise<Workspace> {
 		return (await this.native("workspace.open", params)) as Workspace;
 	}
 

@@ -88,7 +88,8 @@ class Methods:
         return result
 
     def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None, kind: Optional[Kind] = None,
-                       tenant: Optional[str] = None) -> Workspace:
+                       tenant: Optional[str] = None, create: Optional[bool] = None,
+                       network: Optional[Dict[str, Any]] = None) -> Workspace:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
@@ -98,7 +99,7 @@ class Methods:
         network: allow: a list of the only hosts that may be reached, of those that the tenant may.
         """
         result: Workspace = self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
-                                         "tenant": tenant})
+                                         "tenant": tenant, "create": create, "network": network})
         return result
 
     def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
@@ -208,7 +209,8 @@ class AsyncMethods:
         return result
 
     async def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None,
-                             kind: Optional[Kind] = None, tenant: Optional[str] = None) -> Workspace:
+                             kind: Optional[Kind] = None, tenant: Optional[str] = None, create: Optional[bool] = None,
+                             network: Optional[Dict[str, Any]] = None) -> Workspace:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
@@ -218,7 +220,7 @@ class AsyncMethods:
         network: allow: a list of the only hosts that may be reached, of those that the tenant may.
         """
         result: Workspace = await self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
-                                               "tenant": tenant})
+                                               "tenant": tenant, "create": create, "network": network})
         return result
 
     async def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
