@@ -30,6 +30,7 @@ static const struct option_row global_options[] = {
 	{"rootfs", NULL, 'R', "DIR is a whole root file system, which commands see as /"},
 	{"readonly-path", "PATH", 'r',
 		"commands may read this path of the host; implies --private"},
+	{"allow-net", "HOST[:PORT]", 'N', "commands may connect to this host; implies --private"},
 	{"json", NULL, 'j', "print only JSON on standard output, also errors"},
 	HELP_OPTION,
 	{"version", NULL, 'V', "print the version"},
@@ -109,6 +110,23 @@ static int take_readonly_path(struct invocation *invocation)
 	return 0;
 }
 
+/* Like take_readonly_path(). cloisterd checks the rule. */
+static int take_allow_net(struct invocation *invocation)
+{
+	size_t n = 0;
+
+	while (invocation->allow_net[n])
+		n++;
+	if (n == LIMIT_ALLOW_NET) {
+		complain_code(
+			"USAGE", "--allow-net can be given at most %d times", LIMIT_ALLOW_NET);
+		return -EINVAL;
+	}
+	invocation->allow_net[n] = optarg;
+	invocation->private_only = true;
+	return 0;
+}
+
 /*
  * Decodes one option into the invocation. Returns 0, -EINVAL after a complaint, or -ECANCELED after
  * printing the version.
@@ -144,6 +162,8 @@ static int take_option(int option, void *context)
 		return 0;
 	case 'r':
 		return take_readonly_path(invocation);
+	case 'N':
+		return take_allow_net(invocation);
 	case 'c':
 		invocation->create = true;
 		return 0;

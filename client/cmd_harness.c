@@ -81,7 +81,10 @@ static int take_args(const struct invocation *invocation, struct json_object *ar
 		r = add_socket(args, invocation->socket_path);
 	for (size_t i = 0; r == 0 && invocation->readonly_paths[i]; i++)
 		r = add(args, "--readonly-path", invocation->readonly_paths[i]);
-	if (r == 0 && invocation->private_only && !invocation->readonly_paths[0])
+	for (size_t i = 0; r == 0 && invocation->allow_net[i]; i++)
+		r = add(args, "--allow-net", invocation->allow_net[i]);
+	if (r == 0 && invocation->private_only && !invocation->readonly_paths[0] &&
+		!invocation->allow_net[0])
 		r = add(args, "--private", NULL);
 	if (r == 0 && invocation->rootfs)
 		r = add(args, "--rootfs", NULL);

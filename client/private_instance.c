@@ -46,6 +46,7 @@ struct private_instance {
 	char **environment;               /* of the private cloisterd */
 	struct log_relay *relay;
 	const char *const *readonly_paths; /* borrowed */
+	const char *const *allow_net;      /* borrowed */
 	pid_t pid;                         /* 0: not started */
 	int pidfd;
 };
@@ -232,10 +233,10 @@ static int find_cloisterd(char path[static PATH_MAX])
 __attribute__((noreturn)) static void exec_cloisterd(
 	const struct private_instance *instance, const char *path, int connection, int errors)
 {
-	static char option[] = "--readonly-path";
+	static char option[] = "--readonly-path", allow[] = "--allow-net";
 	const struct owned_directory *directory = &instance->directory;
 	char root[ROOT_OPTION_BYTES];
-	char *argv[4 + 2 * LIMIT_READONLY_PATHS] = {
+	char *argv[4 + 2 * LIMIT_READONLY_PATHS + 2 * LIMIT_ALLOW_NET] = {
 		(char[]){"cloisterd"}, (char[]){"--connection-fd=3"}};
 	char **next = &argv[2];
 	sigset_t none;
@@ -253,6 +254,10 @@ __attribute__((noreturn)) static void exec_cloisterd(
 	for (const char *const *shown = instance->readonly_paths; *shown; shown++) {
 		*next++ = option;
 		*next++ = (char *)*shown;
+	}
+	for (const char *const *rule = instance->allow_net; *rule; rule++) {
+		*next++ = allow;
+		*next++ = (char *)*rule;
 	}
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(errors, STDOUT_FILENO) < 0 ||
@@ -308,7 +313,7 @@ fail:
 }
 
 int private_instance_start(const char *workspace, const char *const *readonly_paths,
-	struct private_instance **ret_instance, int *ret_fd)
+	const char *const *allow_net, struct private_instance **ret_instance, int *ret_fd)
 {
 	struct private_instance *instance = calloc(1, sizeof(*instance));
 	int r;
@@ -317,6 +322,7 @@ int private_instance_start(const char *workspace, const char *const *readonly_pa
 		return -ENOMEM;
 	instance->directory.fd = instance->pidfd = -1;
 	instance->readonly_paths = readonly_paths;
+	instance->allow_net = allow_net;
 	r = host_root_is_us() ? leave_root(instance, workspace) : 0;
 	if (r == 0)
 		r = start(instance, ret_fd);

@@ -51,8 +51,8 @@ static int start_private(
 	const struct invocation *invocation, const char *workspace, struct session *session)
 {
 	_cleanup_close_ int fd = -1;
-	int r = private_instance_start(
-		workspace, invocation->readonly_paths, &session->instance, &fd);
+	int r = private_instance_start(workspace, invocation->readonly_paths, invocation->allow_net,
+		&session->instance, &fd);
 
 	if (r == 0)
 		r = cloister_open_fd(fd, &session->cloister);
@@ -164,8 +164,16 @@ static int open_workspace(const struct invocation *invocation, struct session *s
 	return r;
 }
 
-static int check_readonly_paths(const struct invocation *invocation, const char *name)
+static int check_private_options(const struct invocation *invocation, const char *name)
 {
+	if (invocation->allow_net[0] && (invocation->socket_path || name)) {
+		complain(
+			"--allow-net is for a directory in a private instance: it goes neither "
+			"with "
+			"--socket nor with the name of a managed workspace. The administrator of a "
+			"service has network and egress_allow in its configuration");
+		return -EINVAL;
+	}
 	if (!invocation->readonly_paths[0] ||
 		!(invocation->socket_path || name || invocation->rootfs))
 		return 0;
@@ -191,7 +199,7 @@ int session_workspace(
 	if (!invocation->workspace)
 		r = default_workspace_check(directory);
 	if (r == 0)
-		r = check_readonly_paths(invocation, name);
+		r = check_private_options(invocation, name);
 	if (r < 0)
 		return r;
 	*ret_directory = TAKE_PTR(directory);
@@ -205,7 +213,7 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	_cleanup_free_ char *directory = NULL;
 	const char *name = NULL, *opened;
 	int r = needs_workspace ? session_workspace(invocation, &directory, &name)
-				: check_readonly_paths(invocation, NULL);
+				: check_private_options(invocation, NULL);
 
 	if (r < 0)
 		return r;

@@ -319,6 +319,7 @@ static void start_spawner(struct daemon *daemon)
 		.managed_fd = daemon->managed_fd,
 		.config = daemon->config_source ? daemon->options.config : NULL,
 		.readonly = readonly,
+		.network = daemon->options.allow_net[0] != NULL,
 		.range = system ? &range : NULL};
 	int r = system ? id_range_find("/etc", &range) : 0;
 	mode_t inherited;
@@ -365,8 +366,10 @@ static uid_t egress_user(const struct config_host *host)
 static void start_egress(struct daemon *daemon)
 {
 	const struct config *config = daemon->service.config;
+	_cleanup_free_ char *allow = options_join_allow_net(&daemon->options);
 	struct egress_start start = {
 		.config = daemon->config_source ? daemon->options.config : NULL,
+		.allow = allow,
 		.listener = -1};
 	int r;
 
@@ -426,6 +429,9 @@ static struct config *own_user(const struct daemon *daemon)
 
 	for (const char *const *path = daemon->options.readonly_paths; config && *path; path++)
 		if (config_show_path(config, *path, &complaints) < 0)
+			exit(1);
+	for (const char *const *rule = daemon->options.allow_net; config && *rule; rule++)
+		if (config_allow_host(config, *rule, &complaints) < 0)
 			exit(1);
 	return config;
 }

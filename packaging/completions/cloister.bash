@@ -160,7 +160,7 @@ _cloister()
 	--socket | --readonly-path) _cloister_files "" "" -f && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
-	--timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
+	--allow-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
 	esac
 	[[ $value ]] && return
 	if [[ $command == exec && $tool ]]; then
@@ -172,7 +172,7 @@ _cloister()
 		fi
 		return
 	fi
-	options=(--workspace= --socket= --private --rootfs --readonly-path= --json --help --version)
+	options=(--workspace= --socket= --private --create --rootfs --readonly-path= --allow-net= --json --help --version)
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --option=) ;;

@@ -99,6 +99,7 @@ complete -c cloister -l socket -r -F -d "The service's agent socket"
 complete -c cloister -l private -d 'Look for no service'
 complete -c cloister -l create -d 'Make the workspace if there is none'
 complete -c cloister -l rootfs -d 'The directory is a whole root file system'
+complete -c cloister -l allow-net -x -d 'A host that commands may connect to'
 complete -c cloister -l readonly-path -r -F -d 'A directory or file that commands may read'
 complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'

@@ -42,8 +42,8 @@ _cloisterd()
 	--state-dir) _cloisterd_files -d ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
 	*)
-		mapfile -t COMPREPLY < <(compgen -W "--config= --check --agent-socket= --control-socket= --state-dir= \
-			--user= --connection-fd=3 --only-root= --readonly-path= --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "--config= --check --doctor --agent-socket= --control-socket= --state-dir= \
+			--user= --connection-fd=3 --only-root= --readonly-path= --allow-net= --help --version" -- "$cur")
 		[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 		;;
 	esac

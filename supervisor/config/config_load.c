@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/config/config_files.h"
 #include "supervisor/config/accounts.h"
+#include "supervisor/config/command_policy.h"
 #include "supervisor/config/config_parts.h"
 #include "supervisor/config/config_value.h"
 
@@ -56,18 +57,41 @@ void config_source_lock(struct config_source *source)
 	accounts_lock(source->accounts);
 }
 
-int config_show_path(
-	struct config *config, const char *path, const struct config_complaints *complaints)
+/* Sets a key of user mode's one tenant by the option @name. */
+static int set_by_option(struct config *config, const char *key_name, const char *name,
+	const char *value, const struct config_complaints *complaints)
 {
-	struct config_key key = *config_key_find(CONFIG_SECTION_TENANT, "readonly_paths");
+	struct config_key key = *config_key_find(CONFIG_SECTION_TENANT, key_name);
 	struct config_part part = {.object = config->tenants[0]};
 	struct config_parts parts = {.part = &part};
 	struct config_reader reader = {
 		.complaints = complaints, .context = &parts, .file = "command line"};
 
-	key.name = "--readonly-path";
-	config_value_set(&reader, &key, path);
+	key.name = name;
+	config_value_set(&reader, &key, value);
 	return reader.mistakes > 0 ? -EINVAL : 0;
+}
+
+int config_show_path(
+	struct config *config, const char *path, const struct config_complaints *complaints)
+{
+	return set_by_option(config, "readonly_paths", "--readonly-path", path, complaints);
+}
+
+int config_allow_host(
+	struct config *config, const char *rule, const struct config_complaints *complaints)
+{
+	struct tenant *tenant = config->tenants[0];
+	_cleanup_free_ char *message = NULL;
+	struct command_policy *policy;
+	int r = command_policy_new_default(true, &policy, &message);
+
+	if (r < 0)
+		return r;
+	command_policy_free(tenant->policy);
+	tenant->policy = policy;
+	tenant->network = TENANT_NETWORK_EGRESS;
+	return set_by_option(config, "egress_allow", "--allow-net", rule, complaints);
 }
 
 int config_load(const struct config_source *source, const struct config_complaints *complaints,

@@ -33,6 +33,10 @@ void config_source_free(struct config_source *source);
 int config_show_path(
 	struct config *config, const char *path, const struct config_complaints *complaints);
 
+/** The same for egress_allow, with which that tenant has network = egress. */
+int config_allow_host(
+	struct config *config, const char *rule, const struct config_complaints *complaints);
+
 /**
  * Reads the file of @source and its drop-ins. Reports every mistake to @complaints; with any
  * mistake it returns -EINVAL and no configuration. Returns 0 and a reference in *ret, or another

@@ -14,10 +14,11 @@
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
+	"                 [--allow-net HOST[:PORT]]...\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
-	"                 [--readonly-path PATH]...\n"
+	"                 [--readonly-path PATH]... [--allow-net HOST[:PORT]]...\n"
 	"\n"
 	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n  "
 	"--config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n    "
@@ -38,7 +39,11 @@ static const char usage[] =
 	"this device,\n                        inode and owner as a workspace\n"
 	"  --readonly-path PATH  without --config: show commands this directory or file too; may "
 	"be\n"
-	"                        given several times\n";
+	"                        given several times\n"
+	"  --allow-net HOST[:PORT]\n"
+	"                        without --config: commands may connect to this host, through\n"
+	"                        cloister-egress; a rule as in egress_allow; may be given several "
+	"times\n";
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
@@ -48,6 +53,7 @@ enum {
 	OPTION_CONNECTION_FD,
 	OPTION_ONLY_ROOT,
 	OPTION_READONLY_PATH,
+	OPTION_ALLOW_NET,
 	OPTION_CONFIG,
 	OPTION_CHECK,
 	OPTION_DOCTOR,
@@ -138,6 +144,17 @@ static void read_readonly_path(struct options *options)
 	options->readonly_paths[n] = optarg;
 }
 
+static void read_allow_net(struct options *options)
+{
+	size_t n = 0;
+
+	while (options->allow_net[n])
+		n++;
+	if (n == LIMIT_ALLOW_NET)
+		print_and_exit(stderr, "cloisterd: more than 64 of --allow-net\n", 2);
+	options->allow_net[n] = optarg;
+}
+
 static void read_option(struct options *options, int option)
 {
 	switch (option) {
@@ -178,6 +195,9 @@ static void read_option(struct options *options, int option)
 	case OPTION_READONLY_PATH:
 		read_readonly_path(options);
 		break;
+	case OPTION_ALLOW_NET:
+		read_allow_net(options);
+		break;
 	case 'h':
 		print_and_exit(stdout, usage, 0);
 	case 'V':
@@ -200,6 +220,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
 		{"only-root", required_argument, NULL, OPTION_ONLY_ROOT},
 		{"readonly-path", required_argument, NULL, OPTION_READONLY_PATH},
+		{"allow-net", required_argument, NULL, OPTION_ALLOW_NET},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -212,7 +233,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		read_option(&options, option);
 	if (optind < argc || (options.check && (!options.config || options.doctor)) ||
 		(options.doctor && options.connection_fd >= 0) ||
-		(options.config && options.readonly_paths[0]) ||
+		(options.config && (options.readonly_paths[0] || options.allow_net[0])) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&
 			(options.agent_socket || options.control_socket || options.config)))
@@ -227,6 +248,19 @@ void options_join_readonly_paths(const struct options *options, char ret[LIMIT_R
 	*end = '\0';
 	for (const char *const *path = options->readonly_paths; *path; path++)
 		end = stpcpy(stpcpy(end, end > ret ? "\n" : ""), *path);
+}
+
+char *options_join_allow_net(const struct options *options)
+{
+	size_t size = 1;
+	char *joined, *end;
+
+	for (const char *const *rule = options->allow_net; *rule; rule++)
+		size += strlen(*rule) + 1;
+	joined = end = options->allow_net[0] ? malloc(size) : NULL;
+	for (const char *const *rule = options->allow_net; joined && *rule; rule++)
+		end = stpcpy(stpcpy(end, end > joined ? " " : ""), *rule);
+	return joined;
 }
 
 void options_done(struct options *options)

@@ -26,6 +26,7 @@ struct options {
 		uid_t uid;
 	} only_root; /* the only directory that a private instance opens */
 	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* ended by NULL */
+	const char *allow_net[LIMIT_ALLOW_NET + 1];           /* rules, ended by NULL */
 	int agent_fd, control_fd, egress_fd; /* sockets passed by the service manager, or -1 */
 };
 
@@ -46,5 +47,8 @@ int options_complete(
  * by config_show_path(), which bounds their length.
  */
 void options_join_readonly_paths(const struct options *options, char ret[LIMIT_READONLY_BYTES]);
+
+/** Returns the rules of --allow-net, separated by blanks, malloc'ed; NULL: there are none. */
+char *options_join_allow_net(const struct options *options);
 
 void options_done(struct options *options);
