@@ -4,17 +4,21 @@ sd_notify(3), sd_listen_fds(3)"""
 
 import contextlib
 import os
+import pathlib
 import platform
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 import procfs
+import scripted_egress
 from cloister_client import Client
 from daemon import BUILD, environment
+from scripted_egress import ScriptedEgress
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to trace")
 
@@ -213,9 +217,37 @@ def test_sockets_that_are_passed(managers):
         again.call("tools.list")
 
 
+def test_a_socket_for_cloister_egress(managers):
+    manager = managers()
+    account = manager.area.account
+    agent, egress = manager.listen("a"), manager.listen("e")
+    manager.start(sockets=(agent, egress), LISTEN_FDS=2, LISTEN_FDNAMES="agent:egress",
+                  config=f"[cloister]\negress_user = {account.name}\n[tenant t]\nusers = {account.name}\n"
+                  "managed = yes\nnetwork = egress\n")
+    with Client(manager.place / "a", account.uid, account.gid) as client, \
+            contextlib.closing(ScriptedEgress(manager.place / "e", account)) as connected:
+        assert client.call("workspace.open", {"workspace": "one"})["isolation"]["network"] == {"egress": []}
+        assert connected.hear()[0] == scripted_egress.OPEN
+
+
+@as_root
+def test_a_service_starts_no_cloister_egress_itself(managers):
+    """Its unit has no network, which a child would share."""
+    manager = managers()
+    account = manager.area.account
+    account.give_ids()
+    with tempfile.TemporaryDirectory() as roots_own:
+        os.chmod(roots_own, 0o755)
+        config = pathlib.Path(roots_own, "c.conf")
+        config.write_text(f"[cloister]\nmode = system\n[tenant t]\nusers = {account.name}\nmanaged = yes\nnetwork = egress\n")
+        manager.start("--config", str(config), sockets=(manager.listen("a"),), LISTEN_FDS=1)
+        assert manager.process.wait(120) == 1
+    assert "FileDescriptorName=egress" in manager.log()
+
+
 @pytest.mark.parametrize("names, count, what", [
     ("agents", 1, "not named"), ("agent:agent", 2, "two have the same name"), ("control", 1, "no agent socket"),
-    ("agent:control:other", 3, "more than two sockets"), ("agent", 2, "not named")])
+    ("agent:control:egress:other", 4, "more than three sockets"), ("agent:control:other", 3, "not named"), ("agent", 2, "not named")])
 def test_what_is_passed_wrongly(managers, names, count, what):
     manager = managers()
     manager.start(sockets=[manager.listen(str(i)) for i in range(count)], LISTEN_FDS=count, LISTEN_FDNAMES=names)

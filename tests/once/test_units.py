@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The units and the files around them, checked without a running systemd. tests/vm has tests with one."""
 
+import ipaddress
 import os
 import pathlib
 import re
@@ -14,7 +15,8 @@ BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
 UNITS = BUILD / "packaging" / "systemd"
 SOURCE = ROOT / "packaging" / "systemd"
 SOCKETS = ("cloister.socket", "cloister-control.socket")
-ANCHOR = ("cloister-audit-anchor.service", "cloister-audit-anchor.timer")
+EGRESS = ("cloister-egress.service", "cloister-egress.socket")
+TIMED = ("cloister-audit-anchor.service", "cloister-audit-anchor.timer", "cloister-metrics.service", "cloister-metrics.timer")
 
 needs_systemd = pytest.mark.skipif(
     not shutil.which("systemd-analyze") and os.environ.get("CI") != "true", reason="systemd is not installed")
@@ -46,9 +48,11 @@ def unit_files(request, tmp_path):
         re.sub(r"(?m)^(Exec\w+=)\S*/(cloisterd|cloisterctl)\b", rf"\1{BUILD}/bin/\2", text))
     names = ["cloister.service", *SOCKETS]
     if request.param == "system":
-        names += ANCHOR
-        for name, place in zip(ANCHOR, (UNITS, SOURCE)):
-            shutil.copy(place / name, tmp_path)
+        names += TIMED + EGRESS
+        for name in TIMED + EGRESS:
+            shutil.copy((UNITS if name.endswith(".service") else SOURCE) / name, tmp_path)
+        egress = tmp_path / EGRESS[0]
+        egress.write_text(re.sub(r"(?m)^(ExecStart=)\S*/(cloister-egress)\b", rf"\1{BUILD}/bin/\2", egress.read_text()))
     return request.param, [str(tmp_path / name) for name in names]
 
 
@@ -61,12 +65,14 @@ def test_systemd_finds_nothing_wrong(unit_files):
 
 
 @needs_systemd
-def test_it_is_no_more_exposed_than_is_said(tmp_path):
-    shutil.copy(UNITS / "cloister.service", tmp_path)
-    said = run("systemd-analyze", "security", "--offline=yes", "--no-pager", str(tmp_path / "cloister.service"))
-    figure = float(re.search(r"exposure level for cloister.service: ([0-9.]+)", said.stdout).group(1))
-    version, recorded = re.search(r"systemd (\d+) gives cloister.service \*\*([0-9.]+)\*\*",
-                                  (SOURCE / "README.md").read_text()).groups()
+@pytest.mark.parametrize("name", ["cloister.service", "cloister-egress.service"])
+def test_it_is_no_more_exposed_than_is_said(name, tmp_path):
+    shutil.copy(UNITS / name, tmp_path)
+    said = run("systemd-analyze", "security", "--offline=yes", "--no-pager", str(tmp_path / name))
+    figure = float(re.search(rf"exposure level for {name}: ([0-9.]+)", said.stdout).group(1))
+    text = (SOURCE / "README.md").read_text()
+    version = re.search(r"systemd (\d+) gives", text).group(1)
+    recorded = re.search(rf"\b{name}\s(?:has )?\*\*([0-9.]+)\*\*", text).group(1)
     if run("systemd-analyze", "--version").stdout.split()[1] == version:
         assert figure == float(recorded)
     else:  # another version of systemd has other checks
@@ -87,6 +93,55 @@ def test_the_capabilities_are_the_two_that_write_maps():
     unit = settings(UNITS / "cloister.service")
     assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ["CAP_SETUID CAP_SETGID"]
     assert unit["NoNewPrivileges"] == ["yes"] and unit["User"] == ["cloister"]
+
+
+def denied_ranges():
+    return [ipaddress.ip_network(word) for value in settings(UNITS / "cloister-egress.service")["IPAddressDeny"]
+            for word in value.split()]
+
+
+def test_the_second_wall_has_the_ranges_of_the_first():
+    """The unit's IP filter refuses every range that common/egress/address.c does, the addresses of clouds' metadata too.
+    It has no exceptions but systemd-resolved's address."""
+    source = (ROOT / "common/egress/address.c").read_text()
+    ranges = [ipaddress.ip_network(f"{a}.{b}.{c}.{d}/{prefix}") for a, b, c, d, prefix in
+              re.findall(r"\{IPV4\((\d+), (\d+), (\d+), (\d+)\), (\d+)\}", source)]
+    assert len(ranges) >= 22
+    tables = re.findall(r"(?s)struct network (metadata6|special6)\[\] = \{(.*?)\n\};", source)
+    assert len(tables) == 2
+    for _, table in tables:
+        for initializer, prefix in re.findall(r"\{\{([^}]*)\}, (\d+)\}", table):
+            octets = bytes(int(word, 16) for word in initializer.split(", "))
+            ranges.append(ipaddress.ip_network((octets.ljust(16, b"\0"), int(prefix))))
+    assert len([found for found in ranges if found.version == 6]) >= 8
+    denied = denied_ranges()
+    for one in ranges:
+        assert any(one.version == wall.version and one.subnet_of(wall) for wall in denied), one
+    # Of IPv6 nothing is left but 2000::/3.
+    outside = ipaddress.ip_network("::/0").address_exclude(ipaddress.ip_network("2000::/3"))
+    assert all(any(wall.version == 6 and part.subnet_of(wall) for wall in denied) for part in outside)
+    assert settings(UNITS / "cloister-egress.service")["IPAddressAllow"] == ["127.0.0.53"]
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "151.101.2.132", "2606:4700::1111", "2a00:1450::1"])
+def test_the_second_wall_lets_the_public_internet_pass(address):
+    assert not [wall for wall in denied_ranges() if ipaddress.ip_address(address) in wall]
+
+
+def test_cloister_egress_has_a_user_and_a_socket_of_its_own():
+    """Only its user can connect. Nothing starts it that an administrator has not enabled, and stopping cloisterd stops it:
+    otherwise its connection would start cloisterd again."""
+    socket, unit = settings(SOURCE / "cloister-egress.socket"), settings(UNITS / "cloister-egress.service")
+    assert socket["FileDescriptorName"] == ["egress"] and socket["Service"] == ["cloister.service"]
+    assert socket["SocketUser"] == unit["User"] == ["cloister-egress"] and socket["SocketMode"] == ["0600"]
+    assert unit["ExecStart"][0].split()[-1] == socket["ListenStream"][0]
+    assert unit["CapabilityBoundingSet"] == [""] and "AmbientCapabilities" not in unit
+    assert unit["PartOf"] == unit["Before"] == unit["WantedBy"] == ["cloister.service"] and unit["Restart"] == ["always"]
+    cloisterd = settings(UNITS / "cloister.service")
+    assert "cloister-egress.socket" in cloisterd["Sockets"][0].split()
+    assert "cloister-egress.service" not in (UNITS / "cloister.service").read_text().replace(
+        "# cloister-egress.service has the connections", "")
+    assert cloisterd["PrivateNetwork"] == ["yes"] and "PrivateNetwork" not in unit
 
 
 def test_a_reload_is_asked_for_where_it_is_answered():
@@ -121,6 +176,9 @@ def test_where_they_are_installed(tmp_path):
             "usr/lib/systemd/system/cloister.service", "usr/lib/systemd/system/cloister.socket",
             "usr/lib/systemd/system/cloister-control.socket", "usr/lib/systemd/user/cloister.service",
             "usr/lib/systemd/system/cloister-audit-anchor.service", "usr/lib/systemd/system/cloister-audit-anchor.timer",
+            "usr/lib/systemd/system/cloister-egress.service", "usr/lib/systemd/system/cloister-egress.socket",
+            "usr/lib/systemd/system/cloister-metrics.service", "usr/lib/systemd/system/cloister-metrics.timer",
+            "usr/share/cloister/monitoring/cloister.rules.yml", "usr/share/cloister/monitoring/grafana-dashboard.json",
             "usr/lib/systemd/user/cloister.socket", "usr/lib/systemd/user/cloister-control.socket",
             "usr/lib/sysctl.d/60-cloister.conf", "usr/lib/sysusers.d/cloister.conf", "usr/lib/tmpfiles.d/cloister.conf"} <= found
 
@@ -175,8 +233,10 @@ def test_users_and_directories(tmp_path):
     assert made.returncode == 0, made.stdout
     (entry,) = [line.split(":") for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("cloister:")]
     assert entry[5:] == ["/var/lib/cloister", "/usr/sbin/nologin"]
+    assert [line.split(":")[5:] for line in (root / "etc/passwd").read_text().splitlines()
+            if line.startswith("cloister-egress:")] == [["/", "/usr/sbin/nologin"]]
     groups = {line.split(":")[0]: line.split(":") for line in (root / "etc/group").read_text().splitlines()}
-    for name in ("cloister", "cloister-admin", "cloister-observer"):
+    for name in ("cloister", "cloister-egress", "cloister-admin", "cloister-observer"):
         assert groups[name][3] == "", "somebody is in the group"
     (root / "var/lib/cloister").mkdir()
     (root / "var/lib/cloister/workspaces").mkdir()

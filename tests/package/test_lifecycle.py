@@ -61,7 +61,7 @@ def test_install_and_purge(root, debs):
 
     uid, gid = ids_of(root)
     groups = {line.split(":")[0]: line.split(":") for line in root.lines("etc/group")}
-    for name in ("cloister", "cloister-admin", "cloister-observer"):
+    for name in ("cloister", "cloister-egress", "cloister-admin", "cloister-observer"):
         assert groups[name][3] == "", "somebody is in the group"
     assert [line.split(":")[1][0] in "!*" for line in root.lines("etc/shadow") if line.startswith("cloister:")] == [True]
     for name, mode, owner in (("etc/cloister", 0o750, (0, gid)), ("etc/cloister/cloister.conf", 0o640, (0, gid)),

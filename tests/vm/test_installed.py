@@ -2,13 +2,19 @@
 """The Debian package on a machine with systemd, from its installation on, in this order. It stays installed for the
 suites that run against its service, and for test_rebooted.py."""
 
+import fcntl
+import http.server
 import json
 import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
+import socket
+import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -26,6 +32,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEBS = sorted(path for path in (ROOT / "build/deb").glob("*.deb")
               if re.match(r"cloister_|cloister-client_|libcloister\d+_", path.name))
 FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}
+EGRESS = "cloister-egress.service"
+EGRESS_DROP_IN = pathlib.Path(f"/etc/systemd/system/{EGRESS}.d/private.conf")
+PUBLIC, PRIVATE = "8.8.8.8", "10.9.9.9"
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 TENANTS = """
 [tenant a]
@@ -47,7 +56,7 @@ managed = yes
 def people():
     """alice belongs to a tenant by her group, bob and carol by name, mallory to none. ada is an administrator."""
     run("groupadd", "team-a")
-    for name in ("alice", "bob", "carol", "mallory", "ada", "olga"):
+    for name in ("alice", "bob", "carol", "mallory", "ada", "olga", "nora"):
         run("useradd", "--create-home", "--shell", "/bin/sh", name)
     run("usermod", "--append", "--groups", "team-a", "alice")
 
@@ -81,7 +90,7 @@ def test_from_the_package_to_the_first_call():
     show("cat", CONFIG / "cloister.conf.d/tenants.conf")
     show("systemctl", "reload", UNIT)
     # The process has ended, so the operation is over.
-    assert as_user("alice", "cloister", "--workspace", "first", "call", "list_directory", "path=.").returncode == 0
+    assert as_user("alice", "cloister", "--create", "--workspace", "first", "call", "list_directory", "path=.").returncode == 0
     assert procfs.eventually(lambda: "configuration is reloaded" in journal(), PATIENCE)
     wrote = show("runuser", "-u", "alice", "--", "cloister", "--workspace", "first", "call", "write_file",
                  "path=hello.txt", "content=hello")
@@ -122,7 +131,8 @@ def test_nothing_of_it_is_writable_by_others_or_runs_with_privilege():
 
 
 def test_systemd_finds_nothing_wrong():
-    verified = run("systemd-analyze", "--man=no", "verify", UNIT, "cloister.socket", "cloister-control.socket")
+    verified = run("systemd-analyze", "--man=no", "verify", UNIT, EGRESS, "cloister.socket", "cloister-control.socket",
+                   "cloister-egress.socket")
     assert not [line for line in verified.stdout.splitlines() if "cloister" in line]
     show("sh", "-c", f"systemd-analyze security --no-pager {UNIT} | tail -n 1")
 
@@ -270,6 +280,78 @@ def test_three_tenants():
     assert pathlib.Path("/srv/a/project/x").read_text() == "x"
     for client in clients.values():
         client.close()
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"reached")
+
+
+@pytest.fixture
+def web():
+    """A web server of this machine at a public and at a private address, which both are its own."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for name, address in ((b"lo:1", PUBLIC), (b"lo:2", PRIVATE)):  # SIOCSIFADDR, netdevice(7)
+            fcntl.ioctl(any_socket, 0x8916, struct.pack("16sHH4s8x", name, socket.AF_INET, 0, socket.inet_aton(address)))
+    with http.server.ThreadingHTTPServer(("", 80), Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield
+        server.shutdown()
+
+
+@pytest.fixture
+def network(web):
+    """A tenant with a network, and cloister-egress enabled as an administrator does it."""
+    assert prop("ActiveState", EGRESS) == "inactive"
+    configure("network", f"[tenant n]\nusers = nora\nmanaged = yes\nnetwork = egress\n"
+                         f"egress_allow = {PUBLIC} {PRIVATE}\negress_private = {PRIVATE}/32\n")
+    show("systemctl", "enable", "--now", EGRESS)
+    yield
+    run("systemctl", "disable", "--now", EGRESS)
+    shutil.rmtree(EGRESS_DROP_IN.parent, ignore_errors=True)
+    run("systemctl", "daemon-reload")
+    configure("network", None)
+
+
+def fetch(client, address):
+    return client.run(f"python3 -c 'import urllib.request; print(urllib.request.urlopen(\"http://{address}/\").read())'; true")
+
+
+def test_commands_reach_hosts_over_a_unit_of_its_own(network):
+    """Its sockets inside belong to cloister.service, whose IP filter lets only loopback pass. Its own lets a private
+    address pass only if the administrator has named it there too."""
+    def pid():
+        return int(prop("MainPID", EGRESS))
+
+    status = procfs.status(pid())
+    assert set(procfs.uids(pid())) == {pwd.getpwnam("cloister-egress").pw_uid}
+    assert all(int(status[name], 16) == 0 for name in CAPABILITY_SETS) and status["NoNewPrivs"] == "1"
+    intruder = as_user("mallory", "python3", "-c", "import socket; "
+                       "socket.socket(socket.AF_UNIX).connect('/run/cloister/egress.sock')", check=False)
+    assert "PermissionError" in intruder.stdout
+    with client_of("nora") as client:
+        client.call("workspace.open", {"workspace": "n"})
+        assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)["stdout"], PATIENCE), journal()
+        # Both walls stand: the first has its exception, the second not yet.
+        denied = fetch(client, PRIVATE)
+        assert "reached" not in denied["stdout"]
+        assert [(one["host"], one["reason"]) for one in denied["network"]["denied"]] == [(PRIVATE, "upstream_failed")]
+        EGRESS_DROP_IN.parent.mkdir(exist_ok=True)
+        EGRESS_DROP_IN.write_text(f"[Service]\nIPAddressAllow={PRIVATE}\n")
+        run("systemctl", "daemon-reload")
+        run("systemctl", "restart", EGRESS)
+        assert procfs.eventually(lambda: "reached" in fetch(client, PRIVATE)["stdout"], PATIENCE), journal()
+        # Killed, it comes again and serves the workspaces that are open.
+        before = pid()
+        os.kill(before, signal.SIGKILL)
+        assert procfs.eventually(lambda: pid() not in (0, before), PATIENCE)
+        assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)["stdout"], PATIENCE), journal()
+    # It stops with the service and does not start it again.
+    run("systemctl", "stop", UNIT)
+    assert (prop("ActiveState", EGRESS), main_pid()) == ("inactive", 0)
+    assert serves() and procfs.eventually(lambda: prop("ActiveState", EGRESS) == "active", PATIENCE)
 
 
 def test_a_wrong_configuration_fails_the_reload_with_its_line():
