@@ -275,6 +275,21 @@
 #define LIMIT_AUDIT_UNAUTHORIZED   16          /* refused clients in a second; others are counted */
 #define LIMIT_AUDIT_END_MS         3000        /* for the queue to be written when cloisterd ends */
 
+/* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
+#define LIMIT_KEY_BYTES            128        /* of one key */
+#define LIMIT_KEY_RESULT_BYTES     (64 * KIB) /* of a result that is kept, in each of its two forms */
+#define LIMIT_KEY_COMMAND_BYTES    (4 * KIB)  /* of the command that a kept result repeats */
+#define LIMIT_KEYS_TENANT_BYTES    (64 * MIB) /* of a tenant's records */
+#define LIMIT_KEYS_MAX             1000000    /* of a tenant */
+#define LIMIT_KEY_HORIZON_MIN_MS   1000
+#define LIMIT_KEY_HORIZON_MAX_MS   (30ULL * 24 * 3600000)
+#define LIMIT_JOURNAL_RECORD_BYTES (136 * KIB) /* of one record */
+#define LIMIT_JOURNAL_FILE_BYTES                                                                   \
+	(1 * GIB)                           /* of each of the two files; then keyed calls are BUSY \
+					     */
+#define LIMIT_JOURNAL_QUEUE_BYTES (8 * MIB) /* records that wait for the disk */
+#define LIMIT_JOURNAL_END_MS      3000      /* for them to be written when cloisterd ends */
+
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
  * supervisor/base/log_relay.c). */
 #define LIMIT_LOG_QUEUE_BYTES (256 * KIB) /* lines that wait for the reader of stderr */

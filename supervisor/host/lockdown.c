@@ -43,6 +43,11 @@ static const int allowed[] = {
 	SCMP_SYS(mkdirat),
 	SCMP_SYS(unlinkat),
 	SCMP_SYS(unlink),
+	/* the journal of keys */
+	SCMP_SYS(pread64),
+	SCMP_SYS(pwrite64),
+	SCMP_SYS(fdatasync),
+	SCMP_SYS(ftruncate),
 	/* the audit log's full files */
 	SCMP_SYS(renameat),
 	SCMP_SYS(renameat2),

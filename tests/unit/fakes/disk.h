@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Replaces write(2) by a disk that can be full or slow, and pthread_cond_timedwait(3) by a function
- * that does not wait. Any thread may call both.
+ * Replaces write(2), pwrite(2) and fdatasync(2) by a disk that can be full or slow, and
+ * pthread_cond_timedwait(3) by a function that does not wait. Any thread may call them.
  */
 
 #include <stdatomic.h>
@@ -14,6 +14,8 @@ extern atomic_size_t fake_disk_room;
 extern atomic_int fake_disk_error;
 /* The most bytes that one write accepts. */
 extern atomic_size_t fake_disk_piece;
+/* The errno of each fdatasync(2); 0: it succeeds. pwrite(2) counts as write(2). */
+extern atomic_int fake_disk_sync_error;
 /* How often pthread_cond_timedwait(3) was called. */
 extern atomic_uint fake_disk_waits;
 

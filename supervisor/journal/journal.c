@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. With durability only the thread changes the files. A mutex guards the two
+ * queues and the shared state and is never held over a system call that may wait for a disk.
+ */
+#include "supervisor/journal/journal.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/log.h"
+#include "supervisor/base/thread.h"
+#include "supervisor/base/watch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+/* What the thread is to do, and then what has become of it. */
+struct job {
+	TAILQ_ENTRY(job) link;
+	journal_done done; /* NULL: empty the other file */
+	void *context;
+	int error;
+	struct journal_place place;
+	size_t len;
+	char record[];
+};
+
+TAILQ_HEAD(jobs, job);
+
+struct journal {
+	bool durable, started;
+	struct journal_file file;
+	unsigned current; /* as the loop has heard */
+	bool turning;
+	uint64_t cut_bytes;
+	int event_fd;
+	struct watch done_watch;
+	pthread_t thread;
+
+	pthread_mutex_t mutex;
+	pthread_cond_t work;
+	struct jobs waiting, done;
+	size_t queued;  /* bytes of waiting */
+	uint64_t bytes; /* of both files */
+	bool stop;
+	int error;
+};
+
+/* The loop's only buffer: one record is written at a time. */
+static char encoded[LIMIT_JOURNAL_RECORD_BYTES];
+
+/* Says once that the journal fails, and once that it works again. */
+static void note(struct journal *journal, int error)
+{
+	int before = journal->error;
+
+	journal->error = -error;
+	journal->bytes = journal->file.files[0].size + journal->file.files[1].size;
+	if (journal->error == before)
+		return;
+	if (error < 0)
+		log_error("the journal of keys cannot be written, so calls with a key are refused: "
+			  "%s",
+			strerror(-error));
+	else
+		log_info("the journal of keys can be written again");
+}
+
+/* The thread. */
+
+static int do_job(struct journal *journal, struct job *job)
+{
+	return job->done ? journal_file_append(&journal->file, (struct text){job->record, job->len},
+				   &job->place)
+			 : journal_file_turn(&journal->file);
+}
+
+/* Does all jobs and waits for the disk once. A file is left only when the disk has what is in it.
+ */
+static int do_jobs(struct journal *journal, struct jobs *jobs)
+{
+	struct job *job;
+	int r = 0, first = 0;
+
+	TAILQ_FOREACH (job, jobs, link) {
+		if (!job->done)
+			first = journal_file_sync(&journal->file);
+		job->error = first < 0 ? first : do_job(journal, job);
+		r = job->error < 0 ? job->error : r;
+		if (!job->done)
+			job->place.file = (uint8_t)journal->file.current;
+	}
+	if (first == 0)
+		first = journal_file_sync(&journal->file);
+	if (first == 0)
+		return r;
+	TAILQ_FOREACH (job, jobs, link)
+		job->error = first;
+	return first;
+}
+
+static void *run(void *context)
+{
+	struct journal *journal = context;
+
+	prctl(PR_SET_NAME, "journal");
+	pthread_mutex_lock(&journal->mutex);
+	for (;;) {
+		struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
+		const uint64_t one = 1;
+		int r;
+
+		while (TAILQ_EMPTY(&journal->waiting) && !journal->stop)
+			pthread_cond_wait(&journal->work, &journal->mutex);
+		if (TAILQ_EMPTY(&journal->waiting))
+			break;
+		TAILQ_CONCAT(&jobs, &journal->waiting, link);
+		pthread_mutex_unlock(&journal->mutex);
+		r = do_jobs(journal, &jobs);
+		pthread_mutex_lock(&journal->mutex);
+		note(journal, r);
+		TAILQ_CONCAT(&journal->done, &jobs, link);
+		(void)!write(journal->event_fd, &one, sizeof(one));
+	}
+	pthread_mutex_unlock(&journal->mutex);
+	return NULL;
+}
+
+/* Functions for the loop. */
+
+static void free_jobs(struct jobs *jobs)
+{
+	struct job *job;
+
+	while ((job = TAILQ_FIRST(jobs))) {
+		TAILQ_REMOVE(jobs, job, link);
+		free(job);
+	}
+}
+
+static void on_done(void *context)
+{
+	struct journal *journal = context;
+	struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
+	struct job *job;
+	uint64_t count;
+
+	(void)!read(journal->event_fd, &count, sizeof(count));
+	pthread_mutex_lock(&journal->mutex);
+	TAILQ_CONCAT(&jobs, &journal->done, link);
+	TAILQ_FOREACH (job, &jobs, link)
+		journal->queued -= job->len;
+	pthread_mutex_unlock(&journal->mutex);
+	TAILQ_FOREACH (job, &jobs, link) {
+		if (job->done) {
+			job->done(job->context, job->error, job->place);
+		} else {
+			journal->current = job->place.file;
+			journal->turning = false;
+		}
+	}
+	free_jobs(&jobs);
+}
+
+int journal_new(
+	int directory_fd, bool durable, journal_take take, void *context, struct journal **ret)
+{
+	struct journal *journal = calloc(1, sizeof(*journal));
+	int r;
+
+	if (!journal)
+		return -ENOMEM;
+	r = journal_file_open(
+		directory_fd, durable, take, context, &journal->file, &journal->cut_bytes);
+	if (r < 0) {
+		free(journal);
+		return r;
+	}
+	journal->durable = durable;
+	journal->event_fd = -1;
+	journal->current = journal->file.current;
+	TAILQ_INIT(&journal->waiting);
+	TAILQ_INIT(&journal->done);
+	pthread_mutex_init(&journal->mutex, NULL);
+	thread_condition_init(&journal->work);
+	note(journal, 0);
+	if (journal->cut_bytes > 0)
+		log_warning("the journal of keys ended within a record: %llu bytes were cut off",
+			(unsigned long long)journal->cut_bytes);
+	*ret = journal;
+	return 0;
+}
+
+int journal_start(struct journal *journal, struct event_base *base)
+{
+	static const struct watch_calls calls = {{on_done, NULL}, LOOP_PRIORITY_NORMAL};
+	int r;
+
+	if (!journal || !journal->durable)
+		return 0;
+	journal->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (journal->event_fd < 0)
+		return -errno;
+	r = watch_init(&journal->done_watch, base, journal->event_fd, &calls, journal);
+	if (r < 0)
+		return r;
+	watch_want(&journal->done_watch, WATCH_READABLE);
+	r = thread_start(run, journal, &journal->thread);
+	journal->started = r == 0;
+	return r;
+}
+
+/* Takes @job. Returns 0; -ENOBUFS if too much waits. */
+static int queue(struct journal *journal, struct job *job)
+{
+	bool room;
+
+	pthread_mutex_lock(&journal->mutex);
+	room = journal->queued + job->len <= LIMIT_JOURNAL_QUEUE_BYTES;
+	if (room) {
+		journal->queued += job->len;
+		TAILQ_INSERT_TAIL(&journal->waiting, job, link);
+		pthread_cond_signal(&journal->work);
+	}
+	pthread_mutex_unlock(&journal->mutex);
+	if (!room)
+		free(job);
+	return room ? 0 : -ENOBUFS;
+}
+
+static struct job *new_job(struct text record, journal_done done, void *context)
+{
+	struct job *job = malloc(sizeof(*job) + record.len);
+
+	if (!job)
+		return NULL;
+	*job = (struct job){.done = done, .context = context, .len = record.len};
+	if (record.len > 0)
+		memcpy(job->record, record.data, record.len);
+	return job;
+}
+
+void journal_append(struct journal *journal, const struct journal_record *record, journal_done done,
+	void *context)
+{
+	struct text bytes = {encoded, journal_record_put(record, encoded, sizeof(encoded))};
+	struct journal_place place = {0};
+	struct job *job = NULL;
+	int r = bytes.len > 0 ? 0 : -EMSGSIZE;
+
+	if (r == 0 && !journal->durable) {
+		r = journal_file_append(&journal->file, bytes, &place);
+		note(journal, r);
+	} else if (r == 0) {
+		job = new_job(bytes, done, context);
+		r = job ? queue(journal, job) : -ENOMEM;
+		if (r == 0)
+			return;
+	}
+	done(context, r, place);
+}
+
+void journal_turn(struct journal *journal)
+{
+	struct job *job;
+
+	if (!journal->durable) {
+		note(journal, journal_file_turn(&journal->file));
+		journal->current = journal->file.current;
+		return;
+	}
+	if (journal->turning)
+		return;
+	job = new_job((struct text){NULL, 0}, NULL, NULL);
+	journal->turning = job && queue(journal, job) == 0;
+}
+
+int journal_read(const struct journal *journal, struct journal_place place, char *buffer,
+	struct journal_record *ret)
+{
+	return journal_file_read(&journal->file, place, buffer, ret);
+}
+
+unsigned journal_current(const struct journal *journal)
+{
+	return journal->current;
+}
+
+void journal_look(struct journal *journal, struct journal_state *ret)
+{
+	pthread_mutex_lock(&journal->mutex);
+	*ret = (struct journal_state){
+		.durable = journal->durable,
+		.bytes = journal->bytes,
+		.queued_bytes = journal->queued,
+		.cut_bytes = journal->cut_bytes,
+		.error = journal->error,
+	};
+	pthread_mutex_unlock(&journal->mutex);
+}
+
+void journal_free(struct journal *journal)
+{
+	bool ended;
+
+	if (!journal)
+		return;
+	pthread_mutex_lock(&journal->mutex);
+	journal->stop = true;
+	pthread_cond_signal(&journal->work);
+	pthread_mutex_unlock(&journal->mutex);
+	watch_done(&journal->done_watch);
+	/* A thread that hangs in a write still uses its data. */
+	ended = !journal->started || thread_join(journal->thread, LIMIT_JOURNAL_END_MS);
+	if (!ended) {
+		log_error("the journal of keys could not be written to its end");
+		return;
+	}
+	/* The thread's last writes come before the frees, also for a tool that does not know how it
+	 * was joined. */
+	pthread_mutex_lock(&journal->mutex);
+	pthread_mutex_unlock(&journal->mutex);
+	free_jobs(&journal->waiting);
+	free_jobs(&journal->done);
+	journal_file_close(&journal->file);
+	close_fd(&journal->event_fd);
+	free(journal);
+}

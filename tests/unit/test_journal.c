@@ -1,0 +1,427 @@
+/* links: cloister-supervisor */
+/* fakes: disk */
+/* threads */
+// SPDX-License-Identifier: Apache-2.0
+/* The journal: its records, what a crash leaves of them, its two files, and the thread. */
+#include "supervisor/journal/journal.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/loop_turn.h"
+#include "tests/lib/scratch_fixture.h"
+#include "tests/unit/fakes/disk.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct journal_record end_record(unsigned n, struct text json)
+{
+	struct journal_record record = {.type = JOURNAL_END,
+		.number = 1000 + n,
+		.tenant = TEXT_LITERAL("tenant"),
+		.code = TEXT_LITERAL("OK"),
+		.json = json,
+		.model = TEXT_LITERAL("\"text\""),
+		.base64 = n % 2};
+
+	memset(record.id, (int)n, sizeof(record.id));
+	memset(record.digest, (int)~n, sizeof(record.digest));
+	return record;
+}
+
+static void assert_same(const struct journal_record *a, const struct journal_record *b)
+{
+	assert_int_equal(a->type, b->type);
+	assert_int_equal(a->number, b->number);
+	assert_memory_equal(a->id, b->id, sizeof(a->id));
+	assert_memory_equal(a->digest, b->digest, sizeof(a->digest));
+	assert_true(text_equal(a->tenant, b->tenant));
+	assert_true(text_equal(a->code, b->code));
+	assert_true(text_equal(a->json, b->json));
+	assert_true(text_equal(a->model, b->model));
+	assert_int_equal(a->base64, b->base64);
+}
+
+static void test_a_record_is_read_as_it_was_written(void **state)
+{
+	static char bytes[LIMIT_JOURNAL_RECORD_BYTES], json[2 * LIMIT_KEY_RESULT_BYTES];
+	struct journal_record written = end_record(7, TEXT_LITERAL("{}")), read;
+	size_t len = journal_record_put(&written, bytes, sizeof(bytes));
+
+	(void)state;
+	assert_int_equal(journal_record_get((struct text){bytes, len + 5}, &read), (int)len);
+	assert_same(&written, &read);
+	for (size_t i = 0; i < len; i++) {
+		assert_int_equal(journal_record_get((struct text){bytes, i}, &read), -ENODATA);
+		for (int bit = 0; bit < 8; bit++) {
+			bytes[i] ^= (char)(1 << bit);
+			assert_true(journal_record_get((struct text){bytes, len}, &read) < 0);
+			bytes[i] ^= (char)(1 << bit);
+		}
+	}
+	/* The largest result has room, and one that is larger has not. */
+	memset(json, 'x', sizeof(json));
+	written.json = written.model = (struct text){json, LIMIT_KEY_RESULT_BYTES};
+	assert_true(
+		journal_record_put(&written, bytes, sizeof(bytes)) > 2 * LIMIT_KEY_RESULT_BYTES);
+	written.json.len = 2 * LIMIT_KEY_RESULT_BYTES;
+	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
+}
+
+/* RFC 3720, B.4: the CRC-32C of 32 zeros is 0x8a9136aa. A record's shows the same function. */
+static void test_the_checksum_covers_the_length(void **state)
+{
+	struct journal_record record = end_record(1, TEXT_LITERAL("{}")), read;
+	char bytes[512];
+	size_t len = journal_record_put(&record, bytes, sizeof(bytes));
+	uint32_t shorter = (uint32_t)len - 1;
+
+	(void)state;
+	memcpy(bytes, &shorter, sizeof(shorter));
+	assert_int_equal(journal_record_get((struct text){bytes, len}, &read), -EBADMSG);
+}
+
+/* What is taken at the start. */
+struct taken {
+	unsigned n;
+	struct {
+		uint8_t id, type;
+		struct journal_place place;
+	} records[64];
+};
+
+static int take(void *context, const struct journal_record *record, struct journal_place place)
+{
+	struct taken *taken = context;
+
+	assert_true(taken->n < ARRAY_SIZE(taken->records));
+	taken->records[taken->n].id = record->id[0];
+	taken->records[taken->n].type = record->type;
+	taken->records[taken->n++].place = place;
+	return 0;
+}
+
+static struct journal_file open_files(struct taken *taken, uint64_t *ret_cut)
+{
+	struct journal_file file;
+
+	*taken = (struct taken){0};
+	assert_int_equal(journal_file_open(scratch.fd, true, take, taken, &file, ret_cut), 0);
+	return file;
+}
+
+static void remove_files(void)
+{
+	(void)unlinkat(scratch.fd, "keys.0", 0);
+	(void)unlinkat(scratch.fd, "keys.1", 0);
+}
+
+static struct journal_place append(struct journal_file *file, unsigned n)
+{
+	struct journal_record record = end_record(n, TEXT_LITERAL("{\"success\":true}"));
+	struct journal_place place = {0};
+	char bytes[512];
+	size_t len = journal_record_put(&record, bytes, sizeof(bytes));
+
+	assert_int_equal(journal_file_append(file, (struct text){bytes, len}, &place), 0);
+	return place;
+}
+
+/* Cuts the file at every length: what is taken are the whole records before, and nothing else. */
+static void test_every_torn_length(void **state)
+{
+	struct journal_place places[3];
+	struct taken taken;
+	uint64_t cut = 0, size;
+	struct journal_file file;
+	unsigned current;
+
+	(void)state;
+	remove_files();
+	file = open_files(&taken, &cut);
+	current = file.current;
+	for (unsigned i = 0; i < ARRAY_SIZE(places); i++)
+		places[i] = append(&file, i);
+	size = file.files[current].size;
+	for (uint64_t len = size + 1; len-- > 0;) {
+		unsigned whole = 0;
+
+		assert_int_equal(ftruncate(file.files[current].fd, (off_t)len), 0);
+		journal_file_close(&file);
+		file = open_files(&taken, &cut);
+		while (whole < ARRAY_SIZE(places) &&
+			places[whole].offset + places[whole].size <= len)
+			whole++;
+		assert_int_equal(taken.n, whole);
+		for (unsigned i = 0; i < whole; i++)
+			assert_int_equal(taken.records[i].id, i);
+		/* The next record continues where the last whole one ended. */
+		if (len >= places[0].offset)
+			assert_int_equal(file.files[current].size,
+				whole > 0 ? places[whole - 1].offset + places[whole - 1].size
+					  : places[0].offset);
+		if (whole < ARRAY_SIZE(places) && len > places[0].offset &&
+			len != places[whole].offset)
+			assert_true(cut > 0);
+		if (len > 0 && file.files[current].number == 0)
+			break;
+	}
+	journal_file_close(&file);
+}
+
+static void test_bytes_that_follow_are_cut(void **state)
+{
+	struct taken taken;
+	uint64_t cut = 0;
+	struct journal_file file;
+	struct stat stat_buf;
+
+	(void)state;
+	remove_files();
+	file = open_files(&taken, &cut);
+	append(&file, 1);
+	assert_int_equal(pwrite(file.files[file.current].fd, "words", 5,
+				 (off_t)file.files[file.current].size),
+		5);
+	journal_file_close(&file);
+	file = open_files(&taken, &cut);
+	assert_int_equal(cut, 5);
+	assert_int_equal(taken.n, 1);
+	assert_int_equal(fstat(file.files[file.current].fd, &stat_buf), 0);
+	assert_int_equal(stat_buf.st_size, file.files[file.current].size);
+	assert_int_equal(stat_buf.st_mode & 07777, 0600);
+	journal_file_close(&file);
+}
+
+static void test_the_files_change_places(void **state)
+{
+	struct taken taken;
+	struct journal_place place = {0};
+	struct journal_record record;
+	struct journal_file file;
+	uint64_t cut = 0;
+	char buffer[512];
+
+	(void)state;
+	remove_files();
+	file = open_files(&taken, &cut);
+	for (unsigned i = 1; i <= 9; i++) {
+		place = append(&file, i);
+		assert_int_equal(journal_file_turn(&file), 0);
+		assert_int_not_equal(place.file, file.current);
+		assert_int_equal(journal_file_read(&file, place, buffer, &record), 0);
+		assert_int_equal(record.id[0], i);
+		/* After a start the older file's records come first, and the file is the same. */
+		append(&file, 100 + i);
+		journal_file_close(&file);
+		file = open_files(&taken, &cut);
+		assert_int_equal(taken.n, i == 1 ? 2 : 3);
+		assert_int_equal(taken.records[taken.n - 2].id, i);
+		assert_int_equal(taken.records[taken.n - 1].id, 100 + i);
+		assert_int_not_equal(place.file, file.current);
+	}
+	place.offset++;
+	assert_int_equal(journal_file_read(&file, place, buffer, &record), -EBADMSG);
+	journal_file_close(&file);
+}
+
+static void test_names_that_are_no_files(void **state)
+{
+	struct journal_file file;
+	struct taken taken = {0};
+	uint64_t cut;
+
+	(void)state;
+	remove_files();
+	assert_int_equal(mkfifoat(scratch.fd, "keys.1", 0600), 0);
+	assert_int_equal(journal_file_open(scratch.fd, false, take, &taken, &file, &cut), -EINVAL);
+	remove_files();
+	assert_int_equal(symlinkat("/dev/null", scratch.fd, "keys.0"), 0);
+	assert_int_equal(journal_file_open(scratch.fd, false, take, &taken, &file, &cut), -ELOOP);
+	remove_files();
+}
+
+/* What became of the records of one journal. */
+struct outcome {
+	unsigned done, failed;
+	int error;
+	struct journal_place last;
+};
+
+static void on_done(void *context, int error, struct journal_place place)
+{
+	struct outcome *outcome = context;
+
+	outcome->done++;
+	outcome->failed += error < 0;
+	outcome->error = error;
+	outcome->last = place;
+}
+
+static void put(struct journal *journal, unsigned n, struct outcome *outcome)
+{
+	struct journal_record record = end_record(n, TEXT_LITERAL("{}"));
+
+	journal_append(journal, &record, on_done, outcome);
+}
+
+static uint64_t size_of(const char *name)
+{
+	struct stat stat_buf;
+
+	assert_int_equal(fstatat(scratch.fd, name, &stat_buf, 0), 0);
+	return (uint64_t)stat_buf.st_size;
+}
+
+static void test_a_full_disk(void **state)
+{
+	struct taken taken = {0};
+	struct outcome outcome = {0};
+	struct journal_state look;
+	struct journal *journal;
+
+	(void)state;
+	remove_files();
+	assert_int_equal(journal_new(scratch.fd, false, take, &taken, &journal), 0);
+	put(journal, 1, &outcome);
+	fake_disk_error = ENOSPC;
+	for (size_t room = 0; room < 40; room++) { /* the disk takes a part of the record */
+		fake_disk_room = room;
+		put(journal, 2, &outcome);
+		assert_int_equal(outcome.error, -ENOSPC);
+	}
+	journal_look(journal, &look);
+	assert_int_equal(look.error, ENOSPC);
+	/* Nothing of them is left in the files. */
+	assert_int_equal(size_of("keys.0") + size_of("keys.1"), look.bytes);
+	fake_disk_reset();
+	put(journal, 3, &outcome);
+	assert_int_equal(outcome.error, 0);
+	journal_look(journal, &look);
+	assert_int_equal(look.error, 0);
+	journal_free(journal);
+	assert_int_equal(journal_new(scratch.fd, false, take, &taken, &journal), 0);
+	assert_int_equal(taken.n, 2);
+	assert_int_equal(taken.records[1].id, 3);
+	journal_look(journal, &look);
+	assert_int_equal(look.cut_bytes, 0);
+	journal_free(journal);
+}
+
+static struct event_base *new_base(void)
+{
+	struct event_base *base = event_base_new();
+
+	assert_int_equal(event_base_priority_init(base, LOOP_PRIORITIES), 0);
+	assert_int_equal(loop_turn_start(base), 0);
+	return base;
+}
+
+static void test_the_thread(void **state)
+{
+	struct event_base *base = new_base();
+	struct outcome outcome = {0};
+	struct taken taken = {0};
+	struct journal_record record;
+	struct journal *journal;
+	char buffer[512];
+
+	(void)state;
+	remove_files();
+	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
+	assert_int_equal(journal_start(journal, base), 0);
+	for (unsigned n = 1; n <= 20; n++)
+		put(journal, n, &outcome);
+	assert_int_equal(outcome.done, 0); /* never before it returns: the disk has not answered */
+	journal_turn(journal);
+	journal_turn(journal);
+	put(journal, 21, &outcome);
+	while (outcome.done < 21)
+		event_base_loop(base, EVLOOP_ONCE);
+	assert_int_equal(outcome.failed, 0);
+	assert_int_equal(outcome.last.file, journal_current(journal));
+	assert_int_equal(journal_read(journal, outcome.last, buffer, &record), 0);
+	assert_int_equal(record.id[0], 21);
+	/* The end of the journal writes what waits. */
+	put(journal, 22, &outcome);
+	journal_free(journal);
+	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
+	assert_int_equal(taken.n, 22);
+	journal_free(journal);
+	loop_turn_stop();
+	event_base_free(base);
+}
+
+static void test_a_disk_that_fails_the_thread(void **state)
+{
+	struct event_base *base = new_base();
+	struct outcome outcome = {0};
+	struct taken taken = {0};
+	struct journal *journal;
+
+	(void)state;
+	remove_files();
+	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
+	assert_int_equal(journal_start(journal, base), 0);
+	fake_disk_error = EIO;
+	fake_disk_sync_error = EIO;
+	put(journal, 1, &outcome);
+	while (outcome.done < 1)
+		event_base_loop(base, EVLOOP_ONCE);
+	assert_int_equal(outcome.error, -EIO);
+	fake_disk_reset();
+	put(journal, 2, &outcome);
+	while (outcome.done < 2)
+		event_base_loop(base, EVLOOP_ONCE);
+	assert_int_equal(outcome.error, 0);
+	journal_free(journal);
+	loop_turn_stop();
+	event_base_free(base);
+}
+
+/* More than may wait is refused at once, and the loop goes on. */
+static void test_too_much_waits(void **state)
+{
+	static char json[LIMIT_KEY_RESULT_BYTES];
+	struct journal_record record = end_record(1, (struct text){json, sizeof(json)});
+	struct taken taken = {0};
+	struct outcome outcome = {0};
+	struct journal *journal;
+
+	(void)state;
+	remove_files();
+	memset(json, 'x', sizeof(json));
+	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
+	for (size_t i = 0; i <= LIMIT_JOURNAL_QUEUE_BYTES / sizeof(json); i++)
+		journal_append(journal, &record, on_done, &outcome);
+	assert_true(outcome.done >= 1);
+	assert_int_equal(outcome.error, -ENOBUFS);
+	journal_free(journal);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_record_is_read_as_it_was_written),
+		cmocka_unit_test(test_the_checksum_covers_the_length),
+		cmocka_unit_test(test_every_torn_length),
+		cmocka_unit_test(test_bytes_that_follow_are_cut),
+		cmocka_unit_test(test_the_files_change_places),
+		cmocka_unit_test(test_names_that_are_no_files),
+		cmocka_unit_test(test_a_full_disk),
+		cmocka_unit_test(test_the_thread),
+		cmocka_unit_test(test_a_disk_that_fails_the_thread),
+		cmocka_unit_test(test_too_much_waits),
+	};
+
+	return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
+}
