@@ -193,6 +193,9 @@ static int take_option(int option, void *context)
 			return 0;
 		complain_code("USAGE", "--option takes NAME=VALUE, not '%s'", optarg);
 		return -EINVAL;
+	case 'y':
+		json_put(invocation->options, "key", json_object_new_string(optarg));
+		return 0;
 	case 'e':
 		if (environment_add(invocation->options, optarg) == 0)
 			return 0;

@@ -106,6 +106,7 @@ static int run_call(const struct invocation *invocation)
 
 static const struct option_row options[] = {
 	{"timeout", "DURATION", 't', "end the call after this time"},
+	{"key", "KEY", 'y', "run the call at most once: again with the same key is no new call"},
 	{"option", "NAME=VALUE", 'o',
 		"an option of the call, see cloister-protocol(7); repeatable"},
 	{0},

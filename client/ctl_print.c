@@ -75,6 +75,21 @@ static void print_states(struct json_object *states)
 	putchar('\n');
 }
 
+static void print_keys(struct json_object *keys)
+{
+	if (!keys) {
+		puts("keys         no journal: calls with a key are refused");
+		return;
+	}
+	printf("keys         %lld keys, %lld replayed, %lld conflicts, %lld outcomes unknown\n",
+		number(keys, "keys"), number(keys, "replayed"), number(keys, "conflicts"),
+		number(keys, "unknown"));
+	printf("             journal %s, %lld bytes\n",
+		json_object_get_string(member(keys, "journal")), number(keys, "journal_bytes"));
+	if (member(keys, "error"))
+		print_text("             cannot be written: ", keys, "error");
+}
+
 static void print_audit(struct json_object *audit)
 {
 	if (!audit) {
@@ -162,6 +177,7 @@ void print_status(struct json_object *result)
 	printf("             %lld managed ones exist, in use or not\n",
 		number(result, "workspaces_existing"));
 	print_audit(member(result, "audit"));
+	print_keys(member(result, "keys"));
 	printf("cells lost   %lld\n", number(result, "cells_lost"));
 	print_text("self-test    ", member(result, "selftest"), "result");
 	putchar('\n');

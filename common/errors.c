@@ -74,6 +74,12 @@ static const struct {
 	[TOOL_STALE_FILE] = {"STALE_FILE",
 		"The file is not the one that was expected; read it again, nothing was written"},
 	[TOOL_EXECUTION_ERROR] = {"EXECUTION_ERROR", "The operation failed; try another way"},
+	[TOOL_KEY_CONFLICT] = {"KEY_CONFLICT",
+		"This key belongs to another call in this workspace, and nothing was run; repeat "
+		"that call unchanged, or use a new key"},
+	[TOOL_OUTCOME_UNKNOWN] = {"OUTCOME_UNKNOWN",
+		"The result of this call is lost and it may have had effects; look, then use a new "
+		"key"},
 };
 
 const char *tool_error_name(enum tool_error error)
@@ -81,6 +87,14 @@ const char *tool_error_name(enum tool_error error)
 	if ((unsigned)error >= TOOL_ERROR_COUNT)
 		error = TOOL_EXECUTION_ERROR;
 	return table[error].name;
+}
+
+enum tool_error tool_error_by_name(struct text name)
+{
+	for (unsigned error = 0; error < TOOL_ERROR_COUNT; error++)
+		if (text_equal(name, text_from(table[error].name)))
+			return (enum tool_error)error;
+	return TOOL_EXECUTION_ERROR;
 }
 
 const char *tool_error_sentence(enum tool_error error)

@@ -6,6 +6,8 @@
  * numbers travel only between processes of one version.
  */
 
+#include "common/text.h"
+
 #include <stdint.h>
 
 enum tool_error {
@@ -42,6 +44,8 @@ enum tool_error {
 	TOOL_AMBIGUOUS_MATCH,
 	TOOL_EDITS_OVERLAP,
 	TOOL_STALE_FILE,
+	TOOL_KEY_CONFLICT,
+	TOOL_OUTCOME_UNKNOWN,
 	TOOL_ERROR_COUNT,
 };
 
@@ -50,6 +54,9 @@ enum tool_error {
  * hostile peer could send, gives "EXECUTION_ERROR". Static storage.
  */
 const char *tool_error_name(enum tool_error error);
+
+/** Returns the code of that name; a name that is not one gives TOOL_EXECUTION_ERROR. */
+enum tool_error tool_error_by_name(struct text name);
 
 /**
  * Returns the code for a failed system call of a file operation. @error_number is a positive

@@ -19,6 +19,7 @@
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config_load.h"
@@ -40,6 +41,7 @@
 #include "supervisor/host/lockdown.h"
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/host/startup.h"
+#include "supervisor/journal/journal.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/listener.h"
 #include "supervisor/rpc/unauthorized_client.h"
@@ -238,6 +240,27 @@ static char *audit_path(const struct daemon *daemon)
 	if (!path)
 		die_with("out of memory");
 	return path;
+}
+
+/* The journal of keys, in a directory of its own. It is opened here and never again. */
+static void open_journal(struct daemon *daemon)
+{
+	const struct config *config = daemon->service.config;
+	_cleanup_close_ int directory = -1;
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (config->host.journal == JOURNAL_OFF || !daemon->options.state_dir)
+		return;
+	if (asprintf(&path, "%s/journal", daemon->options.state_dir) < 0)
+		die_with("out of memory");
+	r = startup_make_directory(path, &directory);
+	if (r == 0)
+		r = keys_open(
+			directory, config->host.journal == JOURNAL_DURABLE, &daemon->service.keys);
+	if (r < 0)
+		die(path, r);
+	keys_configure(daemon->service.keys, config);
 }
 
 static void open_audit(struct daemon *daemon)
@@ -577,6 +600,7 @@ static void start(struct daemon *daemon)
 	check_features(daemon);
 	own_config(daemon);
 	open_state(daemon);
+	open_journal(daemon);
 	open_audit(daemon);
 	start_spawner(daemon);
 	start_egress(daemon);
@@ -624,6 +648,9 @@ static void start(struct daemon *daemon)
 	r = audit_start(daemon->service.audit);
 	if (r < 0)
 		die("cannot start the audit log's thread", r);
+	r = keys_start(daemon->service.keys, daemon->service.base);
+	if (r < 0)
+		die("cannot start the journal's thread", r);
 	r = log_writer_start();
 	if (r < 0)
 		die("cannot start the log's thread", r);
@@ -679,6 +706,7 @@ static void stop(struct daemon *daemon)
 	shutdown_free(daemon->shutdown);
 	pipe_stock_free(daemon->service.pipes);
 	config_reload_free(daemon->config_reload);
+	keys_free(daemon->service.keys);
 	audit_free(daemon->service.audit);
 	notify_close();
 	config_release(daemon->service.config);

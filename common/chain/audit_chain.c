@@ -53,6 +53,12 @@ void audit_digest_end(struct audit_digest *digest, char hex[static AUDIT_HASH_DI
 	free(digest);
 }
 
+void audit_digest_end_bytes(struct audit_digest *digest, uint8_t bytes[static AUDIT_HASH_BYTES])
+{
+	sha256_digest(&digest->sha256, AUDIT_HASH_BYTES, bytes);
+	free(digest);
+}
+
 struct audit_chain audit_chain_new(void)
 {
 	struct audit_chain chain = {0};

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #define AUDIT_HASH_DIGITS 64
+#define AUDIT_HASH_BYTES  32
 /* upper bound of what a line holds besides its members */
 #define AUDIT_FRAME_BYTES 256
 
@@ -55,3 +56,5 @@ struct audit_digest *audit_digest_new(void);
 void audit_digest_add(struct audit_digest *digest, struct text text);
 /** Writes the digest in hexadecimal to @hex and frees it. */
 void audit_digest_end(struct audit_digest *digest, char hex[static AUDIT_HASH_DIGITS + 1]);
+/** Writes the digest to @bytes and frees it. */
+void audit_digest_end_bytes(struct audit_digest *digest, uint8_t bytes[static AUDIT_HASH_BYTES]);

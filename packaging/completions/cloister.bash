@@ -131,7 +131,7 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --readonly-path | --format | --timeout | --option | --env | --idle-timeout | --max-size | --max-files)
+			--workspace | --socket | --readonly-path | --allow-net | --format | --timeout | --key | --option | --env | --idle-timeout | --max-size | --max-files)
 				value=$word
 				;;
 			-*) ;;
@@ -149,7 +149,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command == exec && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --readonly-path=* | --format=* | --timeout=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
+		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --format=* | --timeout=* | --key=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -175,9 +175,9 @@ _cloister()
 	options=(--workspace= --socket= --private --create --rootfs --readonly-path= --allow-net= --json --help --version)
 	case $command in
 	tools) options+=(--format= --limits) ;;
-	call) options+=(--timeout= --option=) ;;
-	exec) options+=(--timeout= --env= --stdin --no-stdin --) ;;
-	put) options+=(--timeout= --idle-timeout=) ;;
+	call) options+=(--timeout= --key= --option=) ;;
+	exec) options+=(--timeout= --env= --stdin --no-stdin --blocked-list --) ;;
+	put) options+=(--timeout= --idle-timeout= --overwrite) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then

@@ -7,7 +7,7 @@ function __cloister_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --workspace --socket --format --timeout --option --env --idle-timeout --max-size \
+        else if contains -- $word --workspace --socket --format --timeout --key --option --env --idle-timeout --max-size \
                 --max-files
             set skip 1
         else if not string match -q -- '-*' $word
@@ -120,6 +120,7 @@ complete -c cloister -n '__cloister_command put' -l overwrite -d 'Replace files 
 complete -c cloister -n '__cloister_command put' -F
 complete -c cloister -n '__cloister_command get; and __cloister_operands 0' -a '(__cloister_files "")'
 complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' -F
+complete -c cloister -n '__cloister_command call' -l key -x -d 'Run the call at most once'
 complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
     -d 'An option of the call'
 complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \

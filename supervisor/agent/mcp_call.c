@@ -21,6 +21,7 @@
 /* Members for the program around the model, like those of tool.call. */
 #define META_WORKSPACE "cloister/workspace"
 #define META_OPTIONS   "cloister/options"
+#define META_KEY       "cloister/key"
 #define META_PROGRESS  "progressToken"
 
 static void write_image(struct json_text *json, const struct observation *observation)
@@ -84,6 +85,25 @@ static bool pass_on(
 	return json_object_object_add(params, key, json_object_get(value)) == 0;
 }
 
+/* Adds the key as options.key, to the options of this request or to new ones. */
+static bool pass_key(struct json_object *params, struct json_object *meta)
+{
+	struct json_object *key, *options = NULL;
+
+	if (!json_object_object_get_ex(meta, META_KEY, &key))
+		return true;
+	json_object_object_get_ex(params, "options", &options);
+	if (!options) {
+		options = json_object_new_object();
+		if (!options || json_object_object_add(params, "options", options) < 0) {
+			json_object_put(options);
+			return false;
+		}
+	}
+	return !json_object_is_type(options, json_type_object) ||
+	       json_object_object_add(options, "key", json_object_get(key)) == 0;
+}
+
 /* Returns the params in the form of tool.call, or NULL if memory is out. */
 static struct json_object *native_params(const struct jsonrpc_request *request)
 {
@@ -93,7 +113,7 @@ static struct json_object *native_params(const struct jsonrpc_request *request)
 	if (params && pass_on(params, "tool", request->params, "name") &&
 		pass_on(params, "arguments", request->params, "arguments") &&
 		pass_on(params, "workspace", meta, META_WORKSPACE) &&
-		pass_on(params, "options", meta, META_OPTIONS))
+		pass_on(params, "options", meta, META_OPTIONS) && pass_key(params, meta))
 		return params;
 	json_object_put(params);
 	return NULL;

@@ -13,7 +13,9 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_digest.h"
 #include "supervisor/call/call_needs.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/config.h"
@@ -441,6 +443,61 @@ static bool is_refused(
 	return true;
 }
 
+/* Answers with the result that an earlier call with the same key had. */
+static void answer_replayed(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, const struct call_request *call_request,
+	const struct session_reply *reply, const struct key_result *result)
+{
+	const struct observation observation = {
+		.tool = text_from(call_request->tool->name),
+		.error = result->error,
+		.base64 = result->base64,
+		.key_horizon_ms = (int64_t)call_request->tenant->limits.key_horizon_ms,
+		.kept = result,
+		.replayed = true,
+	};
+
+	audit_call_replayed(session->service->audit, &session->peer, workspace,
+		call_request->tool->name, TOOL_OK);
+	if (!request->notification)
+		answer_observation(session, request->id_text, reply, &observation);
+}
+
+/*
+ * Looks the key of @call_request up, if it has one. Returns true if the call is to begin, or to
+ * join; otherwise it has been answered.
+ */
+static bool take_key(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, struct call_request *call_request,
+	const struct session_reply *reply, struct call_refusal *refusal)
+{
+	struct keys *keys = session->service->keys;
+	struct key_result result = {0};
+	enum key_answer answer = KEY_REFUSE;
+
+	if (!call_request->options.key.data)
+		return true;
+	if (call_digest_key(call_request, workspace_name(workspace)) < 0)
+		refusal_set(&refusal->why, TOOL_BUSY, "Out of memory");
+	else
+		answer = keys_arrive(keys, call_request, &refusal->why);
+	if (answer == KEY_REPLAY && keys_replay(keys, call_request, &result, &refusal->why) < 0)
+		answer = KEY_REFUSE;
+	if (answer == KEY_REPLAY)
+		answer_replayed(session, request, workspace, call_request, reply, &result);
+	key_result_done(&result);
+	if (answer == KEY_REFUSE) {
+		refusal->tool = strdup(call_request->tool->name);
+		if (refusal->why.error == TOOL_OUTCOME_UNKNOWN)
+			audit_call_replayed(session->service->audit, &session->peer, workspace,
+				call_request->tool->name, TOOL_OUTCOME_UNKNOWN);
+		tool_call_refuse(session, request, workspace, reply, refusal);
+	}
+	if (answer == KEY_REFUSE || answer == KEY_REPLAY)
+		call_request_done(call_request);
+	return answer == KEY_RUN || answer == KEY_JOIN;
+}
+
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply)
 {
@@ -463,7 +520,7 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	} else if (is_refused(session, &call_request, &refusal)) {
 		call_request_done(&call_request);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
-	} else {
+	} else if (take_key(session, request, workspace, &call_request, reply, &refusal)) {
 		start(session, request, workspace, &call_request, reply);
 	}
 	workspace_release(workspace);

@@ -13,6 +13,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_digest.h"
 #include "supervisor/call/call_name.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/peer_auth.h"
@@ -24,10 +25,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
-#include <json-c/json.h>
 #include <stdio.h>
-
-#define ARGUMENTS_MAX 16 /* more than any tool has */
 
 struct audit {
 	struct audit_writer *writer;
@@ -192,74 +190,6 @@ static void put_workspace(struct json_text *json, const struct workspace *worksp
 	put_cut(json, "workspace", text_from(workspace_name(workspace)), max);
 }
 
-/* The digest of the arguments. */
-
-struct argument {
-	const char *name;
-	struct json_object *value;
-};
-
-static int compare_arguments(const void *a, const void *b)
-{
-	return strcmp(((const struct argument *)a)->name, ((const struct argument *)b)->name);
-}
-
-static size_t list_arguments(const struct call_request *request, struct argument *list)
-{
-	struct json_object *params = json_object_array_get_idx(request->json, 0);
-	struct json_object *arguments = json_object_array_get_idx(request->json, 1);
-	struct json_object *options = NULL, *base64 = NULL;
-	size_t n = 0;
-
-	json_object_object_get_ex(params, "options", &options);
-	if (json_object_object_get_ex(options, "path_base64", &base64))
-		list[n++] = (struct argument){"path_base64", base64};
-	if (!json_object_is_type(arguments, json_type_object))
-		return n;
-	json_object_object_foreach (arguments, name, value)
-		if (n < ARGUMENTS_MAX && !(base64 && strcmp(name, "path") == 0))
-			list[n++] = (struct argument){name, value};
-	qsort(list, n, sizeof(*list), compare_arguments);
-	return n;
-}
-
-static void add_argument(struct audit_digest *digest, const struct argument *argument)
-{
-	bool string = json_object_is_type(argument->value, json_type_string);
-	struct text value;
-	char head[32];
-	int len;
-
-	if (string) {
-		value.data = json_object_get_string(argument->value);
-		value.len = (size_t)json_object_get_string_len(argument->value);
-	} else {
-		value = text_from(json_object_to_json_string_ext(
-			argument->value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-	}
-	len = snprintf(head, sizeof(head), "%c%zu", string ? 's' : 'j', value.len);
-	audit_digest_add(digest, (struct text){argument->name, strlen(argument->name) + 1});
-	audit_digest_add(digest, (struct text){head, (size_t)len + 1});
-	audit_digest_add(digest, value);
-}
-
-static void put_digest(struct json_text *json, const struct call_request *request)
-{
-	struct audit_digest *digest = audit_digest_new();
-	struct argument list[ARGUMENTS_MAX];
-	char hex[AUDIT_HASH_DIGITS + 1];
-	size_t n = list_arguments(request, list);
-
-	if (!digest) {
-		json_text_put(json, "arguments", NULL);
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		add_argument(digest, &list[i]);
-	audit_digest_end(digest, hex);
-	json_text_put(json, "arguments", hex);
-}
-
 /* Calls. */
 
 static void begin_call(struct audit *audit, struct json_text *json, const char *event,
@@ -277,6 +207,7 @@ static void begin_call(struct audit *audit, struct json_text *json, const char *
 void audit_call_admitted(void *context, const struct call *call)
 {
 	struct audit *audit = context;
+	char hex[AUDIT_HASH_DIGITS + 1];
 	struct json_text json;
 	struct call_info info;
 
@@ -285,7 +216,7 @@ void audit_call_admitted(void *context, const struct call *call)
 	audit->in_flight++;
 	call_get_info(call, &info);
 	begin_call(audit, &json, "call.admitted", &info, LIMIT_AUDIT_TEXT_BYTES);
-	put_digest(&json, info.request);
+	json_text_put(&json, "arguments", call_digest(info.request, hex) == 0 ? hex : NULL);
 	json_text_put(&json, "decision", "allow");
 	json_text_put_number(&json, "deadline_ms", info.timeout_ms);
 	end(audit, &json);
@@ -364,6 +295,21 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 		put_cut(&json, "tool", text_from(tool), LIMIT_AUDIT_TEXT_BYTES / 16);
 	json_text_put(&json, "decision", "refuse");
 	json_text_put(&json, "code", code);
+	end(audit, &json);
+}
+
+void audit_call_replayed(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, const char *tool, enum tool_error error)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json,
+		error == TOOL_OUTCOME_UNKNOWN ? "call.outcome_unknown" : "call.replayed");
+	put_who(&json, peer);
+	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	json_text_put(&json, "tool", tool);
 	end(audit, &json);
 }
 

@@ -68,6 +68,13 @@ void audit_call_ended(
 void audit_call_refused(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, const char *tool, const char *code);
 
+/**
+ * Records a call with a key that an earlier call had had: "call.replayed", or
+ * "call.outcome_unknown" for the @error OUTCOME_UNKNOWN.
+ */
+void audit_call_replayed(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, const char *tool, enum tool_error error);
+
 /** Records a client that fits no tenant, or that has no role. */
 void audit_unauthorized_client(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name);

@@ -526,6 +526,24 @@ static enum tool_error decode_env(
 	return TOOL_OK;
 }
 
+static enum tool_error decode_key(
+	const struct subject *subject, struct json_object *value, struct call_options *options)
+{
+	static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				  "0123456789._:-";
+	struct text key = {NULL, 0};
+
+	if (json_object_is_type(value, json_type_string))
+		key = string_text(value);
+	if (key.len < 1 || key.len > LIMIT_KEY_BYTES || strspn(key.data, all) != key.len)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "key",
+			"must be 1 to %d of the characters A-Z, a-z, 0-9, \".\", \"_\", \":\" and "
+			"\"-\"",
+			LIMIT_KEY_BYTES);
+	options->key = key;
+	return TOOL_OK;
+}
+
 static enum tool_error decode_option(const struct subject *subject, const char *name,
 	struct json_object *value, struct call_options *options)
 {
@@ -538,6 +556,8 @@ static enum tool_error decode_option(const struct subject *subject, const char *
 		if (strcmp(choices[i].name, name) == 0)
 			return value ? decode_choice(subject, &choices[i], value, options)
 				     : TOOL_OK;
+	if (strcmp(name, "key") == 0)
+		return value ? decode_key(subject, value, options) : TOOL_OK;
 	if (strcmp(name, "env") == 0)
 		return value ? decode_env(subject, value, options) : TOOL_OK;
 	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known");
@@ -566,6 +586,13 @@ int options_decode(const struct tool *tool, struct json_object *options,
 			if (decode_option(&subject, name, value, &decoded) != TOOL_OK)
 				return -EINVAL;
 		}
+	}
+	if (decoded.key.data && decoded.stdin_stream) {
+		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "key",
+			"cannot be used with \"stdin_stream\", whose input is not part of the "
+			"call; "
+			"give the input as \"stdin\"");
+		return -EINVAL;
 	}
 	*ret_options = decoded;
 	return 0;

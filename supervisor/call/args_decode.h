@@ -44,6 +44,7 @@ struct call_options {
 	int64_t max_output;      /* 0: not given */
 	struct text input;       /* "stdin"; data is NULL if it was not given */
 	struct text path_base64; /* as given, not yet decoded; data is NULL if it was not given */
+	struct text key;         /* data is NULL if it was not given */
 	/* borrowed: an object of strings without NUL; NULL if it was not given */
 	struct json_object *env;
 	size_t env_count; /* members of env */

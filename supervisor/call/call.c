@@ -10,9 +10,11 @@
 #include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_answer.h"
+#include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_send.h"
 #include "supervisor/call/command_input.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -26,6 +28,9 @@
 #include <sys/random.h>
 
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
+/* The next call of call_foreach(). An answer may free others than the call at hand: those that
+ * joined it. */
+static struct call *cursor;
 
 /*
  * Numbers count up from a random one, because a files process names temporary files after the call,
@@ -67,12 +72,16 @@ void call_leave(struct call *call)
 
 void call_free(struct call *call)
 {
+	if (cursor == call)
+		cursor = TAILQ_NEXT(call, link);
 	TAILQ_UNLINK(&calls, call, link);
 	unread_stop_waiting(&call->room);
 	call_count(call, &call->counted, 0);
 	call_count(call, &call->counted_result, 0);
 	timer_cancel(&call->timer);
 	timer_cancel(&call->idle_timer);
+	if (call->leader)
+		TAILQ_REMOVE(&call->leader->joined, call, with);
 	call_result_done(&call->result);
 	command_io_free(call->io);
 	command_input_free(call->input);
@@ -83,6 +92,8 @@ void call_free(struct call *call)
 	call->request.tenant->usage->calls--;
 	service_account(call->service, NULL, (int64_t)call->sent);
 	service_account(call->service, call->request.tenant->usage, -(int64_t)call->request.memory);
+	if (call->left_behind)
+		unread_close(&call->own);
 	call_request_done(&call->request);
 	free(call);
 }
@@ -231,11 +242,11 @@ static int stay(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-static int begin(struct call *call, const struct call_event_data *data)
+/* Sends the request to its process. */
+static int run(struct call *call)
 {
 	int r = call_is_command(call) ? begin_command(call) : begin_files(call);
 
-	(void)data;
 	call->state = CALL_RUNNING;
 	set_deadline(call, call_timeout_ms(&call->request));
 	call_request_drop_sent(&call->request);
@@ -244,6 +255,29 @@ static int begin(struct call *call, const struct call_event_data *data)
 		call_leave(call);
 		call_answer_error(call, TOOL_BUSY, strerror(-r));
 	}
+	return 0;
+}
+
+static void on_recorded(struct call *call, int error);
+
+static int begin(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	if (!call->key)
+		return run(call);
+	call->state = CALL_RECORDING;
+	key_begin(call->key, on_recorded);
+	return 0;
+}
+
+static int run_recorded(struct call *call, const struct call_event_data *data)
+{
+	if (data->failure == 0)
+		return run(call);
+	call_leave(call);
+	call_answer_error(call, TOOL_BUSY,
+		"The journal of keys cannot be written, and nothing was run; try again later, or "
+		"call without a key");
 	return 0;
 }
 
@@ -359,27 +393,35 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_WAITING] = {
 		[CALL_BEGIN] = begin, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
 	[CALL_RUNNING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
 	[CALL_ENDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
 	[CALL_KILLED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
 	[CALL_SUMMING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = answer_summed,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = answer_summed},
+		[CALL_SUMMED] = answer_summed, [CALL_NOTED] = call_impossible},
 	[CALL_OVER] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = call_impossible,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+	[CALL_RECORDING] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded},
+	[CALL_JOINED] = {
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = reach_deadline,
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
 };
 /* clang-format on */
 
@@ -420,18 +462,30 @@ static void on_idle(void *context)
 	happen(context, CALL_SILENT, (struct call_event_data){0});
 }
 
-void call_cancel(struct call *call, enum ended_by cause)
+static void on_recorded(struct call *call, int error)
 {
-	happen(call, CALL_CANCEL, (struct call_event_data){.cause = cause});
+	happen(call, CALL_NOTED, (struct call_event_data){.failure = error});
 }
 
-static void enter(void *context)
+void call_cancel(struct call *call, enum ended_by cause)
 {
-	struct call *call = context;
+	if (cause == ENDED_BY_CANCEL && !TAILQ_EMPTY(&call->joined))
+		call_cancel_by_owner(call);
+	else
+		happen(call, CALL_CANCEL, (struct call_event_data){.cause = cause});
+}
+
+void call_enter(struct call *call)
+{
 
 	call_count(call, &call->counted, call->room.wanted);
 	set_entered(call, true);
 	workspace_enter(call->workspace, &call->entry);
+}
+
+static void enter(void *context)
+{
+	call_enter(context);
 }
 
 /*
@@ -469,6 +523,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		return -ENOMEM;
 	}
 	TAILQ_LINK_TAIL(&calls, call, link);
+	TAILQ_INIT(&call->joined);
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
@@ -482,11 +537,13 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	timer_init(&call->idle_timer, on_idle, call);
 	call->network.ended = on_summed;
 	call->network.context = call;
-	if (make_input(call) < 0) {
+	if (call_take_key(call) < 0 || (!call->leader && make_input(call) < 0)) {
+		if (call->key)
+			key_leave(call->key);
 		call_free(call);
 		return -ENOMEM;
 	}
-	set_deadline(call, wait_ms(request));
+	set_deadline(call, call->leader ? call_timeout_ms(request) : wait_ms(request));
 	call->entry = (struct workspace_entry){
 		.call = next_call(),
 		.class = call_class(request),
@@ -496,7 +553,10 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	*ret = call;
 	tell_begun(call);
 	call_request_drop_encoded(&call->request);
-	enter_when_there_is_room(call);
+	if (call->leader)
+		call_request_drop_sent(&call->request);
+	else
+		enter_when_there_is_room(call);
 	return 0;
 }
 
@@ -540,12 +600,13 @@ void call_resume_output(struct call *call)
 
 void call_foreach(void (*each)(void *context, struct call *call), void *context)
 {
-	struct call *call, *next;
+	struct call *call;
 
-	for (call = TAILQ_FIRST(&calls); call; call = next) {
-		next = TAILQ_NEXT(call, link);
+	for (call = TAILQ_FIRST(&calls); call; call = cursor) {
+		cursor = TAILQ_NEXT(call, link);
 		each(context, call);
 	}
+	cursor = NULL;
 }
 
 /* Returns the argument that people want to see in a list of calls. */
@@ -570,6 +631,8 @@ const char *call_state_name(enum call_state state)
 		[CALL_KILLED] = "killed",
 		[CALL_SUMMING] = "summing",
 		[CALL_OVER] = "over",
+		[CALL_RECORDING] = "recording",
+		[CALL_JOINED] = "joined",
 	};
 
 	return names[state];

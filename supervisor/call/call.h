@@ -15,6 +15,9 @@
  *      │                     │                      │                      │                  is abandoned
  *      └─────────────────────┴──────────────────────┴──────────────────────┴──► OVER: answered, and freed
  *        cancelled, or its end is reported, or its process is lost
+ *
+ * A call with a key is RECORDING between WAITING and RUNNING. One whose key belongs to a call in flight is
+ * JOINED until that one is over.
  */
 /* clang-format on */
 
@@ -36,6 +39,8 @@ enum call_state {
 	/* a command with a network: nothing of it is left, and cloister-egress sums up */
 	CALL_SUMMING,
 	CALL_OVER,
+	CALL_RECORDING, /* a call with a key: its beginning is on its way into the journal */
+	CALL_JOINED,    /* it waits for the result of another call with its key */
 	CALL_STATES,
 };
 
@@ -97,6 +102,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 
 /**
  * Ends @call because of @cause. Its answer comes when it has ended, possibly before this returns.
+ * If other calls have joined it, a cancel by its client (ENDED_BY_CANCEL) answers only that client.
  */
 void call_cancel(struct call *call, enum ended_by cause);
 

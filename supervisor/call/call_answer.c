@@ -7,7 +7,10 @@
 #include "supervisor/call/call_answer.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "supervisor/call/call_cause.h"
+#include "supervisor/call/call_kept.h"
+#include "supervisor/call/call_network.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_notes.h"
@@ -28,9 +31,31 @@ static void tell_ended(const struct call *call, const struct observation *observ
 		service->observers[i].ended(service->observers[i].context, call, observation);
 }
 
+static void answer(struct call *call, struct observation *observation);
+
+/* Keeps the result of a call with a key, and gives it to the calls that have joined. */
+static void keep(struct call_kept *kept, struct call *call, enum call_state before,
+	const struct observation *observation)
+{
+	struct observation shared;
+	struct key_result result;
+	struct call *joined;
+
+	call_kept_end(kept, call, before, observation, &shared, &result);
+	while ((joined = TAILQ_FIRST(&call->joined))) {
+		struct observation its_own = shared;
+
+		answer(joined, &its_own);
+	}
+	key_result_done(&result);
+}
+
 /* Answers and frees the call. Its entry must have left its workspace. */
 static void answer(struct call *call, struct observation *observation)
 {
+	enum call_state before = call->state;
+	struct call_kept kept;
+
 	/* Reads what the command left in its pipes; this may still stream output. */
 	if (call->io)
 		command_io_drain(call->io);
@@ -42,6 +67,7 @@ static void answer(struct call *call, struct observation *observation)
 	observation->notes = &call->request.notes;
 	observation->wall_us = call_elapsed_us(call);
 	observation->base64 = call->request.options.base64;
+	observation->key_horizon_ms = call_key_horizon(call);
 	observation->io = call->io;
 	observation->network = call->network.address ? &call->network : NULL;
 	observation->shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL;
@@ -58,9 +84,28 @@ static void answer(struct call *call, struct observation *observation)
 		workspace_add_cpu(call->workspace,
 			observation->command->user_us + observation->command->system_us);
 	tell_ended(call, observation);
+	call_kept_copy(&kept, call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);
+	if (kept.wanted)
+		keep(&kept, call, before, observation);
 	call_free(call);
+}
+
+void call_answer_owner(struct call *call, const struct call_owner *owner)
+{
+	char buffer[512];
+	struct observation observation = {
+		.tool = text_from(call->request.tool->name),
+		.error = TOOL_CANCELLED,
+		.message = text_from(call_cause_sentence(&call->request, ENDED_BY_CANCEL, true,
+			call_elapsed_us(call) / 1000, buffer, sizeof(buffer))),
+		.ended_by = ENDED_BY_CANCEL,
+		.wall_us = call_elapsed_us(call),
+		.key_horizon_ms = call_key_horizon(call),
+	};
+
+	owner->done(owner->context, &observation);
 }
 
 void call_answer_cause(struct call *call, const struct command_ended *ended)

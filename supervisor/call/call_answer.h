@@ -12,6 +12,9 @@ void call_answer_cause(struct call *call, const struct command_ended *ended);
 void call_answer_error(struct call *call, enum tool_error error, const char *message);
 void call_answer_busy(struct call *call, const struct refusal *refusal);
 
+/** Tells @owner, who has cancelled the call and no longer owns it, and goes on. */
+void call_answer_owner(struct call *call, const struct call_owner *owner);
+
 /**
  * Takes a frame of a call that has begun, and answers if it is the last one. Returns 0 or -EBADMSG.
  */

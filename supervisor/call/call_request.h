@@ -7,6 +7,7 @@
  * the program around the model is a protocol error; a mistake of the model is an observation.
  */
 
+#include "common/chain/audit_chain.h"
 #include "common/errors.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/args_decode.h"
@@ -18,6 +19,12 @@
 struct json_object;
 struct tenant;
 
+/* The key of a call that has one (options.key), as call_digest.h computes it. */
+struct call_key {
+	uint8_t id[AUDIT_HASH_BYTES];
+	uint8_t digest[AUDIT_HASH_BYTES];
+};
+
 struct call_request {
 	const struct tool *tool;
 	struct tool_args args;       /* texts borrowed from json, or from decoded */
@@ -27,6 +34,7 @@ struct call_request {
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* decoded base64 */
 	struct json_object *json; /* a reference: an array of the params and the arguments */
+	struct call_key key;      /* if options.key was given */
 	size_t memory; /* bytes that it is counted with: the values above, and the whole request */
 	size_t large;  /* the part of memory that is content or input */
 	struct tenant *tenant; /* held: as configured when the call came */

@@ -7,7 +7,9 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_result.h"
+#include "supervisor/config/tenant.h"
 #include "supervisor/schedule/unread.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
@@ -16,6 +18,7 @@
 
 struct refusal;
 struct command_ended;
+struct key;
 struct command_input;
 
 enum call_event {
@@ -26,6 +29,7 @@ enum call_event {
 	CALL_FRAME,   /* its process has sent a frame for it */
 	CALL_LOST,    /* its process is lost, or could not be made */
 	CALL_SUMMED,  /* cloister-egress has told all about an ended command */
+	CALL_NOTED,   /* its beginning is in the journal, or could not be written */
 	CALL_EVENTS,
 };
 
@@ -35,6 +39,7 @@ struct call_event_data {
 	const struct channel_frame *frame; /* for CALL_FRAME */
 	enum tool_error error;             /* for CALL_LOST */
 	const char *message;               /* for CALL_LOST; may be NULL */
+	int failure;                       /* for CALL_NOTED: 0 or -errno */
 };
 
 /* May free the call. Returns -EBADMSG if CALL_FRAME broke the protocol. */
@@ -69,6 +74,12 @@ struct call {
 	size_t counted_result;       /* bytes counted for the result of a file call */
 	bool entered;                /* it has an entry in its workspace */
 	bool paused;
+	struct key *key;           /* NULL: it has none, or it has joined another call */
+	struct call *leader;       /* the call that it has joined */
+	TAILQ_ENTRY(call) with;    /* in the leader's list */
+	TAILQ_HEAD(, call) joined; /* calls that wait for this one's result */
+	struct unread_account own; /* for the result of a call whose client has left */
+	bool left_behind;          /* it goes on without its client, and own is open */
 	/* bytes of the request that wait to be sent and are counted with the process link */
 	size_t sent;
 };
@@ -89,6 +100,22 @@ static inline void call_count(struct call *call, size_t *counted, size_t now)
 	if (call->room.account)
 		unread_recount(call->room.account, counted, now);
 }
+
+/** Whether the tool can change something, so that it must not run twice. */
+static inline bool call_has_effects(const struct call *call)
+{
+	return call_is_command(call) || call_class(&call->request) == CALL_CLASS_WRITE;
+}
+
+/** Returns the answer's key_horizon_ms; 0: the call has no key. */
+static inline int64_t call_key_horizon(const struct call *call)
+{
+	return call->request.options.key.data ? (int64_t)call->request.tenant->limits.key_horizon_ms
+					      : 0;
+}
+
+/** Gives it an entry in its workspace, where it waits for its turn. */
+void call_enter(struct call *call);
 
 /** Takes its entry out of its workspace, if it has one. */
 void call_leave(struct call *call);

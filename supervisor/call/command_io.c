@@ -298,6 +298,16 @@ void command_io_shrink(struct command_io *io, size_t bytes)
 	}
 }
 
+void command_io_move(struct command_io *io, struct unread_account *account)
+{
+	for (size_t i = 0; i < COMMAND_STREAMS; i++)
+		if (io->limits.unread)
+			unread_recount(io->limits.unread, &io->outputs[i].counted, 0);
+	io->limits.unread = account;
+	for (size_t i = 0; i < COMMAND_STREAMS; i++)
+		count_kept(&io->outputs[i]);
+}
+
 void command_io_disown(struct command_io *io)
 {
 	command_io_shrink(io, 0);

@@ -67,6 +67,9 @@ void command_io_drain(struct command_io *io);
 /** Reduces the kept output to @bytes of each stream, and keeps nothing of later output. */
 void command_io_shrink(struct command_io *io, size_t bytes);
 
+/** What is kept counts for @account from now on. */
+void command_io_move(struct command_io *io, struct unread_account *account);
+
 /** The output is not needed: it is read and not kept. */
 void command_io_disown(struct command_io *io);
 

@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/shown.h"
@@ -393,6 +394,16 @@ void model_text_write(struct json_text *json, const struct observation *observat
 	const struct tool *tool = tool_by_name(observation->tool);
 	struct plain plain;
 
+	if (observation->kept) {
+		const struct key_result *kept = observation->kept;
+
+		if (kept->model.len > 0)
+			json_text_raw(json, kept->model);
+		else
+			json_text_string(json, kept->json);
+		return;
+	}
+	plain = (struct plain){.out = evbuffer_new()};
 	plain.failed = !plain.out;
 	if (observation->error != TOOL_OK)
 		put_error(&plain, observation);

@@ -10,6 +10,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/shown.h"
 #include "supervisor/call/stream_shown.h"
@@ -420,8 +421,26 @@ void observation_write_usage(struct json_text *json, const struct observation *o
 	json_text_object_end(json);
 }
 
+/* Writes what is said of a call with a key, as the last members. */
+static void write_key(struct json_text *json, const struct observation *observation)
+{
+	if (observation->replayed)
+		put_bool(json, "replayed", true);
+	if (observation->key_horizon_ms > 0)
+		put_number(json, "key_horizon_ms", (uint64_t)observation->key_horizon_ms);
+}
+
 void observation_write(struct json_text *json, const struct observation *observation)
 {
+	if (observation->kept) {
+		struct text kept = observation->kept->json;
+
+		kept.len--; /* its last brace */
+		json_text_raw(json, kept);
+		write_key(json, observation);
+		json_text_object_end(json);
+		return;
+	}
 	json_text_object_begin(json);
 	put_bool(json, "success", observation->error == TOOL_OK);
 	put_string(json, "tool", observation->tool);
@@ -431,5 +450,6 @@ void observation_write(struct json_text *json, const struct observation *observa
 	if (observation->network)
 		call_network_write(json, observation->network);
 	observation_write_usage(json, observation);
+	write_key(json, observation);
 	json_text_object_end(json);
 }

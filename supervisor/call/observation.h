@@ -13,6 +13,7 @@
 #include "supervisor/call/ended_by.h"
 
 struct command_io;
+struct key_result;
 struct evbuffer;
 struct json_text;
 struct network_use;
@@ -52,6 +53,10 @@ struct observation {
 	const struct network_use *network;   /* NULL: its workspace has no network */
 	enum ended_by ended_by;
 	bool base64;
+	/* For a call with a key. */
+	int64_t key_horizon_ms;        /* how long its result is kept; 0: it has none */
+	const struct key_result *kept; /* the result of another call, and nothing else is set */
+	bool replayed;
 };
 
 /** Appends @observation as one JSON object. A failure shows when the writer is flushed. */

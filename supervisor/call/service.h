@@ -21,6 +21,7 @@ struct config_reload;
 struct egress_link;
 struct event_base;
 struct pipe_stock;
+struct keys;
 struct selftest;
 struct tenant_usage;
 struct workspaces;
@@ -36,6 +37,7 @@ struct service {
 	struct selftest *selftest;             /* NULL: a private instance has none */
 	struct config_reload *config_reload;   /* NULL: there is no file to read again */
 	struct audit *audit;                   /* NULL: it is off */
+	struct keys *keys;                     /* NULL: there is no journal */
 	const struct call_observer *observers; /* of every call, in this order */
 	size_t n_observers;
 	struct call_stats stats;

@@ -34,6 +34,7 @@ struct config_host {
 	uint64_t commands;         /* running at once, of all tenants */
 	uint64_t commands_per_cpu; /* for each CPU, at any load of the CPUs; 0: any number */
 	uint64_t file_jobs;        /* running at once, of all tenants */
+	uint64_t journal;          /* enum journal_mode */
 	uint64_t tenants;          /* enum config_tenants */
 	uint64_t umask;            /* of commands and files processes */
 	uint64_t workspace_idle_ms;

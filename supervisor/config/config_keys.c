@@ -25,6 +25,7 @@ const struct config_key config_keys[] = {
 	{"audit_file", HOST(audit_file), .type = CONFIG_PATH, .at_start = true},
 	{"audit_size", HOST(audit_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_AUDIT_FILE_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = 256 * MIB, .at_start = true},
 	{"audit_files", HOST(audit_files), .type = CONFIG_NUMBER, .max = LIMIT_AUDIT_FILES_MAX, .fallback = 15, .at_start = true},
+	{"journal", HOST(journal), .type = CONFIG_CHOICE, .choices = {"off", "fast", "durable"}, .fallback = 1, .at_start = true},
 	{"user", HOST(user), .type = CONFIG_USER, .at_start = true},
 	{"egress_socket", HOST(egress_socket), .type = CONFIG_PATH, .at_start = true},
 	{"egress_user", HOST(egress_user), .type = CONFIG_USER, .at_start = true},
@@ -99,6 +100,8 @@ const struct config_key config_keys[] = {
 	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = DEFAULT_FILE_SIZE_BYTES},
 	{"process_data", LIMIT(process_data_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = 0},
 	{"open_files", LIMIT(open_files), .type = CONFIG_NUMBER, .min = LIMIT_OPEN_FILES_MIN, .max = LIMIT_OPEN_FILES_MAX, .fallback = DEFAULT_OPEN_FILES},
+	{"keys", LIMIT(keys), .type = CONFIG_NUMBER, .max = LIMIT_KEYS_MAX, .fallback = 10000},
+	{"key_horizon", LIMIT(key_horizon_ms), .type = CONFIG_TIME, .min = LIMIT_KEY_HORIZON_MIN_MS, .max = LIMIT_KEY_HORIZON_MAX_MS, .fallback = 24 * 3600000ULL},
 };
 /* clang-format on */
 

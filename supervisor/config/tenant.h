@@ -52,6 +52,8 @@ struct tenant_limits {
 	uint64_t file_size_bytes;
 	uint64_t process_data_bytes; /* 0: unlimited */
 	uint64_t open_files;
+	uint64_t keys; /* calls with a key that are remembered; 0: such calls are refused */
+	uint64_t key_horizon_ms;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };

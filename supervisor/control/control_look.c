@@ -10,6 +10,7 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_selftest.h"
@@ -18,6 +19,7 @@
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/shared_budgets.h"
+#include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspaces.h"
@@ -238,6 +240,43 @@ static void put_audit(struct json_text *json, const struct audit *audit)
 	json_text_object_end(json);
 }
 
+static void put_keys(struct json_text *json, const struct service *service)
+{
+	struct journal_state journal;
+	struct keys_state keys;
+
+	json_text_key(json, "keys");
+	if (!keys_look(service->keys, &keys, &journal)) {
+		json_text_null(json);
+		return;
+	}
+	json_text_object_begin(json);
+	json_text_put(json, "journal", journal.durable ? "durable" : "fast");
+	json_text_put(json, "error", journal.error != 0 ? strerror(journal.error) : NULL);
+	json_text_put_number(json, "journal_bytes", (int64_t)journal.bytes);
+	json_text_put_number(json, "queued_bytes", (int64_t)journal.queued_bytes);
+	json_text_put_number(json, "keys", (int64_t)keys.keys);
+	json_text_put_number(json, "replayed", (int64_t)keys.replayed);
+	json_text_put_number(json, "joined", (int64_t)keys.joined);
+	json_text_put_number(json, "conflicts", (int64_t)keys.conflicts);
+	json_text_put_number(json, "unknown", (int64_t)keys.unknown);
+	json_text_key(json, "tenants");
+	json_text_array_begin(json);
+	for (size_t i = 0; i < service->config->n_tenants; i++) {
+		const struct tenant *tenant = service->config->tenants[i];
+
+		json_text_object_begin(json);
+		json_text_put(json, "tenant", tenant->name);
+		json_text_put_number(
+			json, "keys", (int64_t)keys_of_tenant(service->keys, tenant->name));
+		json_text_put_number(
+			json, "key_horizon_ms", (int64_t)tenant->limits.key_horizon_ms);
+		json_text_object_end(json);
+	}
+	json_text_array_end(json);
+	json_text_object_end(json);
+}
+
 void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
@@ -277,6 +316,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_object_end(&look.json);
 	json_text_put_number(&look.json, "workspaces_existing", existing(service->config));
 	put_audit(&look.json, service->audit);
+	put_keys(&look.json, service);
 	put_enforcement(&look.json, service->cgroup);
 	put_budgets(&look.json);
 	control_selftest_put(&look.json, service->selftest);

@@ -8,12 +8,14 @@
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log_writer.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/control/metrics_text.h"
 #include "supervisor/daemon/memory_bound.h"
 #include "supervisor/host/shared_budgets.h"
+#include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspaces.h"
@@ -314,6 +316,36 @@ static void put_audit(const struct metrics_text *out, const struct audit *audit)
 	metrics_add(out, "cloister_audit_writable %d\n", state.error == 0);
 }
 
+static void put_keys(const struct metrics_text *out, struct keys *keys)
+{
+	struct journal_state journal;
+	struct keys_state state;
+
+	if (!keys_look(keys, &state, &journal))
+		return;
+	metrics_family(out, "keys", "gauge", "Keys of calls that are remembered.");
+	metrics_add(out, "cloister_keys %llu\n", (unsigned long long)state.keys);
+	metrics_family(
+		out, "keys_replayed", "counter", "Calls with a key answered from the journal.");
+	metrics_add(out, "cloister_keys_replayed_total %llu\n", (unsigned long long)state.replayed);
+	metrics_family(out, "keys_joined", "counter",
+		"Calls with a key that waited for another one's result.");
+	metrics_add(out, "cloister_keys_joined_total %llu\n", (unsigned long long)state.joined);
+	metrics_family(out, "keys_conflicts", "counter",
+		"Calls refused because their key belonged to another call.");
+	metrics_add(
+		out, "cloister_keys_conflicts_total %llu\n", (unsigned long long)state.conflicts);
+	metrics_family(out, "keys_outcome_unknown", "counter",
+		"Calls with a key refused because the first one's result is lost.");
+	metrics_add(out, "cloister_keys_outcome_unknown_total %llu\n",
+		(unsigned long long)state.unknown);
+	metrics_family(out, "journal_bytes", "gauge", "Size of the journal of keys.");
+	metrics_add(out, "cloister_journal_bytes %llu\n", (unsigned long long)journal.bytes);
+	metrics_family(out, "journal_writable", "gauge",
+		"1 if the last write to the journal of keys succeeded, otherwise 0.");
+	metrics_add(out, "cloister_journal_writable %d\n", journal.error == 0);
+}
+
 /* What tells one instance, and one start of it, from others. */
 static void put_instance(const struct metrics_text *out, const struct service *service)
 {
@@ -366,6 +398,7 @@ static void put_all(struct metrics_text *out, const struct service *service)
 		"The tenant's commands and file jobs that are running.",
 		offsetof(struct queue_flow, n_running));
 	put_audit(out, service->audit);
+	put_keys(out, service->keys);
 	put_memory(out, service);
 	control_selftest_metrics(out, service->selftest);
 	metrics_end(out);

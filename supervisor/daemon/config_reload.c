@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
@@ -163,6 +164,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	}
 	service->config = new;
 	scheduler_set_host(service->admission.scheduler, &new->host);
+	keys_configure(service->keys, new);
 	workspaces_reload(service->workspaces, new);
 	spawner_link_reload(reload->spawner);
 	egress_link_reload(service->egress);

@@ -5,6 +5,8 @@
 #include "common/limits.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/call/call.h"
+#include "supervisor/call/call_keyed.h"
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -34,6 +36,7 @@ static void end_calls(struct shutdown *shutdown)
 	shutdown->ending = true;
 	shutdown->checks = 0;
 	agent_conns_shut_down();
+	call_cancel_left_behind(ENDED_BY_SHUTDOWN);
 }
 
 static void on_check(void *context)
@@ -43,7 +46,7 @@ static void on_check(void *context)
 	bool over = ++shutdown->checks >= bound / CHECK_MS;
 
 	timer_set(&shutdown->check, CHECK_MS);
-	if (agent_conns_calls() == 0 || (over && shutdown->ending))
+	if (agent_conns_calls() + call_count_left_behind() == 0 || (over && shutdown->ending))
 		event_base_loopbreak(shutdown->service->base);
 	else if (over)
 		end_calls(shutdown);

@@ -13,6 +13,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_keyed.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/line_id.h"
@@ -214,8 +215,7 @@ void session_free(struct session *session)
 		struct call *call = session_call->call;
 
 		session_free_call(session_call);
-		call_disown(call);
-		call_cancel(call, ENDED_BY_CANCEL);
+		call_lose_client(call);
 	}
 	while ((pending = LIST_FIRST(&session->pending)))
 		pending->leave(pending);

@@ -87,8 +87,9 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
     # The two listening sockets, the client, the spawner's channel, and three duplicates of that: reserved for the
     # descriptors of its answers.
-    assert count == {"socket": 6, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
-                     "/proc/loadavg": 1}
+    journal = {str(daemon.state / "journal" / name): 1 for name in ("keys.0", "keys.1")}
+    assert count == {"socket": 7, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
+                     "/proc/loadavg": 1, **journal}
 
     path = daemon.new_workspace(client)
     daemon.settled_fds()

@@ -637,6 +637,10 @@ def test_only_reads_are_repeated_and_only_on_request(hostile, connect):
     assert counts == ["tool.call"]
 
     counts = []
+    client = connect(hostile(lost_in_the_middle(counts)).path)
+    assert client.run_command("echo once >>log", options={"key": "k"}) == {} and counts == ["tool.call"] * 2
+
+    counts = []
     client = connect(hostile(lost_in_the_middle(counts, repeat_from=99)).path, retry_reads=True)
     with pytest.raises(cloister.ConnectionLost):
         client.read_file("a")

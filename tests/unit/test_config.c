@@ -98,6 +98,7 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "audit_file", "/var/log/x/audit.log", NULL, "audit.log"},
 	{CONFIG_SECTION_HOST, "audit_size", "64K", "64K", "63K"},
 	{CONFIG_SECTION_HOST, "audit_files", "0", "0", "10001"},
+	{CONFIG_SECTION_HOST, "journal", "durable", "2", "slow"},
 	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
 	{CONFIG_SECTION_HOST, "egress_socket", "/run/x/egress.sock", NULL, "egress.sock"},
 	{CONFIG_SECTION_HOST, "egress_user", "nobody", NULL, "no-such-user"},
@@ -170,6 +171,8 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "file_size", "1T", "1T", "99999999999999999999T"},
 	{CONFIG_SECTION_TENANT, "process_data", "8G", "8G", "17T"},
 	{CONFIG_SECTION_TENANT, "open_files", "16384", "16384", "63"},
+	{CONFIG_SECTION_TENANT, "keys", "0", "0", "1000001"},
+	{CONFIG_SECTION_TENANT, "key_horizon", "1h", "1h", "721h"},
 };
 
 static const char *header(uint8_t section)

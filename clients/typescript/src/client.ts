@@ -312,6 +312,12 @@ function asObject(result: unknown): Json {
 	return result;
 }
 
+/** The service runs a call with a key at most once, so the client may send it again. */
+function hasKey(method: string, params: object): boolean {
+	const { options } = params as Json;
+	return method === "tool.call" && isObject(options) && Boolean(options["key"]);
+}
+
 function reads(method: string, params: object): boolean {
 	if (method !== "tool.call")
 		return READ_METHODS.has(method);

@@ -59,6 +59,8 @@ export type ErrorCode =
 	| "AMBIGUOUS_MATCH"
 	| "EDITS_OVERLAP"
 	| "STALE_FILE"
+	| "KEY_CONFLICT"
+	| "OUTCOME_UNKNOWN";
 
 export type EndedBy =
 	| "exit"
@@ -284,6 +286,8 @@ export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	AMBIGUOUS_MATCH: AmbiguousMatch,
 	EDITS_OVERLAP: EditsOverlap,
 	STALE_FILE: StaleFile,
+	KEY_CONFLICT: KeyConflict,
+	OUTCOME_UNKNOWN: OutcomeUnknown,
 };
 
 /** A file, or a range of its lines. A binary file has path, size, binary and type only. */
@@ -468,6 +472,10 @@ export interface Observation {
 	network?: NetworkUse | undefined;
 	/** How arguments were taken that were not as the tool describes them, and what a command tried in vain. */
 	notes?: Array<string> | undefined;
+	/** True: an earlier call with the key had this result. */
+	replayed?: boolean | undefined;
+	/** Of a call with a key: how long its result is kept. */
+	key_horizon_ms?: number | undefined;
 }
 
 /** The message for the model's conversation; content is the observation as a model reads it. */
@@ -556,6 +564,8 @@ export interface CallOptions {
 	path_base64?: string | undefined;
 	/** Whether a written file is on the disk before the answer. */
 	durability?: Durability | undefined;
+	/** The call runs at most once; the same call with it gets the same result. */
+	key?: string | undefined;
 	/** What a model is shown has at most so many bytes of each stream, file or list. */
 	max_output?: number | undefined;
 	/** message: the result is the message for the model's conversation. */

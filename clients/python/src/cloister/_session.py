@@ -291,6 +291,12 @@ def _object(result: Any) -> Dict[str, Any]:
     return result
 
 
+def _has_key(method: str, params: Mapping[str, Any]) -> bool:
+    """The service runs a call with a key at most once, so the client may send it again."""
+    options = params.get("options")
+    return method == "tool.call" and isinstance(options, Mapping) and bool(options.get("key"))
+
+
 def _reads(method: str, params: Mapping[str, Any]) -> bool:
     if method != "tool.call":
         return method in READ_METHODS

@@ -23,9 +23,10 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "NOT_A_REGULAR_FILE", "PERMISSION_DENIED", "TOO_MANY_LINKS", "NAME_TOO_LONG", "NO_SPACE",
                     "INVALID_PATTERN", "PATTERN_TOO_COMPLEX", "TIMEOUT", "CANCELLED", "OUTPUT_LIMIT", "MEMORY_LIMIT",
                     "PROCESS_LIMIT", "BUSY", "QUOTA_EXCEEDED", "FORBIDDEN", "WORKSPACE_NOT_FOUND", "WORKER_LOST",
-                    "SHUTTING_DOWN", "EXECUTION_ERROR"]
-EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "cancel", "output_limit", "memory", "pids", "admin",
-                  "shutdown", "worker_lost"]
+                    "SHUTTING_DOWN", "EXECUTION_ERROR", "NO_MATCH", "AMBIGUOUS_MATCH", "EDITS_OVERLAP", "STALE_FILE",
+                    "KEY_CONFLICT", "OUTCOME_UNKNOWN"]
+EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
+                  "admin", "shutdown", "worker_lost"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["managed", "directory", "rootfs"]
@@ -229,6 +230,17 @@ class StaleFile(ServiceError):
 
 
 class KeyConflict(ServiceError):
+    """The key belongs to another call. Nothing was run."""
+
+    code = "KEY_CONFLICT"
+
+
+class OutcomeUnknown(ServiceError):
+    """The result of the call with this key is lost, and it may have had effects."""
+
+    code = "OUTCOME_UNKNOWN"
+
+
 ServiceErrors: Dict[str, Type[ServiceError]] = {
     "PATH_OUTSIDE_WORKSPACE": PathOutsideWorkspace,
     "SYMLINK_OUTSIDE_WORKSPACE": SymlinkOutsideWorkspace,
@@ -262,6 +274,8 @@ ServiceErrors: Dict[str, Type[ServiceError]] = {
     "AMBIGUOUS_MATCH": AmbiguousMatch,
     "EDITS_OVERLAP": EditsOverlap,
     "STALE_FILE": StaleFile,
+    "KEY_CONFLICT": KeyConflict,
+    "OUTCOME_UNKNOWN": OutcomeUnknown,
 }
 
 
@@ -496,6 +510,10 @@ class Observation(_Observation, total=False):
     network: NetworkUse
     #: How arguments were taken that were not as the tool describes them, and what a command tried in vain.
     notes: List[str]
+    #: True: an earlier call with the key had this result.
+    replayed: bool
+    #: Of a call with a key: how long its result is kept.
+    key_horizon_ms: int
 
 
 class _ToolMessage(TypedDict):
@@ -595,18 +613,22 @@ class CallOptions(TypedDict, total=False):
     path_base64: str
     #: Whether a written file is on the disk before the answer.
     durability: Durability
+    #: The call runs at most once; the same call with it gets the same result.
+    key: str
     #: What a model is shown has at most so many bytes of each stream, file or list.
     max_output: int
     #: message: the result is the message for the model's conversation.
     reply: Reply
 
 
-__all__ = ["Busy", "CallOptions", "CancelResult", "Cancelled", "CommandBlocked", "Durability", "Encoding",
-           "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge",
-           "Forbidden", "Format", "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory",
-           "Kind", "ListDirectoryOutput", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NoSpace",
-           "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutputLimit", "PathOutsideWorkspace",
-           "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
-           "RunCommandOutput", "SearchFilesOutput", "ShuttingDown", "Stream", "SymlinkOutsideWorkspace", "Timeout",
-           "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
-           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+__all__ = ["AmbiguousMatch", "Busy", "CallOptions", "CancelResult", "Cancelled", "CommandBlocked", "Durability",
+           "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode",
+           "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home", "InputResult",
+           "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListDirectoryOutput",
+           "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch",
+           "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown",
+           "OutputLimit", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit",
+           "QuotaExceeded", "ReadFileOutput", "Reply", "RunCommandOutput", "SearchFilesOutput", "ShuttingDown",
+           "StaleFile", "Stream", "SymlinkOutsideWorkspace", "Timeout", "TooManyLinks", "ToolList", "ToolMessage",
+           "UnknownTool", "Usage", "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound",
+           "WriteFileOutput"]

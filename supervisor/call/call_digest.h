@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a call is to do, as a digest: for the audit log, and for calls with a key, which are the
+ * same call if their digests are.
+ *
+ * The digest of a call's arguments is the SHA-256 of its members, sorted by the bytes of their
+ * names, each as NAME NUL TYPE LENGTH NUL VALUE. TYPE is "s" for a string, whose VALUE is its
+ * UTF-8, and "j" for anything else, whose VALUE is its JSON without white space; LENGTH is the
+ * length of VALUE in bytes, in decimal. If options.path_base64 names the file, a member path_base64
+ * takes the place of path.
+ */
+
+#include "common/chain/audit_chain.h"
+
+struct call_request;
+
+/**
+ * Writes the digest of the arguments in hexadecimal. Call it and the next one before
+ * call_request_drop_encoded(). Returns 0 or -ENOMEM.
+ */
+int call_digest(const struct call_request *request, char hex[static AUDIT_HASH_DIGITS + 1]);
+
+/**
+ * Fills in the key of @request, which has one, for the workspace called @workspace: its id, and the
+ * digest of the tool, the arguments, and the options that change what the call does (env, stdin,
+ * encoding). Returns 0 or -ENOMEM.
+ */
+int call_digest_key(struct call_request *request, const char *workspace);

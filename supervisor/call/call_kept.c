@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. Texts in results are hostile bytes; json_text.h makes valid JSON of them. */
+#include "supervisor/call/call_kept.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/command_io.h"
+#include "supervisor/call/model_text.h"
+#include "supervisor/call/observation.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+
+#define FRAME_BYTES  (4 * KIB) /* of a file call's observation besides its items */
+#define STREAM_LEAST 256       /* with so little of each stream, every result fits */
+
+static struct evbuffer *copy_of(struct evbuffer *buffer)
+{
+	size_t len = buffer ? evbuffer_get_length(buffer) : 0;
+	struct evbuffer *copy = buffer ? evbuffer_new() : NULL;
+	const unsigned char *data = len > 0 ? evbuffer_pullup(buffer, -1) : NULL;
+
+	if (copy && data)
+		(void)evbuffer_add(copy, data, len);
+	return copy;
+}
+
+static size_t length(struct evbuffer *buffer)
+{
+	return buffer ? evbuffer_get_length(buffer) : 0;
+}
+
+void call_kept_copy(
+	struct call_kept *kept, const struct call *call, const struct observation *observation)
+{
+	const size_t most = LIMIT_KEY_RESULT_BYTES - FRAME_BYTES;
+
+	*kept = (struct call_kept){.wanted = call->key || !TAILQ_EMPTY(&call->joined)};
+	if (!kept->wanted)
+		return;
+	kept->too_large = length(observation->items) > most || length(observation->text) > most;
+	if (kept->too_large)
+		return;
+	kept->items = copy_of(observation->items);
+	kept->text = copy_of(observation->text);
+	kept->data = copy_of(observation->data);
+}
+
+static void done(struct call_kept *kept)
+{
+	if (kept->items)
+		evbuffer_free(kept->items);
+	if (kept->text)
+		evbuffer_free(kept->text);
+	if (kept->data)
+		evbuffer_free(kept->data);
+	*kept = (struct call_kept){0};
+}
+
+/* Writes both forms. Returns 0; -EMSGSIZE if one is too long; -ENOMEM. */
+static int write_both(const struct observation *observation, struct evbuffer *out, size_t *ret_json)
+{
+	struct json_text json = json_text(out);
+	size_t len;
+
+	observation_write(&json, observation);
+	if (json_text_flush(&json) < 0)
+		return -ENOMEM;
+	*ret_json = evbuffer_get_length(out);
+	if (observation->shown) {
+		json = json_text(out);
+		model_text_write(&json, observation);
+		if (json_text_flush(&json) < 0)
+			return -ENOMEM;
+	}
+	len = evbuffer_get_length(out);
+	return *ret_json > LIMIT_KEY_RESULT_BYTES || len - *ret_json > LIMIT_KEY_RESULT_BYTES
+		       ? -EMSGSIZE
+		       : 0;
+}
+
+static int take_both(struct evbuffer *out, size_t json_len, struct key_result *ret)
+{
+	size_t len = evbuffer_get_length(out);
+
+	ret->buffer = malloc(len + 1);
+	if (!ret->buffer)
+		return -ENOMEM;
+	evbuffer_remove(out, ret->buffer, len);
+	ret->json = (struct text){ret->buffer, json_len};
+	ret->model = (struct text){ret->buffer + json_len, len - json_len};
+	return 0;
+}
+
+/*
+ * Writes the result. Of a command's output head and tail are kept, as much as fits; its answer has
+ * been sent.
+ */
+static int write_result(struct call *call, struct observation *observation, struct key_result *ret)
+{
+	struct evbuffer *out = evbuffer_new();
+	size_t json_len = 0, bytes = LIMIT_KEY_RESULT_BYTES / 2;
+	int r = out ? write_both(observation, out, &json_len) : -ENOMEM;
+
+	for (; r == -EMSGSIZE && call->io && bytes >= STREAM_LEAST; bytes /= 2) {
+		evbuffer_drain(out, evbuffer_get_length(out));
+		command_io_shrink(call->io, bytes);
+		r = write_both(observation, out, &json_len);
+	}
+	if (r == 0)
+		r = take_both(out, json_len, ret);
+	if (out)
+		evbuffer_free(out);
+	return r;
+}
+
+/* Whether the call left its key free: nothing of it was begun, or it would be the same again. */
+static bool is_as_new(const struct call_kept *kept, const struct call *call, enum call_state before,
+	const struct observation *observation, int written)
+{
+	bool begun = before != CALL_WAITING && before != CALL_RECORDING &&
+		     (!call_is_command(call) || call->io);
+
+	return !begun || observation->error == TOOL_BUSY ||
+	       (!call_has_effects(call) && (kept->too_large || written < 0));
+}
+
+void call_kept_end(struct call_kept *kept, struct call *call, enum call_state before,
+	const struct observation *observation, struct observation *ret_observation,
+	struct key_result *ret_result)
+{
+	struct tool_args args = call->request.args;
+	struct observation copy = *observation;
+	int r;
+
+	args.command = utf8_cut(args.command, LIMIT_KEY_COMMAND_BYTES);
+	copy.args = &args;
+	copy.items = kept->items;
+	copy.text = kept->text;
+	copy.data = kept->data;
+	copy.image = NULL;
+	copy.key_horizon_ms = 0;
+	*ret_result =
+		(struct key_result){.error = observation->error, .base64 = observation->base64};
+	r = kept->too_large ? -EMSGSIZE : write_result(call, &copy, ret_result);
+	if (!call->key)
+		;
+	else if (is_as_new(kept, call, before, observation, r))
+		key_leave(call->key);
+	else if (r < 0)
+		key_lose(call->key);
+	else
+		key_end(call->key, ret_result);
+	call->key = NULL;
+	*ret_observation = (struct observation){.error = observation->error};
+	if (r == 0)
+		ret_observation->kept = ret_result;
+	else
+		*ret_observation = (struct observation){.error = TOOL_BUSY,
+			.message =
+				TEXT_LITERAL("The result of the call that this one had joined is "
+					     "too large to be given twice; try again")};
+	done(kept);
+}

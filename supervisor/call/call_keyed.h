@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Calls with a key: those that join another one, and those that go on without their client. */
+
+#include "supervisor/call/call.h"
+
+/**
+ * Lets @call join the call in flight with its key, or become the call of its key. Returns 0, or
+ * -ENOMEM; does nothing for a call without a key.
+ */
+int call_take_key(struct call *call);
+
+/** The client has cancelled a call that others wait for: answers it, and the call goes on. */
+void call_cancel_by_owner(struct call *call);
+
+/**
+ * The client is gone: detaches the owner, as call_disown(), and cancels the call. A call with a key
+ * goes on, for the client may come back and ask for its result: if it has begun and can have
+ * effects, or if another call has joined it.
+ */
+void call_lose_client(struct call *call);
+
+/** Cancels the calls that go on without a client. */
+void call_cancel_left_behind(enum ended_by cause);
+
+/** Returns how many there are. */
+size_t call_count_left_behind(void);

@@ -1,0 +1,499 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls with a key: at most one run, the same answer again, and what is said when the answer is lost."""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import stat
+import time
+
+import pytest
+
+import procfs
+from cloister_client import RpcError
+
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
+KILLS = int(os.environ.get("CLOISTER_KEY_KILLS", "80"))
+
+
+def config(area, mode="fast", settings=""):
+    return (f"[cloister]\njournal = {mode}\nadmin_group = {area.account.gid}\n"
+            f"[tenant t]\nusers = {area.account.uid}\nmanaged = yes\nroots = {area.path}\n{settings}")
+
+
+class Keyed:
+    """A daemon with a journal, and a client that has opened a workspace."""
+
+    def __init__(self, start_daemon, area, mode="fast", settings="", root=None, **keywords):
+        self.daemon = start_daemon(config=config(area, mode, settings), **keywords)
+        self.root = root or area.new_directory()
+        self.client = self.connect()
+
+    def connect(self):
+        client = self.daemon.connect()
+        client.call("workspace.open", {"root": str(self.root)})
+        return client
+
+    def run(self, command, key, client=None, **options):
+        return (client or self.client).observe("run_command", {"command": command}, {"key": key, **options})
+
+    def status(self):
+        with self.daemon.control() as control:
+            return control.call("status")["keys"]
+
+
+@pytest.fixture(params=["fast", "durable"])
+def keyed(request, start_daemon, area):
+    return Keyed(start_daemon, area, request.param)
+
+
+COUNT = "echo run >>runs; echo out; echo err >&2; exit 3"
+
+
+def runs(root):
+    path = pathlib.Path(root, "runs")
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def without(observation, *names):
+    return {name: value for name, value in observation.items() if name not in names}
+
+
+def test_the_same_call_again_is_the_same_answer(keyed):
+    first, second = (keyed.run(COUNT, "k") for _ in range(2))
+    assert first["output"]["exit_code"] == 3 and first["output"]["stdout"] == "out\n"
+    assert "replayed" not in first and first["key_horizon_ms"] == 24 * 3600 * 1000
+    assert second.pop("replayed") is True
+    assert first == second
+    assert runs(keyed.root) == 1
+
+
+def test_a_key_is_of_one_workspace(keyed, area):
+    keyed.run(COUNT, "k")
+    other = area.new_directory()
+    keyed.client.call("workspace.open", {"root": str(other)})
+    assert "replayed" not in keyed.run(COUNT, "k")
+    assert (runs(keyed.root), runs(other)) == (1, 1)
+
+
+@pytest.mark.parametrize("tool, arguments, options", [
+    ("run_command", {"command": "echo run >>runs;  exit 3"}, {}),
+    ("run_command", {"command": COUNT}, {"env": {"A": "b"}}),
+    ("run_command", {"command": COUNT}, {"stdin": "x"}),
+    ("run_command", {"command": COUNT}, {"encoding": "base64"}),
+    ("write_file", {"path": "runs", "content": "run\nrun\n"}, {}),
+])
+def test_another_call_with_the_key_is_a_conflict(keyed, tool, arguments, options):
+    keyed.run(COUNT, "k")
+    error = keyed.client.observe(tool, arguments, {"key": "k", **options})["error"]
+    assert error["code"] == "KEY_CONFLICT" and "new key" in error["message"]
+    assert runs(keyed.root) == 1
+    assert keyed.run(COUNT, "k", timeout_ms=9999, line_numbers=False)["replayed"]  # these change no effect
+
+
+def test_two_clients_at_once(keyed):
+    """Both wait for one run, and the second may come at any moment of it."""
+    other = keyed.connect()
+    command = COUNT.replace("echo out", "sleep 0.5; echo out")
+    numbers = [client.begin("run_command", {"command": command}, {"key": "k"})
+               for client in (keyed.client, other)]
+    answers = [client.result(number) for client, number in zip((keyed.client, other), numbers)]
+    assert answers[0]["output"]["stdout"] == "out\n"
+    # The second comes with the first's result, and with nothing that says which one ran.
+    assert answers[0] == without(answers[1], "replayed")
+    assert runs(keyed.root) == 1
+
+
+def wait_for(path):
+    assert procfs.eventually(path.exists)
+
+
+SLOW = "touch begun; while ! [ -e go ]; do sleep 0.02; done; echo run >>runs; echo out"
+
+
+def test_a_cancel_by_one_of_two_ends_nothing(keyed):
+    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
+    wait_for(keyed.root / "begun")
+    other = keyed.connect()
+    second = other.begin("run_command", {"command": SLOW}, {"key": "k"})
+    third = other.begin("run_command", {"command": SLOW}, {"key": "k"})
+    assert procfs.eventually(lambda: keyed.status()["joined"] == 2)
+    assert other.cancel(second) and other.result(second)["error"]["code"] == "CANCELLED"
+    assert keyed.client.cancel(number) and keyed.client.result(number)["error"]["code"] == "CANCELLED"
+    (keyed.root / "go").touch()
+    assert other.result(third)["output"]["stdout"] == "out\n"
+    assert runs(keyed.root) == 1
+
+
+def test_a_cancel_by_the_last_one_ends_it(keyed):
+    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
+    wait_for(keyed.root / "begun")
+    assert keyed.client.cancel(number) and keyed.client.result(number)["error"]["code"] == "CANCELLED"
+    again = keyed.run(SLOW, "k")
+    assert again["replayed"] and again["error"]["code"] == "CANCELLED"
+
+
+def test_a_call_goes_on_when_its_client_is_lost(keyed):
+    keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
+    wait_for(keyed.root / "begun")
+    keyed.client.close()
+    keyed.client = keyed.connect()
+    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
+    assert procfs.eventually(lambda: keyed.status()["joined"] == 1)
+    (keyed.root / "go").touch()
+    assert keyed.client.result(number)["output"]["stdout"] == "out\n"
+    assert runs(keyed.root) == 1
+
+
+def test_a_call_without_a_key_ends_with_its_client(keyed):
+    keyed.client.begin("run_command", {"command": SLOW})
+    wait_for(keyed.root / "begun")
+    keyed.client.close()
+    with keyed.daemon.control() as control:
+        assert procfs.eventually(lambda: control.call("status")["calls"] == 0)
+    (keyed.root / "go").touch()
+    assert runs(keyed.root) == 0
+
+
+def test_sigterm_ends_calls_that_go_on_without_a_client(keyed):
+    keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
+    wait_for(keyed.root / "begun")
+    keyed.client.close()
+    assert keyed.daemon.stop() == 0
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a/b", "ä", "a\0", "x" * 129, 7, {}])
+def test_what_is_no_key(keyed, key):
+    with pytest.raises(RpcError, match='option "key" must be 1 to 128'):
+        keyed.run("true", key)
+
+
+def test_every_character_of_a_key(keyed):
+    key = "AZaz09._:-"
+    assert "replayed" not in keyed.run(COUNT, key) and keyed.run(COUNT, key)["replayed"]
+    assert not keyed.run("true", "x" * 128)["error"]
+
+
+def test_input_that_comes_later_has_no_key(keyed):
+    with pytest.raises(RpcError, match='"key" cannot be used with "stdin_stream"'):
+        keyed.run("cat", "k", stdin_stream=True)
+
+
+def test_what_never_began_leaves_the_key_free(keyed):
+    refused = keyed.client.observe("run_command", {"command": "mkfs /dev/sda"}, {"key": "k"})
+    assert refused["error"]["code"] == "COMMAND_BLOCKED"
+    wrong = keyed.client.observe("run_command", {"comand": 1}, {"key": "k"})
+    assert wrong["error"]["code"] == "INVALID_ARGUMENTS"
+    assert "replayed" not in keyed.run(COUNT, "k")
+
+
+def test_busy_leaves_the_key_free(start_daemon, area):
+    keyed = Keyed(start_daemon, area, settings="commands = 1\nqueue_time = 50ms\n")
+    keyed.client.begin("run_command", {"command": "sleep 60"})
+    assert keyed.run(COUNT, "k")["error"]["code"] == "BUSY"
+    keyed.client.close()
+    keyed.client = keyed.connect()
+
+    def answer():
+        observation = keyed.run(COUNT, "k")
+        return observation if (observation["error"] or {}).get("code") != "BUSY" else None
+    assert "replayed" not in procfs.eventually(answer)
+
+
+def test_files(keyed):
+    write = ("write_file", {"path": "f", "content": "new"}, {"key": "w"})
+    first = keyed.client.observe(*write)
+    (keyed.root / "f").unlink()
+    again = keyed.client.observe(*write)
+    assert again.pop("replayed") and again == first and not (keyed.root / "f").exists()
+    missing = ("read_file", {"path": "none"}, {"key": "r"})
+    first, again = (keyed.client.observe(*missing) for _ in range(2))
+    assert first["error"]["code"] == "NOT_FOUND" and again.pop("replayed") and again == first
+    (keyed.root / "g").write_text("one\ntwo\n")
+    for tool, arguments in (("read_file", {"path": "g"}), ("list_directory", {"path": "."}), ("search_files", {"pattern": "o"})):
+        first, again = (keyed.client.observe(tool, arguments, {"key": tool}) for _ in range(2))
+        assert first["success"] and again.pop("replayed") and again == first
+
+
+def test_a_large_output_is_replayed_as_head_and_tail(keyed):
+    command = "echo run >>runs; echo first; head -c 200000 /dev/zero | tr '\\0' x; echo last"
+    first, again = (keyed.run(command, "k") for _ in range(2))
+    assert not first["output"]["truncated"] and len(first["output"]["stdout"]) > 200000
+    shown = again["output"]["stdout"]
+    assert again["replayed"] and again["output"]["truncated"] and runs(keyed.root) == 1
+    assert len(json.dumps(again)) <= 66000 and shown.startswith("first\n") and shown.endswith("last\n")
+    assert again["output"]["stdout_bytes"] == first["output"]["stdout_bytes"]
+
+
+def test_a_result_of_any_bytes_is_kept(keyed):
+    """Bytes take up to six times their size as JSON, and the command is repeated in the result."""
+    command = "head -c 100000 /dev/urandom; head -c 100000 /dev/zero >&2; #" + "\x01" * 50000
+    assert not keyed.run(command, "k")["error"]
+    again = keyed.run(command, "k")
+    assert again["replayed"] and again["output"]["truncated"]
+
+
+def test_a_large_read_is_read_again(keyed):
+    """It has no effects, so a second run is as good as a copy."""
+    (keyed.root / "f").write_text(("x" * 99 + "\n") * 2000)
+    for _ in range(2):
+        answer = keyed.client.observe("read_file", {"path": "f"}, {"key": "k"})
+        assert "replayed" not in answer and answer["output"]["size"] == 200000
+
+
+def test_messages_for_models(keyed):
+    options = {"key": "k", "reply": "message"}
+    first, again = (keyed.client.result(keyed.client.begin("run_command", {"command": COUNT}, options))
+                    for _ in range(2))
+    assert first == again and "out" in first["content"] and runs(keyed.root) == 1
+    plain = keyed.run(COUNT, "k")
+    assert plain["replayed"] and plain["output"]["stdout"] == "out\n"
+
+
+def test_mcp(keyed):
+    def call(meta):
+        return keyed.client.call("tools/call", {
+            "name": "run_command", "arguments": {"command": COUNT}, "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {}, "cloister/key": "k", **meta}})
+    first, again = call({}), call({"cloister/options": {"timeout_ms": 20000}})
+    assert "replayed" not in first["structuredContent"] and again["structuredContent"].pop("replayed")
+    assert again == first and runs(keyed.root) == 1
+
+
+def test_without_a_journal_a_key_is_refused(start_daemon, area):
+    keyed = Keyed(start_daemon, area, "off")
+    error = keyed.run(COUNT, "k")["error"]
+    assert error["code"] == "FORBIDDEN" and "journal = off" in error["message"]
+    assert keyed.client.observe("run_command", {"command": COUNT})["success"]
+    assert not (keyed.daemon.state / "journal").exists() and keyed.status() is None
+    assert runs(keyed.root) == 1
+
+
+def test_a_tenant_without_keys(start_daemon, area):
+    keyed = Keyed(start_daemon, area, settings="keys = 0\n")
+    assert keyed.run(COUNT, "k")["error"]["code"] == "FORBIDDEN" and runs(keyed.root) == 0
+
+
+def test_as_many_keys_as_the_tenant_may_have(start_daemon, area):
+    keyed = Keyed(start_daemon, area, settings="keys = 3\nkey_horizon = 2s\n")
+    for n in range(3):
+        assert not keyed.run("true", f"k{n}")["error"]
+    error = keyed.run("true", "k3")["error"]
+    assert error["code"] == "BUSY" and 50 <= error["retry_after_ms"] <= 2001
+    assert not keyed.client.observe("run_command", {"command": "true"})["error"]  # without a key
+    assert procfs.eventually(lambda: not keyed.run("true", "k4")["error"])
+
+
+def test_beyond_the_horizon_a_key_is_new(start_daemon, area):
+    keyed = Keyed(start_daemon, area, settings="key_horizon = 1s\n")
+    assert keyed.run(COUNT, "k")["key_horizon_ms"] == 1000
+    assert procfs.eventually(lambda: "replayed" not in keyed.run(COUNT, "k"))
+    assert runs(keyed.root) == 2
+
+
+def test_the_files_of_the_journal(keyed):
+    keyed.run(COUNT, "secret-key")
+    files = sorted((keyed.daemon.state / "journal").iterdir())
+    assert [path.name for path in files] == ["keys.0", "keys.1"]
+    for path in [*files, files[0].parent]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    assert b"secret-key" not in b"".join(path.read_bytes() for path in files)
+    assert not any(path.name.startswith("keys.") for path in keyed.root.iterdir())
+
+
+def test_status_metrics_and_audit(start_daemon, area):
+    keyed = Keyed(start_daemon, area)
+    keyed.run(COUNT, "k"), keyed.run(COUNT, "k"), keyed.run("true", "k")
+    status = keyed.status()
+    assert status["journal"] == "fast" and status["keys"] == 1 and status["journal_bytes"] > 100
+    assert (status["replayed"], status["conflicts"], status["unknown"], status["error"]) == (1, 1, 0, None)
+    assert status["tenants"] == [{"tenant": "t", "keys": 1, "key_horizon_ms": 86400000}]
+    with keyed.daemon.control() as control:
+        metrics = control.call("metrics")["text"]
+    for line in ("cloister_keys 1", "cloister_keys_replayed_total 1", "cloister_keys_conflicts_total 1",
+                 "cloister_keys_outcome_unknown_total 0", "cloister_journal_writable 1"):
+        assert f"\n{line}\n" in metrics
+    assert b"1 keys, 1 replayed, 1 conflicts" in keyed.daemon.ctl("status").stdout
+
+
+def test_cloister_call(keyed, area):
+    words = ("cloister", "--socket", str(keyed.daemon.socket), "--workspace", str(keyed.root), "call", "--key", "7",
+             "run_command", f"command={COUNT}")
+    first, again = (json.loads(area.run(*words).stdout) for _ in range(2))
+    assert again.pop("replayed") and again == first and runs(keyed.root) == 1
+    private = area.private(area.new_directory(), *words[5:])
+    assert "FORBIDDEN" in private.stdout.decode(), private
+
+
+# The end of cloisterd.
+
+def kill(daemon):
+    daemon.process.kill()
+    daemon.process.wait()
+    for client in daemon.clients:
+        client.close()
+    daemon.clients.clear()
+
+
+@pytest.mark.parametrize("mode", ["fast", "durable"])
+def test_results_survive_cloisterd(start_daemon, area, mode):
+    before = Keyed(start_daemon, area, mode)
+    first = before.run(COUNT, "k")
+    # With `durable` the end is on its way while the answer is read: the next call's beginning comes after it.
+    before.run("true", "k2")
+    kill(before.daemon)
+    after = Keyed(start_daemon, area, mode, root=before.root, state=before.daemon.state)
+    again = after.run(COUNT, "k")
+    assert again.pop("replayed") and again == first and runs(before.root) == 1
+    assert after.run("false", "k")["error"]["code"] == "KEY_CONFLICT"
+
+
+@pytest.mark.parametrize("mode", ["fast", "durable"])
+def test_a_call_that_cloisterd_did_not_survive(start_daemon, area, mode):
+    before = Keyed(start_daemon, area, mode)
+    before.client.begin("run_command", {"command": SLOW}, {"key": "k"})
+    wait_for(before.root / "begun")
+    kill(before.daemon)
+    for _ in range(2):  # it stays so through a further restart
+        after = Keyed(start_daemon, area, mode, root=before.root, state=before.daemon.state)
+        error = after.run(SLOW, "k")["error"]
+        assert error["code"] == "OUTCOME_UNKNOWN" and "Look, then use a new key" in error["message"]
+        assert after.run("true", "k")["error"]["code"] == "KEY_CONFLICT"
+        assert after.status()["unknown"] == 1 and runs(before.root) == 0
+        kill(after.daemon)
+
+
+def test_the_audit_log_names_them(start_daemon, area):
+    before = Keyed(start_daemon, area, "fast\naudit = on")
+    before.run(COUNT, "k"), before.run(COUNT, "k")
+    before.client.begin("run_command", {"command": SLOW}, {"key": "lost"})
+    wait_for(before.root / "begun")
+    kill(before.daemon)
+    after = Keyed(start_daemon, area, "fast\naudit = on", root=before.root, state=before.daemon.state)
+    after.run(SLOW, "lost")
+    assert after.daemon.stop() == 0
+    lines = [json.loads(line) for line in (before.daemon.state / "audit" / "audit.log").read_text().splitlines()]
+    found = {line["event"]: line for line in lines}
+    for event in ("call.replayed", "call.outcome_unknown"):
+        assert found[event]["tool"] == "run_command" and found[event]["workspace"] == str(before.root)
+        assert found[event]["uid"] == area.account.uid and found[event]["tenant"] == "t"
+
+
+@pytest.mark.parametrize("mode", ["fast", "durable"])
+def test_killed_at_random_moments(start_daemon, area, mode):
+    """A client tries each call until it is answered for good, and no call runs twice."""
+    rounds, each = KILLS // 2, 3
+    root, state, attempts, answers = None, None, {}, collections.Counter()
+    chance = random.Random(20)
+    for number in range(rounds):
+        keyed = Keyed(start_daemon, area, mode, root=root, **({"state": state} if state else {}))
+        root, state = keyed.root, keyed.daemon.state
+        keyed.run("true", f"warm-{number}")  # the cell is there, so that the moments fall into calls
+        for n in range(each):
+            attempts[f"{number}.{n}"] = "echo run >>count.%s; echo done" % f"{number}.{n}"
+        for key in [*attempts][-3 * each:]:
+            keyed.client.begin("run_command", {"command": attempts[key]}, {"key": key})
+        time.sleep(chance.random() * 0.03)
+        kill(keyed.daemon)
+    keyed = Keyed(start_daemon, area, mode, root=root, state=state)
+    for key, command in attempts.items():
+        answer = keyed.run(command, key)
+        answers["result" if answer["success"] else answer["error"]["code"]] += 1
+        path = root / f"count.{key}"
+        count = len(path.read_text().splitlines()) if path.exists() else 0
+        assert count <= 1, (key, count)
+        if answer["success"]:
+            assert count == 1 and answer["output"]["stdout"] == "done\n"
+    assert set(answers) <= {"result", "OUTCOME_UNKNOWN"}
+    assert answers["result"] > 0, answers
+
+
+def test_a_hundred_thousand_keys(start_daemon, area):
+    settings = "keys = 200000\ncalls = 4096\n"
+    before = Keyed(start_daemon, area, settings=settings)
+    numbers = []
+    for n in range(100_000):
+        numbers.append(before.client.begin("read_file", {"path": "none"}, {"key": f"k{n}"}))
+        if len(numbers) == 128:
+            for number in numbers:
+                before.client.result(number)
+            numbers.clear()
+    for number in numbers:
+        before.client.result(number)
+    assert before.status()["keys"] == 100_000
+    kill(before.daemon)
+    after = Keyed(start_daemon, area, root=before.root, state=before.daemon.state, settings=settings)
+    assert after.status()["keys"] == 100_000
+    for n in (0, 50_000, 99_999):
+        assert after.client.observe("read_file", {"path": "none"}, {"key": f"k{n}"})["replayed"]
+
+
+@as_root
+def test_a_full_state_disk(start_daemon, area):
+    with area.disk("1m") as place:
+        keyed = Keyed(start_daemon, area, state=place / "state")
+        keyed.run(COUNT, "before")
+        with open(place / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+        answers = [keyed.run(COUNT, f"full-{n}") for n in range(40)]
+        busy = [a for a in answers if a["error"] and a["error"]["code"] == "BUSY"]
+        assert busy and "The journal of keys cannot be written" in busy[0]["error"]["message"]
+        ran = len(answers) - len(busy)
+        assert runs(keyed.root) == 1 + ran
+        assert keyed.run(COUNT, "before")["replayed"]
+        assert not keyed.client.observe("run_command", {"command": "true"})["error"]  # without a key
+        assert "error" in keyed.status() and keyed.status()["error"]
+        (place / "filler").unlink()
+        assert not keyed.run("true", "full-39-again")["error"] and keyed.status()["error"] is None
+        kill(keyed.daemon)
+        after = Keyed(start_daemon, area, root=keyed.root, state=place / "state")
+        assert after.run(COUNT, "before")["replayed"]
+        # Any of them may have had its result lost, and none runs again.
+        for n, first in enumerate(answers):
+            again = after.run(COUNT, f"full-{n}")
+            if first in busy:
+                assert "replayed" not in again and again["output"]
+            else:
+                assert again.get("replayed") or again["error"]["code"] == "OUTCOME_UNKNOWN"
+        kill(after.daemon)
+
+
+def test_a_torn_tail_is_cut(start_daemon, area):
+    before = Keyed(start_daemon, area)
+    first = before.run(COUNT, "k")
+    kill(before.daemon)
+    path = max((before.daemon.state / "journal").iterdir(), key=lambda file: file.stat().st_size)
+    whole = path.read_bytes()
+    with open(path, "ab") as file:
+        file.write(whole[-50:])
+    after = Keyed(start_daemon, area, root=before.root, state=before.daemon.state)
+    assert "50 bytes were cut off" in after.daemon.log() and path.stat().st_size == len(whole)
+    assert without(after.run(COUNT, "k"), "replayed") == first
+
+
+def test_the_files_change_places(start_daemon, area):
+    """When what is in one of them has expired it is emptied, so they do not grow for ever."""
+    keyed = Keyed(start_daemon, area, settings="key_horizon = 1s\n")
+    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "long"})
+    wait_for(keyed.root / "begun")
+    content, most, n = "x" * 30000, 0, 0
+    (keyed.root / "f").write_text(content)
+
+    def turned_twice():
+        nonlocal n, most
+        for n in range(n, n + 10):
+            keyed.client.observe("read_file", {"path": "f"}, {"key": f"k{n}"})
+        n += 1
+        most = max(most, keyed.status()["journal_bytes"])
+        return n * 30000 > 4 * most and n > 600
+    assert procfs.eventually(turned_twice, 60)
+    (keyed.root / "go").touch()
+    assert keyed.client.result(number)["output"]["stdout"] == "out\n"
+    kill(keyed.daemon)
+    after = Keyed(start_daemon, area, root=keyed.root, state=keyed.daemon.state, settings="key_horizon = 1h\n")
+    assert after.run(SLOW, "long")["replayed"] and runs(keyed.root) == 1

@@ -1,0 +1,477 @@
+/* links: cloister-supervisor */
+/* fakes: workspace egress_link clock disk */
+// SPDX-License-Identifier: Apache-2.0
+/* Keys of calls: what each call with one is answered, what remains after a restart, and calls that
+ * wait for the journal or for another call. The test plays the workspace. */
+#include "supervisor/call/call_keyed.h"
+#include "supervisor/call/keys.h"
+
+#include "common/limits.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/journal/journal.h"
+#include "tests/lib/scratch.h"
+#include "tests/unit/fakes/disk.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/call_fixture.h"
+
+#include <event2/buffer.h>
+
+static struct scratch scratch;
+
+static void open_keys(struct fixture *f, bool durable)
+{
+	assert_int_equal(keys_open(scratch.fd, durable, &f->service.keys), 0);
+	f->tenant->limits.keys = 4;
+	f->tenant->limits.key_horizon_ms = 3600000;
+}
+
+static void close_keys(struct fixture *f)
+{
+	keys_free(f->service.keys);
+	f->service.keys = NULL;
+}
+
+/* Ends cloisterd's knowledge and reads the journal again. */
+static void restart(struct fixture *f)
+{
+	close_keys(f);
+	open_keys(f, false);
+}
+
+static int set_up_keys(void **state)
+{
+	scratch = scratch_new();
+	assert_int_equal(set_up(state), 0);
+	open_keys(*state, false);
+	return 0;
+}
+
+static int tear_down_keys(void **state)
+{
+	struct fixture *f = *state;
+
+	close_keys(f);
+	scratch_done(&scratch);
+	return tear_down(state);
+}
+
+/* A request with the key @id for what @digest stands for. */
+static struct call_request keyed(struct fixture *f, enum kind kind, char id, char digest)
+{
+	struct call_request request = make_request(f, kind);
+
+	request.options.key = TEXT_LITERAL("key");
+	memset(request.key.id, id, sizeof(request.key.id));
+	memset(request.key.digest, digest, sizeof(request.key.digest));
+	return request;
+}
+
+/* Returns what becomes of a call: "run", "join", "replay", or the code of its refusal. */
+static const char *arrival(struct fixture *f, char id, char digest)
+{
+	struct call_request request = keyed(f, COMMAND, id, digest);
+	struct refusal refusal = {0};
+	enum key_answer answer = keys_arrive(f->service.keys, &request, &refusal);
+	const char *word = answer == KEY_RUN      ? "run"
+			   : answer == KEY_JOIN   ? "join"
+			   : answer == KEY_REPLAY ? "replay"
+						  : tool_error_name(refusal.error);
+
+	assert_int_equal(refusal.error == TOOL_BUSY, refusal.retry_after_ms > 0);
+	refusal_done(&refusal);
+	call_request_done(&request);
+	return word;
+}
+
+static void assert_replay(struct fixture *f, char id, const char *json)
+{
+	struct call_request request = keyed(f, COMMAND, id, 'd');
+	struct refusal refusal = {0};
+	struct key_result result;
+
+	assert_int_equal(keys_replay(f->service.keys, &request, &result, &refusal), 0);
+	assert_int_equal(result.json.len, strlen(json));
+	assert_memory_equal(result.json.data, json, strlen(json));
+	key_result_done(&result);
+	call_request_done(&request);
+}
+
+static struct key *lead(struct fixture *f, char id)
+{
+	struct call_request request = keyed(f, COMMAND, id, 'd');
+	struct key *key = keys_lead(f->service.keys, &request, (struct call *)f);
+
+	assert_non_null(key);
+	call_request_done(&request);
+	return key;
+}
+
+static int recorded_error;
+
+static void on_recorded(struct call *call, int error)
+{
+	assert_non_null(call);
+	recorded_error = error;
+}
+
+static const struct key_result some_result = {
+	.json = TEXT_LITERAL("{\"n\":1}"), .error = TOOL_TIMEOUT};
+
+static struct key *begin_key(struct fixture *f, char id)
+{
+	struct key *key = lead(f, id);
+
+	recorded_error = 1;
+	key_begin(key, on_recorded);
+	assert_int_equal(recorded_error, 0);
+	return key;
+}
+
+static void test_every_state(void **state)
+{
+	struct fixture *f = *state;
+	struct key *key;
+
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+	key = lead(f, 'a');
+	assert_string_equal(arrival(f, 'a', 'd'), "join");
+	assert_string_equal(arrival(f, 'a', 'x'), "KEY_CONFLICT");
+	key_leave(key);
+	assert_string_equal(arrival(f, 'a', 'x'), "run");
+
+	key = begin_key(f, 'b');
+	assert_string_equal(arrival(f, 'b', 'd'), "join");
+	assert_string_equal(arrival(f, 'b', 'x'), "KEY_CONFLICT");
+	key_leave(key);
+	assert_string_equal(arrival(f, 'b', 'd'), "run");
+
+	key_end(begin_key(f, 'c'), &some_result);
+	assert_string_equal(arrival(f, 'c', 'd'), "replay");
+	assert_string_equal(arrival(f, 'c', 'x'), "KEY_CONFLICT");
+	assert_replay(f, 'c', "{\"n\":1}");
+
+	key_lose(begin_key(f, 'd'));
+	assert_string_equal(arrival(f, 'd', 'd'), "OUTCOME_UNKNOWN");
+	assert_string_equal(arrival(f, 'd', 'x'), "KEY_CONFLICT");
+
+	/* After a restart: c as it was, and a and b are free. */
+	restart(f);
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+	assert_string_equal(arrival(f, 'b', 'd'), "run");
+	assert_string_equal(arrival(f, 'c', 'd'), "replay");
+	assert_replay(f, 'c', "{\"n\":1}");
+	assert_string_equal(arrival(f, 'c', 'x'), "KEY_CONFLICT");
+	assert_string_equal(arrival(f, 'd', 'd'), "OUTCOME_UNKNOWN");
+}
+
+static void test_a_beginning_without_an_end(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)begin_key(f, 'a');
+	for (int i = 0; i < 2; i++) {
+		restart(f);
+		assert_string_equal(arrival(f, 'a', 'd'), "OUTCOME_UNKNOWN");
+		assert_string_equal(arrival(f, 'a', 'x'), "KEY_CONFLICT");
+	}
+}
+
+static void sleep_ms(long ms)
+{
+	const struct timespec time = {0, ms * 1000000};
+
+	nanosleep(&time, NULL);
+}
+
+static void test_the_horizon(void **state)
+{
+	struct fixture *f = *state;
+	struct key *key;
+
+	key_end(begin_key(f, 'a'), &some_result);
+	key = begin_key(f, 'b');
+	f->tenant->limits.key_horizon_ms = 0;
+	sleep_ms(3);
+	assert_string_equal(arrival(f, 'a', 'x'), "run");
+	/* One whose call runs is never forgotten. */
+	assert_string_equal(arrival(f, 'b', 'd'), "join");
+	key_end(key, &some_result);
+	f->tenant->limits.key_horizon_ms = 3600000;
+	assert_string_equal(arrival(f, 'b', 'd'), "replay");
+	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), 1);
+}
+
+static void test_the_bound(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int id = 'a'; id < 'e'; id++)
+		key_end(begin_key(f, (char)id), &some_result);
+	assert_string_equal(arrival(f, 'e', 'd'), "BUSY");
+	assert_string_equal(arrival(f, 'a', 'd'), "replay");
+	restart(f);
+	assert_string_equal(arrival(f, 'e', 'd'), "BUSY");
+	f->tenant->limits.keys = 0;
+	assert_string_equal(arrival(f, 'a', 'd'), "FORBIDDEN");
+}
+
+static void test_a_full_disk(void **state)
+{
+	struct fixture *f = *state;
+	struct key *key = begin_key(f, 'a'), *second = lead(f, 'b');
+
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 0;
+	key_end(key, &some_result);
+	assert_string_equal(arrival(f, 'a', 'd'), "OUTCOME_UNKNOWN");
+	key_begin(second, on_recorded);
+	assert_int_equal(recorded_error, -ENOSPC);
+	key_leave(second);
+	assert_string_equal(arrival(f, 'b', 'd'), "run");
+	fake_disk_reset();
+	restart(f);
+	assert_string_equal(arrival(f, 'a', 'd'), "OUTCOME_UNKNOWN");
+	assert_string_equal(arrival(f, 'b', 'd'), "run");
+}
+
+/* Calls. */
+
+static void start_second(
+	struct fixture *f, struct call_request request, struct call_owner owner, struct call **ret)
+{
+	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, ret), 0);
+}
+
+/* While the beginning is on its way to a disk that does not answer. */
+static void test_recording(void **state)
+{
+	struct fixture *f = *state;
+
+	close_keys(f);
+	open_keys(f, true); /* and its thread is not started */
+	start(f, keyed(f, COMMAND, 'a', 'd'));
+	begin(f);
+	assert_string_equal(outcome(f), " enter = recording");
+	assert_string_equal(arrival(f, 'a', 'd'), "join");
+	call_cancel(f->call, ENDED_BY_CANCEL);
+	assert_string_equal(outcome(f), " leave = CANCELLED cancel");
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+	fake_workspace_close(&f->workspace);
+
+	start(f, keyed(f, COMMAND, 'a', 'd'));
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	fake_clock_pass(QUEUE_MS);
+	assert_string_equal(outcome(f), " leave = BUSY exit");
+	fake_workspace_close(&f->workspace);
+
+	start(f, keyed(f, COMMAND, 'a', 'd'));
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	lose(f);
+	assert_string_equal(outcome(f), " = WORKER_LOST worker_lost");
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+	finish(f);
+	/* What began none is free after a restart too. */
+	assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
+	restart(f);
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+}
+
+static void test_a_beginning_that_cannot_be_written(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 0;
+	start(f, keyed(f, COMMAND, 'a', 'd'));
+	begin(f);
+	assert_string_equal(outcome(f), " enter leave = BUSY worker_lost");
+	assert_non_null(strstr(f->message, "The journal of keys cannot be written"));
+	finish(f);
+	/* Calls without a key do not notice. */
+	reach(f, COMMAND, CALL_RUNNING);
+	finish(f);
+	fake_disk_reset();
+}
+
+static struct fixture joined_fixture;
+
+static void on_joined_done(void *context, const struct observation *observation)
+{
+	struct fixture *f = context;
+	struct evbuffer *buffer = evbuffer_new();
+	struct json_text json = json_text(buffer);
+
+	f->call = NULL;
+	snprintf(f->answer, sizeof(f->answer), "%s",
+		observation->error == TOOL_OK ? "OK" : tool_error_name(observation->error));
+	observation_write(&json, observation);
+	assert_int_equal(json_text_flush(&json), 0);
+	assert_int_equal(evbuffer_add(buffer, "", 1), 0);
+	assert_null(strstr((char *)evbuffer_pullup(buffer, -1), "replayed"));
+	assert_non_null(strstr((char *)evbuffer_pullup(buffer, -1), "\"key_horizon_ms\":3600000}"));
+	evbuffer_free(buffer);
+}
+
+/* Starts a call and one that joins it, and returns the second one's fixture. */
+static struct fixture *join(struct fixture *f, bool begun)
+{
+	struct fixture *second = &joined_fixture;
+	struct call_owner owner = {.done = on_joined_done, .context = second};
+
+	*second = (struct fixture){0};
+	f->workspace.heard = true;
+	start(f, keyed(f, COMMAND, 'j', 'd'));
+	if (begun)
+		begin(f);
+	assert_string_equal(arrival(f, 'j', 'd'), "join");
+	start_second(f, keyed(f, COMMAND, 'j', 'd'), owner, &second->call);
+	assert_int_equal(second->call->state, CALL_JOINED);
+	(void)fake_workspace_log(&f->workspace);
+	return second;
+}
+
+static void leave_free(struct fixture *f)
+{
+	finish(f);
+	restart(f);
+	(void)unlinkat(scratch.fd, "keys.0", 0);
+	(void)unlinkat(scratch.fd, "keys.1", 0);
+	restart(f);
+}
+
+static void test_joined(void **state)
+{
+	struct fixture *f = *state, *second;
+	enum { END, LOST, SHUTDOWN, CANCEL_FIRST, CANCEL_SECOND, DEADLINE, LOSE_FIRST, CASES };
+
+	for (int i = 0; i < CASES; i++) {
+		second = join(f, true);
+		switch (i) {
+		case END:
+			end_command(f, (struct command_ended){.end = COMMAND_END_EXIT});
+			assert_string_equal(outcome(f), " leave = OK exit");
+			assert_string_equal(second->answer, "OK");
+			break;
+		case LOST:
+			lose(f);
+			assert_string_equal(second->answer, "WORKER_LOST");
+			break;
+		case SHUTDOWN:
+			call_cancel(f->call, ENDED_BY_SHUTDOWN);
+			assert_string_equal(second->answer, "");
+			end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED});
+			assert_string_equal(second->answer, "SHUTTING_DOWN");
+			break;
+		case CANCEL_FIRST:
+			f->owner_left = true;
+			call_cancel(f->call, ENDED_BY_CANCEL);
+			assert_string_equal(f->answer, "CANCELLED cancel");
+			end_command(f, (struct command_ended){.end = COMMAND_END_EXIT});
+			assert_string_equal(second->answer, "OK");
+			f->owner_left = false;
+			break;
+		case CANCEL_SECOND:
+			call_cancel(second->call, ENDED_BY_CANCEL);
+			assert_string_equal(second->answer, "CANCELLED");
+			assert_string_equal(outcome(f), " = running");
+			break;
+		case DEADLINE:
+			second->call->request.options.timeout_ms = 1;
+			fake_clock_pass_until(&second->call->timer);
+			assert_string_equal(second->answer, "TIMEOUT");
+			break;
+		default:
+			call_lose_client(f->call);
+			f->call = NULL;
+			assert_int_equal(call_count_left_behind(), 1);
+			end_command(f, (struct command_ended){.end = COMMAND_END_EXIT});
+			assert_string_equal(second->answer, "OK");
+		}
+		leave_free(f);
+		assert_null(second->call);
+		assert_int_equal(call_count_left_behind(), 0);
+	}
+}
+
+/* One that has not begun goes on waiting for those that joined it; its last one ends it. */
+static void test_joined_before_it_began(void **state)
+{
+	struct fixture *f = *state, *second = join(f, false);
+
+	call_lose_client(f->call);
+	f->call = NULL;
+	begin(f);
+	assert_string_equal(fake_workspace_log(&f->workspace), " run body");
+	end_command(f, (struct command_ended){.end = COMMAND_END_EXIT});
+	assert_string_equal(second->answer, "OK");
+	leave_free(f);
+}
+
+static void test_a_lost_client(void **state)
+{
+	struct fixture *f = *state;
+	struct call *call;
+
+	/* A call that has begun and can have effects goes on. */
+	start(f, keyed(f, COMMAND, 'a', 'd'));
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	call = f->call;
+	f->call = NULL;
+	call_lose_client(call);
+	assert_string_equal(fake_workspace_log(&f->workspace), "");
+	assert_int_equal(call_count_left_behind(), 1);
+	end_command(f, (struct command_ended){.end = COMMAND_END_EXIT});
+	assert_string_equal(arrival(f, 'a', 'd'), "replay");
+	fake_workspace_close(&f->workspace);
+	/* The result of one that has none is kept too, but it does not go on. */
+	start(f, keyed(f, FILE_CALL, 'c', 'd'));
+	begin(f);
+	assert_int_equal(end_file(f, TOOL_NOT_FOUND), 0);
+	assert_string_equal(arrival(f, 'c', 'd'), "replay");
+	fake_workspace_close(&f->workspace);
+	/* One that has none, or no key, ends. */
+	for (int i = 0; i < 2; i++) {
+		start(f, i == 0 ? keyed(f, FILE_CALL, 'b', 'd') : make_request(f, COMMAND));
+		begin(f);
+		(void)fake_workspace_log(&f->workspace);
+		call = f->call;
+		f->call = NULL;
+		call_lose_client(call);
+		assert_string_equal(
+			fake_workspace_log(&f->workspace), i == 0 ? " cancel" : " terminate");
+		lose(f);
+		fake_workspace_close(&f->workspace);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_every_state, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_a_beginning_without_an_end, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_the_horizon, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_the_bound, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_a_full_disk, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_recording, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_a_beginning_that_cannot_be_written, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_joined, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_joined_before_it_began, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_a_lost_client, set_up_keys, tear_down_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
