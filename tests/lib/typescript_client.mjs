@@ -459,6 +459,9 @@ cases.retryReads = async () => {
 		[{ retryReads: true }, 1, (client) => client.toolsList(), ["tools.list", "tools.list"]],
 		[{ retryReads: true }, 1, (client) => client.readFile({ path: "a" }), ["tool.call", "tool.call"]],
 		[{ retryReads: true }, 1, (client) => fails(client.runCommand({ command: "x" }), cloister.ConnectionLost), ["tool.call"]],
+		[{}, 1, (client) => client.runCommand({ command: "x" }, { options: { key: "k" } }), ["tool.call", "tool.call"]],
+		[{}, 9, (client) => fails(client.runCommand({ command: "x" }, { options: { key: "k" } }), cloister.ConnectionLost),
+			["tool.call", "tool.call"]],
 		[{ retryReads: true }, 9, (client) => fails(client.readFile({ path: "a" }), cloister.ConnectionLost),
 			["tool.call", "tool.call"]],
 	];

@@ -24,7 +24,7 @@ export interface ClientSettings {
 	reconnectMs?: number | null | undefined;
 	/** How long an answer may take beyond the call's deadline before NoAnswer is thrown; default 60000. */
 	answerTimeoutMs?: number | undefined;
-	/** A call that only reads is repeated once when the connection was lost; other calls never are. */
+	/** A call that only reads is repeated once when the connection was lost; of others only those with the option key are. */
 	retryReads?: boolean | undefined;
 }
 
@@ -272,7 +272,8 @@ class Session {
 		try {
 			return await this.finish(await this.start(method, params), onOutput, signal);
 		} catch (error) {
-			if (!(error instanceof ConnectionLost) || !this.#settings.retryReads || !reads(method, params) || this.#closed)
+			const repeated = hasKey(method, params) || (this.#settings.retryReads && reads(method, params));
+			if (!(error instanceof ConnectionLost) || !repeated || this.#closed)
 				throw error;
 		}
 		return await this.finish(await this.start(method, params), onOutput, signal);

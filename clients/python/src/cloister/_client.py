@@ -204,7 +204,7 @@ class Client(Methods):
     wait: for how many seconds the first connection waits for a service.
     reconnect: for how many seconds a later one waits while the service restarts; None: the client does not reconnect.
     answer_timeout: how many seconds an answer may take beyond the call's deadline before NoAnswer is raised.
-    retry_reads: a call that only reads is repeated once when the connection was lost; other calls never are.
+    retry_reads: a call that only reads is repeated once when the connection was lost; of others only those with the option key are.
 
     A tool that fails is raised by its method as the class of its code, such as NotFound; call() returns the observation.
     """

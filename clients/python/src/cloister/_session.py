@@ -213,7 +213,8 @@ class Session:
         try:
             return await self.finish(await self.start(method, params), on_output)
         except ConnectionLost:
-            if not self._retry_reads or not _reads(method, params) or self._closed:
+            repeated = _has_key(method, params) or (self._retry_reads and _reads(method, params))
+            if not repeated or self._closed:
                 raise
         return await self.finish(await self.start(method, params), on_output)
 
