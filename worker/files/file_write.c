@@ -9,22 +9,18 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
+#include "worker/files/file_attributes.h"
+#include "worker/files/file_exchange.h"
 #include "worker/files/file_source.h"
 #include "worker/files/file_version.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <sys/xattr.h>
-
-#define ACL_ACCESS "system.posix_acl_access"
-/* There is not the file that the write expects. No system call here returns this number. */
-#define ERROR_CHANGED ECANCELED
 
 struct file_write {
 	const struct root *root;
@@ -315,56 +311,6 @@ void file_write_append(struct file_write *staged, const void *data, size_t len)
 	}
 }
 
-/* Copies attribute @name, if it can be read and set. */
-static void copy_attribute(int from, int to, const char *name, char *value)
-{
-	ssize_t len = fgetxattr(from, name, value, XATTR_SIZE_MAX);
-
-	if (len >= 0)
-		(void)fsetxattr(to, name, value, (size_t)len, 0);
-}
-
-static void copy_attributes(int from, int to)
-{
-	_cleanup_free_ char *names = malloc(XATTR_LIST_MAX), *value = malloc(XATTR_SIZE_MAX);
-	ssize_t len;
-
-	if (!names || !value)
-		return;
-	len = flistxattr(from, names, XATTR_LIST_MAX);
-	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1)
-		if (strncmp(names + at, "user.", 5) == 0 || strcmp(names + at, ACL_ACCESS) == 0)
-			copy_attribute(from, to, names + at, value);
-}
-
-/*
- * Gives the new file the old one's attributes as far as possible. Only the permissions are
- * mandatory.
- */
-static int keep_attributes(const struct file_write *staged, const struct stat *old)
-{
-	_cleanup_close_ int fd = openat(staged->place.parent, staged->place.name,
-		O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
-
-	if (fstat(staged->fd, &st) < 0)
-		return -errno;
-	if (st.st_gid != old->st_gid)
-		(void)!fchown(staged->fd, (uid_t)-1, old->st_gid);
-	/*
-	 * An ACL inherited from the directory's default ACL could grant more than the old file's.
-	 */
-	if (flistxattr(staged->fd, NULL, 0) != 0)
-		(void)fremovexattr(staged->fd, ACL_ACCESS);
-	if ((st.st_mode & 07777) != (old->st_mode & 01777) &&
-		fchmod(staged->fd, old->st_mode & 01777) < 0)
-		return -errno;
-	if (fd >= 0 && flistxattr(fd, NULL, 0) > 0 && fstat(fd, &st) == 0 &&
-		st.st_dev == old->st_dev && st.st_ino == old->st_ino)
-		copy_attributes(fd, staged->fd);
-	return 0;
-}
-
 static int link_to(const struct file_write *staged, const char *name)
 {
 	char number[16];
@@ -411,92 +357,15 @@ static int rename_to(struct file_write *staged, const char *name)
 	return -errno;
 }
 
-/* Whether @fd has exactly @content. */
-static bool has_content(int fd, struct text content)
-{
-	char buffer[32 * KIB];
-	size_t at = 0;
-
-	for (;;) {
-		ssize_t n = pread(fd, buffer, sizeof(buffer), (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n == 0 && at == content.len;
-		if ((size_t)n > content.len - at ||
-			memcmp(buffer, content.data + at, (size_t)n) != 0)
-			return false;
-		at += (size_t)n;
-	}
-}
-
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-/* Whether @found is the file that is to be replaced, with the content that was read. */
-static bool is_expected(const struct file_write *staged, const struct stat *found)
-{
-	struct stat expected;
-
-	return fstat(staged->old_fd, &expected) == 0 && is_same(found, &expected) &&
-	       has_content(staged->old_fd, staged->old_content);
-}
-
-/* Exchanges the file of the temporary name with that of the target's; says what came out. */
-static int exchange_once(const struct file_write *staged, struct stat *ret_out)
-{
-	int dir = staged->place.parent;
-
-	if (renameat2(dir, staged->temporary, dir, staged->place.name, RENAME_EXCHANGE) < 0)
-		return -errno;
-	return fstatat(dir, staged->temporary, ret_out, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-}
-
-/*
- * Another process had put a file there, @out, which the exchange took away: puts it back. If what
- * comes out then is not what was put there last, yet another file was put there meanwhile, and it
- * is the newest.
- */
-static int put_back(struct file_write *staged, struct stat out)
-{
-	struct stat last;
-	int r = fstat(staged->fd, &last) < 0 ? -errno : 0;
-
-	for (int i = 0; r == 0 && i < LIMIT_OPEN_RETRIES; i++) {
-		struct stat put = out;
-
-		r = exchange_once(staged, &out);
-		if (r == 0 && is_same(&out, &last))
-			return -ERROR_CHANGED;
-		last = put;
-	}
-	return r < 0 ? r : -ERROR_CHANGED;
-}
-
-/* Replaces the expected file. Returns 0, -ERROR_CHANGED if it is not there, or another -errno. */
 static int replace_expected(struct file_write *staged)
 {
-	struct stat out;
-	int r;
-
-	if (fstatat(staged->place.parent, staged->place.name, &out, AT_SYMLINK_NOFOLLOW) < 0 ||
-		!is_expected(staged, &out))
-		return -ERROR_CHANGED;
-	r = exchange_once(staged, &out);
-	/* Some file systems cannot exchange two files. The look above must do there. */
-	if (r == -EINVAL || r == -EOPNOTSUPP) {
-		if (renameat(staged->place.parent, staged->temporary, staged->place.parent,
-			    staged->place.name) < 0)
-			return -errno;
-		staged->named = false;
-		return 0;
-	}
-	if (r < 0)
-		return r;
-	return is_expected(staged, &out) ? 0 : put_back(staged, out);
+	return file_exchange(&(struct file_exchange){.parent = staged->place.parent,
+				     .temporary = staged->temporary,
+				     .name = staged->place.name,
+				     .new_fd = staged->fd,
+				     .old_fd = staged->old_fd,
+				     .old_content = staged->old_content},
+		&staged->named);
 }
 
 static int replace(struct file_write *staged)
@@ -577,7 +446,7 @@ static int publish(struct file_write *staged, const struct stat *old)
 	if (r == 0 && staged->old_fd >= 0 && !exists(old))
 		r = -ERROR_CHANGED;
 	if (r == 0 && exists(old))
-		r = keep_attributes(staged, old);
+		r = file_attributes_keep(staged->fd, staged->place.parent, staged->place.name, old);
 	if (r < 0)
 		return r;
 	if (staged->durable && fsync(staged->fd) < 0)

@@ -11,17 +11,17 @@
  * has that name from the beginning. When the workspace is next opened, such names that a death has
  * left are removed (file_sweep.h).
  *
- * A write that expects a version replaces only that: it exchanges the two files (renameat2(2),
- * RENAME_EXCHANGE) and looks at what has come out. If that is not the file that was read, or no
- * longer has the content that was read, both are put back, and nothing that another process has
- * written meanwhile is lost. What a process writes through a descriptor that it had open before is
- * in the replaced file, as with every rename.
+ * A write that expects a version replaces only that: it exchanges the two files (file_exchange.h)
+ * and puts both back if what has come out is not the file that was read, or no longer has the
+ * content that was read. Nothing that another process has written meanwhile is lost. What a process
+ * writes through a descriptor that it had open before is in the replaced file, as with every
+ * rename.
  *
- * A replacement keeps the permissions, user.* attributes and POSIX ACL of the old file, and its
- * group if this process may set it. It does not keep set-user-ID and set-group-ID bits, the owner,
- * or other hard links, which keep the old content. A file whose mode or mount forbids writing is
- * not replaced, although the directory would allow it. A write that fails removes the directories
- * that it has made unless they are no longer empty (made_dirs.h).
+ * A replacement keeps the permissions, user.* attributes and POSIX ACL of the old file
+ * (file_attributes.h), and its group if this process may set it. It does not keep set-user-ID and
+ * set-group-ID bits, the owner, or other hard links, which keep the old content. A file whose mode
+ * or mount forbids writing is not replaced, although the directory would allow it. A write that
+ * fails removes the directories that it has made unless they are no longer empty (made_dirs.h).
  */
 
 #include "worker/files/reply.h"

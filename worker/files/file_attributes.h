@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a file that replaces another takes over from it, besides its name. */
+
+struct stat;
+
+/**
+ * Gives the new file that @new_fd has open the attributes of the file @name in the directory
+ * @parent, as far as possible: permissions without set-user-ID and set-group-ID bits, group, user.*
+ * attributes and POSIX ACL (acl(5), xattr(7)). @old is that file's status, as a look at it was;
+ * another file that has the name by now gives no attributes of its own. Only the permissions are
+ * mandatory. Returns 0, or -errno if they could not be set.
+ */
+int file_attributes_keep(int new_fd, int parent, const char *name, const struct stat *old);

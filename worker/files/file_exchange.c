@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the files process. The tenant's commands may rename, replace and write both files
+ * meanwhile, so what was looked at before the exchange is looked at again after it. Every name is
+ * used relative to the directory that root_place() verified, and no link is followed.
+ */
+#include "worker/files/file_exchange.h"
+
+#include "common/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether @fd has exactly @content. */
+static bool has_content(int fd, struct text content)
+{
+	char buffer[32 * KIB];
+	size_t at = 0;
+
+	for (;;) {
+		ssize_t n = pread(fd, buffer, sizeof(buffer), (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n == 0 && at == content.len;
+		if ((size_t)n > content.len - at ||
+			memcmp(buffer, content.data + at, (size_t)n) != 0)
+			return false;
+		at += (size_t)n;
+	}
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether @found is the file that is to be replaced, with the content that was read. */
+static bool is_expected(const struct file_exchange *exchange, const struct stat *found)
+{
+	struct stat expected;
+
+	return fstat(exchange->old_fd, &expected) == 0 && is_same(found, &expected) &&
+	       has_content(exchange->old_fd, exchange->old_content);
+}
+
+/* Exchanges the file of the temporary name with that of the target's; says what came out. */
+static int exchange_once(const struct file_exchange *exchange, struct stat *ret_out)
+{
+	int dir = exchange->parent;
+
+	if (renameat2(dir, exchange->temporary, dir, exchange->name, RENAME_EXCHANGE) < 0)
+		return -errno;
+	return fstatat(dir, exchange->temporary, ret_out, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/*
+ * Another process had put a file there, @out, which the exchange took away: puts it back. If what
+ * comes out then is not what was put there last, yet another file was put there meanwhile, and it
+ * is the newest.
+ */
+static int put_back(const struct file_exchange *exchange, struct stat out)
+{
+	struct stat last;
+	int r = fstat(exchange->new_fd, &last) < 0 ? -errno : 0;
+
+	for (int i = 0; r == 0 && i < LIMIT_OPEN_RETRIES; i++) {
+		struct stat put = out;
+
+		r = exchange_once(exchange, &out);
+		if (r == 0 && is_same(&out, &last))
+			return -ERROR_CHANGED;
+		last = put;
+	}
+	return r < 0 ? r : -ERROR_CHANGED;
+}
+
+int file_exchange(const struct file_exchange *exchange, bool *ret_left)
+{
+	struct stat out;
+	int r;
+
+	if (fstatat(exchange->parent, exchange->name, &out, AT_SYMLINK_NOFOLLOW) < 0 ||
+		!is_expected(exchange, &out))
+		return -ERROR_CHANGED;
+	r = exchange_once(exchange, &out);
+	/* Some file systems cannot exchange two files. The look above must do there. */
+	if (r == -EINVAL || r == -EOPNOTSUPP) {
+		if (renameat(exchange->parent, exchange->temporary, exchange->parent,
+			    exchange->name) < 0)
+			return -errno;
+		*ret_left = false;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	if (!is_expected(exchange, &out))
+		return put_back(exchange, out);
+	*ret_left = true;
+	return 0;
+}
