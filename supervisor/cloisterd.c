@@ -19,6 +19,7 @@
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/key_journal.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"

@@ -14,7 +14,7 @@
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_send.h"
 #include "supervisor/call/command_input.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/key_journal.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"

@@ -7,6 +7,7 @@
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/key_journal.h"
 #include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 

@@ -7,7 +7,7 @@
  */
 
 #include "supervisor/call/call_state.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/key_result.h"
 
 #include <stdbool.h>
 

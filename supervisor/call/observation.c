@@ -10,7 +10,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/key_result.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/shown.h"
 #include "supervisor/call/stream_shown.h"

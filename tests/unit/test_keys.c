@@ -4,6 +4,7 @@
 /* Keys of calls: what each call with one is answered, what remains after a restart, and calls that
  * wait for the journal or for another call. The test plays the workspace. */
 #include "supervisor/call/call_keyed.h"
+#include "supervisor/call/key_journal.h"
 #include "supervisor/call/keys.h"
 
 #include "common/limits.h"

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd, and touches files through supervisor/journal/ alone. What was in the journal
+ * at the start has passed its checksum.
+ */
+#include "supervisor/call/key_journal.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/call/key_result.h"
+#include "supervisor/call/key_table.h"
+#include "supervisor/journal/journal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_BYTES (1 * MIB) /* a smaller file is not left */
+
+static void write_record(struct key *key, enum journal_type type, journal_done done)
+{
+	struct journal_record record = {.type = (uint8_t)type,
+		.number = key->time_ms,
+		.tenant = text_from(key->tenant->name),
+		.code = text_from(tool_error_name(key->held.error)),
+		.json = key->held.json,
+		.model = key->held.model,
+		.base64 = key->held.base64};
+
+	memcpy(record.id, key->id, JOURNAL_ID_BYTES);
+	memcpy(record.digest, key->digest, JOURNAL_ID_BYTES);
+	key->writes++;
+	journal_append(key->keys->journal, &record, done, key);
+}
+
+static void note_end(struct keys *keys, struct journal_place place)
+{
+	if (place.file == journal_current(keys->journal))
+		keys->end = place.offset + place.size;
+}
+
+static void turn_if_worth(struct keys *keys);
+
+/* The beginning of a call without a known end is in the current file now. */
+static void on_carried(void *context, int error, struct journal_place place)
+{
+	struct key *key = context;
+	struct keys *keys = key->keys;
+
+	key->writes--;
+	if (error == 0 && key->is_open) {
+		key_set_place(key, place);
+		note_end(keys, place);
+	}
+	key_free_if_gone(key);
+	if (error == 0)
+		turn_if_worth(keys);
+}
+
+/* Returns whether there was a record to carry, or one is on its way. */
+static bool carry_open(struct keys *keys, unsigned file)
+{
+	struct key *key, *following;
+
+	for (key = LIST_FIRST(&keys->open); key; key = following) {
+		following = LIST_NEXT(key, open);
+		if (key->place.file != file)
+			continue;
+		if (key->writes == 0)
+			write_record(key, JOURNAL_BEGIN, on_carried);
+		return true;
+	}
+	return false;
+}
+
+/* Continues in the other file, if no result there is needed and little of this one is. */
+static void turn_if_worth(struct keys *keys)
+{
+	unsigned current = journal_current(keys->journal), other = !current;
+
+	if (keys->end < TURN_BYTES)
+		return;
+	key_expire_all(keys);
+	if (keys->ended[other] > 0 || keys->live_bytes[current] > keys->end / 2 ||
+		carry_open(keys, other))
+		return;
+	keys->end = 0;
+	journal_turn(keys->journal);
+}
+
+static void on_begun(void *context, int error, struct journal_place place)
+{
+	struct key *key = context;
+	struct keys *keys = key->keys;
+
+	key->writes--;
+	if (error == 0)
+		note_end(keys, place);
+	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) == KEY_GONE) {
+		key_free_if_gone(key);
+		return;
+	}
+	if (error == 0)
+		key_set_place(key, place);
+	key->recorded(key->call, error);
+}
+
+void key_begin(struct key *key, void (*recorded)(struct call *call, int error))
+{
+	key_happen(key, KEY_BEGIN);
+	key->recorded = recorded;
+	key->time_ms = (uint64_t)clock_unix_ms();
+	write_record(key, JOURNAL_BEGIN, on_begun);
+}
+
+static void on_ended(void *context, int error, struct journal_place place)
+{
+	struct key *key = context;
+	struct keys *keys = key->keys;
+
+	key->writes--;
+	key_result_done(&key->held);
+	key->failed = error < 0;
+	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) != KEY_GONE && error == 0)
+		key_set_place(key, place);
+	if (error == 0)
+		note_end(keys, place);
+	key_free_if_gone(key);
+	turn_if_worth(keys);
+}
+
+static int hold(struct key *key, const struct key_result *result)
+{
+	struct key_result held = *result;
+	size_t len = held.json.len, all = len + held.model.len;
+
+	held.buffer = malloc(all + 1);
+	if (!held.buffer)
+		return -ENOMEM;
+	memcpy(held.buffer, held.json.data, len);
+	if (held.model.len > 0)
+		memcpy(held.buffer + len, held.model.data, held.model.len);
+	held.json.data = held.buffer;
+	held.model.data = held.buffer + len;
+	key->held = held;
+	return 0;
+}
+
+void key_end(struct key *key, const struct key_result *result)
+{
+	key->call = NULL;
+	key_happen(key, KEY_END);
+	key->time_ms = (uint64_t)clock_unix_ms();
+	key_set_ageing(key, true);
+	if (hold(key, result) == 0) {
+		write_record(key, JOURNAL_END, on_ended);
+	} else {
+		key_happen(key, KEY_FAILED);
+		key->failed = true;
+	}
+}
+
+void key_lose(struct key *key)
+{
+	key->call = NULL;
+	key_happen(key, KEY_END);
+	key_happen(key, KEY_FAILED);
+	key->failed = true;
+	key_set_ageing(key, true);
+}
+
+static void on_dropped(void *context, int error, struct journal_place place)
+{
+	struct key *key = context;
+
+	key->writes--;
+	if (error == 0)
+		note_end(key->keys, place);
+	key_free_if_gone(key);
+}
+
+void key_leave(struct key *key)
+{
+	enum key_state before;
+
+	key->call = NULL;
+	before = key_happen(key, KEY_LEAVE);
+	if (before != KEY_WAITING)
+		write_record(key, JOURNAL_DROP, on_dropped);
+	else
+		key_free_if_gone(key);
+}
+
+/* Takes a record at the start. */
+static int take(void *context, const struct journal_record *record, struct journal_place place)
+{
+	struct keys *keys = context;
+	struct key *key = key_find(keys, record->id);
+
+	if (key && (record->type == JOURNAL_DROP || key->state == KEY_ENDED)) {
+		/* It was dropped; or it had expired before this beginning. */
+		key_drop(key);
+		key = NULL;
+	}
+	if (record->type == JOURNAL_DROP)
+		return 0;
+	if (!key)
+		key = key_add(keys, record->tenant, record->id, record->digest);
+	if (!key)
+		return -ENOMEM;
+	memcpy(key->digest, record->digest, JOURNAL_ID_BYTES);
+	key->state = record->type == JOURNAL_END ? KEY_ENDED : KEY_BEGUN;
+	key->time_ms = record->number;
+	key_set_place(key, place);
+	key_set_ageing(key, true);
+	keys->end = place.offset + place.size; /* the newer file comes last */
+	return 0;
+}
+
+int keys_open(int directory_fd, bool durable, struct keys **ret)
+{
+	struct keys *keys = key_table_new();
+	struct key *key;
+	int r;
+
+	if (!keys)
+		return -ENOMEM;
+	r = journal_new(directory_fd, durable, take, keys, &keys->journal);
+	if (r < 0) {
+		keys_free(keys);
+		return r;
+	}
+	LIST_FOREACH (key, &keys->open, open)
+		key_happen(key, KEY_START);
+	*ret = keys;
+	return 0;
+}
+
+int keys_start(struct keys *keys, struct event_base *base)
+{
+	return keys ? journal_start(keys->journal, base) : 0;
+}
+
+void keys_free(struct keys *keys)
+{
+	if (!keys)
+		return;
+	journal_free(keys->journal);
+	key_table_free(keys);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the journal is told about the call that had a key, and what it tells when cloisterd starts:
+ * so that a call with a key runs at most once, whenever cloisterd ends.
+ */
+
+#include <stdbool.h>
+
+struct call;
+struct event_base;
+struct key;
+struct key_result;
+struct keys;
+
+/**
+ * Opens the journal in @directory_fd and learns its keys. Call it before lock-down. Returns 0 or
+ * -errno.
+ */
+int keys_open(int directory_fd, bool durable, struct keys **ret);
+
+/** Starts the journal's thread, if there is one, after lock-down. Returns 0 or -errno. */
+int keys_start(struct keys *keys, struct event_base *base);
+
+/** Call it when no call is left. NULL is allowed. */
+void keys_free(struct keys *keys);
+
+/**
+ * Records that the call of @key begins. @recorded is called once with 0 or -errno, perhaps before
+ * this returns, unless key_leave() is called first.
+ */
+void key_begin(struct key *key, void (*recorded)(struct call *call, int error));
+
+/** Records the result of the call of @key, which has begun. */
+void key_end(struct key *key, const struct key_result *result);
+
+/** The result of the call of @key, which has begun, cannot be kept. */
+void key_lose(struct key *key);
+
+/** Forgets @key: nothing of its call was begun. */
+void key_leave(struct key *key);
