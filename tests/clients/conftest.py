@@ -3,12 +3,15 @@
 judge what each has left."""
 
 import concurrent.futures
+import contextlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 
 import npm
+import procfs
 import pytest
 from daemon import environment
 
@@ -76,7 +79,12 @@ def programs(area):
         (path / name).symlink_to(packages.path / "node_modules" / program)
     (path / "node").symlink_to(shutil.which(packages.node))
     path.chmod(0o755)
-    return path
+    yield path
+    # Cline leaves a server of its own running, for the next command.
+    for pid in area.account.processes():
+        if procfs.command_line(pid).startswith(str(packages.path)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ to reach a file outside of the workspace, and for cloister's. The user's own set
 
 import itertools
 import json
+import re
 
 import pytest
 from conftest import Place
@@ -246,7 +247,8 @@ def test_the_calls_of_cloister_work(runs, name):
     assert run.done.returncode == 0 and len(run.model.results) == run.escapes + 4, told(run)
     assert (run.place.workspace / "made").read_text() == "by cloister\n", told(run)
     (seen,) = [result for result in run.model.results if "by cloister" in result]
-    (many,) = [result for result in run.model.results if "999" in result]
+    # Some of them put the output into JSON once or twice more, so what is between the numbers differs.
+    (many,) = [result for result in run.model.results if re.search(r"12\D{1,9}13\D{1,9}14\D{1,9}15", result)]
     assert "1000" in seen and "No such file" in seen, told(run)
     assert ("299999" in many) == run.harness.shows_the_end and len(many) < 150_000, told(run)
     assert "rested" in run.model.results[-1], told(run)
