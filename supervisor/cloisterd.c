@@ -6,12 +6,9 @@
  * fork, and it never looks up a path inside a workspace.
  */
 #include "common/cleanup.h"
-#include "common/config_defaults.h"
-#include "common/landlock.h"
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
@@ -20,7 +17,6 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/key_journal.h"
-#include "supervisor/call/keys.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config_load.h"
@@ -32,17 +28,18 @@
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/daemon/config_check.h"
 #include "supervisor/daemon/config_reload.h"
+#include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/helpers.h"
 #include "supervisor/daemon/notify.h"
+#include "supervisor/daemon/own_files.h"
+#include "supervisor/daemon/own_sockets.h"
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/features.h"
-#include "supervisor/host/id_range.h"
 #include "supervisor/host/libraries.h"
 #include "supervisor/host/listen_fds.h"
-#include "supervisor/host/lockdown.h"
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/host/startup.h"
-#include "supervisor/journal/journal.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/listener.h"
 #include "supervisor/rpc/unauthorized_client.h"
@@ -56,44 +53,11 @@
 #include "supervisor/workspace/workspace_root.h"
 #include "supervisor/workspace/workspaces.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* State that lives as long as the process. */
-struct daemon {
-	struct options options;
-	struct config_source *config_source; /* NULL: user mode without a file */
-	struct config_reload *config_reload;
-	struct service service; /* the part of the state that other files see */
-	struct call_observer observers[2];
-	struct egress_observer network;
-	struct cgroup cgroup;
-	struct spawner_link *spawner;
-	struct listener *listener, *control;
-	struct listener *egress; /* where cloister-egress connects; NULL: it does not */
-	struct shutdown *shutdown;
-	struct removal *removal;
-	const char *own_paths[8]; /* paths that no workspace may contain, ended by NULL */
-	int managed_fd;
-	bool failed; /* exit with a failure, so that the service manager starts cloisterd again */
-};
-
-static _Noreturn void die(const char *what, int error)
-{
-	log_error("%s: %s", what, strerror(error < 0 ? -error : error));
-	exit(1);
-}
-
-static _Noreturn void die_with(const char *message)
-{
-	log_error("%s", message);
-	exit(1);
-}
 
 /* Makes the loop, with the timer and the signals that it has from start to end. */
 static bool start_loop(struct daemon *daemon, bool epoll)
@@ -144,277 +108,6 @@ static void on_idle(struct service *service)
 
 	if (daemon->options.connection_fd >= 0 && service->connections == 0)
 		event_base_loopbreak(service->base);
-}
-
-/* Returns the canonical path, for comparison with workspaces' roots. */
-static char *canonical_path(const char *path)
-{
-	char *canonical = realpath(path, NULL);
-
-	return canonical ? canonical : strdup(path);
-}
-
-static void add_own_path(struct daemon *daemon, char *path)
-{
-	size_t i = 0;
-
-	if (!path)
-		die_with("out of memory");
-	while (daemon->own_paths[i])
-		i++;
-	daemon->own_paths[i] = path;
-}
-
-static void own_config(struct daemon *daemon)
-{
-	_cleanup_free_ char *drop_ins = NULL;
-
-	if (!daemon->config_source)
-		return;
-	drop_ins = config_source_drop_ins(daemon->config_source);
-	if (!drop_ins)
-		die_with("out of memory");
-	add_own_path(daemon, canonical_path(daemon->options.config));
-	add_own_path(daemon, canonical_path(drop_ins));
-}
-
-/*
- * Locks the state for as long as cloisterd lives. Two instances would remove each other's
- * workspaces and, in system mode, give one id to two workspaces.
- */
-static void lock_state(const char *directory)
-{
-	static int lock;
-	long holder = 0;
-	int r = startup_lock_state(directory, &lock, &holder);
-
-	if (r == -EBUSY) {
-		log_error("another cloisterd, process %ld, uses the state directory %s: stop it, "
-			  "or choose another directory with --state-dir (state_dir in the "
-			  "configuration)",
-			holder, directory);
-		exit(1);
-	}
-	if (r < 0) {
-		log_error("%s/lock: %s", directory, strerror(-r));
-		exit(1);
-	}
-}
-
-static void open_state(struct daemon *daemon)
-{
-	_cleanup_close_ int state = -1;
-	_cleanup_free_ char *managed = NULL;
-	int r;
-
-	daemon->managed_fd = -1;
-	if (!daemon->options.state_dir)
-		return;
-	r = startup_make_directory(daemon->options.state_dir, &state);
-	if (r < 0)
-		die(daemon->options.state_dir, r);
-	lock_state(daemon->options.state_dir);
-	if (asprintf(&managed, "%s/workspaces", daemon->options.state_dir) < 0)
-		die_with("out of memory");
-	r = startup_make_directory(managed, &daemon->managed_fd);
-	if (r < 0)
-		die(managed, r);
-	add_own_path(daemon, canonical_path(daemon->options.state_dir));
-}
-
-/*
- * Returns the path of the audit log, malloc'ed, or NULL if there is none. The default is a
- * directory of its own, because Landlock gives write access to whole directories and cloisterd must
- * not write in the workspaces beside it.
- */
-static char *audit_path(const struct daemon *daemon)
-{
-	const struct config_host *host = &daemon->service.config->host;
-	char *path;
-
-	if (host->audit == AUDIT_OFF)
-		return NULL;
-	if (host->audit_file)
-		path = strdup(host->audit_file);
-	else if (asprintf(&path, "%s/audit/audit.log", daemon->options.state_dir) < 0)
-		path = NULL;
-	if (!path)
-		die_with("out of memory");
-	return path;
-}
-
-/* The journal of keys, in a directory of its own. It is opened here and never again. */
-static void open_journal(struct daemon *daemon)
-{
-	const struct config *config = daemon->service.config;
-	_cleanup_close_ int directory = -1;
-	_cleanup_free_ char *path = NULL;
-	int r;
-
-	if (config->host.journal == JOURNAL_OFF || !daemon->options.state_dir)
-		return;
-	if (asprintf(&path, "%s/journal", daemon->options.state_dir) < 0)
-		die_with("out of memory");
-	r = startup_make_directory(path, &directory);
-	if (r == 0)
-		r = keys_open(
-			directory, config->host.journal == JOURNAL_DURABLE, &daemon->service.keys);
-	if (r < 0)
-		die(path, r);
-	keys_configure(daemon->service.keys, config);
-}
-
-static void open_audit(struct daemon *daemon)
-{
-	const struct config_host *host = &daemon->service.config->host;
-	const struct audit_rotation rotation = {host->audit_size_bytes, host->audit_files};
-	_cleanup_free_ char *path = audit_path(daemon);
-	int r;
-
-	if (!path)
-		return;
-	r = host->audit_file ? 0 : startup_make_parent(path);
-	if (r < 0)
-		die(path, r);
-	r = audit_new(path, host->audit == AUDIT_REQUIRED, &rotation, &daemon->service.audit);
-	if (r == -EAGAIN)
-		die_with("another cloisterd writes the audit log");
-	if (r < 0)
-		die(path, r);
-	add_own_path(daemon, canonical_path(path));
-}
-
-/* A socket from the service manager replaces one of our own. */
-static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
-{
-	char *path;
-	int r = listener_adopt(fd, ret, &path);
-
-	if (r < 0)
-		die("cannot use the socket that was passed", r);
-	if (path)
-		add_own_path(daemon, canonical_path(path));
-	free(path);
-}
-
-static void bind_socket(
-	struct daemon *daemon, int fd, const char *path, mode_t mode, struct listener **ret)
-{
-	int r;
-
-	if (fd >= 0)
-		adopt_socket(daemon, fd, ret);
-	if (fd >= 0 || !path)
-		return;
-	r = startup_make_parent(path);
-	if (r == 0)
-		r = listener_bind(path, mode, ret);
-	if (r < 0)
-		die(path, r);
-	add_own_path(daemon, canonical_path(path));
-}
-
-static void bind_sockets(struct daemon *daemon)
-{
-	const struct config *config = daemon->service.config;
-
-	bind_socket(daemon, daemon->options.agent_fd, daemon->options.agent_socket,
-		(mode_t)config->host.agent_socket_mode, &daemon->listener);
-	/*
-	 * The peer's credentials decide; in user mode the socket's mode keeps other users out as
-	 * well.
-	 */
-	bind_socket(daemon, daemon->options.control_fd, daemon->options.control_socket,
-		config->from_file ? 0666 : 0600, &daemon->control);
-}
-
-static bool is_system_mode(const struct daemon *daemon)
-{
-	return daemon->service.config->host.mode == CONFIG_MODE_SYSTEM;
-}
-
-static void start_spawner(struct daemon *daemon)
-{
-	_cleanup_free_ char *message = NULL;
-	struct id_range range = {0};
-	char readonly[LIMIT_READONLY_BYTES];
-	bool system = is_system_mode(daemon);
-	const struct spawner_start start = {.cgroup_fd = daemon->cgroup.root,
-		.managed_fd = daemon->managed_fd,
-		.config = daemon->config_source ? daemon->options.config : NULL,
-		.readonly = readonly,
-		.network = daemon->options.allow_net[0] != NULL,
-		.range = system ? &range : NULL};
-	int r = system ? id_range_find("/etc", &range) : 0;
-	mode_t inherited;
-
-	options_join_readonly_paths(&daemon->options, readonly);
-	if (r < 0)
-		die_with("system mode needs a range in /etc/subuid and one in /etc/subgid for the "
-			 "user that cloisterd runs as, without root and that user in them: usermod "
-			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
-	/*
-	 * Commands and files processes inherit the umask. Without a configuration it is the user's.
-	 */
-	inherited = umask(077);
-	umask(daemon->service.config->from_file ? (mode_t)daemon->service.config->host.umask
-						: inherited & 077);
-	r = spawner_link_start(&start, &daemon->spawner, &message);
-	umask(inherited);
-
-	if (r < 0 && !feature_is_present("system_calls"))
-		log_error("%s", feature_remedy("system_calls"));
-	if (r < 0 && message)
-		die_with(message);
-	if (r < 0)
-		die("cannot start cloister-spawner", r);
-}
-
-static uid_t egress_user(const struct config_host *host)
-{
-	const char *name = host->egress_user ? host->egress_user : DEFAULT_EGRESS_USER;
-	uid_t uid;
-
-	if (startup_find_user(name, &uid) == 0)
-		return uid;
-	log_error("there is no user %s, as whom cloister-egress would connect: make it, or set "
-		  "egress_user",
-		name);
-	exit(1);
-}
-
-/*
- * cloister-egress is there where a tenant needs it, or where it has a socket: then a tenant may
- * come to need it at a reload.
- */
-static void start_egress(struct daemon *daemon)
-{
-	const struct config *config = daemon->service.config;
-	_cleanup_free_ char *allow = options_join_allow_net(&daemon->options);
-	struct egress_start start = {
-		.config = daemon->config_source ? daemon->options.config : NULL,
-		.allow = allow,
-		.listener = -1};
-	int r;
-
-	bind_socket(daemon, daemon->options.egress_fd, config->host.egress_socket, 0666,
-		&daemon->egress);
-	if (!daemon->egress && !config_has_network(config))
-		return;
-	if (daemon->egress) {
-		start.listener = listener_fd(daemon->egress);
-		start.uid = egress_user(&config->host);
-	}
-	/* The unit of a service has no network, and what cloisterd starts would have none either.
-	 */
-	if (!daemon->egress && is_system_mode(daemon) && daemon->options.agent_fd >= 0)
-		die_with("network = egress: a service manager that passes the agent socket must "
-			 "start "
-			 "cloister-egress too, in a unit of its own: pass its socket with "
-			 "FileDescriptorName=egress, or name one with egress_socket");
-	r = egress_link_start(&start, &daemon->service.egress);
-	if (r < 0)
-		die("cannot start cloister-egress", r);
 }
 
 /* Runs while NSS can be used, and as the user that started cloisterd. */
@@ -497,7 +190,7 @@ static void probe_features(struct daemon *daemon)
 {
 	cgroup_take(&daemon->cgroup); /* first, so that the spawner is in the same group */
 	daemon->service.cgroup = &daemon->cgroup;
-	shared_budgets_read(config_workspaces(daemon->service.config), !is_system_mode(daemon));
+	shared_budgets_read(config_workspaces(daemon->service.config), !daemon_is_system(daemon));
 	features_probe(&daemon->cgroup);
 }
 
@@ -516,59 +209,6 @@ static void check_features(struct daemon *daemon)
 
 	if (features_check(&daemon->service.config->host.require, &message) < 0)
 		die_with(message ? message : "out of memory");
-}
-
-/* Returns the directory of the file or socket at @path; NULL for none. */
-static char *directory_of(const char *path)
-{
-	char *directory = path ? strdup(path) : NULL, *slash;
-
-	if (path && (path[0] == '\0' || !directory))
-		die_with("out of memory");
-	slash = directory ? strrchr(directory, '/') : NULL;
-	if (slash)
-		slash[slash == directory] = '\0';
-	else if (directory)
-		memcpy(directory, ".", sizeof("."));
-	return directory;
-}
-
-/*
- * Lists the directories that cloisterd uses by name from here on: those of the configuration and of
- * the user database, for a reload (perhaps through links), of its own workspaces, of the sockets,
- * to remove them, and of the audit log, to rename it, open it again and remove the oldest file.
- */
-static void lock_down(struct daemon *daemon)
-{
-	const struct options *options = &daemon->options;
-	_cleanup_free_ char *real = options->config ? canonical_path(options->config) : NULL;
-	_cleanup_free_ char *config = directory_of(options->config);
-	_cleanup_free_ char *real_config = directory_of(real);
-	_cleanup_free_ char *agent = directory_of(options->agent_socket);
-	_cleanup_free_ char *control = directory_of(options->control_socket);
-	_cleanup_free_ char *log = audit_path(daemon), *audit = directory_of(log);
-	char cgroups[32] = "";
-	const struct lockdown_place places[] = {
-		{config, RULESET_READ},
-		{real_config, RULESET_READ},
-		{config ? "/etc" : NULL, LANDLOCK_ACCESS_FS_READ_FILE},
-		{options->state_dir, LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR |
-					     LANDLOCK_ACCESS_FS_REMOVE_DIR},
-		{agent, LANDLOCK_ACCESS_FS_REMOVE_FILE},
-		{control, LANDLOCK_ACCESS_FS_REMOVE_FILE},
-		{audit, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-				LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_READ_DIR |
-				LANDLOCK_ACCESS_FS_REMOVE_FILE},
-		{daemon->cgroup.root < 0 ? NULL : cgroups, LANDLOCK_ACCESS_FS_READ_FILE},
-	};
-	const char *step;
-	int r;
-
-	snprintf(cgroups, sizeof(cgroups), "/proc/self/fd/%d", daemon->cgroup.root);
-	r = lockdown(places, ARRAY_SIZE(places), &step);
-
-	if (r < 0)
-		die(step, r);
 }
 
 static void observe_calls(struct daemon *daemon)
@@ -599,13 +239,13 @@ static void start(struct daemon *daemon)
 	daemon->service.started_unix_ms = clock_unix_ms();
 	probe_features(daemon);
 	check_features(daemon);
-	own_config(daemon);
-	open_state(daemon);
-	open_journal(daemon);
-	open_audit(daemon);
-	start_spawner(daemon);
-	start_egress(daemon);
-	bind_sockets(daemon);
+	own_files_config(daemon);
+	own_files_state(daemon);
+	own_files_journal(daemon);
+	own_files_audit(daemon);
+	helpers_start_spawner(daemon);
+	helpers_start_egress(daemon);
+	own_sockets_bind(daemon);
 	start_some_loop(daemon);
 	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
 		die_with("out of memory");
@@ -645,7 +285,7 @@ static void start(struct daemon *daemon)
 	if (!daemon->removal)
 		die_with("out of memory");
 	(void)short_timeslice();
-	lock_down(daemon);
+	own_files_lock_down(daemon);
 	r = audit_start(daemon->service.audit);
 	if (r < 0)
 		die("cannot start the audit log's thread", r);
@@ -754,7 +394,7 @@ int main(int argc, char **argv)
 	/* --doctor tells root, too, what there is. */
 	if ((!daemon.options.doctor || daemon.options.user) &&
 		startup_leave_root(daemon.options.user,
-			daemon.service.config && is_system_mode(&daemon), &message) < 0)
+			daemon.service.config && daemon_is_system(&daemon), &message) < 0)
 		die_with(message);
 	if (daemon.options.doctor)
 		return examine_host(&daemon);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The programs that cloisterd starts itself, before it can fork no more. Each function is a step of
+ * the start and ends the process if it fails.
+ */
+
+struct daemon;
+
+/** Starts cloister-spawner. Call it when the state is open, and as the user that cloisterd keeps.
+ */
+void helpers_start_spawner(struct daemon *daemon);
+
+/**
+ * Starts cloister-egress, or waits for it at its socket. It is there where a tenant needs it, or
+ * where it has a socket: then a tenant may come to need it at a reload.
+ */
+void helpers_start_egress(struct daemon *daemon);

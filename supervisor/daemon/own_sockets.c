@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd, before lock-down. It makes sockets at the paths of the options and the
+ * configuration and trusts those, as it trusts the service manager. Whoever connects is hostile
+ * until rpc/listener.h has read its credentials.
+ */
+#include "supervisor/daemon/own_sockets.h"
+
+#include "supervisor/config/config.h"
+#include "supervisor/daemon/daemon.h"
+#include "supervisor/host/startup.h"
+#include "supervisor/rpc/listener.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* A socket from the service manager replaces one of our own. */
+static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
+{
+	char *path;
+	int r = listener_adopt(fd, ret, &path);
+
+	if (r < 0)
+		die("cannot use the socket that was passed", r);
+	if (path)
+		daemon_own_path(daemon, path);
+	free(path);
+}
+
+static void bind_socket(
+	struct daemon *daemon, int fd, const char *path, mode_t mode, struct listener **ret)
+{
+	int r;
+
+	if (fd >= 0)
+		adopt_socket(daemon, fd, ret);
+	if (fd >= 0 || !path)
+		return;
+	r = startup_make_parent(path);
+	if (r == 0)
+		r = listener_bind(path, mode, ret);
+	if (r < 0)
+		die(path, r);
+	daemon_own_path(daemon, path);
+}
+
+void own_sockets_bind(struct daemon *daemon)
+{
+	const struct config *config = daemon->service.config;
+
+	bind_socket(daemon, daemon->options.agent_fd, daemon->options.agent_socket,
+		(mode_t)config->host.agent_socket_mode, &daemon->listener);
+	/*
+	 * The peer's credentials decide; in user mode the socket's mode keeps other users out as
+	 * well.
+	 */
+	bind_socket(daemon, daemon->options.control_fd, daemon->options.control_socket,
+		config->from_file ? 0666 : 0600, &daemon->control);
+}
+
+void own_sockets_bind_egress(struct daemon *daemon)
+{
+	bind_socket(daemon, daemon->options.egress_fd, daemon->service.config->host.egress_socket,
+		0666, &daemon->egress);
+}
