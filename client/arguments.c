@@ -17,6 +17,7 @@ static const struct {
 } option_types[] = {
 	{"timeout_ms", PARAM_INTEGER},
 	{"idle_timeout_ms", PARAM_INTEGER},
+	{"key_wait_ms", PARAM_INTEGER},
 	{"max_output", PARAM_INTEGER},
 	{"stream", PARAM_BOOLEAN},
 	{"keep_output", PARAM_BOOLEAN},

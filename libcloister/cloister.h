@@ -128,6 +128,19 @@ int cloister_open(const char *path, struct cloister **ret_cloister);
 int cloister_open_fd(int fd, struct cloister **ret_cloister);
 
 /**
+ * Lets cloister_call() outlive the connection. If the connection is lost during a call, and the
+ * service keeps keys, cloister_call() connects again for at most @patience_ms milliseconds, opens
+ * the workspace again that cloister_workspace() opened last, and repeats the call with the key that
+ * it had from the start: the service runs it at most once. It does so up to three times. 0, as at
+ * first: it does not. Calls that only read, that name a workspace, or that have one of the options
+ * key, forget_key, keep_output and stdin_stream are made as without it, and so is every other
+ * function. The descriptor keeps its number, but an epoll(7) set forgets it. If the program ends,
+ * the service ends a call 10 seconds after that time. Returns -EINVAL if the connection was made by
+ * cloister_open_fd(), or if @patience_ms is negative or more than an hour.
+ */
+int cloister_set_reconnect(struct cloister *cloister, int64_t patience_ms);
+
+/**
  * Closes and frees the connection; the service then ends its calls. Calls no handler. Inside a
  * handler it takes effect when the handler returns. NULL is allowed.
  */

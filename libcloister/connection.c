@@ -44,6 +44,7 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 {
 	static const struct timeval patience = {.tv_sec = LIMIT_CLIENT_CONNECT_MS / 1000};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct cloister *opened = NULL;
 	_cleanup_close_ int fd = -1;
 	int r;
 
@@ -63,26 +64,35 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return -errno;
-	r = cloister_open_fd(fd, ret_cloister);
-	if (r == 0)
-		TAKE_FD(fd);
-	return r;
+	r = cloister_open_fd(fd, &opened);
+	if (r < 0 || !opened)
+		return r;
+	TAKE_FD(fd);
+	opened->path = strdup(path);
+	*ret_cloister = opened;
+	return 0;
 }
 
-/* Tries a default path. Returns 0, -EPERM if the server there is not trusted, or another -errno. */
-static int find_at(const char *path, struct cloister **ret_cloister)
+int connection_open(const char *path, bool found, struct cloister **ret_cloister)
 {
-	struct cloister *found = NULL;
-	int r = connect_to(path, &found);
+	struct cloister *opened = NULL;
+	int r = connect_to(path, &opened);
 
-	if (r < 0 || !found)
+	if (r < 0 || !opened)
 		return r;
-	if (!socket_peer_is_believed(found->fd)) {
-		cloister_close(found);
+	opened->found = found;
+	if (found && !socket_peer_is_believed(opened->fd)) {
+		cloister_close(opened);
 		return -EPERM;
 	}
-	*ret_cloister = found;
+	*ret_cloister = opened;
 	return 0;
+}
+
+/* Tries a default path. */
+static int find_at(const char *path, struct cloister **ret_cloister)
+{
+	return connection_open(path, true, ret_cloister);
 }
 
 int cloister_open(const char *path, struct cloister **ret_cloister)
@@ -129,6 +139,8 @@ void cloister_close(struct cloister *cloister)
 	cloister_message_free(cloister->refusal);
 	free(cloister->in.data);
 	free(cloister->out.data);
+	free(cloister->path);
+	free(cloister->workspace);
 	free(cloister);
 }
 
@@ -288,7 +300,7 @@ int cloister_dispatch(struct cloister *cloister)
 	return r;
 }
 
-static int64_t now_ms(void)
+int64_t connection_now_ms(void)
 {
 	struct timespec now;
 
@@ -303,7 +315,7 @@ static int64_t now_ms(void)
 static int wait_once(struct cloister *cloister, int64_t deadline_ms)
 {
 	struct pollfd fd = {.fd = cloister->fd, .events = cloister_events(cloister)};
-	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - connection_now_ms();
 	int n, r;
 
 	if (deadline_ms >= 0 && left < 0)
@@ -319,7 +331,7 @@ static int wait_once(struct cloister *cloister, int64_t deadline_ms)
 int cloister_wait(
 	struct cloister *cloister, int64_t id, int timeout_ms, struct cloister_message **ret_reply)
 {
-	const int64_t deadline_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+	const int64_t deadline_ms = timeout_ms < 0 ? -1 : connection_now_ms() + timeout_ms;
 	struct request *request;
 	int r = 0;
 

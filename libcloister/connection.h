@@ -42,7 +42,26 @@ struct cloister {
 	int64_t refused_id;
 	cloister_notification_handler *on_notification;
 	void *notification_userdata;
+	/* reconnect.c */
+	char *path;            /* where the service was found; NULL: the program gave the socket */
+	bool found;            /* path is a default one, whose server is not trusted blindly */
+	int64_t patience_ms;   /* 0: no call is repeated */
+	char *workspace;       /* the one to open again; NULL: there is none */
+	bool keeps_keys;       /* calls in it may have a key */
+	char needless_key[33]; /* of the last call, whose answer has come; empty: none */
 };
+
+/**
+ * Connects to @path; with @found only to a server that is trusted. Returns 0, -EPERM if it is not,
+ * or an error of connect(2).
+ */
+int connection_open(const char *path, bool found, struct cloister **ret_cloister);
+
+/** Returns the time of a clock that is never set, in milliseconds. */
+int64_t connection_now_ms(void);
+
+/** Drops the requests that were sent on a connection that has ended; their waits fail. */
+void requests_lose(struct cloister *cloister);
 
 /**
  * Interprets one line and calls its handler. Returns 0, -EBADMSG, -EMSGSIZE, -EPROTO or -ENOMEM.

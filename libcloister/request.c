@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "libcloister/connection.h"
+#include "libcloister/reconnect.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -75,6 +76,17 @@ void requests_fail(struct cloister *cloister, int error)
 
 		request_remove(cloister, request);
 		told.on_reply(cloister, told.id, error, NULL, told.userdata);
+	}
+}
+
+void requests_lose(struct cloister *cloister)
+{
+	struct request *request = cloister->requests, *following;
+
+	for (; request; request = following) {
+		following = request->next;
+		if (!request->reply)
+			request_remove(cloister, request);
 	}
 }
 
@@ -175,6 +187,8 @@ int cloister_start(struct cloister *cloister, const char *method, const char *pa
 
 	if (r < 0)
 		return r;
+	if (strncmp(method, "workspace.", strlen("workspace.")) == 0)
+		reconnect_forget_workspace(cloister);
 	/* If the text is one line, it is sent as it is, which is faster. */
 	if (params && !strchr(params, '\n'))
 		json_object_set_serializer(
@@ -191,6 +205,7 @@ int cloister_start_workspace(struct cloister *cloister, const char *workspace,
 
 	if (!params)
 		return -ENOMEM;
+	reconnect_forget_workspace(cloister);
 	r = json_add(params, workspace[0] == '/' ? "root" : "workspace",
 		json_object_new_string(workspace));
 	if (r == 0 && workspace[0] == '/')
@@ -321,7 +336,11 @@ int cloister_workspace(
 	if (cloister->dispatching)
 		return -EDEADLK;
 	r = cloister_start_workspace(cloister, workspace, NULL, NULL, &id);
-	return r < 0 ? r : cloister_wait(cloister, id, -1, ret_reply);
+	if (r == 0)
+		r = cloister_wait(cloister, id, -1, ret_reply);
+	if (r == 0)
+		reconnect_note_workspace(cloister, workspace, *ret_reply);
+	return r;
 }
 
 int cloister_call(struct cloister *cloister, const struct cloister_tool_call *call,
@@ -334,6 +353,8 @@ int cloister_call(struct cloister *cloister, const struct cloister_tool_call *ca
 		return -EDEADLK;
 	if (call->on_reply)
 		return -EINVAL;
+	if (reconnect_wants_key(cloister, call))
+		return reconnect_call(cloister, call, ret_reply);
 	r = cloister_start_call(cloister, call, &id);
 	return r < 0 ? r : cloister_wait(cloister, id, -1, ret_reply);
 }

@@ -474,7 +474,12 @@ static bool take_key(struct session *session, const struct jsonrpc_request *requ
 	struct keys *keys = session->service->keys;
 	struct key_result result = {0};
 	enum key_answer answer = KEY_REFUSE;
+	struct text forgotten = call_request->options.forget_key;
+	uint8_t id[AUDIT_HASH_BYTES];
 
+	if (forgotten.data &&
+		call_digest_key_id(call_request, workspace_name(workspace), forgotten, id) == 0)
+		keys_forget(keys, id);
 	if (!call_request->options.key.data)
 		return true;
 	if (call_digest_key(call_request, workspace_name(workspace)) < 0)

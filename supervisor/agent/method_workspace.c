@@ -148,6 +148,16 @@ static int open_for(struct session *session, struct workspace *workspace)
 	return r;
 }
 
+/* Says that calls may have a key, and how long it is remembered. */
+static void put_key_horizon(
+	struct json_text *json, const struct service *service, const struct tenant *tenant)
+{
+	if (!service->keys || tenant->limits.keys == 0)
+		return;
+	json_text_key(json, "key_horizon_ms");
+	json_text_int64(json, (int64_t)tenant->limits.key_horizon_ms);
+}
+
 /* Called when the workspace is open. */
 static void on_opened(void *context)
 {
@@ -166,6 +176,7 @@ static void on_opened(void *context)
 		put_workspace(&json, pending->workspace);
 		put(&json, "tenant", workspace_tenant(pending->workspace)->name);
 		put(&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
+		put_key_horizon(&json, session->service, workspace_tenant(pending->workspace));
 		isolation_write(&json, session->service->cgroup, pending->workspace);
 		json_text_object_end(&json);
 		session_answer_end(session, &json);

@@ -438,6 +438,11 @@ static const struct tool_param plain_options[] = {
 		.min = 1,
 		.max = LIMIT_COMMAND_MAX_MS,
 		FIELD(idle_timeout_ms)},
+	{.name = "key_wait_ms",
+		.type = PARAM_INTEGER,
+		.min = 1,
+		.max = LIMIT_COMMAND_MAX_MS,
+		FIELD(key_wait_ms)},
 	{.name = "max_output",
 		.type = PARAM_INTEGER,
 		.min = 1,
@@ -526,8 +531,8 @@ static enum tool_error decode_env(
 	return TOOL_OK;
 }
 
-static enum tool_error decode_key(
-	const struct subject *subject, struct json_object *value, struct call_options *options)
+static enum tool_error decode_key(const struct subject *subject, const char *name,
+	struct json_object *value, struct text *ret_key)
 {
 	static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 				  "0123456789._:-";
@@ -536,11 +541,11 @@ static enum tool_error decode_key(
 	if (json_object_is_type(value, json_type_string))
 		key = string_text(value);
 	if (key.len < 1 || key.len > LIMIT_KEY_BYTES || strspn(key.data, all) != key.len)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "key",
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
 			"must be 1 to %d of the characters A-Z, a-z, 0-9, \".\", \"_\", \":\" and "
 			"\"-\"",
 			LIMIT_KEY_BYTES);
-	options->key = key;
+	*ret_key = key;
 	return TOOL_OK;
 }
 
@@ -557,7 +562,9 @@ static enum tool_error decode_option(const struct subject *subject, const char *
 			return value ? decode_choice(subject, &choices[i], value, options)
 				     : TOOL_OK;
 	if (strcmp(name, "key") == 0)
-		return value ? decode_key(subject, value, options) : TOOL_OK;
+		return value ? decode_key(subject, name, value, &options->key) : TOOL_OK;
+	if (strcmp(name, "forget_key") == 0)
+		return value ? decode_key(subject, name, value, &options->forget_key) : TOOL_OK;
 	if (strcmp(name, "env") == 0)
 		return value ? decode_env(subject, value, options) : TOOL_OK;
 	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known");
@@ -592,6 +599,11 @@ int options_decode(const struct tool *tool, struct json_object *options,
 			"cannot be used with \"stdin_stream\", whose input is not part of the "
 			"call; "
 			"give the input as \"stdin\"");
+		return -EINVAL;
+	}
+	if (decoded.key.data && text_equal(decoded.key, decoded.forget_key)) {
+		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "forget_key",
+			"must be the key of an earlier call, whose answer has come, not \"key\"");
 		return -EINVAL;
 	}
 	*ret_options = decoded;

@@ -45,6 +45,8 @@ struct call_options {
 	struct text input;       /* "stdin"; data is NULL if it was not given */
 	struct text path_base64; /* as given, not yet decoded; data is NULL if it was not given */
 	struct text key;         /* data is NULL if it was not given */
+	struct text forget_key;  /* likewise */
+	int64_t key_wait_ms;     /* 0: not given */
 	/* borrowed: an object of strings without NUL; NULL if it was not given */
 	struct json_object *env;
 	size_t env_count; /* members of env */

@@ -80,8 +80,8 @@ void call_free(struct call *call)
 	call_count(call, &call->counted_result, 0);
 	timer_cancel(&call->timer);
 	timer_cancel(&call->idle_timer);
-	if (call->leader)
-		TAILQ_REMOVE(&call->leader->joined, call, with);
+	timer_cancel(&call->left_timer);
+	call_leave_key(call);
 	call_result_done(&call->result);
 	command_io_free(call->io);
 	command_input_free(call->input);
@@ -462,6 +462,12 @@ static void on_idle(void *context)
 	happen(context, CALL_SILENT, (struct call_event_data){0});
 }
 
+/* The client has not come back in time. */
+static void on_left(void *context)
+{
+	call_cancel(context, ENDED_BY_CANCEL);
+}
+
 static void on_recorded(struct call *call, int error)
 {
 	happen(call, CALL_NOTED, (struct call_event_data){.failure = error});
@@ -535,6 +541,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->started = clock_now();
 	timer_init(&call->timer, on_timer, call);
 	timer_init(&call->idle_timer, on_idle, call);
+	timer_init(&call->left_timer, on_left, call);
 	call->network.ended = on_summed;
 	call->network.context = call;
 	if (call_take_key(call) < 0 || (!call->leader && make_input(call) < 0)) {

@@ -93,19 +93,30 @@ static void add_name(struct audit_digest *digest, const char *name)
 	audit_digest_add(digest, (struct text){name, strlen(name) + 1});
 }
 
-int call_digest_key(struct call_request *request, const char *workspace)
+int call_digest_key_id(const struct call_request *request, const char *workspace, struct text key,
+	uint8_t ret_id[static AUDIT_HASH_BYTES])
 {
-	static const char *const effective[] = {"env", "stdin", "encoding"};
-	struct json_object *options = options_of(request);
 	struct audit_digest *digest = audit_digest_new();
-	struct call_key *key = &request->key;
 
 	if (!digest)
 		return -ENOMEM;
 	add_name(digest, request->tenant->name);
 	add_name(digest, workspace);
-	audit_digest_add(digest, request->options.key);
-	audit_digest_end_bytes(digest, key->id);
+	audit_digest_add(digest, key);
+	audit_digest_end_bytes(digest, ret_id);
+	return 0;
+}
+
+int call_digest_key(struct call_request *request, const char *workspace)
+{
+	static const char *const effective[] = {"env", "stdin", "encoding"};
+	struct json_object *options = options_of(request);
+	struct call_key *key = &request->key;
+	struct audit_digest *digest;
+	int r = call_digest_key_id(request, workspace, request->options.key, key->id);
+
+	if (r < 0)
+		return r;
 	digest = audit_digest_new();
 	if (!digest)
 		return -ENOMEM;

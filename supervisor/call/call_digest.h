@@ -28,3 +28,10 @@ int call_digest(const struct call_request *request, char hex[static AUDIT_HASH_D
  * encoding). Returns 0 or -ENOMEM.
  */
 int call_digest_key(struct call_request *request, const char *workspace);
+
+/**
+ * Computes the id of @key, a key of the tenant of @request, for the workspace called @workspace.
+ * Returns 0 or -ENOMEM.
+ */
+int call_digest_key_id(const struct call_request *request, const char *workspace, struct text key,
+	uint8_t ret_id[static AUDIT_HASH_BYTES]);

@@ -32,6 +32,16 @@ static void move_account(struct call *call, struct unread_account *account)
 		call_enter(call);
 }
 
+/* Gives the client of a call that nobody waits for the time that it has asked for to come back. */
+static void wait_for_client(struct call *call)
+{
+	int64_t wait_ms = call->request.options.key_wait_ms;
+
+	if (wait_ms > 0 && call->left_behind && call->state != CALL_OVER &&
+		TAILQ_EMPTY(&call->joined))
+		timer_set(&call->left_timer, wait_ms);
+}
+
 /* The call goes on without its client; what it keeps counts for its tenant. */
 static void leave_behind(struct call *call)
 {
@@ -45,6 +55,7 @@ static void leave_behind(struct call *call)
 	if (call->io)
 		command_io_move(call->io, &call->own);
 	move_account(call, &call->own);
+	wait_for_client(call);
 }
 
 void call_cancel_by_owner(struct call *call)
@@ -101,9 +112,18 @@ int call_take_key(struct call *call)
 	call->leader = keys_join(keys, &call->request);
 	if (call->leader) {
 		TAILQ_INSERT_TAIL(&call->leader->joined, call, with);
+		timer_cancel(&call->leader->left_timer);
 		call->state = CALL_JOINED;
 		return 0;
 	}
 	call->key = keys_lead(keys, &call->request, call);
 	return call->key ? 0 : -ENOMEM;
+}
+
+void call_leave_key(struct call *call)
+{
+	if (!call->leader)
+		return;
+	TAILQ_REMOVE(&call->leader->joined, call, with);
+	wait_for_client(call->leader);
 }

@@ -192,6 +192,13 @@ void key_leave(struct key *key)
 		key_free_if_gone(key);
 }
 
+void key_forget(struct key *key)
+{
+	key_happen(key, KEY_EXPIRE);
+	/* If it cannot be written, the key is remembered again after a restart. */
+	write_record(key, JOURNAL_DROP, on_dropped);
+}
+
 /* Takes a record at the start. */
 static int take(void *context, const struct journal_record *record, struct journal_place place)
 {

@@ -40,3 +40,6 @@ void key_lose(struct key *key);
 
 /** Forgets @key: nothing of its call was begun. */
 void key_leave(struct key *key);
+
+/** Forgets @key, whose call has ended, before it is over. */
+void key_forget(struct key *key);

@@ -35,7 +35,7 @@ enum key_event {
 	KEY_END,     /* its call has ended with a result */
 	KEY_LEAVE,   /* nothing of its call was begun */
 	KEY_START,   /* cloisterd has read its journal */
-	KEY_EXPIRE,  /* it is older than the horizon */
+	KEY_EXPIRE,  /* it is older than the horizon, or its client needs it no more */
 	KEY_EVENTS,
 };
 

@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/call/call_request.h"
+#include "supervisor/call/key_journal.h"
 #include "supervisor/call/key_table.h"
 #include "supervisor/config/config.h"
 #include "supervisor/journal/journal.h"
@@ -150,6 +151,14 @@ int keys_replay(struct keys *keys, const struct call_request *request, struct ke
 	*ret = (struct key_result){record.json, record.model, tool_error_by_name(record.code),
 		record.base64, TAKE_PTR(buffer)};
 	return 0;
+}
+
+void keys_forget(struct keys *keys, const uint8_t id[static JOURNAL_ID_BYTES])
+{
+	struct key *key = keys ? key_find(keys, id) : NULL;
+
+	if (key && (key->state == KEY_ENDED || key->state == KEY_UNKNOWN))
+		key_forget(key);
 }
 
 struct key *keys_lead(struct keys *keys, const struct call_request *request, struct call *call)

@@ -57,6 +57,12 @@ struct key *keys_lead(struct keys *keys, const struct call_request *request, str
 /** Returns the call in flight with the key of @request, or NULL. */
 struct call *keys_join(struct keys *keys, const struct call_request *request);
 
+/**
+ * The client has the result of the call with the key @id and needs it no more: forgets the key,
+ * unless the call is in flight. @keys may be NULL.
+ */
+void keys_forget(struct keys *keys, const uint8_t id[static 32]);
+
 /** Returns how many keys of the tenant called @name are remembered. */
 size_t keys_of_tenant(const struct keys *keys, const char *name);
 

@@ -158,6 +158,48 @@ def test_a_call_without_a_key_ends_with_its_client(keyed):
     assert runs(keyed.root) == 0
 
 
+def test_a_call_waits_for_its_client_for_a_time(keyed):
+    """With key_wait_ms it is cancelled when nobody has waited for it for so long, and its outcome is known."""
+    keyed.client.begin("run_command", {"command": SLOW}, {"key": "k", "key_wait_ms": 1})
+    wait_for(keyed.root / "begun")
+    keyed.client.close()
+    keyed.client = keyed.connect()
+    with keyed.daemon.control() as control:
+        assert procfs.eventually(lambda: control.call("status")["calls"] == 0)
+    again = keyed.run(SLOW, "k")
+    assert again["replayed"] and again["error"]["code"] == "CANCELLED" and runs(keyed.root) == 0
+
+
+def test_a_key_that_is_needed_no_more(keyed):
+    keyed.run(COUNT, "k")
+    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "running"})
+    wait_for(keyed.root / "begun")
+    assert "replayed" not in keyed.run("true", "k2", forget_key="k")
+    keyed.client.observe("read_file", {"path": "runs"}, {"forget_key": "running"})  # it is in flight, and keeps its key
+    assert keyed.status()["keys"] == 2
+    assert "replayed" not in keyed.run(COUNT, "k") and runs(keyed.root) == 2
+    (keyed.root / "go").touch()
+    assert keyed.client.result(number)["output"]["stdout"] == "out\n" and keyed.run(SLOW, "running")["replayed"]
+    with pytest.raises(RpcError, match="forget_key"):
+        keyed.run("true", "k3", forget_key="k3")
+    with pytest.raises(RpcError, match='option "forget_key" must be 1 to 128'):
+        keyed.run("true", "k3", forget_key="")
+
+
+def test_another_tenant_s_key_is_not_forgotten(keyed, area):
+    """Nor one of another workspace: both are part of what the key is."""
+    keyed.run(COUNT, "k")
+    other = area.new_directory()
+    client = keyed.daemon.connect()
+    client.call("workspace.open", {"root": str(other)})
+    client.observe("run_command", {"command": "true"}, {"forget_key": "k"})
+    assert keyed.run(COUNT, "k")["replayed"]
+
+
+def test_workspace_open_says_whether_there_are_keys(keyed):
+    assert keyed.client.call("workspace.open", {"root": str(keyed.root)})["key_horizon_ms"] == 24 * 3600 * 1000
+
+
 def test_sigterm_ends_calls_that_go_on_without_a_client(keyed):
     keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
     wait_for(keyed.root / "begun")
@@ -266,6 +308,7 @@ def test_mcp(keyed):
 
 def test_without_a_journal_a_key_is_refused(start_daemon, area):
     keyed = Keyed(start_daemon, area, "off")
+    assert "key_horizon_ms" not in keyed.client.call("workspace.open", {"root": str(keyed.root)})
     error = keyed.run(COUNT, "k")["error"]
     assert error["code"] == "FORBIDDEN" and "journal = off" in error["message"]
     assert keyed.client.observe("run_command", {"command": COUNT})["success"]
@@ -275,6 +318,7 @@ def test_without_a_journal_a_key_is_refused(start_daemon, area):
 
 def test_a_tenant_without_keys(start_daemon, area):
     keyed = Keyed(start_daemon, area, settings="keys = 0\n")
+    assert "key_horizon_ms" not in keyed.client.call("workspace.open", {"root": str(keyed.root)})
     assert keyed.run(COUNT, "k")["error"]["code"] == "FORBIDDEN" and runs(keyed.root) == 0
 
 

@@ -461,7 +461,7 @@ cases.retryReads = async () => {
 		[{ retryReads: true }, 1, (client) => fails(client.runCommand({ command: "x" }), cloister.ConnectionLost), ["tool.call"]],
 		[{}, 1, (client) => client.runCommand({ command: "x" }, { options: { key: "k" } }), ["tool.call", "tool.call"]],
 		[{}, 9, (client) => fails(client.runCommand({ command: "x" }, { options: { key: "k" } }), cloister.ConnectionLost),
-			["tool.call", "tool.call"]],
+			["tool.call", "tool.call", "tool.call", "tool.call"]],
 		[{ retryReads: true }, 9, (client) => fails(client.readFile({ path: "a" }), cloister.ConnectionLost),
 			["tool.call", "tool.call"]],
 	];
@@ -472,6 +472,91 @@ cases.retryReads = async () => {
 		assert.deepEqual(came, expected);
 		await end();
 	}
+};
+
+/** Stands between a client and the service, and cuts the first @times connections instead of passing the answer of a call. */
+async function cutting(place, times) {
+	const calls = [];
+	const server = net.createServer((client) => {
+		const service = net.connect({ path: socketPath });
+		let sent = "", came = "";
+		client.on("data", (data) => {
+			sent += data;
+			for (let end = sent.indexOf("\n"); end >= 0; end = sent.indexOf("\n")) {
+				const request = JSON.parse(sent.slice(0, end));
+				if (request.method === "tool.call")
+					calls.push(request.params.options ?? {});
+				sent = sent.slice(end + 1);
+			}
+			service.write(data);
+		});
+		service.on("data", (data) => {
+			came += data;
+			if (came.includes('"usage"') && times > 0) {
+				times--;
+				client.destroy();
+				service.destroy();
+			} else {
+				client.write(data);
+			}
+		});
+		for (const [one, other] of [[client, service], [service, client]]) {
+			one.on("error", () => other.destroy());
+			one.on("close", () => other.destroy());
+		}
+	});
+	server.listen(place);
+	await once(server, "listening");
+	closers.push(() => server.close());
+	return calls;
+}
+
+const RUN = "echo run >>runs; echo out; exit 3";
+const runs_in = (place) => fs.existsSync(path.join(place, "runs")) ? fs.readFileSync(path.join(place, "runs"), "utf8").split("\n").length - 1 : 0;
+
+cases.repeated = async () => {
+	const { client: direct, place } = await open(), proxy = path.join(directory, "proxy.sock");
+	const calls = await cutting(proxy, 3), client = connect({ path: proxy });
+	await client.workspace(place);
+	const answer = await client.call({ tool: "run_command", arguments: { command: RUN } });
+	assert.deepEqual([answer.output.exit_code, answer.replayed, runs_in(place), calls.length], [3, true, 1, 4]);
+	assert.equal(new Set(calls.map((options) => options.key)).size, 1);
+	await client.call({ tool: "run_command", arguments: { command: "true" } });
+	assert.deepEqual([calls[4].forget_key, calls[4].key_wait_ms], [calls[0].key, 40_000]);
+	await client.runCommand({ command: "true" }, { options: { keep_output: false } });
+	await client.readFile({ path: "runs" });
+	assert.deepEqual(calls.slice(5).map((options) => options.key), [undefined, undefined]);
+	direct.close();
+};
+
+cases.notRepeated = async () => {
+	const { place } = await open(), proxy = path.join(directory, "proxy.sock");
+	const calls = await cutting(proxy, 1), client = connect({ path: proxy, keys: false });
+	await client.workspace(place);
+	await fails(client.runCommand({ command: RUN }), cloister.ConnectionLost);
+	assert.deepEqual([calls, runs_in(place)], [[{}], 1]);
+};
+
+cases.repeatedAfterADeath = async () => {
+	const service = await startService(), client = connect(), place = newDirectory("work");
+	await client.workspace(place);
+	const answered = client.call({ tool: "run_command", arguments: { command: "touch begun; sleep 60; " + RUN } });
+	await until(() => fs.existsSync(path.join(place, "begun")));
+	await endService(service, "SIGKILL");
+	await startService();
+	assert.equal((await answered).error.code, "OUTCOME_UNKNOWN");
+	assert.equal((await client.runCommand({ command: RUN })).exit_code, 3);
+	assert.equal(runs_in(place), 1);
+};
+
+cases.closed = async () => {
+	const { client, place } = await open(), other = connect();
+	await other.workspace(place);
+	const lost = fails(client.runCommand({ command: "touch begun; exec sleep 86399" }), cloister.ConnectionLost);
+	await until(() => fs.existsSync(path.join(place, "begun")));
+	client.close();
+	await lost;
+	await until(() => !runs("sleep 86399"));
 };
 
 try {

@@ -365,7 +365,7 @@ def test_the_protocols_lists_are_whole():
     assert set(ends) == set(re.search(r"`ended_by`\s+is\s+one\s+of\s+`([\w\s]+)`", text)[1].split()) and len(ends) > 10
     source = (ROOT / "supervisor" / "call" / "args_decode.c").read_text().split("plain_options[]")[1]
     options = set(re.findall(r'\{\.name = "(\w+)"', source.split("};")[0]))
-    options |= set(re.findall(r'^\t\{"(\w+)", "', source, re.MULTILINE)) | {"env", "key"}
+    options |= set(re.findall(r'^\t\{"(\w+)", "', source, re.MULTILINE)) | {"env", "key", "forget_key"}
     assert options == set(re.findall(r"^\| `(\w+)` \|", text.split("### Options")[1].split("\n## ")[0], re.MULTILINE))
     for file in ("agent/agent_endpoint.c", "control/control_endpoint.c"):
         methods = re.findall(r'^\t\{"([\w.]+)", (?:method|control)_', (ROOT / "supervisor" / file).read_text(), re.MULTILINE)

@@ -401,6 +401,11 @@ static void test_options(void **state)
 	assert_int_equal(options.env_count, 2);
 	assert_string_equal(json_object_get_string(json_object_object_get(options.env, "A")), "1");
 
+	options = decode_options("{'key':'a','forget_key':'b','key_wait_ms':7}");
+	assert_text(options.key, "a");
+	assert_text(options.forget_key, "b");
+	assert_int_equal(options.key_wait_ms, 7);
+
 	options =
 		decode_options("{'encoding':'utf-8','reply':'observation','durability':'durable'}");
 	assert_false(options.base64);

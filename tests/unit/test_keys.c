@@ -456,6 +456,78 @@ static void test_a_lost_client(void **state)
 	}
 }
 
+/* It is cancelled when nobody has waited for it for key_wait_ms, and only then. */
+static void test_a_client_that_does_not_come_back(void **state)
+{
+	struct fixture *f = *state, *second = &joined_fixture;
+	struct call_owner owner = {.done = on_joined_done, .context = second};
+	struct call_request request = keyed(f, COMMAND, 'j', 'd');
+	struct call *call;
+
+	*second = (struct fixture){0};
+	f->workspace.heard = true;
+	request.options.key_wait_ms = 100;
+	start(f, request);
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	call = f->call;
+	f->call = NULL;
+	call_lose_client(call);
+	fake_clock_pass(99);
+	start_second(f, keyed(f, COMMAND, 'j', 'd'), owner, &second->call);
+	fake_clock_pass(500);
+	assert_string_equal(fake_workspace_log(&f->workspace), "");
+	call_lose_client(second->call);
+	second->call = NULL;
+	fake_clock_pass(99);
+	assert_string_equal(fake_workspace_log(&f->workspace), "");
+	fake_clock_pass(1);
+	assert_string_equal(fake_workspace_log(&f->workspace), " terminate");
+	end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED});
+	assert_string_equal(arrival(f, 'j', 'd'), "replay");
+	leave_free(f);
+}
+
+static void forget(struct fixture *f, char id)
+{
+	uint8_t bytes[JOURNAL_ID_BYTES];
+
+	memset(bytes, id, sizeof(bytes));
+	keys_forget(f->service.keys, bytes);
+}
+
+static void test_forget(void **state)
+{
+	struct fixture *f = *state;
+	struct key *running;
+
+	key_end(begin_key(f, 'a'), &some_result);
+	key_lose(begin_key(f, 'b'));
+	running = begin_key(f, 'c');
+	for (int id = 'a'; id <= 'd'; id++)
+		forget(f, (char)id);
+	assert_string_equal(arrival(f, 'a', 'x'), "run");
+	assert_string_equal(arrival(f, 'b', 'x'), "run");
+	assert_string_equal(arrival(f, 'c', 'd'), "join");
+	key_end(running, &some_result);
+	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), 1);
+	restart(f);
+	assert_string_equal(arrival(f, 'a', 'x'), "run");
+	assert_string_equal(arrival(f, 'c', 'd'), "replay");
+	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), 1);
+	/* What a full disk does not record is remembered again. */
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 0;
+	forget(f, 'c');
+	assert_string_equal(arrival(f, 'c', 'x'), "run");
+	fake_disk_reset();
+	restart(f);
+	assert_string_equal(arrival(f, 'c', 'd'), "replay");
+	forget(f, 'c');
+	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), 0);
+	keys_forget(NULL, (const uint8_t[JOURNAL_ID_BYTES]){0});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +544,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_joined_before_it_began, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_a_lost_client, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_a_client_that_does_not_come_back, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_forget, set_up_keys, tear_down_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client: connecting and reconnecting, reopening workspaces, calls, deadlines.
 
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Connection, places, type Place } from "./connection.js";
 import { BadRequest, Closed, ConnectionLost, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
@@ -14,6 +15,12 @@ type Json = Record<string, unknown>;
 
 /** The pause between two attempts to connect. */
 const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 2000;
+/** How often a call with a key is repeated, each time after a lost connection. */
+const REPEATS = 3;
+/** How much longer than the client a call waits for it. */
+const KEY_WAIT_MS = 10_000;
+/** Keys that the next calls name as no longer needed. */
+const FORGOTTEN_LATER = 64;
 
 export interface ClientSettings {
 	/** The agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried. */
@@ -24,8 +31,13 @@ export interface ClientSettings {
 	reconnectMs?: number | null | undefined;
 	/** How long an answer may take beyond the call's deadline before NoAnswer is thrown; default 60000. */
 	answerTimeoutMs?: number | undefined;
-	/** A call that only reads is repeated once when the connection was lost; of others only those with the option key are. */
+	/** A call that only reads is repeated once when the connection was lost. */
 	retryReads?: boolean | undefined;
+	/**
+	 * Other calls get a key from the client, where the service keeps keys, and are repeated with it: they run at most once.
+	 * Default true. False: only calls with the option key are repeated. A call of start() or startCall() never is.
+	 */
+	keys?: boolean | undefined;
 }
 
 /** A tool call: either tool and arguments, or a model's tool_call unchanged. */
@@ -42,6 +54,8 @@ interface Opened {
 	params: Json;
 	names: Set<unknown>;
 	tenant: unknown;
+	/** The service keeps keys there. */
+	keys: boolean;
 }
 
 /** A request in flight. Iterating gives the output of a streamed call as it comes. */
@@ -120,6 +134,8 @@ class Session {
 	#workspaces: Opened[] = []; // the default, if there is one, last
 	#default = false; // the last of them is the default
 	#closed = false;
+	readonly #own = new Set<Started>(); // calls in flight with a key that the client made
+	#needless: { workspace: unknown; key: string }[] = [];
 
 	constructor(settings: ClientSettings) {
 		this.#settings = settings;
@@ -164,7 +180,7 @@ class Session {
 		const connection = await Connection.open(this.#found ? [this.#found] : places(this.#settings.path));
 		try {
 			for (const opened of this.#workspaces)
-				await this.answer(this.begin(connection, "workspace.open", opened.params));
+				opened.keys = keepsKeys(await this.answer(this.begin(connection, "workspace.open", opened.params)));
 			if (this.#closed)
 				throw new Closed("The client is closed; make another one");
 		} catch (error) {
@@ -178,6 +194,8 @@ class Session {
 
 	close(): void {
 		this.#closed = true;
+		for (const { pending } of this.#own) // otherwise the service would wait for the client to come back
+			pending.wire.abandon(pending);
 		this.#connection?.close("The program closed the client");
 	}
 
@@ -250,12 +268,14 @@ class Session {
 	/** Remembers a workspace, to open it again. */
 	#note(pending: Pending, result: unknown): void {
 		const { method, params } = pending;
+		if (method.startsWith("workspace."))
+			this.#needless = []; // their workspace may have another name now
 		if (method === "workspace.open") {
 			const { workspace, tenant } = asObject(result);
 			const names = new Set([params["root"], params["workspace"], workspace].filter((name) => name !== undefined));
 			this.#workspaces = this.#workspaces.filter((other) =>
 				other.tenant !== tenant || ![...names].some((name) => other.names.has(name)));
-			this.#workspaces.push({ params, names, tenant });
+			this.#workspaces.push({ params, names, tenant, keys: keepsKeys(result) });
 			this.#default = true;
 		} else if (method === "workspace.close" || method === "workspace.remove") {
 			const last = this.#default ? this.#workspaces.at(-1) : undefined;
@@ -269,14 +289,58 @@ class Session {
 
 	async request(method: string, params: object, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
 		signal?.throwIfAborted();
-		try {
-			return await this.finish(await this.start(method, params), onOutput, signal);
-		} catch (error) {
-			const repeated = hasKey(method, params) || (this.#settings.retryReads && reads(method, params));
-			if (!(error instanceof ConnectionLost) || !repeated || this.#closed)
-				throw error;
+		if (this.#settings.keys !== false && wantsKey(method, params))
+			return await this.#callWithOwnKey(params as Json, onOutput, signal);
+		for (let left = hasKey(method, params) ? REPEATS : this.#settings.retryReads && reads(method, params) ? 1 : 0; ; left--) {
+			try {
+				return await this.finish(await this.start(method, params), onOutput, signal);
+			} catch (error) {
+				if (!(error instanceof ConnectionLost) || left === 0 || this.#closed)
+					throw error;
+			}
 		}
-		return await this.finish(await this.start(method, params), onOutput, signal);
+	}
+
+	// Calls with a key that the client made
+
+	/** Whether the service said that it keeps keys when the call's workspace was opened. */
+	#keepsKeys(workspace: unknown): boolean {
+		if (workspace === undefined)
+			return this.#default && this.#workspaces.at(-1)!.keys;
+		return this.#workspaces.some((opened) => opened.keys && opened.names.has(workspace));
+	}
+
+	/** Makes a call that may change something, and repeats it if the connection is lost. */
+	async #callWithOwnKey(params: Json, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
+		const key = randomBytes(16).toString("hex"), workspace = params["workspace"];
+		for (let left = REPEATS; ; left--) {
+			await this.connect();
+			if (!this.#keepsKeys(workspace)) {
+				if (left < REPEATS)
+					throw new ConnectionLost("The connection was lost, and the service keeps no keys now; the call may have run");
+				return await this.finish(await this.start("tool.call", params), onOutput, signal);
+			}
+			const started = await this.start("tool.call", this.#withKey(params, key));
+			this.#own.add(started);
+			try {
+				const result = await this.finish(started, onOutput, signal);
+				this.#needless = [...this.#needless, { workspace, key }].slice(-FORGOTTEN_LATER);
+				return result;
+			} catch (error) {
+				if (!(error instanceof ConnectionLost) || left === 0 || this.#closed)
+					throw error;
+			} finally {
+				this.#own.delete(started);
+			}
+		}
+	}
+
+	#withKey(params: Json, key: string): Json {
+		const wait = Math.min((this.#settings.reconnectMs ?? (this.#settings.reconnectMs === null ? 0 : 30_000)) + KEY_WAIT_MS, CALL_MS);
+		const options: Json = { ...(params["options"] as Json | undefined), key, key_wait_ms: Math.round(wait) };
+		if (this.#needless[0] && this.#needless[0].workspace === params["workspace"])
+			options["forget_key"] = this.#needless.shift()!.key;
+		return { ...params, options };
 	}
 }
 
@@ -317,6 +381,17 @@ function asObject(result: unknown): Json {
 function hasKey(method: string, params: object): boolean {
 	const { options } = params as Json;
 	return method === "tool.call" && isObject(options) && Boolean(options["key"]);
+}
+
+/** Whether a call may change something, and its whole result can be had again. */
+function wantsKey(method: string, params: object): boolean {
+	const { options = {} } = params as Json;
+	return method === "tool.call" && !reads(method, params) && isObject(options) && options["keep_output"] !== false &&
+		!["key", "forget_key", "stdin_stream"].some((name) => options[name]);
+}
+
+function keepsKeys(opened: unknown): boolean {
+	return asObject(opened)["key_horizon_ms"] !== undefined;
 }
 
 function reads(method: string, params: object): boolean {

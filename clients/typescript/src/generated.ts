@@ -496,6 +496,8 @@ export interface Workspace {
 	tenant: string;
 	/** Whether HOME of the commands is kept when the workspace's processes have ended. */
 	home: Home;
+	/** How long the results of calls with a key are kept; missing if calls cannot have one. */
+	key_horizon_ms?: number | undefined;
 	/** What is enforced, cloister-security(7). */
 	isolation: Record<string, unknown>;
 }
@@ -564,8 +566,12 @@ export interface CallOptions {
 	path_base64?: string | undefined;
 	/** Whether a written file is on the disk before the answer. */
 	durability?: Durability | undefined;
-	/** The call runs at most once; the same call with it gets the same result. */
+	/** The call runs at most once; the same call with it gets the same result. Clients make one by themselves. */
 	key?: string | undefined;
+	/** If the connection ends, the call with a key goes on for so long without anyone waiting. */
+	key_wait_ms?: number | undefined;
+	/** The key of an earlier call in the workspace whose result is needed no more. */
+	forget_key?: string | undefined;
 	/** What a model is shown has at most so many bytes of each stream, file or list. */
 	max_output?: number | undefined;
 	/** message: the result is the message for the model's conversation. */

@@ -204,15 +204,17 @@ class Client(Methods):
     wait: for how many seconds the first connection waits for a service.
     reconnect: for how many seconds a later one waits while the service restarts; None: the client does not reconnect.
     answer_timeout: how many seconds an answer may take beyond the call's deadline before NoAnswer is raised.
-    retry_reads: a call that only reads is repeated once when the connection was lost; of others only those with the option key are.
+    retry_reads: a call that only reads is repeated once when the connection was lost.
+    keys: other calls get a key from the client, where the service keeps keys, and are repeated with it: they run at most
+        once. False: only calls with the option key are repeated. A call of start() or start_call() never is.
 
     A tool that fails is raised by its method as the class of its code, such as NotFound; call() returns the observation.
     """
 
     def __init__(self, path: Optional[str] = None, *, wait: float = 0.0, reconnect: Optional[float] = 30.0,
-                 answer_timeout: float = 60.0, retry_reads: bool = False) -> None:
+                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True) -> None:
         self._port = _BlockingPort()
-        self._session = Session(self._port, path, wait, reconnect, answer_timeout, retry_reads)
+        self._session = Session(self._port, path, wait, reconnect, answer_timeout, retry_reads, keys)
 
     def __enter__(self) -> Client:
         return self

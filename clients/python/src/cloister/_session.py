@@ -5,8 +5,12 @@ blocks instead of suspending, so each coroutine runs to its end at once."""
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import secrets
 import time
-from typing import Any, AsyncContextManager, Callable, Dict, List, Mapping, Optional, Sequence, cast
+from typing import (Any, AsyncContextManager, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple,
+                    cast)
 
 from ._errors import BadRequest, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
 from ._sockets import Place, places
@@ -16,6 +20,9 @@ from ._wire import Output, Pending, Wire, service_error
 
 OnOutput = Callable[[Output], None]
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connect
+REPEATS = 3  # of a call with a key, each after a lost connection
+KEY_WAIT_MS = 10_000  # how much longer than the client a call waits for it
+FORGOTTEN_LATER = 64  # keys that the next calls name as no longer needed
 TRANSIENT = (ServiceNotFound, ConnectionLost, Busy, ShuttingDown)
 
 
@@ -64,6 +71,7 @@ class _Opened:
         self.params = params
         self.names = {name for name in (params.get("root"), params.get("workspace"), result.get("workspace")) if name}
         self.tenant = result.get("tenant")
+        self.keys = "key_horizon_ms" in result  # the service keeps keys there
 
     def is_named(self, params: Mapping[str, Any]) -> bool:
         return params.get("workspace") in self.names and params.get("tenant") in (None, self.tenant)
@@ -77,11 +85,13 @@ class Session:
     """A client's state, which outlives its connections."""
 
     def __init__(self, port: Port, path: Optional[str], wait: float, reconnect: Optional[float], answer_timeout: float,
-                 retry_reads: bool) -> None:
+                 retry_reads: bool, keys: bool) -> None:
         self.port = port
         self._path = path
         self._wait, self._reconnect, self._answer_timeout = wait, reconnect, answer_timeout
-        self._retry_reads = retry_reads
+        self._retry_reads, self._keys = retry_reads, keys
+        self._own: Set[Pending] = set()  # calls in flight with a key that the client made
+        self._needless: Deque[Tuple[Optional[str], str]] = collections.deque(maxlen=FORGOTTEN_LATER)
         self._wire: Optional[Wire] = None
         self._found: Optional[Place] = None
         self._workspaces: List[_Opened] = []  # the default, if there is one, last
@@ -124,7 +134,7 @@ class Session:
             for opened in self._workspaces:
                 pending = self.port.begin(wire, "workspace.open", opened.params)
                 pending.deadline = time.monotonic() + self._answer_timeout
-                await self._answer(pending, None)
+                opened.keys = "key_horizon_ms" in _object(await self._answer(pending, None))
         except BaseException:
             self.port.close(wire, "The workspaces could not be opened again")
             raise
@@ -133,6 +143,8 @@ class Session:
 
     def close(self) -> None:
         self._closed = True
+        for pending in tuple(self._own):  # otherwise the service would wait for the client to come back
+            self.port.abandon(pending)
         if self._wire:
             self.port.close(self._wire, "The program closed the client")
 
@@ -197,6 +209,8 @@ class Session:
     def _note(self, pending: Pending, result: Any) -> None:
         """Remembers a workspace, to open it again."""
         params = pending.params
+        if pending.method.startswith("workspace."):
+            self._needless.clear()  # their workspace may have another name now
         if pending.method == "workspace.open":
             opened = _Opened(params, _object(result))
             self._workspaces = [other for other in self._workspaces if not other.names & opened.names
@@ -210,13 +224,55 @@ class Session:
             self._default = self._default and last not in closed
 
     async def request(self, method: str, params: Mapping[str, Any], on_output: Optional[OnOutput] = None) -> Any:
-        try:
-            return await self.finish(await self.start(method, params), on_output)
-        except ConnectionLost:
-            repeated = _has_key(method, params) or (self._retry_reads and _reads(method, params))
-            if not repeated or self._closed:
-                raise
-        return await self.finish(await self.start(method, params), on_output)
+        if self._keys and _wants_key(method, params):
+            return await self._call_with_own_key(params, on_output)
+        left = REPEATS if _has_key(method, params) else int(self._retry_reads and _reads(method, params))
+        while True:
+            try:
+                return await self.finish(await self.start(method, params), on_output)
+            except ConnectionLost:
+                if left == 0 or self._closed:
+                    raise
+            left -= 1
+
+    # Calls with a key that the client made
+
+    def _keeps_keys(self, workspace: Optional[str]) -> bool:
+        """Whether the service said so when the call's workspace was opened."""
+        if workspace is None:
+            return self._default and self._workspaces[-1].keys
+        return any(opened.keys for opened in self._workspaces if workspace in opened.names)
+
+    async def _call_with_own_key(self, params: Mapping[str, Any], on_output: Optional[OnOutput]) -> Any:
+        """Makes a call that may change something, and repeats it if the connection is lost."""
+        key, workspace = secrets.token_hex(16), params.get("workspace")
+        for sent, left in _countdown(REPEATS):
+            await self.connect()
+            if not self._keeps_keys(workspace):
+                if sent:
+                    raise ConnectionLost("The connection was lost, and the service keeps no keys now; the call may have run")
+                return await self.finish(await self.start("tool.call", params), on_output)
+            pending = await self.start("tool.call", self._with_key(params, key, workspace))
+            self._own.add(pending)
+            try:
+                result = await self.finish(pending, on_output)
+            except ConnectionLost:
+                if left == 0 or self._closed:
+                    raise
+            else:
+                self._needless.append((workspace, key))
+                return result
+            finally:
+                self._own.discard(pending)
+        raise AssertionError("the last attempt neither returned nor raised")
+
+    def _with_key(self, params: Mapping[str, Any], key: str, workspace: Optional[str]) -> Dict[str, Any]:
+        wait_ms = int((self._reconnect or 0.0) * 1000) + KEY_WAIT_MS
+        options = {**(params.get("options") or {}), "key": key, "key_wait_ms": min(wait_ms, CALL_MS)}
+        with contextlib.suppress(IndexError):  # another thread may have taken it
+            if self._needless[0][0] == workspace:
+                options["forget_key"] = self._needless.popleft()[1]
+        return {**params, "options": options}
 
     async def workspace(self, workspace: str) -> Workspace:
         which = "root" if workspace.startswith("/") else "workspace"
@@ -305,3 +361,17 @@ def _reads(method: str, params: Mapping[str, Any]) -> bool:
     function = call.get("function") if isinstance(call, Mapping) else None
     tool = function.get("name") if isinstance(function, Mapping) else params.get("tool")
     return tool in READ_TOOLS
+
+
+def _wants_key(method: str, params: Mapping[str, Any]) -> bool:
+    """Whether a call may change something, and its whole result can be had again."""
+    options = params.get("options") or {}
+    return (method == "tool.call" and not _reads(method, params) and isinstance(options, Mapping)
+            and not any(options.get(name) for name in ("key", "forget_key", "stdin_stream"))
+            and options.get("keep_output") is not False)
+
+
+def _countdown(repeats: int) -> Iterator[Tuple[bool, int]]:
+    """For each attempt: whether there was one before, and how many may follow."""
+    for left in range(repeats, -1, -1):
+        yield left < repeats, left

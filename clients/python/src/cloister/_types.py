@@ -528,9 +528,7 @@ class ToolMessage(_ToolMessage, total=False):
     tool_call_id: str
 
 
-class Workspace(TypedDict):
-    """A workspace that was opened."""
-
+class _Workspace(TypedDict):
     #: Its name: of a managed one the name, else the directory without symbolic links.
     workspace: str
     kind: Kind
@@ -541,6 +539,13 @@ class Workspace(TypedDict):
     home: Home
     #: What is enforced, cloister-security(7).
     isolation: Dict[str, Any]
+
+
+class Workspace(_Workspace, total=False):
+    """A workspace that was opened."""
+
+    #: How long the results of calls with a key are kept; missing if calls cannot have one.
+    key_horizon_ms: int
 
 
 class ListedWorkspace(TypedDict):
@@ -613,8 +618,12 @@ class CallOptions(TypedDict, total=False):
     path_base64: str
     #: Whether a written file is on the disk before the answer.
     durability: Durability
-    #: The call runs at most once; the same call with it gets the same result.
+    #: The call runs at most once; the same call with it gets the same result. Clients make one by themselves.
     key: str
+    #: If the connection ends, the call with a key goes on for so long without anyone waiting.
+    key_wait_ms: int
+    #: The key of an earlier call in the workspace whose result is needed no more.
+    forget_key: str
     #: What a model is shown has at most so many bytes of each stream, file or list.
     max_output: int
     #: message: the result is the message for the model's conversation.
