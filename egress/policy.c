@@ -10,6 +10,7 @@
 #include "common/config/config_files.h"
 #include "common/config/config_number.h"
 #include "common/config/config_reader.h"
+#include "common/config/tenant_sections.h"
 #include "common/config_defaults.h"
 
 #include <errno.h>
@@ -33,8 +34,7 @@ struct egress_policy {
 
 /* A reading under construction: the reader's context. */
 struct draft {
-	struct egress_tenant *tenants, *current;
-	size_t n_tenants;
+	struct tenant_sections tenants; /* items: struct egress_tenant */
 	struct rule_sets sets;
 	bool in_host;
 	char resolver[RESOLVER_BYTES];
@@ -66,51 +66,27 @@ static void release_tenants(struct egress_tenant *tenants, size_t n)
 
 static void release_draft(struct draft *draft)
 {
-	release_tenants(draft->tenants, draft->n_tenants);
+	release_tenants(draft->tenants.items, draft->tenants.count);
 	rule_sets_done(&draft->sets);
 }
 
-static struct egress_tenant *add_tenant(struct draft *draft, const char *name)
-{
-	struct egress_tenant *grown, *tenant;
-
-	if (draft->n_tenants >= LIMIT_CONFIG_TENANTS || strlen(name) > LIMIT_CONFIG_NAME_BYTES)
-		return NULL;
-	grown = reallocarray(draft->tenants, draft->n_tenants + 1, sizeof(*grown));
-	if (!grown)
-		return NULL;
-	draft->tenants = grown;
-	tenant = &grown[draft->n_tenants++];
-	*tenant = (struct egress_tenant){
-		.connections = DEFAULT_EGRESS_CONNECTIONS,
-		.connect_rate = DEFAULT_EGRESS_CONNECT_RATE,
-	};
-	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
-	return tenant;
-}
+static const struct egress_tenant defaults = {
+	.connections = DEFAULT_EGRESS_CONNECTIONS,
+	.connect_rate = DEFAULT_EGRESS_CONNECT_RATE,
+};
+static_assert(offsetof(struct egress_tenant, name) == 0, "as tenant_sections.h has it");
 
 static void begin_file(struct config_reader *reader)
 {
-	((struct draft *)reader->context)->current = NULL;
+	((struct draft *)reader->context)->tenants.current = NULL;
 }
 
 static void begin_section(struct config_reader *reader, const char *name)
 {
-	static const char prefix[] = "tenant ";
 	struct draft *draft = reader->context;
 
-	draft->current = NULL;
 	draft->in_host = name && strcmp(name, "cloister") == 0;
-	if (!name || strncmp(name, prefix, strlen(prefix)) != 0)
-		return;
-	name += strlen(prefix);
-	for (size_t i = 0; i < draft->n_tenants; i++)
-		if (strcmp(draft->tenants[i].name, name) == 0)
-			draft->current = &draft->tenants[i];
-	if (!draft->current)
-		draft->current = add_tenant(draft, name);
-	if (!draft->current)
-		config_wrong(reader, "too many tenants, or too long a name");
+	tenant_sections_begin(&draft->tenants, reader, name);
 }
 
 /* Takes the next word of @text, which are separated by blanks. */
@@ -243,7 +219,7 @@ static void set_resolver(struct config_reader *reader, char *resolver, const cha
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
 	struct draft *draft = reader->context;
-	struct egress_tenant *tenant = draft->current;
+	struct egress_tenant *tenant = draft->tenants.current;
 
 	if (draft->in_host && strcmp(name, "egress_resolver") == 0)
 		set_resolver(reader, draft->resolver, value);
@@ -307,10 +283,11 @@ static int read_sets(char *path, struct rule_sets *ret)
 static uint64_t find_dead_rules(const struct draft *draft)
 {
 	char why[LIMIT_EGRESS_REASON_BYTES], message[LIMIT_EGRESS_REASON_BYTES + 400];
+	const struct egress_tenant *tenants = draft->tenants.items;
 	uint64_t mistakes = 0;
 
-	for (size_t i = 0; i < draft->n_tenants; i++) {
-		const struct egress_tenant *tenant = &draft->tenants[i];
+	for (size_t i = 0; i < draft->tenants.count; i++) {
+		const struct egress_tenant *tenant = &tenants[i];
 		const struct rule *dead = rules_find_dead(
 			&tenant->allow, &tenant->deny, &tenant->private, why, sizeof(why));
 
@@ -346,7 +323,7 @@ static int read_files(struct egress_policy *policy, bool only_roots, struct draf
 static int read_allow(const struct egress_policy *policy, struct draft *draft)
 {
 	struct text rest = text_from(policy->allow), word;
-	struct egress_tenant *tenant = add_tenant(draft, "");
+	struct egress_tenant *tenant = tenant_sections_add(&draft->tenants, "");
 	char why[LIMIT_EGRESS_REASON_BYTES];
 
 	if (!tenant)
@@ -386,7 +363,10 @@ int egress_policy_open(const char *config, const char *allow, struct egress_poli
 
 int egress_policy_read(struct egress_policy *policy, bool only_roots)
 {
-	_cleanup_(release_draft) struct draft draft = {0};
+	_cleanup_(release_draft) struct draft draft = {
+		.tenants = {.item_size = sizeof(struct egress_tenant),
+			.max = LIMIT_CONFIG_TENANTS,
+			.defaults = &defaults}};
 	int r = read_sets(policy->sets_path, &draft.sets);
 
 	if (r < 0) {
@@ -398,9 +378,9 @@ int egress_policy_read(struct egress_policy *policy, bool only_roots)
 		return r;
 	release_tenants(policy->tenants, policy->n_tenants);
 	rule_sets_done(&policy->sets);
-	policy->tenants = TAKE_PTR(draft.tenants);
-	policy->n_tenants = draft.n_tenants;
-	draft.n_tenants = 0;
+	policy->tenants = TAKE_PTR(draft.tenants.items);
+	policy->n_tenants = draft.tenants.count;
+	draft.tenants.count = 0;
 	policy->sets = draft.sets;
 	draft.sets = (struct rule_sets){0};
 	memcpy(policy->resolver, draft.resolver, sizeof(policy->resolver));

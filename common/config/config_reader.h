@@ -4,7 +4,8 @@
 /*
  * Reading a configuration: config_files.c finds the files and config_file.c splits them into lines.
  * A handler gives the lines their meaning: cloisterd's (supervisor/config/config_parts.c) knows
- * every key, the spawner's (worker/spawner/policy.c) the keys that the spawner enforces itself.
+ * every key, those of the spawner (worker/spawner/policy.c) and of cloister-egress
+ * (egress/policy.c) the keys that these enforce themselves.
  */
 
 #include "common/config/config_complaints.h"

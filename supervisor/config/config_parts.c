@@ -6,6 +6,7 @@
 #include "supervisor/config/config_parts.h"
 
 #include "common/cleanup.h"
+#include "common/config/tenant_sections.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
 #include "supervisor/config/command_policy.h"
@@ -59,28 +60,27 @@ static struct config_part *add_tenant_part(struct config_reader *reader, const c
 
 static struct config_part *find_part(struct config_reader *reader, const char *name)
 {
-	static const char prefix[] = "tenant ";
+	const char *tenant = tenant_of_section(name);
 	struct config_parts *parts = reader->context;
 	struct config_part *part;
 
 	if (strcmp(name, "cloister") == 0)
 		return &parts->host;
-	if (strncmp(name, prefix, strlen(prefix)) != 0) {
+	if (!tenant) {
 		config_wrong(reader,
 			"unknown section [%.*s]: the sections are [cloister] and [tenant NAME]",
 			config_shown(name), name);
 		return NULL;
 	}
-	name += strlen(prefix);
-	if (!is_tenant_name(name)) {
+	if (!is_tenant_name(tenant)) {
 		config_wrong(reader,
 			"\"%.*s\" is not a valid tenant name: use 1 to %d letters, digits, '.', "
 			"'_' or '-', and do not begin with '.'",
-			config_shown(name), name, LIMIT_CONFIG_NAME_BYTES);
+			config_shown(tenant), tenant, LIMIT_CONFIG_NAME_BYTES);
 		return NULL;
 	}
-	part = find_tenant_part(parts, name);
-	return part ? part : add_tenant_part(reader, name);
+	part = find_tenant_part(parts, tenant);
+	return part ? part : add_tenant_part(reader, tenant);
 }
 
 static void begin_file(struct config_reader *reader)

@@ -11,6 +11,7 @@
 #include "common/config/config_number.h"
 #include "common/config/config_reader.h"
 #include "common/config/lists.h"
+#include "common/config/tenant_sections.h"
 #include "common/config_defaults.h"
 #include "common/limits.h"
 
@@ -39,12 +40,6 @@ struct policy {
 	bool system; /* system mode: the owner of a directory is its workspace's id */
 };
 
-/* The result of a reading under construction: the reader's context. */
-struct draft {
-	struct policy_tenant *tenants, *current;
-	size_t n_tenants;
-};
-
 static const struct {
 	const char *name;
 	enum config_type type;
@@ -71,59 +66,33 @@ static void release_tenants(struct policy_tenant *tenants, size_t n)
 	free(tenants);
 }
 
-static void release_draft(struct draft *draft)
+static void release_draft(struct tenant_sections *draft)
 {
-	release_tenants(draft->tenants, draft->n_tenants);
+	release_tenants(draft->items, draft->count);
 }
 
-static struct policy_tenant *add_tenant(struct draft *draft, const char *name)
-{
-	struct policy_tenant *grown, *tenant;
-
-	if (draft->n_tenants > LIMIT_CONFIG_TENANTS) /* one more for the self-test's tenant */
-		return NULL;
-	grown = reallocarray(draft->tenants, draft->n_tenants + 1, sizeof(*grown));
-	if (!grown)
-		return NULL;
-	draft->tenants = grown;
-	tenant = &grown[draft->n_tenants++];
-	*tenant = (struct policy_tenant){
-		.memory_bytes = DEFAULT_WORKSPACE_MEMORY_BYTES,
-		.processes = DEFAULT_WORKSPACE_PROCESSES,
-		.cpu_weight = DEFAULT_TENANT_WEIGHT,
-		.cpu_percent = DEFAULT_CPU_MAX_PERCENT,
-		.io_weight = DEFAULT_TENANT_WEIGHT,
-		.tmp_bytes = DEFAULT_TMP_BYTES,
-		.file_size_bytes = DEFAULT_FILE_SIZE_BYTES,
-		.open_files = DEFAULT_OPEN_FILES,
-		.home_bytes = DEFAULT_HOME_BYTES,
-		.existing = DEFAULT_WORKSPACES_EXISTING,
-	};
-	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
-	return tenant;
-}
+static const struct policy_tenant defaults = {
+	.memory_bytes = DEFAULT_WORKSPACE_MEMORY_BYTES,
+	.processes = DEFAULT_WORKSPACE_PROCESSES,
+	.cpu_weight = DEFAULT_TENANT_WEIGHT,
+	.cpu_percent = DEFAULT_CPU_MAX_PERCENT,
+	.io_weight = DEFAULT_TENANT_WEIGHT,
+	.tmp_bytes = DEFAULT_TMP_BYTES,
+	.file_size_bytes = DEFAULT_FILE_SIZE_BYTES,
+	.open_files = DEFAULT_OPEN_FILES,
+	.home_bytes = DEFAULT_HOME_BYTES,
+	.existing = DEFAULT_WORKSPACES_EXISTING,
+};
+static_assert(offsetof(struct policy_tenant, name) == 0, "as tenant_sections.h has it");
 
 static void begin_file(struct config_reader *reader)
 {
-	((struct draft *)reader->context)->current = NULL;
+	((struct tenant_sections *)reader->context)->current = NULL;
 }
 
 static void begin_section(struct config_reader *reader, const char *name)
 {
-	static const char prefix[] = "tenant ";
-	struct draft *draft = reader->context;
-
-	draft->current = NULL;
-	if (!name || strncmp(name, prefix, strlen(prefix)) != 0)
-		return;
-	name += strlen(prefix);
-	for (size_t i = 0; i < draft->n_tenants; i++)
-		if (strcmp(draft->tenants[i].name, name) == 0)
-			draft->current = &draft->tenants[i];
-	if (!draft->current && strlen(name) <= LIMIT_CONFIG_NAME_BYTES)
-		draft->current = add_tenant(draft, name);
-	if (!draft->current)
-		config_wrong(reader, "too many tenants, or too long a name");
+	tenant_sections_begin(reader->context, reader, name);
 }
 
 /* Opens the path without following links: cloisterd has refused a root that leads through one. */
@@ -181,7 +150,7 @@ static void add_readonly_path(
 /* A key in a later file replaces the values from earlier files. */
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
-	struct policy_tenant *tenant = ((struct draft *)reader->context)->current;
+	struct policy_tenant *tenant = ((struct tenant_sections *)reader->context)->current;
 
 	if (!tenant)
 		return;
@@ -229,9 +198,9 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 }
 
 /* Adds the self-test's tenant, which no file names. It has the defaults of a tenant. */
-static int add_selftest(struct draft *draft)
+static int add_selftest(struct tenant_sections *draft)
 {
-	struct policy_tenant *tenant = add_tenant(draft, SELFTEST_TENANT);
+	struct policy_tenant *tenant = tenant_sections_add(draft, SELFTEST_TENANT);
 
 	if (!tenant)
 		return -ENOMEM;
@@ -255,7 +224,11 @@ int policy_read(struct policy *policy, bool only_roots)
 	static const struct config_complaints complaints = {log_mistake, NULL};
 	static const struct config_handler handler = {begin_file, begin_section, take_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
-	_cleanup_(release_draft) struct draft draft = {0};
+	_cleanup_(release_draft) struct tenant_sections draft = {
+		.item_size = sizeof(struct policy_tenant),
+		.max = LIMIT_CONFIG_TENANTS + 1, /* one more for the self-test's tenant */
+		.defaults = &defaults,
+	};
 	struct config_reader reader = {
 		.complaints = &complaints,
 		.handler = &handler,
@@ -276,9 +249,9 @@ int policy_read(struct policy *policy, bool only_roots)
 		return r;
 	release_tenants(policy->tenants, policy->n_tenants);
 	policy->system = only_roots;
-	policy->tenants = TAKE_PTR(draft.tenants);
-	policy->n_tenants = draft.n_tenants;
-	draft.n_tenants = 0;
+	policy->tenants = TAKE_PTR(draft.items);
+	policy->n_tenants = draft.count;
+	draft.count = 0;
 	return 0;
 }
 
